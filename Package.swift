@@ -1,0 +1,48 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+/// A C library that the system provides: a module map and a shim, nothing else.
+func system(_ name: String, _ pkgConfig: String, _ apt: String) -> Target {
+  .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
+}
+
+let settings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
+
+let package = Package(
+  name: "takeset",
+  products: [.executable(name: "takeset", targets: ["takeset-cli"])],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+  ],
+  targets: [
+    system("CHDF5", "hdf5", "libhdf5-dev"),
+    system("CDeflate", "libdeflate", "libdeflate-dev"),
+    system("CJPEG", "libturbojpeg", "libturbojpeg0-dev"),
+    system("CPNG", "libpng", "libpng-dev"),
+    system("CCrypto", "libcrypto", "libssl-dev"),
+    .target(name: "CRevision"),
+
+    .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
+    .target(name: "Media", dependencies: ["CJPEG", "CPNG"], swiftSettings: settings),
+    .target(
+      name: "Takeset",
+      dependencies: ["HDF5", "Media", "CCrypto", .product(name: "Yams", package: "Yams")],
+      swiftSettings: settings),
+    .target(name: "Simulate", dependencies: ["Media", "Takeset"], swiftSettings: settings),
+    .executableTarget(
+      name: "takeset-cli",
+      dependencies: [
+        "CRevision", "Media", "Simulate", "Takeset",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: settings),
+    .target(name: "TestSupport", dependencies: ["Takeset"], swiftSettings: settings),
+
+    .testTarget(name: "HDF5Tests", dependencies: ["HDF5"], swiftSettings: settings),
+    .testTarget(name: "MediaTests", dependencies: ["Media"], swiftSettings: settings),
+    .testTarget(name: "TakesetTests", dependencies: ["Takeset", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "SimulateTests", dependencies: ["Simulate"], swiftSettings: settings),
+  ],
+  swiftLanguageModes: [.v6]
+)

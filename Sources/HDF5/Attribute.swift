@@ -1,0 +1,69 @@
+import CHDF5
+
+/// Attributes: text as variable-length UTF-8, which h5py reads as `str`, and 64-bit numbers.
+extension Object {
+  /// `H5Acreate2`, `H5Awrite`.
+  package func setAttribute(_ key: String, _ value: String) throws {
+    try withVariableString { type in
+      try value.withCString { text in
+        var pointer: UnsafePointer<CChar>? = text
+        try setAttribute(key, type: type, dims: nil, from: &pointer)
+      }
+    }
+  }
+
+  package func setAttribute(_ key: String, _ value: Int64) throws {
+    var value = value
+    try setAttribute(key, type: chdf5_type_i64(), dims: nil, from: &value)
+  }
+
+  package func setAttribute(_ key: String, _ value: Double) throws {
+    var value = value
+    try setAttribute(key, type: chdf5_type_f64(), dims: nil, from: &value)
+  }
+
+  /// A text attribute, or `nil` where there is none. `H5Aopen`, `H5Aread`.
+  package func textAttribute(_ key: String) throws -> String? {
+    guard try hdf5("H5Aexists", attribute(key), { H5Aexists(id, key) }) > 0 else { return nil }
+    let attribute = try hdf5("H5Aopen", attribute(key)) { H5Aopen(id, key, chdf5_default) }
+    defer { _ = try? hdf5("H5Aclose", key) { H5Aclose(attribute) } }
+    let stored = try hdf5("H5Aget_type", key) { H5Aget_type(attribute) }
+    defer { _ = try? hdf5("H5Tclose", key) { H5Tclose(stored) } }
+    guard try hdf5("H5Tis_variable_str", key, { H5Tis_variable_str(stored) }) > 0 else { return nil }
+    return try withVariableString { type in
+      var pointer: UnsafeMutablePointer<CChar>?
+      try hdf5("H5Aread", self.attribute(key)) { H5Aread(attribute, type, &pointer) }
+      defer { H5free_memory(pointer) }
+      return pointer.map { String(cString: $0) }
+    }
+  }
+
+  package func integerAttribute(_ key: String) throws -> Int64? {
+    guard try hdf5("H5Aexists", attribute(key), { H5Aexists(id, key) }) > 0 else { return nil }
+    let attribute = try hdf5("H5Aopen", attribute(key)) { H5Aopen(id, key, chdf5_default) }
+    defer { _ = try? hdf5("H5Aclose", key) { H5Aclose(attribute) } }
+    var value: Int64 = 0
+    try hdf5("H5Aread", self.attribute(key)) { H5Aread(attribute, chdf5_type_i64(), &value) }
+    return value
+  }
+
+  private func attribute(_ key: String) -> String { "\(name)@\(key)" }
+
+  private func setAttribute(_ key: String, type: hid_t, dims: [Int]?, from value: UnsafeRawPointer) throws {
+    try withDataspace(dims) { space in
+      let attribute = try hdf5("H5Acreate2", attribute(key)) {
+        H5Acreate2(id, key, type, space, chdf5_default, chdf5_default)
+      }
+      defer { _ = try? hdf5("H5Aclose", key) { H5Aclose(attribute) } }
+      try hdf5("H5Awrite", self.attribute(key)) { H5Awrite(attribute, type, value) }
+    }
+  }
+
+  private func withVariableString<Result>(_ body: (hid_t) throws -> Result) throws -> Result {
+    let type = try hdf5("H5Tcopy", "text") { H5Tcopy(chdf5_type_string()) }
+    defer { _ = try? hdf5("H5Tclose", "text") { H5Tclose(type) } }
+    try hdf5("H5Tset_size", "text") { H5Tset_size(type, chdf5_variable()) }
+    try hdf5("H5Tset_cset", "text") { H5Tset_cset(type, H5T_CSET_UTF8) }
+    return try body(type)
+  }
+}

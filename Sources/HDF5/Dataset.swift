@@ -1,0 +1,156 @@
+import CHDF5
+
+/// How a dataset is laid out in its file.
+package struct Layout: Hashable, Sendable {
+  package var type: Datatype
+  package var dims: [Int]
+  /// Extents of a chunk; `nil` stores the array in one piece.
+  package var chunk: [Int]?
+  /// Byte shuffle then deflate at this level; `nil` stores chunks as they are.
+  package var deflate: Int?
+
+  package init(type: Datatype, dims: [Int], chunk: [Int]? = nil, deflate: Int? = nil) {
+    self.type = type
+    self.dims = dims
+    self.chunk = chunk
+    self.deflate = deflate
+  }
+
+  /// Shuffling bytes of one-byte elements changes nothing.
+  package var shuffles: Bool { deflate != nil && type.size > 1 }
+
+  /// The filters in order, as the manifest names them.
+  package var filters: [String] {
+    (shuffles ? ["shuffle"] : []) + (deflate.map { ["deflate \($0)"] } ?? [])
+  }
+
+  /// Bytes of one whole chunk before filtering.
+  package var chunkBytes: Int { (chunk ?? dims).reduce(type.size, *) }
+}
+
+/// An n-dimensional array in a file.
+package final class Dataset: Object {
+  package let type: Datatype?
+  package let dims: [Int]
+
+  init(id: hid_t, name: String) throws {
+    let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }
+    defer { _ = try? hdf5("H5Sclose", name) { H5Sclose(space) } }
+    let rank = try hdf5("H5Sget_simple_extent_ndims", name) { H5Sget_simple_extent_ndims(space) }
+    var extents = [hsize_t](repeating: 0, count: Int(rank))
+    try hdf5("H5Sget_simple_extent_dims", name) { H5Sget_simple_extent_dims(space, &extents, nil) }
+    dims = try extents.map {
+      guard let extent = Int(exactly: $0) else {
+        throw HDF5Error(call: "H5Sget_simple_extent_dims", target: name, message: "an extent of \($0) is beyond 2^63")
+      }
+      return extent
+    }
+    let stored = try hdf5("H5Dget_type", name) { H5Dget_type(id) }
+    defer { _ = try? hdf5("H5Tclose", name) { H5Tclose(stored) } }
+    type = try Datatype.of(stored)
+    super.init(id: id, name: name, close: H5Dclose)
+  }
+
+  /// Stores one ready-made chunk, outside the library's own filters. `H5Dwrite_chunk`.
+  ///
+  /// - Parameters:
+  ///   - origin: The chunk's first element, a multiple of the chunk extents.
+  ///   - skipped: Bit i set means that filter i of the layout was not applied to these bytes.
+  package func writeChunk(_ bytes: UnsafeRawBufferPointer, at origin: [Int], skipped: UInt32) throws {
+    let offset = origin.map { hsize_t($0) }
+    try hdf5("H5Dwrite_chunk", name) {
+      H5Dwrite_chunk(id, chdf5_default, skipped, offset, bytes.count, bytes.baseAddress)
+    }
+  }
+
+  /// Stores the whole array. `H5Dwrite`.
+  package func write(_ bytes: UnsafeRawBufferPointer) throws {
+    guard let type, bytes.count == dims.reduce(type.size, *) else {
+      throw HDF5Error(call: "H5Dwrite", target: name, message: "\(bytes.count) bytes do not fill \(dims)")
+    }
+    guard bytes.count > 0 else { return }
+    _ = try type.withIdentifier { memory in
+      try hdf5("H5Dwrite", name) { H5Dwrite(id, memory, chdf5_all, chdf5_all, chdf5_default, bytes.baseAddress) }
+    }
+  }
+
+  /// Rows `rows` of the first axis as row-major little-endian bytes, unfiltered. `H5Dread`.
+  package func read(rows: Range<Int>) throws -> [UInt8] {
+    guard let type else { throw HDF5Error(call: "H5Dread", target: name, message: "not a number or fixed string type") }
+    let shape = [rows.count] + dims.dropFirst()
+    var size = type.size
+    for extent in shape {
+      let (product, overflow) = size.multipliedReportingOverflow(by: extent)
+      guard !overflow, product <= 1 << 34 else {
+        throw HDF5Error(call: "H5Dread", target: name, message: "rows \(rows) of \(dims) are more than 16 GiB")
+      }
+      size = product
+    }
+    guard size > 0 else { return [] }
+    let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }
+    defer { _ = try? hdf5("H5Sclose", name) { H5Sclose(space) } }
+    let start = [hsize_t(rows.lowerBound)] + dims.dropFirst().map { _ in 0 }
+    let count = shape.map { hsize_t($0) }
+    try hdf5("H5Sselect_hyperslab", name) { H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nil, count, nil) }
+    var bytes = [UInt8](repeating: 0, count: size)
+    try withDataspace(shape) { memorySpace in
+      _ = try type.withIdentifier { memory in
+        try hdf5("H5Dread", name) { H5Dread(id, memory, memorySpace, space, chdf5_default, &bytes) }
+      }
+    }
+    return bytes
+  }
+
+  /// The whole of a one-dimensional or small array.
+  package func readAll() throws -> [UInt8] { try read(rows: 0..<(dims.first ?? 0)) }
+
+  /// The whole array as numbers of `type`, whose size must be the stored one.
+  package func readAll<Number>(as type: Number.Type) throws -> [Number] {
+    guard MemoryLayout<Number>.size == self.type?.size else {
+      throw HDF5Error(call: "H5Dread", target: name, message: "stored as \(self.type?.numpyName ?? "an unknown type")")
+    }
+    return try readAll().withUnsafeBytes { Array($0.bindMemory(to: Number.self)) }
+  }
+
+  /// True when the raw bytes lie in another file, which a file from outside could use to show any file's contents.
+  package var hasForeignStorage: Bool {
+    guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return true }
+    defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
+    return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL
+  }
+
+  /// Extents of one chunk, or `nil` when the array is stored in one piece. `H5Pget_chunk`.
+  package var chunk: [Int]? {
+    guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return nil }
+    defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
+    guard H5Pget_layout(list) == H5D_CHUNKED else { return nil }
+    var extents = [hsize_t](repeating: 0, count: dims.count)
+    guard (try? hdf5("H5Pget_chunk", name) { H5Pget_chunk(list, Int32(dims.count), &extents) }) != nil else { return nil }
+    return extents.map { Int(truncatingIfNeeded: $0) }
+  }
+}
+
+extension Group {
+  /// Creates a dataset that holds no data yet. `H5Dcreate2`.
+  package func createDataset(_ member: String, _ layout: Layout) throws -> Dataset {
+    let path = "\(name)/\(member)"
+    return try withPropertyList(chdf5_class_dataset_create) { creation in
+      try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
+      if let chunk = layout.chunk {
+        try hdf5("H5Pset_chunk", path) { H5Pset_chunk(creation, Int32(chunk.count), chunk.map { hsize_t($0) }) }
+        // Every chunk is written, so there is nothing to fill.
+        try hdf5("H5Pset_fill_time", path) { H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) }
+        if layout.shuffles { try hdf5("H5Pset_shuffle", path) { H5Pset_shuffle(creation) } }
+        if let level = layout.deflate { try hdf5("H5Pset_deflate", path) { H5Pset_deflate(creation, UInt32(level)) } }
+      }
+      return try withDataspace(layout.dims) { space in
+        try layout.type.withIdentifier { type in
+          let id = try hdf5("H5Dcreate2", path) {
+            H5Dcreate2(self.id, member, type, space, chdf5_default, creation, chdf5_default)
+          }
+          return try Dataset(id: id, name: path)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import CHDF5
+
+/// The element types Takeset stores: little-endian numbers and fixed-length byte strings.
+package enum Datatype: Hashable, Sendable {
+  case uint8, int8, uint16, int32, int64, float32, float64
+  /// A byte string of exactly this many bytes, padded with NUL.
+  case string(Int)
+
+  /// Bytes of one element.
+  package var size: Int {
+    switch self {
+    case .uint8, .int8: 1
+    case .uint16: 2
+    case .int32, .float32: 4
+    case .int64, .float64: 8
+    case .string(let length): length
+    }
+  }
+
+  /// NumPy's name for it, little-endian: `|u1`, `<f4`, `|S12`.
+  package var numpyName: String {
+    switch self {
+    case .uint8: "|u1"
+    case .int8: "|i1"
+    case .uint16: "<u2"
+    case .int32: "<i4"
+    case .int64: "<i8"
+    case .float32: "<f4"
+    case .float64: "<f8"
+    case .string(let length): "|S\(length)"
+    }
+  }
+
+  static let numbers: [Datatype] = [.uint8, .int8, .uint16, .int32, .int64, .float32, .float64]
+
+  /// The library's type; numbers are predefined and must not be closed, so strings are the only ones made here.
+  func withIdentifier<Result>(_ body: (hid_t) throws -> Result) throws -> Result {
+    switch self {
+    case .uint8: return try body(chdf5_type_u8())
+    case .int8: return try body(chdf5_type_i8())
+    case .uint16: return try body(chdf5_type_u16())
+    case .int32: return try body(chdf5_type_i32())
+    case .int64: return try body(chdf5_type_i64())
+    case .float32: return try body(chdf5_type_f32())
+    case .float64: return try body(chdf5_type_f64())
+    case .string(let length):
+      let type = try hdf5("H5Tcopy", numpyName) { H5Tcopy(chdf5_type_string()) }
+      defer { _ = try? hdf5("H5Tclose", numpyName) { H5Tclose(type) } }
+      try hdf5("H5Tset_size", numpyName) { H5Tset_size(type, length) }
+      try hdf5("H5Tset_strpad", numpyName) { H5Tset_strpad(type, H5T_STR_NULLPAD) }
+      return try body(type)
+    }
+  }
+
+  /// The type of a stored dataset or attribute, or `nil` when it is none of ours.
+  static func of(_ type: hid_t) throws -> Datatype? {
+    for candidate in numbers {
+      let same = try candidate.withIdentifier { known in
+        try hdf5("H5Tequal", candidate.numpyName) { H5Tequal(type, known) }
+      }
+      if same > 0 { return candidate }
+    }
+    let isString = try hdf5("H5Tget_class", "") { H5Tget_class(type).rawValue == H5T_STRING.rawValue ? 1 : 0 }
+    let isVariable = try hdf5("H5Tis_variable_str", "") { isString == 1 ? H5Tis_variable_str(type) : 1 }
+    return isVariable > 0 ? nil : .string(H5Tget_size(type))
+  }
+}

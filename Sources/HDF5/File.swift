@@ -1,0 +1,49 @@
+import CHDF5
+
+/// An HDF5 file, made so that the same calls give the same bytes: object times are off on every object, the format bounds
+/// are those of HDF5 1.8, which every reader has.
+package final class File {
+  package let path: String
+  private var id: hid_t
+  package let root: Group
+
+  private init(id: hid_t, path: String) throws {
+    self.id = id
+    self.path = path
+    let root = try hdf5("H5Gopen2", path) { H5Gopen2(id, "/", chdf5_default) }
+    self.root = Group(id: root, name: "\(path):")
+  }
+
+  /// Creates a file; one that exists is an error. `H5Fcreate`.
+  package static func create(at path: String) throws -> File {
+    try withPropertyList(chdf5_class_file_create) { creation in
+      try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
+      return try withPropertyList(chdf5_class_file_access) { access in
+        try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
+        // Closing the file closes what is still open in it: a shard is sealed by `close`, never by a deinit.
+        try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
+        let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }
+        return try File(id: id, path: path)
+      }
+    }
+  }
+
+  /// Opens a file for reading. `H5Fopen`.
+  package static func open(_ path: String) throws -> File {
+    try withPropertyList(chdf5_class_file_access) { access in
+      try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
+      let id = try hdf5("H5Fopen", path) { H5Fopen(path, chdf5_acc_readonly(), access) }
+      return try File(id: id, path: path)
+    }
+  }
+
+  /// Flushes and closes the file and everything open in it. `H5Fclose`.
+  package func close() throws {
+    guard id >= 0 else { return }
+    let closing = id
+    id = -1
+    try hdf5("H5Fclose", path) { H5Fclose(closing) }
+  }
+
+  deinit { try? close() }
+}

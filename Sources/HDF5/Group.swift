@@ -1,0 +1,78 @@
+import CHDF5
+
+/// A group: named links to groups, datasets and objects in other files.
+package final class Group: Object {
+  package enum Member: Equatable, Sendable {
+    case group, dataset, external, other
+  }
+
+  init(id: hid_t, name: String) { super.init(id: id, name: name, close: H5Gclose) }
+
+  private func path(_ member: String) -> String { "\(name)/\(member)" }
+
+  /// Creates a group directly under this one. `H5Gcreate2`.
+  package func createGroup(_ member: String) throws -> Group {
+    try withPropertyList(chdf5_class_group_create) { creation in
+      try hdf5("H5Pset_obj_track_times", path(member)) { H5Pset_obj_track_times(creation, false) }
+      let id = try hdf5("H5Gcreate2", path(member)) { H5Gcreate2(self.id, member, chdf5_default, creation, chdf5_default) }
+      return Group(id: id, name: path(member))
+    }
+  }
+
+  /// Opens the group at a path relative to this one. `H5Gopen2`.
+  package func group(_ member: String) throws -> Group {
+    let id = try hdf5("H5Gopen2", path(member)) { H5Gopen2(self.id, member, chdf5_default) }
+    return Group(id: id, name: path(member))
+  }
+
+  /// Opens the dataset at a path relative to this group. `H5Dopen2`.
+  package func dataset(_ member: String) throws -> Dataset {
+    let id = try hdf5("H5Dopen2", path(member)) { H5Dopen2(self.id, member, chdf5_default) }
+    return try Dataset(id: id, name: path(member))
+  }
+
+  /// The members of this group in name order, with what they are; links to other files are not followed.
+  package func members() throws -> [(name: String, kind: Member)] {
+    var info = H5G_info_t()
+    try hdf5("H5Gget_info", name) { H5Gget_info(id, &info) }
+    return try (0..<info.nlinks).map { index in
+      let length = try hdf5("H5Lget_name_by_idx", name) {
+        H5Lget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, index, nil, 0, chdf5_default)
+      }
+      var bytes = [CChar](repeating: 0, count: length + 1)
+      try hdf5("H5Lget_name_by_idx", name) {
+        H5Lget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, index, &bytes, length + 1, chdf5_default)
+      }
+      let member = String(decoding: bytes.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      return (member, try kind(of: member))
+    }
+  }
+
+  package func contains(_ member: String) -> Bool {
+    ((try? hdf5("H5Lexists", path(member)) { H5Lexists(id, member, chdf5_default) }) ?? 0) > 0
+  }
+
+  private func kind(of member: String) throws -> Member {
+    var link = H5L_info_t()
+    try hdf5("H5Lget_info", path(member)) { H5Lget_info(id, member, &link, chdf5_default) }
+    if link.type == H5L_TYPE_EXTERNAL { return .external }
+    guard link.type == H5L_TYPE_HARD else { return .other }
+    var object = H5O_info_t()
+    try hdf5("H5Oget_info_by_name", path(member)) { H5Oget_info_by_name1(id, member, &object, chdf5_default) }
+    return object.type == H5O_TYPE_GROUP ? .group : object.type == H5O_TYPE_DATASET ? .dataset : .other
+  }
+
+  /// Links `member` to an object in another file, whose path is relative to this file. `H5Lcreate_external`.
+  package func link(_ member: String, toFile file: String, object: String) throws {
+    try hdf5("H5Lcreate_external", path(member)) {
+      H5Lcreate_external(file, object, id, member, chdf5_default, chdf5_default)
+    }
+  }
+
+  /// Copies a member of another group, with all below it, stored bytes as they are. `H5Ocopy`.
+  package func copy(_ member: String, from source: Group, as newName: String) throws {
+    try hdf5("H5Ocopy", path(newName)) {
+      H5Ocopy(source.id, member, id, newName, chdf5_default, chdf5_default)
+    }
+  }
+}

@@ -1,0 +1,69 @@
+import CHDF5
+import Synchronization
+
+/// A libhdf5 call that failed: which call, on what, and the library's own words.
+package struct HDF5Error: Error, CustomStringConvertible, Equatable {
+  package var call: String
+  package var target: String
+  package var message: String
+
+  package init(call: String, target: String, message: String) {
+    self.call = call
+    self.target = target
+    self.message = message
+  }
+
+  package var description: String { "\(call) failed for \"\(target)\": \(message)" }
+}
+
+/// Guards libhdf5's process-wide state. Debian's build is thread-safe; a build that is not becomes safe by this lock.
+private let library = Mutex<Bool>(false)
+
+/// Runs one libhdf5 call under the lock and turns a negative result into an `HDF5Error`.
+///
+/// The library keeps one error stack per thread and prints it unless told not to on that same thread; a stack that is left
+/// uncleared on a thread makes the library loop at exit. Hence: silence, run, walk, clear, all here.
+@discardableResult
+func hdf5<Status: SignedInteger & Sendable>(
+  _ call: String, _ target: @autoclosure () -> String, _ body: () -> Status
+) throws(HDF5Error) -> Status {
+  let (result, message) = library.withLock { isOpen -> (Status, String?) in
+    if !isOpen {
+      // The library's own exit handler would retry writes that already failed (a full disk), for ever.
+      H5dont_atexit()
+      H5open()
+      isOpen = true
+    }
+    H5Eset_auto2(chdf5_default, nil, nil)
+    let result = body()
+    guard result < 0 else { return (result, nil) }
+    return (result, takeErrorStack())
+  }
+  if let message { throw HDF5Error(call: call, target: target(), message: message) }
+  return result
+}
+
+/// The messages of this thread's error stack, cause first, after which the stack is empty. `H5Ewalk2`, `H5Eclear2`.
+private func takeErrorStack() -> String {
+  var messages: [String] = []
+  withUnsafeMutablePointer(to: &messages) { pointer in
+    _ = H5Ewalk2(
+      chdf5_default, H5E_WALK_UPWARD,
+      { _, error, context in
+        guard let description = error?.pointee.desc, let context else { return 0 }
+        context.assumingMemoryBound(to: [String].self).pointee.append(String(cString: description))
+        return 0
+      }, pointer)
+  }
+  H5Eclear2(chdf5_default)
+  guard let cause = messages.first else { return "no message from the library" }
+  guard let outcome = messages.last, outcome != cause else { return cause }
+  return "\(cause) (\(outcome))"
+}
+
+/// The version of the linked libhdf5, as in "1.10.8".
+package func libraryVersion() -> String {
+  var (major, minor, release): (UInt32, UInt32, UInt32) = (0, 0, 0)
+  _ = try? hdf5("H5get_libversion", "") { H5get_libversion(&major, &minor, &release) }
+  return "\(major).\(minor).\(release)"
+}

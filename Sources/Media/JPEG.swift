@@ -1,0 +1,136 @@
+import CJPEG
+
+/// An image that could not be decoded or encoded: which call, and the library's own words.
+package struct MediaError: Error, CustomStringConvertible, Equatable {
+  package var call: String
+  package var message: String
+  package init(call: String, message: String) {
+    self.call = call
+    self.message = message
+  }
+  package var description: String { "\(call): \(message)" }
+}
+
+/// Width and height in pixels.
+package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
+  package var width: Int
+  package var height: Int
+  package init(width: Int, height: Int) {
+    self.width = width
+    self.height = height
+  }
+  package var description: String { "\(width)x\(height)" }
+
+  /// The largest size of the same shape that fits within `box` and is no larger than this one.
+  package func fitted(within box: ImageSize) -> ImageSize {
+    let scale = min(Double(box.width) / Double(width), Double(box.height) / Double(height), 1)
+    return ImageSize(
+      width: max(1, Int((Double(width) * scale).rounded())), height: max(1, Int((Double(height) * scale).rounded())))
+  }
+}
+
+/// Decodes JPEG files to rows of RGB bytes with libjpeg-turbo, exactly as libjpeg does by default (accurate IDCT, smooth
+/// chroma). EXIF rotation is not applied. One decoder serves one thread and reuses its buffers.
+package final class JPEGDecoder {
+  private let handle: tjhandle
+
+  package init() throws {
+    guard let handle = tjInitDecompress() else { throw MediaError(call: "tjInitDecompress", message: "out of memory") }
+    self.handle = handle
+  }
+
+  deinit { tjDestroy(handle) }
+
+  /// The size that the file's header declares. `tjDecompressHeader3`.
+  package func size(of file: UnsafeRawBufferPointer) throws -> ImageSize {
+    var (width, height, subsampling, colourspace): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
+    let bytes = try marked(file)
+    guard tjDecompressHeader3(handle, bytes, UInt(file.count), &width, &height, &subsampling, &colourspace) == 0 else {
+      throw MediaError(call: "JPEG header", message: lastMessage)
+    }
+    return ImageSize(width: Int(width), height: Int(height))
+  }
+
+  /// Replaces `pixels` by the picture, RGB, top row first, at 1/`reduction` of its size (the inverse DCT then makes
+  /// fewer pixels, each an average). A file that ends early or is damaged throws; no grey filling. `tjDecompress2`.
+  ///
+  /// - Parameter limit: Pictures wider or higher than this are refused from the header.
+  /// - Returns: The size of `pixels`: each side of the file's divided by `reduction`, rounded up.
+  package func decode(
+    _ file: UnsafeRawBufferPointer, reduction: Int = 1, limit: Int = 8192, into pixels: inout [UInt8]
+  ) throws -> ImageSize {
+    let full = try size(of: file)
+    guard full.width <= limit, full.height <= limit else {
+      throw MediaError(call: "JPEG header", message: "\(full) is larger than \(limit)x\(limit)")
+    }
+    let size = Self.reduced(full, by: reduction)
+    let count = size.width * size.height * 3
+    if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
+    // A scan limit bounds the time a hostile progressive file can take.
+    let flags = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS
+    let bytes = try marked(file)
+    let status = pixels.withUnsafeMutableBufferPointer {
+      tjDecompress2(
+        handle, bytes, UInt(file.count), $0.baseAddress, Int32(size.width), 0, Int32(size.height),
+        Int32(TJPF_RGB.rawValue), flags)
+    }
+    guard status == 0 else { throw MediaError(call: "JPEG data", message: lastMessage) }
+    return size
+  }
+
+  /// The size at which a picture of size `full` is decoded with this reduction.
+  package static func reduced(_ full: ImageSize, by reduction: Int) -> ImageSize {
+    ImageSize(
+      width: (full.width + reduction - 1) / reduction, height: (full.height + reduction - 1) / reduction)
+  }
+
+  /// The greatest of 1, 2, 4 and 8 that still decodes to at least `target`, so that what follows only shrinks.
+  package static func reduction(from full: ImageSize, covering target: ImageSize) -> Int {
+    [8, 4, 2].first {
+      let size = reduced(full, by: $0)
+      return size.width >= target.width && size.height >= target.height
+    } ?? 1
+  }
+
+  /// The first byte of a file that starts as a JPEG does.
+  private func marked(_ file: UnsafeRawBufferPointer) throws -> UnsafePointer<UInt8> {
+    guard file.count > 0, let bytes = file.bindMemory(to: UInt8.self).baseAddress else {
+      throw MediaError(call: "JPEG header", message: "the file is empty")
+    }
+    guard file.count > 3, bytes[0] == 0xFF, bytes[1] == 0xD8, bytes[2] == 0xFF else {
+      throw MediaError(call: "JPEG header", message: "the file does not start with a JPEG marker (FF D8 FF)")
+    }
+    return bytes
+  }
+
+  private var lastMessage: String { String(cString: tjGetErrorStr2(handle)) }
+}
+
+/// Encodes RGB rows as JPEG, 4:2:0. One encoder serves one thread.
+package final class JPEGEncoder {
+  private let handle: tjhandle
+
+  package init() throws {
+    guard let handle = tjInitCompress() else { throw MediaError(call: "tjInitCompress", message: "out of memory") }
+    self.handle = handle
+  }
+
+  deinit { tjDestroy(handle) }
+
+  /// - Parameter quality: 1 to 100, as libjpeg counts it. `tjCompress2`.
+  package func encode(_ pixels: [UInt8], size: ImageSize, quality: Int) throws -> [UInt8] {
+    guard pixels.count == size.width * size.height * 3 else {
+      throw MediaError(call: "tjCompress2", message: "\(pixels.count) bytes are not an RGB picture of \(size)")
+    }
+    var output: UnsafeMutablePointer<UInt8>?
+    var count: UInt = 0
+    let status = tjCompress2(
+      handle, pixels, Int32(size.width), 0, Int32(size.height), Int32(TJPF_RGB.rawValue), &output, &count,
+      Int32(TJSAMP_420.rawValue), Int32(quality), 0)
+    defer { tjFree(output) }
+    guard status == 0, let output else {
+      throw MediaError(call: "tjCompress2", message: String(cString: tjGetErrorStr2(handle)))
+    }
+    return Array(UnsafeBufferPointer(start: output, count: Int(count)))
+  }
+}

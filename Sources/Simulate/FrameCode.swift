@@ -1,0 +1,26 @@
+import Media
+
+/// A frame's number as a row of 24 black and white blocks along the top edge of its picture, which survives JPEG, video
+/// and shrinking: 20 bits, most significant first, then the parity of each five. Any picture can so be asked which frame it is.
+package enum FrameCode {
+  package static let blocks = 24
+  /// The blocks are this part of the picture's height.
+  package static let heightPart = 20
+
+  static func bits(of number: Int) -> [Bool] {
+    let value = (0..<20).map { number >> (19 - $0) & 1 == 1 }
+    let parity = stride(from: 0, to: 20, by: 5).map { start in value[start..<(start + 5)].count { $0 } % 2 == 1 }
+    return value + parity
+  }
+
+  /// Draws the code of `number` (its low 20 bits) into an RGB picture.
+  static func draw(_ number: Int, into pixels: inout [UInt8], size: ImageSize) {
+    let bits = bits(of: number & 0xFFFFF)
+    for y in 0..<max(size.height / heightPart, 1) {
+      for x in 0..<size.width {
+        let value: UInt8 = bits[x * blocks / size.width] ? 235 : 20
+        for channel in 0..<3 { pixels[(y * size.width + x) * 3 + channel] = value }
+      }
+    }
+  }
+}

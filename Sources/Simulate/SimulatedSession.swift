@@ -1,0 +1,218 @@
+import Foundation
+package import Media
+import Synchronization
+import Takeset
+
+/// A StackCapture session of a camera moving through `Room`, with everything about it known: `truth.json` beside the
+/// session's own files says what a reader should find.
+package struct SimulatedSession: Sendable {
+  package enum Variant: String, Sendable, CaseIterable { case v1, v2 }
+
+  package var variant = Variant.v1
+  package var seconds = 2.0
+  package var rate = 60.0
+  package var seed: UInt64 = 1
+  /// `nil`: 1920x1440 for v1, 480x360 for v2, as the app records.
+  package var size: ImageSize?
+  package var depthSize = ImageSize(width: 256, height: 192)
+  package var trajectory: Trajectory?
+  /// Encoder epoch minus frame uptime in nanoseconds, the offset that no file of a real session tells.
+  package var clockOffset: Int64 = 1_771_446_000_000_000_000 - 81_000_000_000_000
+
+  package init() {}
+
+  private var pictureSize: ImageSize {
+    size ?? (variant == .v1 ? ImageSize(width: 1920, height: 1440) : ImageSize(width: 480, height: 360))
+  }
+
+  /// Writes the session into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
+  package func write(to directory: String) throws {
+    let files = FileManager.default
+    if let members = try? files.contentsOfDirectory(atPath: directory), !members.isEmpty {
+      throw UsageError("\(directory) is not empty; a simulated take needs a directory of its own")
+    }
+    try files.createDirectory(atPath: directory + "/rgb", withIntermediateDirectories: true)
+    if variant == .v1 { try files.createDirectory(atPath: directory + "/depth", withIntermediateDirectories: true) }
+    let path = trajectory ?? .smooth(seconds: seconds, rate: rate, seed: seed)
+    let depths = depthIndices(path.samples.map(\.time))
+
+    let centres = try renderAll(path, depths, directory)
+    try write(poses(path, depths, centres), "poses.json", in: directory)
+    var readings = 0
+    if variant == .v2 {
+      let encoders = EncoderSimulation(from: path.samples[0].time, to: path.samples[path.samples.count - 1].time, clockOffset, seed)
+      readings = encoders.count
+      try write(encoders.json, "encoders.json", in: directory)
+    }
+    try write(metadata(path, depths, readings), "metadata.json", in: directory)
+    try write(truth(path, depths), "truth.json", in: directory)
+  }
+
+  /// The app takes a depth map when 1/30 s have passed since the last one, by doubles: with 60 Hz frames that is after
+  /// two or three of them.
+  private func depthIndices(_ times: [Timestamp]) -> [Int?] {
+    guard variant == .v1 else { return times.map { _ in nil } }
+    var last = -Double.infinity
+    var next = 0
+    return times.map { time in
+      let seconds = Double(time.nanoseconds) / 1e9
+      guard seconds - last >= 1 / 30.0 else { return nil }
+      last = seconds
+      defer { next += 1 }
+      return next
+    }
+  }
+
+  /// Writes pictures and depth maps on all cores; returns the depth at the centre of each frame.
+  private func renderAll(_ path: Trajectory, _ depths: [Int?], _ directory: String) throws -> [Float] {
+    let failure = Mutex<(any Error)?>(nil)
+    let centres = Mutex([Float](repeating: 0, count: path.samples.count))
+    let room = Room(
+      enclosing: path.samples.map { [Float($0.matrix[3]), Float($0.matrix[7]), Float($0.matrix[11])] })
+    DispatchQueue.concurrentPerform(iterations: path.samples.count) { index in
+      if failure.withLock({ $0 != nil }) { return }
+      do {
+        let matrix = path.samples[index].matrix
+        var pixels = room.picture(
+          from: Room.Camera(size: pictureSize, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(index))
+        FrameCode.draw(index, into: &pixels, size: pictureSize)
+        let jpeg = try JPEGEncoder().encode(pixels, size: pictureSize, quality: variant == .v1 ? 85 : 80)
+        try Data(jpeg).write(to: URL(fileURLWithPath: "\(directory)/rgb/\(Self.sixDigits(index)).jpg"))
+        if let depth = depths[index] {
+          let metres = room.depth(from: Room.Camera(size: depthSize, matrix: matrix))
+          let bytes = metres.withUnsafeBytes { Data($0) }
+          try bytes.write(to: URL(fileURLWithPath: "\(directory)/depth/\(Self.sixDigits(depth)).bin"))
+        }
+        if variant == .v2 {
+          let centre = room.depth(from: Room.Camera(size: ImageSize(width: 1, height: 1), matrix: matrix))
+          centres.withLock { $0[index] = centre[0] }
+        }
+      } catch {
+        failure.withLock { $0 = error }
+      }
+    }
+    if let error = failure.withLock({ $0 }) { throw error }
+    return centres.withLock(\.self)
+  }
+
+  static func sixDigits(_ number: Int) -> String {
+    let digits = String(number)
+    return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+  }
+
+  // MARK: JSON as the app writes it: sorted keys, a space before the colon, floats of 32 bits
+
+  private func poses(_ path: Trajectory, _ depths: [Int?], _ centres: [Float]) -> String {
+    let entries = path.samples.indices.map { index in
+      let sample = path.samples[index]
+      let rows = (0..<4).map { row in
+        "      [ " + (0..<4).map { "\(number(sample.matrix[row * 4 + $0]))" }.joined(separator: ", ") + " ]"
+      }
+      var members: [String] = []
+      if variant == .v2 { members.append("    \"depth\" : \(centres[index])") }
+      if let depth = depths[index] { members.append("    \"depthIndex\" : \(depth)") }
+      members.append("    \"rgbIndex\" : \(index)")
+      members.append("    \"timestamp\" : \(sample.seconds)")
+      members.append("    \"transform\" : [\n" + rows.joined(separator: ",\n") + "\n    ]")
+      return "  {\n" + members.joined(separator: ",\n") + "\n  }"
+    }
+    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
+  }
+
+  /// The app's matrices are of 32-bit floats.
+  private func number(_ value: Double) -> String {
+    let float = Float(value)
+    return float == float.rounded() && abs(float) < 1e6 ? "\(Int(float))" : "\(float)"
+  }
+
+  private func metadata(_ path: Trajectory, _ depths: [Int?], _ readings: Int) -> String {
+    let first = path.samples[0].time, last = path.samples[path.samples.count - 1].time
+    let format = ISO8601DateFormatter()
+    func date(_ time: Timestamp) -> String {
+      format.string(from: Date(timeIntervalSince1970: Double((time.nanoseconds + clockOffset) / 1_000_000_000)))
+    }
+    var members: [String: String] = [
+      "deviceModel": "\"iPhone16,1\"", "iosVersion": "\"17.2\"", "startTime": "\"\(date(first))\"",
+      "endTime": "\"\(date(last))\"", "rgbResolution": "[ \(pictureSize.width), \(pictureSize.height) ]",
+      "rgbFrameCount": "\(path.samples.count)", "poseCount": "\(path.samples.count)",
+      "durationSeconds": "\(Double(last.since(first)) / 1e9)",
+    ]
+    if variant == .v1 {
+      members["depthResolution"] = "[ \(depthSize.width), \(depthSize.height) ]"
+      members["depthFrameCount"] = "\(depths.count { $0 != nil })"
+    } else {
+      members["bleConnected"] = "true"
+      members["hasVideo"] = "false"
+      members["encoderCount"] = "\(readings)"
+    }
+    return "{\n" + members.sorted { $0.key < $1.key }.map { "  \"\($0)\" : \($1)" }.joined(separator: ",\n") + "\n}\n"
+  }
+
+  private func truth(_ path: Trajectory, _ depths: [Int?]) -> String {
+    let truth: JSONValue = [
+      "variant": .string(variant.rawValue), "seed": .integer(Int64(bitPattern: seed)), "frames": JSONValue(path.samples.count),
+      "clock_offset_ns": .string(String(clockOffset)),
+      "frame_time_ns": .array(path.samples.map { .integer($0.time.nanoseconds) }),
+      "depth_index": .array(depths.map { $0.map { JSONValue($0) } ?? .null }),
+      "camera_to_world": .array(path.samples.map { .array($0.matrix.map { .number($0) }) }),
+    ]
+    return truth.canonicalText + "\n"
+  }
+
+  private func write(_ text: String, _ name: String, in directory: String) throws {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: directory + "/" + name))
+  }
+}
+
+/// Readings of a four-joint glove: 50 Hz by the sender's own clock, in steps of 45/512 degrees within 0 to 360, which reach
+/// the phone up to 15 ms late.
+struct EncoderSimulation {
+  private struct Reading {
+    var arrival: Int64
+    var sent: Int64
+    var angles: [Double]
+  }
+  private var readings: [Reading] = []
+  var count: Int { readings.count }
+
+  /// - Parameter offset: Phone epoch minus frame uptime in nanoseconds.
+  init(from first: Timestamp, to last: Timestamp, _ offset: Int64, _ seed: UInt64) {
+    var random = SplitMix(seed: seed ^ 0xE5C0)
+    let boot = Int64(random.next() % 500_000) + 30_000
+    // Recording of encoders is armed before that of frames; the first notification falls within the first 20 ms.
+    let lead = Int64(random.next() % 15_000_000)
+    var time = first.nanoseconds + lead
+    while time <= last.nanoseconds {
+      let late = 2_000_000 + Int64(random.next() % 13_000_000)
+      readings.append(
+        Reading(
+          arrival: time + late + offset, sent: boot + (time - first.nanoseconds) / 1_000_000,
+          angles: (0..<4).map { Self.angle(joint: $0, seconds: Double(time - first.nanoseconds) / 1e9) }))
+      time += 20_000_000
+    }
+  }
+
+  /// The true angle, before it is quantised and wrapped; joint 0 passes through 0 so that unwrapping has work to do.
+  static func angle(joint: Int, seconds: Double) -> Double {
+    let centre = [2.0, 40, 120, 200][joint]
+    return centre + (15 + 5 * Double(joint)) * sin(2 * .pi * seconds / (2.5 + 0.4 * Double(joint)))
+  }
+
+  /// As the sensor sends it.
+  private static func quantised(_ angle: Double) -> Double {
+    let step = 45.0 / 512
+    let wrapped = angle - (angle / 360).rounded(.down) * 360
+    return (wrapped / step).rounded(.down) * step
+  }
+
+  var json: String {
+    let names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
+    let entries = readings.map { reading in
+      var members = ["    \"esp_timestamp_ms\" : \(reading.sent)"]
+      members += zip(names, reading.angles).map { "    \"\($0)\" : \(Float(Self.quantised($1)))" }
+      members.append("    \"timestamp\" : \(Trajectory.decimal(reading.arrival))")
+      return "  {\n" + members.joined(separator: ",\n") + "\n  }"
+    }
+    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
+  }
+}

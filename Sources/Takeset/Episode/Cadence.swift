@@ -1,0 +1,58 @@
+/// How regularly a stream was sampled: its nominal period, and the steps in which samples are missing.
+package struct Cadence: Equatable, Sendable {
+  /// Slope of time over sample count with missing samples counted, in nanoseconds; `nil` with fewer than two moments.
+  package let nominalPeriod: Double?
+
+  package var rateHz: Double? { nominalPeriod.map { 1e9 / $0 } }
+
+  /// A gap in a timeline.
+  package struct Gap: Equatable, Sendable {
+    /// The row before the gap.
+    package var row: Int
+    /// The whole step from that row to the next, in nanoseconds.
+    package var step: Int64
+  }
+
+  /// A regression of time over sample number in which a step counts as the nearest whole number of periods. A median
+  /// of steps would be wrong wherever the time base cannot express the period (240 fps on a 1/600 s grid).
+  package init(_ timestamps: [Timestamp]) {
+    let steps = zip(timestamps, timestamps.dropFirst()).map { Double($1.since($0)) }.filter { $0 > 0 }
+    guard !steps.isEmpty else {
+      nominalPeriod = nil
+      return
+    }
+    // Start from the middle of the steps; a mean would be dragged by one long pause.
+    let sorted = steps.sorted()
+    let middle = sorted[(sorted.count / 4)...((3 * sorted.count) / 4 < sorted.count ? (3 * sorted.count) / 4 : sorted.count - 1)]
+    var period = middle.reduce(0, +) / Double(middle.count)
+    for _ in 0..<2 {
+      var (count, time) = (0.0, 0.0)
+      var (sumN, sumT, sumNN, sumNT, samples) = (0.0, 0.0, 0.0, 0.0, 1.0)
+      for step in steps {
+        count += max(1, (step / period).rounded())
+        time += step
+        sumN += count
+        sumT += time
+        sumNN += count * count
+        sumNT += count * time
+        samples += 1
+      }
+      let variance = samples * sumNN - sumN * sumN
+      guard variance > 0 else { break }
+      let slope = (samples * sumNT - sumN * sumT) / variance
+      guard slope > 0, slope.isFinite else { break }
+      period = slope
+    }
+    nominalPeriod = period
+  }
+
+  /// Every step longer than 1.5 nominal periods plus one tick of the source's time base.
+  package func gaps(in timestamps: [Timestamp], tick: Int64) -> [Gap] {
+    guard let nominalPeriod else { return [] }
+    let limit = 1.5 * nominalPeriod + Double(tick)
+    return zip(timestamps, timestamps.dropFirst()).enumerated().compactMap { row, pair in
+      let step = pair.1.since(pair.0)
+      return Double(step) > limit ? Gap(row: row, step: step) : nil
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/// A take made ready to learn from: a timeline of frames, and streams that will give a sample for each.
+///
+/// A plan, not a buffer: timestamps are in memory, samples are read when a writer asks for them.
+package struct Episode: Sendable {
+  /// The rows of the episode.
+  package struct Frames: Sendable, Equatable {
+    /// Ascending, on `clock`.
+    package var timestamps: [Timestamp]
+    /// The source's own frame number of each row.
+    package var sourceIndex: [Int64]
+    package var clock: Clock
+    /// Resolution of the source's time base in nanoseconds.
+    package var tick: Int64 = 1
+
+    package var count: Int { timestamps.count }
+
+    package init(timestamps: [Timestamp], sourceIndex: [Int64], clock: Clock, tick: Int64 = 1) {
+      self.timestamps = timestamps
+      self.sourceIndex = sourceIndex
+      self.clock = clock
+      self.tick = tick
+    }
+  }
+
+  /// When the recording began in Unix time, and how finely that is known.
+  package struct UnixOrigin: Sendable, Equatable {
+    package var nanoseconds: Int64
+    package var resolution: Int64
+  }
+
+  /// What `align` did for one stream.
+  package struct Alignment: Sendable, Equatable {
+    package var stream: String
+    /// How the two clocks were brought together, in words of `docs/time.md`.
+    package var method: String
+    /// Added to the stream's timestamps to bring them onto the frames' clock.
+    package var offset: Int64?
+    /// How well that is known: half-width or spread in nanoseconds, by method.
+    package var residual: Int64?
+
+    package init(stream: String, method: String, offset: Int64? = nil, residual: Int64? = nil) {
+      self.stream = stream
+      self.method = method
+      self.offset = offset
+      self.residual = residual
+    }
+  }
+
+  /// Frames that were left out, and why.
+  package struct Dropped: Sendable, Equatable {
+    package var reason: String
+    package var count: Int
+    package init(reason: String, count: Int) {
+      self.reason = reason
+      self.count = count
+    }
+  }
+
+  package var id: String
+  /// The reader's name for the kind of take, where it has several.
+  package var variant: String?
+  /// Frames the source has, before anything was left out.
+  package var sourceFrames: Int
+  package var frames: Frames
+  /// By name: `pose`, `camera_image`, `camera_depth`, `joints`, `depth_point`.
+  package var streams: [String: Stream]
+  package var findings: [Finding] = []
+  package var dropped: [Dropped] = []
+  package var alignments: [Alignment] = []
+  package var unixOrigin: UnixOrigin?
+  /// The day of the recording as YYYY-MM-DD, where known.
+  package var day: String?
+  /// Takes of one group never stand in different splits; set by `split`.
+  package var splitGroup: String?
+
+  package init(id: String, sourceFrames: Int, frames: Frames, streams: [String: Stream]) {
+    self.id = id
+    self.sourceFrames = sourceFrames
+    self.frames = frames
+    self.streams = streams
+  }
+
+  /// The episode with only these frames, given as ascending rows; the others are counted as dropped for `reason`.
+  package func keeping(_ rows: [Int], dropping reason: String) -> Episode {
+    var kept = self
+    kept.frames.timestamps = rows.map { frames.timestamps[$0] }
+    kept.frames.sourceIndex = rows.map { frames.sourceIndex[$0] }
+    for (name, stream) in streams {
+      if let all = stream.rows { kept.streams[name]?.rows = rows.map { all[$0] } }
+    }
+    if rows.count < frames.count {
+      kept.dropped.append(Dropped(reason: reason, count: frames.count - rows.count))
+    }
+    return kept
+  }
+}

@@ -1,0 +1,109 @@
+package import HDF5
+package import Media
+
+/// What one sample of a stream is: element type, shape, unit and frame of reference.
+package struct StreamSpec: Equatable, Sendable {
+  /// What the numbers mean, which decides how transforms and the writer treat them.
+  package enum Kind: Equatable, Sendable {
+    /// Camera-to-world poses [x y z qx qy qz qw] in the given frame.
+    case pose(PoseFrame)
+    /// Pictures, H x W x 3 RGB bytes.
+    case image
+    /// Distances along the optical axis, h x w x 1; 0 where there is none.
+    case depth
+    /// A few numbers a sample; NaN where there is none.
+    case numbers
+  }
+
+  package var kind: Kind
+  package var type: Datatype
+  /// Shape of one sample.
+  package var shape: [Int]
+  package var unit: String
+  package var clock: Clock
+  /// Pinhole intrinsics in pixels of this stream's grid, for images and depth that know them.
+  package var intrinsics: Intrinsics?
+
+  package init(
+    kind: Kind, type: Datatype, shape: [Int], unit: String, clock: Clock, intrinsics: Intrinsics? = nil
+  ) {
+    self.kind = kind
+    self.type = type
+    self.shape = shape
+    self.unit = unit
+    self.clock = clock
+    self.intrinsics = intrinsics
+  }
+
+  /// Bytes of one sample.
+  package var sampleBytes: Int { shape.reduce(type.size, *) }
+
+  /// True for streams of many bytes a sample, whose samples are files or movie frames.
+  package var isGrid: Bool { kind == .image || kind == .depth }
+}
+
+/// Focal lengths and principal point in pixels; the origin is the outer corner of the top-left pixel.
+package struct Intrinsics: Equatable, Sendable {
+  package var fx, fy, cx, cy: Double
+
+  package init(fx: Double, fy: Double, cx: Double, cy: Double) {
+    (self.fx, self.fy, self.cx, self.cy) = (fx, fy, cx, cy)
+  }
+
+  /// The same camera on a grid whose pixels are `x` times as many across and `y` times as many down.
+  package func scaled(x: Double, y: Double) -> Intrinsics {
+    Intrinsics(fx: fx * x, fy: fy * y, cx: cx * x, cy: cy * y)
+  }
+}
+
+/// Where samples come from: files, a movie, memory. Samples are read on demand, by several threads at once, each
+/// through a cursor of its own.
+package protocol SampleSource: Sendable {
+  func makeCursor() throws -> any SampleCursor
+  /// Cheaply looks whether sample `index` can be read (sizes, headers), for `inspect`; throws as a cursor would.
+  func probe(_ index: Int) throws
+}
+
+extension SampleSource {
+  package func probe(_ index: Int) throws {}
+}
+
+/// One thread's view of a source, with the buffers it needs.
+package protocol SampleCursor {
+  /// Replaces `bytes` by sample `index`: row-major, little-endian, as many as the spec says. Throws `SampleFailure` when
+  /// this sample alone cannot be had.
+  mutating func read(_ index: Int, into bytes: inout [UInt8]) throws
+}
+
+/// A source of pictures that can decode them smaller at less cost.
+package protocol ReducibleImageSource: SampleSource {
+  /// This source decoding to the smallest size it can that still covers `target`, and that size.
+  func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels)
+}
+
+package typealias Pixels = ImageSize
+
+/// One sensor's samples with their own timestamps, and, once aligned, which of them goes with which frame.
+package struct Stream: Sendable {
+  package var spec: StreamSpec
+  package var source: any SampleSource
+  /// When each sample was taken, on the spec's clock, ascending.
+  package var timestamps: [Timestamp]
+  /// The source's own number of each sample.
+  package var sourceIndex: [Int64]
+  /// For each frame of the episode the sample that goes with it, or `nil`; absent until `align` has run.
+  package var rows: [Int?]?
+  /// The sender's own count of milliseconds at each sample, where samples were stamped late, on arrival. Starts again at
+  /// a restart and after 2^32.
+  package var senderMilliseconds: [UInt32]?
+
+  package init(
+    spec: StreamSpec, source: any SampleSource, timestamps: [Timestamp], sourceIndex: [Int64], rows: [Int?]? = nil
+  ) {
+    self.spec = spec
+    self.source = source
+    self.timestamps = timestamps
+    self.sourceIndex = sourceIndex
+    self.rows = rows
+  }
+}

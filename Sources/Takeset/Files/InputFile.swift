@@ -1,0 +1,102 @@
+import Foundation
+
+/// What `stat` says of a file; together with its path it tells whether the file has changed since.
+package struct FileStamp: Hashable, Sendable {
+  package var bytes: Int64
+  package var modified: Int64
+  package var inode: UInt64
+
+  init(_ status: stat) {
+    bytes = Int64(status.st_size)
+    modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
+    inode = UInt64(status.st_ino)
+  }
+
+  /// The stamp of a regular file; links are not followed, pipes and devices are not opened.
+  package static func of(_ path: String) throws -> FileStamp {
+    var status = stat()
+    guard lstat(path, &status) == 0 else { throw FileError("look at", path) }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw InputFile.notRegular(path, status.st_mode) }
+    return FileStamp(status)
+  }
+}
+
+/// A file of a take, open for reading, whose digest is taken of the very bytes that are read.
+package final class InputFile {
+  package let path: String
+  package let stamp: FileStamp
+  private let descriptor: Int32
+  private let hasher: SHA256
+
+  /// Opens a regular file; a symbolic link, pipe or device is refused without waiting for it.
+  package init(_ path: String, hasher: SHA256 = SHA256()) throws {
+    descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else { throw FileError("open", path) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      let error = InputFile.notRegular(path, status.st_mode)
+      close(descriptor)
+      throw error
+    }
+    self.path = path
+    self.stamp = FileStamp(status)
+    self.hasher = hasher
+  }
+
+  deinit { close(descriptor) }
+
+  /// Fills the start of `buffer` and returns how many bytes; 0 at the end.
+  package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+    while true {
+      let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+      if count < 0 {
+        if errno == EINTR { continue }
+        throw FileError("read", path)
+      }
+      hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+      return count
+    }
+  }
+
+  /// Replaces `bytes` by the whole file, which may not be larger than `limit`.
+  package func readAll(limit: Int, into bytes: inout [UInt8]) throws {
+    guard stamp.bytes <= limit else {
+      throw TakeFailure("input-too-large", "\(stamp.bytes) bytes are over the limit of \(limit)", file: path)
+    }
+    let count = Int(stamp.bytes)
+    if bytes.count > count {
+      bytes.removeLast(bytes.count - count)
+    } else if bytes.count < count {
+      bytes.append(contentsOf: repeatElement(0, count: count - bytes.count))
+    }
+    var done = 0
+    try bytes.withUnsafeMutableBytes { buffer in
+      while done < count {
+        let read = try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
+        if read == 0 { break }
+        done += read
+      }
+    }
+    if done < count { bytes.removeLast(count - done) }
+  }
+
+  /// The digest of the whole file: what was read, and what is left.
+  package func finish() throws -> Digest {
+    try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+      while try read(into: buffer) > 0 {}
+    }
+    return hasher.finish()
+  }
+
+  static func notRegular(_ path: String, _ mode: mode_t) -> TakeFailure {
+    let kind =
+      switch mode & S_IFMT {
+      case S_IFLNK: "a symbolic link, which is never followed"
+      case S_IFDIR: "a directory"
+      case S_IFIFO: "a pipe"
+      case S_IFSOCK: "a socket"
+      default: "a device"
+      }
+    return TakeFailure("not-a-regular-file", "is \(kind); expected a regular file", file: path)
+  }
+}

@@ -1,0 +1,72 @@
+import Foundation
+
+/// Puts files in place so that a name holds either the whole file or nothing, even after a power cut: written under a
+/// temporary name in the same directory, fsynced, renamed, and the directory fsynced.
+package enum SealedFile {
+  /// The temporary name for a file; a leftover of a run that was killed is recognised by it.
+  package static func temporaryPath(for path: String) -> String {
+    let url = URL(fileURLWithPath: path)
+    return url.deletingLastPathComponent().path + "/.\(url.lastPathComponent).partial"
+  }
+
+  package static func isTemporary(_ name: String) -> Bool { name.hasPrefix(".") && name.hasSuffix(".partial") }
+
+  /// Moves a finished temporary file to its name.
+  package static func seal(_ temporary: String, as path: String) throws {
+    let descriptor = open(temporary, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw FileError("open", temporary) }
+    let status = fsync(descriptor)
+    let code = errno
+    close(descriptor)
+    // A failed fsync is final: the kernel may have dropped the pages, and a second one would report success.
+    guard status == 0 else { throw FileError("fsync", temporary, code: code) }
+    guard rename(temporary, path) == 0 else { throw FileError("rename to", path) }
+    try syncDirectory(of: path)
+  }
+
+  package static func syncDirectory(of path: String) throws {
+    let directory = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw FileError("open", directory) }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw FileError("fsync", directory) }
+  }
+
+  /// Writes a file in pieces and seals it. `body` is handed a function that appends bytes.
+  package static func write(_ path: String, _ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void) throws {
+    let temporary = temporaryPath(for: path)
+    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError("create", temporary) }
+    do {
+      defer { close(descriptor) }
+      try body { try append($0, to: descriptor, path: temporary) }
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    do {
+      try seal(temporary, as: path)
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+  }
+
+  static func append(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, path: String) throws {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let count = Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+      if count < 0 {
+        if errno == EINTR { continue }
+        throw FileError("write", path)
+      }
+      rest = rest.dropFirst(count)
+    }
+  }
+
+  /// Digest and length of a file, read back.
+  package static func digest(of path: String) throws -> (digest: Digest, bytes: Int64) {
+    let file = try InputFile(path)
+    return (try file.finish(), file.stamp.bytes)
+  }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import Synchronization
+
+/// The files of one take: their names, and, as they are read, their sizes and digests.
+///
+/// Workers read files at the same time; each file's digest is that of the bytes that were used.
+package final class TakeInputs: Sendable {
+  package enum Role: String, Sendable {
+    case metadata, poses, encoders, calibration, image, depth
+  }
+
+  package struct Entry: Sendable {
+    /// Relative to the take, `/`-separated.
+    package var path: String
+    package var role: Role
+  }
+
+  package let root: String
+  /// Sorted by path, bytewise.
+  package let entries: [Entry]
+  private let known: Mutex<[Known?]>
+
+  struct Known: Equatable {
+    var digest: Digest
+    var bytes: Int64
+  }
+
+  package init(root: String, entries: [Entry]) {
+    self.root = root
+    self.entries = entries.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+    known = Mutex(Array(repeating: nil, count: entries.count))
+  }
+
+  package func index(of path: String) -> Int? {
+    var (low, high) = (0, entries.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if entries[middle].path.utf8.lexicographicallyPrecedes(path.utf8) { low = middle + 1 } else { high = middle }
+    }
+    return low < entries.count && entries[low].path == path ? low : nil
+  }
+
+  func fullPath(_ index: Int) -> String { root + "/" + entries[index].path }
+
+  /// Replaces `bytes` by the whole of file `index`.
+  package func read(_ index: Int, limit: Int, hasher: SHA256, into bytes: inout [UInt8]) throws {
+    try withFile(index, hasher: hasher) { try $0.readAll(limit: limit, into: &bytes) }
+  }
+
+  /// Reads a JSON file through a window, to its end.
+  package func readJSON<Result>(_ index: Int, limit: Int, _ body: (JSONReader) throws -> Result) throws -> Result {
+    try withFile(index, hasher: SHA256()) { file in
+      guard file.stamp.bytes <= limit else {
+        throw TakeFailure("input-too-large", "\(file.stamp.bytes) bytes are over the limit of \(limit)")
+      }
+      let reader = JSONReader { try file.read(into: $0) }
+      do {
+        return try body(reader)
+      } catch let error as JSONError {
+        throw TakeFailure("json-invalid", error.message, field: ", " + error.place)
+      }
+    }
+  }
+
+  /// Opens a file, lets `body` read, and notes the digest; errors come out naming the file.
+  private func withFile<Result>(_ index: Int, hasher: SHA256, _ body: (InputFile) throws -> Result) throws -> Result {
+    let path = entries[index].path
+    do {
+      let file = try InputFile(fullPath(index), hasher: hasher)
+      let result = Swift.Result { try body(file) }
+      try note(index, Known(digest: file.finish(), bytes: file.stamp.bytes))
+      return try result.get()
+    } catch var failure as TakeFailure {
+      failure.file = path
+      throw failure
+    } catch let error as FileError {
+      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "cannot \(error.action): \(error.reason)", file: path)
+    }
+  }
+
+  private func note(_ index: Int, _ new: Known) throws {
+    let old = known.withLock { known in
+      defer { known[index] = new }
+      return known[index]
+    }
+    if let old, old != new {
+      throw TakeFailure("changed-while-reading", "its contents changed between two readings", file: entries[index].path)
+    }
+  }
+
+  // MARK: Provenance
+
+  /// Reads what has not been read, so that every file has its digest.
+  package func finishDigests(isCancelled: () -> Bool = { false }) throws {
+    let missing = known.withLock { known in known.indices.filter { known[$0] == nil } }
+    let hasher = SHA256()
+    for index in missing where !isCancelled() { try withFile(index, hasher: hasher) { _ in } }
+  }
+
+  /// `input_sha256`: the digest of the lines `<sha256>  <path>`, sorted bytewise, as coreutils' sha256sum prints them.
+  package var digest: Digest {
+    let known = known.withLock(\.self)
+    let lines = zip(entries, known).compactMap { entry, known in known.map { "\($0.digest)  \(entry.path)\n" } }
+    return Digest.of(lines.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.joined())
+  }
+
+  package var totalBytes: Int64 { known.withLock { $0.reduce(0) { $0 + ($1?.bytes ?? 0) } } }
+
+  /// The manifest's `inputs`, as canonical JSON: a long take has tens of thousands of files.
+  package var canonicalJSON: [UInt8] {
+    let known = known.withLock(\.self)
+    var output: [UInt8] = [UInt8(ascii: "[")]
+    for (entry, known) in zip(entries, known) {
+      guard let known else { continue }
+      if output.count > 1 { output.append(UInt8(ascii: ",")) }
+      output += "{\"bytes\":\(known.bytes),\"path\":".utf8
+      JSONValue.appendQuoted(entry.path, to: &output)
+      output += ",\"role\":\"\(entry.role.rawValue)\",\"sha256\":\"\(known.digest)\"}".utf8
+    }
+    output.append(UInt8(ascii: "]"))
+    return output
+  }
+
+  /// A digest of every file's path, size, time of change and inode: equal as long as nobody touched the take.
+  package func stamp() throws -> Digest {
+    let hasher = SHA256()
+    for (index, entry) in entries.enumerated() {
+      let stamp: FileStamp
+      do {
+        stamp = try FileStamp.of(fullPath(index))
+      } catch let error as FileError {
+        throw TakeFailure("unreadable", "cannot \(error.action): \(error.reason)", file: entry.path)
+      } catch var failure as TakeFailure {
+        failure.file = entry.path
+        throw failure
+      }
+      hasher.update(Array("\(entry.path)\0\(stamp.bytes) \(stamp.modified) \(stamp.inode)\n".utf8))
+    }
+    return hasher.finish()
+  }
+}

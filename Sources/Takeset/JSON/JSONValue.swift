@@ -1,0 +1,157 @@
+/// A JSON document in memory, for the small ones: metadata, options, a take's record.
+package enum JSONValue: Hashable, Sendable {
+  case null
+  case bool(Bool)
+  case integer(Int64)
+  case number(Double)
+  case string(String)
+  case array([JSONValue])
+  case object([String: JSONValue])
+  /// Bytes that are canonical JSON already, for parts too long to hold as values.
+  case canonical([UInt8])
+
+  package subscript(key: String) -> JSONValue? {
+    if case .object(let members) = self { members[key] } else { nil }
+  }
+
+  package var string: String? { if case .string(let value) = self { value } else { nil } }
+  package var integer: Int64? {
+    switch self {
+    case .integer(let value): value
+    case .number(let value): Int64(exactly: value)
+    default: nil
+    }
+  }
+  package var double: Double? {
+    switch self {
+    case .integer(let value): Double(value)
+    case .number(let value): value
+    default: nil
+    }
+  }
+  package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+  package var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
+  package var object: [String: JSONValue]? { if case .object(let value) = self { value } else { nil } }
+
+  /// What it is, for messages: `a number`, `text "abc"`.
+  package var kind: String {
+    switch self {
+    case .null: "null"
+    case .bool(let value): "\(value)"
+    case .integer(let value): "the number \(value)"
+    case .number(let value): "the number \(value)"
+    case .string(let value): "the text \"\(value)\""
+    case .array: "a list"
+    case .object: "an object"
+    case .canonical: "JSON"
+    }
+  }
+}
+
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
+  ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral, ExpressibleByNilLiteral
+{
+  package init(stringLiteral value: String) { self = .string(value) }
+  package init(integerLiteral value: Int64) { self = .integer(value) }
+  package init(booleanLiteral value: Bool) { self = .bool(value) }
+  package init(nilLiteral: ()) { self = .null }
+  package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+  package init(dictionaryLiteral elements: (String, JSONValue)...) {
+    self = .object(Dictionary(elements) { _, last in last })
+  }
+  package init(_ value: Int) { self = .integer(Int64(value)) }
+  package init(_ value: String?) { self = value.map { .string($0) } ?? .null }
+}
+
+// MARK: - Canonical form
+
+extension JSONValue {
+  /// The one serialisation of RFC 8785: members sorted by UTF-16 units, no white space, numbers as ECMAScript prints them.
+  package var canonicalBytes: [UInt8] {
+    var output: [UInt8] = []
+    appendCanonical(to: &output)
+    return output
+  }
+
+  package var canonicalText: String { String(decoding: canonicalBytes, as: UTF8.self) }
+
+  package func appendCanonical(to output: inout [UInt8]) {
+    switch self {
+    case .null: output += "null".utf8
+    case .bool(let value): output += (value ? "true" : "false").utf8
+    case .integer(let value): output += String(value).utf8
+    case .number(let value): output += Self.ecmaScript(value).utf8
+    case .string(let value): Self.appendQuoted(value, to: &output)
+    case .canonical(let bytes): output += bytes
+    case .array(let elements):
+      output.append(UInt8(ascii: "["))
+      for (index, element) in elements.enumerated() {
+        if index > 0 { output.append(UInt8(ascii: ",")) }
+        element.appendCanonical(to: &output)
+      }
+      output.append(UInt8(ascii: "]"))
+    case .object(let members):
+      output.append(UInt8(ascii: "{"))
+      let keys = members.keys.sorted { $0.utf16.lexicographicallyPrecedes($1.utf16) }
+      for (index, key) in keys.enumerated() {
+        if index > 0 { output.append(UInt8(ascii: ",")) }
+        Self.appendQuoted(key, to: &output)
+        output.append(UInt8(ascii: ":"))
+        members[key]?.appendCanonical(to: &output)
+      }
+      output.append(UInt8(ascii: "}"))
+    }
+  }
+
+  /// RFC 8785, section 3.2.2.2: the two-character escapes, \u00xx for other controls, all else as it is.
+  package static func appendQuoted(_ text: String, to output: inout [UInt8]) {
+    output.append(UInt8(ascii: "\""))
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "\""): output += "\\\"".utf8
+      case UInt8(ascii: "\\"): output += "\\\\".utf8
+      case 0x08: output += "\\b".utf8
+      case 0x09: output += "\\t".utf8
+      case 0x0A: output += "\\n".utf8
+      case 0x0C: output += "\\f".utf8
+      case 0x0D: output += "\\r".utf8
+      case 0..<0x20:
+        let hex = String(byte, radix: 16)
+        output += "\\u\(String(repeating: "0", count: 4 - hex.count))\(hex)".utf8
+      default: output.append(byte)
+      }
+    }
+    output.append(UInt8(ascii: "\""))
+  }
+
+  /// A finite double as ECMAScript's Number::toString prints it; JSON has no others, so those become null.
+  static func ecmaScript(_ value: Double) -> String {
+    guard value.isFinite else { return "null" }
+    if value == 0 { return "0" }
+    // Swift prints the same shortest digits; only the layout of the exponent differs.
+    var text = "\(abs(value))"
+    var exponent = 0
+    if let e = text.firstIndex(where: { $0 == "e" }) {
+      exponent = Int(text[text.index(after: e)...]) ?? 0
+      text = String(text[..<e])
+    }
+    let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+    let whole = String(parts[0])
+    let fraction = parts.count > 1 && parts[1] != "0" ? String(parts[1]) : ""
+    var digits = whole + fraction
+    var point = whole.count + exponent  // the decimal point stands before digits[point]
+    while digits.hasPrefix("0") && digits.count > 1 {
+      digits.removeFirst()
+      point -= 1
+    }
+    while digits.hasSuffix("0") && digits.count > 1 { digits.removeLast() }
+    let sign = value < 0 ? "-" : ""
+    let count = digits.count
+    if count <= point, point <= 21 { return sign + digits + String(repeating: "0", count: point - count) }
+    if 0 < point, point <= 21 { return sign + digits.prefix(point) + "." + digits.dropFirst(point) }
+    if -6 < point, point <= 0 { return sign + "0." + String(repeating: "0", count: -point) + digits }
+    let power = point - 1
+    let mantissa = count == 1 ? digits : digits.prefix(1) + "." + digits.dropFirst()
+    return sign + mantissa + "e" + (power < 0 ? "-" : "+") + "\(abs(power))"
+  }
+}

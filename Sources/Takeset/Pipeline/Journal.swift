@@ -1,0 +1,200 @@
+import Foundation
+import Synchronization
+
+/// `journal.jsonl`: a line for every finished take, synced before the next one counts; what a resume reads.
+///
+/// A line holds a head, which decides whether the take has to be made again, and the take's record for the manifest. Only
+/// heads are kept in memory; records, which list every input file, are read from the file when the manifest is written.
+package final class Journal: Sendable {
+  package struct Head: Sendable, Equatable {
+    package var id: String
+    package var location: String
+    package var pipeline: String
+    package var toolVersion: String
+    package var outcome: TakeRecord.Outcome
+    package var reader: String?
+    /// Of the inputs' paths, sizes, times and inodes.
+    package var stamp: String?
+    package var inputDigest: String?
+    /// Size, time and inode of the shard.
+    package var shard: String?
+    package var framesIn = 0
+    package var framesOut = 0
+    package var splitGroup: String?
+    package var seconds = 0.0
+  }
+
+  struct Line: Sendable {
+    var head: Head
+    var offset: Int64
+    var length: Int
+  }
+
+  package let path: String
+  private let state: Mutex<State>
+
+  private struct State {
+    var descriptor: Int32
+    var lines: [String: Line] = [:]
+    var end: Int64 = 0
+    var stale = 0
+  }
+
+  /// Opens the journal of an output directory, creating it if need be; a line that was cut off by a crash is removed.
+  package init(path: String) throws {
+    self.path = path
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError("open", path) }
+    var state = State(descriptor: descriptor)
+    do {
+      try Self.load(path, into: &state)
+      guard ftruncate(descriptor, off_t(state.end)) == 0 else { throw FileError("truncate", path) }
+    } catch {
+      close(descriptor)
+      throw error
+    }
+    self.state = Mutex(state)
+  }
+
+  deinit { state.withLock { _ = close($0.descriptor) } }
+
+  /// The heads of a journal, read only; empty when there is none.
+  package static func heads(at path: String) throws -> [String: Head] {
+    guard Directory.existingKind(of: path) == .file else { return [:] }
+    var state = State(descriptor: -1)
+    try load(path, into: &state)
+    return state.lines.mapValues(\.head)
+  }
+
+  package var heads: [String: Head] { state.withLock { $0.lines.mapValues(\.head) } }
+
+  /// Appends a line and syncs it.
+  package func append(_ head: Head, record: [UInt8]) throws {
+    let bytes = Self.line(head, record)
+    try state.withLock { state in
+      guard lseek(state.descriptor, off_t(state.end), SEEK_SET) >= 0 else { throw FileError("seek in", path) }
+      do {
+        try bytes.withUnsafeBytes { try SealedFile.append($0, to: state.descriptor, path: path) }
+        guard fdatasync(state.descriptor) == 0 else { throw FileError("sync", path) }
+      } catch {
+        ftruncate(state.descriptor, off_t(state.end))
+        throw error
+      }
+      if state.lines.updateValue(Line(head: head, offset: state.end, length: bytes.count), forKey: head.id) != nil {
+        state.stale += 1
+      }
+      state.end += Int64(bytes.count)
+    }
+  }
+
+  /// The record of a take, as canonical JSON.
+  package func record(of id: String) throws -> [UInt8] {
+    let (line, descriptor) = state.withLock { ($0.lines[id], $0.descriptor) }
+    guard let line else { return [] }
+    var bytes = [UInt8](repeating: 0, count: line.length)
+    var done = 0
+    while done < line.length {
+      let count = bytes.withUnsafeMutableBytes { buffer in
+        pread(descriptor, buffer.baseAddress.map { $0 + done }, line.length - done, off_t(line.offset) + off_t(done))
+      }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw FileError("read", path) }
+      done += count
+    }
+    guard let start = Self.recordStart(bytes) else { throw FileError("find the record of \(id) in", path, code: EBADMSG) }
+    return Array(bytes[start..<(bytes.count - 2)])
+  }
+
+  /// Forgets these takes and drops superseded lines, by writing the journal anew.
+  package func compact(removing removed: Set<String> = []) throws {
+    let (kept, stale) = state.withLock { state in
+      (state.lines.filter { !removed.contains($0.key) }, state.stale)
+    }
+    guard stale > 0 || !removed.isEmpty else { return }
+    try SealedFile.write(path) { write in
+      for (id, line) in kept.sorted(by: { $0.key < $1.key }) {
+        try Self.line(line.head, record(of: id)).withUnsafeBytes(write)
+      }
+    }
+    let descriptor = open(path, O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { throw FileError("open", path) }
+    var fresh = State(descriptor: descriptor)
+    try Self.load(path, into: &fresh)
+    let loaded = fresh
+    state.withLock { state in
+      close(state.descriptor)
+      state = loaded
+    }
+  }
+
+  // MARK: Lines
+
+  private static let recordKey = Array(",\"record\":".utf8)
+
+  private static func line(_ head: Head, _ record: [UInt8]) -> [UInt8] {
+    var bytes = Array("{\"head\":".utf8)
+    head.json.appendCanonical(to: &bytes)
+    bytes += recordKey
+    bytes += record
+    bytes += Array("}\n".utf8)
+    return bytes
+  }
+
+  /// Where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
+  private static func recordStart(_ line: [UInt8]) -> Int? {
+    guard line.count > recordKey.count else { return nil }
+    return (0...(line.count - recordKey.count)).first { line[$0...].starts(with: recordKey) }.map { $0 + recordKey.count }
+  }
+
+  private static func load(_ path: String, into state: inout State) throws {
+    let file = try InputFile(path)
+    var pending: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    var offset: Int64 = 0
+    while true {
+      let count = try buffer.withUnsafeMutableBytes { try file.read(into: $0) }
+      if count == 0 { break }
+      var rest = buffer[..<count]
+      while let newline = rest.firstIndex(of: 0x0A) {
+        pending += rest[...newline]
+        rest = rest[(newline + 1)...]
+        // A line that does not parse was never acknowledged; what follows it was written by nobody.
+        guard pending.count > 2, let start = recordStart(pending),
+          let head = try? JSONReader(Array(pending[8..<(start - recordKey.count)])).value(), let parsed = Head(head)
+        else { return }
+        if state.lines.updateValue(Line(head: parsed, offset: offset, length: pending.count), forKey: parsed.id) != nil {
+          state.stale += 1
+        }
+        offset += Int64(pending.count)
+        state.end = offset
+        pending.removeAll(keepingCapacity: true)
+      }
+      pending += rest
+    }
+  }
+}
+
+extension Journal.Head {
+  fileprivate var json: JSONValue {
+    [
+      "id": .string(id), "location": .string(location), "pipeline_sha256": .string(pipeline),
+      "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
+      "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
+      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup),
+      "seconds": .number(seconds),
+    ]
+  }
+
+  fileprivate init?(_ json: JSONValue) {
+    guard let id = json["id"]?.string, let location = json["location"]?.string,
+      let pipeline = json["pipeline_sha256"]?.string, let version = json["tool_version"]?.string,
+      let outcome = json["outcome"]?.string.flatMap(TakeRecord.Outcome.init)
+    else { return nil }
+    self.init(
+      id: id, location: location, pipeline: pipeline, toolVersion: version, outcome: outcome,
+      reader: json["reader"]?.string, stamp: json["stamp"]?.string, inputDigest: json["input_sha256"]?.string,
+      shard: json["shard"]?.string, framesIn: Int(json["frames_in"]?.integer ?? 0),
+      framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string,
+      seconds: json["seconds"]?.double ?? 0)
+  }
+}

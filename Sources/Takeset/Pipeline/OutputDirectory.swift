@@ -1,0 +1,76 @@
+import Foundation
+
+/// The directory a run writes into: checked before any work, locked while a run writes.
+final class OutputDirectory {
+  let path: String
+  private let lock: Int32
+
+  var episodes: String { path + "/episodes" }
+  var journal: String { path + "/journal.jsonl" }
+  var manifest: String { path + "/manifest.json" }
+  var index: String { path + "/dataset.h5" }
+
+  /// Creates the directory if need be. Throws `UsageError` when it lies inside an input, `OutputFailure` when it cannot
+  /// be written.
+  init(_ given: String, inputs: [String]) throws {
+    path = Self.absolute(given)
+    for input in inputs {
+      let root = Self.absolute(input)
+      if path == root || path.hasPrefix(root + "/") {
+        throw UsageError("the output \(given) lies inside the input \(input); choose a directory outside of it")
+      }
+    }
+    do {
+      try FileManager.default.createDirectory(atPath: path + "/episodes", withIntermediateDirectories: true)
+    } catch {
+      let reason = Self.reason(of: error)
+      throw OutputFailure("cannot create the output directory \(given): \(reason)")
+    }
+    lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard lock >= 0 else { throw OutputFailure("\(FileError("open", path))") }
+    guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+      close(lock)
+      throw OutputFailure("another run is writing into \(given); wait for it or choose another directory")
+    }
+    guard access(path, W_OK) == 0, access(path + "/episodes", W_OK) == 0 else {
+      let error = FileError("write into", given)
+      close(lock)
+      throw OutputFailure("\(error)")
+    }
+    removeLeftovers()
+  }
+
+  deinit { close(lock) }
+
+  /// Unfinished files of a run that was killed.
+  private func removeLeftovers() {
+    for directory in [path, episodes] {
+      for member in (try? Directory.members(of: directory)) ?? [] where SealedFile.isTemporary(member.name) {
+        unlink(directory + "/" + member.name)
+      }
+    }
+  }
+
+  /// The path with links resolved as far as it exists.
+  static func absolute(_ given: String) -> String {
+    var url = URL(fileURLWithPath: given).standardizedFileURL
+    var missing: [String] = []
+    while true {
+      if let real = realpath(url.path, nil) {
+        defer { free(real) }
+        let base = String(cString: real)
+        return ([base == "/" ? "" : base] + missing.reversed()).joined(separator: "/")
+      }
+      guard url.path != "/" else { return given }
+      missing.append(url.lastPathComponent)
+      url = url.deletingLastPathComponent()
+    }
+  }
+
+  private static func reason(of error: any Error) -> String {
+    let cocoa = error as NSError
+    let underlying = cocoa.userInfo[NSUnderlyingErrorKey] as? NSError
+    if let underlying, underlying.domain == NSPOSIXErrorDomain { return String(cString: strerror(Int32(underlying.code))) }
+    return cocoa.localizedDescription
+  }
+}

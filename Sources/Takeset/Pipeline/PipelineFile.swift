@@ -1,0 +1,138 @@
+import Yams
+
+/// A pipeline as a user writes it, in YAML or JSON, or the default one.
+package enum PipelineFile {
+  /// The default: frames aligned, large pictures made small, takes split by day.
+  package static func defaultPipeline() throws -> Pipeline {
+    try pipeline(from: [
+      "version": 1, "reader": "auto",
+      "transforms": [
+        ["align": [:]], ["resize-image": ["width": 320, "height": 240, "when-larger-than": 640]], ["split": [:]],
+      ],
+      "writer": ["hdf5": [:]],
+    ])
+  }
+
+  /// Parses and checks a pipeline file. Throws `PipelineFileError` naming the path of the first mistake.
+  package static func parse(_ text: String) throws -> Pipeline {
+    let node: Node?
+    do {
+      node = try Yams.compose(yaml: text)
+    } catch let error as YamlError {
+      throw PipelineFileError("", "not YAML: \(error)")
+    }
+    guard let node else { throw PipelineFileError("", "the file is empty; expected version, reader, transforms, writer") }
+    return try pipeline(from: value(of: node, at: "", depth: 0))
+  }
+
+  private static func pipeline(from document: JSONValue) throws -> Pipeline {
+    guard case .object(let members) = document else {
+      throw PipelineFileError("", "expected an object with version, reader, transforms, writer, found \(document.kind)")
+    }
+    for key in members.keys.sorted() where !["version", "reader", "transforms", "writer"].contains(key) {
+      throw PipelineFileError(
+        key, "unknown key; a pipeline has \"version\", \"reader\", \"transforms\", \"writer\"")
+    }
+    guard let version = members["version"] else { throw PipelineFileError("version", "the key is missing; expected 1") }
+    guard version.integer == 1 else { throw PipelineFileError("version", "expected 1, found \(version.kind)") }
+
+    var transforms: [any Transform] = []
+    switch members["transforms"] ?? [] {
+    case .array(let steps):
+      for (index, step) in steps.enumerated() {
+        let (name, options, path) = try single(step, at: "transforms[\(index)]", kinds: Registry.transforms)
+        guard let type = Registry.transforms.first(where: { $0.name == name }) else {
+          throw unknown("step", name, at: path, among: Registry.transforms)
+        }
+        transforms.append(try type.decoded(over: options, at: path))
+      }
+    case .null: break
+    case let other: throw PipelineFileError("transforms", "expected a list of steps, found \(other.kind)")
+    }
+    return Pipeline(
+      readers: try readers(members["reader"] ?? "auto"), transforms: transforms, writer: try writer(members["writer"] ?? .null))
+  }
+
+  private static func readers(_ value: JSONValue) throws -> Pipeline.Readers {
+    switch value {
+    case .string("auto"), .null: return .auto
+    case .string(let name): return .one(try reader(name, options: [:]))
+    case .object(var members):
+      guard let name = members.removeValue(forKey: "name")?.string else {
+        throw PipelineFileError("reader.name", "expected the name of a reader")
+      }
+      return .one(try reader(name, options: .object(members)))
+    default: throw PipelineFileError("reader", "expected auto or {name: …}, found \(value.kind)")
+    }
+  }
+
+  private static func reader(_ name: String, options: JSONValue) throws -> any Reader {
+    guard let type = Registry.readers.first(where: { $0.name == name }) else {
+      throw unknown("reader", name, at: "reader", among: Registry.readers)
+    }
+    return try type.decoded(over: options, at: "reader")
+  }
+
+  private static func writer(_ value: JSONValue) throws -> any Writer {
+    if value == .null { return HDF5Writer() }
+    let (name, options, path) = try single(value, at: "writer", kinds: Registry.writers)
+    guard let type = Registry.writers.first(where: { $0.name == name }) else {
+      throw unknown("writer", name, at: path, among: Registry.writers)
+    }
+    return try type.decoded(over: options, at: path)
+  }
+
+  /// A step is its name alone, or an object with its name as the only key.
+  private static func single(
+    _ value: JSONValue, at path: String, kinds: [any Step.Type]
+  ) throws -> (name: String, options: JSONValue?, path: String) {
+    switch value {
+    case .string(let name): return (name, nil, "\(path).\(name)")
+    case .object(let members) where members.count == 1:
+      let (name, options) = members[members.startIndex]
+      return (name, options == .null ? nil : options, "\(path).\(name)")
+    default: throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(value.kind)")
+    }
+  }
+
+  private static func unknown(
+    _ what: String, _ name: String, at path: String, among known: [any Step.Type]
+  ) -> PipelineFileError {
+    PipelineFileError(path, "unknown \(what) \"\(name)\"; there is \(known.map { "\"\($0.name)\"" }.joined(separator: ", "))")
+  }
+
+  /// YAML's core schema as JSON values; a key twice, a tag or an anchor's expansion without end is a mistake.
+  private static func value(of node: Node, at path: String, depth: Int) throws -> JSONValue {
+    if depth > 32 { throw PipelineFileError(path, "nested deeper than 32") }
+    switch node {
+    case .mapping(let mapping):
+      var members: [String: JSONValue] = [:]
+      for (key, child) in mapping {
+        guard let key = key.string else { throw PipelineFileError(path, "expected text as a key") }
+        let childPath = path.isEmpty ? key : "\(path).\(key)"
+        if members[key] != nil { throw PipelineFileError(childPath, "the key is given twice") }
+        members[key] = try value(of: child, at: childPath, depth: depth + 1)
+      }
+      return .object(members)
+    case .sequence(let sequence):
+      return .array(
+        try sequence.enumerated().map { try value(of: $1, at: "\(path)[\($0)]", depth: depth + 1) })
+    case .scalar(let scalar):
+      if scalar.style == .plain || scalar.style == .any {
+        if node.null != nil { return .null }
+        if let whole = node.int { return .integer(Int64(whole)) }
+        if let number = node.float { return .number(number) }
+        if let flag = node.bool { return .bool(flag) }
+      }
+      return .string(scalar.string)
+    case .alias:
+      throw PipelineFileError(path, "aliases are not supported")
+    }
+  }
+}
+
+extension Step {
+  fileprivate static func decoded(over options: JSONValue?, at path: String) throws -> Self {
+    try Options.decode(Self.self, over: options, at: path)
+  }
+}

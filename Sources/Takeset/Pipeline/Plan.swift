@@ -1,0 +1,73 @@
+/// What a run would write, without decoding anything.
+package struct Plan: Sendable {
+  package struct Entry: Sendable {
+    package var id: String
+    package var reader: String?
+    package var frames: Int
+    /// Empty for a take that would not be written.
+    package var datasets: [PlannedDataset]
+    package var outcome: TakeRecord.Outcome
+    package var reason: String?
+
+    /// Before compression.
+    package var rawBytes: Int { datasets.reduce(0) { $0 + $1.layout.dims.reduce($1.layout.type.size, *) } }
+  }
+
+  /// By take id.
+  package var entries: [Entry]
+  package var notices: [String]
+
+  package var rawBytes: Int { entries.reduce(0) { $0 + $1.rawBytes } }
+  package var frames: Int { entries.reduce(0) { $0 + $1.frames } }
+  package var failed: Int { entries.count { $0.outcome == .failed } }
+
+  /// Throws `NoInputs` when not one input is there.
+  package init(inputs: [String], pipeline: Pipeline) throws {
+    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
+    if search.isHopeless { throw NoInputs(failures: search.missed.map(\.failure)) }
+    notices = search.notices
+    entries = search.found.map { Self.entry($0, pipeline) }
+    entries += search.missed.map {
+      Entry(id: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
+    }
+    entries.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+  }
+
+  private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline) -> Entry {
+    let reader = type(of: found.reader).name
+    do {
+      let take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location))
+      let episode = try pipeline.open(take, with: found.reader).episode
+      return Entry(
+        id: found.id, reader: reader, frames: episode.frames.count, datasets: try pipeline.writer.plan(episode),
+        outcome: .written)
+    } catch {
+      let outcome: TakeRecord.Outcome = error is Rejection ? .rejected : .failed
+      return Entry(id: found.id, reader: reader, frames: 0, datasets: [], outcome: outcome, reason: "\(error)")
+    }
+  }
+
+  package var json: JSONValue {
+    [
+      "takes": .array(entries.map(\.json)), "frames": JSONValue(frames), "raw_bytes": JSONValue(rawBytes),
+    ]
+  }
+}
+
+extension Plan.Entry {
+  fileprivate var json: JSONValue {
+    [
+      "id": .string(id), "reader": JSONValue(reader), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
+      "frames": JSONValue(frames), "raw_bytes": JSONValue(rawBytes),
+      "datasets": .array(
+        datasets.map {
+          [
+            "path": .string("/" + $0.path), "dtype": .string($0.layout.type.numpyName),
+            "shape": .array($0.layout.dims.map { JSONValue($0) }),
+            "chunk": $0.layout.chunk.map { .array($0.map { JSONValue($0) }) } ?? .null,
+            "filters": .array($0.layout.filters.map { .string($0) }),
+          ]
+        }),
+    ]
+  }
+}

@@ -1,0 +1,127 @@
+import Foundation
+
+/// Keeps a fixed number of threads busy with takes: the blocks of the takes that are open, in order, and, when those
+/// have nothing to do, opening the next take. So one long take uses all threads as well as many short ones do, and no
+/// more takes are open than there are threads.
+///
+/// The only place where Takeset is concurrent.
+final class Scheduler: @unchecked Sendable {
+  /// What the run does at each point of a take's life; called on any worker, one at a time for a take.
+  struct Work: Sendable {
+    /// Opens the take. False when there is nothing to write.
+    var open: @Sendable (TakeJob) -> Bool
+    /// Ends the take: seals it, or gives it up.
+    var finish: @Sendable (TakeJob) -> Void
+    var didStore: @Sendable (PreparedBlock) -> Void
+    var isCancelled: @Sendable () -> Bool
+  }
+
+  private let condition = NSCondition()
+  private var waiting: ArraySlice<TakeJob>
+  private var active: [TakeJob] = []
+  private let threads: Int
+  private let work: Work
+
+  init(jobs: [TakeJob], threads: Int, work: Work) {
+    waiting = jobs[...]
+    self.threads = threads
+    self.work = work
+  }
+
+  /// Runs until every take is done or the work is cancelled.
+  func run() {
+    let group = DispatchGroup()
+    for number in 0..<threads {
+      group.enter()
+      let thread = Thread { [self] in
+        loop()
+        group.leave()
+      }
+      thread.name = "takeset-\(number)"
+      thread.stackSize = 4 << 20
+      thread.start()
+    }
+    group.wait()
+  }
+
+  private func loop() {
+    var workers: [ObjectIdentifier: any ShardWorker] = [:]
+    while let (job, task) = next() {
+      switch task {
+      case .open:
+        let hasRows = work.open(job)
+        locked {
+          job.phase = hasRows ? .writing : .done
+          if !hasRows { active.removeAll { $0 === job } }
+        }
+      case .prepare(let block):
+        let key = ObjectIdentifier(job)
+        let result = Result { () throws -> PreparedBlock in
+          guard let shard = job.shard else { throw CancellationError() }
+          let worker = try workers[key] ?? shard.makeWorker()
+          workers[key] = worker
+          return try worker.prepare(block)
+        }
+        store(result, of: job)
+      case .finish:
+        work.finish(job)
+        locked {
+          job.phase = .done
+          active.removeAll { $0 === job }
+        }
+      }
+      // Cursors and buffers of takes that are done.
+      if workers.count > threads {
+        let open = locked { Set(active.map { ObjectIdentifier($0) }) }
+        workers = workers.filter { open.contains($0.key) }
+      }
+    }
+  }
+
+  /// Hands in a block, then stores whatever is next in order, unless another worker is at it.
+  private func store(_ result: Result<PreparedBlock, any Error>, of job: TakeJob) {
+    locked { job.add(result) }
+    while let block = locked({ job.takeReady() }) {
+      let stored = Result { () throws in
+        do {
+          try job.shard?.store(block)
+        } catch let failure as TakeFailure {
+          throw failure
+        } catch {
+          throw OutputFailure(error, writing: job.take.id)
+        }
+      }
+      if case .success = stored { work.didStore(block) }
+      locked { job.didStore(stored) }
+    }
+  }
+
+  /// The next task for a worker, waited for; `nil` when all is done.
+  private func next() -> (TakeJob, TakeJob.Task)? {
+    condition.lock()
+    defer { condition.unlock() }
+    while true {
+      let isCancelled = work.isCancelled()
+      for job in active {
+        if let task = job.claim(window: threads + 2, isCancelled: isCancelled) { return (job, task) }
+      }
+      if active.count < threads, !isCancelled, let job = waiting.popFirst() {
+        active.append(job)
+        continue
+      }
+      if active.isEmpty, waiting.isEmpty || isCancelled { return nil }
+      // Woken by any change; now and then to see a cancellation.
+      _ = condition.wait(until: Date(timeIntervalSinceNow: 0.1))
+    }
+  }
+
+  @discardableResult
+  private func locked<Result>(_ body: () -> Result) -> Result {
+    condition.lock()
+    defer {
+      condition.broadcast()
+      condition.unlock()
+    }
+    return body()
+  }
+}

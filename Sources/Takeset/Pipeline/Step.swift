@@ -1,0 +1,66 @@
+/// Anything a pipeline file can name. Stored properties are its options, their initial values the defaults; the property
+/// `keepLocation` is the option `keep-location`.
+package protocol Step: Codable, Sendable {
+  static var name: String { get }
+  /// What it does, in a line.
+  static var summary: String { get }
+  /// A line for each option, by option name: meaning and unit.
+  static var help: [String: String] { get }
+  init()
+  /// Throws `OptionError` when the values make no sense together.
+  func validate() throws
+}
+
+extension Step {
+  package static var help: [String: String] { [:] }
+  package func validate() throws {}
+}
+
+/// An option whose value makes no sense.
+package struct OptionError: Error, Equatable {
+  package var option: String
+  package var message: String
+  package init(_ option: String, _ message: String) {
+    self.option = option
+    self.message = message
+  }
+}
+
+/// Finds takes of one format and opens them.
+package protocol Reader: Step {
+  /// Whether a take of this format stands at `place`; looks at names and headers, never at pixels.
+  func recognises(_ place: TakeLocation) -> Bool
+  /// The files of the take, by name.
+  func inputs(of place: TakeLocation) throws -> TakeInputs
+  /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is sound
+  /// but lacks something.
+  func open(_ take: Take) throws -> Episode
+}
+
+/// Turns an episode into another, touching no sample.
+package protocol Transform: Step {
+  /// Throws `Rejection` to leave the episode out.
+  func apply(to episode: Episode) throws -> Episode
+}
+
+/// A place in the file system where a take may be.
+package struct TakeLocation: Hashable, Sendable {
+  package var path: String
+  package var isDirectory: Bool
+  package init(path: String, isDirectory: Bool) {
+    self.path = path
+    self.isDirectory = isDirectory
+  }
+}
+
+/// One raw recording.
+package struct Take: Sendable {
+  package var id: String
+  package var location: TakeLocation
+  package var inputs: TakeInputs
+  package init(id: String, location: TakeLocation, inputs: TakeInputs) {
+    self.id = id
+    self.location = location
+    self.inputs = inputs
+  }
+}

@@ -1,0 +1,83 @@
+/// One take on its way through a run. All mutable state belongs to the scheduler's lock, save what the phase gives to
+/// the one worker that entered it.
+///
+/// `@unchecked Sendable`: the scheduler's lock guards it.
+final class TakeJob: @unchecked Sendable {
+  enum Phase { case waiting, opening, writing, finishing, done }
+
+  /// What a worker may do next for this take.
+  enum Task {
+    case open
+    case prepare(block: Int)
+    case finish
+  }
+
+  let take: TakeSearch.Found
+  var phase = Phase.waiting
+  var startedAt = ContinuousClock.now
+
+  // Set by `open`.
+  var inputs: TakeInputs?
+  var stamp: Digest?
+  var passage: Passage?
+  var shard: (any ShardWriter)?
+  /// What ended the take early.
+  var failure: (any Error)?
+
+  private var nextBlock = 0
+  private var inFlight = 0
+  private(set) var stored = 0
+  private var ready: [Int: PreparedBlock] = [:]
+  private var isStoring = false
+
+  init(take: TakeSearch.Found) { self.take = take }
+
+  /// The next thing to do, if there is any now; called under the lock.
+  func claim(window: Int, isCancelled: Bool) -> Task? {
+    switch phase {
+    case .waiting:
+      if isCancelled { return nil }
+      phase = .opening
+      startedAt = .now
+      return .open
+    case .writing:
+      let blocks = shard?.blockCount ?? 0
+      let isOver = failure != nil || isCancelled || stored == blocks
+      if isOver {
+        guard inFlight == 0, !isStoring else { return nil }
+        phase = .finishing
+        return .finish
+      }
+      guard nextBlock < blocks, nextBlock < stored + window else { return nil }
+      defer { nextBlock += 1 }
+      inFlight += 1
+      return .prepare(block: nextBlock)
+    case .opening, .finishing, .done: return nil
+    }
+  }
+
+  /// Takes in a prepared block; called under the lock.
+  func add(_ block: Result<PreparedBlock, any Error>) {
+    inFlight -= 1
+    switch block {
+    case .success(let block): ready[block.block] = block
+    case .failure(let error): failure = failure ?? error
+    }
+  }
+
+  /// The next block in order, for whoever is to store it, unless someone is storing; called under the lock.
+  func takeReady() -> PreparedBlock? {
+    guard !isStoring, failure == nil, let block = ready.removeValue(forKey: stored) else { return nil }
+    isStoring = true
+    return block
+  }
+
+  /// Called under the lock when a block was stored.
+  func didStore(_ result: Result<Void, any Error>) {
+    isStoring = false
+    switch result {
+    case .success: stored += 1
+    case .failure(let error): failure = failure ?? error
+    }
+  }
+}

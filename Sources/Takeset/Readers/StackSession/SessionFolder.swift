@@ -1,0 +1,69 @@
+import Foundation
+
+/// The files of a session by what they are: pictures and depth maps by their own numbers.
+struct SessionFolder {
+  let inputs: TakeInputs
+  /// Entry in `inputs` of each picture, by the number in its name.
+  private(set) var images: [Int64: Int] = [:]
+  private(set) var depths: [Int64: Int] = [:]
+  private(set) var hasDepthFolder = false
+
+  var poses: Int? { inputs.index(of: "poses.json") }
+  var metadata: Int? { inputs.index(of: "metadata.json") }
+  var encoders: Int? { inputs.index(of: "encoders.json") }
+
+  init(_ inputs: TakeInputs) {
+    self.inputs = inputs
+    for (index, entry) in inputs.entries.enumerated() {
+      switch entry.role {
+      case .image: images[Self.number(inFileName: entry.path.dropFirst("rgb/".count)) ?? -1] = index
+      case .depth: depths[Self.number(inFileName: entry.path.dropFirst("depth/".count)) ?? -1] = index
+      default: break
+      }
+    }
+    hasDepthFolder = Directory.existingKind(of: inputs.root + "/depth") == .directory
+  }
+
+  /// The files in `root` that belong to a session; what desktop tools leave behind does not.
+  static func entries(of root: String) throws -> [TakeInputs.Entry] {
+    var entries: [TakeInputs.Entry] = []
+    let roles: [String: TakeInputs.Role] = [
+      "metadata.json": .metadata, "poses.json": .poses, "encoders.json": .encoders,
+    ]
+    for member in try Directory.members(of: root) {
+      if let role = roles[member.name] {
+        entries.append(TakeInputs.Entry(path: member.name, role: role))
+      } else if member.kind == .directory, member.name == "rgb" || member.name == "depth" {
+        let (role, ending): (TakeInputs.Role, String) = member.name == "rgb" ? (.image, ".jpg") : (.depth, ".bin")
+        for file in try Directory.members(of: root + "/" + member.name)
+        where file.name.hasSuffix(ending) && number(inFileName: file.name[...]) != nil {
+          entries.append(TakeInputs.Entry(path: "\(member.name)/\(file.name)", role: role))
+        }
+      }
+    }
+    return entries
+  }
+
+  /// The number that a name of six digits or more, zero-padded to six, stands for; other names are not the app's.
+  static func number(inFileName name: Substring) -> Int64? {
+    let digits = name.prefix { $0 != "." }
+    guard digits.utf8.count >= 6, digits.utf8.count <= 18, digits.utf8.allSatisfy({ (48...57).contains($0) }),
+      digits.utf8.count == 6 || digits.first != "0"
+    else { return nil }
+    return Int64(digits)
+  }
+
+  /// The first YYYY-MM-DD in a name: the phone's local day.
+  static func day(in name: String) -> String? {
+    let utf8 = Array(name.utf8)
+    guard utf8.count >= 10 else { return nil }
+    for start in 0...(utf8.count - 10) {
+      let candidate = utf8[start..<(start + 10)]
+      let matches = candidate.enumerated().allSatisfy { offset, byte in
+        offset == 4 || offset == 7 ? byte == UInt8(ascii: "-") : (48...57).contains(byte)
+      }
+      if matches { return String(decoding: candidate, as: UTF8.self) }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,160 @@
+import Media
+
+/// Poses in memory as [x y z qx qy qz qw].
+struct PoseSource: SampleSource {
+  let poses: [Pose]
+
+  func makeCursor() -> any SampleCursor { Cursor(poses: poses) }
+
+  private struct Cursor: SampleCursor {
+    let poses: [Pose]
+    func read(_ index: Int, into bytes: inout [UInt8]) {
+      let (p, q) = (poses[index].position, poses[index].quaternion)
+      setFloats([p.x, p.y, p.z, q.x, q.y, q.z, q.w].map { Float($0) }, in: &bytes)
+    }
+  }
+}
+
+/// A few numbers a sample, in memory; NaN where there is none.
+package struct NumbersSource: SampleSource {
+  package let width: Int
+  package let values: [Float]
+
+  package init(width: Int, values: [Float]) {
+    self.width = width
+    self.values = values
+  }
+
+  package func makeCursor() -> any SampleCursor { Cursor(source: self) }
+
+  private struct Cursor: SampleCursor {
+    let source: NumbersSource
+    func read(_ index: Int, into bytes: inout [UInt8]) {
+      setFloats(Array(source.values[(index * source.width)..<((index + 1) * source.width)]), in: &bytes)
+    }
+  }
+}
+
+/// Replaces `bytes` by these numbers as little-endian Float32.
+func setFloats(_ numbers: [Float], in bytes: inout [UInt8]) {
+  numbers.withUnsafeBytes { bytes = Array($0) }
+}
+
+/// JPEG files of one size.
+struct JPEGFiles: ReducibleImageSource {
+  /// No picture of the greatest size allowed needs more bytes.
+  static let byteLimit = 1 << 28
+
+  let inputs: TakeInputs
+  let files: [Int]
+  /// As the headers say.
+  let size: Pixels
+  /// Sides longer than this are refused.
+  let limit: Int
+  var reduction = 1
+
+  func makeCursor() throws -> any SampleCursor { try Cursor(files: self) }
+
+  func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels) {
+    var copy = self
+    copy.reduction = JPEGDecoder.reduction(from: size, covering: target)
+    return (copy, JPEGDecoder.reduced(size, by: copy.reduction))
+  }
+
+  /// The header is sound, the size is the session's, and the end marker is there.
+  func probe(_ index: Int) throws {
+    var bytes: [UInt8] = []
+    try inputs.read(files[index], limit: Self.byteLimit, hasher: SHA256(), into: &bytes)
+    let found: Pixels
+    do {
+      found = try bytes.withUnsafeBytes { try JPEGDecoder().size(of: $0) }
+    } catch let error as MediaError {
+      throw failure(index, error)
+    }
+    try check(found, index)
+    // Some encoders pad after the end marker; a cut file has none in its last bytes.
+    let tail = bytes.suffix(64)
+    if !zip(tail, tail.dropFirst()).contains(where: { $0 == 0xFF && $1 == 0xD9 }) {
+      throw failure(index, MediaError(call: "JPEG data", message: "the file ends before its end marker (FF D9)"))
+    }
+  }
+
+  private func check(_ found: Pixels, _ index: Int) throws {
+    if found != size {
+      throw TakeFailure(
+        "image-size-changed", "the picture is \(found), the session's first is \(size)", file: inputs.entries[files[index]].path)
+    }
+  }
+
+  private func failure(_ index: Int, _ error: MediaError) -> SampleFailure {
+    SampleFailure(
+      finding: Finding(.warning, "image-undecodable", "\(error)", file: inputs.entries[files[index]].path))
+  }
+
+  private final class Cursor: SampleCursor {
+    let files: JPEGFiles
+    let decoder: JPEGDecoder
+    let hasher = SHA256()
+    var file: [UInt8] = []
+
+    init(files: JPEGFiles) throws {
+      self.files = files
+      decoder = try JPEGDecoder()
+    }
+
+    func read(_ index: Int, into bytes: inout [UInt8]) throws {
+      try files.inputs.read(files.files[index], limit: JPEGFiles.byteLimit, hasher: hasher, into: &file)
+      do {
+        try file.withUnsafeBytes { file in
+          try files.check(try decoder.size(of: file), index)
+          _ = try decoder.decode(file, reduction: files.reduction, limit: files.limit, into: &bytes)
+        }
+      } catch let error as MediaError {
+        throw files.failure(index, error)
+      }
+    }
+  }
+}
+
+/// Depth maps as the app copies them from ARKit: rows of little-endian Float32 metres, top row first, no header. What is
+/// not finite or not positive becomes 0, which means none.
+struct DepthFiles: SampleSource {
+  let inputs: TakeInputs
+  let files: [Int]
+  let size: Pixels
+
+  private var expectedBytes: Int { size.width * size.height * 4 }
+
+  func makeCursor() -> any SampleCursor { Cursor(files: self) }
+
+  func probe(_ index: Int) throws {
+    let stamp = try FileStamp.of(inputs.fullPath(files[index]))
+    if stamp.bytes != expectedBytes { throw failure(index, found: Int(stamp.bytes)) }
+  }
+
+  private func failure(_ index: Int, found: Int) -> SampleFailure {
+    SampleFailure(
+      finding: Finding(
+        .warning, "depth-wrong-size", "\(found) bytes; expected \(expectedBytes) for \(size) Float32",
+        file: inputs.entries[files[index]].path))
+  }
+
+  private final class Cursor: SampleCursor {
+    let files: DepthFiles
+    let hasher = SHA256()
+
+    init(files: DepthFiles) { self.files = files }
+
+    func read(_ index: Int, into bytes: inout [UInt8]) throws {
+      try files.inputs.read(files.files[index], limit: 1 << 26, hasher: hasher, into: &bytes)
+      guard bytes.count == files.expectedBytes else { throw files.failure(index, found: bytes.count) }
+      bytes.withUnsafeMutableBytes { buffer in
+        let metres = buffer.bindMemory(to: Float.self)
+        for pixel in metres.indices {
+          let value = metres[pixel]
+          metres[pixel] = value > 0 && value < .infinity ? value : 0
+        }
+      }
+    }
+  }
+}

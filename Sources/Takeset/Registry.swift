@@ -1,0 +1,18 @@
+/// Everything a pipeline file can name, in alphabetical order: the table of contents of the product.
+package enum Registry {
+  package static let readers: [any Reader.Type] = [
+    StackSession.self
+  ]
+
+  package static let transforms: [any Transform.Type] = [
+    Align.self,
+    Decimate.self,
+    ResampleDepth.self,
+    ResizeImage.self,
+    Split.self,
+  ]
+
+  package static let writers: [any Writer.Type] = [
+    HDF5Writer.self
+  ]
+}

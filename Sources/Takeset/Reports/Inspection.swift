@@ -1,0 +1,113 @@
+/// What is in a take, and everything odd about it; nothing is decoded or written.
+package struct Inspection: Sendable {
+  package var id: String
+  package var path: String
+  package var reader: String?
+  package var variant: String?
+  package var outcome: TakeRecord.Outcome
+  package var reason: String?
+  package var findings: [Finding] = []
+  package var episode: Episode?
+
+  /// Every take among the inputs, by id. Throws `NoInputs` when not one input is there.
+  package static func all(inputs: [String], readers: [any Reader]) throws -> (inspections: [Inspection], notices: [String]) {
+    let search = TakeSearch(inputs: inputs, readers: readers)
+    if search.isHopeless { throw NoInputs(failures: search.missed.map(\.failure)) }
+    let missed = search.missed.map {
+      Inspection(
+        id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])
+    }
+    let all = (search.found.map { Inspection($0) } + missed).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    return (all, search.notices)
+  }
+
+  private init(
+    id: String, path: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding]
+  ) {
+    self.id = id
+    self.path = path
+    self.outcome = outcome
+    self.reason = reason
+    self.findings = findings
+  }
+
+  private init(_ found: TakeSearch.Found) {
+    id = found.id
+    path = found.location.path
+    reader = type(of: found.reader).name
+    outcome = .written
+    findings = found.findings
+    do {
+      let inputs = try found.reader.inputs(of: found.location)
+      let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs))
+      self.episode = episode
+      variant = episode.variant
+      findings += episode.findings
+      try probe(episode)
+    } catch let rejection as Rejection {
+      outcome = .rejected
+      reason = rejection.reason
+    } catch {
+      let failure = error as? TakeFailure ?? TakeFailure("internal", "\(error)")
+      outcome = .failed
+      reason = failure.description
+      findings.append(failure.finding)
+    }
+  }
+
+  /// Looks at every sample's size and header.
+  private mutating func probe(_ episode: Episode) throws {
+    for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.isGrid {
+      var first: Finding?
+      var count = 0
+      for index in stream.timestamps.indices {
+        do {
+          try stream.source.probe(index)
+        } catch let failure as SampleFailure {
+          first = first ?? failure.finding
+          count += 1
+        }
+      }
+      guard var finding = first else { continue }
+      finding.count = count
+      findings.append(finding)
+      if stream.spec.kind == .image, count * 5 > stream.timestamps.count {
+        throw TakeFailure(
+          finding.code, "\(count) of \(stream.timestamps.count) pictures cannot be decoded; at most a fifth may be", file: finding.file)
+      }
+    }
+  }
+
+  package var json: JSONValue {
+    [
+      "id": .string(id), "path": .string(path), "reader": JSONValue(reader), "variant": JSONValue(variant),
+      "would_be": .string(outcome.rawValue), "reason": JSONValue(reason), "findings": .array(findings.map(\.json)),
+      "frames": episode.map { JSONValue($0.frames.count) } ?? .null,
+      "source_frames": episode.map { JSONValue($0.sourceFrames) } ?? .null,
+      "seconds": episode?.seconds.map { .number($0) } ?? .null,
+      "rate_hz": episode.flatMap { Cadence($0.frames.timestamps).rateHz }.map { .number($0) } ?? .null,
+      "gaps": episode.map { JSONValue($0.gapCount) } ?? .null,
+      "dropped": .array(
+        (episode?.dropped ?? []).map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
+      "streams": .array(
+        (episode?.streams ?? [:]).sorted { $0.key < $1.key }.map { name, stream in
+          [
+            "name": .string(name), "samples": JSONValue(stream.timestamps.count),
+            "shape": .array(stream.spec.shape.map { JSONValue($0) }), "dtype": .string(stream.spec.type.numpyName),
+            "unit": .string(stream.spec.unit), "clock": .string(stream.spec.clock.rawValue),
+            "rate_hz": Cadence(stream.timestamps).rateHz.map { .number($0) } ?? .null,
+          ]
+        }),
+    ]
+  }
+}
+
+extension Episode {
+  /// From the first frame to the last.
+  package var seconds: Double? {
+    guard let first = frames.timestamps.first, let last = frames.timestamps.last else { return nil }
+    return Double(last.since(first)) / 1e9
+  }
+
+  package var gapCount: Int { Cadence(frames.timestamps).gaps(in: frames.timestamps, tick: frames.tick).count }
+}

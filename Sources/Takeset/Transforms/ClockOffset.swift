@@ -1,0 +1,156 @@
+/// How one stream's clock relates to the frames', by the best evidence there is, in this order:
+///
+/// - `same-clock`: both are the same clock, or start within 5 s of each other: used as they are.
+/// - `first-sample`: recording of both was started at once, and the stream's first sample arrived within 1.1 s of the
+///   start time, so its first sample is taken to be at the first frame. Good to some 50 ms.
+/// - `unaligned`: anything else; the stream is masked, not guessed.
+///
+/// Before that, arrival times of samples that carry the sender's own milliseconds are replaced by `SenderClock`'s.
+struct ClockOffset {
+  let method: String
+  /// Added to the stream's times to get the frames' clock; `nil` when unaligned.
+  let offset: Int64?
+  /// Half-width of what is not known, in nanoseconds.
+  let residual: Int64?
+  /// The stream's samples on the frames' clock, ascending.
+  let timestamps: [Timestamp]
+  private(set) var findings: [Finding] = []
+
+  init(from stream: Stream, to episode: Episode) {
+    let frames = episode.frames
+    if stream.spec.clock == frames.clock {
+      (method, offset, residual, timestamps) = ("same-clock", 0, 0, stream.timestamps)
+      return
+    }
+    var times = stream.timestamps
+    var delay: Int64 = 0
+    var prefix = ""
+    if let sent = stream.senderMilliseconds {
+      let clock = SenderClock(arrivals: stream.timestamps, milliseconds: sent)
+      findings += clock.findings
+      if let measured = clock.timestamps {
+        times = measured
+        delay = clock.medianDelay
+        prefix = "sender-clock+"
+      }
+    }
+    guard let firstFrame = frames.timestamps.first, let firstSample = times.first else {
+      (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
+      return
+    }
+    if abs(Double(firstSample.since(firstFrame))) < 5e9 {
+      (method, offset, residual, timestamps) = (prefix + "same-clock", 0, delay, times)
+      return
+    }
+    let arrival = stream.timestamps[0].nanoseconds
+    if let start = episode.unixOrigin, arrival >= start.nanoseconds, arrival - start.nanoseconds <= 1_100_000_000 {
+      let shift = firstFrame.since(firstSample)
+      (method, offset, residual) = (prefix + "first-sample", shift, 50_000_000)
+      timestamps = times.map { $0.advanced(by: shift) }
+      return
+    }
+    (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
+    let why =
+      episode.unixOrigin == nil
+      ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
+    findings.append(
+      Finding(
+        .warning, "clock-unaligned",
+        "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked"))
+  }
+}
+
+/// When samples were measured, from when they arrived and what the sender's own clock said.
+///
+/// Arrivals are late, never early, so the sender's clock runs along the lower edge of arrival against sent time. In each
+/// stretch without a restart the line below all points with the least total delay is taken; it passes through the edge
+/// of the lower convex hull above the mean, and its slope is held within 100 ppm of 1, which crystals keep and short
+/// takes cannot measure.
+struct SenderClock {
+  /// Ascending; `nil` when the sender's clock does not run like one.
+  let timestamps: [Timestamp]?
+  /// Of the arrivals after the fitted times, in nanoseconds.
+  let medianDelay: Int64
+  private(set) var findings: [Finding] = []
+
+  init(arrivals: [Timestamp], milliseconds: [UInt32]) {
+    var fitted: [Timestamp] = []
+    var delays: [Int64] = []
+    let segments = Self.segments(milliseconds)
+    for segment in segments {
+      // Differences from the segment's first sample keep the doubles small and exact.
+      let origin = arrivals[segment.range.lowerBound]
+      let sent = zip(segment.range, segment.milliseconds).map { Double($1 - segment.milliseconds[0]) * 1e6 }
+      let late = segment.range.map { Double(arrivals[$0].since(origin)) }
+      guard let line = Self.lowerLine(sent, late) else {
+        timestamps = nil
+        medianDelay = 0
+        findings.append(
+          Finding(.warning, "sender-clock-unusable", "the sender's milliseconds do not advance with time; arrival times are used"))
+        return
+      }
+      for (index, x) in zip(segment.range, sent) {
+        let time = origin.advanced(by: Int64((line.intercept + line.slope * x).rounded()))
+        fitted.append(max(time, fitted.last ?? time))
+        delays.append(arrivals[index].since(time))
+      }
+    }
+    if segments.count > 1 {
+      findings.append(
+        Finding(.warning, "sender-restarted", "the sender's clock started again during the take", count: segments.count - 1))
+    }
+    timestamps = fitted
+    medianDelay = delays.sorted()[delays.count / 2]
+  }
+
+  struct Segment {
+    var range: Range<Int>
+    /// Unwrapped past 2^32.
+    var milliseconds: [Int64]
+  }
+
+  /// Stretches in which the sender did not restart. A fall by more than 2^31 is the counter's wrap.
+  static func segments(_ milliseconds: [UInt32]) -> [Segment] {
+    var segments: [Segment] = []
+    var current: [Int64] = []
+    var start = 0
+    for (index, value) in milliseconds.enumerated() {
+      var time = Int64(value)
+      if let last = current.last {
+        time += last & ~0xFFFF_FFFF
+        if time < last, last - time > 1 << 31 { time += 1 << 32 }
+        if time < last {
+          segments.append(Segment(range: start..<index, milliseconds: current))
+          (current, start, time) = ([], index, Int64(value))
+        }
+      }
+      current.append(time)
+    }
+    if !current.isEmpty { segments.append(Segment(range: start..<milliseconds.count, milliseconds: current)) }
+    return segments
+  }
+
+  /// The line below all points with the least sum of distances, its slope held to 1 within 100 ppm. `x` ascends.
+  static func lowerLine(_ x: [Double], _ y: [Double]) -> (slope: Double, intercept: Double)? {
+    guard let last = x.last else { return nil }
+    var hull: [(x: Double, y: Double)] = []
+    for point in zip(x, y).map({ (x: $0, y: $1) }) {
+      while hull.count > 1 {
+        let (a, b) = (hull[hull.count - 2], hull[hull.count - 1])
+        if (b.x - a.x) * (point.y - a.y) - (b.y - a.y) * (point.x - a.x) > 0 { break }
+        hull.removeLast()
+      }
+      hull.append(point)
+    }
+    let mean = x.reduce(0, +) / Double(x.count)
+    var slope = 1.0
+    if let right = hull.firstIndex(where: { $0.x >= mean }), right > 0, hull[right].x > hull[right - 1].x {
+      slope = (hull[right].y - hull[right - 1].y) / (hull[right].x - hull[right - 1].x)
+    }
+    // A second or more at a rate that is off by a tenth is no clock of ours.
+    if last > 1e9, abs(slope - 1) > 0.1 { return nil }
+    slope = min(max(slope, 0.9999), 1.0001)
+    let intercept = zip(x, y).map { $1 - slope * $0 }.min() ?? 0
+    return (slope, intercept)
+  }
+}

@@ -1,0 +1,51 @@
+/// Keeps some of the frames, with their true times.
+///
+///     - decimate: {every: 2}
+///     - decimate: {rate: 30}
+///
+/// `every: n` keeps frames 0, n, 2n, …; `rate` keeps the frame nearest to each tick of a grid of that many a second
+/// that starts at the first frame, each frame once.
+package struct Decimate: Transform {
+  package static let name = "decimate"
+  package static let summary = "Keeps every n-th frame, or those nearest to a given rate; true times are kept"
+  package static let help = [
+    "every": "keep one frame of this many", "rate": "keep this many frames a second, each at its own true time (Hz)",
+  ]
+
+  var every: Int?
+  var rate: Double?
+
+  package init() {}
+
+  package func validate() throws {
+    if let every, every < 1 { throw OptionError("every", "expected 1 or more, found \(every)") }
+    if let rate, !(rate > 0 && rate <= 1e6) { throw OptionError("rate", "expected a number of Hz above 0, found \(rate)") }
+    if every != nil, rate != nil { throw OptionError("rate", "give either \"every\" or \"rate\", not both") }
+  }
+
+  package func apply(to episode: Episode) throws -> Episode {
+    let rows: [Int]
+    if let every {
+      rows = Array(stride(from: 0, to: episode.frames.count, by: every))
+    } else if let rate {
+      rows = Self.rows(of: episode.frames.timestamps, at: rate)
+    } else {
+      return episode
+    }
+    return episode.keeping(rows, dropping: "decimated")
+  }
+
+  /// The rows nearest to the ticks 0, 1/rate, 2/rate, … after the first; of two equally near the earlier. The grid ends
+  /// half a frame period after the last frame, so that rounding cannot lose it.
+  static func rows(of timestamps: [Timestamp], at rate: Double) -> [Int] {
+    guard let first = timestamps.first, let last = timestamps.last else { return [] }
+    let times = timestamps.map { Double($0.since(first)) * rate / 1e9 }  // in ticks
+    let end = (Double(last.since(first)) + (Cadence(timestamps).nominalPeriod ?? 0) / 2) * rate / 1e9
+    // A frame is nearest to the ticks between the middles to its neighbours; it is kept when there is one.
+    return times.indices.filter { row in
+      let from = row == 0 ? -1 : (times[row - 1] + times[row]) / 2
+      let to = row + 1 < times.count ? (times[row] + times[row + 1]) / 2 : end
+      return to.rounded(.down) > from
+    }
+  }
+}

@@ -1,0 +1,65 @@
+/// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one
+/// room look alike, and a model must not be validated on what it has seen.
+///
+///     - split: {valid: 0.1, test: 0, group: day, seed: 0}
+///
+/// Groups are put in an order that depends on the seed and their names alone. From its start, whole groups go to `valid`
+/// until it has its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0
+/// gets at least one group when there are enough.
+package struct Split: Transform {
+  package static let name = "split"
+  package static let summary = "Divides takes into train, valid and test masks, whole groups at a time"
+  package static let help = [
+    "valid": "share of the takes for validation, 0 to 1", "test": "share of the takes for testing, 0 to 1",
+    "group": "day: takes of one day stay together; take: each take by itself", "seed": "changes which groups are drawn",
+  ]
+
+  package enum Group: String, Codable, Sendable { case day, take }
+
+  var valid = 0.1
+  var test = 0.0
+  var group = Group.day
+  var seed = 0
+
+  package init() {}
+
+  package func validate() throws {
+    if !(0...1).contains(valid) { throw OptionError("valid", "expected 0 to 1, found \(valid)") }
+    if !(0...1).contains(test) { throw OptionError("test", "expected 0 to 1, found \(test)") }
+    if valid + test >= 1 { throw OptionError("test", "valid and test together leave nothing to train on") }
+    if abs(seed) > 1 << 52 { throw OptionError("seed", "expected a whole number below 2^52") }
+  }
+
+  package func apply(to episode: Episode) throws -> Episode {
+    var grouped = episode
+    grouped.splitGroup =
+      switch group {
+      case .day: episode.day ?? episode.id
+      case .take: episode.id
+      }
+    return grouped
+  }
+
+  package enum Part: String, Sendable, CaseIterable { case train, valid, test }
+
+  /// The part of each take, given the takes' groups.
+  func assign(_ groups: [String]) -> [Part] {
+    let sizes = Dictionary(groups.map { ($0, 1) }, uniquingKeysWith: +)
+    let order = sizes.keys.map { (Digest.of("\(seed)\n\($0)").description, $0) }.sorted { $0 < $1 }.map(\.1)
+    var parts: [String: Part] = [:]
+    var rest = order[...]
+    for (part, share) in [(Part.valid, valid), (.test, test)] where share > 0 {
+      let wanted = share * Double(groups.count)
+      var taken = 0
+      // At least one group is left to train on. A group goes in when that brings the share nearer.
+      while rest.count > 1, let group = rest.first, let size = sizes[group],
+        taken == 0 || Double(taken) + Double(size) / 2 <= wanted
+      {
+        parts[group] = part
+        taken += size
+        rest = rest.dropFirst()
+      }
+    }
+    return groups.map { parts[$0] ?? .train }
+  }
+}

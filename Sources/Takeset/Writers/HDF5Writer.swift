@@ -1,0 +1,63 @@
+import HDF5
+
+/// Writes each episode as a robomimic-style HDF5 file, one frame a chunk, with filters every reader has.
+///
+///     writer:
+///       hdf5: {compression: 4, image-compression: 0}
+package struct HDF5Writer: Writer {
+  package static let name = "hdf5"
+  package static let summary = "One robomimic-style HDF5 shard a take, and dataset.h5 that links them"
+  package static let help = [
+    "compression": "byte shuffle and deflate for everything but pictures: 0 (none) to 9, or fast",
+    "image-compression": "the same for pictures; camera grain shrinks little, so the default is none",
+  ]
+
+  var compression = Compression.level(4)
+  var imageCompression = Compression.level(0)
+
+  package init() {}
+
+  package func plan(_ episode: Episode) throws -> [PlannedDataset] {
+    try ShardLayout(episode, writer: self).datasets
+  }
+
+  package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
+    try HDF5Shard(layout: ShardLayout(episode, writer: self), identity: identity, path: path)
+  }
+}
+
+/// How hard to deflate.
+enum Compression: Codable, Equatable, Sendable {
+  case level(Int)
+  /// The quickest that still makes ordinary deflate streams.
+  case fast
+
+  /// The level for HDF5's deflate filter and for libdeflate; `nil` leaves the filters out.
+  var deflate: Int? {
+    switch self {
+    case .level(0): nil
+    case .level(let level): level
+    case .fast: 1
+    }
+  }
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    if let level = try? container.decode(Int.self), (0...9).contains(level) {
+      self = .level(level)
+    } else if (try? container.decode(String.self)) == "fast" {
+      self = .fast
+    } else {
+      throw DecodingError.dataCorrupted(
+        .init(codingPath: container.codingPath, debugDescription: "expected 0 to 9, or fast"))
+    }
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    switch self {
+    case .level(let level): try container.encode(level)
+    case .fast: try container.encode("fast")
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import HDF5
+
+/// Which datasets an episode becomes, and where their numbers come from.
+struct ShardLayout: Sendable {
+  /// A stream of pictures or depth maps: one chunk a row.
+  struct Grid: Sendable {
+    var name: String
+    var stream: Stream
+    var rows: [Int?]
+    /// Indices into `datasets`: the samples, and the mask of their elements if they have one.
+    var samples: Int
+    var mask: Int?
+  }
+
+  /// A small dataset, whose rows are made when all frames have been read.
+  struct Column: Sendable {
+    enum Content: Sendable {
+      case values(Stream, rows: [Int?])
+      case mask(Stream, rows: [Int?])
+      case integers([Int64])
+      /// One byte a row: whether stream `name` has a readable sample there.
+      case readable(name: String)
+      case constant([Float])
+    }
+    var dataset: Int
+    var content: Content
+  }
+
+  let episode: Episode
+  private(set) var datasets: [PlannedDataset] = []
+  private(set) var grids: [Grid] = []
+  private(set) var columns: [Column] = []
+
+  /// Rows of a chunk of a small dataset: a window of an episode costs a few kilobytes of inflating.
+  private static let columnRows = 1024
+
+  private let writer: HDF5Writer
+  private var count: Int { episode.frames.count }
+  private let obs = "data/demo_0/obs", meta = "meta/demo_0"
+
+  init(_ episode: Episode, writer: HDF5Writer) throws {
+    self.episode = episode
+    self.writer = writer
+    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
+      guard let rows = stream.rows else {
+        throw TakeFailure(
+          "not-aligned", "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
+      }
+      if stream.spec.isGrid { addGrid(name, stream, rows) } else { addColumn(name, stream, rows) }
+    }
+    addTimes()
+  }
+
+  private mutating func addGrid(_ name: String, _ stream: Stream, _ rows: [Int?]) {
+    let isImage = stream.spec.kind == .image
+    let compression = isImage ? writer.imageCompression : writer.compression
+    let samples = add(
+      "\(obs)/\(name)", stream.spec.type, stream.spec.shape, chunkRows: 1, deflate: compression.deflate,
+      ["unit": .text(stream.spec.unit)].merging(isImage ? ["encoding": .text("raw"), "channel_order": .text("rgb")] : [:]) { $1 })
+    var mask: Int?
+    if !isImage {
+      mask = add(
+        "\(obs)/\(name)_valid", .uint8, stream.spec.shape, chunkRows: 1, deflate: writer.compression.deflate,
+        ["unit": .text("0 or 1")])
+    }
+    grids.append(Grid(name: name, stream: stream, rows: rows, samples: samples, mask: mask))
+  }
+
+  private mutating func addColumn(_ name: String, _ stream: Stream, _ rows: [Int?]) {
+    var attributes: [String: PlannedDataset.Attribute] = ["unit": .text(stream.spec.unit)]
+    if case .pose(let frame) = stream.spec.kind {
+      attributes["transform"] = .text("camera_to_world")
+      attributes["camera_axes"] = .text(frame.cameraAxes)
+      attributes["world_axes"] = .text(frame.worldAxes)
+      attributes["quaternion_order"] = .text("xyzw")
+      attributes["unit"] = .text(frame.unit)
+    }
+    if name == "joints" { attributes["order"] = .text(EncodersFile.channels.joined(separator: " ")) }
+    let dataset = add("\(obs)/\(name)", stream.spec.type, stream.spec.shape, attributes)
+    columns.append(Column(dataset: dataset, content: .values(stream, rows: rows)))
+    if stream.spec.kind == .numbers {
+      let mask = add("\(obs)/\(name)_valid", .uint8, stream.spec.shape, ["unit": .text("0 or 1")])
+      columns.append(Column(dataset: mask, content: .mask(stream, rows: rows)))
+    }
+  }
+
+  private mutating func addTimes() {
+    let frames = episode.frames
+    let origin = frames.timestamps.first ?? Timestamp(nanoseconds: 0)
+    var clock: [String: PlannedDataset.Attribute] = [
+      "unit": .text("ns"), "clock": .text(frames.clock.rawValue), "origin_ns": .integer(origin.nanoseconds),
+    ]
+    if let unix = episode.unixOrigin {
+      clock["unix_origin_ns"] = .integer(unix.nanoseconds)
+      clock["unix_origin_resolution_ns"] = .integer(unix.resolution)
+    }
+    addIntegers("\(meta)/timestamp_ns", frames.timestamps.map { $0.since(origin) }, clock)
+    addIntegers("\(meta)/source_index", frames.sourceIndex, ["unit": .text("source frame number")])
+
+    let gaps = Cadence(frames.timestamps).gaps(in: frames.timestamps, tick: frames.tick)
+    let table = add(
+      PlannedDataset(
+        path: "\(meta)/gaps", layout: Layout(type: .int64, dims: [gaps.count, 2]),
+        attributes: ["unit": .text("row before the gap, ns")]))
+    columns.append(Column(dataset: table, content: .integers(gaps.flatMap { [Int64($0.row), $0.step] })))
+
+    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
+      guard let rows = stream.rows else { continue }
+      let group = "\(meta)/streams/\(name)"
+      let steps = zip(rows, frames.timestamps).map { row, frame in row.map { stream.timestamps[$0].since(frame) } ?? 0 }
+      addIntegers("\(group)/dt_ns", steps, ["unit": .text("ns, sample minus frame; 0 where source_index is -1")])
+      addIntegers(
+        "\(group)/source_index", rows.map { row in row.map { stream.sourceIndex[$0] } ?? -1 },
+        ["unit": .text("source sample number; -1: none")])
+      let valid = add("\(group)/valid", .uint8, [], ["unit": .text("0 or 1")])
+      columns.append(Column(dataset: valid, content: .readable(name: name)))
+      if stream.spec.isGrid, let camera = stream.spec.intrinsics {
+        let path = stream.spec.kind == .image ? "\(meta)/intrinsics" : "\(meta)/\(name)_intrinsics"
+        let constant = add(path, .float32, [4], ["unit": .text("pixel"), "order": .text("fx fy cx cy")])
+        columns.append(
+          Column(dataset: constant, content: .constant([camera.fx, camera.fy, camera.cx, camera.cy].map { Float($0) })))
+      }
+    }
+  }
+
+  private mutating func addIntegers(
+    _ path: String, _ values: [Int64], _ attributes: [String: PlannedDataset.Attribute]
+  ) {
+    let dataset = add(path, .int64, [], attributes)
+    columns.append(Column(dataset: dataset, content: .integers(values)))
+  }
+
+  private mutating func add(
+    _ path: String, _ type: Datatype, _ shape: [Int], chunkRows: Int? = nil, deflate: Int?? = nil,
+    _ attributes: [String: PlannedDataset.Attribute]
+  ) -> Int {
+    let rows = chunkRows ?? min(count, Self.columnRows)
+    return add(
+      PlannedDataset(
+        path: path,
+        layout: Layout(
+          type: type, dims: [count] + shape, chunk: [rows] + shape, deflate: deflate ?? writer.compression.deflate),
+        attributes: attributes))
+  }
+
+  private mutating func add(_ dataset: PlannedDataset) -> Int {
+    datasets.append(dataset)
+    return datasets.count - 1
+  }
+
+  /// robomimic's and robosuite's camera matrices by camera, where intrinsics are known.
+  var cameraInfo: JSONValue? {
+    let cameras = grids.compactMap { grid -> (String, JSONValue)? in
+      guard let camera = grid.stream.spec.intrinsics else { return nil }
+      let matrix: JSONValue = [
+        [.number(camera.fx), 0, .number(camera.cx)], [0, .number(camera.fy), .number(camera.cy)], [0, 0, 1],
+      ]
+      return (
+        grid.name,
+        [
+          "intrinsics": matrix, "height": JSONValue(grid.stream.spec.shape[0]), "width": JSONValue(grid.stream.spec.shape[1]),
+        ]
+      )
+    }
+    return cameras.isEmpty ? nil : .object(Dictionary(uniqueKeysWithValues: cameras))
+  }
+}

@@ -1,0 +1,22 @@
+import ArgumentParser
+import Takeset
+
+struct PackCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "pack", abstract: "Make one self-contained HDF5 file of a dataset directory.",
+    discussion: """
+      Episodes, masks and statistics in one file, for sharing; stored chunks are copied as they are.
+
+        takeset pack dataset/ --output dataset-2026-01.h5
+      """)
+
+  @Argument(help: "A dataset directory.")
+  var directory: String
+  @Option(name: .shortAndLong, help: "The file to make; must not exist.")
+  var output: String
+
+  func run() throws {
+    let count = try Pack.pack(directory: directory, output: output)
+    standardOutput("\(output): \(count) episodes")
+  }
+}

@@ -1,0 +1,48 @@
+import ArgumentParser
+import Foundation
+import Takeset
+
+struct PlanCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "plan", abstract: "Print the HDF5 layout, sizes and takes a run would produce; nothing is decoded.",
+    discussion: """
+      Applies every step of the pipeline to timestamps and sizes alone.
+
+        takeset plan sessions/ --pipeline pipeline.yaml
+      """)
+
+  @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"))
+  var inputs: [String]
+  @Option(help: ArgumentHelp("Pipeline file (YAML).", valueName: "file"))
+  var pipeline: String?
+  @Flag(help: "Print JSON.")
+  var json = false
+
+  func run() throws {
+    let plan = try Plan(inputs: inputs, pipeline: takeset_cli.pipeline(pipeline))
+    plan.notices.forEach { standardError($0) }
+    standardOutput(json ? plan.json.canonicalText : describe(plan))
+    if plan.failed > 0 { throw ExitCode(3) }
+  }
+
+  private func describe(_ plan: Plan) -> String {
+    var lines: [String] = []
+    for entry in plan.entries {
+      if let reason = entry.reason {
+        lines.append("\(entry.id): \(entry.outcome.rawValue): \(reason)")
+        continue
+      }
+      lines.append("\(entry.id): \(entry.frames) frames, \(megabytes(entry.rawBytes)) before compression")
+      for dataset in entry.datasets {
+        let shape = "(" + dataset.layout.dims.map(String.init).joined(separator: ", ") + ")"
+        let filters = dataset.layout.filters.isEmpty ? "no filter" : dataset.layout.filters.joined(separator: " + ")
+        lines.append(
+          "  \(("/" + dataset.path).padding(toLength: 50, withPad: " ", startingAt: 0)) \(dataset.layout.type.numpyName) \(shape.padding(toLength: 20, withPad: " ", startingAt: 0)) \(filters)")
+      }
+    }
+    lines.append("\(plan.entries.count) takes, \(plan.frames) frames, \(megabytes(plan.rawBytes)) before compression")
+    return lines.joined(separator: "\n")
+  }
+
+  private func megabytes(_ bytes: Int) -> String { String(format: "%.1f MB", Double(bytes) / 1e6) }
+}
