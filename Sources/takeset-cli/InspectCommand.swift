@@ -35,12 +35,14 @@ struct InspectCommand: ParsableCommand {
       let rate = Cadence(episode.frames.timestamps).rateHz.map { String(format: "%.2f Hz", $0) } ?? "one frame"
       let left = episode.dropped.map { ", \($0.count) left out (\($0.reason))" }.joined()
       lines.append(
-        "  frames        \(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate), \(String(format: "%.2f s", episode.seconds ?? 0)), \(episode.gapCount) gaps")
+        "  frames        \(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate), \(String(format: "%.2f s", episode.seconds ?? 0)), \(episode.gapCount) gaps"
+      )
       for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
         let shape = stream.spec.shape.map(String.init).joined(separator: "x")
         let rate = Cadence(stream.timestamps).rateHz.map { String(format: "%.2f Hz", $0) } ?? ""
         lines.append(
-          "  \(name.padding(toLength: 13, withPad: " ", startingAt: 0)) \(stream.timestamps.count) samples of \(shape) \(stream.spec.type.numpyName), \(stream.spec.unit), \(rate) on \(stream.spec.clock.rawValue)")
+          "  \(name.padding(toLength: 13, withPad: " ", startingAt: 0)) \(stream.timestamps.count) samples of \(shape) \(stream.spec.type.numpyName), \(stream.spec.unit), \(rate) on \(stream.spec.clock.rawValue)"
+        )
       }
     }
     for finding in take.findings {

@@ -37,7 +37,8 @@ struct PlanCommand: ParsableCommand {
         let shape = "(" + dataset.layout.dims.map(String.init).joined(separator: ", ") + ")"
         let filters = dataset.layout.filters.isEmpty ? "no filter" : dataset.layout.filters.joined(separator: " + ")
         lines.append(
-          "  \(("/" + dataset.path).padding(toLength: 50, withPad: " ", startingAt: 0)) \(dataset.layout.type.numpyName) \(shape.padding(toLength: 20, withPad: " ", startingAt: 0)) \(filters)")
+          "  \(("/" + dataset.path).padding(toLength: 50, withPad: " ", startingAt: 0)) \(dataset.layout.type.numpyName) \(shape.padding(toLength: 20, withPad: " ", startingAt: 0)) \(filters)"
+        )
       }
     }
     lines.append("\(plan.entries.count) takes, \(plan.frames) frames, \(megabytes(plan.rawBytes)) before compression")

@@ -34,7 +34,9 @@ struct SimulateCommand: ParsableCommand {
   var size: ImageSize?
   @Option(help: ArgumentHelp("Size of the depth maps (v1).", valueName: "WxH"))
   var depthSize = ImageSize(width: 256, height: 192)
-  @Option(help: ArgumentHelp("Take times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix a line.", valueName: "file"))
+  @Option(
+    help: ArgumentHelp(
+      "Take times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix a line.", valueName: "file"))
   var trajectory: String?
 
   func validate() throws {

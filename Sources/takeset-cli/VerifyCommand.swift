@@ -41,7 +41,8 @@ struct VerifyCommand: ParsableCommand {
       for difference in verification.differences { standardOutput("\(difference.path): \(difference.message)") }
       let size = String(format: "%.1f MB", Double(verification.bytes) / 1e6)
       standardOutput(
-        "\(path): \(verification.isSound ? "sound" : "\(verification.differences.count) differences"); \(verification.files) files, \(verification.datasets) datasets, \(size) read")
+        "\(path): \(verification.isSound ? "sound" : "\(verification.differences.count) differences"); \(verification.files) files, \(verification.datasets) datasets, \(size) read"
+      )
     }
     if !verification.isSound { throw ExitCode(2) }
   }

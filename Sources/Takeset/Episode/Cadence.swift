@@ -21,29 +21,37 @@ package struct Cadence: Equatable, Sendable {
       nominalPeriod = nil
       return
     }
-    // Start from the middle of the steps; a mean would be dragged by one long pause.
-    let sorted = steps.sorted()
-    let middle = sorted[(sorted.count / 4)...((3 * sorted.count) / 4 < sorted.count ? (3 * sorted.count) / 4 : sorted.count - 1)]
+    // Start from the middle half of the steps; a mean of all would be dragged by one long pause.
+    let middle = steps.sorted()[(steps.count / 4)...((3 * steps.count - 1) / 4)]
     var period = middle.reduce(0, +) / Double(middle.count)
-    for _ in 0..<2 {
-      var (count, time) = (0.0, 0.0)
-      var (sumN, sumT, sumNN, sumNT, samples) = (0.0, 0.0, 0.0, 0.0, 1.0)
-      for step in steps {
-        count += max(1, (step / period).rounded())
-        time += step
-        sumN += count
-        sumT += time
-        sumNN += count * count
-        sumNT += count * time
-        samples += 1
-      }
-      let variance = samples * sumNN - sumN * sumN
-      guard variance > 0 else { break }
-      let slope = (samples * sumNT - sumN * sumT) / variance
-      guard slope > 0, slope.isFinite else { break }
+    for _ in 0..<3 {
+      guard let slope = Self.slope(steps, period), slope > 0, slope.isFinite else { break }
       period = slope
     }
     nominalPeriod = period
+  }
+
+  /// Slope of time over sample number, steps counted in whole `period`s.
+  ///
+  /// Each sample is counted from where the one before was due, not from where it came: a late arrival followed by an
+  /// early one is jitter, not a missing sample. A tenth of each deviation moves what is due, which follows drift.
+  private static func slope(_ steps: [Double], _ period: Double) -> Double? {
+    var (count, time, due) = (0.0, 0.0, 0.0)
+    var (sumN, sumT, sumNN, sumNT, samples) = (0.0, 0.0, 0.0, 0.0, 1.0)
+    for step in steps {
+      time += step
+      let periods = max(1, ((time - due) / period).rounded())
+      count += periods
+      due += periods * period
+      due += (time - due) / 10
+      sumN += count
+      sumT += time
+      sumNN += count * count
+      sumNT += count * time
+      samples += 1
+    }
+    let variance = samples * sumNN - sumN * sumN
+    return variance > 0 ? (samples * sumNT - sumN * sumT) / variance : nil
   }
 
   /// Every step longer than 1.5 nominal periods plus one tick of the source's time base.

@@ -187,7 +187,8 @@ final class RunState: Sendable {
       unlink(shardPath(head.id))
     }
     let bytes = record.json.canonicalBytes
-    let isSame = try earlier[head.id].map { $0.outcome == head.outcome && head.outcome != .written } ?? false
+    let isSame =
+      try earlier[head.id].map { $0.outcome == head.outcome && head.outcome != .written } ?? false
       && journal.record(of: head.id) == bytes
     try append(head, bytes)
     count(record, seconds: seconds, hasChanged: !isSame)

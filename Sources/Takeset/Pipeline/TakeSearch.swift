@@ -87,7 +87,8 @@ package struct TakeSearch: Sendable {
     let name = URL(fileURLWithPath: place.path).lastPathComponent
     let stem = place.isDirectory ? name : URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent
     guard Self.isUsable(stem) else {
-      return miss(place.path, TakeFailure("bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters"))
+      return miss(
+        place.path, TakeFailure("bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters"))
     }
     let id = freeID(stem, place)
     var take = Found(id: id, location: place, reader: reader)

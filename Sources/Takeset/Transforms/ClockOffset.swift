@@ -56,7 +56,8 @@ struct ClockOffset {
     findings.append(
       Finding(
         .warning, "clock-unaligned",
-        "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked"))
+        "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked")
+    )
   }
 }
 

@@ -111,7 +111,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     let unreadable = readable[grid].count { $0 == 0 }
     if unreadable * 5 > rowCount {
       throw TakeFailure(
-        finding.code, "more than a fifth of the \(rowCount) pictures cannot be decoded, the first: \(findings[finding.code]?.message ?? finding.message)",
+        finding.code,
+        "more than a fifth of the \(rowCount) pictures cannot be decoded, the first: \(findings[finding.code]?.message ?? finding.message)",
         file: findings[finding.code]?.file ?? finding.file)
     }
   }

@@ -1,0 +1,53 @@
+# make dataset    convert the examples, or your own takes: make dataset INPUT=sessions OUTPUT=dataset
+# make test       every test
+# make help       the rest
+
+SHELL := /bin/bash
+INPUT ?= build/examples/sessions
+OUTPUT ?= build/dataset
+PIPELINE ?=
+JOBS ?=
+TAKESET := .build/release/takeset
+VENV := .build/venv
+PYTHON := $(VENV)/bin/python
+
+.PHONY: help deps test-deps build revision examples dataset test bench format lint clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+deps: ## install the system packages that are missing (apt-get)
+	@scripts/install-packages
+
+revision:
+	@scripts/write-revision
+
+build: deps revision ## build the release binary
+	swift build -c release --product takeset
+
+examples: build ## simulate the example sessions
+	@scripts/make-examples $(TAKESET) build/examples/sessions
+
+dataset: build ## convert the examples, or INPUT= into OUTPUT= [PIPELINE=file] [JOBS=n]
+	@if [ "$(INPUT)" = build/examples/sessions ]; then scripts/make-examples $(TAKESET) build/examples/sessions; fi
+	$(TAKESET) run $(INPUT) --output $(OUTPUT) $(if $(PIPELINE),--pipeline $(PIPELINE)) $(if $(JOBS),--jobs $(JOBS))
+
+test-deps: deps
+	@scripts/install-packages python3 python3-venv
+	@scripts/make-venv $(VENV) Tests/python/requirements.txt
+
+test: test-deps build ## run the Swift tests, then the Python ones against the built command
+	swift test --disable-xctest
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q Tests/python
+
+bench: test-deps build ## measure against the peers in Benchmarks/
+	$(PYTHON) Benchmarks/run.py
+
+format: ## lay the Swift code out
+	swift format --in-place --recursive --parallel Sources Tests Package.swift
+
+lint: ## check the layout of the Swift code
+	swift format lint --strict --recursive --parallel Sources Tests Package.swift
+
+clean: ## remove what was built
+	rm -rf .build build
