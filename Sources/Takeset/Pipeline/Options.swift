@@ -20,6 +20,10 @@ enum Options {
         let known = names.map { "\"\($0.option)\"" }.sorted().joined(separator: ", ")
         throw PipelineFileError("\(path).\(name)", "unknown option; \(S.name) has \(known.isEmpty ? "none" : known)")
       }
+      // Foundation's decoder would call this invalid JSON and not say where.
+      if case .number = value, isWholeNumber(property, of: S.self) {
+        throw PipelineFileError("\(path).\(name)", "expected a whole number, found \(value.kind)")
+      }
       merged[property] = value
     }
     do {
@@ -52,6 +56,11 @@ enum Options {
 
   private static func optionNames<S: Step>(_ type: S.Type) -> [(property: String, option: String)] {
     Mirror(reflecting: S()).children.compactMap(\.label).map { ($0, kebab($0)) }
+  }
+
+  private static func isWholeNumber<S: Step>(_ property: String, of type: S.Type) -> Bool {
+    let value = Mirror(reflecting: S()).children.first { $0.label == property }?.value
+    return value is Int || value is Int?
   }
 
   /// `imageCompression` becomes `image-compression`.

@@ -1,0 +1,106 @@
+"""Says whether two conversions of one session hold the same: every array of the first is looked up in the second.
+
+    python agree.py PLAIN.h5 TAKESET.h5
+
+Prints the differences found as JSON; exit 1 when one of them is more than its limit. Grids are compared row by row.
+"""
+
+import json
+import sys
+
+import h5py
+import numpy as np
+
+POSE_LIMIT = 1e-5
+# Grey levels. Both decode with libjpeg-turbo, of different releases.
+PICTURE_MEAN_LIMIT, PICTURE_MAX_LIMIT = 0.5, 4
+# Takeset fits the rate of the glove's clock (within 100 ppm), the plain script takes it to be exact.
+JOINT_TIME_LIMIT_NS = 2_000_000
+
+
+def compare(plain, takeset):
+    """The differences by name, and the sentences that say which are too large."""
+    found, objections = {}, []
+
+    def check(name, value, limit):
+        found[name] = value
+        if not value <= limit:
+            objections.append(f"{name} is {value}, at most {limit} expected")
+
+    def missing(name, item):
+        if isinstance(item, h5py.Dataset) and (name not in takeset or takeset[name].shape != item.shape):
+            objections.append(f"{name} is absent or of another shape")
+
+    plain.visititems(missing)
+    if objections:
+        return found, objections
+    obs, meta = "data/demo_0/obs", "meta/demo_0"
+
+    for name in ["timestamp_ns", "source_index"]:
+        check(name, unequal(plain[f"{meta}/{name}"], takeset[f"{meta}/{name}"]), 0)
+    for stream in plain[f"{meta}/streams"]:
+        ours, theirs = (file[f"{meta}/streams/{stream}"] for file in (plain, takeset))
+        check(f"{stream}/valid", unequal(ours["valid"], theirs["valid"]), 0)
+        if stream != "joints":
+            check(f"{stream}/source_index", unequal(ours["source_index"], theirs["source_index"]), 0)
+            check(f"{stream}/dt_ns", unequal(ours["dt_ns"], theirs["dt_ns"]), 0)
+
+    check("pose, greatest difference", worst(plain[f"{obs}/pose"][()], takeset[f"{obs}/pose"][()]), POSE_LIMIT)
+    if "depth_point" in plain[obs]:
+        check("depth_point", unequal_numbers(plain[f"{obs}/depth_point"][()], takeset[f"{obs}/depth_point"][()]), 0)
+        check("depth_point_valid", unequal(plain[f"{obs}/depth_point_valid"], takeset[f"{obs}/depth_point_valid"]), 0)
+    if "joints" in plain[obs]:
+        compare_joints(plain, takeset, obs, meta, check)
+    if "camera_depth" in plain[obs]:
+        for name in ["camera_depth", "camera_depth_valid"]:
+            a, b = plain[f"{obs}/{name}"], takeset[f"{obs}/{name}"]
+            check(name, sum(int(np.count_nonzero(a[row] != b[row])) for row in range(len(a))), 0)
+    total, greatest = 0.0, 0
+    a, b = plain[f"{obs}/camera_image"], takeset[f"{obs}/camera_image"]
+    for row in range(len(a)):
+        difference = np.abs(a[row].astype(np.int16) - b[row])
+        total += difference.mean()
+        greatest = max(greatest, int(difference.max()))
+    check("camera_image, mean difference", total / len(a), PICTURE_MEAN_LIMIT)
+    check("camera_image, greatest difference", greatest, PICTURE_MAX_LIMIT)
+    return found, objections
+
+
+def compare_joints(plain, takeset, obs, meta, check):
+    """Where both took the same reading, angles are equal up to whole turns; where not, the two were about equally near."""
+    ours, theirs = (file[f"{meta}/streams/joints"] for file in (plain, takeset))
+    dt = [stream["dt_ns"][()] for stream in (ours, theirs)]
+    same = ours["source_index"][()] == theirs["source_index"][()]
+    check("joints/dt_ns, greatest difference for the same reading", int(np.abs(dt[0] - dt[1])[same].max()), JOINT_TIME_LIMIT_NS)
+    other = np.abs(np.abs(dt[0]) - np.abs(dt[1]))[~same]
+    check("joints, distances of different readings apart", int(other.max(initial=0)), JOINT_TIME_LIMIT_NS)
+    check("joints, share of rows with different readings", float(np.mean(~same)), 0.2)
+    check("joints_valid", unequal_rows(plain, takeset, f"{obs}/joints_valid", same), 0)
+    a, b = (file[f"{obs}/joints"][()][same].astype(np.float64) for file in (plain, takeset))
+    turns = np.round((a - b) / 360)
+    check("joints, greatest difference up to whole turns", float(np.nanmax(np.abs(a - b - 360 * turns))), 1e-4)
+    # Unwrapping may start at another turn, but may not change turns on the way.
+    check("joints, changes of turn", sum(len(set(column[np.isfinite(column)])) - 1 for column in turns.T), 0)
+
+
+def unequal(a, b):
+    return int(np.count_nonzero(a[()] != b[()]))
+
+
+def unequal_rows(plain, takeset, name, rows):
+    return int(np.count_nonzero(plain[name][()][rows] != takeset[name][()][rows]))
+
+
+def unequal_numbers(a, b):
+    return int(np.count_nonzero((a != b) & ~(np.isnan(a) & np.isnan(b))))
+
+
+def worst(a, b):
+    return float(np.abs(a.astype(np.float64) - b).max())
+
+
+if __name__ == "__main__":
+    with h5py.File(sys.argv[1]) as plain, h5py.File(sys.argv[2]) as takeset:
+        found, objections = compare(plain, takeset)
+    print(json.dumps({"differences": found, "objections": objections}, indent=1))
+    sys.exit(1 if objections else 0)

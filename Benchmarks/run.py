@@ -1,0 +1,266 @@
+"""Measures Takeset against a plain Python script on sessions that it makes itself.
+
+    python Benchmarks/run.py [--quick] [--output Benchmarks/results/NAME.json] [--work DIR]
+
+Prints Markdown tables and writes every single measurement as JSON. README.md beside this file says what is measured and
+how. Only the standard library is imported here: on Linux a child's peak memory is never reported below what its parent
+had when it started it, so this process has to stay small.
+"""
+
+import argparse
+import contextlib
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+# Name, what the table calls it, and the arguments of `takeset simulate stack-session`.
+WORKLOADS = [
+    ("v1_480x360", "v1, 480x360 + depth 256x192", ["--seconds", "10", "--size", "480x360"]),
+    ("v1_1920x1440", "v1, 1920x1440 to 320x240 + depth 256x192", ["--seconds", "4"]),
+    ("v2_480x360", "v2, 480x360 + joints", ["--variant", "v2", "--seconds", "10"]),
+]
+LENGTHS = [("v1_short", ["--seconds", "6", "--size", "480x360"]), ("v1_long", ["--seconds", "60", "--size", "480x360"])]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="measure once instead of three times")
+    parser.add_argument("--output", type=Path, help="the JSON file; by default results/DATE-COMMIT.json here")
+    parser.add_argument("--work", type=Path, help="keep the simulated sessions here, and use them when they are there")
+    parser.add_argument("--takeset", type=Path, default=HERE.parent / ".build/release/takeset")
+    options = parser.parse_args()
+    if not options.takeset.exists():
+        sys.exit("there is no release binary; make it with: swift build -c release")
+    if options.work:
+        options.work.mkdir(parents=True, exist_ok=True)
+    keep = contextlib.nullcontext(options.work) if options.work else tempfile.TemporaryDirectory(prefix="takeset-bench-")
+    with keep as work:
+        result = Bench(Path(work).resolve(), options.takeset, rounds=1 if options.quick else 3).run()
+    name = f"{result['date']}-{result['commit'] or 'unknown'}.json"
+    output = options.output or HERE / "results" / name
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=1) + "\n")
+    print(tables(result))
+
+
+class Bench:
+    def __init__(self, work, takeset, rounds):
+        self.work, self.rounds = work, rounds
+        # A copy, so that a build in the meantime changes nothing.
+        self.takeset = Path(shutil.copy2(takeset, work / "takeset-measured"))
+        self.contenders = {"takeset --jobs 1": lambda session, out: self.run_takeset(1, session, out)}
+        if CORES > 1:
+            self.contenders[f"takeset --jobs {CORES}"] = lambda session, out: self.run_takeset(CORES, session, out)
+        self.contenders["plain.py"] = lambda session, out: [
+            sys.executable, HERE / "plain.py", session, out / f"{session.name}.h5"]
+
+    def run_takeset(self, jobs, session, out):
+        return [self.takeset, "run", session, "--output", out, "--jobs", str(jobs), "--progress", "none"]
+
+    def run(self):
+        result = self.circumstances()
+        result["workloads"] = [self.measure(*workload) for workload in WORKLOADS]
+        result["memory"] = self.measure_memory()
+        result["load_average_after"] = round(os.getloadavg()[0], 2)
+        return result
+
+    def circumstances(self):
+        packages = ["h5py", "numpy", "pillow", "scipy"]
+        try:
+            versions = {name: importlib.metadata.version(name) for name in packages}
+        except importlib.metadata.PackageNotFoundError as error:
+            sys.exit(f"plain.py needs {', '.join(packages)}; {error.name} is not installed for this Python")
+        return {
+            "date": datetime.date.today().isoformat(),
+            "commit": git("rev-parse", "--short", "HEAD"),
+            "has_uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no", "--", "Sources")),
+            "binary_sha256": hashlib.sha256(self.takeset.read_bytes()).hexdigest(),
+            "processor": processor(), "cores": CORES, "system": f"{platform.system()} {platform.machine()}",
+            "versions": {"takeset": text([self.takeset, "--version"]), "python": platform.python_version(), **versions},
+            "rounds": self.rounds, "load_average_before": round(os.getloadavg()[0], 2),
+            "peak_rss_floor_bytes": execute(["true"])["peak_rss_bytes"],
+        }
+
+    # MARK: Inputs
+
+    def session(self, name, arguments):
+        """A simulated session, made unless it is there; what was interrupted is made again."""
+        path = self.work / name
+        if not path.exists():
+            note(f"simulating {name}")
+            partial = self.work / f"{name}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            command = [self.takeset, "simulate", "stack-session", "--output", partial, "--seed", "7", *arguments]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            partial.rename(path)
+        return path
+
+    @staticmethod
+    def warm(session):
+        """Reads every input once, so that none is read from the disk while the clock runs."""
+        for file in session.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as stream:
+                    while stream.read(1 << 20):
+                        pass
+
+    # MARK: Measuring
+
+    def measure(self, name, title, arguments):
+        session = self.session(name, arguments)
+        frames = len(list((session / "rgb").iterdir()))
+        agreement = self.check_agreement(session)
+        self.warm(session)
+        runs = {contender: [] for contender in self.contenders}
+        for number in range(self.rounds):
+            # Interleaved, and each round starts with another contender.
+            order = list(self.contenders)
+            order = order[number % len(order):] + order[:number % len(order)]
+            for contender in order:
+                note(f"{name}, round {number + 1}: {contender}")
+                with self.fresh_output() as out:
+                    run = execute(self.contenders[contender](session, out))
+                    run["output_bytes"] = size_of(out)
+                run["frames_per_second"] = round(frames / run["wall_seconds"], 1)
+                runs[contender].append(run)
+        return {"name": name, "title": title, "frames": frames, "agreement": agreement,
+                "median": {contender: median(values) for contender, values in runs.items()}, "runs": runs}
+
+    def check_agreement(self, session):
+        """Both outputs must hold the same before it means anything which was made sooner."""
+        with self.fresh_output() as out:
+            (out / "plain").mkdir()
+            execute(self.contenders["plain.py"](session, out / "plain"))
+            execute(self.contenders["takeset --jobs 1"](session, out / "takeset"))
+            shard = f"{session.name}.h5"
+            check = subprocess.run(
+                [sys.executable, HERE / "agree.py", out / "plain" / shard, out / "takeset/episodes" / shard],
+                capture_output=True, text=True)
+        if check.returncode != 0:
+            sys.exit(f"{session.name}: plain.py and takeset disagree\n{check.stdout}{check.stderr}")
+        return json.loads(check.stdout)["differences"]
+
+    def measure_memory(self):
+        """Peak memory on a session and on one ten times as long."""
+        sessions = [self.session(name, arguments) for name, arguments in LENGTHS]
+        runs = {session.name: [] for session in sessions}
+        for number in range(self.rounds):
+            for session in sessions:
+                note(f"memory, round {number + 1}: {session.name}")
+                with self.fresh_output() as out:
+                    runs[session.name].append(execute(self.run_takeset(CORES, session, out)))
+        rows = [
+            {"name": session.name, "frames": len(list((session / "rgb").iterdir())), **median(runs[session.name])}
+            for session in sessions
+        ]
+        return {"jobs": CORES, "sessions": rows, "runs": runs,
+                "ratio": round(rows[1]["peak_rss_bytes"] / rows[0]["peak_rss_bytes"], 3)}
+
+    @contextlib.contextmanager
+    def fresh_output(self):
+        """An empty directory on the inputs' file system, with nothing of earlier runs left to be written back."""
+        with tempfile.TemporaryDirectory(prefix="output-", dir=self.work) as out:
+            os.sync()
+            yield Path(out)
+
+
+def execute(command):
+    """Runs a command to its end and says what it took, itself and all its threads and children."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    errors = process.stderr.read().decode(errors="replace")
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{Path(command[0]).name} ended with {process.returncode}: {errors}")
+    return {
+        "wall_seconds": round(wall, 3),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+        "system_seconds": round(usage.ru_stime, 3),
+        "peak_rss_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+    }
+
+
+def median(runs):
+    """The median of each number by itself."""
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def size_of(directory):
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+
+
+def text(command):
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def git(*arguments):
+    try:
+        return text(["git", "-C", HERE, *arguments]) or None
+    except FileNotFoundError:
+        return None
+
+
+def processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def note(message):
+    print(message, file=sys.stderr, flush=True)
+
+
+# MARK: Tables
+
+
+def tables(result):
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    lines = [
+        f"{result['date']}, commit {result['commit']}{' with changes' if result['has_uncommitted_changes'] else ''}, "
+        f"{result['cores']} cores of {result['processor']}, {result['system']}; {versions}. "
+        f"Median of {result['rounds']}; in brackets plain.py over Takeset.",
+        "",
+        "| session | converter | wall s | frames/s | CPU s | peak MB | output MB |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for workload in result["workloads"]:
+        plain = workload["median"]["plain.py"]
+        for contender, values in workload["median"].items():
+            def cell(key, digits, unit=1, inverted=False):
+                number = f"{values[key] / unit:.{digits}f}"
+                if contender == "plain.py":
+                    return number
+                ratio = values[key] / plain[key] if inverted else plain[key] / values[key]
+                return f"{number} ({ratio:.2f}x)"
+
+            lines.append(
+                f"| {workload['title']}, {workload['frames']} frames | {contender} | {cell('wall_seconds', 2)} "
+                f"| {cell('frames_per_second', 0, inverted=True)} | {cell('cpu_seconds', 2)} "
+                f"| {cell('peak_rss_bytes', 0, 1e6)} | {cell('output_bytes', 1, 1e6)} |")
+    memory = result["memory"]
+    lines += ["", f"| takeset --jobs {memory['jobs']}, v1 480x360 | peak MB | wall s |", "|---|--:|--:|"]
+    for row in memory["sessions"]:
+        lines.append(f"| {row['frames']} frames | {row['peak_rss_bytes'] / 1e6:.1f} | {row['wall_seconds']:.2f} |")
+    lines += [f"| ratio | {memory['ratio']:.2f} | |"]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

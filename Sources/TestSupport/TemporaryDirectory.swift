@@ -1,0 +1,23 @@
+import Foundation
+
+/// A directory that goes when the test is over.
+package final class TemporaryDirectory {
+  package let path: String
+
+  package init() throws {
+    let url = FileManager.default.temporaryDirectory.appendingPathComponent("takeset-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    path = url.path
+  }
+
+  deinit { try? FileManager.default.removeItem(atPath: path) }
+
+  /// Writes a file, with the directories above it, and returns its path.
+  @discardableResult
+  package func write(_ name: String, _ contents: some Sequence<UInt8>) throws -> String {
+    let url = URL(fileURLWithPath: path + "/" + name)
+    try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(contents).write(to: url)
+    return url.path
+  }
+}

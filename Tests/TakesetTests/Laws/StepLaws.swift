@@ -1,0 +1,98 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Takeset
+
+/// What every registered step keeps, without being told.
+@Suite struct StepLaws {
+  private static let steps: [any Step.Type] = Registry.readers + Registry.transforms + Registry.writers
+
+  @Test func namesAreKebabCaseUniqueAndInOrder() {
+    for kind in [Registry.readers as [any Step.Type], Registry.transforms, Registry.writers] {
+      let names = kind.map { $0.name }
+      #expect(names == names.sorted())
+      #expect(Set(names).count == names.count)
+      #expect(names.allSatisfy { $0.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" } })
+    }
+  }
+
+  @Test(arguments: Self.steps.indices) func defaultsSurviveARoundTrip(index: Int) throws {
+    func check<S: Step>(_ type: S.Type) throws {
+      let defaults = try Options.values(of: S())
+      #expect(try Options.values(of: Options.decode(S.self, over: defaults, at: "x")) == defaults)
+      try S().validate()
+    }
+    try check(Self.steps[index])
+  }
+
+  @Test(arguments: Self.steps.indices) func unknownOptionsAreRefusedByPath(index: Int) {
+    func check<S: Step>(_ type: S.Type) {
+      let error = #expect(throws: PipelineFileError.self) { try Options.decode(S.self, over: ["rte": 1], at: "transforms[1].\(S.name)") }
+      #expect(error?.path == "transforms[1].\(S.name).rte")
+      #expect(error?.message.contains("unknown option") == true)
+    }
+    check(Self.steps[index])
+  }
+
+  @Test(arguments: Self.steps.indices) func everyOptionHasALineOfHelpAndARightType(index: Int) throws {
+    func check<S: Step>(_ type: S.Type) throws {
+      let described = try Options.describe(S.self)
+      #expect(Set(described.map(\.name)) == Set(S.help.keys))
+      #expect(!S.summary.isEmpty)
+      for option in described {
+        let error = #expect(throws: PipelineFileError.self, "\(S.name).\(option.name) took a list") {
+          try Options.decode(S.self, over: .object([option.name: [[]]]), at: S.name)
+        }
+        #expect(error?.path == "\(S.name).\(option.name)")
+      }
+    }
+    try check(Self.steps[index])
+  }
+
+  /// Options under which a transform has something to do.
+  private func busy(_ type: any Transform.Type) throws -> any Transform {
+    func make<T: Transform>(_ type: T.Type) throws -> any Transform {
+      let options: [String: JSONValue] = [
+        "decimate": ["every": 2], "resize-image": ["width": 4, "height": 3], "resample-depth": ["width": 2, "height": 2],
+      ]
+      return try Options.decode(T.self, over: options[T.name], at: T.name)
+    }
+    return try make(type)
+  }
+
+  @Test(arguments: Registry.transforms.indices) func transformsReadNoSample(index: Int) throws {
+    let synthetic = SyntheticEpisode()
+    _ = try busy(Registry.transforms[index]).apply(to: synthetic.episode)
+    #expect(synthetic.readCount == 0)
+  }
+
+  @Test(arguments: Registry.transforms.indices) func timestampsStayAscendingAndRowsStayInside(index: Int) throws {
+    let episode = try busy(Registry.transforms[index]).apply(to: SyntheticEpisode().episode)
+    #expect(zip(episode.frames.timestamps, episode.frames.timestamps.dropFirst()).allSatisfy { $0 < $1 })
+    #expect(episode.frames.sourceIndex.count == episode.frames.count)
+    for (_, stream) in episode.streams {
+      #expect(zip(stream.timestamps, stream.timestamps.dropFirst()).allSatisfy { $0 <= $1 })
+      #expect(stream.sourceIndex.count == stream.timestamps.count)
+      if let rows = stream.rows {
+        #expect(rows.count == episode.frames.count)
+        #expect(rows.allSatisfy { $0.map(stream.timestamps.indices.contains) ?? true })
+      }
+    }
+  }
+
+  @Test(arguments: Registry.transforms.indices) func theSameInGivesTheSameOut(index: Int) throws {
+    func outline(_ episode: Episode) -> [String] {
+      ["\(episode.frames)", "\(episode.findings)", "\(episode.dropped)", "\(episode.alignments)", "\(episode.splitGroup ?? "")"]
+        + episode.streams.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.spec) \($0.value.timestamps) \($0.value.rows ?? [])" }
+    }
+    let transform = try busy(Registry.transforms[index])
+    #expect(try outline(transform.apply(to: SyntheticEpisode().episode)) == outline(transform.apply(to: SyntheticEpisode().episode)))
+  }
+
+  @Test(arguments: Registry.transforms.indices) func framesInAreFramesOutAndDropped(index: Int) throws {
+    let before = SyntheticEpisode().episode
+    let after = try busy(Registry.transforms[index]).apply(to: before)
+    #expect(after.frames.count + after.dropped.reduce(0) { $0 + $1.count } == before.frames.count)
+  }
+}

@@ -1,0 +1,57 @@
+import Testing
+
+@testable import Takeset
+
+@Suite struct PipelineFileTests {
+  @Test func readsTheExampleOfTheDocumentation() throws {
+    let pipeline = try PipelineFile.parse(
+      """
+      version: 1
+      reader: {name: stack-session, max-image-side: 4096}
+      transforms:
+        - align: {tolerance: 0.1, method: linear}
+        - decimate: {rate: 30}
+        - split
+      writer:
+        hdf5: {compression: fast, image-compression: 0}
+      """)
+    #expect(pipeline.transforms.map { type(of: $0).name } == ["align", "decimate", "split"])
+    let canonical = try pipeline.canonical()
+    #expect(canonical["reader"]?["max-image-side"] == 4096)
+    #expect(canonical["transforms"]?.array?[0]["align"]?["tolerance"] == .number(0.1))
+    #expect(canonical["transforms"]?.array?[1]["decimate"] == ["every": nil, "rate": 30])
+    #expect(canonical["writer"]?["hdf5"]?["compression"] == "fast")
+  }
+
+  @Test func acceptsJSON() throws {
+    let pipeline = try PipelineFile.parse(#"{"version": 1, "transforms": [{"align": {}}], "writer": {"hdf5": {}}}"#)
+    #expect(pipeline.transforms.count == 1)
+  }
+
+  @Test func theDigestDependsOnWhatIsDoneAndNotOnHowItIsWritten() throws {
+    let short = try PipelineFile.parse("version: 1\ntransforms: [align]")
+    let long = try PipelineFile.parse("transforms:\n- align: {method: nearest, tolerance: 0.05}\nversion: 1\nreader: auto\nwriter: {hdf5: {compression: 4}}")
+    #expect(try short.digest() == long.digest())
+    #expect(try short.digest() != PipelineFile.parse("version: 1\ntransforms: [align: {tolerance: 0.06}]").digest())
+  }
+
+  @Test(arguments: [
+    ("version: 1\ntransforms:\n- align: {}\n- decimate: {rte: 30}", "transforms[1].decimate.rte", "unknown option; decimate has \"every\", \"rate\""),
+    ("version: 1\ntransforms:\n- blur: {}", "transforms[0].blur", "unknown step \"blur\""),
+    ("version: 1\ntransforms:\n- align: {tolerance: wide}", "transforms[0].align.tolerance", "expected a number, found the text \"wide\""),
+    ("version: 1\ntransforms:\n- align: {tolerance: -1}", "transforms[0].align.tolerance", "expected 0 to 3600 seconds"),
+    ("version: 1\ntransforms:\n- decimate: {every: 1.5}", "transforms[0].decimate.every", "found the number 1.5"),
+    ("version: 1\ntransforms:\n- align: {}\n  split: {}", "transforms[0]", "expected one step by name"),
+    ("version: 1\nwriter: {hdf5: {compression: 12}}", "writer.hdf5.compression", "expected 0 to 9, or fast"),
+    ("version: 1\nwriter: {zarr: {}}", "writer.zarr", "unknown writer"),
+    ("version: 1\nreader: {name: nothing}", "reader", "unknown reader"),
+    ("version: 2", "version", "expected 1"), ("transforms: []", "version", "missing"),
+    ("version: 1\ntransform: []", "transform", "unknown key"), ("[1, 2]", "", "expected an object"), ("", "", "empty"),
+    ("version: 1\ntransforms: {align: {}}", "transforms", "expected a list"), ("version: [", "", "not YAML"),
+    ("version: 1\ntransforms:\n- split: {valid: 0.6, test: 0.5}", "transforms[0].split.test", "leave nothing to train on"),
+  ]) func namesTheFirstMistake(text: String, path: String, message: String) {
+    let error = #expect(throws: PipelineFileError.self) { try PipelineFile.parse(text) }
+    #expect(error?.path == path)
+    #expect(error?.message.contains(message) == true, "\(String(describing: error))")
+  }
+}

@@ -1,0 +1,134 @@
+import Media
+import TestSupport
+import Testing
+
+@testable import Takeset
+
+@Suite struct DecimateTests {
+  private func rows(_ milliseconds: [Int64], rate: Double) -> [Int] {
+    Decimate.rows(of: milliseconds.map { Timestamp(nanoseconds: $0 * 1_000_000) }, at: rate)
+  }
+
+  @Test func keepsEveryNthFrameFromTheFirst() throws {
+    var decimate = Decimate()
+    decimate.every = 4
+    let episode = try decimate.apply(to: SyntheticEpisode().episode)
+    #expect(episode.frames.sourceIndex == [0, 4])
+    #expect(episode.streams["pose"]?.rows == [0, 4])
+    #expect(episode.dropped == [Episode.Dropped(reason: "decimated", count: 4)])
+  }
+
+  @Test func keepsTheFrameNearestToEachTick() {
+    // Ticks at 0, 100, 200, 300.
+    #expect(rows([0, 40, 90, 130, 210, 260, 300], rate: 10) == [0, 2, 4, 6])
+  }
+
+  @Test func keepsEachFrameOnceAcrossAHole() {
+    #expect(rows([0, 100, 900, 1000], rate: 10) == [0, 1, 2, 3])
+  }
+
+  @Test func keepsTheEarlierOfTwoEquallyNear() {
+    #expect(rows([0, 50, 150, 200], rate: 10) == [0, 1, 3])
+  }
+
+  @Test func agreesWithASearchOfAllFrames() {
+    var generator = SystemRandomNumberGenerator()
+    for _ in 0..<50 {
+      let times = [0] + (0..<60).map { _ in Int64.random(in: 1...2_000_000, using: &generator) }.sorted()
+      let stamps = times.map { Timestamp(nanoseconds: $0 * 1000) }
+      let found = Decimate.rows(of: stamps, at: 30)
+      var expected: Set<Int> = []
+      var tick = 0.0
+      while tick * 1e9 / 30 <= Double(times.last!) * 1000 {
+        let time = tick * 1e9 / 30
+        expected.insert(times.indices.min { abs(Double(times[$0]) * 1000 - time) < abs(Double(times[$1]) * 1000 - time) }!)
+        tick += 1
+      }
+      // The grid may run half a period on past the last frame, which then stays.
+      #expect(found.filter { $0 != times.count - 1 } == expected.sorted().filter { $0 != times.count - 1 })
+      #expect(found == found.sorted())
+    }
+  }
+}
+
+@Suite struct ResampleDepthTests {
+  @Test(arguments: [(256, 128), (4, 7), (3, 3), (5, 2)]) func takesThePixelUnderEachCentre(old: Int, new: Int) {
+    let expected = (0..<new).map { Int(((Double($0) + 0.5) * Double(old) / Double(new)).rounded(.down)) }
+    #expect(ResampleDepth.nearest(from: old, to: new) == expected)
+  }
+
+  @Test func keepsHolesHolesAndNeverBlends() throws {
+    let depth: [Float] = [1, 0, 3, 4, 0, 6, 7, 8, 9, 10, 11, 0]
+    var episode = SyntheticEpisode().episode
+    episode.streams["camera_depth"]?.source = CountingSource([floats(depth)])
+    episode.streams["camera_depth"]?.spec.intrinsics = Intrinsics(fx: 4, fy: 3, cx: 2, cy: 1.5)
+    var step = ResampleDepth()
+    (step.width, step.height) = (8, 6)
+    let stream = try #require(try step.apply(to: episode).streams["camera_depth"])
+    #expect(stream.spec.shape == [6, 8, 1])
+    #expect(stream.spec.intrinsics == Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3))
+    var bytes: [UInt8] = []
+    var cursor = try stream.source.makeCursor()
+    try cursor.read(0, into: &bytes)
+    let expected = (0..<6).flatMap { y in (0..<8).map { x in depth[(y / 2) * 4 + x / 2] } }
+    #expect(bytes == floats(expected))
+  }
+}
+
+@Suite struct ResizeImageTests {
+  @Test func scalesIntrinsicsWithThePicture() throws {
+    var step = ResizeImage()
+    (step.width, step.height) = (4, 3)
+    let stream = try #require(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"])
+    #expect(stream.spec.shape == [3, 4, 3])
+    #expect(stream.spec.intrinsics == Intrinsics(fx: 4, fy: 4, cx: 2, cy: 1.5))
+  }
+
+  @Test func leavesSmallPicturesAlone() throws {
+    var step = ResizeImage()
+    (step.width, step.height, step.whenLargerThan) = (4, 3, 8)
+    #expect(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"]?.spec.shape == [6, 8, 3])
+  }
+
+  @Test func stretchesWhenAsked() throws {
+    var step = ResizeImage()
+    (step.width, step.height, step.mode) = (16, 6, .stretch)
+    let stream = try #require(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"])
+    #expect(stream.spec.shape == [6, 16, 3])
+    #expect(stream.spec.intrinsics == Intrinsics(fx: 16, fy: 8, cx: 8, cy: 3))
+  }
+}
+
+@Suite struct SplitTests {
+  private func split(_ valid: Double, _ test: Double = 0, seed: Int = 0) -> Split {
+    var split = Split()
+    (split.valid, split.test, split.seed) = (valid, test, seed)
+    return split
+  }
+
+  @Test func neverDividesAGroup() {
+    let groups = (0..<60).map { "day-\($0 % 12)" }
+    let parts = split(0.2, 0.2).assign(groups)
+    for group in Set(groups) {
+      #expect(Set(zip(groups, parts).filter { $0.0 == group }.map(\.1)).count == 1)
+    }
+    #expect((10...14).contains(parts.count { $0 == .valid }))
+    #expect((10...14).contains(parts.count { $0 == .test }))
+  }
+
+  @Test func givesAShareAboveZeroAtLeastOneGroupAndLeavesOneToTrainOn() {
+    #expect(Set(split(0.01).assign(["a", "b"])) == [.train, .valid])
+    #expect(split(0.9).assign(["a"]) == [.train])
+    #expect(split(0.4, 0.4).assign(["a", "b"]).contains(.train))
+  }
+
+  @Test func givesNothingToAShareOfZero() { #expect(Set(split(0).assign(["a", "b", "c"])) == [.train]) }
+
+  @Test func dependsOnTheSeedAndNotOnTheOrder() {
+    let groups = (0..<40).map { "g\($0)" }
+    let parts = Dictionary(uniqueKeysWithValues: zip(groups, split(0.5).assign(groups)))
+    let reversed = Dictionary(uniqueKeysWithValues: zip(groups.reversed(), split(0.5).assign(groups.reversed())))
+    #expect(parts == reversed)
+    #expect(parts != Dictionary(uniqueKeysWithValues: zip(groups, split(0.5, seed: 1).assign(groups))))
+  }
+}
