@@ -195,7 +195,7 @@ struct EncoderSimulation {
   /// The true angle, before it is quantised and wrapped; joint 0 passes through 0 so that unwrapping has work to do.
   static func angle(joint: Int, seconds: Double) -> Double {
     let centre = [2.0, 40, 120, 200][joint]
-    return centre + (15 + 5 * Double(joint)) * sin(2 * .pi * seconds / (2.5 + 0.4 * Double(joint)))
+    return centre - (15 + 5 * Double(joint)) * sin(2 * .pi * seconds / (2.5 + 0.4 * Double(joint)))
   }
 
   /// As the sensor sends it.

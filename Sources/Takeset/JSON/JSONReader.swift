@@ -37,7 +37,6 @@ package final class JSONReader {
 
   package init(_ refill: @escaping Refill) {
     window = .allocate(capacity: Self.windowSize)
-    window.initialize(repeating: 0)
     self.refill = refill
   }
 

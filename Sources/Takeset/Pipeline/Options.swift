@@ -58,9 +58,10 @@ enum Options {
     Mirror(reflecting: S()).children.compactMap(\.label).map { ($0, kebab($0)) }
   }
 
-  private static func isWholeNumber<S: Step>(_ property: String, of type: S.Type) -> Bool {
+  private static func isWholeNumber<S: Step>(_ property: String, of _: S.Type) -> Bool {
+    // By type: as values, an absent Double? and an absent Int? are the same.
     let value = Mirror(reflecting: S()).children.first { $0.label == property }?.value
-    return value is Int || value is Int?
+    return value.map { type(of: $0) == Int.self || type(of: $0) == Int?.self } ?? false
   }
 
   /// `imageCompression` becomes `image-compression`.

@@ -10,7 +10,7 @@ import Testing
       reader: {name: stack-session, max-image-side: 4096}
       transforms:
         - align: {tolerance: 0.1, method: linear}
-        - decimate: {rate: 30}
+        - decimate: {rate: 29.97}
         - split
       writer:
         hdf5: {compression: fast, image-compression: 0}
@@ -19,7 +19,7 @@ import Testing
     let canonical = try pipeline.canonical()
     #expect(canonical["reader"]?["max-image-side"] == 4096)
     #expect(canonical["transforms"]?.array?[0]["align"]?["tolerance"] == .number(0.1))
-    #expect(canonical["transforms"]?.array?[1]["decimate"] == ["every": nil, "rate": 30])
+    #expect(canonical["transforms"]?.array?[1]["decimate"] == ["every": nil, "rate": .number(29.97)])
     #expect(canonical["writer"]?["hdf5"]?["compression"] == "fast")
   }
 

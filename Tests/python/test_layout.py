@@ -1,0 +1,182 @@
+"""The files as an outside reader sees them: every dataset, attribute and rule of docs/layout.md, by h5py."""
+
+import hashlib
+import json
+import re
+
+import h5py
+import numpy as np
+import pytest
+from conftest import demos, manifest
+
+EVERY_STREAM = {"camera_depth", "camera_image", "pose"}, {"camera_image", "depth_point", "joints", "pose"}
+
+
+def all_datasets(group):
+    found = []
+    group.visititems(lambda name, item: found.append((name, item)) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def test_root_says_what_wrote_it(dataset):
+    with h5py.File(dataset / "dataset.h5") as f:
+        assert f.attrs["format"] == "takeset"
+        assert re.fullmatch(r"\d+\.\d+\.\d+", f.attrs["format_version"])
+        assert f.attrs["pipeline_sha256"] == manifest(dataset)["record"]["pipeline_sha256"]
+
+
+def test_holds_the_rules_of_robomimic_style_readers(dataset):
+    files = [dataset / "dataset.h5", *sorted((dataset / "episodes").iterdir())]
+    assert len(files) == 3
+    for path in files:
+        with h5py.File(path) as f:
+            names = list(f["data"])
+            assert all(re.fullmatch(r"demo_\d+", name) for name in names)
+            assert f["data"].attrs["total"] == sum(f["data"][n].attrs["num_samples"] for n in names)
+            arguments = json.loads(f["data"].attrs["env_args"])
+            assert arguments["env_kwargs"] == {} and arguments["type"] == 2 and arguments["env_name"] == "stack-session"
+            for name in names:
+                demo = f["data"][name]
+                count = demo.attrs["num_samples"]
+                assert isinstance(demo["obs"], h5py.Group)
+                assert all(len(d) == count for _, d in all_datasets(demo["obs"]))
+
+
+def test_holds_the_rules_of_aloha_style_readers(dataset):
+    # ACT-style loaders index one row of a picture at random and expect HWC uint8 without any plug-in.
+    for demo, _ in demos(dataset).values():
+        image = demo["obs/camera_image"]
+        assert image.dtype == np.uint8 and image.ndim == 4 and image.shape[-1] == 3
+        assert image.chunks == (1, *image.shape[1:])
+        assert image[len(image) // 2].std() > 5
+
+
+def test_demos_are_numbered_from_0_in_the_order_of_take_ids(dataset):
+    with h5py.File(dataset / "dataset.h5") as f:
+        assert list(f["data"]) == list(f["meta"]) == ["demo_000000", "demo_000001"]
+        ids = [demo.attrs["take_id"] for demo in f["data"].values()]
+        assert ids == sorted(ids)
+        link = f["data"].get("demo_000001", getlink=True)
+        assert isinstance(link, h5py.ExternalLink)
+        assert link.filename == f"episodes/{ids[1]}.h5" and link.path == "/data/demo_0"
+
+
+def test_a_moved_dataset_still_opens(dataset, tmp_path):
+    import shutil
+
+    shutil.copytree(dataset, tmp_path / "moved")
+    with h5py.File(tmp_path / "moved/dataset.h5") as f:
+        assert f["data/demo_000000/obs/pose"].shape[1] == 7
+
+
+def test_masks_are_fixed_length_bytes_that_divide_the_demos(dataset):
+    with h5py.File(dataset / "dataset.h5") as f:
+        masks = {name: list(f["mask"][name][:]) for name in f["mask"]}
+        assert set(masks) == {"train", "valid", "test"}
+        for mask in f["mask"].values():
+            assert mask.dtype.kind == "S"
+        assert sorted(masks["train"] + masks["valid"] + masks["test"]) == [n.encode() for n in f["data"]]
+        assert len(masks["train"]) == 1 and len(masks["valid"]) == 1
+        splits = manifest(dataset)["record"]["splits"]
+        assert [f["data"][n.decode()].attrs["take_id"] for n in masks["valid"]] == splits["valid"]
+
+
+def test_every_dataset_of_v1_and_v2_has_its_shape_type_and_unit(dataset):
+    (v1, meta1), (v2, meta2) = demos(dataset).values()
+    expected = {
+        "pose": ("<f4", (7,)), "camera_image": ("|u1", (360, 480, 3)), "camera_depth": ("<f4", (48, 64, 1)),
+        "camera_depth_valid": ("|u1", (48, 64, 1)), "joints": ("<f4", (4,)), "joints_valid": ("|u1", (4,)),
+        "depth_point": ("<f4", (1,)), "depth_point_valid": ("|u1", (1,)),
+    }
+    assert set(v1["obs"]) == {"pose", "camera_image", "camera_depth", "camera_depth_valid"}
+    assert set(v2["obs"]) == {"pose", "camera_image", "joints", "joints_valid", "depth_point", "depth_point_valid"}
+    for demo in v1, v2:
+        for name, data in demo["obs"].items():
+            assert (data.dtype.str, data.shape[1:]) == expected[name], name
+            assert data.attrs["unit"], name
+    for demo, meta, streams in (v1, meta1, EVERY_STREAM[0]), (v2, meta2, EVERY_STREAM[1]):
+        count = demo.attrs["num_samples"]
+        assert meta["timestamp_ns"].dtype == meta["source_index"].dtype == np.int64
+        assert meta["gaps"].shape == (0, 2) and meta["gaps"].dtype == np.int64
+        assert set(meta["streams"]) == streams
+        for stream in meta["streams"].values():
+            assert {n: (d.dtype.str, d.shape) for n, d in stream.items()} == {
+                "dt_ns": ("<i8", (count,)), "source_index": ("<i8", (count,)), "valid": ("|u1", (count,)),
+            }
+        assert "intrinsics" not in meta  # neither variant knows them, and none are invented
+
+
+def test_pose_attributes_say_convention_axes_and_unit(dataset):
+    for demo, _ in demos(dataset).values():
+        attributes = dict(demo["obs/pose"].attrs)
+        assert attributes["transform"] == "camera_to_world"
+        assert attributes["camera_axes"] == "x right, y up, z back"
+        assert attributes["quaternion_order"] == "xyzw"
+        assert attributes["unit"] == "m"
+        assert attributes["world_axes"]
+
+
+def test_carries_the_digest_of_each_arrays_content(dataset):
+    seen = 0
+    for demo, meta in demos(dataset).values():
+        for name, data in [*all_datasets(demo), *all_datasets(meta)]:
+            assert data.attrs["sha256"] == hashlib.sha256(data[:].tobytes()).hexdigest(), name
+            seen += 1
+    assert seen > 30
+
+
+def test_uses_only_filters_that_every_h5py_has(dataset):
+    for demo, meta in demos(dataset).values():
+        for name, data in [*all_datasets(demo), *all_datasets(meta)]:
+            if name.endswith("camera_image"):
+                assert data.compression is None and not data.shuffle
+            elif data.chunks:
+                assert data.compression == "gzip" and data.compression_opts == 4
+                assert data.shuffle == (data.dtype.itemsize > 1), name
+            assert not data.fletcher32 and data.scaleoffset is None
+        assert demo["obs/camera_image"].chunks[0] == 1
+
+
+def test_masks_off_means_nan_for_numbers_and_0_for_depth(dataset):
+    demo, meta = next((d, m) for d, m in demos(dataset).values() if "joints" in d["obs"])
+    for name in "joints", "depth_point":
+        assert np.array_equal(np.isfinite(demo["obs"][name][:]), demo["obs"][name + "_valid"][:] == 1)
+    demo, _ = next((d, m) for d, m in demos(dataset).values() if "camera_depth" in d["obs"])
+    assert np.array_equal(demo["obs/camera_depth"][:] > 0, demo["obs/camera_depth_valid"][:] == 1)
+
+
+def test_statistics_are_those_of_the_train_split(dataset):
+    with h5py.File(dataset / "dataset.h5") as f:
+        train = [n.decode() for n in f["mask/train"][:]]
+        assert set(f["stats"]) == {n for d in train for n in f["data"][d]["obs"] if not n.endswith("_valid")}
+        for key, stats in f["stats"].items():
+            rows = np.concatenate([f["data"][d]["obs"][key][:] for d in train]).astype("f8")
+            per_channel = rows.reshape(-1, rows.shape[-1])
+            for channel, values in enumerate(per_channel.T):
+                values = values[np.isfinite(values)]
+                if key == "camera_depth":
+                    values = values[values > 0]
+                assert stats["count"][channel] == len(values)
+                assert stats["mean"][channel] == pytest.approx(values.mean(), rel=1e-9, abs=1e-9)
+                assert stats["std"][channel] == pytest.approx(values.std(), rel=1e-6, abs=1e-6)
+                assert stats["min"][channel] == values.min() and stats["max"][channel] == values.max()
+                for q, name in (0.01, "q01"), (0.99, "q99"):
+                    exact = np.quantile(values, q)
+                    # Within the buckets of 12 significant bits, or between two far neighbours of a small sample.
+                    assert stats[name][channel] == pytest.approx(exact, rel=2**-11, abs=1e-6), (key, name)
+
+
+def test_a_pack_holds_the_same_arrays_in_one_file(dataset, takeset, tmp_path):
+    packed = tmp_path / "packed.h5"
+    takeset("pack", dataset, "--output", packed, check=0)
+    assert takeset("pack", dataset, "--output", packed).returncode == 64  # never overwrites
+    with h5py.File(dataset / "dataset.h5") as f, h5py.File(packed) as p:
+        assert dict(p["data"].attrs) == dict(f["data"].attrs) and dict(p.attrs) == dict(f.attrs)
+        for section in "data", "meta":
+            for name in f[section]:
+                assert not isinstance(p[section].get(name, getlink=True), h5py.ExternalLink)
+                for path, data in all_datasets(f[section][name]):
+                    assert np.array_equal(data[:], p[section][name][path][:], equal_nan=data.dtype.kind == "f"), path
+        for name in "train", "valid", "test":
+            assert np.array_equal(f["mask"][name][:], p["mask"][name][:])
+    takeset("verify", packed, check=0)
