@@ -101,14 +101,20 @@ package final class JSONReader {
     return true
   }
 
-  package var nextIsArray: Bool { get throws { try peek() == UInt8(ascii: "[") } }
-  package var nextIsObject: Bool { get throws { try peek() == UInt8(ascii: "{") } }
-  /// True before a number, `NaN` and infinities included. At the end of the text it throws the cut.
+  /// These throw the cut when nothing comes next at all.
+  package var nextIsArray: Bool { get throws { try peekValue() == UInt8(ascii: "[") } }
+  package var nextIsObject: Bool { get throws { try peekValue() == UInt8(ascii: "{") } }
+  /// True before a number, `NaN` and infinities included.
   package var nextIsNumber: Bool {
     get throws {
-      guard let next = try peek() else { throw truncation("the file ends where a number is expected") }
+      let next = try peekValue()
       return startsNumber || next == UInt8(ascii: "N") || next == UInt8(ascii: "I")
     }
+  }
+
+  private func peekValue() throws -> UInt8 {
+    guard let next = try peek() else { throw truncation("the file ends where a value is expected") }
+    return next
   }
 
   // MARK: Values

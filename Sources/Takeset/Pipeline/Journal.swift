@@ -48,7 +48,8 @@ package final class Journal: Sendable {
     var state = State(descriptor: descriptor)
     do {
       try Self.load(path, into: &state)
-      guard ftruncate(descriptor, off_t(state.end)) == 0 else { throw FileError("truncate", path) }
+      let size = lseek(descriptor, 0, SEEK_END)
+      if size > state.end, ftruncate(descriptor, off_t(state.end)) != 0 { throw FileError("truncate", path) }
     } catch {
       close(descriptor)
       throw error

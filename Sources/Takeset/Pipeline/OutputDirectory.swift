@@ -21,10 +21,9 @@ final class OutputDirectory {
       }
     }
     do {
-      try FileManager.default.createDirectory(atPath: path + "/episodes", withIntermediateDirectories: true)
+      try Self.create(path + "/episodes")
     } catch {
-      let reason = Self.reason(of: error)
-      throw OutputFailure("cannot create the output directory \(given): \(reason)")
+      throw OutputFailure("cannot create the output directory \(given): \(error)")
     }
     lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard lock >= 0 else { throw OutputFailure("\(FileError("open", path))") }
@@ -67,10 +66,13 @@ final class OutputDirectory {
     }
   }
 
-  private static func reason(of error: any Error) -> String {
-    let cocoa = error as NSError
-    let underlying = cocoa.userInfo[NSUnderlyingErrorKey] as? NSError
-    if let underlying, underlying.domain == NSPOSIXErrorDomain { return String(cString: strerror(Int32(underlying.code))) }
-    return cocoa.localizedDescription
+  /// Creates a directory and those above it, as far as they are missing.
+  private static func create(_ path: String) throws {
+    if Directory.existingKind(of: path) == .directory { return }
+    let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    if parent != path { try create(parent) }
+    guard mkdir(path, 0o777) == 0 || errno == EEXIST && Directory.existingKind(of: path) == .directory else {
+      throw FileError("create", path)
+    }
   }
 }
