@@ -116,7 +116,7 @@ def test_poses_json_that_is_missing(takeset, sessions, tmp_path):
 def test_a_file_where_the_pictures_should_be(takeset, sessions, tmp_path):
     shutil.rmtree(sessions / V1 / "rgb")
     (sessions / V1 / "rgb").write_text("")
-    fails(takeset, sessions, tmp_path / "out", "images-missing", "0 of the 30 pictures")
+    fails(takeset, sessions, tmp_path / "out", "too-few-images", "0 of the 30 pictures")
 
 
 DAMAGES = {

@@ -21,9 +21,10 @@ package struct Cadence: Equatable, Sendable {
       nominalPeriod = nil
       return
     }
-    // Start from the middle half of the steps; a mean of all would be dragged by one long pause.
-    let middle = steps.sorted()[(steps.count / 4)...((3 * steps.count - 1) / 4)]
-    var period = middle.reduce(0, +) / Double(middle.count)
+    // Start from the mean of the steps in which nothing is missing.
+    let median = steps.sorted()[steps.count / 2]
+    let whole = steps.filter { $0 < 1.75 * median }
+    var period = whole.reduce(0, +) / Double(whole.count)
     for _ in 0..<3 {
       guard let slope = Self.slope(steps, period), slope > 0, slope.isFinite else { break }
       period = slope
@@ -34,13 +35,14 @@ package struct Cadence: Equatable, Sendable {
   /// Slope of time over sample number, steps counted in whole `period`s.
   ///
   /// Each sample is counted from where the one before was due, not from where it came: a late arrival followed by an
-  /// early one is jitter, not a missing sample. A tenth of each deviation moves what is due, which follows drift.
+  /// early one is jitter, not a missing sample; where lateness was once taken for a missing sample, the next step counts
+  /// none. A tenth of each deviation moves what is due, which follows drift.
   private static func slope(_ steps: [Double], _ period: Double) -> Double? {
     var (count, time, due) = (0.0, 0.0, 0.0)
     var (sumN, sumT, sumNN, sumNT, samples) = (0.0, 0.0, 0.0, 0.0, 1.0)
     for step in steps {
       time += step
-      let periods = max(1, ((time - due) / period).rounded())
+      let periods = max(0, ((time - due) / period).rounded())
       count += periods
       due += periods * period
       due += (time - due) / 10

@@ -51,6 +51,13 @@ import Testing
     #expect(abs(rate - 50) < 0.2)
   }
 
+  @Test func averagesStepsOfTwoLengths() throws {
+    // Depth maps of an iPhone come after two or three frames of 1/60 s.
+    let frames = (0..<200).scan(0) { sum, index in sum + [2, 3, 2, 2, 3][index % 5] }
+    let rate = try #require(Cadence(stamps(frames.map { Int64($0) * 16_666_667 })).rateHz)
+    #expect(abs(rate - 25) < 0.05)
+  }
+
   @Test func findsGapsAboveOneAndAHalfPeriods() {
     let times: [Int64] = [0, 10, 20, 30, 50, 60, 75, 85].map { $0 * 1_000_000 }
     let cadence = Cadence(stamps(times))
@@ -61,5 +68,11 @@ import Testing
     #expect(Cadence(stamps([5])).rateHz == nil)
     #expect(Cadence(stamps([5])).gaps(in: stamps([5]), tick: 1).isEmpty)
     #expect(Cadence([]).rateHz == nil)
+  }
+}
+
+extension Sequence {
+  fileprivate func scan(_ initial: Int, _ next: (Int, Element) -> Int) -> [Int] {
+    reduce(into: [initial]) { $0.append(next($0[$0.count - 1], $1)) }
   }
 }

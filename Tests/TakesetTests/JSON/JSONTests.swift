@@ -72,7 +72,9 @@ import Testing
     for _ in 0..<5000 {
       let value = Double(bitPattern: .random(in: 0...(.max), using: &generator))
       guard value.isFinite else { continue }
-      for text in ["\(value)", "\(Float(value).isFinite ? Float(value) : 0)", "\(Int.random(in: -99999...99999)).\(Int.random(in: 0...99999))"] {
+      for text in [
+        "\(value)", "\(Float(value).isFinite ? Float(value) : 0)", "\(Int.random(in: -99999...99999)).\(Int.random(in: 0...99999))",
+      ] {
         #expect(try JSONReader(Array(text.utf8)).number() == Double(text))
       }
     }
@@ -104,13 +106,15 @@ import Testing
 
 @Suite struct CanonicalJSONTests {
   /// Pairs from RFC 8785, appendix B, and ECMAScript's Number::toString.
-  @Test(arguments: [
-    (0x0000_0000_0000_0000, "0"), (0x8000_0000_0000_0000, "0"), (0x0000_0000_0000_0001, "5e-324"),
-    (0x7FEF_FFFF_FFFF_FFFF, "1.7976931348623157e+308"), (0x4340_0000_0000_0000, "9007199254740992"),
-    (0x4430_0000_0000_0000, "295147905179352830000"), (0x44B5_2D02_C7E1_4AF6, "1e+23"),
-    (0x444B_1AE4_D6E2_EF4E, "999999999999999700000"), (0x444B_1AE4_D6E2_EF50, "1e+21"), (0x3EB0_C6F7_A0B5_ED8D, "0.000001"),
-    (0x3E7A_D7F2_9ABC_AF48, "1e-7"),
-  ] as [(UInt64, String)]) func printsNumbersAsECMAScriptDoes(bits: UInt64, text: String) {
+  @Test(
+    arguments: [
+      (0x0000_0000_0000_0000, "0"), (0x8000_0000_0000_0000, "0"), (0x0000_0000_0000_0001, "5e-324"),
+      (0x7FEF_FFFF_FFFF_FFFF, "1.7976931348623157e+308"), (0x4340_0000_0000_0000, "9007199254740992"),
+      (0x4430_0000_0000_0000, "295147905179352830000"), (0x44B5_2D02_C7E1_4AF6, "1e+23"),
+      (0x444B_1AE4_D6E2_EF4E, "999999999999999700000"), (0x444B_1AE4_D6E2_EF50, "1e+21"), (0x3EB0_C6F7_A0B5_ED8D, "0.000001"),
+      (0x3E7A_D7F2_9ABC_AF48, "1e-7"),
+    ] as [(UInt64, String)]) func printsNumbersAsECMAScriptDoes(bits: UInt64, text: String)
+  {
     #expect(JSONValue.ecmaScript(Double(bitPattern: bits)) == text)
   }
 

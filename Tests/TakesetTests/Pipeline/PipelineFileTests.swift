@@ -30,13 +30,17 @@ import Testing
 
   @Test func theDigestDependsOnWhatIsDoneAndNotOnHowItIsWritten() throws {
     let short = try PipelineFile.parse("version: 1\ntransforms: [align]")
-    let long = try PipelineFile.parse("transforms:\n- align: {method: nearest, tolerance: 0.05}\nversion: 1\nreader: auto\nwriter: {hdf5: {compression: 4}}")
+    let long = try PipelineFile.parse(
+      "transforms:\n- align: {method: nearest, tolerance: 0.05}\nversion: 1\nreader: auto\nwriter: {hdf5: {compression: 4}}")
     #expect(try short.digest() == long.digest())
     #expect(try short.digest() != PipelineFile.parse("version: 1\ntransforms: [align: {tolerance: 0.06}]").digest())
   }
 
   @Test(arguments: [
-    ("version: 1\ntransforms:\n- align: {}\n- decimate: {rte: 30}", "transforms[1].decimate.rte", "unknown option; decimate has \"every\", \"rate\""),
+    (
+      "version: 1\ntransforms:\n- align: {}\n- decimate: {rte: 30}", "transforms[1].decimate.rte",
+      "unknown option; decimate has \"every\", \"rate\""
+    ),
     ("version: 1\ntransforms:\n- blur: {}", "transforms[0].blur", "unknown step \"blur\""),
     ("version: 1\ntransforms:\n- align: {tolerance: wide}", "transforms[0].align.tolerance", "expected a number, found the text \"wide\""),
     ("version: 1\ntransforms:\n- align: {tolerance: -1}", "transforms[0].align.tolerance", "expected 0 to 3600 seconds"),

@@ -48,7 +48,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("this is not JSON", "json-type", "expected a list of poses"), ("[", "json-invalid", "ends inside"), ("{}", "json-type", "found an object"),
+    ("this is not JSON", "json-type", "expected a list of poses"), ("[", "json-invalid", "ends inside"),
+    ("{}", "json-type", "found an object"),
     ("[{\"rgbIndex\":0}]", "json-type", "missing"), ("[1]", "json-type", "[0]: expected an object, found a number"),
     ("[{\"rgbIndex\":\"0\"}]", "json-type", "[0].rgbIndex: expected a whole number, found text"),
     ("[{\"rgbIndex\":0,\"timestamp\":null}]", "json-type", "[0].timestamp: expected a number, found null"),
@@ -78,13 +79,13 @@ import Testing
     let failure = #expect(throws: TakeFailure.self) {
       try open("[" + (0..<10).map { entry($0, transform: $0 < 3 ? bad : nil) }.joined(separator: ",") + "]")
     }
-    #expect(failure?.code == "poses-unusable")
+    #expect(failure?.code == "too-few-poses")
   }
 
   @Test func failsWhenFewerThanHalfThePicturesAreThere() throws {
     try writePictures(0..<4)
     let failure = #expect(throws: TakeFailure.self) { try open("[" + (0..<10).map { entry($0) }.joined(separator: ",") + "]") }
-    #expect(failure?.code == "images-missing")
+    #expect(failure?.code == "too-few-images")
     #expect(failure?.message.contains("4 of the 10") == true)
   }
 
@@ -100,7 +101,8 @@ import Testing
     try writePictures(0..<3)
     for number in [0, 1] { try directory.write(String(format: "depth/%06d.bin", number), floats([Float](repeating: 1.5, count: 12))) }
     let episode = try open(
-      "[\(entry(0, extra: ",\"depthIndex\":0")),\(entry(1)),\(entry(2, extra: ",\"depthIndex\":1"))]", metadata: "{\"depthResolution\":[4,3]}")
+      "[\(entry(0, extra: ",\"depthIndex\":0")),\(entry(1)),\(entry(2, extra: ",\"depthIndex\":1"))]",
+      metadata: "{\"depthResolution\":[4,3]}")
     #expect(episode.variant == "v1")
     let depth = try #require(episode.streams["camera_depth"])
     #expect(depth.timestamps.map(\.nanoseconds) == [0, 200_000_000])
@@ -114,7 +116,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("[]", "expected an object"), ("{\"rgbResolution\":[480]}", ".rgbResolution: expected [width, height]"), ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
+    ("[]", "expected an object"), ("{\"rgbResolution\":[480]}", ".rgbResolution: expected [width, height]"),
+    ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
     ("{\"depthResolution\":[60000,60000]}", "over the limit"),
   ]) func saysWhatIsWrongWithTheMetadata(text: String, message: String) throws {
     try writePictures(0..<2)

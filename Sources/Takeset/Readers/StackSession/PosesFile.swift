@@ -208,12 +208,12 @@ struct FrameJoin {
     note("pose-missing", unposed, "pictures whose number has no pose", &findings)
     if withPicture * 2 < count {
       throw TakeFailure(
-        "images-missing", "\(withPicture) of the \(count) pictures that poses.json names are there; at least half are needed",
+        "too-few-images", "\(withPicture) of the \(count) pictures that poses.json names are there; at least half are needed",
         file: "rgb")
     }
     if unusable * 5 > count {
       throw TakeFailure(
-        "poses-unusable", "\(unusable) of \(count) transforms are not poses; at most a fifth may be", file: "poses.json")
+        "too-few-poses", "\(unusable) of \(count) transforms are not poses; at most a fifth may be", file: "poses.json")
     }
     if rows.isEmpty { throw TakeFailure("no-frames", "no picture in rgb/ has a pose with its number") }
   }
