@@ -4,11 +4,12 @@ import Takeset
 
 struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "inspect", abstract: "Say what is in each take and what is odd about it; nothing is written.",
+    commandName: "inspect", abstract: "Say what is in each take and what is odd about it; the takes are only read.",
     discussion: """
       Looks at names, sizes, headers and JSON files, not at every pixel. Exit code 3 when a take would fail.
 
         takeset inspect sessions/
+        takeset inspect sessions/ --preview sheet.png
         takeset inspect sessions/ --json | jq '.takes[] | select(.findings != [])'
       """)
 
@@ -16,6 +17,8 @@ struct InspectCommand: ParsableCommand {
   var paths: [String]
   @Flag(help: "Print JSON.")
   var json = false
+  @Option(help: ArgumentHelp("Draw a contact sheet of the takes: pictures and depth.", valueName: "file.png"))
+  var preview: String?
 
   func run() throws {
     let (inspections, notices) = try Inspection.all(inputs: paths, readers: PipelineFile.defaultPipeline().candidates)
@@ -24,6 +27,12 @@ struct InspectCommand: ParsableCommand {
       standardOutput(JSONValue.object(["takes": .array(inspections.map(\.json))]).canonicalText)
     } else {
       standardOutput(inspections.map(describe).joined(separator: "\n\n"))
+    }
+    if let preview {
+      let sheet = try Preview(inspections.compactMap(\.episode)).png()
+      guard FileManager.default.createFile(atPath: preview, contents: Data(sheet)) else {
+        throw OutputFailure("cannot write the preview \(preview)")
+      }
     }
     if inspections.contains(where: { $0.outcome == .failed }) { throw ExitCode(3) }
   }

@@ -274,3 +274,14 @@ def test_the_simulated_depth_and_poses_agree_with_the_pictures_geometry(dataset,
     for row in 0, 29:
         p = points(row)
         assert (np.abs(p[:, 0]) <= 3 + 1e-3).all() and (p[:, 1] <= 1.6 + 1e-3).all() and (np.abs(p[:, 2]) <= 2.5 + 1e-3).all()
+
+
+def test_a_preview_shows_pictures_and_depth(masters, takeset, tmp_path):
+    sheet = tmp_path / "sheet.png"
+    takeset("inspect", *masters.values(), "--preview", sheet, check=0)
+    image = np.array(Image.open(sheet).convert("RGB")).astype(int)
+    assert image.shape == (3 * 154, 6 * 204 + 4, 3)
+    picture = np.array(Image.open(masters["v1"] / "rgb/000000.jpg").resize((200, 150), Image.Resampling.BILINEAR)).astype(int)
+    assert np.abs(image[4:154, 4:204] - picture).mean() < 2
+    depth = image[158:308, 4:204]
+    assert (depth[..., 2] == 255).all() and np.abs(depth[..., 0] + depth[..., 1] - 255).max() <= 2
