@@ -26,13 +26,19 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
-# Name, what the table calls it, and the arguments of `takeset simulate stack-session`.
+# Name, what the table calls it, and the arguments of `takeset simulate stack-session`. A session kept by --work is known by
+# its name, so the name says what is in it.
 WORKLOADS = [
-    ("v1_480x360", "v1, 480x360 + depth 256x192", ["--seconds", "10", "--size", "480x360"]),
-    ("v1_1920x1440", "v1, 1920x1440 to 320x240 + depth 256x192", ["--seconds", "4"]),
-    ("v2_480x360", "v2, 480x360 + joints", ["--variant", "v2", "--seconds", "10"]),
+    ("v1_480x360_10s", "v1, 480x360 + depth 256x192", ["--seconds", "10", "--size", "480x360"]),
+    ("v1_1920x1440_4s", "v1, 1920x1440 to 320x240 + depth 256x192", ["--seconds", "4"]),
+    ("v2_480x360_10s", "v2, 480x360 + joints", ["--variant", "v2", "--seconds", "10"]),
 ]
-LENGTHS = [("v1_short", ["--seconds", "6", "--size", "480x360"]), ("v1_long", ["--seconds", "60", "--size", "480x360"])]
+LENGTHS = [
+    ("v1_480x360_6s", ["--seconds", "6", "--size", "480x360"]),
+    ("v1_480x360_60s", ["--seconds", "60", "--size", "480x360"]),
+]
+# One process means one thread: NumPy's BLAS would start idle ones that only cost time.
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def main():
@@ -48,7 +54,7 @@ def main():
         options.work.mkdir(parents=True, exist_ok=True)
     keep = contextlib.nullcontext(options.work) if options.work else tempfile.TemporaryDirectory(prefix="takeset-bench-")
     with keep as work:
-        result = Bench(Path(work).resolve(), options.takeset, rounds=1 if options.quick else 3).run()
+        result = measure_all(Path(work).resolve(), options.takeset, rounds=1 if options.quick else 3)
     name = f"{result['date']}-{result['commit'] or 'unknown'}.json"
     output = options.output or HERE / "results" / name
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -56,19 +62,29 @@ def main():
     print(tables(result))
 
 
+def measure_all(work, takeset, rounds):
+    shutil.copy2(takeset, work / "takeset-measured")  # a copy, so that a build in the meantime changes nothing
+    home = Path.cwd()
+    os.chdir(work)  # so that commands, and what they may complain of, name no directory of this machine
+    try:
+        return Bench(rounds).run()
+    finally:
+        os.chdir(home)
+
+
 class Bench:
-    def __init__(self, work, takeset, rounds):
-        self.work, self.rounds = work, rounds
-        # A copy, so that a build in the meantime changes nothing.
-        self.takeset = Path(shutil.copy2(takeset, work / "takeset-measured"))
+    """Everything is in the current directory."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
         self.contenders = {"takeset --jobs 1": lambda session, out: self.run_takeset(1, session, out)}
         if CORES > 1:
             self.contenders[f"takeset --jobs {CORES}"] = lambda session, out: self.run_takeset(CORES, session, out)
         self.contenders["plain.py"] = lambda session, out: [
-            sys.executable, HERE / "plain.py", session, out / f"{session.name}.h5"]
+            sys.executable, HERE / "plain.py", session, out / f"{session}.h5"]
 
     def run_takeset(self, jobs, session, out):
-        return [self.takeset, "run", session, "--output", out, "--jobs", str(jobs), "--progress", "none"]
+        return ["./takeset-measured", "run", session, "--output", out, "--jobs", str(jobs), "--progress", "none"]
 
     def run(self):
         result = self.circumstances()
@@ -86,10 +102,13 @@ class Bench:
         return {
             "date": datetime.date.today().isoformat(),
             "commit": git("rev-parse", "--short", "HEAD"),
-            "has_uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no", "--", "Sources")),
-            "binary_sha256": hashlib.sha256(self.takeset.read_bytes()).hexdigest(),
+            "has_uncommitted_changes": bool(git("status", "--porcelain", "--", ":/Sources", ":/Package.swift")),
+            "binary_predates_sources": Path("takeset-measured").stat().st_mtime < newest(HERE.parent / "Sources"),
+            "binary_sha256": digest_of("takeset-measured"),
             "processor": processor(), "cores": CORES, "system": f"{platform.system()} {platform.machine()}",
-            "versions": {"takeset": text([self.takeset, "--version"]), "python": platform.python_version(), **versions},
+            "versions": {
+                "takeset": text(["./takeset-measured", "--version"]).removeprefix("takeset "),
+                "python": platform.python_version(), **versions, **libraries()},
             "rounds": self.rounds, "load_average_before": round(os.getloadavg()[0], 2),
             "peak_rss_floor_bytes": execute(["true"])["peak_rss_bytes"],
         }
@@ -98,12 +117,12 @@ class Bench:
 
     def session(self, name, arguments):
         """A simulated session, made unless it is there; what was interrupted is made again."""
-        path = self.work / name
+        path = Path(name)
         if not path.exists():
             note(f"simulating {name}")
-            partial = self.work / f"{name}.partial"
+            partial = Path(f"{name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
-            command = [self.takeset, "simulate", "stack-session", "--output", partial, "--seed", "7", *arguments]
+            command = ["./takeset-measured", "simulate", "stack-session", "--output", partial, "--seed", "7", *arguments]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             partial.rename(path)
         return path
@@ -145,25 +164,25 @@ class Bench:
             (out / "plain").mkdir()
             execute(self.contenders["plain.py"](session, out / "plain"))
             execute(self.contenders["takeset --jobs 1"](session, out / "takeset"))
-            shard = f"{session.name}.h5"
+            shard = f"{session}.h5"
             check = subprocess.run(
                 [sys.executable, HERE / "agree.py", out / "plain" / shard, out / "takeset/episodes" / shard],
                 capture_output=True, text=True)
         if check.returncode != 0:
-            sys.exit(f"{session.name}: plain.py and takeset disagree\n{check.stdout}{check.stderr}")
+            sys.exit(f"{session}: plain.py and takeset disagree\n{check.stdout}{check.stderr}")
         return json.loads(check.stdout)["differences"]
 
     def measure_memory(self):
         """Peak memory on a session and on one ten times as long."""
         sessions = [self.session(name, arguments) for name, arguments in LENGTHS]
-        runs = {session.name: [] for session in sessions}
+        runs = {str(session): [] for session in sessions}
         for number in range(self.rounds):
             for session in sessions:
-                note(f"memory, round {number + 1}: {session.name}")
+                note(f"memory, round {number + 1}: {session}")
                 with self.fresh_output() as out:
-                    runs[session.name].append(execute(self.run_takeset(CORES, session, out)))
+                    runs[str(session)].append(execute(self.run_takeset(CORES, session, out)))
         rows = [
-            {"name": session.name, "frames": len(list((session / "rgb").iterdir())), **median(runs[session.name])}
+            {"name": str(session), "frames": len(list((session / "rgb").iterdir())), **median(runs[str(session)])}
             for session in sessions
         ]
         return {"jobs": CORES, "sessions": rows, "runs": runs,
@@ -172,21 +191,22 @@ class Bench:
     @contextlib.contextmanager
     def fresh_output(self):
         """An empty directory on the inputs' file system, with nothing of earlier runs left to be written back."""
-        with tempfile.TemporaryDirectory(prefix="output-", dir=self.work) as out:
+        with tempfile.TemporaryDirectory(prefix="output-", dir=".") as out:
             os.sync()
-            yield Path(out)
+            yield Path(os.path.relpath(out))
 
 
 def execute(command):
     """Runs a command to its end and says what it took, itself and all its threads and children."""
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
     errors = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        sys.exit(f"{Path(command[0]).name} ended with {process.returncode}: {errors}")
+        last = (errors.strip().splitlines() or ["without a word"])[-1]
+        sys.exit(f"{Path(command[0]).name} ended with {process.returncode}: {last}")
     return {
         "wall_seconds": round(wall, 3),
         "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
@@ -200,8 +220,23 @@ def median(runs):
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
+def newest(directory):
+    return max(file.stat().st_mtime for file in directory.rglob("*.swift"))
+
+
 def size_of(directory):
     return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+
+
+def libraries():
+    """The C libraries inside the Python packages, which do most of plain.py's work."""
+    code = "import h5py, PIL.features as f; print(h5py.version.hdf5_version, f.version('libjpeg_turbo'))"
+    return dict(zip(["h5py's hdf5", "pillow's libjpeg-turbo"], text([sys.executable, "-c", code]).split()))
+
+
+def digest_of(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def text(command):
@@ -232,8 +267,13 @@ def note(message):
 
 def tables(result):
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    commit = f"commit {result['commit']}"
+    if result["has_uncommitted_changes"]:
+        commit += " with uncommitted changes"
+    if result["binary_predates_sources"]:
+        commit += " (the binary is older than the sources)"
     lines = [
-        f"{result['date']}, commit {result['commit']}{' with changes' if result['has_uncommitted_changes'] else ''}, "
+        f"{result['date']}, {commit}, "
         f"{result['cores']} cores of {result['processor']}, {result['system']}; {versions}. "
         f"Median of {result['rounds']}; in brackets plain.py over Takeset.",
         "",

@@ -1,8 +1,12 @@
 """What the documents say is so."""
 
 import re
+import subprocess
+import sys
+import textwrap
 
-from conftest import ROOT
+import pytest
+from conftest import BINARY, ROOT
 
 SOURCES = "\n".join(p.read_text() for p in sorted((ROOT / "Sources/Takeset").rglob("*.swift")))
 
@@ -46,3 +50,61 @@ def test_every_package_in_the_documents_command_is_installed_by_make():
     script = (ROOT / "scripts/install-packages").read_text()
     for target in re.findall(r'system\("\w+", "[^"]+", "([^"]+)"\)', (ROOT / "Package.swift").read_text()):
         assert target in script
+
+
+# The README is a transcript
+
+
+def blocks(document, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.S)
+
+
+@pytest.fixture(scope="module")
+def example(takeset, tmp_path_factory):
+    """What `make dataset` leaves under build/, made by its own script."""
+    root = tmp_path_factory.mktemp("readme")
+    subprocess.run([ROOT / "scripts/make-examples", BINARY, "build/examples/sessions"], cwd=root, check=True, stdout=subprocess.DEVNULL)
+    takeset("run", "build/examples/sessions", "--output", "build/dataset", cwd=root, check=0)
+    return root
+
+
+def test_commands_of_the_readme_print_what_it_says(takeset, example):
+    seen = []
+    for block in blocks("README.md", "console"):
+        for command, expected in re.findall(r"^\$ takeset (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            done = takeset(*command.split(), cwd=example, check=0)
+            assert done.stdout == expected
+            seen.append(command.split()[0])
+    assert seen == ["inspect", "verify"]
+
+
+def test_lines_of_the_readme_about_make_dataset_are_the_commands_own(takeset, example):
+    text = "".join(blocks("README.md", "console"))
+    again = takeset("run", "build/examples/sessions", "--output", "build/dataset", cwd=example, check=0)
+    assert again.stdout in text
+    fresh = takeset("run", "build/examples/sessions", "--output", "build/fresh", "--jobs", "1", cwd=example, check=0)
+    assert fresh.stdout.replace("build/fresh", "build/dataset") in text
+    for line in fresh.stderr.splitlines():
+        assert re.sub(r"[0-9.]+ s$", "", line) in text
+
+
+def test_the_python_of_the_readme_runs(example):
+    (code,) = blocks("README.md", "python")
+    done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, check=True)
+    assert "session_2026-01-31_120000" in done.stdout and "demo_000001" in done.stdout
+
+
+def test_the_pipelines_of_the_documents_are_accepted(takeset, example):
+    texts = blocks("README.md", "yaml")
+    texts += [textwrap.dedent(t) for t in re.findall(r"((?:    .*\n)+)", (ROOT / "docs/pipeline.md").read_text()) if "version:" in t]
+    assert len(texts) == 2
+    for text in texts:
+        (example / "p.yaml").write_text(text)
+        takeset("plan", "build/examples/sessions", "--pipeline", "p.yaml", cwd=example, check=0)
+
+
+def test_the_default_pipeline_is_the_one_that_is_documented(takeset, example):
+    (text,) = [textwrap.dedent(t) for t in re.findall(r"((?:    .*\n)+)", (ROOT / "docs/pipeline.md").read_text()) if "version:" in t]
+    (example / "p.yaml").write_text(text)
+    done = takeset("run", "build/examples/sessions", "--output", "build/dataset", "--pipeline", "p.yaml", cwd=example, check=0)
+    assert "nothing to do" in done.stdout
