@@ -63,6 +63,38 @@ package final class Dataset: Object {
     }
   }
 
+  /// Stores one row of a one-dimensional array of byte sequences. `H5Dwrite`.
+  package func writeSequence(_ bytes: UnsafeRawBufferPointer, row: Int) throws {
+    try withRow(row) { memorySpace, space in
+      var sequence = hvl_t(len: bytes.count, p: UnsafeMutableRawPointer(mutating: bytes.baseAddress))
+      _ = try Datatype.bytes.withIdentifier { memory in
+        try hdf5("H5Dwrite", name) { H5Dwrite(id, memory, memorySpace, space, chdf5_default, &sequence) }
+      }
+    }
+  }
+
+  /// One row of a one-dimensional array of byte sequences. `H5Dread`, `H5Dvlen_reclaim`.
+  package func readSequence(row: Int) throws -> [UInt8] {
+    try withRow(row) { memorySpace, space in
+      try Datatype.bytes.withIdentifier { memory in
+        var sequence = hvl_t()
+        _ = try hdf5("H5Dread", name) { H5Dread(id, memory, memorySpace, space, chdf5_default, &sequence) }
+        defer { _ = try? hdf5("H5Dvlen_reclaim", name) { H5Dvlen_reclaim(memory, memorySpace, chdf5_default, &sequence) } }
+        return Array(UnsafeRawBufferPointer(start: sequence.p, count: sequence.len))
+      }
+    }
+  }
+
+  /// A dataspace of one element, and this array's with that row selected.
+  private func withRow<Result>(_ row: Int, _ body: (hid_t, hid_t) throws -> Result) throws -> Result {
+    let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }
+    defer { _ = try? hdf5("H5Sclose", name) { H5Sclose(space) } }
+    try hdf5("H5Sselect_hyperslab", name) {
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, [hsize_t(row)], nil, [1], nil)
+    }
+    return try withDataspace([1]) { try body($0, space) }
+  }
+
   /// Stores the whole array. `H5Dwrite`.
   package func write(_ bytes: UnsafeRawBufferPointer) throws {
     guard let type, bytes.count == dims.reduce(type.size, *) else {
@@ -76,7 +108,9 @@ package final class Dataset: Object {
 
   /// Rows `rows` of the first axis as row-major little-endian bytes, unfiltered. `H5Dread`.
   package func read(rows: Range<Int>) throws -> [UInt8] {
-    guard let type else { throw HDF5Error(call: "H5Dread", target: name, message: "not a number or fixed string type") }
+    guard let type, type != .bytes else {
+      throw HDF5Error(call: "H5Dread", target: name, message: "not a number or fixed string type")
+    }
     let shape = [rows.count] + dims.dropFirst()
     var size = type.size
     for extent in shape {

@@ -1,12 +1,14 @@
 import CHDF5
 
-/// The element types Takeset stores: little-endian numbers and fixed-length byte strings.
+/// The element types Takeset stores: little-endian numbers, fixed-length byte strings, and runs of bytes of any length.
 package enum Datatype: Hashable, Sendable {
   case uint8, int8, uint16, int32, int64, float32, float64
   /// A byte string of exactly this many bytes, padded with NUL.
   case string(Int)
+  /// A variable-length sequence of bytes.
+  case bytes
 
-  /// Bytes of one element.
+  /// Bytes of one element; of a sequence, what stands in the array for it.
   package var size: Int {
     switch self {
     case .uint8, .int8: 1
@@ -14,6 +16,7 @@ package enum Datatype: Hashable, Sendable {
     case .int32, .float32: 4
     case .int64, .float64: 8
     case .string(let length): length
+    case .bytes: 16
     }
   }
 
@@ -28,6 +31,7 @@ package enum Datatype: Hashable, Sendable {
     case .float32: "<f4"
     case .float64: "<f8"
     case .string(let length): "|S\(length)"
+    case .bytes: "|O"
     }
   }
 
@@ -49,12 +53,16 @@ package enum Datatype: Hashable, Sendable {
       try hdf5("H5Tset_size", numpyName) { H5Tset_size(type, length) }
       try hdf5("H5Tset_strpad", numpyName) { H5Tset_strpad(type, H5T_STR_NULLPAD) }
       return try body(type)
+    case .bytes:
+      let type = try hdf5("H5Tvlen_create", numpyName) { H5Tvlen_create(chdf5_type_u8()) }
+      defer { _ = try? hdf5("H5Tclose", numpyName) { H5Tclose(type) } }
+      return try body(type)
     }
   }
 
   /// The type of a stored dataset or attribute, or `nil` when it is none of ours.
   static func of(_ type: hid_t) throws -> Datatype? {
-    for candidate in numbers {
+    for candidate in numbers + [.bytes] {
       let same = try candidate.withIdentifier { known in
         try hdf5("H5Tequal", candidate.numpyName) { H5Tequal(type, known) }
       }

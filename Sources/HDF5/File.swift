@@ -22,10 +22,28 @@ package final class File {
         try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
         // Closing the file closes what is still open in it: a shard is sealed by `close`, never by a deinit.
         try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
+        try limitMetadataCache(access, path)
         let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }
         return try File(id: id, path: path)
       }
     }
+  }
+
+  /// Holds the cache of chunk indices and headers to 256 KiB as stored, some four times that in memory; by itself it
+  /// would grow with the number of chunks. Chunks are written in order, so only the last index nodes are of use.
+  /// `H5Pset_mdc_config`.
+  private static func limitMetadataCache(_ access: hid_t, _ path: String) throws {
+    var config = H5AC_cache_config_t()
+    config.version = H5AC__CURR_CACHE_CONFIG_VERSION
+    try hdf5("H5Pget_mdc_config", path) { H5Pget_mdc_config(access, &config) }
+    config.set_initial_size = true
+    config.initial_size = 1 << 18
+    config.min_size = 1 << 18
+    config.max_size = 1 << 18
+    config.incr_mode = H5C_incr__off
+    config.flash_incr_mode = H5C_flash_incr__off
+    config.decr_mode = H5C_decr__off
+    try hdf5("H5Pset_mdc_config", path) { H5Pset_mdc_config(access, &config) }
   }
 
   /// Opens a file for reading. `H5Fopen`.

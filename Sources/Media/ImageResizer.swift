@@ -64,10 +64,10 @@ package final class ImageResizer {
           let pixel = bytes.loadUnaligned(fromByteOffset: (first + tap) * 12, as: SIMD4<Float>.self)
           sum += pixel * weights[x * columns.count + tap]
         }
-        sum.clamp(lowerBound: SIMD4(repeating: 0), upperBound: SIMD4(repeating: 255))
-        output[x * 3] = UInt8(sum.x)
-        output[x * 3 + 1] = UInt8(sum.y)
-        output[x * 3 + 2] = UInt8(sum.z)
+        // Weights are not negative, so the sum lies within 0.5 ... 255.5 but for rounding.
+        output[x * 3] = UInt8(min(sum.x, 255))
+        output[x * 3 + 1] = UInt8(min(sum.y, 255))
+        output[x * 3 + 2] = UInt8(min(sum.z, 255))
       }
     }
   }

@@ -285,3 +285,40 @@ def test_a_preview_shows_pictures_and_depth(masters, takeset, tmp_path):
     assert np.abs(image[4:154, 4:204] - picture).mean() < 2
     depth = image[158:308, 4:204]
     assert (depth[..., 2] == 255).all() and np.abs(depth[..., 0] + depth[..., 1] - 255).max() <= 2
+
+
+def test_jpeg_files_can_be_stored_untouched(sessions, takeset, tmp_path):
+    session = sessions / "session_2026-01-31_120000"
+    (session / "rgb/000004.jpg").write_bytes((session / "rgb/000004.jpg").read_bytes()[:900])
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text("version: 1\ntransforms: [align, decimate: {every: 2}]\nwriter: {hdf5: {image: jpeg}}\n")
+    for jobs in 1, 2:
+        takeset.convert(session, output=tmp_path / f"out{jobs}", arguments=["--pipeline", pipeline, "--jobs", jobs])
+    shard = f"episodes/{session.name}.h5"
+    assert (tmp_path / "out1" / shard).read_bytes() == (tmp_path / "out2" / shard).read_bytes()
+    demo, meta = demos(tmp_path / "out1")[session.name]
+    images = demo["obs/camera_image"]
+    assert images.shape == (15,) and h5py.check_vlen_dtype(images.dtype) == np.uint8
+    assert dict(images.attrs) | {"sha256": ""} == {
+        "channel_order": "rgb", "encoding": "jpeg", "height": 360, "width": 480, "sha256": "", "unit": "sRGB 0..255",
+    }
+    for row in range(15):
+        stored = images[row].tobytes()
+        assert stored == (b"" if row == 2 else (session / f"rgb/{2 * row:06d}.jpg").read_bytes())
+    assert list(np.flatnonzero(meta["streams/camera_image/valid"][:] == 0)) == [2]
+    takeset("verify", tmp_path / "out1", check=0)
+    takeset("verify", tmp_path / "out1" / shard, check=0)
+    takeset("pack", tmp_path / "out1", "--output", tmp_path / "packed.h5", check=0)
+    takeset("verify", tmp_path / "packed.h5", check=0)
+    with h5py.File(tmp_path / "out1" / shard, "r+") as f:
+        f["data/demo_0/obs/camera_image"][5] = np.zeros(3, np.uint8)
+    assert "camera_image" in takeset("verify", tmp_path / "out1", check=2).stdout
+
+
+def test_resized_pictures_are_not_passed_off_as_the_sources_files(sessions, takeset, tmp_path):
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text("version: 1\ntransforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg}}\n")
+    session = sessions / "session_2026-01-31_120000"
+    takeset.convert(session, output=tmp_path / "out", check=3, arguments=["--pipeline", pipeline])
+    record = take(tmp_path / "out", session.name)
+    assert record["findings"][-1]["code"] == "not-jpeg" and "take resize-image out" in record["reason"]

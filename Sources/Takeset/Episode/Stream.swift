@@ -81,6 +81,12 @@ package protocol ReducibleImageSource: SampleSource {
   func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels)
 }
 
+/// A source of pictures that are stored as JPEG files.
+package protocol JPEGSource: SampleSource {
+  /// The files themselves, byte by byte, as samples.
+  var files: any SampleSource { get }
+}
+
 package typealias Pixels = ImageSize
 
 /// One sensor's samples with their own timestamps, and, once aligned, which of them goes with which frame.

@@ -100,16 +100,23 @@ package final class TakeInputs: Sendable {
   /// `input_sha256`: the digest of the lines `<sha256>  <path>`, sorted bytewise, as coreutils' sha256sum prints them.
   package var digest: Digest {
     let known = known.withLock(\.self)
-    let lines = zip(entries, known).compactMap { entry, known in known.map { "\($0.digest)  \(entry.path)\n" } }
-    return Digest.of(lines.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.joined())
+    // The lines start with the digest, so their order is that of the digests, then of the paths, which ascend already.
+    let order = known.indices.filter { known[$0] != nil }.sorted { a, b in
+      guard let first = known[a]?.digest, let second = known[b]?.digest, first != second else { return a < b }
+      return first < second
+    }
+    let hasher = SHA256()
+    for index in order {
+      if let digest = known[index]?.digest { hasher.update(Array("\(digest)  \(entries[index].path)\n".utf8)) }
+    }
+    return hasher.finish()
   }
-
-  package var totalBytes: Int64 { known.withLock { $0.reduce(0) { $0 + ($1?.bytes ?? 0) } } }
 
   /// The manifest's `inputs`, as canonical JSON: a long take has tens of thousands of files.
   package var canonicalJSON: [UInt8] {
     let known = known.withLock(\.self)
     var output: [UInt8] = [UInt8(ascii: "[")]
+    output.reserveCapacity(entries.count * 136)
     for (entry, known) in zip(entries, known) {
       guard let known else { continue }
       if output.count > 1 { output.append(UInt8(ascii: ",")) }

@@ -1,7 +1,7 @@
 import CCrypto
 
 /// A SHA-256 digest.
-package struct Digest: Hashable, Sendable, CustomStringConvertible {
+package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
   private var words: SIMD4<UInt64>
 
   fileprivate init(words: SIMD4<UInt64>) { self.words = words }
@@ -14,6 +14,14 @@ package struct Digest: Hashable, Sendable, CustomStringConvertible {
       return String(
         decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
+  }
+
+  /// As the hexadecimal digits compare.
+  package static func < (a: Digest, b: Digest) -> Bool {
+    for index in 0..<4 where a.words[index] != b.words[index] {
+      return a.words[index].bigEndian < b.words[index].bigEndian
+    }
+    return false
   }
 
   package static func of(_ bytes: some Sequence<UInt8>) -> Digest {

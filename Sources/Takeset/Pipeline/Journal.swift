@@ -71,20 +71,23 @@ package final class Journal: Sendable {
 
   /// Appends a line and syncs it.
   package func append(_ head: Head, record: [UInt8]) throws {
-    let bytes = Self.line(head, record)
+    let pieces = Self.line(head, record)
+    let length = pieces.reduce(0) { $0 + $1.count }
     try state.withLock { state in
       guard lseek(state.descriptor, off_t(state.end), SEEK_SET) >= 0 else { throw FileError("seek in", path) }
       do {
-        try bytes.withUnsafeBytes { try SealedFile.append($0, to: state.descriptor, path: path) }
+        for piece in pieces {
+          try piece.withUnsafeBytes { try SealedFile.append($0, to: state.descriptor, path: path) }
+        }
         guard fdatasync(state.descriptor) == 0 else { throw FileError("sync", path) }
       } catch {
         ftruncate(state.descriptor, off_t(state.end))
         throw error
       }
-      if state.lines.updateValue(Line(head: head, offset: state.end, length: bytes.count), forKey: head.id) != nil {
+      if state.lines.updateValue(Line(head: head, offset: state.end, length: length), forKey: head.id) != nil {
         state.stale += 1
       }
-      state.end += Int64(bytes.count)
+      state.end += Int64(length)
     }
   }
 
@@ -114,7 +117,7 @@ package final class Journal: Sendable {
     guard stale > 0 || !removed.isEmpty else { return }
     try SealedFile.write(path) { write in
       for (id, line) in kept.sorted(by: { $0.key < $1.key }) {
-        try Self.line(line.head, record(of: id)).withUnsafeBytes(write)
+        for piece in try Self.line(line.head, record(of: id)) { try piece.withUnsafeBytes(write) }
       }
     }
     let descriptor = open(path, O_RDWR | O_CLOEXEC)
@@ -132,13 +135,11 @@ package final class Journal: Sendable {
 
   private static let recordKey = Array(",\"record\":".utf8)
 
-  private static func line(_ head: Head, _ record: [UInt8]) -> [UInt8] {
-    var bytes = Array("{\"head\":".utf8)
-    head.json.appendCanonical(to: &bytes)
-    bytes += recordKey
-    bytes += record
-    bytes += Array("}\n".utf8)
-    return bytes
+  /// A line in pieces: records are long.
+  private static func line(_ head: Head, _ record: [UInt8]) -> [[UInt8]] {
+    var start = Array("{\"head\":".utf8)
+    head.json.appendCanonical(to: &start)
+    return [start + recordKey, record, Array("}\n".utf8)]
   }
 
   /// Where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.

@@ -64,6 +64,7 @@ final class Scheduler: @unchecked Sendable {
         }
         store(result, of: job)
       case .finish:
+        workers[ObjectIdentifier(job)] = nil
         work.finish(job)
         locked {
           job.phase = .done
@@ -103,7 +104,7 @@ final class Scheduler: @unchecked Sendable {
     while true {
       let isCancelled = work.isCancelled()
       for job in active {
-        if let task = job.claim(window: threads + 2, isCancelled: isCancelled) { return (job, task) }
+        if let task = job.claim(window: threads + 1, isCancelled: isCancelled) { return (job, task) }
       }
       if active.count < threads, !isCancelled, let job = waiting.popFirst() {
         active.append(job)

@@ -81,6 +81,14 @@ package struct Verification: Sendable {
   private static func digest(of dataset: Dataset, counting bytes: inout Int64) throws -> Digest {
     let hasher = SHA256()
     let rows = dataset.dims.first ?? 0
+    if dataset.type == .bytes {
+      for row in 0..<rows {
+        let sequence = try dataset.readSequence(row: row)
+        bytes += Int64(sequence.count)
+        hasher.update(sequence)
+      }
+      return hasher.finish()
+    }
     let step = max(dataset.chunk?.first ?? rows, 1)
     for start in stride(from: 0, to: rows, by: step) {
       let part = try dataset.read(rows: start..<min(start + step, rows))

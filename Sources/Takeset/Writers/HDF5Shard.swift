@@ -4,7 +4,7 @@ import Synchronization
 
 /// One shard being written.
 ///
-/// `@unchecked Sendable`: workers share only `layout` and the list of tallies, which has a lock; all else is used by
+/// `@unchecked Sendable`: workers share only `layout`, and the pool and the list of tallies, which have locks; all else is used by
 /// whoever stores, one at a time, as `ShardWriter` demands.
 final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let layout: ShardLayout
@@ -16,6 +16,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let hashers: [SHA256]
   private let blockRows: Int
   private let tallies = Mutex<[TallyBox]>([])
+  private let pool: BufferPool
 
   private var rowsStored = 0
   /// By grid, one byte a row.
@@ -36,6 +37,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     readable = layout.grids.map { _ in [] }
     moments = layout.grids.map { _ in Moments() }
     hashers = layout.datasets.map { _ in SHA256() }
+    pool = BufferPool(kinds: 2 * layout.datasets.count)
     // Some megabytes a block: enough rows to share depth maps between neighbours, few enough to hold many blocks.
     let rowBytes = layout.grids.reduce(1) { $0 + $1.stream.spec.sampleBytes }
     blockRows = min(max((4 << 20) / rowBytes, 1), 8)
@@ -72,7 +74,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   func makeWorker() throws -> any ShardWorker {
     let tally = GridTally(layout.grids)
     tallies.withLock { $0.append(TallyBox(tally: tally)) }
-    return try HDF5Worker(layout: layout, blockRows: blockRows, tally: tally)
+    return try HDF5Worker(layout: layout, blockRows: blockRows, tally: tally, pool: pool)
   }
 
   func store(_ block: PreparedBlock) throws {
@@ -93,6 +95,9 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
 
   private func write(_ chunk: PreparedChunk, row: Int, dataset: Int) throws {
     hashers[dataset].update(chunk.raw)
+    if layout.datasets[dataset].layout.type == .bytes {
+      return try chunk.raw.withUnsafeBytes { try datasets[dataset].writeSequence($0, row: row) }
+    }
     let origin = [row] + layout.datasets[dataset].layout.dims.dropFirst().map { _ in 0 }
     try (chunk.encoded ?? chunk.raw).withUnsafeBytes {
       try datasets[dataset].writeChunk($0, at: origin, skipped: chunk.skipped)
@@ -120,6 +125,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   // MARK: Sealing
 
   func seal() throws -> ShardSummary {
+    pool.drain()
     for column in layout.columns { try write(column) }
     let digests = hashers.map { $0.finish() }
     for (planned, (dataset, digest)) in zip(layout.datasets, zip(datasets, digests)) {
@@ -165,7 +171,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private func writeStatistics() throws {
     let tally = GridTally(layout.grids)
     tallies.withLock { for box in $0 { tally.merge(box.tally) } }
-    for (index, grid) in layout.grids.enumerated() {
+    for (index, grid) in layout.grids.enumerated() where grid.sampleBytes != nil {
       statistics[grid.name] = tally.statistics(grid: index, moments: moments[index])
     }
     let group = try file.root.createGroup("stats")

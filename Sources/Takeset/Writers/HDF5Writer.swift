@@ -9,10 +9,14 @@ package struct HDF5Writer: Writer {
   package static let summary = "One robomimic-style HDF5 shard a take, and dataset.h5 that links them"
   package static let help = [
     "compression": "byte shuffle and deflate for everything but pictures: 0 (none) to 9, or fast",
-    "image-compression": "the same for pictures; camera grain shrinks little, so the default is none",
+    "image": "raw: pictures as RGB arrays; jpeg: the source's JPEG files untouched, neither decoded nor resized",
+    "image-compression": "the same for raw pictures; camera grain shrinks little, so the default is none",
   ]
 
+  package enum ImageEncoding: String, Codable, Sendable { case raw, jpeg }
+
   var compression = Compression.level(4)
+  var image = ImageEncoding.raw
   var imageCompression = Compression.level(0)
 
   package init() {}

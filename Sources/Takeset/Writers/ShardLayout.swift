@@ -10,6 +10,8 @@ struct ShardLayout: Sendable {
     /// Indices into `datasets`: the samples, and the mask of their elements if they have one.
     var samples: Int
     var mask: Int?
+    /// Set for samples of fixed size, whose values are counted.
+    var sampleBytes: Int?
   }
 
   /// A small dataset, whose rows are made when all frames have been read.
@@ -46,7 +48,13 @@ struct ShardLayout: Sendable {
         throw TakeFailure(
           "not-aligned", "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
       }
-      if stream.spec.isGrid { addGrid(name, stream, rows) } else { addColumn(name, stream, rows) }
+      if stream.spec.kind == .image, writer.image == .jpeg {
+        try addFiles(name, stream, rows)
+      } else if stream.spec.isGrid {
+        addGrid(name, stream, rows)
+      } else {
+        addColumn(name, stream, rows)
+      }
     }
     addTimes()
   }
@@ -63,7 +71,26 @@ struct ShardLayout: Sendable {
         "\(obs)/\(name)_valid", .uint8, stream.spec.shape, chunkRows: 1, deflate: writer.compression.deflate,
         ["unit": .text("0 or 1")])
     }
-    grids.append(Grid(name: name, stream: stream, rows: rows, samples: samples, mask: mask))
+    grids.append(
+      Grid(name: name, stream: stream, rows: rows, samples: samples, mask: mask, sampleBytes: stream.spec.sampleBytes))
+  }
+
+  /// Pictures as the files they came in, one a row.
+  private mutating func addFiles(_ name: String, _ stream: Stream, _ rows: [Int?]) throws {
+    guard let source = stream.source as? any JPEGSource else {
+      throw TakeFailure(
+        "not-jpeg", "the pictures of \(name) are no untouched JPEG files; take resize-image out of the pipeline or store them raw")
+    }
+    var files = stream
+    files.source = source.files
+    let samples = add(
+      PlannedDataset(
+        path: "\(obs)/\(name)", layout: Layout(type: .bytes, dims: [count]),
+        attributes: [
+          "unit": .text(stream.spec.unit), "encoding": .text("jpeg"), "channel_order": .text("rgb"),
+          "height": .integer(Int64(stream.spec.shape[0])), "width": .integer(Int64(stream.spec.shape[1])),
+        ]))
+    grids.append(Grid(name: name, stream: files, rows: rows, samples: samples))
   }
 
   private mutating func addColumn(_ name: String, _ stream: Stream, _ rows: [Int?]) {

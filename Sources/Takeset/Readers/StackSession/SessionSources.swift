@@ -41,19 +41,22 @@ func setFloats(_ numbers: [Float], in bytes: inout [UInt8]) {
 }
 
 /// JPEG files of one size.
-struct JPEGFiles: ReducibleImageSource {
+struct JPEGFiles: ReducibleImageSource, JPEGSource {
   /// No picture of the greatest size allowed needs more bytes.
   static let byteLimit = 1 << 28
 
   let inputs: TakeInputs
-  let files: [Int]
+  /// Entries of `inputs`.
+  let entries: [Int]
   /// As the headers say.
   let size: Pixels
   /// Sides longer than this are refused.
   let limit: Int
   var reduction = 1
 
-  func makeCursor() throws -> any SampleCursor { try Cursor(files: self) }
+  func makeCursor() throws -> any SampleCursor { try Cursor(source: self) }
+
+  var files: any SampleSource { Undecoded(pictures: self) }
 
   func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels) {
     var copy = self
@@ -64,16 +67,18 @@ struct JPEGFiles: ReducibleImageSource {
   /// The header is sound, the size is the session's, and the end marker is there.
   func probe(_ index: Int) throws {
     var bytes: [UInt8] = []
-    try inputs.read(files[index], limit: Self.byteLimit, hasher: SHA256(), into: &bytes)
-    let found: Pixels
+    try inputs.read(entries[index], limit: Self.byteLimit, hasher: SHA256(), into: &bytes)
+    try checkWhole(bytes, index, JPEGDecoder())
+  }
+
+  private func checkWhole(_ file: [UInt8], _ index: Int, _ decoder: JPEGDecoder) throws {
     do {
-      found = try bytes.withUnsafeBytes { try JPEGDecoder().size(of: $0) }
+      try check(file.withUnsafeBytes { try decoder.size(of: $0) }, index)
     } catch let error as MediaError {
       throw failure(index, error)
     }
-    try check(found, index)
     // Some encoders pad after the end marker; a cut file has none in its last bytes.
-    let tail = bytes.suffix(64)
+    let tail = file.suffix(64)
     if !zip(tail, tail.dropFirst()).contains(where: { $0 == 0xFF && $1 == 0xD9 }) {
       throw failure(index, MediaError(call: "JPEG data", message: "the file ends before its end marker (FF D9)"))
     }
@@ -82,35 +87,56 @@ struct JPEGFiles: ReducibleImageSource {
   private func check(_ found: Pixels, _ index: Int) throws {
     if found != size {
       throw TakeFailure(
-        "image-size-changed", "the picture is \(found), the session's first is \(size)", file: inputs.entries[files[index]].path)
+        "image-size-changed", "the picture is \(found), the session's first is \(size)",
+        file: inputs.entries[entries[index]].path)
     }
   }
 
   private func failure(_ index: Int, _ error: MediaError) -> SampleFailure {
     SampleFailure(
-      finding: Finding(.warning, "image-undecodable", "\(error)", file: inputs.entries[files[index]].path))
+      finding: Finding(.warning, "image-undecodable", "\(error)", file: inputs.entries[entries[index]].path))
   }
 
   private final class Cursor: SampleCursor {
-    let files: JPEGFiles
+    let source: JPEGFiles
     let decoder: JPEGDecoder
     let hasher = SHA256()
     var file: [UInt8] = []
 
-    init(files: JPEGFiles) throws {
-      self.files = files
+    init(source: JPEGFiles) throws {
+      self.source = source
       decoder = try JPEGDecoder()
     }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      try files.inputs.read(files.files[index], limit: JPEGFiles.byteLimit, hasher: hasher, into: &file)
+      try source.inputs.read(source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, into: &file)
       do {
         try file.withUnsafeBytes { file in
-          try files.check(try decoder.size(of: file), index)
-          _ = try decoder.decode(file, reduction: files.reduction, limit: files.limit, into: &bytes)
+          try source.check(try decoder.size(of: file), index)
+          _ = try decoder.decode(file, reduction: source.reduction, limit: source.limit, into: &bytes)
         }
       } catch let error as MediaError {
-        throw files.failure(index, error)
+        throw source.failure(index, error)
+      }
+    }
+  }
+
+  /// The same files, not decoded.
+  private struct Undecoded: SampleSource {
+    let pictures: JPEGFiles
+
+    func makeCursor() throws -> any SampleCursor { FileCursor(pictures: pictures, decoder: try JPEGDecoder()) }
+
+    func probe(_ index: Int) throws { try pictures.probe(index) }
+
+    private struct FileCursor: SampleCursor {
+      let pictures: JPEGFiles
+      let decoder: JPEGDecoder
+      let hasher = SHA256()
+
+      func read(_ index: Int, into bytes: inout [UInt8]) throws {
+        try pictures.inputs.read(pictures.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, into: &bytes)
+        try pictures.checkWhole(bytes, index, decoder)
       }
     }
   }

@@ -78,7 +78,7 @@ package struct StackSession: Reader {
       spec: StreamSpec(
         kind: .image, type: .uint8, shape: [size.height, size.width, 3], unit: "sRGB 0..255", clock: .deviceUptime,
         intrinsics: metadata.intrinsics(for: size)),
-      source: JPEGFiles(inputs: take.inputs, files: imageFiles, size: size, limit: maxImageSide),
+      source: JPEGFiles(inputs: take.inputs, entries: imageFiles, size: size, limit: maxImageSide),
       timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
 
     streams["camera_depth"] = depthMaps(poses, folder, metadata, take.inputs, &findings)
