@@ -310,9 +310,9 @@ def test_jpeg_files_can_be_stored_untouched(sessions, takeset, tmp_path):
     takeset("verify", tmp_path / "out1" / shard, check=0)
     takeset("pack", tmp_path / "out1", "--output", tmp_path / "packed.h5", check=0)
     takeset("verify", tmp_path / "packed.h5", check=0)
-    with h5py.File(tmp_path / "out1" / shard, "r+") as f:
+    with h5py.File(tmp_path / "out2" / shard, "r+") as f:
         f["data/demo_0/obs/camera_image"][5] = np.zeros(3, np.uint8)
-    assert "camera_image" in takeset("verify", tmp_path / "out1", check=2).stdout
+    assert "camera_image" in takeset("verify", tmp_path / "out2", check=2).stdout
 
 
 def test_resized_pictures_are_not_passed_off_as_the_sources_files(sessions, takeset, tmp_path):

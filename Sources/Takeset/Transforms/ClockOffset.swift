@@ -65,8 +65,8 @@ struct ClockOffset {
 ///
 /// Arrivals are late, never early, so the sender's clock runs along the lower edge of arrival against sent time. In each
 /// stretch without a restart the line below all points with the least total delay is taken; it passes through the edge
-/// of the lower convex hull above the mean, and its slope is held within 100 ppm of 1, which crystals keep and short
-/// takes cannot measure.
+/// of the lower convex hull above the mean. Its slope is held within 100 ppm of 1, which crystals keep, and in stretches
+/// under a minute, which cannot measure it, within that much less.
 struct SenderClock {
   /// Ascending; `nil` when the sender's clock does not run like one.
   let timestamps: [Timestamp]?
@@ -131,7 +131,7 @@ struct SenderClock {
     return segments
   }
 
-  /// The line below all points with the least sum of distances, its slope held to 1 within 100 ppm. `x` ascends.
+  /// The line below all points with the least sum of distances, its slope held near 1. `x` ascends, in nanoseconds.
   static func lowerLine(_ x: [Double], _ y: [Double]) -> (slope: Double, intercept: Double)? {
     guard let last = x.last else { return nil }
     var hull: [(x: Double, y: Double)] = []
@@ -150,7 +150,8 @@ struct SenderClock {
     }
     // A second or more at a rate that is off by a tenth is no clock of ours.
     if last > 1e9, abs(slope - 1) > 0.1 { return nil }
-    slope = min(max(slope, 0.9999), 1.0001)
+    let tolerance = 100e-6 * min(last / 60e9, 1)
+    slope = min(max(slope, 1 - tolerance), 1 + tolerance)
     let intercept = zip(x, y).map { $1 - slope * $0 }.min() ?? 0
     return (slope, intercept)
   }
