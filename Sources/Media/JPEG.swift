@@ -1,4 +1,5 @@
 import CJPEG
+import Glibc
 
 /// An image that could not be decoded or encoded: which call, and the library's own words.
 package struct MediaError: Error, CustomStringConvertible, Equatable {
@@ -40,6 +41,15 @@ package final class JPEGDecoder {
   }
 
   deinit { tjDestroy(handle) }
+
+  /// The file of the linked libturbojpeg, as in "libturbojpeg.so.0.2.0"; the library tells no version.
+  package static var library: String {
+    var info = Dl_info()
+    guard let symbol = dlsym(nil, "tjInitDecompress"), dladdr(symbol, &info) != 0, let path = realpath(info.dli_fname, nil)
+    else { return "libturbojpeg" }
+    defer { free(path) }
+    return String(cString: path).split(separator: "/").last.map(String.init) ?? "libturbojpeg"
+  }
 
   /// The size that the file's header declares. `tjDecompressHeader3`.
   package func size(of file: UnsafeRawBufferPointer) throws -> ImageSize {

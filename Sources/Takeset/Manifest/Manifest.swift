@@ -1,5 +1,6 @@
 import Foundation
 import HDF5
+import Media
 
 /// Which program made a dataset.
 package struct ToolIdentity: Sendable {
@@ -15,7 +16,8 @@ package struct ToolIdentity: Sendable {
     [
       "name": "takeset", "version": .string(version), "revision": .string(revision),
       "libraries": [
-        "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion), "libjpeg": "turbojpeg 2",
+        "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion),
+        "libjpeg": .string(JPEGDecoder.library),
         "swift": .string(Self.swiftVersion),
       ],
       "target": .string(Self.target),

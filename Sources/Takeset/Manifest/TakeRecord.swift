@@ -100,12 +100,9 @@ extension ShardSummary {
       "samples": JSONValue(samples),
       "datasets": .array(
         datasets.map { dataset in
-          [
-            "path": .string("/" + dataset.path), "dtype": .string(dataset.layout.type.numpyName),
-            "shape": .array(dataset.layout.dims.map { JSONValue($0) }),
-            "chunk": dataset.layout.chunk.map { .array($0.map { JSONValue($0) }) } ?? .null,
-            "filters": .array(dataset.layout.filters.map { .string($0) }), "sha256": .string(dataset.digest.description),
-          ]
+          var members = dataset.layout.json(path: dataset.path)
+          members["sha256"] = .string(dataset.digest.description)
+          return .object(members)
         }),
     ]
   }

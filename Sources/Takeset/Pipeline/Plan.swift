@@ -59,15 +59,7 @@ extension Plan.Entry {
     [
       "id": .string(id), "reader": JSONValue(reader), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
       "frames": JSONValue(frames), "raw_bytes": JSONValue(rawBytes),
-      "datasets": .array(
-        datasets.map {
-          [
-            "path": .string("/" + $0.path), "dtype": .string($0.layout.type.numpyName),
-            "shape": .array($0.layout.dims.map { JSONValue($0) }),
-            "chunk": $0.layout.chunk.map { .array($0.map { JSONValue($0) }) } ?? .null,
-            "filters": .array($0.layout.filters.map { .string($0) }),
-          ]
-        }),
+      "datasets": .array(datasets.map { .object($0.layout.json(path: $0.path)) }),
     ]
   }
 }

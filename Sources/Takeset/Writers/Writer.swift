@@ -71,3 +71,13 @@ package struct ShardSummary: Sendable {
   /// What turned out while samples were read.
   package var findings: [Finding]
 }
+
+extension Layout {
+  /// How plans and manifests describe a dataset.
+  func json(path: String) -> [String: JSONValue] {
+    [
+      "path": .string("/" + path), "dtype": .string(type.numpyName), "shape": .array(dims.map { JSONValue($0) }),
+      "chunk": chunk.map { .array($0.map { JSONValue($0) }) } ?? .null, "filters": .array(filters.map { .string($0) }),
+    ]
+  }
+}
