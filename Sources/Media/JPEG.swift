@@ -1,5 +1,5 @@
 import CJPEG
-import Glibc
+import Foundation
 
 /// An image that could not be decoded or encoded: which call, and the library's own words.
 package struct MediaError: Error, CustomStringConvertible, Equatable {
@@ -42,13 +42,11 @@ package final class JPEGDecoder {
 
   deinit { tjDestroy(handle) }
 
-  /// The file of the linked libturbojpeg, as in "libturbojpeg.so.0.2.0"; the library tells no version.
+  /// The file of the linked libturbojpeg, as in "libturbojpeg.so.0.2.0"; the library itself tells no version.
   package static var library: String {
-    var info = Dl_info()
-    guard let symbol = dlsym(nil, "tjInitDecompress"), dladdr(symbol, &info) != 0, let path = realpath(info.dli_fname, nil)
-    else { return "libturbojpeg" }
-    defer { free(path) }
-    return String(cString: path).split(separator: "/").last.map(String.init) ?? "libturbojpeg"
+    let mapped = (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)) ?? ""
+    let paths = mapped.split(separator: "\n").compactMap { $0.split(separator: "/").last }
+    return paths.first { $0.hasPrefix("libturbojpeg") }.map(String.init) ?? "libturbojpeg"
   }
 
   /// The size that the file's header declares. `tjDecompressHeader3`.
