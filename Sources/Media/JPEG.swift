@@ -44,8 +44,8 @@ package final class JPEGDecoder {
 
   /// The file of the linked libturbojpeg, as in "libturbojpeg.so.0.2.0"; the library itself tells no version.
   package static var library: String {
-    let mapped = (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)) ?? ""
-    let paths = mapped.split(separator: "\n").compactMap { $0.split(separator: "/").last }
+    let mapped = FileHandle(forReadingAtPath: "/proc/self/maps")?.readDataToEndOfFile() ?? Data()
+    let paths = String(decoding: mapped, as: UTF8.self).split(separator: "\n").compactMap { $0.split(separator: "/").last }
     return paths.first { $0.hasPrefix("libturbojpeg") }.map(String.init) ?? "libturbojpeg"
   }
 
