@@ -140,6 +140,27 @@ def test_new_takes_are_added_and_vanished_ones_stay_until_pruned(takes, takeset,
     takeset("verify", output, check=0)
 
 
+def test_a_take_that_is_named_and_gone_keeps_its_episode(takes, takeset, tmp_path):
+    names = sorted(p.name for p in takes.iterdir())[:2]
+    part = [tmp_path / name for name in names]
+    for path in part:
+        shutil.copytree(takes / path.name, path)
+    output = tmp_path / "out"
+    takeset.convert(*part, output=output)
+    shutil.rmtree(part[0])
+    # Not even when asked to prune: an input that cannot be read may only be out of reach.
+    done = takeset.convert(*part, output=output, check=3, arguments=["--prune"])
+    assert "no such file" in done.stderr and "nothing is pruned" in done.stderr
+    assert sorted(demos(output)) == names
+    assert [f["code"] for f in take(output, names[0])["findings"]] == ["input-vanished"]
+
+
+def test_overlapping_inputs_are_read_once(takes, takeset, tmp_path):
+    first = sorted(takes.iterdir())[0]
+    takeset.convert(takes, first, takes, str(takes) + "/.", output=tmp_path / "out")
+    assert len(demos(tmp_path / "out")) == 4
+
+
 def test_another_pipelines_output_is_refused_unless_replaced(takes, takeset, tmp_path):
     output = tmp_path / "out"
     takeset.convert(takes, output=output)

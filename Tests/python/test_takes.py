@@ -276,6 +276,36 @@ def test_the_simulated_depth_and_poses_agree_with_the_pictures_geometry(dataset,
         assert (np.abs(p[:, 0]) <= 3 + 1e-3).all() and (p[:, 1] <= 1.6 + 1e-3).all() and (np.abs(p[:, 2]) <= 2.5 + 1e-3).all()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_shortest_takes(masters, takeset, tmp_path, count):
+    for name in "v1", "v2":
+        session = tmp_path / name
+        shutil.copytree(masters[name], session)
+        (session / "poses.json").write_text(json.dumps(poses(session)[:count]))
+    takeset.convert(tmp_path / "v1", tmp_path / "v2", output=tmp_path / "out")
+    for demo, meta in demos(tmp_path / "out").values():
+        assert demo["obs/pose"].shape == (count, 7) and meta["gaps"].shape == (0, 2)
+        assert meta["timestamp_ns"][0] == 0
+    takeset("verify", tmp_path / "out", check=0)
+
+
+def test_times_at_the_ends_of_the_range(sessions, takeset, tmp_path):
+    session = sessions / "session_2026-02-01_130000"
+    entries, readings = poses(session), json.loads((session / "encoders.json").read_text())
+    entries[0]["timestamp"], entries[-1]["timestamp"] = -1.1e9, 4.6e9
+    readings[0]["timestamp"], readings[-1]["timestamp"] = -1.1e9, 4.6e9
+    for index, reading in enumerate(readings):
+        reading["esp_timestamp_ms"] = 2**32 - 1 if index % 2 else 0
+    (session / "poses.json").write_text(json.dumps(entries))
+    (session / "encoders.json").write_text(json.dumps(readings))
+    takeset.convert(session, output=tmp_path / "out")
+    _, meta = demos(tmp_path / "out")[session.name]
+    assert meta["timestamp_ns"][-1] == 5_700_000_000 * 10**9
+    entries[0]["timestamp"] = 9.2e9
+    (session / "poses.json").write_text(json.dumps(entries))
+    takeset.convert(session, output=tmp_path / "out2", check=3)
+
+
 def test_a_preview_shows_pictures_and_depth(masters, takeset, tmp_path):
     sheet = tmp_path / "sheet.png"
     takeset("inspect", *masters.values(), "--preview", sheet, check=0)

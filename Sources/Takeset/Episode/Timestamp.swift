@@ -14,6 +14,12 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     return overflow ? (nanoseconds < other.nanoseconds ? .min : .max) : difference
   }
 
+  /// The moment a number of nanoseconds later, to the nearest one and within the range of 64 bits.
+  func advanced(byNanoseconds offset: Double) -> Timestamp {
+    guard let whole = Int64(exactly: offset.rounded()) else { return advanced(by: offset < 0 ? .min : .max) }
+    return advanced(by: whole)
+  }
+
   package func advanced(by offset: Int64) -> Timestamp {
     let (sum, overflow) = nanoseconds.addingReportingOverflow(offset)
     return Timestamp(nanoseconds: overflow ? (offset < 0 ? .min : .max) : sum)
@@ -22,7 +28,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
   /// The nearest nanosecond to a decimal number of seconds as it is written in a file, ties to the even one.
   ///
   /// Going through `Double` would be exact for phone uptimes only up to 104 days; the digits are exact always. `nil` for
-  /// text that is not a JSON number and for times beyond 292 years.
+  /// text that is not a JSON number and for times outside of `range`.
   package init?(decimalSeconds text: some Sequence<UInt8>) {
     var digits: UInt64 = 0
     var scale = 9  // power of ten from the digits read so far to nanoseconds
@@ -53,8 +59,13 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     guard sawDigit else { return nil }
     scale += (exponentIsNegative ? -1 : 1) * (exponent ?? 0)
     guard let magnitude = Timestamp.scaled(digits, byPowerOfTen: scale, inexact: isInexact) else { return nil }
-    nanoseconds = isNegative ? -magnitude : magnitude
+    let value = isNegative ? -magnitude : magnitude
+    guard Self.range.contains(value) else { return nil }
+    nanoseconds = value
   }
+
+  /// Times that files may hold: some 36 years before a clock's zero to 146 after. Differences of two fit in 64 bits.
+  private static let range: ClosedRange<Int64> = -(1 << 60)...(1 << 62)
 
   private static func scaled(_ digits: UInt64, byPowerOfTen power: Int, inexact: Bool) -> Int64? {
     if digits == 0 { return 0 }

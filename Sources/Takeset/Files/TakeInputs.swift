@@ -132,17 +132,21 @@ package final class TakeInputs: Sendable {
   package func stamp() throws -> Digest {
     let hasher = SHA256()
     for (index, entry) in entries.enumerated() {
-      let stamp: FileStamp
-      do {
-        stamp = try FileStamp.of(fullPath(index))
-      } catch let error as FileError {
-        throw TakeFailure("unreadable", "cannot \(error.action): \(error.reason)", file: entry.path)
-      } catch var failure as TakeFailure {
-        failure.file = entry.path
-        throw failure
-      }
+      let stamp = try stamp(of: index)
       hasher.update(Array("\(entry.path)\0\(stamp.bytes) \(stamp.modified) \(stamp.inode)\n".utf8))
     }
     return hasher.finish()
+  }
+
+  /// Size, time and inode of one file.
+  func stamp(of index: Int) throws -> FileStamp {
+    do {
+      return try FileStamp.of(fullPath(index))
+    } catch let error as FileError {
+      throw TakeFailure("unreadable", "cannot \(error.action): \(error.reason)", file: entries[index].path)
+    } catch var failure as TakeFailure {
+      failure.file = entries[index].path
+      throw failure
+    }
   }
 }

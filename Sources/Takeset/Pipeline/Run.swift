@@ -89,8 +89,8 @@ package struct Run: Sendable {
     var summary = state.summary
     summary.isCancelled = isCancelled()
     if summary.isCancelled { return summary }
-    if !state.isStopped { summary.pruned = try removeVanished(search, journal, directory, digest, report) }
-    let seen = Set(search.found.map(\.id) + search.missed.map(\.id))
+    let seen = state.seen(search)
+    if !state.isStopped { summary.pruned = try removeVanished(search, seen, journal, directory, digest, report) }
     let stamp = IndexStamp(directory.path, vanished: journal.heads.keys.filter { !seen.contains($0) })
     summary.isUpToDate =
       !state.hasChanged && summary.pruned == 0 && stamp == IndexStamp.recorded(in: directory.path)
@@ -117,13 +117,15 @@ package struct Run: Sendable {
 
   /// Removes takes that are no longer among the inputs, where asked to, and those of a replaced pipeline.
   private func removeVanished(
-    _ search: TakeSearch, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
+    _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
     _ report: (Event) -> Void
   ) throws -> Int {
-    let seen = Set(search.found.map(\.id) + search.missed.map(\.id))
+    if prunes, !search.missed.isEmpty {
+      report(.log("nothing is pruned, because an input could not be read: what seems to have vanished may only be out of reach"))
+    }
     let gone = journal.heads.values.filter { head in
       // An entry for an input that gave no take says nothing once that input is not asked for.
-      !seen.contains(head.id) && (prunes || head.pipeline != digest || head.reader == nil)
+      !seen.contains(head.id) && (prunes && search.missed.isEmpty || head.pipeline != digest || head.reader == nil)
     }
     for head in gone.sorted(by: { $0.id < $1.id }) {
       unlink(directory.path + "/" + DatasetIndex.shardPath(head.id))

@@ -35,6 +35,11 @@ final class RunState: Sendable {
   var isStopped: Bool { counts.withLock(\.isStopped) }
   var hasChanged: Bool { counts.withLock(\.hasChanged) }
 
+  /// Ids of the takes that this run found, and of inputs that never gave a take.
+  func seen(_ search: TakeSearch) -> Set<String> {
+    Set(search.found.map(\.id) + search.missed.map(\.id).filter { earlier[$0]?.reader == nil })
+  }
+
   // MARK: Opening
 
   /// Opens a take and its shard; false when there is nothing to write, because it is there already or cannot be had.
@@ -162,6 +167,11 @@ final class RunState: Sendable {
 
   /// The entry of an input that gave no take.
   func fail(_ missed: TakeSearch.Missed) {
+    if earlier[missed.id]?.reader != nil {
+      // A take of that name was there once. It has vanished from the inputs, and its episode is kept.
+      report(.log("\(missed.id): \(missed.failure)"))
+      return counts.withLock { $0.summary.failed += 1 }
+    }
     let record = TakeRecord(
       id: missed.id, reader: nil, outcome: .failed, reason: missed.failure.description, findings: [missed.failure.finding])
     var head = head(record, location: missed.path, seconds: 0)

@@ -25,6 +25,7 @@ package struct TakeSearch: Sendable {
   private static let depthLimit = 64
   private let readers: [any Reader]
   private var used: Set<String> = []
+  private var visited: Set<String> = []
   private var isTaken: @Sendable (String, TakeLocation) -> Bool
 
   /// - Parameter isTaken: Whether an id belongs to another take already, which this run may not see.
@@ -50,6 +51,7 @@ package struct TakeSearch: Sendable {
     defer { free(real) }
     let path = String(cString: real)
     let isDirectory = Directory.existingKind(of: path) == .directory
+    if visited.contains(path) { return }
     let before = found.count
     let problems = missed.count
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
@@ -62,6 +64,8 @@ package struct TakeSearch: Sendable {
   }
 
   private mutating func look(at place: TakeLocation, depth: Int) {
+    // Inputs may overlap.
+    guard visited.insert(place.path).inserted else { return }
     if let reader = readers.first(where: { $0.recognises(place) }) { return add(place, reader) }
     guard place.isDirectory else { return }
     guard depth < Self.depthLimit else {

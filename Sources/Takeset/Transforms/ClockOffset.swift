@@ -91,7 +91,7 @@ struct SenderClock {
         return
       }
       for (index, x) in zip(segment.range, sent) {
-        let time = origin.advanced(by: Int64((line.intercept + line.slope * x).rounded()))
+        let time = origin.advanced(byNanoseconds: line.intercept + line.slope * x)
         fitted.append(max(time, fitted.last ?? time))
         delays.append(arrivals[index].since(time))
       }

@@ -154,7 +154,7 @@ struct DepthFiles: SampleSource {
   func makeCursor() -> any SampleCursor { Cursor(files: self) }
 
   func probe(_ index: Int) throws {
-    let stamp = try FileStamp.of(inputs.fullPath(files[index]))
+    let stamp = try inputs.stamp(of: files[index])
     if stamp.bytes != expectedBytes { throw failure(index, found: Int(stamp.bytes)) }
   }
 
