@@ -23,6 +23,8 @@ package final class File {
         // Closing the file closes what is still open in it: a shard is sealed by `close`, never by a deinit.
         try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
         try limitMetadataCache(access, path)
+        // Without this buffer small arrays go to the file in H5Dwrite, which reports a full disk, not in H5Dclose later.
+        try hdf5("H5Pset_sieve_buf_size", path) { H5Pset_sieve_buf_size(access, 0) }
         let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }
         return try File(id: id, path: path)
       }
@@ -55,12 +57,17 @@ package final class File {
     }
   }
 
-  /// Flushes and closes the file and everything open in it. `H5Fclose`.
+  /// Flushes and closes the file and everything open in it; throws when not all of it could be written. `H5Fflush`,
+  /// `H5Fclose`.
   package func close() throws {
     guard id >= 0 else { return }
     let closing = id
     id = -1
+    let flushed = Swift.Result { () throws in
+      _ = try hdf5("H5Fflush", path) { H5Fflush(closing, H5F_SCOPE_GLOBAL) }
+    }
     try hdf5("H5Fclose", path) { H5Fclose(closing) }
+    try flushed.get()
   }
 
   deinit { try? close() }

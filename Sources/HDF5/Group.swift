@@ -48,6 +48,37 @@ package final class Group: Object {
     }
   }
 
+  /// The file and object that an external link names. `H5Lget_val`, `H5Lunpack_elink_val`.
+  package func externalTarget(_ member: String) throws -> (file: String, object: String) {
+    var link = H5L_info_t()
+    try hdf5("H5Lget_info", path(member)) { H5Lget_info(id, member, &link, chdf5_default) }
+    guard link.type == H5L_TYPE_EXTERNAL, link.u.val_size < 1 << 16 else {
+      throw HDF5Error(call: "H5Lget_val", target: path(member), message: "is not a link to another file")
+    }
+    var value = [UInt8](repeating: 0, count: link.u.val_size)
+    try hdf5("H5Lget_val", path(member)) { H5Lget_val(id, member, &value, value.count, chdf5_default) }
+    // One byte of flags, then two texts, each ended by NUL.
+    let parts = value.dropFirst().split(separator: 0, omittingEmptySubsequences: false)
+    guard parts.count >= 2 else {
+      throw HDF5Error(call: "H5Lget_val", target: path(member), message: "is not a link to another file")
+    }
+    return (String(decoding: parts[0], as: UTF8.self), String(decoding: parts[1], as: UTF8.self))
+  }
+
+  /// True when every step of a path below this group is a plain link, which no other file or place stands behind.
+  package func isHardLinked(_ path: String) -> Bool {
+    var prefix = ""
+    for part in path.split(separator: "/") {
+      prefix += (prefix.isEmpty ? "" : "/") + part
+      var link = H5L_info_t()
+      let name = prefix
+      guard (try? hdf5("H5Lget_info", self.path(name)) { H5Lget_info(id, name, &link, chdf5_default) }) != nil,
+        link.type == H5L_TYPE_HARD
+      else { return false }
+    }
+    return true
+  }
+
   package func contains(_ member: String) -> Bool {
     ((try? hdf5("H5Lexists", path(member)) { H5Lexists(id, member, chdf5_default) }) ?? 0) > 0
   }

@@ -43,8 +43,10 @@ package struct Trajectory: Sendable {
       let fields = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == "\r" })
       if fields.isEmpty || fields[0].hasPrefix("#") { continue }
       let numbers = fields.dropFirst().compactMap { Double($0) }
-      guard fields.count == 13, numbers.count == 12, let time = Int64(fields[0]) else {
-        throw UsageError("\(name), line \(number + 1): expected a time in ns and 12 numbers, found \(fields.count) fields")
+      guard fields.count == 13, numbers.count == 12, numbers.allSatisfy({ abs($0) < 1e4 }), let time = Int64(fields[0]),
+        (0..<(1 << 60)).contains(time)
+      else {
+        throw UsageError("\(name), line \(number + 1): expected a time in ns and 12 numbers below 10000, found \(fields.count) fields")
       }
       samples.append(
         Sample(

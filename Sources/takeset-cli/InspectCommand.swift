@@ -29,9 +29,12 @@ struct InspectCommand: ParsableCommand {
       standardOutput(inspections.map(describe).joined(separator: "\n\n"))
     }
     if let preview {
-      let sheet = try Preview(inspections.compactMap(\.episode)).png()
-      guard FileManager.default.createFile(atPath: preview, contents: Data(sheet)) else {
-        throw OutputFailure("cannot write the preview \(preview)")
+      if let sheet = try Preview(inspections.compactMap(\.episode)).png() {
+        guard FileManager.default.createFile(atPath: preview, contents: Data(sheet)) else {
+          throw OutputFailure("cannot write the preview \(preview)")
+        }
+      } else {
+        standardError("there is no picture or depth map to preview")
       }
     }
     if inspections.contains(where: { $0.outcome == .failed }) { throw ExitCode(3) }

@@ -23,7 +23,7 @@ struct VerifyCommand: ParsableCommand {
 
   func run() throws {
     let verification: Verification
-    switch Directory.existingKind(of: path) {
+    switch Directory.existingKind(of: path, followingLinks: true) {
     case nil: throw UsageError("there is no such file or directory: \(path)")
     case .directory: verification = try Verification(directory: path, inputs: inputs)
     default:

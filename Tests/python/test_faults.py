@@ -342,3 +342,130 @@ def test_an_interrupted_run_leaves_nothing_half_written(takeset, tmp_path, numbe
     assert left and all(p.suffix == ".h5" and not p.name.startswith(".") for p in left)
     for path in left:
         takeset("verify", path, check=0)
+
+
+# Damage that must not pass for data
+
+
+def test_a_lost_beginning_does_not_shift_joints(takeset, sessions, tmp_path):
+    session = sessions / V2
+    takeset.convert(session, output=tmp_path / "whole")
+    for number in range(30):
+        (session / f"rgb/{number:06d}.jpg").unlink()
+    takeset.convert(session, output=tmp_path / "cut")
+    (whole, _), (cut, _) = demos(tmp_path / "whole")[V2], demos(tmp_path / "cut")[V2]
+    assert np.array_equal(whole["obs/joints"][30:], cut["obs/joints"][:], equal_nan=True)
+
+
+def test_a_sender_clock_that_runs_off_is_not_used(takeset, sessions, tmp_path):
+    takeset.simulate(tmp_path / "long", "--variant", "v2", "--seconds", 8, "--size", "32x24")
+    readings = json.loads((tmp_path / "long/encoders.json").read_text())
+    for reading in readings:
+        reading["esp_timestamp_ms"] = round(reading["esp_timestamp_ms"] * 1.03)
+    (tmp_path / "long/encoders.json").write_text(json.dumps(readings))
+    takeset.convert(tmp_path / "long", output=tmp_path / "out")
+    record = take(tmp_path / "out", "long")
+    assert "sender-clock-unusable" in [f["code"] for f in record["findings"]]
+    assert [a["method"] for a in record["alignment"] if a["stream"] == "joints"] == ["first-sample+nearest"]
+
+
+def test_one_wild_timestamp_costs_one_frame(takeset, sessions, tmp_path):
+    entries = json.loads((sessions / V1 / "poses.json").read_text())
+    entries[5]["timestamp"] += 1000
+    (sessions / V1 / "poses.json").write_text(json.dumps(entries))
+    takeset.convert(sessions, output=tmp_path / "out")
+    _, meta = demos(tmp_path / "out")[V1]
+    assert list(meta["source_index"][:]) == [i for i in range(30) if i != 5]
+    for entry in entries:
+        entry["timestamp"] = 7.0
+    (sessions / V1 / "poses.json").write_text(json.dumps(entries))
+    fails(takeset, sessions, tmp_path / "out2", "too-few-times", "29 of 30 timestamps")
+
+
+def test_files_of_nearly_the_right_name_are_not_pictures(takeset, sessions, tmp_path):
+    for name in "000003.small.jpg", "000003.JPG", "3.jpg", "._000003.jpg", "000003 copy.jpg":
+        shutil.copy(sessions / V1 / "rgb/000009.jpg", sessions / V1 / "rgb" / name)
+    takeset.convert(masters_copy := sessions / V1, output=tmp_path / "out")
+    paths = [e["path"] for e in take(tmp_path / "out", masters_copy.name)["inputs"]]
+    assert len([p for p in paths if p.startswith("rgb/")]) == 30
+
+
+def test_a_position_beyond_32_bit_floats_is_no_pose(takeset, sessions, tmp_path):
+    entries = json.loads((sessions / V1 / "poses.json").read_text())
+    entries[4]["transform"][0][3] = 1e39
+    (sessions / V1 / "poses.json").write_text(json.dumps(entries))
+    takeset.convert(sessions, output=tmp_path / "out")
+    demo, _ = demos(tmp_path / "out")[V1]
+    assert demo["obs/pose"].shape[0] == 29 and np.isfinite(demo["obs/pose"][:]).all()
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "yesterday", "1969-12-31T23:59:59Z"])
+def test_start_times_that_cannot_be(takeset, sessions, tmp_path, text):
+    metadata = json.loads((sessions / V1 / "metadata.json").read_text())
+    (sessions / V1 / "metadata.json").write_text(json.dumps({**metadata, "startTime": text}))
+    takeset.convert(sessions, output=tmp_path / "out")
+    assert "start-time-unreadable" in [f["code"] for f in take(tmp_path / "out", V1)["findings"]]
+    takeset("inspect", sessions, check=0)
+
+
+def test_a_picture_over_the_limit_is_refused_from_its_header(takeset, sessions, tmp_path):
+    for path in (sessions / V1 / "rgb").iterdir():
+        data = bytearray(path.read_bytes())
+        start = data.index(b"\xff\xc0")
+        data[start + 5 : start + 9] = bytes([0xFF, 0xDC, 0xFF, 0xDC])  # 65500 x 65500
+        path.write_bytes(data)
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align]\n")
+    takeset.convert(sessions, output=tmp_path / "out", check=3, arguments=["--pipeline", tmp_path / "p.yaml"])
+    assert "65500x65500, over the limit of 8192x8192" in take(tmp_path / "out", V1)["reason"]
+    assert take(tmp_path / "out", V2)["outcome"] == "written"
+    assert takeset("inspect", sessions / V1).returncode == 3
+
+
+def test_metadata_of_megabytes_is_refused(takeset, sessions, tmp_path):
+    (sessions / V1 / "metadata.json").write_text('{"a": [' + "1," * 600_000 + "1]}")
+    fails(takeset, sessions, tmp_path / "out", "input-too-large", "metadata.json", "over the limit of 1048576")
+
+
+@pytest.mark.parametrize("step", ["split: {seed: -9223372036854775808}", "decimate: {rate: .inf}", "align: {tolerance: .nan}"])
+def test_numbers_that_no_option_takes(takeset, sessions, tmp_path, step):
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align, " + step + "]\n")
+    assert takeset("plan", sessions, "--pipeline", tmp_path / "p.yaml").returncode == 64
+
+
+@pytest.mark.parametrize("line", ["-5 " + "1 " * 12, "5 nan" + " 1" * 11, "5 1e30" + " 1" * 11, "99999999999999999999" + " 1" * 12])
+def test_trajectories_that_cannot_be(takeset, tmp_path, line):
+    (tmp_path / "t.txt").write_text(line + "\n")
+    done = takeset("simulate", "stack-session", "--output", tmp_path / "s", "--trajectory", tmp_path / "t.txt")
+    assert done.returncode == 64 and "line 1" in done.stderr
+
+
+def test_a_name_that_is_not_text_has_its_entry(takeset, sessions, tmp_path):
+    shutil.copytree(sessions / V1, os.fsdecode(os.fsencode(sessions) + b"/bad\xff"))
+    takeset.convert(sessions, output=tmp_path / "out", check=3)
+    assert len(demos(tmp_path / "out")) == 2
+    assert "bad-name" in [f["code"] for t in manifest(tmp_path / "out")["record"]["takes"] for f in t["findings"]]
+
+
+def test_twins_in_unicode_are_two_takes(takeset, sessions, tmp_path):
+    twins = tmp_path / "twins"
+    for name in "caf\u00e9", "cafe\u0301":
+        shutil.copytree(sessions / V1, twins / name)
+    takeset.convert(twins, output=tmp_path / "out")
+    assert len(demos(tmp_path / "out")) == 2
+
+
+def test_the_reason_of_a_failure_does_not_depend_on_timing(takeset, sessions, tmp_path):
+    from PIL import Image
+
+    for number, size in (12, (20, 10)), (13, (30, 10)), (22, (40, 10)):
+        Image.new("RGB", size).save(sessions / V1 / f"rgb/{number:06d}.jpg")
+    for attempt in range(8):
+        takeset.convert(sessions / V1, output=tmp_path / f"out{attempt}", check=3, arguments=["--jobs", attempt + 1])
+        assert "rgb/000012.jpg: the picture is 20x10" in take(tmp_path / f"out{attempt}", V1)["reason"]
+
+
+def test_a_preview_of_damaged_takes_keeps_the_exit_code(takeset, sessions, tmp_path):
+    (sessions / V1 / "poses.json").write_text("{}")
+    takeset("inspect", sessions, "--preview", tmp_path / "sheet.png", check=3)
+    assert (tmp_path / "sheet.png").exists()
+    takeset("inspect", sessions / V1, "--preview", tmp_path / "none.png", check=3)

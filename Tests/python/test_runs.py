@@ -405,3 +405,129 @@ def test_a_bar_is_drawn_on_a_terminal(takes, tmp_path):
     shown = os.read(ours, 1 << 16).decode()
     os.close(ours)
     assert "4/4 takes" in shown and "frames/s" in shown and "MB/s" in shown and "ETA" in shown
+
+
+# Who is who over many runs
+
+
+def test_a_take_keeps_its_id_and_no_other_take_gets_it(takes, takeset, tmp_path, monkeypatch):
+    first, second = sorted(takes.iterdir())[:2]
+    monkeypatch.chdir(tmp_path)
+    output = tmp_path / "out"
+    # An input that is empty at first, named by a relative path.
+    (tmp_path / "s/b").mkdir(parents=True)
+    shutil.copytree(first, tmp_path / "s/a")
+    takeset.convert("s/a", "s/b", output=output, check=3)
+    shutil.copytree(second, tmp_path / "s/b", dirs_exist_ok=True)
+    takeset.convert("s/a", "s/b", output=output)
+    assert sorted(demos(output)) == ["a", "b"]
+    # Two takes of one name, of which the first goes.
+    for folder, source in ("d1", first), ("d2", second):
+        shutil.copytree(source, tmp_path / folder / "X")
+    takeset.convert("d1", "d2", output=tmp_path / "out2")
+    pose = demos(tmp_path / "out2")["X"][0]["obs/pose"][:]
+    shutil.rmtree(tmp_path / "d1")
+    takeset.convert("d2", output=tmp_path / "out2")
+    assert sorted(demos(tmp_path / "out2")) == ["X", "X-2"]
+    assert (demos(tmp_path / "out2")["X"][0]["obs/pose"][:] == pose).all()
+    # A folder that was moved, alone in having had that name, is the same take.
+    (tmp_path / "s").rename(tmp_path / "moved")
+    assert "nothing to do" in takeset.convert("moved", output=output).stdout
+
+
+def test_a_copied_dataset_is_not_made_anew(takes, takeset, tmp_path):
+    takeset.convert(takes, output=tmp_path / "out")
+    shutil.copytree(tmp_path / "out", tmp_path / "copy", copy_function=shutil.copy)
+    done = takeset.convert(takes, output=tmp_path / "copy")
+    assert "4 unchanged" in done.stdout and "written" not in done.stdout
+    assert outputs(tmp_path / "copy") == outputs(tmp_path / "out")
+    assert "nothing to do" in takeset.convert(takes, output=tmp_path / "copy").stdout
+
+
+def test_a_replacement_that_is_stopped_claims_nothing_of_the_old_pipeline(takes, takeset, tmp_path):
+    copy = tmp_path / "takes"
+    shutil.copytree(takes, copy)
+    takeset.convert(copy, output=tmp_path / "out")
+    names = sorted(p.name for p in copy.iterdir())
+    (copy / names[1] / "poses.json").write_text("{}")
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align, decimate: {every: 2}]\n")
+    arguments = ["--pipeline", tmp_path / "p.yaml", "--replace", "--on-failure", "stop", "--jobs", "1"]
+    takeset.convert(copy, output=tmp_path / "out", check=3, arguments=arguments)
+    record = manifest(tmp_path / "out")["record"]
+    assert [(t["id"], t["outcome"]) for t in record["takes"]] == [(names[0], "written"), (names[1], "failed")]
+    assert record["takes"][0]["output"]["samples"] == 15
+
+
+def test_a_damaged_journal_costs_the_damaged_takes_alone(takes, takeset, tmp_path):
+    output = tmp_path / "out"
+    takeset.convert(takes, output=output, arguments=["--jobs", "1"])
+    expected = outputs(output)
+    lines = (output / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    for damaged in lines[0].replace(b'"head"', b'"hea?"'), b',"record":{}}\n', b"\n", b"{}\n":
+        (output / "journal.jsonl").write_bytes(b"".join([damaged, *lines[1:]]))
+        assert "1 written, 3 unchanged" in takeset.convert(takes, output=output).stdout
+        assert outputs(output) == expected
+
+
+def test_a_vanished_take_whose_episode_is_lost_too_is_let_go(takes, takeset, tmp_path):
+    copy, output = tmp_path / "takes", tmp_path / "out"
+    shutil.copytree(takes, copy)
+    takeset.convert(copy, output=output)
+    name = sorted(p.name for p in copy.iterdir())[0]
+    shutil.rmtree(copy / name)
+    (output / f"episodes/{name}.h5").unlink()
+    assert "1 removed" in takeset.convert(copy, output=output).stdout
+    assert len(demos(output)) == 3
+
+
+def test_entries_of_lost_inputs_name_no_place(takes, takeset, tmp_path):
+    (tmp_path / "empty").mkdir()
+    takeset.convert(takes, tmp_path / "empty", tmp_path / "nowhere", output=tmp_path / "out", check=3)
+    assert str(tmp_path) not in json.dumps(manifest(tmp_path / "out")["record"])
+
+
+def test_verify_sees_a_changed_index_and_disguised_datasets(takes, takeset, tmp_path):
+    output = tmp_path / "out"
+    takeset.convert(takes, output=output)
+    pristine = (output / "dataset.h5").read_bytes()
+    with h5py.File(output / "dataset.h5", "r+") as f:
+        f["mask"].create_dataset("mine", data=[b"demo_000000"])
+    assert "what it says has not" in takeset("verify", output, check=0).stdout
+
+    def change(action, words):
+        (output / "dataset.h5").write_bytes(pristine)
+        with h5py.File(output / "dataset.h5", "r+") as f:
+            action(f)
+        assert words in takeset("verify", output, check=2).stdout
+
+    def swap(f):
+        f["mask"].move("train", "x")
+        f["mask"].move("valid", "train")
+        f["mask"].move("x", "valid")
+
+    def retarget(f):
+        target = f["data"].get("demo_000001", getlink=True)
+        del f["data/demo_000000"]
+        f["data/demo_000000"] = h5py.ExternalLink(target.filename, target.path)
+
+    def edit(f):
+        f["stats/pose/mean"][0] += 1
+
+    change(swap, "/mask/train: is not the split")
+    change(retarget, "/data/demo_000000: does not lead to")
+    change(edit, "/stats/pose/mean: is not what the manifest says")
+    (output / "dataset.h5").write_bytes(pristine)
+    shard = sorted((output / "episodes").iterdir())[0]
+    with h5py.File(shard, "r+") as f:
+        obs = f["data/demo_0/obs"]
+        f["other"] = obs["pose"][:] * 2
+        f["other"].attrs["sha256"] = obs["pose"].attrs["sha256"]
+        del obs["pose"]
+        obs["pose"] = h5py.SoftLink("/other")
+    assert "obs/pose: is missing or a link" in takeset("verify", output, check=2).stdout
+
+
+def test_verify_follows_a_link_that_is_given(takes, takeset, tmp_path):
+    takeset.convert(takes, output=tmp_path / "out")
+    (tmp_path / "latest").symlink_to("out")
+    takeset("verify", tmp_path / "latest", check=0)

@@ -68,6 +68,8 @@ package struct Episode: Sendable {
   package var dropped: [Dropped] = []
   package var alignments: [Alignment] = []
   package var unixOrigin: UnixOrigin?
+  /// When the source's first frame was taken, on the frames' clock, be it a row or not.
+  package var captureStart: Timestamp?
   /// The day of the recording as YYYY-MM-DD, where known.
   package var day: String?
   /// Takes of one group never stand in different splits; set by `split`.

@@ -49,6 +49,12 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
   private var place: String? { file.map { $0 + (field ?? "") } }
 
   package var finding: Finding { Finding(.error, code, message, file: file, field: field) }
+
+  /// Up to a fifth of a take's pictures may be undecodable; `first` is the first of them.
+  static func tooManyUndecodable(of count: Int, first: Finding) -> TakeFailure {
+    TakeFailure(
+      first.code, "more than a fifth of the \(count) pictures cannot be decoded, the first: \(first.message)", file: first.file)
+  }
 }
 
 /// A take that a rule of the pipeline leaves out. Its outcome is `rejected`.

@@ -36,7 +36,8 @@ package struct Pose: Equatable, Sendable {
   /// (the orthogonal factor of its polar decomposition, Higham 1986).
   package init(rowMajor m: [Double]) throws(Defect) {
     precondition(m.count == 16, "a 4x4 matrix has 16 numbers")
-    guard m.allSatisfy(\.isFinite) else { throw .notFinite }
+    // Poses are stored as 32-bit floats, in which these must be finite too.
+    guard m.allSatisfy({ Float($0).isFinite }) else { throw .notFinite }
     guard abs(m[12]) < 1e-6, abs(m[13]) < 1e-6, abs(m[14]) < 1e-6, abs(m[15] - 1) < 1e-6 else { throw .lastRow }
     let rotation = Matrix3(rows: [m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]])
     guard (0.99...1.01).contains(rotation.determinant) else { throw .determinant }

@@ -6,18 +6,29 @@ package enum Directory {
     package var name: String
     package var kind: Kind
   }
-  package enum Kind: Sendable { case file, directory, link, other }
+  package enum Kind: Sendable {
+    case file, directory, link, other
+    /// Its name is not UTF-8; what is given for it is a likeness.
+    case unnameable
+  }
 
-  /// The members in bytewise order of their names, links not followed; names that are not UTF-8 are left out.
+  /// The members in bytewise order of their names, links not followed.
   package static func members(of path: String) throws -> [Member] {
     guard let handle = opendir(path) else { throw FileError("list", path) }
     defer { closedir(handle) }
     var members: [Member] = []
-    while let entry = readdir(handle) {
-      let name = withUnsafeBytes(of: entry.pointee.d_name) {
-        String(validating: $0.prefix { $0 != 0 }, as: UTF8.self)
+    while true {
+      errno = 0
+      guard let entry = readdir(handle) else {
+        if errno != 0 { throw FileError("list", path) }
+        break
       }
-      guard let name, name != ".", name != ".." else { continue }
+      let bytes = withUnsafeBytes(of: entry.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
+      guard let name = String(validating: bytes, as: UTF8.self) else {
+        members.append(Member(name: String(decoding: bytes, as: UTF8.self), kind: .unnameable))
+        continue
+      }
+      guard name != ".", name != ".." else { continue }
       let kind: Kind =
         switch Int(entry.pointee.d_type) {
         case Int(DT_REG): .file
@@ -31,10 +42,10 @@ package enum Directory {
     return members.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
   }
 
-  /// What stands at a path, links not followed; `nil` for nothing.
-  package static func existingKind(of path: String) -> Kind? {
+  /// What stands at a path; `nil` for nothing.
+  package static func existingKind(of path: String, followingLinks: Bool = false) -> Kind? {
     var status = stat()
-    return lstat(path, &status) == 0 ? kind(mode: status.st_mode) : nil
+    return (followingLinks ? stat(path, &status) : lstat(path, &status)) == 0 ? kind(mode: status.st_mode) : nil
   }
 
   private static func kind(of path: String) -> Kind { existingKind(of: path) ?? .other }

@@ -54,6 +54,8 @@ struct Manifest {
   var parts: [(id: String, part: Split.Part)]
   var statistics: [String: Statistics]
   var heads: [Journal.Head]
+  /// Of `dataset.h5`.
+  var index: (digest: Digest, bytes: Int64)
   var run: JSONValue
 
   /// Writes the manifest; records of takes come one at a time from `record`, so that no more than one is in memory.
@@ -72,6 +74,7 @@ struct Manifest {
       try emit("{\n\"record\":\n", isCanonical: false)
       // Members of a canonical object stand in the order of their keys; "takes" comes between these two groups.
       let before: [String: JSONValue] = [
+        "index": ["path": "dataset.h5", "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
         "manifest_version": 1, "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
         "statistics": .object(statistics.mapValues(\.json)),
       ]

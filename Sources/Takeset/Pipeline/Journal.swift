@@ -48,6 +48,7 @@ package final class Journal: Sendable {
     var state = State(descriptor: descriptor)
     do {
       try Self.load(path, into: &state)
+      try SealedFile.syncDirectory(of: path)
       let size = lseek(descriptor, 0, SEEK_END)
       if size > state.end, ftruncate(descriptor, off_t(state.end)) != 0 { throw FileError("truncate", path) }
     } catch {
@@ -133,11 +134,12 @@ package final class Journal: Sendable {
 
   // MARK: Lines
 
+  private static let headKey = Array("{\"head\":".utf8)
   private static let recordKey = Array(",\"record\":".utf8)
 
   /// A line in pieces: records are long.
   private static func line(_ head: Head, _ record: [UInt8]) -> [[UInt8]] {
-    var start = Array("{\"head\":".utf8)
+    var start = headKey
     head.json.appendCanonical(to: &start)
     return [start + recordKey, record, Array("}\n".utf8)]
   }
@@ -160,16 +162,21 @@ package final class Journal: Sendable {
       while let newline = rest.firstIndex(of: 0x0A) {
         pending += rest[...newline]
         rest = rest[(newline + 1)...]
-        // A line that does not parse was never acknowledged; what follows it was written by nobody.
-        guard pending.count > 2, let start = recordStart(pending),
-          let head = try? JSONReader(Array(pending[8..<(start - recordKey.count)])).value(), let parsed = Head(head)
-        else { return }
+        defer {
+          offset += Int64(pending.count)
+          state.end = offset
+          pending.removeAll(keepingCapacity: true)
+        }
+        // A line that does not parse, damaged on disk, costs its take alone, which is then made anew.
+        guard pending.starts(with: headKey), let start = recordStart(pending), start - recordKey.count > headKey.count,
+          let head = try? JSONReader(Array(pending[headKey.count..<(start - recordKey.count)])).value(), let parsed = Head(head)
+        else {
+          state.stale += 1
+          continue
+        }
         if state.lines.updateValue(Line(head: parsed, offset: offset, length: pending.count), forKey: parsed.id) != nil {
           state.stale += 1
         }
-        offset += Int64(pending.count)
-        state.end = offset
-        pending.removeAll(keepingCapacity: true)
       }
       pending += rest
     }

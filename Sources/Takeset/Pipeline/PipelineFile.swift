@@ -121,7 +121,10 @@ package enum PipelineFile {
       if scalar.style == .plain || scalar.style == .any {
         if node.null != nil { return .null }
         if let whole = node.int { return .integer(Int64(whole)) }
-        if let number = node.float { return .number(number) }
+        if let number = node.float {
+          guard number.isFinite else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
+          return .number(number)
+        }
         if let flag = node.bool { return .bool(flag) }
       }
       return .string(scalar.string)

@@ -24,7 +24,7 @@ package struct Plan: Sendable {
   /// Throws `NoInputs` when not one input is there.
   package init(inputs: [String], pipeline: Pipeline) throws {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
-    if search.isHopeless { throw NoInputs(failures: search.missed.map(\.failure)) }
+    if search.isHopeless { throw NoInputs(search) }
     notices = search.notices
     entries = search.found.map { Self.entry($0, pipeline) }
     entries += search.missed.map {

@@ -57,12 +57,9 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure("cannot read the journal of \(output): \(error)")
     }
-    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates) { id, place in
-      guard let head = earlier[id], head.location != place.path else { return false }
-      return Directory.existingKind(of: head.location) != nil
-    }
+    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, owners: TakeOwners(earlier))
     search.notices.forEach { report(.log($0)) }
-    if search.isHopeless { throw NoInputs(failures: search.missed.map(\.failure)) }
+    if search.isHopeless { throw NoInputs(search) }
 
     try refuseForeignOutput(outputPath, earlier, digest)
     let directory = try OutputDirectory(output, inputs: inputs)
@@ -124,8 +121,12 @@ package struct Run: Sendable {
       report(.log("nothing is pruned, because an input could not be read: what seems to have vanished may only be out of reach"))
     }
     let gone = journal.heads.values.filter { head in
-      // An entry for an input that gave no take says nothing once that input is not asked for.
-      !seen.contains(head.id) && (prunes && search.missed.isEmpty || head.pipeline != digest || head.reader == nil)
+      // An entry for an input that gave no take says nothing once that input is not asked for, and a take whose input and
+      // episode are both gone is gone.
+      if seen.contains(head.id) { return false }
+      let hasLostShard =
+        head.outcome == .written && Directory.existingKind(of: directory.path + "/" + DatasetIndex.shardPath(head.id)) == nil
+      return prunes && search.missed.isEmpty || head.pipeline != digest || head.reader == nil || hasLostShard
     }
     for head in gone.sorted(by: { $0.id < $1.id }) {
       unlink(directory.path + "/" + DatasetIndex.shardPath(head.id))
@@ -143,7 +144,8 @@ package struct Run: Sendable {
   private func publish(
     _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ started: Date
   ) throws {
-    let heads = journal.heads.values.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    // After a --replace that was stopped half-way, the rest is still the other pipeline's.
+    let heads = journal.heads.values.filter { $0.pipeline == digest }.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     let written = heads.filter { $0.outcome == .written }
     let parts = pipeline.split?.assign(written.map { $0.splitGroup ?? $0.id }) ?? written.map { _ in .train }
     let members = zip(written, parts).enumerated().map { number, member in
@@ -158,6 +160,7 @@ package struct Run: Sendable {
       let manifest = Manifest(
         tool: tool, pipeline: try pipeline.canonical(), pipelineDigest: digest, split: pipeline.split,
         parts: members.map { ($0.id, $0.part) }, statistics: statistics, heads: heads,
+        index: try SealedFile.digest(of: directory.index),
         run: runSection(heads, started, IndexStamp(directory.path, vanished: heads.map(\.id).filter { !seen.contains($0) })))
       try manifest.write(to: directory.manifest) { id in
         let record = try journal.record(of: id)

@@ -28,6 +28,9 @@ package struct UsageError: Error, CustomStringConvertible {
 
 /// No input is there at all; nothing was created.
 package struct NoInputs: Error, CustomStringConvertible {
-  package var failures: [TakeFailure]
-  package var description: String { failures.map(\.message).joined(separator: "\n") }
+  package var description: String
+
+  init(_ search: TakeSearch) {
+    description = search.missed.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n")
+  }
 }

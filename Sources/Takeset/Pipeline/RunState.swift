@@ -77,9 +77,14 @@ final class RunState: Sendable {
     guard var head = earlier[job.take.id], head.pipeline == digest, head.toolVersion == run.tool.version,
       head.reader == type(of: job.take.reader).name, head.outcome != .failed
     else { return false }
-    if head.outcome == .written, head.shard != Self.stamp(of: shardPath(head.id)) {
-      report(.log("\(head.id): its shard was changed or removed and is made anew"))
-      return false
+    let shard = Self.stamp(of: shardPath(head.id))
+    if head.outcome == .written, head.shard != shard {
+      // A copied dataset has other times and inodes but the same bytes.
+      let recorded = try JSONReader(journal.record(of: head.id)).value()["output"]?["sha256"]?.string
+      guard let found = try? SealedFile.digest(of: shardPath(head.id)).digest, found.description == recorded else {
+        report(.log("\(head.id): its shard was changed or removed and is made anew"))
+        return false
+      }
     }
     if head.stamp != stamp.description || run.checksContent {
       try inputs.finishDigests()
@@ -88,8 +93,9 @@ final class RunState: Sendable {
         return false
       }
     }
-    if head.stamp != stamp.description || head.location != job.take.location.path {
+    if head.stamp != stamp.description || head.location != job.take.location.path || head.shard != shard {
       // Touched or moved, but the same: the next run need not read it again.
+      head.shard = shard
       head.stamp = stamp.description
       head.location = job.take.location.path
       try append(head, journal.record(of: head.id))
@@ -169,9 +175,11 @@ final class RunState: Sendable {
   func fail(_ missed: TakeSearch.Missed) {
     if earlier[missed.id]?.reader != nil {
       // A take of that name was there once. It has vanished from the inputs, and its episode is kept.
-      report(.log("\(missed.id): \(missed.failure)"))
+      report(.log("\(missed.path): \(missed.failure.message); the episode that was made from it is kept"))
       return counts.withLock { $0.summary.failed += 1 }
     }
+    // The record names no place outside the dataset; the log does.
+    report(.log("\(missed.path): \(missed.failure.message)"))
     let record = TakeRecord(
       id: missed.id, reader: nil, outcome: .failed, reason: missed.failure.description, findings: [missed.failure.finding])
     var head = head(record, location: missed.path, seconds: 0)

@@ -52,7 +52,7 @@ final class Scheduler: @unchecked Sendable {
         let hasRows = work.open(job)
         locked {
           job.phase = hasRows ? .writing : .done
-          if !hasRows { active.removeAll { $0 === job } }
+          if !hasRows { end(job) }
         }
       case .prepare(let block):
         let key = ObjectIdentifier(job)
@@ -62,14 +62,11 @@ final class Scheduler: @unchecked Sendable {
           workers[key] = worker
           return try worker.prepare(block)
         }
-        store(result, of: job)
+        store(result, of: job, block)
       case .finish:
         workers[ObjectIdentifier(job)] = nil
         work.finish(job)
-        locked {
-          job.phase = .done
-          active.removeAll { $0 === job }
-        }
+        locked { end(job) }
       }
       // Cursors and buffers of takes that are done.
       if workers.count > threads {
@@ -79,11 +76,18 @@ final class Scheduler: @unchecked Sendable {
     }
   }
 
+  /// Called under the lock.
+  private func end(_ job: TakeJob) {
+    job.release()
+    active.removeAll { $0 === job }
+  }
+
   /// Hands in a block, then stores whatever is next in order, unless another worker is at it.
-  private func store(_ result: Result<PreparedBlock, any Error>, of job: TakeJob) {
-    locked { job.add(result) }
-    while let block = locked({ job.takeReady() }) {
+  private func store(_ result: Result<PreparedBlock, any Error>, of job: TakeJob, _ number: Int) {
+    locked { job.add(result, block: number) }
+    while let next = locked({ job.takeReady() }) {
       let stored = Result { () throws in
+        let block = try next.get()
         do {
           try job.shard?.store(block)
         } catch let failure as TakeFailure {
@@ -92,7 +96,7 @@ final class Scheduler: @unchecked Sendable {
           throw OutputFailure(error, writing: job.take.id)
         }
       }
-      if case .success = stored { work.didStore(block) }
+      if case .success(let block) = next, case .success = stored { work.didStore(block) }
       locked { job.didStore(stored) }
     }
   }
@@ -108,7 +112,7 @@ final class Scheduler: @unchecked Sendable {
       }
       if active.count < threads, !isCancelled, let job = waiting.popFirst() {
         active.append(job)
-        continue
+        if let task = job.claim(window: threads + 1, isCancelled: false) { return (job, task) }
       }
       if active.isEmpty, waiting.isEmpty || isCancelled { return nil }
       // Woken by any change; now and then to see a cancellation.

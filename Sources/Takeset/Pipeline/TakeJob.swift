@@ -27,7 +27,7 @@ final class TakeJob: @unchecked Sendable {
   private var nextBlock = 0
   private var inFlight = 0
   private(set) var stored = 0
-  private var ready: [Int: PreparedBlock] = [:]
+  private var ready: [Int: Result<PreparedBlock, any Error>] = [:]
   private var isStoring = false
 
   init(take: TakeSearch.Found) { self.take = take }
@@ -57,16 +57,15 @@ final class TakeJob: @unchecked Sendable {
   }
 
   /// Takes in a prepared block; called under the lock.
-  func add(_ block: Result<PreparedBlock, any Error>) {
+  ///
+  /// One that failed waits for its turn as well: of several failures the first in order counts, whatever the timing.
+  func add(_ result: Result<PreparedBlock, any Error>, block: Int) {
     inFlight -= 1
-    switch block {
-    case .success(let block): ready[block.block] = block
-    case .failure(let error): failure = failure ?? error
-    }
+    ready[block] = result
   }
 
   /// The next block in order, for whoever is to store it, unless someone is storing; called under the lock.
-  func takeReady() -> PreparedBlock? {
+  func takeReady() -> Result<PreparedBlock, any Error>? {
     guard !isStoring, failure == nil, let block = ready.removeValue(forKey: stored) else { return nil }
     isStoring = true
     return block
@@ -79,5 +78,12 @@ final class TakeJob: @unchecked Sendable {
     case .success: stored += 1
     case .failure(let error): failure = failure ?? error
     }
+  }
+
+  /// Lets go of everything that was needed to convert the take; called under the lock.
+  func release() {
+    phase = .done
+    (inputs, passage, shard) = (nil, nil, nil)
+    ready = [:]
   }
 }

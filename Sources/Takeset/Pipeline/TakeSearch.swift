@@ -24,17 +24,13 @@ package struct TakeSearch: Sendable {
 
   private static let depthLimit = 64
   private let readers: [any Reader]
-  private var used: Set<String> = []
-  private var visited: Set<String> = []
-  private var isTaken: @Sendable (String, TakeLocation) -> Bool
+  /// Paths as bytes: names that differ only in how Unicode composes them are different files.
+  private var visited: Set<[UInt8]> = []
 
-  /// - Parameter isTaken: Whether an id belongs to another take already, which this run may not see.
-  package init(
-    inputs: [String], readers: [any Reader], isTaken: @escaping @Sendable (String, TakeLocation) -> Bool = { _, _ in false }
-  ) {
+  package init(inputs: [String], readers: [any Reader], owners: TakeOwners = TakeOwners([:])) {
     self.readers = readers
-    self.isTaken = isTaken
     for input in inputs { search(input) }
+    assignIDs(owners)
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
@@ -46,26 +42,25 @@ package struct TakeSearch: Sendable {
 
   private mutating func search(_ input: String) {
     guard let real = realpath(input, nil) else {
-      return miss(input, TakeFailure("input-missing", "there is no such file or directory: \(input)"))
+      return miss(input, TakeFailure("input-missing", "there is no such file or directory"))
     }
     defer { free(real) }
     let path = String(cString: real)
     let isDirectory = Directory.existingKind(of: path) == .directory
-    if visited.contains(path) { return }
-    let before = found.count
-    let problems = missed.count
+    if visited.contains(Array(path.utf8)) { return }
+    let before = (found.count, missed.count)
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
-    guard found.count == before, missed.count == problems else { return }
+    guard (found.count, missed.count) == before else { return }
     if isDirectory {
-      miss(input, TakeFailure("no-take-found", "the directory \(input) holds no take that a reader recognises"))
+      miss(path, TakeFailure("no-take-found", "the directory holds no take that a reader recognises"))
     } else {
-      miss(input, TakeFailure("not-a-take", "\(input) is a file that no reader recognises; expected a session directory"))
+      miss(path, TakeFailure("not-a-take", "no reader recognises this file; expected a session directory"))
     }
   }
 
   private mutating func look(at place: TakeLocation, depth: Int) {
     // Inputs may overlap.
-    guard visited.insert(place.path).inserted else { return }
+    guard visited.insert(Array(place.path.utf8)).inserted else { return }
     if let reader = readers.first(where: { $0.recognises(place) }) { return add(place, reader) }
     guard place.isDirectory else { return }
     guard depth < Self.depthLimit else {
@@ -79,50 +74,70 @@ package struct TakeSearch: Sendable {
         case .directory: look(at: TakeLocation(path: path, isDirectory: true), depth: depth + 1)
         case .file: look(at: TakeLocation(path: path, isDirectory: false), depth: depth + 1)
         case .link: notices.append("\(path) is a symbolic link and is not followed; name it as an input to read it")
+        case .unnameable: miss(path, TakeFailure("bad-name", "the name is not UTF-8"))
         case .other: notices.append("\(path) is neither a file nor a directory and is not read")
         }
       }
     } catch {
-      miss(place.path, TakeFailure("permission", "\(error)"))
+      miss(place.path, TakeFailure("permission", "the directory cannot be searched: \((error as? FileError)?.reason ?? "\(error)")"))
     }
   }
 
   private mutating func add(_ place: TakeLocation, _ reader: any Reader) {
-    let name = URL(fileURLWithPath: place.path).lastPathComponent
-    let stem = place.isDirectory ? name : URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent
+    let stem = Self.stem(place)
     guard Self.isUsable(stem) else {
-      return miss(
-        place.path, TakeFailure("bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters"))
+      let failure = TakeFailure(
+        "bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters")
+      return miss(place.path, failure)
     }
-    let id = freeID(stem, place)
-    var take = Found(id: id, location: place, reader: reader)
-    if id != stem {
-      take.findings.append(
-        Finding(.warning, "duplicate-id", "another take is called \(stem) too; this one is called \(id)"))
-    }
-    found.append(take)
+    found.append(Found(id: stem, location: place, reader: reader))
   }
 
   private mutating func miss(_ input: String, _ failure: TakeFailure) {
-    let name = URL(fileURLWithPath: input).lastPathComponent
-    let place = TakeLocation(path: input, isDirectory: false)
-    missed.append(Missed(id: freeID(Self.isUsable(name) ? name : "unnamed", place), path: input, failure: failure))
+    missed.append(Missed(id: "", path: OutputDirectory.absolute(input), failure: failure))
   }
 
-  /// `stem`, or `stem-2`, `stem-3`, … when that is another take's.
-  private mutating func freeID(_ stem: String, _ place: TakeLocation) -> String {
-    var id = stem
-    var number = 2
-    while used.contains(id) || isTaken(id, place) {
-      id = "\(stem)-\(number)"
-      number += 1
+  // MARK: Ids
+
+  /// Takes that an earlier run knows keep their ids; then the others get theirs in input order, then what gave no take.
+  private mutating func assignIDs(_ owners: TakeOwners) {
+    var used: Set<String> = []
+    func free(_ stem: String, isTaken: (String) -> Bool) -> String {
+      var id = stem
+      var number = 2
+      while used.contains(id) || isTaken(id) {
+        id = "\(stem)-\(number)"
+        number += 1
+      }
+      used.insert(id)
+      return id
     }
-    used.insert(id)
-    return id
+    let known = found.map { owners.id(of: $0.location) }
+    used.formUnion(known.compactMap(\.self))
+    for (index, take) in found.enumerated() {
+      let stem = take.id
+      found[index].id = known[index] ?? free(stem) { owners.belongsToAnother($0, than: take.location, take.reader) }
+      if found[index].id != stem {
+        found[index].findings.append(
+          Finding(.warning, "duplicate-id", "another take is called \(stem) too; this one is called \(found[index].id)"))
+      }
+    }
+    for (index, input) in missed.enumerated() {
+      let name = URL(fileURLWithPath: input.path).lastPathComponent
+      let stem = Self.isUsable(name) ? name : "unnamed"
+      // A take that was there once and cannot be reached now is its own affair: the run keeps its episode.
+      let known = owners.id(of: TakeLocation(path: input.path, isDirectory: true))
+      missed[index].id = known ?? free(stem, isTaken: owners.isOwned)
+    }
+  }
+
+  private static func stem(_ place: TakeLocation) -> String {
+    let name = URL(fileURLWithPath: place.path).lastPathComponent
+    return place.isDirectory ? name : URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent
   }
 
   private static func isUsable(_ name: String) -> Bool {
     (1...200).contains(name.utf8.count) && !name.hasPrefix(".") && !name.contains("/")
-      && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+      && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F && $0 != "\u{FFFD}" }
   }
 }

@@ -12,7 +12,7 @@ package struct Inspection: Sendable {
   /// Every take among the inputs, by id. Throws `NoInputs` when not one input is there.
   package static func all(inputs: [String], readers: [any Reader]) throws -> (inspections: [Inspection], notices: [String]) {
     let search = TakeSearch(inputs: inputs, readers: readers)
-    if search.isHopeless { throw NoInputs(failures: search.missed.map(\.failure)) }
+    if search.isHopeless { throw NoInputs(search) }
     let missed = search.missed.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])
@@ -39,6 +39,7 @@ package struct Inspection: Sendable {
     findings = found.findings
     do {
       let inputs = try found.reader.inputs(of: found.location)
+      _ = try inputs.stamp()
       let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs))
       self.episode = episode
       variant = episode.variant
@@ -72,8 +73,7 @@ package struct Inspection: Sendable {
       finding.count = count
       findings.append(finding)
       if stream.spec.kind == .image, count * 5 > stream.timestamps.count {
-        throw TakeFailure(
-          finding.code, "\(count) of \(stream.timestamps.count) pictures cannot be decoded; at most a fifth may be", file: finding.file)
+        throw TakeFailure.tooManyUndecodable(of: stream.timestamps.count, first: finding)
       }
     }
   }

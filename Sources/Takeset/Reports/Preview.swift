@@ -11,23 +11,25 @@ package struct Preview {
   private var height = 0
   private let width = columns * (cell.width + margin) + margin
 
-  /// Reads a few samples of each episode. Samples that cannot be read leave their cell grey.
-  package init(_ episodes: [Episode]) throws {
-    for episode in episodes {
-      // Depth has its own times in a source; the default alignment pairs it with pictures.
-      let aligned = try Align().apply(to: episode)
-      let count = min(Self.columns, aligned.frames.count)
-      let rows = (0..<count).map { count > 1 ? $0 * (aligned.frames.count - 1) / (count - 1) : 0 }
-      for name in ["camera_image", "camera_depth"] {
-        guard let stream = aligned.streams[name], let samples = stream.rows else { continue }
-        try addStrip(stream, samples: rows.map { samples[$0] })
-      }
+  /// Reads a few samples of each episode. What cannot be read stays grey.
+  package init(_ episodes: [Episode]) {
+    for episode in episodes { try? add(episode) }
+  }
+
+  private mutating func add(_ episode: Episode) throws {
+    // Depth has its own times in a source; the default alignment pairs it with pictures.
+    let aligned = try Align().apply(to: episode)
+    let count = min(Self.columns, aligned.frames.count)
+    let rows = (0..<count).map { count > 1 ? $0 * (aligned.frames.count - 1) / (count - 1) : 0 }
+    for name in ["camera_image", "camera_depth"] {
+      guard let stream = aligned.streams[name], let samples = stream.rows else { continue }
+      try addStrip(stream, samples: rows.map { samples[$0] })
     }
   }
 
-  /// The sheet as a PNG. Throws `UsageError` when there was nothing to draw.
-  package func png() throws -> [UInt8] {
-    guard height > 0 else { throw UsageError("there is no picture or depth map to preview") }
+  /// The sheet as a PNG; `nil` when there was nothing to draw.
+  package func png() throws -> [UInt8]? {
+    guard height > 0 else { return nil }
     return try PNG.encode(sheet, size: Pixels(width: width, height: height))
   }
 

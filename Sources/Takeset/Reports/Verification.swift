@@ -169,6 +169,10 @@ package struct Verification: Sendable {
   private mutating func checkRecorded(_ recorded: [JSONValue], in file: File, name: String) throws {
     for entry in recorded {
       guard let path = entry["path"]?.string, let expected = entry["sha256"]?.string else { continue }
+      guard file.root.isHardLinked(path) else {
+        differ("\(name):\(path)", "is missing or a link to something else")
+        continue
+      }
       let found = try? file.root.dataset(String(path.dropFirst())).textAttribute("sha256")
       if found == nil {
         differ("\(name):\(path)", "is missing or carries no digest")
@@ -178,23 +182,69 @@ package struct Verification: Sendable {
     }
   }
 
+  /// The index by its bytes, or, when a tool has added to it, by what it says: links, masks, statistics.
   private mutating func checkIndex(_ directory: String, record: JSONValue) throws {
     files += 1
     do {
+      if try SealedFile.digest(of: directory + "/dataset.h5").digest.description == record["index"]?["sha256"]?.string { return }
+      let before = differences.count
       let file = try File.open(directory + "/dataset.h5")
       defer { try? file.close() }
-      let data = try file.root.group("data")
-      let written = record["takes"]?.array?.compactMap { $0["output"]?["samples"]?.integer } ?? []
-      let total = try data.integerAttribute("total")
-      if total != written.reduce(0, +) {
-        differ("dataset.h5", "its total is \(total ?? -1) frames, the manifest's \(written.reduce(0, +))")
-      }
-      let links = try data.members()
-      if links.count != written.count || links.contains(where: { $0.kind != .external }) {
-        differ("dataset.h5", "it has \(links.count) demos under /data, the manifest \(written.count)")
-      }
+      try checkLinks(file, record)
+      try checkMasks(file, record)
+      try checkStatistics(file, record)
+      if differences.count == before { notes.append("dataset.h5: its bytes have changed since, what it says has not") }
     } catch let error as HDF5Error {
       differ("dataset.h5", "cannot be read: \(error.message)")
+    } catch let error as FileError {
+      differ("dataset.h5", "cannot be read: \(error.reason)")
+    } catch let error as TakeFailure {
+      differ("dataset.h5", error.message)
+    }
+  }
+
+  private mutating func checkLinks(_ file: File, _ record: JSONValue) throws {
+    let paths = (record["takes"]?.array ?? []).compactMap { $0["output"]?["path"]?.string }
+    for section in ["data", "meta"] {
+      let group = try file.root.group(section)
+      let names = try group.members().map(\.name)
+      if names != paths.indices.map(DatasetIndex.demoName) {
+        differ("dataset.h5:/\(section)", "has \(names.count) members, expected demo_000000 and so on for \(paths.count) takes")
+        continue
+      }
+      for (name, path) in zip(names, paths) {
+        let target = try? group.externalTarget(name)
+        if target?.file != path || target?.object != "/\(section)/demo_0" {
+          differ("dataset.h5:/\(section)/\(name)", "does not lead to /\(section)/demo_0 of \(path)")
+        }
+      }
+    }
+  }
+
+  private mutating func checkMasks(_ file: File, _ record: JSONValue) throws {
+    let written = (record["takes"]?.array ?? []).filter { $0["output"]?["path"] != nil }.compactMap { $0["id"]?.string }
+    for part in Split.Part.allCases {
+      let dataset = try file.root.dataset("mask/\(part.rawValue)")
+      guard case .string(let width)? = dataset.type else { return differ("dataset.h5:/mask/\(part.rawValue)", "is no list of names") }
+      let bytes = try dataset.readAll()
+      let names = stride(from: 0, to: bytes.count, by: width).map { start in
+        String(decoding: bytes[start..<(start + width)].prefix { $0 != 0 }, as: UTF8.self)
+      }
+      let ids = Set((record["splits"]?[part.rawValue]?.array ?? []).compactMap(\.string))
+      let expected = written.indices.filter { ids.contains(written[$0]) }.map(DatasetIndex.demoName)
+      if names != expected { differ("dataset.h5:/mask/\(part.rawValue)", "is not the split of the manifest") }
+    }
+  }
+
+  private mutating func checkStatistics(_ file: File, _ record: JSONValue) throws {
+    for (key, recorded) in (record["statistics"]?.object ?? [:]).sorted(by: { $0.key < $1.key }) {
+      for (name, values) in (recorded.object ?? [:]).sorted(by: { $0.key < $1.key }) where name != "count" {
+        let found = try file.root.dataset("stats/\(key)/\(name)").readAll(as: Double.self)
+        let expected = (values.array ?? []).map { $0.double ?? .nan }
+        if found.count != expected.count || zip(found, expected).contains(where: { $0 != $1 && !($0.isNaN && $1.isNaN) }) {
+          differ("dataset.h5:/stats/\(key)/\(name)", "is not what the manifest says")
+        }
+      }
     }
   }
 

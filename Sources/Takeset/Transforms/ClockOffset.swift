@@ -34,7 +34,7 @@ struct ClockOffset {
         prefix = "sender-clock+"
       }
     }
-    guard let firstFrame = frames.timestamps.first, let firstSample = times.first else {
+    guard let firstFrame = episode.captureStart ?? frames.timestamps.first, let firstSample = times.first else {
       (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
       return
     }
@@ -100,9 +100,23 @@ struct SenderClock {
       findings.append(
         Finding(.warning, "sender-restarted", "the sender's clock started again during the take", count: segments.count - 1))
     }
+    delays.sort()
+    // A clock that runs off by percents shows in delays that grow with the take.
+    guard delays[delays.count * 9 / 10] - delays[delays.count / 10] <= Self.greatestSpread else {
+      timestamps = nil
+      medianDelay = 0
+      findings.append(
+        Finding(
+          .warning, "sender-clock-unusable",
+          "the sender's milliseconds and the arrival times drift apart; arrival times are used"))
+      return
+    }
     timestamps = fitted
-    medianDelay = delays.sorted()[delays.count / 2]
+    medianDelay = delays[delays.count / 2]
   }
+
+  /// Of nine tenths of the delays; radio links vary by 20 ms or so.
+  private static let greatestSpread: Int64 = 60_000_000
 
   struct Segment {
     var range: Range<Int>

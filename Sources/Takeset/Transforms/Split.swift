@@ -27,7 +27,7 @@ package struct Split: Transform {
     if !(0...1).contains(valid) { throw OptionError("valid", "expected 0 to 1, found \(valid)") }
     if !(0...1).contains(test) { throw OptionError("test", "expected 0 to 1, found \(test)") }
     if valid + test >= 1 { throw OptionError("test", "valid and test together leave nothing to train on") }
-    if abs(seed) > 1 << 52 { throw OptionError("seed", "expected a whole number below 2^52") }
+    if seed.magnitude > 1 << 52 { throw OptionError("seed", "expected a whole number below 2^52") }
   }
 
   package func apply(to episode: Episode) throws -> Episode {

@@ -42,7 +42,12 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     let rowBytes = layout.grids.reduce(1) { $0 + $1.stream.spec.sampleBytes }
     blockRows = min(max((4 << 20) / rowBytes, 1), 8)
 
-    file = try File.create(at: temporary)
+    do {
+      file = try File.create(at: temporary)
+    } catch {
+      unlink(temporary)
+      throw error
+    }
     do {
       var groups: [String: Group] = ["": file.root]
       datasets = try layout.datasets.map { planned in
@@ -115,10 +120,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     guard let finding else { return }
     let unreadable = readable[grid].count { $0 == 0 }
     if unreadable * 5 > rowCount {
-      throw TakeFailure(
-        finding.code,
-        "more than a fifth of the \(rowCount) pictures cannot be decoded, the first: \(findings[finding.code]?.message ?? finding.message)",
-        file: findings[finding.code]?.file ?? finding.file)
+      throw TakeFailure.tooManyUndecodable(of: rowCount, first: findings[finding.code] ?? finding)
     }
   }
 
@@ -136,8 +138,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     try writeStatistics()
     try writeGroupAttributes()
     try file.close()
-    // A file that the library closed on a full disk may be short or empty; one that opens and has a digest is whole.
-    try File.open(temporary).close()
+    try checkColumns(digests)
     let (digest, bytes) = try SealedFile.digest(of: temporary)
     try SealedFile.seal(temporary, as: path)
     return ShardSummary(
@@ -146,6 +147,19 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
         ShardSummary.DatasetRecord(path: $0.path, layout: $0.layout, digest: $1)
       }.sorted { $0.path < $1.path },
       findings: findings.values.sorted { $0.code < $1.code })
+  }
+
+  /// Reads the small arrays back. Chunks went to the file one by one, each with an error of its own; these passed through
+  /// the library's caches, and closing a file on a full disk is where such libraries lose things.
+  private func checkColumns(_ digests: [Digest]) throws {
+    let written = try File.open(temporary)
+    for column in layout.columns {
+      let path = layout.datasets[column.dataset].path
+      guard try Digest.of(written.root.dataset(path).readAll()) == digests[column.dataset] else {
+        throw HDF5Error(call: "H5Dread", target: "\(temporary):/\(path)", message: "reads back other than it was written")
+      }
+    }
+    try written.close()
   }
 
   func abandon() {

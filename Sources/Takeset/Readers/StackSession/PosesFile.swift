@@ -10,7 +10,7 @@ struct PosesFile {
     var depthIndex: Int64?
     /// Metres at the picture's centre, NaN where there is none.
     var depthPoint: Float
-    /// False where time does not advance from the entry before; such an entry makes no row.
+    /// False where the time does not fit between those of the neighbours; such an entry makes no row.
     var isInOrder = true
   }
 
@@ -40,7 +40,7 @@ struct PosesFile {
           file: "poses.json", field: ", " + cut.place))
     }
     sortByNumber(&findings)
-    markDisorder(&findings)
+    try markDisorder(&findings)
   }
 
   private mutating func sortByNumber(_ findings: inout [Finding]) {
@@ -64,21 +64,36 @@ struct PosesFile {
     }
   }
 
-  private mutating func markDisorder(_ findings: inout [Finding]) {
-    var latest: Timestamp?
-    var count = 0
+  /// Keeps the longest sequence of entries whose times ascend, so that one wild timestamp costs one frame.
+  private mutating func markDisorder(_ findings: inout [Finding]) throws {
+    // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
+    var tails: [Int] = []
+    var before: [Int?] = Array(repeating: nil, count: entries.count)
     for index in entries.indices {
-      if let latest, entries[index].timestamp <= latest {
-        entries[index].isInOrder = false
-        count += 1
-      } else {
-        latest = entries[index].timestamp
+      var (low, high) = (0, tails.count)
+      while low < high {
+        let middle = (low + high) / 2
+        if entries[tails[middle]].timestamp < entries[index].timestamp { low = middle + 1 } else { high = middle }
       }
+      before[index] = low > 0 ? tails[low - 1] : nil
+      if low < tails.count { tails[low] = index } else { tails.append(index) }
+    }
+    for index in entries.indices { entries[index].isInOrder = false }
+    var next = tails.last
+    while let index = next {
+      entries[index].isInOrder = true
+      next = before[index]
+    }
+    let count = entries.count - tails.count
+    if count * 5 > entries.count {
+      throw TakeFailure(
+        "too-few-times", "\(count) of \(entries.count) timestamps do not ascend with rgbIndex; at most a fifth may not",
+        file: "poses.json")
     }
     if count > 0 {
       findings.append(
         Finding(
-          .warning, "time-not-ascending", "timestamps that do not advance from the frame before; such frames are left out",
+          .warning, "time-not-ascending", "timestamps that do not fit between their neighbours; such frames are left out",
           file: "poses.json", count: count))
     }
   }

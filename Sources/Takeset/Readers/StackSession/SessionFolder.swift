@@ -47,6 +47,8 @@ struct SessionFolder {
   /// The number that a name of six digits or more, zero-padded to six, stands for; other names are not the app's.
   static func number(inFileName name: Substring) -> Int64? {
     let digits = name.prefix { $0 != "." }
+    // 000003.small.jpg is somebody else's.
+    guard name.dropFirst(digits.count + 1).firstIndex(of: ".") == nil else { return nil }
     guard digits.utf8.count >= 6, digits.utf8.count <= 18, digits.utf8.allSatisfy({ (48...57).contains($0) }),
       digits.utf8.count == 6 || digits.first != "0"
     else { return nil }

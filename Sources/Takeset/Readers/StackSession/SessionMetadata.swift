@@ -45,13 +45,13 @@ struct SessionMetadata {
       throw TakeFailure("limit", "\(depthResolution) is over the limit of 1000x1000", file: "metadata.json", field: ".depthResolution")
     }
     if let start = try text("startTime") {
-      if let seconds = Self.unixSeconds(start) {
+      if let seconds = Self.unixSeconds(start), (0..<4_000_000_000).contains(seconds) {
         startTime = seconds * 1_000_000_000
         startDay = String(start.prefix(10))
       } else {
         findings.append(
           Finding(
-            .warning, "start-time-unreadable", "expected a time such as 2026-02-19T20:23:52Z", file: "metadata.json",
+            .warning, "start-time-unreadable", "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: "metadata.json",
             field: ".startTime"))
       }
     }

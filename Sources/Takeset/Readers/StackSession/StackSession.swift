@@ -13,13 +13,16 @@ package struct StackSession: Reader {
     "max-json-mebibytes": "a JSON file larger than this fails the take",
   ]
 
+  /// Metadata is a page of text.
+  private static let metadataLimit = 1 << 20
+
   var maxImageSide = 8192
   var maxJsonMebibytes = 64
 
   package init() {}
 
   package func validate() throws {
-    if !(1...65_500).contains(maxImageSide) { throw OptionError("max-image-side", "expected 1 to 65500") }
+    if !(1...16_384).contains(maxImageSide) { throw OptionError("max-image-side", "expected 1 to 16384") }
     if !(1...4096).contains(maxJsonMebibytes) { throw OptionError("max-json-mebibytes", "expected 1 to 4096") }
   }
 
@@ -34,7 +37,7 @@ package struct StackSession: Reader {
     do {
       return TakeInputs(root: place.path, entries: try SessionFolder.entries(of: place.path))
     } catch let error as FileError {
-      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", error.description)
+      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the session cannot be searched: \(error.reason)")
     }
   }
 
@@ -43,7 +46,7 @@ package struct StackSession: Reader {
     let jsonLimit = maxJsonMebibytes << 20
     var findings: [Finding] = []
 
-    let metadata = try SessionMetadata(folder, limit: jsonLimit, findings: &findings)
+    let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), findings: &findings)
     guard let posesFile = folder.poses else {
       throw TakeFailure("poses-missing", "the session has \(folder.images.count) pictures and no poses.json", file: "poses.json")
     }
@@ -92,6 +95,7 @@ package struct StackSession: Reader {
     episode.findings = findings
     episode.dropped = join.dropped
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
+    episode.captureStart = poses.entries.map(\.timestamp).min()
     episode.day = SessionFolder.day(in: take.id) ?? metadata.startDay
     return episode
   }
@@ -113,12 +117,19 @@ package struct StackSession: Reader {
     let decoder = try JPEGDecoder()
     var bytes: [UInt8] = []
     var first: TakeFailure?
-    for file in files.prefix(64) {
+    // When more than a fifth cannot be decoded, the take fails anyhow.
+    for file in files.prefix(files.count / 5 + 1) {
       try inputs.read(file, limit: JPEGFiles.byteLimit, hasher: SHA256(), into: &bytes)
       do {
-        return try bytes.withUnsafeBytes { try decoder.size(of: $0) }
+        let size = try bytes.withUnsafeBytes { try decoder.size(of: $0) }
+        if max(size.width, size.height) > maxImageSide {
+          let limit = "\(maxImageSide)x\(maxImageSide)"
+          throw TakeFailure("limit", "the picture is \(size), over the limit of \(limit)", file: inputs.entries[file].path)
+        }
+        return size
       } catch let error as MediaError {
-        first = first ?? TakeFailure("image-undecodable", "\(error)", file: inputs.entries[file].path)
+        let finding = Finding(.warning, "image-undecodable", "\(error)", file: inputs.entries[file].path)
+        first = first ?? .tooManyUndecodable(of: files.count, first: finding)
       }
     }
     throw first ?? TakeFailure("no-frames", "no picture has a pose with its number")
