@@ -89,11 +89,11 @@ import Testing
     #expect(failure?.message.contains("4 of the 10") == true)
   }
 
-  @Test func leavesOutFramesWhoseTimeDoesNotAdvance() throws {
-    try writePictures(0..<4)
-    let times = ["1.0", "1.1", "1.1", "1.2"]
-    let episode = try open("[" + (0..<4).map { entry($0, time: times[$0]) }.joined(separator: ",") + "]")
-    #expect(episode.frames.sourceIndex == [0, 1, 3])
+  @Test func leavesOutFramesWhoseTimeDoesNotFit() throws {
+    try writePictures(0..<6)
+    let times = ["1.0", "1.1", "9.1", "1.2", "1.3", "1.4"]
+    let episode = try open("[" + (0..<6).map { entry($0, time: times[$0]) }.joined(separator: ",") + "]")
+    #expect(episode.frames.sourceIndex == [0, 1, 3, 4, 5])
     #expect(episode.findings.contains { $0.code == "time-not-ascending" && $0.count == 1 })
   }
 
