@@ -31,7 +31,7 @@ package final class File {
     }
   }
 
-  /// Holds the cache of chunk indices and headers to 256 KiB as stored, some four times that in memory; by itself it
+  /// Holds the cache of chunk indices and headers to 128 KiB as stored, some four times that in memory; by itself it
   /// would grow with the number of chunks. Chunks are written in order, so only the last index nodes are of use.
   /// `H5Pset_mdc_config`.
   private static func limitMetadataCache(_ access: hid_t, _ path: String) throws {
@@ -39,9 +39,9 @@ package final class File {
     config.version = H5AC__CURR_CACHE_CONFIG_VERSION
     try hdf5("H5Pget_mdc_config", path) { H5Pget_mdc_config(access, &config) }
     config.set_initial_size = true
-    config.initial_size = 1 << 18
-    config.min_size = 1 << 18
-    config.max_size = 1 << 18
+    config.initial_size = 1 << 17
+    config.min_size = 1 << 17
+    config.max_size = 1 << 17
     config.incr_mode = H5C_incr__off
     config.flash_incr_mode = H5C_flash_incr__off
     config.decr_mode = H5C_decr__off

@@ -14,7 +14,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let file: File
   private let datasets: [Dataset]
   private let hashers: [SHA256]
-  private let blockRows: Int
+  private let blocks: [Range<Int>]
   private let tallies = Mutex<[TallyBox]>([])
   private let pool: BufferPool
 
@@ -38,9 +38,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     moments = layout.grids.map { _ in Moments() }
     hashers = layout.datasets.map { _ in SHA256() }
     pool = BufferPool(kinds: 2 * layout.datasets.count)
-    // Some megabytes a block: enough rows to share depth maps between neighbours, few enough to hold many blocks.
-    let rowBytes = layout.grids.reduce(1) { $0 + $1.stream.spec.sampleBytes }
-    blockRows = min(max((4 << 20) / rowBytes, 1), 8)
+    blocks = layout.blocks()
 
     do {
       file = try File.create(at: temporary)
@@ -74,12 +72,12 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   var rowCount: Int { layout.episode.frames.count }
-  var blockCount: Int { layout.grids.isEmpty ? 0 : (rowCount + blockRows - 1) / blockRows }
+  var blockCount: Int { blocks.count }
 
   func makeWorker() throws -> any ShardWorker {
     let tally = GridTally(layout.grids)
     tallies.withLock { $0.append(TallyBox(tally: tally)) }
-    return try HDF5Worker(layout: layout, blockRows: blockRows, tally: tally, pool: pool)
+    return try HDF5Worker(layout: layout, blocks: blocks, tally: tally, pool: pool)
   }
 
   func store(_ block: PreparedBlock) throws {

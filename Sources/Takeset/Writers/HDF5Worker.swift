@@ -56,7 +56,7 @@ struct PreparedRow: Sendable {
 /// Prepares rows of the grids on one thread: reads, decodes, filters, counts.
 final class HDF5Worker: ShardWorker {
   private let layout: ShardLayout
-  private let blockRows: Int
+  private let blocks: [Range<Int>]
   private var cursors: [any SampleCursor]
   private var encoders: [Int: ChunkEncoder] = [:]
   /// The last sample of each grid: neighbouring rows often share a depth map, which is then read and deflated once.
@@ -65,9 +65,9 @@ final class HDF5Worker: ShardWorker {
   private let tally: GridTally
   private let pool: BufferPool
 
-  init(layout: ShardLayout, blockRows: Int, tally: GridTally, pool: BufferPool) throws {
+  init(layout: ShardLayout, blocks: [Range<Int>], tally: GridTally, pool: BufferPool) throws {
     self.layout = layout
-    self.blockRows = blockRows
+    self.blocks = blocks
     self.tally = tally
     self.pool = pool
     cursors = try layout.grids.map { try $0.stream.source.makeCursor() }
@@ -76,8 +76,7 @@ final class HDF5Worker: ShardWorker {
   }
 
   func prepare(_ block: Int) throws -> PreparedBlock {
-    let first = block * blockRows
-    let rows = first..<min(first + blockRows, layout.episode.frames.count)
+    let rows = blocks[block]
     return PreparedBlock(
       block: block,
       rows: try rows.map { row in

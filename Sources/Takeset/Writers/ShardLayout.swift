@@ -150,6 +150,24 @@ struct ShardLayout: Sendable {
     }
   }
 
+  /// The rows in blocks of some two megabytes, which end where possible between rows that share no sample: neighbours often
+  /// share a depth map, which is then read and deflated once, by one worker.
+  func blocks() -> [Range<Int>] {
+    if grids.isEmpty { return [] }
+    let rowBytes = grids.reduce(1) { $0 + $1.stream.spec.sampleBytes }
+    let target = min(max((2 << 20) / rowBytes, 1), 8)
+    var blocks: [Range<Int>] = []
+    var start = 0
+    for row in 1...count {
+      let length = row - start
+      let isShared = row < count && grids.contains { $0.rows[row] != nil && $0.rows[row] == $0.rows[row - 1] }
+      guard row == count || length >= 2 * target || length >= target && !isShared else { continue }
+      blocks.append(start..<row)
+      start = row
+    }
+    return blocks
+  }
+
   private mutating func addIntegers(
     _ path: String, _ values: [Int64], _ attributes: [String: PlannedDataset.Attribute]
   ) {
