@@ -17,11 +17,6 @@ extension Object {
     try setAttribute(key, type: chdf5_type_i64(), dims: nil, from: &value)
   }
 
-  package func setAttribute(_ key: String, _ value: Double) throws {
-    var value = value
-    try setAttribute(key, type: chdf5_type_f64(), dims: nil, from: &value)
-  }
-
   /// A text attribute, or `nil` where there is none. `H5Aopen`, `H5Aread`.
   package func textAttribute(_ key: String) throws -> String? {
     guard try hdf5("H5Aexists", attribute(key), { H5Aexists(id, key) }) > 0 else { return nil }

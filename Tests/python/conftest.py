@@ -64,6 +64,17 @@ def dataset(tmp_path_factory, takeset, masters):
     return output
 
 
+@pytest.fixture(scope="session")
+def takes(tmp_path_factory, takeset):
+    """Four short takes, two of each variant."""
+    root = tmp_path_factory.mktemp("takes")
+    for index in range(4):
+        variant = ["v1", "v2"][index % 2]
+        takeset.simulate(
+            root / f"session_2026-03-0{index + 1}_100000", "--variant", variant, "--seconds", 0.5, "--seed", index, "--size", "320x240", "--depth-size", "64x48")
+    return root
+
+
 def manifest(directory):
     return json.loads((Path(directory) / "manifest.json").read_text())
 

@@ -385,8 +385,8 @@ def test_one_wild_timestamp_costs_one_frame(takeset, sessions, tmp_path):
 def test_files_of_nearly_the_right_name_are_not_pictures(takeset, sessions, tmp_path):
     for name in "000003.small.jpg", "000003.JPG", "3.jpg", "._000003.jpg", "000003 copy.jpg":
         shutil.copy(sessions / V1 / "rgb/000009.jpg", sessions / V1 / "rgb" / name)
-    takeset.convert(masters_copy := sessions / V1, output=tmp_path / "out")
-    paths = [e["path"] for e in take(tmp_path / "out", masters_copy.name)["inputs"]]
+    takeset.convert(sessions / V1, output=tmp_path / "out")
+    paths = [e["path"] for e in take(tmp_path / "out", V1)["inputs"]]
     assert len([p for p in paths if p.startswith("rgb/")]) == 30
 
 

@@ -1,10 +1,6 @@
 /// Something odd about a take that can be lived with, or the reason why it could not be converted.
-package struct Finding: Hashable, Sendable, Codable {
-  package enum Severity: String, Sendable, Codable, Comparable {
-    case info, warning, error
-    private var rank: Int { self == .info ? 0 : self == .warning ? 1 : 2 }
-    package static func < (a: Severity, b: Severity) -> Bool { a.rank < b.rank }
-  }
+package struct Finding: Hashable, Sendable {
+  package enum Severity: String, Sendable { case info, warning, error }
 
   /// Lower-case words with hyphens, listed in `docs/findings.md`.
   package var code: String

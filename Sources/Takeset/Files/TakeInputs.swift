@@ -6,7 +6,7 @@ import Synchronization
 /// Workers read files at the same time; each file's digest is that of the bytes that were used.
 package final class TakeInputs: Sendable {
   package enum Role: String, Sendable {
-    case metadata, poses, encoders, calibration, image, depth
+    case metadata, poses, encoders, image, depth
   }
 
   package struct Entry: Sendable {

@@ -307,7 +307,6 @@ extension Object {
       switch value {
       case .text(let text): try setAttribute(key, text)
       case .integer(let number): try setAttribute(key, number)
-      case .number(let number): try setAttribute(key, number)
       }
     }
   }

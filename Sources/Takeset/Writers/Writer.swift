@@ -25,7 +25,6 @@ package struct PlannedDataset: Sendable {
   package enum Attribute: Sendable, Equatable {
     case text(String)
     case integer(Int64)
-    case number(Double)
   }
   package var path: String
   package var layout: Layout
