@@ -357,6 +357,19 @@ def test_a_lost_beginning_does_not_shift_joints(takeset, sessions, tmp_path):
     assert np.array_equal(whole["obs/joints"][30:], cut["obs/joints"][:], equal_nan=True)
 
 
+def test_a_wild_first_timestamp_does_not_shift_joints(takeset, sessions, tmp_path):
+    session = sessions / V2
+    takeset.convert(session, output=tmp_path / "whole")
+    entries = json.loads((session / "poses.json").read_text())
+    entries[7]["timestamp"] -= 1000
+    (session / "poses.json").write_text(json.dumps(entries))
+    takeset.convert(session, output=tmp_path / "wild")
+    (whole, _), (wild, meta) = demos(tmp_path / "whole")[V2], demos(tmp_path / "wild")[V2]
+    rows = meta["source_index"][:]
+    assert len(rows) == 59 and 7 not in rows
+    assert np.array_equal(whole["obs/joints"][:][rows], wild["obs/joints"][:], equal_nan=True)
+
+
 def test_a_sender_clock_that_runs_off_is_not_used(takeset, sessions, tmp_path):
     takeset.simulate(tmp_path / "long", "--variant", "v2", "--seconds", 8, "--size", "32x24")
     readings = json.loads((tmp_path / "long/encoders.json").read_text())

@@ -1,10 +1,12 @@
 import Foundation
 
 /// What `stat` says of a file; together with its path it tells whether the file has changed since.
-package struct FileStamp: Hashable, Sendable {
+package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
   package var bytes: Int64
   package var modified: Int64
   package var inode: UInt64
+
+  package var description: String { "\(bytes) \(modified) \(inode)" }
 
   init(_ status: stat) {
     bytes = Int64(status.st_size)

@@ -133,7 +133,7 @@ package final class TakeInputs: Sendable {
     let hasher = SHA256()
     for (index, entry) in entries.enumerated() {
       let stamp = try stamp(of: index)
-      hasher.update(Array("\(entry.path)\0\(stamp.bytes) \(stamp.modified) \(stamp.inode)\n".utf8))
+      hasher.update(Array("\(entry.path)\0\(stamp)\n".utf8))
     }
     return hasher.finish()
   }

@@ -206,8 +206,7 @@ private struct IndexStamp: Equatable {
   var text: String
 
   init(_ directory: String, vanished: [String]) {
-    let stamp = try? FileStamp.of(directory + "/dataset.h5")
-    let file = stamp.map { "\($0.bytes) \($0.modified) \($0.inode)" } ?? "missing"
+    let file = (try? FileStamp.of(directory + "/dataset.h5").description) ?? "missing"
     text = ([file] + vanished.sorted()).joined(separator: "\n")
   }
 

@@ -55,7 +55,7 @@ final class RunState: Sendable {
       let passage = try run.pipeline.open(take, with: reader)
       job.passage = passage
       let identity = ShardIdentity(
-        reader: type(of: reader).name, toolVersion: run.tool.version, pipelineDigest: try run.pipeline.digest())
+        reader: type(of: reader).name, toolVersion: run.tool.version, pipelineDigest: digest)
       do {
         job.shard = try run.pipeline.writer.open(passage.episode, identity: identity, at: shardPath(job.take.id))
       } catch let failure as TakeFailure {
@@ -108,7 +108,7 @@ final class RunState: Sendable {
   }
 
   private static func stamp(of path: String) -> String? {
-    (try? FileStamp.of(path)).map { "\($0.bytes) \($0.modified) \($0.inode)" }
+    try? FileStamp.of(path).description
   }
 
   // MARK: Finishing

@@ -51,8 +51,7 @@ final class Scheduler: @unchecked Sendable {
       case .open:
         let hasRows = work.open(job)
         locked {
-          job.phase = hasRows ? .writing : .done
-          if !hasRows { end(job) }
+          if hasRows { job.phase = .writing } else { end(job) }
         }
       case .prepare(let block):
         let key = ObjectIdentifier(job)

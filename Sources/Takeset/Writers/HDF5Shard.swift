@@ -168,7 +168,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private func writeGroupAttributes() throws {
     try file.root.setAttributes([
       "format": .text("takeset"), "format_version": .text(formatVersion), "tool_version": .text(identity.toolVersion),
-      "pipeline_sha256": .text(identity.pipelineDigest.description),
+      "pipeline_sha256": .text(identity.pipelineDigest),
     ])
     try file.root.group("data").setAttributes([
       "total": .integer(Int64(rowCount)), "env_args": .text(environmentArguments(identity.reader)),

@@ -12,8 +12,8 @@ package protocol Writer: Step {
 package struct ShardIdentity: Sendable {
   package var reader: String
   package var toolVersion: String
-  package var pipelineDigest: Digest
-  package init(reader: String, toolVersion: String, pipelineDigest: Digest) {
+  package var pipelineDigest: String
+  package init(reader: String, toolVersion: String, pipelineDigest: String) {
     self.reader = reader
     self.toolVersion = toolVersion
     self.pipelineDigest = pipelineDigest
