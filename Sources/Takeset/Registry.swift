@@ -1,7 +1,9 @@
 /// Everything a pipeline file can name, in alphabetical order: the table of contents of the product.
 package enum Registry {
   package static let readers: [any Reader.Type] = [
-    StackSession.self
+    RealityCamBundle.self,
+    SlowMotionVideo.self,
+    StackSession.self,
   ]
 
   package static let transforms: [any Transform.Type] = [
@@ -10,6 +12,8 @@ package enum Registry {
     ResampleDepth.self,
     ResizeImage.self,
     Split.self,
+    VerifyDepth.self,
+    VerifyHashChain.self,
   ]
 
   package static let writers: [any Writer.Type] = [

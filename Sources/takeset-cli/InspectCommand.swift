@@ -17,7 +17,7 @@ struct InspectCommand: ParsableCommand {
   var paths: [String]
   @Flag(help: "Print JSON.")
   var json = false
-  @Option(help: ArgumentHelp("Draw a contact sheet of the takes: pictures and depth.", valueName: "file.png"))
+  @Option(help: ArgumentHelp("Draw a contact sheet of the takes: pictures, depth, and pictures with the depth's edges over them.", valueName: "file.png"))
   var preview: String?
 
   func run() throws {
@@ -44,19 +44,20 @@ struct InspectCommand: ParsableCommand {
     var lines = [[take.id, take.reader, take.variant].compactMap(\.self).joined(separator: "  ")]
     if let reason = take.reason { lines.append("  would be \(take.outcome.rawValue): \(reason)") }
     if let episode = take.episode {
-      let rate = Cadence(episode.frames.timestamps).rateHz.map { String(format: "%.2f Hz", $0) } ?? "one frame"
+      let rate = episode.frames.cadence.rateHz.map { String(format: "%.2f Hz", $0) } ?? "one frame"
       let left = episode.dropped.map { ", \($0.count) left out (\($0.reason))" }.joined()
       lines.append(
         "  frames        \(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate), \(String(format: "%.2f s", episode.seconds ?? 0)), \(episode.gapCount) gaps"
       )
       for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
         let shape = stream.spec.shape.map(String.init).joined(separator: "x")
-        let rate = Cadence(stream.timestamps).rateHz.map { String(format: "%.2f Hz", $0) } ?? ""
+        let rate = Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { String(format: "%.2f Hz", $0) } ?? ""
         lines.append(
           "  \(name.padding(toLength: 13, withPad: " ", startingAt: 0)) \(stream.timestamps.count) samples of \(shape) \(stream.spec.type.numpyName), \(stream.spec.unit), \(rate) on \(stream.spec.clock.rawValue)"
         )
       }
     }
+    if let verification = take.verification { lines.append("  \(verification.summary)") }
     for finding in take.findings {
       let place = finding.file.map { " \($0)\(finding.field ?? ""):" } ?? ""
       let count = finding.count.map { " (\($0)x)" } ?? ""

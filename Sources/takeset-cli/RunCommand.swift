@@ -23,6 +23,9 @@ struct RunCommand: ParsableCommand {
   var output: String
   @Option(help: ArgumentHelp("Pipeline file (YAML); see `takeset steps` and docs/pipeline.md.", valueName: "file"))
   var pipeline: String?
+  @Option(
+    help: ArgumentHelp("Public keys of devices (JSON), against which signatures of bundles are checked; see docs/bundles.md.", valueName: "file"))
+  var keys: String?
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?
   @Option(help: "What to do when a take fails: skip it, or stop.")
@@ -52,6 +55,10 @@ struct RunCommand: ParsableCommand {
     run.checksContent = check == .content
     run.replaces = replace
     run.prunes = prune
+    if let keys {
+      guard let data = FileManager.default.contents(atPath: keys) else { throw UsageError("the keys file \(keys) cannot be read") }
+      run.keys = try DeviceKeys(Array(data), name: keys)
+    }
     run.commandLine = CommandLine.arguments
 
     let interruption = Interruption()

@@ -15,7 +15,13 @@ package struct Cadence: Equatable, Sendable {
 
   /// A regression of time over sample number in which a step counts as the nearest whole number of periods. A median
   /// of steps would be wrong wherever the time base cannot express the period (240 fps on a 1/600 s grid).
-  package init(_ timestamps: [Timestamp]) {
+  ///
+  /// - Parameter nominalRate: The rate in Hz, where it is known.
+  package init(_ timestamps: [Timestamp], nominalRate: Double? = nil) {
+    if let nominalRate {
+      nominalPeriod = 1e9 / nominalRate
+      return
+    }
     let steps = zip(timestamps, timestamps.dropFirst()).map { Double($1.since($0)) }.filter { $0 > 0 }
     guard !steps.isEmpty else {
       nominalPeriod = nil

@@ -11,6 +11,11 @@ package struct Episode: Sendable {
     package var clock: Clock
     /// Resolution of the source's time base in nanoseconds.
     package var tick: Int64 = 1
+    /// Frames a second, where the reader knows better than a regression over the timestamps tells.
+    package var nominalRate: Double?
+
+    package var cadence: Cadence { Cadence(timestamps, nominalRate: nominalRate) }
+    package var gaps: [Cadence.Gap] { cadence.gaps(in: timestamps, tick: tick) }
 
     package var count: Int { timestamps.count }
 
@@ -74,6 +79,12 @@ package struct Episode: Sendable {
   package var day: String?
   /// Takes of one group never stand in different splits; set by `split`.
   package var splitGroup: String?
+  /// What the reader and the transforms found out about the take, for its record.
+  package var details: [String: JSONValue] = [:]
+  /// What an uploaded bundle brings to show that it is genuine.
+  package var evidence: BundleEvidence?
+  /// What has been proven of it; set by `verify-hash-chain`.
+  package var verification: BundleVerification?
 
   package init(id: String, sourceFrames: Int, frames: Frames, streams: [String: Stream]) {
     self.id = id
@@ -91,6 +102,7 @@ package struct Episode: Sendable {
       if let all = stream.rows { kept.streams[name]?.rows = rows.map { all[$0] } }
     }
     if rows.count < frames.count {
+      kept.frames.nominalRate = nil
       kept.dropped.append(Dropped(reason: reason, count: frames.count - rows.count))
     }
     return kept

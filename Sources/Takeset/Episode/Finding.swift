@@ -54,9 +54,14 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
 }
 
 /// A take that a rule of the pipeline leaves out. Its outcome is `rejected`.
-package struct Rejection: Error, CustomStringConvertible, Equatable {
+package struct Rejection: Error, CustomStringConvertible {
   package var reason: String
-  package init(_ reason: String) { self.reason = reason }
+  /// What the transform had found out by then.
+  package var episode: Episode?
+  package init(_ reason: String, episode: Episode? = nil) {
+    self.reason = reason
+    self.episode = episode
+  }
   package var description: String { reason }
 }
 

@@ -23,6 +23,8 @@ package struct StreamSpec: Equatable, Sendable {
   package var clock: Clock
   /// Pinhole intrinsics in pixels of this stream's grid, for images and depth that know them.
   package var intrinsics: Intrinsics?
+  /// Degrees by which a movie's pictures, and its depth, were turned clockwise to stand upright.
+  package var rotationApplied: Int?
 
   package init(
     kind: Kind, type: Datatype, shape: [Int], unit: String, clock: Clock, intrinsics: Intrinsics? = nil
@@ -54,6 +56,17 @@ package struct Intrinsics: Equatable, Sendable {
   package func scaled(x: Double, y: Double) -> Intrinsics {
     Intrinsics(fx: fx * x, fy: fy * y, cx: cx * x, cy: cy * y)
   }
+
+  /// The same camera after its pictures of `size` were turned clockwise.
+  package func turned(_ turn: QuarterTurn, of size: Pixels) -> Intrinsics {
+    let (width, height) = (Double(size.width), Double(size.height))
+    return switch turn {
+    case .none: self
+    case .right: Intrinsics(fx: fy, fy: fx, cx: height - cy, cy: cx)
+    case .half: Intrinsics(fx: fx, fy: fy, cx: width - cx, cy: height - cy)
+    case .left: Intrinsics(fx: fy, fy: fx, cx: cy, cy: width - cx)
+    }
+  }
 }
 
 /// Where samples come from: files, a movie, memory. Samples are read on demand, by several threads at once, each
@@ -62,10 +75,13 @@ package protocol SampleSource: Sendable {
   func makeCursor() throws -> any SampleCursor
   /// Cheaply looks whether sample `index` can be read (sizes, headers), for `inspect`; throws as a cursor would.
   func probe(_ index: Int) throws
+  /// Where the samples come from one after the other, if they do.
+  var feed: (any SampleFeed)? { get }
 }
 
 extension SampleSource {
   package func probe(_ index: Int) throws {}
+  package var feed: (any SampleFeed)? { nil }
 }
 
 /// One thread's view of a source, with the buffers it needs.
@@ -73,6 +89,17 @@ package protocol SampleCursor {
   /// Replaces `bytes` by sample `index`: row-major, little-endian, as many as the spec says. Throws `SampleFailure` when
   /// this sample alone cannot be had.
   mutating func read(_ index: Int, into bytes: inout [UInt8]) throws
+}
+
+/// What the samples of a source are read from, front to back: a movie, a deflated file. Going back costs, so a writer fetches
+/// the samples of each block of rows in order, by one thread at a time; cursors then find them there.
+package protocol SampleFeed: AnyObject, Sendable {
+  /// Bytes that a fetched sample takes.
+  var sampleBytes: Int { get }
+  /// Reads these samples, which ascend, and keeps them for cursors.
+  func fetch(_ samples: [Int]) throws
+  /// Lets go of samples that were fetched.
+  func release(_ samples: [Int])
 }
 
 /// A source of pictures that can decode them smaller at less cost.
@@ -102,6 +129,8 @@ package struct Stream: Sendable {
   /// The sender's own count of milliseconds at each sample, where samples were stamped late, on arrival. Starts again at
   /// a restart and after 2^32.
   package var senderMilliseconds: [UInt32]?
+  /// Samples a second, where the reader knows better than a regression over the timestamps tells.
+  package var nominalRate: Double?
 
   package init(
     spec: StreamSpec, source: any SampleSource, timestamps: [Timestamp], sourceIndex: [Int64], rows: [Int?]? = nil

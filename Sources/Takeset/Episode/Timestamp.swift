@@ -94,4 +94,6 @@ package enum Clock: String, Sendable {
   case deviceUptime = "device-uptime"
   /// Unix time on the phone, as stamped when the sample was handled.
   case phoneUnix = "phone-unix"
+  /// Presentation time in a movie, which is capture time with an unknown origin.
+  case mediaTime = "media-time"
 }

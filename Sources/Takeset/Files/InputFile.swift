@@ -27,7 +27,7 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
 package final class InputFile {
   package let path: String
   package let stamp: FileStamp
-  private let descriptor: Int32
+  let descriptor: Int32
   private let hasher: SHA256
 
   /// Opens a regular file; a symbolic link, pipe or device is refused without waiting for it.
@@ -46,6 +46,14 @@ package final class InputFile {
   }
 
   deinit { close(descriptor) }
+
+  /// The first bytes of a regular file, as many as can be had, to see what it is.
+  static func start(of path: String, count: Int) -> [UInt8] {
+    guard let file = try? InputFile(path) else { return [] }
+    var bytes = [UInt8](repeating: 0, count: count)
+    let got = (try? bytes.withUnsafeMutableBytes { try file.read(into: $0) }) ?? 0
+    return Array(bytes.prefix(got))
+  }
 
   /// Fills the start of `buffer` and returns how many bytes; 0 at the end.
   package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {

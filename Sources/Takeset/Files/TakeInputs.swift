@@ -1,4 +1,5 @@
 import Foundation
+package import Media
 import Synchronization
 
 /// The files of one take: their names, and, as they are read, their sizes and digests.
@@ -6,7 +7,10 @@ import Synchronization
 /// Workers read files at the same time; each file's digest is that of the bytes that were used.
 package final class TakeInputs: Sendable {
   package enum Role: String, Sendable {
-    case metadata, poses, encoders, image, depth
+    case metadata, poses, encoders, image, depth, movie
+    case hashChain = "hash-chain"
+    /// An upload as it was received, all parts in one file.
+    case body
   }
 
   package struct Entry: Sendable {
@@ -19,6 +23,8 @@ package final class TakeInputs: Sendable {
   /// Sorted by path, bytewise.
   package let entries: [Entry]
   private let known: Mutex<[Known?]>
+  /// Files that are read in any order, as they were when they were opened.
+  private let opened = Mutex<[Int: FileStamp]>([:])
 
   struct Known: Equatable {
     var digest: Digest
@@ -29,6 +35,13 @@ package final class TakeInputs: Sendable {
     self.root = root
     self.entries = entries.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
     known = Mutex(Array(repeating: nil, count: entries.count))
+  }
+
+  /// A take that is one file.
+  package convenience init(file: String, role: Role) {
+    let url = URL(fileURLWithPath: file)
+    self.init(
+      root: url.deletingLastPathComponent().path, entries: [Entry(path: url.lastPathComponent, role: role)])
   }
 
   package func index(of path: String) -> Int? {
@@ -45,6 +58,20 @@ package final class TakeInputs: Sendable {
   /// Replaces `bytes` by the whole of file `index`.
   package func read(_ index: Int, limit: Int, hasher: SHA256, into bytes: inout [UInt8]) throws {
     try withFile(index, hasher: hasher) { try $0.readAll(limit: limit, into: &bytes) }
+  }
+
+  /// File `index` for reading in any order. Its digest is taken afterwards, and a file that is no longer as it was opened fails
+  /// the take.
+  package func slice(_ index: Int) throws -> FileSlice {
+    do {
+      let file = try InputFile(fullPath(index))
+      let descriptor = dup(file.descriptor)
+      guard descriptor >= 0 else { throw FileError("open", file.path) }
+      opened.withLock { $0[index] = file.stamp }
+      return FileSlice(descriptor: descriptor, count: file.stamp.bytes)
+    } catch {
+      throw Self.naming(entries[index].path, error)
+    }
   }
 
   /// Reads a JSON file through a window, to its end.
@@ -67,14 +94,26 @@ package final class TakeInputs: Sendable {
     let path = entries[index].path
     do {
       let file = try InputFile(fullPath(index), hasher: hasher)
+      if let before = opened.withLock({ $0[index] }), before != file.stamp {
+        throw TakeFailure("changed-while-reading", "the file was changed while it was read")
+      }
       let result = Swift.Result { try body(file) }
       try note(index, Known(digest: file.finish(), bytes: file.stamp.bytes))
       return try result.get()
-    } catch var failure as TakeFailure {
+    } catch {
+      throw Self.naming(path, error)
+    }
+  }
+
+  /// The same error, naming the file by its path inside the take.
+  private static func naming(_ path: String, _ error: any Error) -> any Error {
+    switch error {
+    case var failure as TakeFailure:
       failure.file = path
-      throw failure
-    } catch let error as FileError {
-      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "cannot \(error.action): \(error.reason)", file: path)
+      return failure
+    case let error as FileError:
+      return TakeFailure(error.code == EACCES ? "permission" : "unreadable", "cannot \(error.action): \(error.reason)", file: path)
+    default: return error
     }
   }
 

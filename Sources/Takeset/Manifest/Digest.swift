@@ -16,6 +16,12 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
     }
   }
 
+  /// The 32 bytes.
+  package var bytes: [UInt8] {
+    var words = words
+    return withUnsafeBytes(of: &words) { Array($0) }
+  }
+
   /// As the hexadecimal digits compare.
   package static func < (a: Digest, b: Digest) -> Bool {
     for index in 0..<4 where a.words[index] != b.words[index] {

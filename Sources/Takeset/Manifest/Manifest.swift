@@ -17,7 +17,7 @@ package struct ToolIdentity: Sendable {
       "name": "takeset", "version": .string(version), "revision": .string(revision),
       "libraries": [
         "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion),
-        "libjpeg": .string(JPEGDecoder.library),
+        "libjpeg": .string(JPEGDecoder.library), "ffmpeg": .string(Movie.library),
         "swift": .string(Self.swiftVersion),
       ],
       "target": .string(Self.target),

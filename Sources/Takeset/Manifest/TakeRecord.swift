@@ -40,6 +40,8 @@ package struct TakeRecord: Sendable {
       "alignment": .array(passage?.episode.alignments.map(\.json) ?? []), "steps": .array(steps),
       "output": .null,
     ]
+    if let details = passage?.episode.details, !details.isEmpty { members["details"] = .object(details) }
+    if let verification = passage?.episode.verification { members["verification"] = verification.json }
     if let shard { members["output"] = shard.summary.json(path: shard.path) }
     return .object(members)
   }
@@ -48,7 +50,7 @@ package struct TakeRecord: Sendable {
     episode.streams.sorted { $0.key < $1.key }.map { name, stream in
       [
         "name": .string(name), "samples": JSONValue(stream.timestamps.count),
-        "rate_hz": Cadence(stream.timestamps).rateHz.map { .number($0) } ?? .null,
+        "rate_hz": Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { .number($0) } ?? .null,
         "clock": .string(stream.spec.clock.rawValue),
       ]
     }

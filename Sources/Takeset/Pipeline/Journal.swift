@@ -21,6 +21,8 @@ package final class Journal: Sendable {
     package var framesIn = 0
     package var framesOut = 0
     package var splitGroup: String?
+    /// Digest of the keys file that its signature was checked against.
+    package var keys: String?
     package var seconds = 0.0
   }
 
@@ -189,7 +191,7 @@ extension Journal.Head {
       "id": .string(id), "location": .string(location), "pipeline_sha256": .string(pipeline),
       "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
       "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
-      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup),
+      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup), "keys": JSONValue(keys),
       "seconds": .number(seconds),
     ]
   }
@@ -203,7 +205,7 @@ extension Journal.Head {
       id: id, location: location, pipeline: pipeline, toolVersion: version, outcome: outcome,
       reader: json["reader"]?.string, stamp: json["stamp"]?.string, inputDigest: json["input_sha256"]?.string,
       shard: json["shard"]?.string, framesIn: Int(json["frames_in"]?.integer ?? 0),
-      framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string,
+      framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string, keys: json["keys"]?.string,
       seconds: json["seconds"]?.double ?? 0)
   }
 }

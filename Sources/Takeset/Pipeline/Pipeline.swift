@@ -67,32 +67,35 @@ package struct Passage: Sendable {
 }
 
 extension Pipeline {
-  /// Opens a take and applies every transform; no sample is read.
-  package func open(_ take: Take, with reader: any Reader) throws -> Passage {
+  /// Opens a take and applies every transform. What was done before an error is in `passage`, for the take's record.
+  package func open(_ take: Take, with reader: any Reader, passage: inout Passage?) throws -> Passage {
     let source = try reader.open(take)
-    var steps = [
-      Passage.StepRecord(
-        name: type(of: reader).name, options: try reader.optionValues(), framesIn: source.sourceFrames,
-        framesOut: source.frames.count, dropped: source.dropped)
-    ]
-    var episode = source
+    let reading = Passage.StepRecord(
+      name: type(of: reader).name, options: try reader.optionValues(), framesIn: source.sourceFrames,
+      framesOut: source.frames.count, dropped: source.dropped)
+    var current = Passage(source: source, episode: source, steps: [reading])
     for transform in transforms {
-      let before = episode
+      let before = current.episode
       do {
-        episode = try transform.apply(to: before)
+        current.episode = try transform.apply(to: before)
       } catch var failure as TakeFailure {
+        passage = current
         failure.message = "\(type(of: transform).name): \(failure.message)"
         throw failure
       } catch let rejection as Rejection {
+        current.episode = rejection.episode ?? before
+        passage = current
         throw Rejection("\(type(of: transform).name): \(rejection.reason)")
       }
-      steps.append(
+      let after = current.episode
+      current.steps.append(
         Passage.StepRecord(
           name: type(of: transform).name, options: try transform.optionValues(), framesIn: before.frames.count,
-          framesOut: episode.frames.count, dropped: Array(episode.dropped.dropFirst(before.dropped.count))))
+          framesOut: after.frames.count, dropped: Array(after.dropped.dropFirst(before.dropped.count))))
     }
-    if episode.frames.count == 0 { throw Rejection("no frames are left after the transforms") }
-    return Passage(source: source, episode: episode, steps: steps)
+    passage = current
+    if current.episode.frames.count == 0 { throw Rejection("no frames are left after the transforms") }
+    return current
   }
 }
 

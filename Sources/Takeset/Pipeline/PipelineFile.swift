@@ -2,12 +2,12 @@ import Yams
 
 /// A pipeline as a user writes it, in YAML or JSON, or the default one.
 package enum PipelineFile {
-  /// The default: frames aligned, large pictures made small, takes split by day.
+  /// The default: frames aligned, large pictures made small, takes split by day, the hash chains of bundles checked.
   package static func defaultPipeline() throws -> Pipeline {
     try pipeline(from: [
       "version": 1, "reader": "auto",
       "transforms": [
-        ["align": [:]], ["resize-image": ["width": 320, "height": 240, "when-larger-than": 640]], ["split": [:]],
+        ["align": [:]], ["resize-image": ["width": 320, "height": 240, "when-larger-than": 640]], ["split": [:]], ["verify-hash-chain": [:]],
       ],
       "writer": ["hdf5": [:]],
     ])

@@ -37,7 +37,8 @@ package struct Plan: Sendable {
     let reader = type(of: found.reader).name
     do {
       let take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location))
-      let episode = try pipeline.open(take, with: found.reader).episode
+      var passage: Passage?
+      let episode = try pipeline.open(take, with: found.reader, passage: &passage).episode
       return Entry(
         id: found.id, reader: reader, frames: episode.frames.count, datasets: try pipeline.writer.plan(episode),
         outcome: .written)

@@ -13,6 +13,8 @@ package struct Run: Sendable {
   package var prunes = false
   /// Whether inputs are compared by content rather than by size, time and inode.
   package var checksContent = false
+  /// Keys of devices, against which the signatures of bundles are checked.
+  package var keys: DeviceKeys?
   package var commandLine: [String] = []
 
   package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {

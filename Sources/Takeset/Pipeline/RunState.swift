@@ -51,9 +51,10 @@ final class RunState: Sendable {
       let stamp = try inputs.stamp()
       job.stamp = stamp
       if try isUpToDate(job, inputs, stamp) { return false }
-      let take = Take(id: job.take.id, location: job.take.location, inputs: inputs)
-      let passage = try run.pipeline.open(take, with: reader)
-      job.passage = passage
+      var take = Take(id: job.take.id, location: job.take.location, inputs: inputs)
+      take.threads = run.jobs
+      take.keys = run.keys
+      let passage = try run.pipeline.open(take, with: reader, passage: &job.passage)
       let identity = ShardIdentity(
         reader: type(of: reader).name, toolVersion: run.tool.version, pipelineDigest: digest)
       do {
@@ -75,7 +76,7 @@ final class RunState: Sendable {
   /// True when this take was made by this pipeline and version from these very inputs, and its shard is untouched.
   private func isUpToDate(_ job: TakeJob, _ inputs: TakeInputs, _ stamp: Digest) throws -> Bool {
     guard var head = earlier[job.take.id], head.pipeline == digest, head.toolVersion == run.tool.version,
-      head.reader == type(of: job.take.reader).name, head.outcome != .failed
+      head.reader == type(of: job.take.reader).name, head.outcome != .failed, head.keys == keysDigest(for: job.take.reader)
     else { return false }
     let shard = Self.stamp(of: shardPath(head.id))
     if head.outcome == .written, head.shard != shard {
@@ -105,6 +106,11 @@ final class RunState: Sendable {
       $0.summary.rows += head.framesOut
     }
     return true
+  }
+
+  /// The keys that a take of this reader is checked against.
+  private func keysDigest(for reader: (any Reader)?) -> String? {
+    reader is RealityCamBundle && run.pipeline.transforms.contains { $0 is VerifyHashChain } ? run.keys?.digest.description : nil
   }
 
   private static func stamp(of path: String) -> String? {
@@ -198,6 +204,7 @@ final class RunState: Sendable {
     var head = head(record, location: job.take.location.path, seconds: seconds)
     head.stamp = job.stamp?.description
     head.splitGroup = job.passage?.episode.splitGroup
+    head.keys = keysDigest(for: job.take.reader)
     if record.outcome == .written {
       head.shard = Self.stamp(of: shardPath(head.id))
     } else {

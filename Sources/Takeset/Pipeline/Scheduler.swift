@@ -57,6 +57,10 @@ final class Scheduler: @unchecked Sendable {
         let key = ObjectIdentifier(job)
         let result = Result { () throws -> PreparedBlock in
           guard let shard = job.shard else { throw CancellationError() }
+          if shard.fetchesInOrder {
+            defer { locked { job.didFetch() } }
+            try shard.fetch(block)
+          }
           let worker = try workers[key] ?? shard.makeWorker()
           workers[key] = worker
           return try worker.prepare(block)

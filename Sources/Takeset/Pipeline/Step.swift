@@ -30,6 +30,8 @@ package struct OptionError: Error, Equatable {
 package protocol Reader: Step {
   /// Whether a take of this format stands at `place`; looks at names and headers, never at pixels.
   func recognises(_ place: TakeLocation) -> Bool
+  /// Whether a take's name is one that many have, so that it does not serve as an id.
+  func hasGenericName(_ stem: String) -> Bool
   /// The files of the take, by name.
   func inputs(of place: TakeLocation) throws -> TakeInputs
   /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is sound
@@ -37,10 +39,20 @@ package protocol Reader: Step {
   func open(_ take: Take) throws -> Episode
 }
 
-/// Turns an episode into another, touching no sample.
+extension Reader {
+  package func hasGenericName(_ stem: String) -> Bool { false }
+}
+
+/// Turns an episode into another.
 package protocol Transform: Step {
+  /// Whether it has to look at samples before any is written.
+  static var readsSamples: Bool { get }
   /// Throws `Rejection` to leave the episode out.
   func apply(to episode: Episode) throws -> Episode
+}
+
+extension Transform {
+  package static var readsSamples: Bool { false }
 }
 
 /// A place in the file system where a take may be.
@@ -58,6 +70,10 @@ package struct Take: Sendable {
   package var id: String
   package var location: TakeLocation
   package var inputs: TakeInputs
+  /// Threads that decoding may use of its own.
+  package var threads = 1
+  /// Keys of devices, against which signatures are checked.
+  package var keys: DeviceKeys?
   package init(id: String, location: TakeLocation, inputs: TakeInputs) {
     self.id = id
     self.location = location

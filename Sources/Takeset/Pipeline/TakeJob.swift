@@ -29,6 +29,7 @@ final class TakeJob: @unchecked Sendable {
   private(set) var stored = 0
   private var ready: [Int: Result<PreparedBlock, any Error>] = [:]
   private var isStoring = false
+  private var isFetching = false
 
   init(take: TakeSearch.Found) { self.take = take }
 
@@ -48,13 +49,17 @@ final class TakeJob: @unchecked Sendable {
         phase = .finishing
         return .finish
       }
-      guard nextBlock < blocks, nextBlock < stored + window else { return nil }
+      guard nextBlock < blocks, nextBlock < stored + window, !isFetching else { return nil }
       defer { nextBlock += 1 }
+      isFetching = shard?.fetchesInOrder ?? false
       inFlight += 1
       return .prepare(block: nextBlock)
     case .opening, .finishing, .done: return nil
     }
   }
+
+  /// The next block may be fetched; called under the lock.
+  func didFetch() { isFetching = false }
 
   /// Takes in a prepared block; called under the lock.
   ///

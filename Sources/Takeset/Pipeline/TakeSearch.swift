@@ -24,13 +24,15 @@ package struct TakeSearch: Sendable {
 
   private static let depthLimit = 64
   private let readers: [any Reader]
+  private let owners: TakeOwners
   /// Paths as bytes: names that differ only in how Unicode composes them are different files.
   private var visited: Set<[UInt8]> = []
 
   package init(inputs: [String], readers: [any Reader], owners: TakeOwners = TakeOwners([:])) {
     self.readers = readers
+    self.owners = owners
     for input in inputs { search(input) }
-    assignIDs(owners)
+    assignIDs()
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
@@ -54,7 +56,7 @@ package struct TakeSearch: Sendable {
     if isDirectory {
       miss(path, TakeFailure("no-take-found", "the directory holds no take that a reader recognises"))
     } else {
-      miss(path, TakeFailure("not-a-take", "no reader recognises this file; expected a session directory"))
+      miss(path, TakeFailure("not-a-take", "no reader recognises this file; expected a session directory, a bundle or a movie"))
     }
   }
 
@@ -90,7 +92,13 @@ package struct TakeSearch: Sendable {
         "bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters")
       return miss(place.path, failure)
     }
-    found.append(Found(id: stem, location: place, reader: reader))
+    guard reader.hasGenericName(stem) else { return found.append(Found(id: stem, location: place, reader: reader)) }
+    if let known = owners.id(of: place) { return found.append(Found(id: known, location: place, reader: reader)) }
+    // Named by what it holds; an input that cannot be read keeps its name, and fails with the reason.
+    let inputs = try? reader.inputs(of: place)
+    try? inputs?.finishDigests()
+    let id = inputs.map { String($0.digest.description.prefix(12)) } ?? stem
+    found.append(Found(id: id, location: place, reader: reader))
   }
 
   private mutating func miss(_ input: String, _ failure: TakeFailure) {
@@ -100,7 +108,7 @@ package struct TakeSearch: Sendable {
   // MARK: Ids
 
   /// Takes that an earlier run knows keep their ids; then the others get theirs in input order, then what gave no take.
-  private mutating func assignIDs(_ owners: TakeOwners) {
+  private mutating func assignIDs() {
     var used: Set<String> = []
     func free(_ stem: String, isTaken: (String) -> Bool) -> String {
       var id = stem

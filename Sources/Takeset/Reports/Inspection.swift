@@ -8,6 +8,7 @@ package struct Inspection: Sendable {
   package var reason: String?
   package var findings: [Finding] = []
   package var episode: Episode?
+  package var verification: BundleVerification?
 
   /// Every take among the inputs, by id. Throws `NoInputs` when not one input is there.
   package static func all(inputs: [String], readers: [any Reader]) throws -> (inspections: [Inspection], notices: [String]) {
@@ -43,6 +44,17 @@ package struct Inspection: Sendable {
       let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs))
       self.episode = episode
       variant = episode.variant
+      // Without keys, only the chain's form; a run by default rejects a bundle whose chain is broken.
+      do {
+        let verified = try VerifyHashChain().apply(to: episode)
+        verification = verified.verification
+        findings += verified.findings.dropFirst(episode.findings.count)
+      } catch let rejection as Rejection {
+        verification = rejection.episode?.verification
+        findings += (rejection.episode?.findings ?? []).dropFirst(episode.findings.count)
+        outcome = .rejected
+        reason = "\(VerifyHashChain.name): \(rejection.reason)"
+      }
       findings += episode.findings
       try probe(episode)
     } catch let rejection as Rejection {
@@ -85,7 +97,8 @@ package struct Inspection: Sendable {
       "frames": episode.map { JSONValue($0.frames.count) } ?? .null,
       "source_frames": episode.map { JSONValue($0.sourceFrames) } ?? .null,
       "seconds": episode?.seconds.map { .number($0) } ?? .null,
-      "rate_hz": episode.flatMap { Cadence($0.frames.timestamps).rateHz }.map { .number($0) } ?? .null,
+      "rate_hz": episode.flatMap { $0.frames.cadence.rateHz }.map { .number($0) } ?? .null,
+      "details": episode.map { .object($0.details) } ?? [:], "verification": verification?.json ?? .null,
       "gaps": episode.map { JSONValue($0.gapCount) } ?? .null,
       "dropped": .array(
         (episode?.dropped ?? []).map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
@@ -95,7 +108,7 @@ package struct Inspection: Sendable {
             "name": .string(name), "samples": JSONValue(stream.timestamps.count),
             "shape": .array(stream.spec.shape.map { JSONValue($0) }), "dtype": .string(stream.spec.type.numpyName),
             "unit": .string(stream.spec.unit), "clock": .string(stream.spec.clock.rawValue),
-            "rate_hz": Cadence(stream.timestamps).rateHz.map { .number($0) } ?? .null,
+            "rate_hz": Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { .number($0) } ?? .null,
           ]
         }),
     ]
@@ -109,5 +122,5 @@ extension Episode {
     return Double(last.since(first)) / 1e9
   }
 
-  package var gapCount: Int { Cadence(frames.timestamps).gaps(in: frames.timestamps, tick: frames.tick).count }
+  package var gapCount: Int { frames.gaps.count }
 }

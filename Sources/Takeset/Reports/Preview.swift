@@ -1,7 +1,7 @@
 import Media
 
-/// A contact sheet: for each take a row of pictures, evenly spaced in time, and below them their depth, near in cyan, far in
-/// magenta, none in black.
+/// A contact sheet: for each take a row of pictures, evenly spaced in time, below them their depth, near in cyan, far in magenta, none
+/// in black, and below that the pictures once more with the edges of the depth over them.
 package struct Preview {
   private static let cell = Pixels(width: 200, height: 150)
   private static let columns = 6
@@ -21,10 +21,30 @@ package struct Preview {
     let aligned = try Align().apply(to: episode)
     let count = min(Self.columns, aligned.frames.count)
     let rows = (0..<count).map { count > 1 ? $0 * (aligned.frames.count - 1) / (count - 1) : 0 }
-    for name in ["camera_image", "camera_depth"] {
-      guard let stream = aligned.streams[name], let samples = stream.rows else { continue }
-      try addStrip(stream, samples: rows.map { samples[$0] })
+    let image = aligned.streams["camera_image"], depth = aligned.streams["camera_depth"]
+    if let image {
+      let size = image.spec.pixels.fitted(within: Self.cell)
+      add(try pictures(image, rows, size), size)
     }
+    guard let depth else { return }
+    // Small maps are enlarged to fill their cell.
+    let own = depth.spec.pixels
+    let size = Pixels(width: own.width * 8, height: own.height * 8).fitted(within: Self.cell)
+    let maps = try samples(depth, rows)
+    let resizer = ImageResizer(from: own, to: size)
+    func resized(_ picture: [UInt8]) -> [UInt8] {
+      var output: [UInt8] = []
+      resizer.resize(picture, into: &output)
+      return output
+    }
+    add(maps.map { $0.map { resized(Self.colours(of: $0)) } }, size)
+    guard let image else { return }
+    let painted = zip(try pictures(image, rows, own), maps).map { picture, map -> [UInt8]? in
+      guard var picture, let map else { return nil }
+      EdgeOverlay.draw(map, size: own, over: &picture)
+      return resized(picture)
+    }
+    add(painted, size)
   }
 
   /// The sheet as a PNG; `nil` when there was nothing to draw.
@@ -33,44 +53,67 @@ package struct Preview {
     return try PNG.encode(sheet, size: Pixels(width: width, height: height))
   }
 
-  private mutating func addStrip(_ stream: Stream, samples: [Int?]) throws {
-    let full = Pixels(width: stream.spec.shape[1], height: stream.spec.shape[0])
-    // Small depth maps are enlarged to fill their cell.
-    let size = Pixels(width: full.width * 8, height: full.height * 8).fitted(within: Self.cell)
-    var (source, decoded) = (stream.source, full)
-    if let reducible = source as? any ReducibleImageSource { (source, decoded) = reducible.reduced(covering: size) }
-    var cursor = try source.makeCursor()
-    let resizer = ImageResizer(from: decoded, to: size)
+  /// One strip of cells, grey where there is nothing.
+  private mutating func add(_ cells: [[UInt8]?], _ size: Pixels) {
     let top = height + Self.margin
     height = top + size.height
     sheet += [UInt8](repeating: 48, count: width * height * 3 - sheet.count)
-    for (column, sample) in samples.enumerated() {
-      guard let sample else { continue }
-      var bytes: [UInt8] = []
-      do {
-        try cursor.read(sample, into: &bytes)
-      } catch is SampleFailure {
-        continue
-      }
-      var picture: [UInt8] = []
-      resizer.resize(stream.spec.kind == .image ? bytes : Self.colours(of: bytes), into: &picture)
+    for (column, cell) in cells.enumerated() {
+      guard let cell else { continue }
       let left = Self.margin + column * (Self.cell.width + Self.margin)
       for y in 0..<size.height {
         let target = ((top + y) * width + left) * 3
-        sheet.replaceSubrange(target..<(target + size.width * 3), with: picture[(y * size.width * 3)..<((y + 1) * size.width * 3)])
+        sheet.replaceSubrange(target..<(target + size.width * 3), with: cell[(y * size.width * 3)..<((y + 1) * size.width * 3)])
       }
     }
   }
 
-  /// Colours of Float32 metres, on a scale that is linear in 1/distance from 0.3 m (cyan) to infinity (magenta).
-  private static func colours(of depth: [UInt8]) -> [UInt8] {
-    depth.withUnsafeBytes { bytes in
-      bytes.bindMemory(to: Float.self).flatMap { metres -> [UInt8] in
-        guard metres > 0 else { return [0, 0, 0] }
-        let near = min(0.3 / metres, 1)
-        let far = 1 - near.squareRoot()
-        return [UInt8(255 * far), UInt8(255 * (1 - far)), 255]
+  // MARK: Samples
+
+  /// The samples of some rows, as the source gives them; `nil` where there is none to be had.
+  private func samples(_ stream: Stream, _ rows: [Int], from source: (any SampleSource)? = nil) throws -> [[UInt8]?] {
+    var cursor = try (source ?? stream.source).makeCursor()
+    return try rows.map { row in
+      guard let sample = stream.rows?[row] else { return nil }
+      var bytes: [UInt8] = []
+      do {
+        try cursor.read(sample, into: &bytes)
+      } catch is SampleFailure {
+        return nil
       }
+      return bytes
     }
   }
+
+  private func samples(_ stream: Stream, _ rows: [Int]) throws -> [[Float]?] {
+    let bytes: [[UInt8]?] = try samples(stream, rows, from: nil)
+    return bytes.map { $0?.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) } }
+  }
+
+  private func pictures(_ stream: Stream, _ rows: [Int], _ size: Pixels) throws -> [[UInt8]?] {
+    var (source, decoded) = (stream.source, stream.spec.pixels)
+    if let reducible = source as? any ReducibleImageSource { (source, decoded) = reducible.reduced(covering: size) }
+    let resizer = ImageResizer(from: decoded, to: size)
+    return try samples(stream, rows, from: source).map { picture in
+      guard let picture else { return nil }
+      var output: [UInt8] = []
+      resizer.resize(picture, into: &output)
+      return output
+    }
+  }
+
+  /// Colours of metres, on a scale that is linear in the root of 1/distance from 0.3 m (cyan) to infinity (magenta).
+  private static func colours(of depth: [Float]) -> [UInt8] {
+    depth.flatMap { metres -> [UInt8] in
+      guard metres > 0 else { return [0, 0, 0] }
+      let near = min(0.3 / metres, 1)
+      let far = 1 - near.squareRoot()
+      return [UInt8(255 * far), UInt8(255 * (1 - far)), 255]
+    }
+  }
+}
+
+extension StreamSpec {
+  /// Width and height of a picture or depth map.
+  var pixels: Pixels { Pixels(width: shape[1], height: shape[0]) }
 }

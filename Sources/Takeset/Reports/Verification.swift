@@ -251,11 +251,14 @@ package struct Verification: Sendable {
   private mutating func checkInputs(_ take: JSONValue, location: String?) throws {
     let id = take["id"]?.string ?? ""
     guard let location else { return notes.append("\(id): where its inputs were is not recorded") }
+    // A take may be one file, which is then its only input.
+    let isFile = Directory.existingKind(of: location, followingLinks: true) == .file
+    let root = isFile ? URL(fileURLWithPath: location).deletingLastPathComponent().path : location
     for input in take["inputs"]?.array ?? [] {
       guard let path = input["path"]?.string, !path.split(separator: "/").contains("..") else { continue }
       files += 1
       do {
-        let (digest, size) = try SealedFile.digest(of: location + "/" + path)
+        let (digest, size) = try SealedFile.digest(of: root + "/" + path)
         bytes += size
         if digest.description != input["sha256"]?.string {
           differ("\(id): \(path)", "sha256 is \(digest), recorded \(input["sha256"]?.string ?? "none")")

@@ -2,18 +2,25 @@
 ///
 ///     - decimate: {every: 2}
 ///     - decimate: {rate: 30}
+///     - decimate: {rate: 30, rule: counter}
 ///
 /// `every: n` keeps frames 0, n, 2n, …; `rate` keeps the frame nearest to each tick of a grid of that many a second
-/// that starts at the first frame, each frame once.
+/// that starts at the first frame, each frame once. `rule: counter` instead does as the slow-motion app when it streams: it counts
+/// frames, and of every floor(frame rate / rate) keeps the last.
 package struct Decimate: Transform {
   package static let name = "decimate"
   package static let summary = "Keeps every n-th frame, or those nearest to a given rate; true times are kept"
   package static let help = [
-    "every": "keep one frame of this many", "rate": "keep this many frames a second, each at its own true time (Hz)",
+    "every": "keep one frame of this many",
+    "rule": "nearest: the frame nearest to each tick of the rate; counter: the last of every floor(frame rate / rate) frames",
+    "rate": "keep this many frames a second, each at its own true time (Hz)",
   ]
 
   var every: Int?
   var rate: Double?
+  var rule = Rule.nearest
+
+  package enum Rule: String, Codable, Sendable { case nearest, counter }
 
   package init() {}
 
@@ -21,12 +28,18 @@ package struct Decimate: Transform {
     if let every, every < 1 { throw OptionError("every", "expected 1 or more, found \(every)") }
     if let rate, !(rate > 0 && rate <= 1e6) { throw OptionError("rate", "expected a number of Hz above 0, found \(rate)") }
     if every != nil, rate != nil { throw OptionError("rate", "give either \"every\" or \"rate\", not both") }
+    if rule == .counter, rate == nil { throw OptionError("rule", "counter goes with \"rate\"") }
   }
 
   package func apply(to episode: Episode) throws -> Episode {
     let rows: [Int]
     if let every {
       rows = Array(stride(from: 0, to: episode.frames.count, by: every))
+    } else if let rate, rule == .counter {
+      // A measured 119.98 Hz is the app's 120.
+      let ratio = ((episode.frames.cadence.rateHz ?? 0).rounded() / rate).rounded(.down)
+      let step = ratio.isFinite ? max(1, Int(min(ratio, 1e9))) : 1
+      rows = Array(stride(from: step - 1, to: episode.frames.count, by: step))
     } else if let rate {
       rows = Self.rows(of: episode.frames.timestamps, at: rate)
     } else {

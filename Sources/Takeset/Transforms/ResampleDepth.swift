@@ -53,6 +53,8 @@ struct NearestPixels: SampleSource {
 
   func probe(_ index: Int) throws { try base.probe(index) }
 
+  var feed: (any SampleFeed)? { base.feed }
+
   private struct Cursor: SampleCursor {
     var base: any SampleCursor
     let grid: NearestPixels

@@ -64,6 +64,8 @@ struct ResizedImages: SampleSource {
 
   func probe(_ index: Int) throws { try base.probe(index) }
 
+  var feed: (any SampleFeed)? { base.feed }
+
   private struct Cursor: SampleCursor {
     var base: any SampleCursor
     let resizer: ImageResizer

@@ -74,6 +74,12 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   var rowCount: Int { layout.episode.frames.count }
   var blockCount: Int { blocks.count }
 
+  var fetchesInOrder: Bool { layout.isFed }
+
+  func fetch(_ block: Int) throws {
+    for grid in layout.grids { try grid.stream.source.feed?.fetch(grid.samples(of: blocks[block])) }
+  }
+
   func makeWorker() throws -> any ShardWorker {
     let tally = GridTally(layout.grids)
     tallies.withLock { $0.append(TallyBox(tally: tally)) }

@@ -77,6 +77,7 @@ final class HDF5Worker: ShardWorker {
 
   func prepare(_ block: Int) throws -> PreparedBlock {
     let rows = blocks[block]
+    defer { for grid in layout.grids { grid.stream.source.feed?.release(grid.samples(of: rows)) } }
     return PreparedBlock(
       block: block,
       rows: try rows.map { row in

@@ -12,6 +12,13 @@ struct ShardLayout: Sendable {
     var mask: Int?
     /// Set for samples of fixed size, whose values are counted.
     var sampleBytes: Int?
+
+    /// The samples that these rows need, each once.
+    func samples(of block: Range<Int>) -> [Int] {
+      rows[block].reduce(into: []) { samples, sample in
+        if let sample, samples.last != sample { samples.append(sample) }
+      }
+    }
   }
 
   /// A small dataset, whose rows are made when all frames have been read.
@@ -64,7 +71,7 @@ struct ShardLayout: Sendable {
     let compression = isImage ? writer.imageCompression : writer.compression
     let samples = add(
       "\(obs)/\(name)", stream.spec.type, stream.spec.shape, chunkRows: 1, deflate: compression.deflate,
-      ["unit": .text(stream.spec.unit)].merging(isImage ? ["encoding": .text("raw"), "channel_order": .text("rgb")] : [:]) { $1 })
+      Self.attributes(of: stream.spec))
     var mask: Int?
     if !isImage {
       mask = add(
@@ -73,6 +80,16 @@ struct ShardLayout: Sendable {
     }
     grids.append(
       Grid(name: name, stream: stream, rows: rows, samples: samples, mask: mask, sampleBytes: stream.spec.sampleBytes))
+  }
+
+  private static func attributes(of spec: StreamSpec) -> [String: PlannedDataset.Attribute] {
+    var attributes: [String: PlannedDataset.Attribute] = ["unit": .text(spec.unit)]
+    if spec.kind == .image {
+      attributes["encoding"] = .text("raw")
+      attributes["channel_order"] = .text("rgb")
+    }
+    if let degrees = spec.rotationApplied { attributes["rotation_applied"] = .integer(Int64(degrees)) }
+    return attributes
   }
 
   /// Pictures as the files they came in, one a row.
@@ -124,7 +141,7 @@ struct ShardLayout: Sendable {
     addIntegers("\(meta)/timestamp_ns", frames.timestamps.map { $0.since(origin) }, clock)
     addIntegers("\(meta)/source_index", frames.sourceIndex, ["unit": .text("source frame number")])
 
-    let gaps = Cadence(frames.timestamps).gaps(in: frames.timestamps, tick: frames.tick)
+    let gaps = frames.gaps
     let table = add(
       PlannedDataset(
         path: "\(meta)/gaps", layout: Layout(type: .int64, dims: [gaps.count, 2]),
@@ -150,12 +167,17 @@ struct ShardLayout: Sendable {
     }
   }
 
+  /// Whether some samples have to be fetched in order.
+  var isFed: Bool { grids.contains { $0.stream.source.feed != nil } }
+
   /// The rows in blocks of some two megabytes, which end where possible between rows that share no sample: neighbours often
   /// share a depth map, which is then read and deflated once, by one worker.
   func blocks() -> [Range<Int>] {
     if grids.isEmpty { return [] }
-    let rowBytes = grids.reduce(1) { $0 + $1.stream.spec.sampleBytes }
-    let target = min(max((2 << 20) / rowBytes, 1), 8)
+    let rowBytes = grids.reduce(1) { $0 + $1.stream.spec.sampleBytes + ($1.stream.source.feed?.sampleBytes ?? 0) }
+    // Pictures of a movie wait at their full size; fewer of them than share a depth map would have it deflated again.
+    let budget = isFed ? 16 << 20 : 2 << 20
+    let target = min(max(budget / rowBytes, 1), 8)
     var blocks: [Range<Int>] = []
     var start = 0
     for row in 1...count {

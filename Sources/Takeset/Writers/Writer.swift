@@ -36,6 +36,9 @@ package struct PlannedDataset: Sendable {
 package protocol ShardWriter: AnyObject, Sendable {
   var blockCount: Int { get }
   var rowCount: Int { get }
+  /// Whether each block has to be fetched before it is prepared: in order, one at a time.
+  var fetchesInOrder: Bool { get }
+  func fetch(_ block: Int) throws
   /// One thread's means to prepare blocks.
   func makeWorker() throws -> any ShardWorker
   /// Stores the next block. Throws `TakeFailure` when too much of the take is unreadable.

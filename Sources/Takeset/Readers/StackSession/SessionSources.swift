@@ -174,13 +174,7 @@ struct DepthFiles: SampleSource {
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
       try files.inputs.read(files.files[index], limit: 1 << 26, hasher: hasher, into: &bytes)
       guard bytes.count == files.expectedBytes else { throw files.failure(index, found: bytes.count) }
-      bytes.withUnsafeMutableBytes { buffer in
-        let metres = buffer.bindMemory(to: Float.self)
-        for pixel in metres.indices {
-          let value = metres[pixel]
-          metres[pixel] = value > 0 && value < .infinity ? value : 0
-        }
-      }
+      clearInvalidDepth(in: &bytes)
     }
   }
 }

@@ -96,7 +96,7 @@ package struct StackSession: Reader {
     episode.dropped = join.dropped
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.captureStart = poses.entries.first(where: \.isInOrder)?.timestamp
-    episode.day = SessionFolder.day(in: take.id) ?? metadata.startDay
+    episode.day = Day.inName(take.id) ?? metadata.startDay
     return episode
   }
 

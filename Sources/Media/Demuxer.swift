@@ -1,0 +1,144 @@
+import CFFmpeg
+
+/// The samples of the one video track of a QuickTime or MP4 file, compressed, in the order in which they are stored. Serves one
+/// thread. Opens nothing but its input: the format is fixed, and requests for other files are refused.
+final class Demuxer {
+  private var context: UnsafeMutablePointer<AVFormatContext>?
+  private var io: UnsafeMutablePointer<AVIOContext>?
+  private let packet: UnsafeMutablePointer<AVPacket>
+  private let source: Source
+  let stream: UnsafeMutablePointer<AVStream>
+
+  /// What the callbacks read from.
+  private final class Source {
+    let input: FileSlice
+    var position: Int64 = 0
+    init(_ input: FileSlice) { self.input = input }
+  }
+
+  private static let isQuiet: Bool = {
+    av_log_set_level(AV_LOG_QUIET)
+    // No allocation of a sane movie comes near this; a hostile one gets an error instead of the memory.
+    av_max_alloc(1 << 29)
+    return true
+  }()
+
+  init(_ input: FileSlice) throws {
+    _ = Self.isQuiet
+    source = Source(input)
+    guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
+    self.packet = packet
+    let size = 1 << 16
+    guard let buffer = av_malloc(size) else { throw Self.outOfMemory }
+    io = avio_alloc_context(
+      buffer.assumingMemoryBound(to: UInt8.self), Int32(size), 0, Unmanaged.passUnretained(source).toOpaque(),
+      { opaque, buffer, count in Demuxer.read(opaque, buffer, count) }, nil,
+      { opaque, offset, whence in Demuxer.seek(opaque, offset, whence) })
+    format.pointee.pb = io
+    format.pointee.io_open = { _, _, _, _, _ in cffmpeg_denied() }
+    format.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
+    context = format
+    // Frees the context when it fails.
+    let status = avformat_open_input(&context, nil, av_find_input_format("mov"), nil)
+    guard status >= 0, let context else {
+      Self.free(&io)
+      var packet: UnsafeMutablePointer<AVPacket>? = self.packet
+      av_packet_free(&packet)
+      throw MovieError(.corrupt, "the movie's index cannot be read: \(MovieError.words(status))")
+    }
+    let streams = (0..<Int(context.pointee.nb_streams)).compactMap { context.pointee.streams[$0] }
+    let videos = streams.filter {
+      $0.pointee.codecpar.pointee.codec_type == AVMEDIA_TYPE_VIDEO && $0.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC == 0
+    }
+    stream = videos.first ?? UnsafeMutablePointer<AVStream>(context.pointee.streams[0]!)
+    for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
+  }
+
+  deinit {
+    var packet: UnsafeMutablePointer<AVPacket>? = packet
+    av_packet_free(&packet)
+    avformat_close_input(&context)
+    Self.free(&io)
+  }
+
+  private static func free(_ io: inout UnsafeMutablePointer<AVIOContext>?) {
+    if io != nil { av_freep(&io!.pointee.buffer) }
+    avio_context_free(&io)
+  }
+
+  static let outOfMemory = MovieError(.limit, "out of memory")
+
+  private static func read(_ opaque: UnsafeMutableRawPointer?, _ buffer: UnsafeMutablePointer<UInt8>?, _ count: Int32) -> Int32 {
+    guard let opaque, let buffer else { return cffmpeg_io() }
+    let source = Unmanaged<Source>.fromOpaque(opaque).takeUnretainedValue()
+    let target = UnsafeMutableRawBufferPointer(start: buffer, count: Int(count))
+    guard let got = try? source.input.read(into: target, at: source.position) else { return cffmpeg_io() }
+    source.position += Int64(got)
+    return got == 0 ? cffmpeg_end() : Int32(got)
+  }
+
+  private static func seek(_ opaque: UnsafeMutableRawPointer?, _ offset: Int64, _ whence: Int32) -> Int64 {
+    guard let opaque else { return -1 }
+    let source = Unmanaged<Source>.fromOpaque(opaque).takeUnretainedValue()
+    let target: Int64
+    switch whence & ~AVSEEK_FORCE {
+    case AVSEEK_SIZE: return source.input.count
+    case SEEK_SET: target = offset
+    case SEEK_CUR: target = source.position &+ offset
+    case SEEK_END: target = source.input.count &+ offset
+    default: return -1
+    }
+    guard (0...source.input.count).contains(target) else { return -1 }
+    source.position = target
+    return target
+  }
+
+  /// The next sample, for `body`; false at the end.
+  func next(_ body: (UnsafeMutablePointer<AVPacket>) throws -> Void) throws -> Bool {
+    while let context {
+      let status = av_read_frame(context, packet)
+      if status == cffmpeg_end() { return false }
+      guard status >= 0 else { throw MovieError(.corrupt, "a sample cannot be read: \(MovieError.words(status))") }
+      defer { av_packet_unref(packet) }
+      guard packet.pointee.stream_index == stream.pointee.index else { continue }
+      try body(packet)
+      return true
+    }
+    return false
+  }
+
+  /// Goes to the sample with this decoding time, or the sync sample before it.
+  func seek(to time: Int64) throws {
+    let status = av_seek_frame(context, stream.pointee.index, time, AVSEEK_FLAG_BACKWARD)
+    guard status >= 0 else { throw MovieError(.corrupt, "seeking failed: \(MovieError.words(status))") }
+  }
+
+  /// Where the samples lie, in file order, as far as the index tells.
+  var places: [(offset: Int64, count: Int64)] {
+    (0..<avformat_index_get_entries_count(stream)).compactMap { index in
+      avformat_index_get_entry(stream, index).map { ($0.pointee.pos, Int64($0.pointee.size)) }
+    }
+  }
+
+  /// Tags of the file and of the track.
+  var tags: [(key: String, value: String)] {
+    [context?.pointee.metadata, stream.pointee.metadata].flatMap { dictionary in
+      var tags: [(key: String, value: String)] = []
+      var entry = av_dict_get(dictionary, "", nil, AV_DICT_IGNORE_SUFFIX)
+      while let found = entry {
+        tags.append((String(cString: found.pointee.key), String(cString: found.pointee.value)))
+        entry = av_dict_get(dictionary, "", found, AV_DICT_IGNORE_SUFFIX)
+      }
+      return tags
+    }
+  }
+
+  /// The track's display matrix: degrees to turn clockwise for showing, and whether it mirrors. `nil` without one.
+  var display: (degrees: Double, isMirrored: Bool)? {
+    guard let data = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, nil) else { return nil }
+    return UnsafeRawPointer(data).withMemoryRebound(to: Int32.self, capacity: 9) { matrix in
+      let determinant = Double(matrix[0]) * Double(matrix[4]) - Double(matrix[1]) * Double(matrix[3])
+      return (-av_display_rotation_get(matrix), determinant < 0)
+    }
+  }
+}

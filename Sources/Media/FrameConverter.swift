@@ -1,0 +1,82 @@
+import CFFmpeg
+
+/// Turns pictures of a movie into RGB rows of the wanted size, in one pass through libswscale. The matrix and range are those
+/// that the picture names; without a name BT.601 and limited range, as FFmpeg and what builds on it take them.
+///
+/// Shrinking averages with a triangle filter, as `ImageResizer` does. One converter serves one thread.
+package final class FrameConverter {
+  package let target: ImageSize
+  private var context: OpaquePointer?
+  private var kind: Kind?
+  /// libswscale writes a little beyond the ends of rows that are not of whole vectors.
+  private let rows: UnsafeMutableRawBufferPointer
+  private let stride: Int
+
+  private struct Kind: Equatable {
+    var size: ImageSize
+    var format: AVPixelFormat
+    var matrix: AVColorSpace
+    var range: AVColorRange
+  }
+
+  package init(to target: ImageSize) {
+    self.target = target
+    stride = (target.width * 3 + 127) / 64 * 64
+    rows = .allocate(byteCount: stride * target.height + 64, alignment: 64)
+  }
+
+  deinit {
+    sws_freeContext(context)
+    rows.deallocate()
+  }
+
+  /// Replaces `output` by the picture. Throws when its pixels cannot be converted.
+  package func convert(_ picture: MovieFrame, into output: inout [UInt8]) throws {
+    let frame = picture.frame.pointee
+    let kind = Kind(size: picture.size, format: picture.format, matrix: frame.colorspace, range: frame.color_range)
+    if kind != self.kind { try prepare(kind) }
+    let status = withUnsafePointer(to: frame.data) { data in
+      withUnsafePointer(to: frame.linesize) { linesize in
+        data.withMemoryRebound(to: UnsafePointer<UInt8>?.self, capacity: 8) { data in
+          linesize.withMemoryRebound(to: Int32.self, capacity: 8) { linesize in
+            var target: (UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?)
+            target = (rows.baseAddress?.assumingMemoryBound(to: UInt8.self), nil, nil, nil)
+            var strides: (Int32, Int32, Int32, Int32) = (Int32(stride), 0, 0, 0)
+            return withUnsafePointer(to: &target) { target in
+              withUnsafePointer(to: &strides) { strides in
+                target.withMemoryRebound(to: UnsafeMutablePointer<UInt8>?.self, capacity: 4) { target in
+                  strides.withMemoryRebound(to: Int32.self, capacity: 4) { strides in
+                    sws_scale(context, data, linesize, 0, frame.height, target, strides)
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+    guard status == Int32(target.height) else { throw MovieError(.colour, "a picture of format \(picture.colour.pixelFormat) cannot be converted") }
+    let width = target.width * 3
+    if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
+    output.withUnsafeMutableBytes { output in
+      for y in 0..<target.height {
+        UnsafeMutableRawBufferPointer(rebasing: output[(y * width)..<((y + 1) * width)])
+          .copyMemory(from: UnsafeRawBufferPointer(rebasing: rows[(y * stride)..<(y * stride + width)]))
+      }
+    }
+  }
+
+  private func prepare(_ kind: Kind) throws {
+    sws_freeContext(context)
+    context = sws_getContext(
+      Int32(kind.size.width), Int32(kind.size.height), kind.format, Int32(target.width), Int32(target.height), AV_PIX_FMT_RGB24,
+      SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP, nil, nil, nil)
+    guard context != nil else { throw MovieError(.colour, "pictures of this format cannot be converted") }
+    let descriptor = av_pix_fmt_desc_get(kind.format)
+    let isRGB = (descriptor?.pointee.flags ?? 0) & UInt64(AV_PIX_FMT_FLAG_RGB) != 0
+    let isFull = kind.range == AVCOL_RANGE_JPEG || isRGB
+    let table = sws_getCoefficients(kind.matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : Int32(kind.matrix.rawValue))
+    sws_setColorspaceDetails(context, table, isFull ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16)
+    self.kind = kind
+  }
+}

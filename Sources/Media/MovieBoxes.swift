@@ -1,0 +1,192 @@
+import Foundation
+
+/// A look at the boxes of a QuickTime or MP4 file (ISO/IEC 14496-12) before a library is let near it: counts and sizes that
+/// cannot be, data in other files, encryption. Reads headers, and the `moov` box whole.
+struct MovieBoxes {
+  /// A `moov` of 20,000 samples has some 500 kB.
+  private static let moovLimit = 32 << 20
+  private static let boxLimit = 20_000
+  private static let depthLimit = 10
+  private static let containers: Set<String> = ["moov", "trak", "mdia", "minf", "stbl", "edts", "dinf"]
+  private static let known: Set<String> = [
+    "ftyp", "moov", "mdat", "free", "skip", "wide", "pnot", "uuid", "moof", "styp", "sidx", "meta", "udta", "pdin",
+  ]
+
+  struct Track {
+    var handler = ""
+    var sampleCount = 0
+    var format = ""
+  }
+
+  private(set) var tracks: [Track] = []
+  private(set) var hasEditList = false
+  /// An edit plays at another speed than the media was recorded at.
+  private(set) var isRetimed = false
+  private(set) var isFragmented = false
+
+  private let limits: MovieLimits
+  private var boxes = 0
+
+  init(_ input: FileSlice, limits: MovieLimits) throws {
+    self.limits = limits
+    var offset: Int64 = 0
+    var moov: Range<Int64>?
+    while offset < input.count {
+      guard let box = try Self.header(at: offset, in: input) else { break }
+      guard offset > 0 || Self.known.contains(box.type) else { throw Self.notAMovie(input) }
+      boxes += 1
+      if boxes > Self.boxLimit { throw MovieError(.limit, "more than \(Self.boxLimit) boxes") }
+      if box.type == "moov" { moov = moov ?? box.payload }
+      if box.type == "moof" { isFragmented = true }
+      // What is cut off is told by its samples, when the index is there to name them.
+      offset = box.payload.upperBound
+    }
+    guard let moov else {
+      if input.count == 0 { throw MovieError(.notAMovie, "the file is empty") }
+      throw MovieError(
+        .unfinished, "there is no moov box, the movie's index: the recording was never finished, or the file is cut off before its end")
+    }
+    guard moov.upperBound <= input.count else {
+      throw MovieError(
+        .truncated, "the moov box should end at byte \(moov.upperBound), the file has \(input.count) bytes")
+    }
+    guard moov.count <= Self.moovLimit else {
+      throw MovieError(.limit, "the moov box has \(moov.count) bytes, over the limit of \(Self.moovLimit)")
+    }
+    try walk(input.bytes(moov)[...], depth: 0)
+  }
+
+  // MARK: The file
+
+  private static func header(at offset: Int64, in input: FileSlice) throws -> (type: String, payload: Range<Int64>)? {
+    let header = try input.bytes(offset..<(offset + 16))
+    guard header.count >= 8 else {
+      if offset == 0 { throw notAMovie(input) }
+      return nil
+    }
+    guard let type = fourCC(header[4..<8]) else {
+      if offset == 0 { throw notAMovie(input) }
+      throw MovieError(.corrupt, "at byte \(offset) there is no box where one should start")
+    }
+    var size = Int64(UInt32(reading: header[0..<4]))
+    var length: Int64 = 8
+    if size == 1 {
+      guard header.count == 16, let large = Int64(exactly: UInt64(reading: header[8..<16])) else {
+        throw MovieError(.corrupt, "the \(type) box at byte \(offset) has a size beyond 63 bits")
+      }
+      (size, length) = (large, 16)
+    } else if size == 0 {
+      size = input.count - offset
+    }
+    let (end, overflow) = offset.addingReportingOverflow(size)
+    guard size >= length, !overflow else {
+      if offset == 0 { throw notAMovie(input) }
+      throw MovieError(.corrupt, "the \(type) box at byte \(offset) cannot be \(size) bytes long")
+    }
+    return (type, (offset + length)..<end)
+  }
+
+  /// Four printable characters; QuickTime's `©` is one of them.
+  private static func fourCC(_ bytes: ArraySlice<UInt8>) -> String? {
+    guard bytes.count == 4, bytes.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0xA9 }) else { return nil }
+    return String(bytes.map { Character(Unicode.Scalar($0)) })
+  }
+
+  private static func notAMovie(_ input: FileSlice) -> MovieError {
+    let shown = ((try? input.bytes(0..<16)) ?? []).map { (0x20...0x7E).contains($0) ? String(UnicodeScalar($0)) : "." }.joined()
+    return MovieError(.notAMovie, "the file starts with \"\(shown)\"; expected a QuickTime or MP4 movie, which starts with a box such as ftyp")
+  }
+
+  // MARK: moov
+
+  private mutating func walk(_ bytes: ArraySlice<UInt8>, depth: Int) throws {
+    guard depth <= Self.depthLimit else { throw MovieError(.corrupt, "boxes are nested deeper than \(Self.depthLimit)") }
+    var rest = bytes
+    // QuickTime ends some lists with four zero bytes.
+    while rest.count >= 8 {
+      boxes += 1
+      if boxes > Self.boxLimit { throw MovieError(.limit, "more than \(Self.boxLimit) boxes") }
+      let type = Self.fourCC(rest.prefix(8).suffix(4)) ?? "????"
+      var size = Int(UInt32(reading: rest.prefix(4)))
+      var length = 8
+      if size == 1, rest.count >= 16 {
+        (size, length) = (Int(exactly: UInt64(reading: rest.prefix(16).suffix(8))) ?? -1, 16)
+      } else if size == 0 {
+        size = rest.count
+      }
+      guard size >= length, size <= rest.count else {
+        throw MovieError(.corrupt, "a \(type) box in moov says it has \(size) bytes, \(rest.count) are left")
+      }
+      let payload = rest.prefix(size).dropFirst(length)
+      if type == "trak" {
+        tracks.append(Track())
+        if tracks.count > 64 { throw MovieError(.limit, "more than 64 tracks") }
+      }
+      if Self.containers.contains(type) { try walk(payload, depth: depth + 1) } else { try look(type, payload) }
+      rest = rest.dropFirst(size)
+    }
+  }
+
+  private mutating func look(_ type: String, _ payload: ArraySlice<UInt8>) throws {
+    func word(_ index: Int) -> Int { Int(UInt32(reading: payload.dropFirst(4 * index).prefix(4))) }
+    func check(_ count: Int, entries bytes: Int, after header: Int) throws {
+      guard count <= (payload.count - header) / bytes else {
+        throw MovieError(.corrupt, "the \(type) box says it has \(count) entries; its \(payload.count) bytes have no room for them")
+      }
+    }
+    let track = tracks.indices.last
+    switch type {
+    case "hdlr" where payload.count >= 12:
+      // A track's first handler says what its samples are; QuickTime adds one for how its data is stored.
+      if let track, tracks[track].handler.isEmpty { tracks[track].handler = Self.fourCC(payload.dropFirst(8).prefix(4)) ?? "" }
+    case "stsd" where payload.count >= 16:
+      guard let track else { return }
+      tracks[track].format = Self.fourCC(payload.dropFirst(12).prefix(4)) ?? ""
+    case "stsz" where payload.count >= 12:
+      let (fixed, count) = (word(1), word(2))
+      if count > limits.samples {
+        throw MovieError(.limit, "a track says it has \(count) samples, over the limit of \(limits.samples)")
+      }
+      if fixed == 0 { try check(count, entries: 4, after: 12) }
+      if let track { tracks[track].sampleCount = count }
+    case "stts" where payload.count >= 8, "ctts" where payload.count >= 8: try check(word(1), entries: 8, after: 8)
+    case "stsc" where payload.count >= 8: try check(word(1), entries: 12, after: 8)
+    case "stco" where payload.count >= 8, "stss" where payload.count >= 8: try check(word(1), entries: 4, after: 8)
+    case "co64" where payload.count >= 8: try check(word(1), entries: 8, after: 8)
+    case "elst" where payload.count >= 8: try editList(payload)
+    case "dref" where payload.count >= 8: try dataReferences(payload)
+    default: break
+    }
+  }
+
+  private mutating func editList(_ payload: ArraySlice<UInt8>) throws {
+    let isLong = payload.first == 1
+    let bytes = isLong ? 20 : 12
+    let count = Int(UInt32(reading: payload.dropFirst(4).prefix(4)))
+    guard count <= (payload.count - 8) / bytes else { throw MovieError(.corrupt, "the elst box has no room for its \(count) entries") }
+    hasEditList = hasEditList || count > 0
+    for entry in 0..<count {
+      let rate = payload.dropFirst(8 + entry * bytes + bytes - 4).prefix(4)
+      if UInt32(reading: rate) != 0x0001_0000 { isRetimed = true }
+    }
+  }
+
+  /// Data of another file would have to be opened; bit 0 of an entry's flags says that the data is in this one.
+  private func dataReferences(_ payload: ArraySlice<UInt8>) throws {
+    var rest = payload.dropFirst(8)
+    while rest.count >= 12 {
+      let size = Int(UInt32(reading: rest.prefix(4)))
+      guard size >= 12, size <= rest.count else { break }
+      if rest.dropFirst(11).first.map({ $0 & 1 == 0 }) ?? true {
+        let type = Self.fourCC(rest.dropFirst(4).prefix(4)) ?? "????"
+        throw MovieError(.externalData, "the movie refers to data in another file (a \(type) reference), which is never opened")
+      }
+      rest = rest.dropFirst(size)
+    }
+  }
+}
+
+extension FixedWidthInteger {
+  /// The number that these bytes are, most significant first.
+  fileprivate init(reading bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | Self($1) } }
+}

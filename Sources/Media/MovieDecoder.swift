@@ -1,0 +1,133 @@
+import CFFmpeg
+
+/// A decoded picture of a movie, as the codec gives it.
+///
+/// `@unchecked Sendable`: nobody writes to it.
+package final class MovieFrame: @unchecked Sendable {
+  let frame: UnsafeMutablePointer<AVFrame>
+
+  /// Takes over what `source` holds.
+  fileprivate init(moving source: UnsafeMutablePointer<AVFrame>) throws {
+    guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
+    self.frame = frame
+    av_frame_move_ref(frame, source)
+  }
+
+  deinit {
+    var frame: UnsafeMutablePointer<AVFrame>? = frame
+    av_frame_free(&frame)
+  }
+
+  package var size: ImageSize { ImageSize(width: Int(frame.pointee.width), height: Int(frame.pointee.height)) }
+
+  var format: AVPixelFormat { AVPixelFormat(frame.pointee.format) }
+
+  var colour: Movie.Colour {
+    func name(_ text: UnsafePointer<CChar>?) -> String? {
+      text.map { String(cString: $0) }.flatMap { ["unknown", "unspecified", "reserved"].contains($0) ? nil : $0 }
+    }
+    let descriptor = av_pix_fmt_desc_get(format)
+    return Movie.Colour(
+      matrix: name(av_color_space_name(frame.pointee.colorspace)), primaries: name(av_color_primaries_name(frame.pointee.color_primaries)),
+      transfer: name(av_color_transfer_name(frame.pointee.color_trc)), range: name(av_color_range_name(frame.pointee.color_range)),
+      pixelFormat: name(av_get_pix_fmt_name(format)) ?? "none", bits: Int(descriptor?.pointee.comp.0.depth ?? 8))
+  }
+}
+
+/// Decodes a movie's pictures in presentation order. Damaged data is an error: what a decoder would make up in its place is
+/// never passed on. Serves one thread at a time, and uses several of its own.
+package final class MovieDecoder {
+  private let demuxer: Demuxer
+  private let samples: [Movie.Sample]
+  private var context: UnsafeMutablePointer<AVCodecContext>?
+  private let frame: UnsafeMutablePointer<AVFrame>
+  private var isDrained = false
+  /// The sample that comes next.
+  package private(set) var position = 0
+
+  package convenience init(_ movie: Movie, threads: Int) throws {
+    try self.init(Demuxer(movie.input), samples: movie.samples, threads: threads)
+  }
+
+  init(_ demuxer: Demuxer, samples: [Movie.Sample], threads: Int) throws {
+    self.demuxer = demuxer
+    self.samples = samples
+    let parameters = demuxer.stream.pointee.codecpar
+    guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
+    self.frame = frame
+    guard let decoder = avcodec_find_decoder(parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE) else {
+      throw MovieError(.codec, "the linked FFmpeg cannot decode \(Movie.name(parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE))")
+    }
+    context = avcodec_alloc_context3(decoder)
+    guard let context else { throw Demuxer.outOfMemory }
+    avcodec_parameters_to_context(context, parameters)
+    context.pointee.pkt_timebase = demuxer.stream.pointee.time_base
+    context.pointee.thread_count = Int32(max(1, min(threads, 16)))
+    context.pointee.thread_type = FF_THREAD_FRAME
+    context.pointee.err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE
+    context.pointee.error_concealment = 0
+    let status = avcodec_open2(context, decoder, nil)
+    guard status >= 0 else { throw MovieError(.corrupt, "the decoder does not start: \(MovieError.words(status))") }
+  }
+
+  deinit {
+    var frame: UnsafeMutablePointer<AVFrame>? = frame
+    av_frame_free(&frame)
+    avcodec_free_context(&context)
+  }
+
+  /// The next picture, which is sample `position`.
+  package func next() throws -> MovieFrame {
+    guard samples.indices.contains(position) else { throw MovieError(.corrupt, "there is no sample \(position)") }
+    while true {
+      let status = avcodec_receive_frame(context, frame)
+      if status == cffmpeg_again() {
+        try feed()
+        continue
+      }
+      if status == cffmpeg_end() { throw damage("the decoder gave no more pictures") }
+      guard status >= 0 else { throw damage(MovieError.words(status)) }
+      let time = frame.pointee.best_effort_timestamp
+      // After a jump, pictures before the wanted one come first.
+      if time < samples[position].presentation {
+        av_frame_unref(frame)
+        continue
+      }
+      guard time == samples[position].presentation else { throw damage("the decoder left it out") }
+      if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 {
+        throw damage("its data is damaged")
+      }
+      position += 1
+      return try MovieFrame(moving: frame)
+    }
+  }
+
+  private func feed() throws {
+    let isMore = try demuxer.next { packet in
+      let status = avcodec_send_packet(context, packet)
+      guard status >= 0 else { throw damage(MovieError.words(status)) }
+    }
+    if !isMore {
+      guard !isDrained else { throw damage("the movie ends before it") }
+      isDrained = true
+      avcodec_send_packet(context, nil)
+    }
+  }
+
+  private func damage(_ words: String) -> MovieError {
+    MovieError(.corrupt, "\(position) of \(samples.count) pictures could be decoded; the next one is damaged or missing: \(words)")
+  }
+
+  /// Makes `sample` the next one: decodes on to it, or jumps when a sync sample lies in between or it has been passed.
+  package func go(to sample: Int) throws {
+    guard sample != position, samples.indices.contains(sample) else { return }
+    let sync = samples[...sample].lastIndex(where: \.isSync) ?? 0
+    if sample < position || sync > position {
+      try demuxer.seek(to: samples[sync].decoding)
+      avcodec_flush_buffers(context)
+      isDrained = false
+      position = sync
+    }
+    while position < sample { _ = try next() }
+  }
+}

@@ -1,0 +1,75 @@
+import Synchronization
+
+/// Reads samples from something that goes forward best.
+protocol ForwardReader {
+  associatedtype Sample: Sendable
+  /// Reads sample `index`; the next one is cheap, others may mean starting again.
+  mutating func read(_ index: Int) throws -> Sample
+}
+
+/// The one reader of a take's movie or depth, shared by all threads, and the samples that wait for a cursor.
+///
+/// Reading and looking up are under locks of their own: while one thread decodes, others find what it has fetched before.
+final class ForwardFeed<Reader: ForwardReader>: SampleFeed {
+  private struct Held {
+    var sample: Reader.Sample
+    /// Blocks that want it.
+    var uses: Int
+  }
+
+  private struct Position {
+    var reader: Reader?
+    /// Neighbouring blocks may share a sample.
+    var last: (index: Int, sample: Reader.Sample)?
+  }
+
+  let sampleBytes: Int
+  private let open: @Sendable () throws -> Reader
+  private let position = Mutex(Position())
+  private let held = Mutex<[Int: Held]>([:])
+
+  /// - Parameter open: Called when the first sample is read, and again after an error.
+  init(sampleBytes: Int, open: @escaping @Sendable () throws -> Reader) {
+    self.sampleBytes = sampleBytes
+    self.open = open
+  }
+
+  func fetch(_ samples: [Int]) throws {
+    for index in samples {
+      let isHeld = held.withLock { held in
+        held[index]?.uses += 1
+        return held[index] != nil
+      }
+      if isHeld { continue }
+      let sample = try read(index)
+      held.withLock { $0[index] = Held(sample: sample, uses: 1) }
+    }
+  }
+
+  func release(_ samples: [Int]) {
+    held.withLock { held in
+      for index in samples {
+        held[index]?.uses -= 1
+        if held[index]?.uses == 0 { held[index] = nil }
+      }
+    }
+  }
+
+  /// A sample that was fetched, or, where nobody fetches, read now.
+  func sample(_ index: Int) throws -> Reader.Sample {
+    if let sample = held.withLock({ $0[index]?.sample }) { return sample }
+    return try read(index)
+  }
+
+  private func read(_ index: Int) throws -> Reader.Sample {
+    try position.withLock { position in
+      if let last = position.last, last.index == index { return last.sample }
+      var reader = try position.reader ?? open()
+      position.reader = nil
+      let sample = try reader.read(index)
+      position.reader = reader
+      position.last = (index, sample)
+      return sample
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import Foundation
+import Media
+
+/// What readers of movies let their users choose.
+struct MovieOptions {
+  var limits: MovieLimits
+  var rotation: MovieRotation
+  var keepsLocation: Bool
+  var maxDecodeSeconds: Double
+}
+
+/// What to do about a movie's display matrix.
+package enum MovieRotation: String, Codable, Sendable {
+  /// Pictures are stored upright, except where the matrix is suspect.
+  case auto
+  case apply
+  /// Pictures are stored as they are coded.
+  case keep
+}
+
+/// A movie as the frames of an episode: one row a picture, at its presentation time.
+struct MovieTake {
+  let movie: Movie
+  let file: String
+  let turn: QuarterTurn
+  private(set) var findings: [Finding] = []
+  private let options: MovieOptions
+
+  /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
+  private static let rates = [60.0, 120, 240]
+
+  /// - Parameter isSuspect: Whether the display matrix is known to be wrong, and why.
+  init(_ slice: FileSlice, file: String, options: MovieOptions, suspicion: (Movie) -> String? = { _ in nil }) throws {
+    movie = try naming(file) { try Movie(slice, limits: options.limits) }
+    self.file = file
+    self.options = options
+    var wanted = QuarterTurn(rawValue: Int(movie.rotation))
+    if movie.isMirrored || Double(wanted?.rawValue ?? -1) != movie.rotation {
+      findings.append(
+        Finding(
+          .warning, "rotation-unsupported",
+          "the display matrix \(movie.isMirrored ? "mirrors" : "turns by \(movie.rotation) degrees"); pictures are stored as they are coded",
+          file: file))
+      wanted = QuarterTurn.none
+    }
+    if options.rotation == .keep {
+      wanted = QuarterTurn.none
+    } else if options.rotation == .auto, wanted != QuarterTurn.none, let reason = suspicion(movie) {
+      findings.append(Finding(.warning, "rotation-suspect", "\(reason); pictures are stored as they are coded", file: file))
+      wanted = QuarterTurn.none
+    }
+    turn = wanted ?? .none
+    noteOddities()
+    notePrivateTags()
+  }
+
+  /// Frames a second by regression.
+  var measuredRate: Double? { Cadence(timestamps).rateHz }
+
+  /// From the first picture to the end of the last, whose length is taken to be the period.
+  var seconds: Double {
+    let steps = movie.nanoseconds
+    return (Double(steps.last ?? 0) + (measuredRate.map { 1e9 / $0 } ?? 0)) / 1e9
+  }
+
+  var nominalRate: Double? {
+    measuredRate.flatMap { measured in Self.rates.first { abs(measured - $0) <= 0.02 * $0 } }
+  }
+
+  private var timestamps: [Timestamp] {
+    // The whole ticks of the first sample, then exact differences.
+    let origin = Timestamp(nanoseconds: movie.originNanoseconds)
+    return movie.nanoseconds.map { origin.advanced(by: $0) }
+  }
+
+  func episode(id: String, threads: Int, snapsRate: Bool) -> Episode {
+    let stamps = timestamps
+    var frames = Episode.Frames(
+      timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, clock: .mediaTime, tick: movie.tickNanoseconds)
+    if snapsRate { frames.nominalRate = nominalRate }
+    var stream = Stream(
+      spec: StreamSpec(
+        kind: .image, type: .uint8, shape: [movie.size.height, movie.size.width, 3], unit: "sRGB 0..255", clock: .mediaTime),
+      source: MovieFrames(movie, file: file, threads: threads, maxSeconds: options.maxDecodeSeconds),
+      timestamps: stamps, sourceIndex: frames.sourceIndex, rows: stamps.indices.map { Int?($0) })
+    stream.nominalRate = frames.nominalRate
+    var episode = Episode(
+      id: id, sourceFrames: stamps.count, frames: frames, streams: ["camera_image": stream.turned(turn)])
+    episode.captureStart = stamps.first
+    episode.findings = findings
+    episode.details = details
+    return episode
+  }
+
+  // MARK: The record
+
+  private var details: [String: JSONValue] {
+    var details: [String: JSONValue] = [
+      "codec": .string(movie.codec), "coded_size": [JSONValue(movie.size.width), JSONValue(movie.size.height)],
+      "time_base": .string("\(movie.timeBase.numerator)/\(movie.timeBase.denominator)"), "samples": JSONValue(movie.samples.count),
+      "rotation": .number(movie.rotation), "time_base_meaning": "capture-real-time",
+      "measured_fps": measuredRate.map { .number($0) } ?? .null, "nominal_fps": nominalRate.map { .number($0) } ?? .null,
+      "variable_rate": .bool(hasVariableRate), "edit_list": .bool(movie.hasEditList),
+      "colour": [
+        "matrix": JSONValue(movie.colour.matrix), "primaries": JSONValue(movie.colour.primaries),
+        "transfer": JSONValue(movie.colour.transfer), "range": JSONValue(movie.colour.range),
+        "pixel_format": .string(movie.colour.pixelFormat),
+      ],
+    ]
+    if options.keepsLocation, let tag = movie.tags.first(where: { Self.isLocation($0.key) }) {
+      details["location"] = .string(tag.value)
+    }
+    return details
+  }
+
+  /// Whether steps that are no gaps differ from the period by more than the time base explains.
+  private var hasVariableRate: Bool {
+    let stamps = timestamps
+    let cadence = Cadence(stamps)
+    guard let period = cadence.nominalPeriod else { return false }
+    let allowed = Double(movie.tickNanoseconds) + 0.05 * period
+    return zip(stamps, stamps.dropFirst()).contains { first, second in
+      let step = Double(second.since(first))
+      return abs(step - max(1, (step / period).rounded()) * period) > allowed
+    }
+  }
+
+  private mutating func noteOddities() {
+    if movie.isRetimed {
+      findings.append(
+        Finding(
+          .warning, "edit-list-retimed", "the edit list plays at another speed than was recorded; times are the recording's own", file: file))
+    }
+    if movie.hiddenSamples > 0 {
+      findings.append(
+        Finding(.info, "samples-hidden", "samples that the edit list leaves out are no rows", file: file, count: movie.hiddenSamples))
+    }
+    if movie.colour.matrix == nil {
+      findings.append(
+        Finding(.info, "colour-untagged", "the movie does not say its colour matrix; BT.601 is taken, as FFmpeg does", file: file))
+    }
+    if let primaries = movie.colour.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
+      findings.append(
+        Finding(.info, "colour-primaries", "the primaries are \(primaries); colours are stored without adapting them to sRGB's", file: file))
+    }
+  }
+
+  /// Tags are never copied; a finding says when there was something private among them.
+  private mutating func notePrivateTags() {
+    if !options.keepsLocation, movie.tags.contains(where: { Self.isLocation($0.key) }) {
+      findings.append(Finding.locationRemoved(file: file))
+    }
+    let names = ["author", "artist", "owner", "performer", "director", "producer", "user", "username", "device_name", "devicename"]
+    if movie.tags.contains(where: { tag in tag.key.lowercased().split { ".:-".contains($0) }.contains { names.contains(String($0)) } }) {
+      findings.append(Finding(.info, "name-removed", "the movie names a person or a device, which is not passed on", file: file))
+    }
+  }
+
+  private static func isLocation(_ key: String) -> Bool {
+    let key = key.lowercased()
+    return ["location", "xyz", "gps", "coordinates"].contains { key.contains($0) }
+  }
+}
+
+extension Finding {
+  static func locationRemoved(file: String, field: String? = nil) -> Finding {
+    Finding(.info, "location-removed", "there is a location, which is not passed on; the option keep-location does", file: file, field: field)
+  }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import Media
+
+/// Movies without anything beside them, such as the slow-motion app's recordings at 60, 120 or 240 pictures a second, which play in
+/// real time.
+///
+///     reader: {name: slow-motion-video, rotation: keep}
+package struct SlowMotionVideo: Reader {
+  package static let name = "slow-motion-video"
+  package static let summary = "Movies by themselves (MOV, MP4; H.264, HEVC), at their true times"
+  package static let help = [
+    "rotation": "auto: stored upright, except where the display matrix is suspect; apply: always upright; keep: as coded",
+    "keep-location": "pass on a location that the movie carries",
+    "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
+    "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
+  ]
+
+  var rotation = MovieRotation.auto
+  var keepLocation = false
+  var maxSamples = 20_000
+  var maxSeconds = 600.0
+  var maxSide = 8192
+  var maxDecodeSeconds = 3600.0
+
+  package init() {}
+
+  package func validate() throws {
+    try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
+  }
+
+  package func recognises(_ place: TakeLocation) -> Bool { !place.isDirectory && MovieFile.recognises(place.path) }
+
+  package func hasGenericName(_ stem: String) -> Bool { MovieFile.isGeneric(stem) }
+
+  package func inputs(of place: TakeLocation) throws -> TakeInputs { TakeInputs(file: place.path, role: .movie) }
+
+  package func open(_ take: Take) throws -> Episode {
+    let file = take.inputs.entries[0].path
+    let name = URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent
+    let movie = try MovieTake(
+      take.inputs.slice(0), file: file,
+      options: MovieOptions(
+        maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: rotation,
+        keepsLocation: keepLocation)
+    ) { movie in
+      // The app's WebRTC mode turned the pictures and set the matrix as well.
+      if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files turns pictures that are upright already" }
+      let isPortrait = movie.size.height > movie.size.width
+      return isPortrait && QuarterTurn(rawValue: Int(movie.rotation))?.swapsSides == true
+        ? "the pictures are portrait already, and the display matrix would turn them by \(Int(movie.rotation)) degrees" : nil
+    }
+    var episode = movie.episode(id: take.id, threads: take.threads, snapsRate: true)
+    episode.variant = movie.nominalRate.map { "\(Int($0))fps" }
+    episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
+    episode.day = Day.inName(take.id) ?? episode.unixOrigin.map { Day.utc(of: $0.nanoseconds) }
+    return episode
+  }
+}
+
+extension MovieOptions {
+  init(
+    maxSamples: Int, maxSeconds: Double, maxSide: Int, maxDecodeSeconds: Double, rotation: MovieRotation, keepsLocation: Bool
+  ) {
+    limits = MovieLimits()
+    limits.samples = maxSamples
+    limits.seconds = maxSeconds
+    limits.side = maxSide
+    self.rotation = rotation
+    self.keepsLocation = keepsLocation
+    self.maxDecodeSeconds = maxDecodeSeconds
+  }
+
+  static func check(maxSamples: Int, maxSeconds: Double, maxSide: Int, maxDecodeSeconds: Double) throws {
+    if !(1...1_000_000).contains(maxSamples) { throw OptionError("max-samples", "expected 1 to 1000000") }
+    if !(maxSeconds > 0 && maxSeconds <= 86_400) { throw OptionError("max-seconds", "expected above 0, up to 86400") }
+    if !(1...16_384).contains(maxSide) { throw OptionError("max-side", "expected 1 to 16384") }
+    if !(maxDecodeSeconds > 0 && maxDecodeSeconds <= 86_400) { throw OptionError("max-decode-seconds", "expected above 0, up to 86400") }
+  }
+}
+
+/// What a movie's name and first bytes tell.
+enum MovieFile {
+  static let endings: Set<String> = ["mov", "mp4", "m4v", "qt"]
+  /// Names that phones and apps give to every movie.
+  private static let generic: Set<String> = [
+    "video", "movie", "capture", "recording", "clip", "bundle", "upload", "body", "file", "untitled", "input", "output", "data",
+  ]
+
+  /// A movie by its ending, or, under any other, by its first box.
+  static func recognises(_ path: String) -> Bool {
+    let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
+    return endings.contains(ending) || startsAsMovie(InputFile.start(of: path, count: 12))
+  }
+
+  static func startsAsMovie(_ bytes: [UInt8]) -> Bool { bytes.count >= 8 && Array(bytes[4..<8]) == Array("ftyp".utf8) }
+
+  static func isGeneric(_ stem: String) -> Bool { generic.contains(stem.lowercased()) }
+
+  /// Unix nanoseconds from names such as video_1771446000.mov: when recording was asked for, just before the first picture. Thirteen
+  /// digits are milliseconds at which a server stored the file, which is no start.
+  static func startTime(inName name: String) -> Int64? {
+    let parts = name.split(separator: "_", omittingEmptySubsequences: false)
+    guard parts.count == 2, ["video", "recording"].contains(parts[0]), (9...10).contains(parts[1].utf8.count),
+      parts[1].utf8.allSatisfy({ (48...57).contains($0) }), let seconds = Int64(parts[1])
+    else { return nil }
+    return seconds * 1_000_000_000
+  }
+}

@@ -1,0 +1,140 @@
+import Foundation
+
+/// The `metadata` part of a bundle. Types are held to; ranges are the app's server's, and only a strict reader holds to those.
+struct BundleMetadata {
+  let startedAt: Int64?
+  let durationMilliseconds: Int64
+  let frameCount: Int64
+  let keyframeCount: Int64
+  let resolution: Pixels
+  let codec: String
+  let finalHash: String
+  let assertion: String?
+  let isPartial: Bool?
+  let device: String?
+  private(set) var location: JSONValue?
+  private(set) var findings: [Finding] = []
+
+  /// Reads the part. Throws `TakeFailure` naming the field.
+  init(_ part: [UInt8], file: String, isStrict: Bool) throws {
+    let document: JSONValue
+    do {
+      let reader = JSONReader(part)
+      document = try reader.value()
+      try reader.expectEnd()
+    } catch let error as JSONError {
+      throw TakeFailure("json-invalid", error.message, file: file, field: ", " + error.place)
+    }
+    guard case .object(let members) = document else {
+      throw TakeFailure("metadata-invalid", "expected an object, found \(document.kind)", file: file)
+    }
+    func wrong(_ field: String, _ expected: String) -> TakeFailure {
+      let found = members[field].map { "found \($0.kind)" } ?? "it is missing"
+      return TakeFailure("metadata-invalid", "expected \(expected), \(found)", file: file, field: ".\(field)")
+    }
+    func text(_ field: String) throws -> String {
+      guard let text = members[field]?.string else { throw wrong(field, "text") }
+      return text
+    }
+    var isFloat = false
+    func whole(_ field: String) throws -> Int64 {
+      guard let value = members[field], let number = value.integer, (0..<(1 << 53)).contains(number) else {
+        throw wrong(field, "a whole number of 0 or more")
+      }
+      if case .number = value { isFloat = true }
+      return number
+    }
+    func optionalText(_ field: String) throws -> String? {
+      guard let value = members[field], value != .null else { return nil }
+      guard let text = value.string else { throw wrong(field, "text") }
+      return text
+    }
+    func time(_ field: String) throws -> Int64? {
+      let text = try text(field)
+      guard let time = UnixTime.nanoseconds(rfc3339: text) else { throw wrong(field, "a time such as 2025-11-27T10:30:00.123Z") }
+      return time
+    }
+    startedAt = try time("started_at")
+    let endedAt = try time("ended_at")
+    durationMilliseconds = try whole("duration_ms")
+    frameCount = try whole("frame_count")
+    keyframeCount = try whole("depth_keyframe_count")
+    guard let width = members["resolution"]?["width"]?.integer, let height = members["resolution"]?["height"]?.integer,
+      (0...65_535).contains(width), (0...65_535).contains(height)
+    else { throw wrong("resolution", "an object of width and height") }
+    resolution = Pixels(width: Int(width), height: Int(height))
+    codec = try text("codec")
+    let model = try text("device_model")
+    _ = try text("attestation_level")
+    finalHash = try text("hash_chain_final")
+    assertion = try optionalText("assertion")
+    device = try optionalText("device_id")?.lowercased()
+    switch members["is_partial"] ?? .null {
+    case .null: isPartial = nil
+    case .bool(let value): isPartial = value
+    default: throw wrong("is_partial", "true or false")
+    }
+    if isFloat {
+      findings.append(Finding(.info, "metadata-number", "whole numbers are written as fractions, such as 240.0", file: file))
+    }
+    try readPrivate(members, file)
+
+    // The ranges of the app's server.
+    var odd: [(field: String, message: String)] = []
+    func check(_ field: String, _ value: Int64, _ range: ClosedRange<Int64>) {
+      if !range.contains(value) { odd.append((field, "\(value) is not within \(range.lowerBound) to \(range.upperBound)")) }
+    }
+    check("duration_ms", durationMilliseconds, 1...20_000)
+    check("frame_count", frameCount, 1...600)
+    check("depth_keyframe_count", keyframeCount, 1...200)
+    check("resolution.width", width, 1...4096)
+    check("resolution.height", height, 1...4096)
+    if let startedAt, let endedAt, endedAt < startedAt { odd.append(("ended_at", "it is before started_at")) }
+    if !["h264", "hevc", "H264", "HEVC"].contains(codec) { odd.append(("codec", "\"\(codec)\" is not h264 or hevc")) }
+    if model.allSatisfy(\.isWhitespace) { odd.append(("device_model", "it is blank")) }
+    for (field, message) in odd {
+      if isStrict { throw TakeFailure("metadata-invalid", message, file: file, field: ".\(field)") }
+      findings.append(Finding(.warning, "metadata-range", message, file: file, field: ".\(field)"))
+    }
+  }
+
+  private mutating func readPrivate(_ members: [String: JSONValue], _ file: String) throws {
+    if case .object(let place)? = members["location"] {
+      // The app's papers call them lat and lng, the app does not.
+      guard let latitude = (place["latitude"] ?? place["lat"])?.double, let longitude = (place["longitude"] ?? place["lng"])?.double,
+        abs(latitude) <= 90, abs(longitude) <= 180
+      else {
+        throw TakeFailure(
+          "metadata-invalid", "expected latitude within 90 and longitude within 180 degrees", file: file, field: ".location")
+      }
+      var kept: [String: JSONValue] = ["latitude": .number(latitude), "longitude": .number(longitude)]
+      for key in ["altitude", "accuracy"] { if let value = place[key]?.double { kept[key] = .number(value) } }
+      location = .object(kept)
+    }
+    let names = ["device_name", "user_name", "user", "owner", "author", "email"]
+    if let name = names.first(where: { members[$0]?.string.map { !$0.isEmpty } ?? false }) {
+      findings.append(
+        Finding(.info, "name-removed", "the metadata name a person or a device, which is not passed on", file: file, field: ".\(name)"))
+    }
+  }
+}
+
+/// Times as texts give them.
+enum UnixTime {
+  /// Unix nanoseconds of an RFC 3339 time, with or without a fraction of a second, in any zone, from 1970 to 2096.
+  static func nanoseconds(rfc3339 text: String) -> Int64? {
+    var plain = text
+    var fraction: Int64 = 0
+    if let dot = text.firstIndex(of: ".") {
+      let digits = text[text.index(after: dot)...].prefix { $0.isASCII && $0.isNumber }
+      guard !digits.isEmpty else { return nil }
+      let nine = (digits.prefix(9) + String(repeating: "0", count: max(0, 9 - digits.count)))
+      fraction = Int64(nine) ?? 0
+      plain = String(text[..<dot] + text[digits.endIndex...])
+    }
+    guard let date = ISO8601DateFormatter().date(from: plain), let seconds = Int64(exactly: date.timeIntervalSince1970.rounded(.down)),
+      (0..<4_000_000_000).contains(seconds)
+    else { return nil }
+    return seconds * 1_000_000_000 + fraction
+  }
+}

@@ -1,0 +1,194 @@
+import Foundation
+import Media
+
+/// Bundles that the RealityCam app uploads: a movie of up to 15 s, depth keyframes at a third of its rate, a hash for each frame, and
+/// metadata. In a folder, in the layout of the app's server, or as the upload's body.
+///
+///     reader: {name: realitycam-bundle, depth: optional}
+package struct RealityCamBundle: Reader {
+  package static let name = "realitycam-bundle"
+  package static let summary = "Uploaded bundles: a movie, depth keyframes, a hash chain and metadata"
+  package static let help = [
+    "depth": "required: a bundle whose depth cannot be read fails; optional: it is written without",
+    "ambiguous-depth":
+      "mask: depth of which nobody can tell the frames is masked; assume: keyframe k is taken to belong to frame 3k all the same",
+    "strict": "hold to the limits of the app's own server",
+    "rotation": "auto or apply: stored upright by the display matrix; keep: as coded",
+    "keep-location": "pass on a location that movie or metadata carry",
+    "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
+    "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
+  ]
+
+  package enum DepthPolicy: String, Codable, Sendable { case required, optional }
+  package enum AmbiguityPolicy: String, Codable, Sendable { case mask, assume }
+
+  var depth = DepthPolicy.required
+  var ambiguousDepth = AmbiguityPolicy.mask
+  var strict = false
+  var rotation = MovieRotation.auto
+  var keepLocation = false
+  var maxSamples = 20_000
+  var maxSeconds = 600.0
+  var maxSide = 8192
+  var maxDecodeSeconds = 3600.0
+
+  package init() {}
+
+  package func validate() throws {
+    try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
+  }
+
+  package func recognises(_ place: TakeLocation) -> Bool {
+    place.isDirectory ? BundleFolder(place.path).isBundle : MultipartBody.recognises(place.path)
+  }
+
+  package func hasGenericName(_ stem: String) -> Bool { MovieFile.isGeneric(stem) }
+
+  package func inputs(of place: TakeLocation) throws -> TakeInputs {
+    place.isDirectory
+      ? TakeInputs(root: place.path, entries: BundleFolder(place.path).entries) : TakeInputs(file: place.path, role: .body)
+  }
+
+  package func open(_ take: Take) throws -> Episode {
+    let parts = try BundleParts(take.inputs)
+    let video = try parts.required(.video)
+    let metadata = try readMetadata(parts)
+    let movie = try MovieTake(
+      video.slice, file: video.file,
+      options: MovieOptions(
+        maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: rotation,
+        keepsLocation: keepLocation))
+    var episode = movie.episode(id: take.id, threads: take.threads, snapsRate: false)
+    episode.findings += metadata?.findings ?? []
+    if metadata == nil {
+      episode.findings.append(
+        Finding(.warning, "metadata-missing", "the server's storage keeps no metadata; start time, counts and signature are not known"))
+    }
+    if let metadata { compare(metadata, movie, parts, &episode) }
+
+    episode.variant = "no-depth"
+    if let depth = try readDepth(parts, metadata, &episode.findings) { addDepth(depth, movie, &episode) }
+    episode.details["parts"] = try parts.json()
+    episode.evidence = try evidence(take, parts, metadata, movie)
+    return episode
+  }
+
+  private func readMetadata(_ parts: BundleParts) throws -> BundleMetadata? {
+    if parts.isServerStorage, parts.existing(.metadata) == nil { return nil }
+    let part = try parts.required(.metadata)
+    return try BundleMetadata(parts.bytes(part), file: part.file, isStrict: strict)
+  }
+
+  /// What the metadata say and the movie shows otherwise; the movie is believed.
+  private func compare(_ metadata: BundleMetadata, _ movie: MovieTake, _ parts: BundleParts, _ episode: inout Episode) {
+    let file = parts.existing(.metadata)?.file
+    func odd(_ code: String, _ field: String, _ message: String, _ severity: Finding.Severity = .warning) {
+      episode.findings.append(Finding(severity, code, message, file: file, field: ".\(field)"))
+    }
+    let samples = movie.movie.samples.count
+    if metadata.frameCount != Int64(samples) {
+      odd("frame-count-mismatch", "frame_count", "it is \(metadata.frameCount), the movie has \(samples) pictures")
+    }
+    let seconds = movie.seconds
+    if abs(Double(metadata.durationMilliseconds) / 1000 - seconds) > 2 {
+      odd("duration-mismatch", "duration_ms", "it is \(metadata.durationMilliseconds), the movie lasts \(Int((seconds * 1000).rounded())) ms")
+    }
+    if metadata.resolution != movie.movie.size {
+      odd(
+        "resolution-mismatch", "resolution",
+        "it is \(metadata.resolution), the pictures are \(movie.movie.size); whether they were cropped or squeezed to that is not recorded, so "
+          + "depth may not cover them edge to edge")
+    }
+    if metadata.codec.lowercased() != movie.movie.codec {
+      odd("codec-mismatch", "codec", "it is \(metadata.codec), the movie is \(movie.movie.codec)")
+    }
+    if let rate = movie.measuredRate, !(24...31).contains(rate) {
+      odd("frame-rate", "frame_count", "the movie has \((rate * 100).rounded() / 100) frames a second, and not the 30 that the app's constants assume", .info)
+    }
+    episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
+    episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }
+    if let location = metadata.location {
+      if keepLocation {
+        episode.details["location"] = location
+      } else {
+        episode.findings.append(Finding.locationRemoved(file: file ?? "", field: ".location"))
+      }
+    }
+  }
+
+  // MARK: Depth
+
+  private func readDepth(
+    _ parts: BundleParts, _ metadata: BundleMetadata?, _ findings: inout [Finding]
+  ) throws -> (blob: DepthBlob, part: BundleParts.Part)? {
+    do {
+      let part = try parts.required(.depth)
+      do {
+        let blob = try naming(part.file) { try DepthBlob(part.slice, claimed: metadata?.keyframeCount, file: part.file) }
+        return (blob, part)
+      } catch let error as DepthBlob.Undecodable {
+        throw TakeFailure(error.code, error.message, file: part.file)
+      }
+    } catch let failure as TakeFailure where depth == .optional && failure.code != "unreadable" {
+      var finding = failure.finding
+      finding.severity = .warning
+      findings.append(finding)
+      return nil
+    }
+  }
+
+  /// Which frame a keyframe belongs to is only known from times in its index, or when as many are there as the app takes: of every
+  /// third frame, up to 150. A map that was left out leaves no hole.
+  private func addDepth(_ depth: (blob: DepthBlob, part: BundleParts.Part), _ movie: MovieTake, _ episode: inout Episode) {
+    let blob = depth.blob
+    let frames = episode.frames.timestamps
+    let expected = min(150, (frames.count + 2) / 3)
+    episode.findings += blob.findings
+    var alignment = "every-third"
+    var stamps = (0..<blob.keyframes).map { frames[min(3 * $0, frames.count - 1)] }
+    if let seconds = blob.seconds, zip(seconds, seconds.dropFirst()).allSatisfy({ $0 < $1 }) {
+      alignment = "timestamps"
+      stamps = seconds.map { frames[0].advanced(byNanoseconds: $0 * 1e9) }
+    } else if blob.keyframes != expected {
+      alignment = "ambiguous"
+      episode.findings.append(
+        Finding(
+          .warning, "depth-alignment-ambiguous",
+          "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); which frames they belong to cannot be told"
+            + (ambiguousDepth == .mask ? ", so all are masked" : ""), file: depth.part.file))
+    }
+    var stream = Stream(
+      spec: StreamSpec(
+        kind: .depth, type: .float32, shape: [blob.size.height, blob.size.width, 1], unit: "m", clock: .mediaTime),
+      source: DepthKeyframes(blob, depth.part.slice, file: depth.part.file), timestamps: stamps,
+      sourceIndex: stamps.indices.map { Int64($0) })
+    if alignment == "ambiguous", ambiguousDepth == .mask {
+      stream.rows = frames.map { _ in nil }
+      episode.alignments.append(Episode.Alignment(stream: "camera_depth", method: "ambiguous"))
+    }
+    episode.streams["camera_depth"] = stream.turned(movie.turn)
+    let container = blob.container == .none ? "" : blob.container.rawValue
+    let layout = blob.layout == .rldp ? "rldp" : ""
+    episode.variant = container.isEmpty && layout.isEmpty ? "raw" : [container, layout].filter { !$0.isEmpty }.joined(separator: "-")
+    episode.details["depth"] = [
+      "container": .string(blob.container.rawValue), "layout": .string(blob.layout.rawValue), "keyframes": JSONValue(blob.keyframes),
+      "width": JSONValue(blob.size.width), "height": JSONValue(blob.size.height), "bytes_inflated": .integer(blob.inflatedBytes),
+      "sha256_inflated": .string(blob.inflatedDigest.description), "alignment": .string(alignment),
+    ]
+  }
+
+  // MARK: Evidence
+
+  private func evidence(
+    _ take: Take, _ parts: BundleParts, _ metadata: BundleMetadata?, _ movie: MovieTake
+  ) throws -> BundleEvidence {
+    let chain = parts.existing(.chain)
+    let url = URL(fileURLWithPath: take.location.path)
+    let name = take.location.isDirectory ? url.lastPathComponent : url.deletingPathExtension().lastPathComponent
+    return BundleEvidence(
+      chain: try chain.map { (try parts.bytes($0), $0.file) }, finalHash: metadata?.finalHash, assertion: metadata?.assertion,
+      frameCount: metadata?.frameCount, isPartial: metadata?.isPartial, metadataFile: parts.existing(.metadata)?.file ?? "metadata.json",
+      device: metadata?.device, folders: [name, url.deletingLastPathComponent().lastPathComponent].map { $0.lowercased() },
+      isStrict: strict, recordedFrames: movie.movie.samples.count, recordedSeconds: movie.seconds, keys: take.keys)
+  }
+}

@@ -1,0 +1,62 @@
+/// Measures whether depth looks like one real scene, filmed in one go. Reads the keyframes, unlike other transforms.
+///
+///     - verify-depth: {every: 1, on-miss: reject}
+package struct VerifyDepth: Transform {
+  package static let name = "verify-depth"
+  package static let summary = "Measures whether the depth is of one real scene; notes or rejects takes where it seems not"
+  package static let help = [
+    "every": "looks at every n-th depth map; 10 is what the RealityCam server does, and misses single maps",
+    "consistency": "least mean overlap of neighbouring histograms, 0 to 1", "coherence": "least steadiness of motion, 0 to 1",
+    "stability": "least share of steps without a jump, 0 to 1",
+    "on-miss": "finding: note that a take falls short of these; reject: leave it out",
+  ]
+
+  package enum Miss: String, Codable, Sendable { case finding, reject }
+
+  var every = 1
+  var consistency = 0.7
+  var coherence = 0.6
+  var stability = 0.8
+  var onMiss = Miss.finding
+
+  package static var readsSamples: Bool { true }
+
+  package init() {}
+
+  package func validate() throws {
+    if !(1...10_000).contains(every) { throw OptionError("every", "expected 1 to 10000, found \(every)") }
+    for (name, value) in [("consistency", consistency), ("coherence", coherence), ("stability", stability)] where !(0...1).contains(value) {
+      throw OptionError(name, "expected 0 to 1, found \(value)")
+    }
+  }
+
+  package func apply(to episode: Episode) throws -> Episode {
+    guard let stream = episode.streams["camera_depth"] else { return episode }
+    var verified = episode
+    let samples = Array(stride(from: 0, to: stream.timestamps.count, by: every))
+    guard samples.count >= 2 else {
+      verified.findings.append(
+        Finding(.warning, "depth-metrics-unavailable", "\(samples.count) depth maps were to be looked at; it takes at least 2"))
+      return verified
+    }
+    var metrics = DepthMetrics(size: Pixels(width: stream.spec.shape[1], height: stream.spec.shape[0]))
+    var cursor = try stream.source.makeCursor()
+    var bytes: [UInt8] = []
+    for sample in samples {
+      do {
+        try cursor.read(sample, into: &bytes)
+      } catch is SampleFailure {
+        continue  // The writer masks it and says so.
+      }
+      metrics.add(bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }, index: sample)
+    }
+    let thresholds = DepthThresholds(consistency: consistency, coherence: coherence, stability: stability)
+    verified.details["depth_metrics"] = metrics.json(thresholds)
+    guard !metrics.isLikelyReal(thresholds) else { return verified }
+    let message =
+      "consistency \(metrics.consistency), coherence \(metrics.coherence), stability \(metrics.stability), \(metrics.suspicious.count) suspicious keyframes"
+    verified.findings.append(Finding(.warning, "depth-suspicious", message))
+    if onMiss == .reject { throw Rejection("the depth is not likely to be of a real scene: \(message)", episode: verified) }
+    return verified
+  }
+}

@@ -1,0 +1,135 @@
+/// Checks what an uploaded bundle brings along to show that it is genuine: the form of its hash chain, and, against the keys given to
+/// the run, the phone's signature of the chain's end or of a checkpoint. What is proven goes into the take's record; takes that
+/// bring nothing of the kind pass.
+///
+///     - verify-hash-chain: {require: structure}
+package struct VerifyHashChain: Transform {
+  package static let name = "verify-hash-chain"
+  package static let summary = "Checks the hash chain and the device's signature of uploaded bundles"
+  package static let help = [
+    "require":
+      "none: only record; structure: reject a bundle whose chain is there and broken; assertion: reject one without a verified signature"
+  ]
+
+  package enum Level: String, Codable, Sendable { case none, structure, assertion }
+
+  var require = Level.structure
+
+  package init() {}
+
+  package func apply(to episode: Episode) throws -> Episode {
+    guard let evidence = episode.evidence else { return episode }
+    var verified = episode
+    var verification = BundleVerification()
+    verification.recordedFrames = evidence.recordedFrames
+    verification.recordedSeconds = evidence.recordedSeconds
+    verification.keysDigest = evidence.keys?.digest
+    let chain = checkChain(evidence, &verification, &verified.findings)
+    checkAssertion(evidence, chain, &verification, &verified.findings)
+    verified.verification = verification
+    if require != .none, verification.chain == .broken {
+      throw Rejection("the hash chain is broken: \(verification.chainReason ?? "")", episode: verified)
+    }
+    if require == .assertion, verification.assertion != .verified {
+      let reason = verification.assertionReason.map { ": \($0)" } ?? ""
+      throw Rejection("the signature is not verified (\(verification.assertion.rawValue)\(reason))", episode: verified)
+    }
+    return verified
+  }
+
+  // MARK: The chain
+
+  private func checkChain(
+    _ evidence: BundleEvidence, _ verification: inout BundleVerification, _ findings: inout [Finding]
+  ) -> HashChain? {
+    guard let (bytes, file) = evidence.chain else {
+      findings.append(Finding(.warning, "chain-absent", "the bundle has no hash chain"))
+      return nil
+    }
+    do {
+      var chain = try HashChain(bytes, file: file, frameLimit: evidence.isStrict ? 450 : HashChain.limit)
+      verification.frames = chain.hashes.count
+      verification.checkpoints = chain.checkpoints.count
+      verification.finalMatchesMetadata = evidence.finalHash.map { Base64.digest($0)?.bytes == chain.final }
+      try chain.check(against: (evidence.finalHash, evidence.frameCount), file: file)
+      verification.chain = .sound
+      findings += chain.findings
+      return chain
+    } catch {
+      verification.chain = .broken
+      verification.chainReason = (error as? HashChain.Broken)?.reason ?? "\(error)"
+      findings.append(Finding(.warning, "chain-broken", "the hash chain is broken: \(verification.chainReason ?? "")", file: file))
+      return nil
+    }
+  }
+
+  // MARK: The signature
+
+  /// Fixed texts of debug builds and of builds that never signed.
+  private static let mock = Array("debug-mock-assertion".utf8)
+  private static let placeholder = Array("POST\n".utf8)
+
+  private func checkAssertion(
+    _ evidence: BundleEvidence, _ chain: HashChain?, _ verification: inout BundleVerification, _ findings: inout [Finding]
+  ) {
+    if evidence.isPartial == true { verification.partial = .partial }
+    func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ message: String) {
+      verification.assertion = state
+      verification.assertionReason = message
+      findings.append(
+        Finding(severity, "assertion-\(state == .noKey ? "unverified" : state.rawValue)", message, file: evidence.metadataFile, field: ".assertion"))
+    }
+    guard let text = evidence.assertion, !text.allSatisfy(\.isWhitespace) else {
+      return end(.absent, .info, "the metadata holds no assertion; nobody signed the chain")
+    }
+    guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, "the assertion is not base64") }
+    if bytes == Self.mock { return end(.mock, .warning, "the assertion is the fixed text of a debug build") }
+    if bytes.starts(with: Self.placeholder) {
+      return end(.placeholder, .warning, "the assertion is the text that was to be signed, and no signature")
+    }
+    let assertion: Assertion
+    do {
+      assertion = try Assertion(cbor: bytes)
+    } catch {
+      return end(.invalid, .warning, "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
+    }
+    verification.counter = assertion.counter
+    guard let keys = evidence.keys else { return end(.noKey, .info, "no keys were given, so the signature is not checked") }
+    if let device = evidence.device, keys.devices[device] == nil {
+      return end(.noKey, .warning, "the keys file holds no key of device \(device)")
+    }
+    let own = evidence.device.map { [$0] } ?? evidence.folders.filter { keys.devices[$0] != nil }
+    guard let chain else { return end(.invalid, .warning, "there is no sound chain that it could be the signature of") }
+    guard keys.appDigests.contains(assertion.appDigest) else {
+      return end(.invalid, .warning, "it was made for another app than the keys file names")
+    }
+    guard assertion.counter > 0 else { return end(.invalid, .warning, "its counter is 0") }
+
+    for device in own.isEmpty ? keys.devices.keys.sorted() : own {
+      guard let key = keys.devices[device] else { continue }
+      if assertion.isSigned(by: key, clientDataHash: Digest.of(chain.final).bytes) {
+        (verification.assertion, verification.covers, verification.key) = (.verified, .final, device)
+        verification.partial = .complete
+        verification.verifiedFrames = Int64(chain.hashes.count)
+        verification.verifiedSeconds = evidence.recordedSeconds
+        if evidence.isPartial == true {
+          findings.append(
+            Finding(
+              .warning, "partial-mismatch", "is_partial is true, but the whole chain is signed", file: evidence.metadataFile,
+              field: ".is_partial"))
+        }
+        return
+      }
+      for point in chain.checkpoints.reversed() where assertion.isSigned(by: key, clientDataHash: Digest.of(point.hash).bytes) {
+        (verification.assertion, verification.covers, verification.key) = (.verified, .checkpoint, device)
+        verification.checkpoint = point.index
+        verification.partial = .partial
+        verification.verifiedFrames = point.frameNumber
+        verification.verifiedSeconds = point.seconds
+        findings.append(Finding(.warning, "partially-verified", verification.summary, file: evidence.metadataFile, field: ".assertion"))
+        return
+      }
+    }
+    end(.invalid, .warning, own.isEmpty ? "no key of the keys file made it" : "it was not made by the key of device \(own[0])")
+  }
+}
