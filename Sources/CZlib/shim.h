@@ -1,4 +1,7 @@
 #include <zlib.h>
 
-// inflateInit2 is a macro.
+// inflateInit2 and deflateInit2 are macros.
 static inline int czlib_inflate_init(z_streamp stream, int window_bits) { return inflateInit2(stream, window_bits); }
+static inline int czlib_deflate_init(z_streamp stream, int level, int window_bits) {
+  return deflateInit2(stream, level, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY);
+}

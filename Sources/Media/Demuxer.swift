@@ -16,15 +16,8 @@ final class Demuxer {
     init(_ input: FileSlice) { self.input = input }
   }
 
-  private static let isQuiet: Bool = {
-    av_log_set_level(AV_LOG_QUIET)
-    // No allocation of a sane movie comes near this; a hostile one gets an error instead of the memory.
-    av_max_alloc(1 << 29)
-    return true
-  }()
-
   init(_ input: FileSlice) throws {
-    _ = Self.isQuiet
+    FFmpeg.prepare()
     source = Source(input)
     guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
     self.packet = packet
@@ -141,4 +134,17 @@ final class Demuxer {
       return (-av_display_rotation_get(matrix), determinant < 0)
     }
   }
+}
+
+/// The libraries as a whole.
+enum FFmpeg {
+  private static let isPrepared: Bool = {
+    // What is wrong is told by errors.
+    av_log_set_level(AV_LOG_QUIET)
+    // No allocation of a sane movie comes near this; a hostile one gets an error instead of the memory.
+    av_max_alloc(1 << 29)
+    return true
+  }()
+
+  static func prepare() { _ = isPrepared }
 }

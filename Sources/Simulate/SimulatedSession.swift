@@ -27,10 +27,8 @@ package struct SimulatedSession: Sendable {
 
   /// Writes the session into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
   package func write(to directory: String) throws {
+    try Self.makeEmptyDirectory(directory)
     let files = FileManager.default
-    if let members = try? files.contentsOfDirectory(atPath: directory), !members.isEmpty {
-      throw UsageError("\(directory) is not empty; a simulated take needs a directory of its own")
-    }
     try files.createDirectory(atPath: directory + "/rgb", withIntermediateDirectories: true)
     if variant == .v1 { try files.createDirectory(atPath: directory + "/depth", withIntermediateDirectories: true) }
     let path = trajectory ?? .smooth(seconds: seconds, rate: rate, seed: seed)
@@ -46,6 +44,15 @@ package struct SimulatedSession: Sendable {
     }
     try write(metadata(path, depths, readings), "metadata.json", in: directory)
     try write(truth(path, depths), "truth.json", in: directory)
+  }
+
+  /// Throws `UsageError` when there is something in it already.
+  static func makeEmptyDirectory(_ directory: String) throws {
+    let files = FileManager.default
+    if let members = try? files.contentsOfDirectory(atPath: directory), !members.isEmpty {
+      throw UsageError("\(directory) is not empty; a simulated take needs a directory of its own")
+    }
+    try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
   }
 
   /// The app takes a depth map when 1/30 s have passed since the last one, by doubles: with 60 Hz frames that is after

@@ -14,22 +14,37 @@ struct SimulateCommand: ParsableCommand {
 
         takeset simulate stack-session --output session_2026-01-31_120000 --seconds 2
         takeset simulate stack-session --variant v2 --output session_2026-01-31_130000 --seed 7
-      """)
+        takeset simulate realitycam-bundle --output bundle_1 --keys keys.json
+        takeset simulate slow-motion-video --output movies --rate 240
+      """,
+    subcommands: [SimulateSession.self, SimulateBundle.self, SimulateMovie.self])
+}
 
-  enum Format: String, ExpressibleByArgument, CaseIterable { case stackSession = "stack-session" }
-
-  @Argument(help: "The format: stack-session.")
-  var format: Format
+/// What every simulation takes.
+struct SimulationOptions: ParsableArguments {
   @Option(name: .shortAndLong, help: "The directory of the take; must not exist or be empty.")
   var output: String
-  @Option(help: "v1: pictures and depth maps; v2: small pictures, one depth number a frame, joint encoders.")
-  var variant = SimulatedSession.Variant.v1
   @Option(help: "Length of the recording.")
   var seconds = 2.0
-  @Option(help: "Frames a second.")
-  var rate = 60.0
   @Option(help: "The same seed gives the same bytes.")
   var seed: UInt64 = 1
+
+  func validate(rate: Double) throws {
+    guard seconds > 0, seconds <= 3600 else { throw ValidationError("--seconds: expected above 0 and at most 3600") }
+    guard rate > 0, rate <= 1000 else { throw ValidationError("--rate: expected above 0 and at most 1000") }
+    guard seconds * rate >= 1 else { throw ValidationError("--seconds: not one frame long at this rate") }
+  }
+}
+
+struct SimulateSession: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "stack-session", abstract: "A StackCapture session: poses, pictures, depth maps or joint encoders.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: "v1: pictures and depth maps; v2: small pictures, one depth number a frame, joint encoders.")
+  var variant = SimulatedSession.Variant.v1
+  @Option(help: "Frames a second.")
+  var rate = 60.0
   @Option(help: ArgumentHelp("Size of the pictures; 1920x1440 (v1) or 480x360 (v2) by default.", valueName: "WxH"))
   var size: ImageSize?
   @Option(help: ArgumentHelp("Size of the depth maps (v1).", valueName: "WxH"))
@@ -39,18 +54,14 @@ struct SimulateCommand: ParsableCommand {
       "Take times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix a line.", valueName: "file"))
   var trajectory: String?
 
-  func validate() throws {
-    guard seconds > 0, seconds <= 3600 else { throw ValidationError("--seconds: expected above 0 and at most 3600") }
-    guard rate > 0, rate <= 1000 else { throw ValidationError("--rate: expected above 0 and at most 1000") }
-    guard seconds * rate >= 1 else { throw ValidationError("--seconds: not one frame long at this rate") }
-  }
+  func validate() throws { try options.validate(rate: rate) }
 
   func run() throws {
     var session = SimulatedSession()
     session.variant = variant
-    session.seconds = seconds
+    session.seconds = options.seconds
     session.rate = rate
-    session.seed = seed
+    session.seed = options.seed
     session.size = size
     session.depthSize = depthSize
     if let trajectory {
@@ -59,12 +70,135 @@ struct SimulateCommand: ParsableCommand {
       }
       session.trajectory = try Trajectory(text: String(decoding: data, as: UTF8.self), name: trajectory)
     }
-    try session.write(to: output)
-    standardOutput(output)
+    try session.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+/// How a simulated movie is made.
+struct MovieSimulationOptions: ParsableArguments {
+  @Option(help: "Frames a second; 30 for a bundle, 120 for slow motion by default.")
+  var rate: Double?
+  @Option(help: ArgumentHelp("Size of the pictures, upright.", valueName: "WxH"))
+  var size = ImageSize(width: 1920, height: 1080)
+  @Option(help: "h264 or hevc.")
+  var codec = Codec.h264
+  @Option(help: ArgumentHelp("Ticks a second of the movie's time base.", valueName: "n"))
+  var timescale = 600
+  @Option(help: ArgumentHelp("Degrees by which the display matrix turns clockwise: 0, 90, 180 or 270.", valueName: "degrees"))
+  var rotation = 0
+  @Option(help: ArgumentHelp("Frames that the camera drops in one burst, from the tenth on.", valueName: "n"))
+  var drop = 0
+  @Option(help: ArgumentHelp("Times wander by up to this part of a period, below 0.5.", valueName: "part"))
+  var wander = 0.0
+  @Option(help: ArgumentHelp("Pictures in a row that are coded with reference to later ones.", valueName: "n"))
+  var reordering = 0
+  @Flag(help: "Write a place and a name into the take, which a reader must not pass on.")
+  var location = false
+
+  enum Codec: String, ExpressibleByArgument, CaseIterable { case h264, hevc }
+
+  func validate() throws {
+    guard size.width % 2 == 0, size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
+    guard [0, 90, 180, 270].contains(rotation) else { throw ValidationError("--rotation: expected 0, 90, 180 or 270") }
+    guard (1...1_000_000).contains(timescale) else { throw ValidationError("--timescale: expected 1 to 1000000") }
+    guard (0..<0.5).contains(wander) else { throw ValidationError("--wander: expected 0 to 0.5") }
+    guard (0...1000).contains(drop), (0...16).contains(reordering) else { throw ValidationError("--drop, --reordering: out of range") }
+  }
+
+  func movie(_ options: SimulationOptions, rate usual: Double) -> SimulatedMovie {
+    var movie = SimulatedMovie()
+    movie.seconds = options.seconds
+    movie.seed = options.seed
+    movie.rate = rate ?? usual
+    movie.size = size
+    movie.codec = codec.rawValue
+    movie.timescale = timescale
+    movie.rotation = rotation
+    movie.dropped = drop
+    movie.wander = wander
+    movie.reordering = reordering
+    movie.location = location ? "+48.1372+011.5761/" : nil
+    return movie
+  }
+}
+
+struct SimulateBundle: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "realitycam-bundle", abstract: "An uploaded bundle: a movie, depth keyframes, a hash chain, signed metadata.")
+
+  @OptionGroup var options: SimulationOptions
+  @OptionGroup var movie: MovieSimulationOptions
+  @Option(help: "folder: the four parts; storage: as the app's server keeps them; multipart: the upload's body.")
+  var layout = SimulatedBundle.Layout.folder
+  @Option(help: "What the depth is wrapped in.")
+  var depthContainer = SimulatedBundle.DepthContainer.deflate
+  @Option(help: "headerless: bare maps; rldp: with header and index.")
+  var depthLayout = SimulatedBundle.DepthLayout.headerless
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 256, height: 192)
+  @Option(help: "What the device signed: the chain's end, its last checkpoint, or nothing that counts.")
+  var signature = SimulatedBundle.Signature.final
+  @Flag(help: "The metadata say that the recording was cut short.")
+  var partial = false
+  @Option(help: "Something that is wrong with the bundle.")
+  var fault: SimulatedBundle.Fault?
+  @Option(help: ArgumentHelp("Also write the keys file under which the signature verifies.", valueName: "file"))
+  var keys: String?
+
+  func validate() throws { try options.validate(rate: movie.rate ?? 30) }
+
+  func run() throws {
+    var bundle = SimulatedBundle()
+    bundle.movie = movie.movie(options, rate: 30)
+    bundle.layout = layout
+    bundle.depthContainer = depthContainer
+    bundle.depthLayout = depthLayout
+    bundle.depthSize = depthSize
+    bundle.signature = signature
+    bundle.isPartial = partial
+    bundle.location = movie.location
+    bundle.fault = fault
+    try bundle.write(to: options.output)
+    if let keys, !FileManager.default.createFile(atPath: keys, contents: Data(bundle.keysFile)) {
+      throw OutputFailure("cannot write the keys file \(keys)")
+    }
+    standardOutput(options.output)
+  }
+}
+
+struct SimulateMovie: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "slow-motion-video", abstract: "A movie by itself, as the slow-motion app records it.")
+
+  @OptionGroup var options: SimulationOptions
+  @OptionGroup var movie: MovieSimulationOptions
+  @Option(help: "Name of the movie; the number is the Unix time of its start.")
+  var name = "video_1771446000.mov"
+  @Flag(help: "Code the pictures upright although the matrix turns them, as the app's WebRTC mode does.")
+  var doubleRotation = false
+
+  func validate() throws {
+    try options.validate(rate: movie.rate ?? 120)
+    guard !name.contains("/"), [".mov", ".mp4"].contains(where: name.hasSuffix) else {
+      throw ValidationError("--name: expected a name that ends in .mov or .mp4")
+    }
+  }
+
+  func run() throws {
+    var movie = movie.movie(options, rate: 120)
+    movie.isDoublyRotated = doubleRotation
+    try movie.write(named: name, into: options.output)
+    standardOutput("\(options.output)/\(name)")
   }
 }
 
 extension SimulatedSession.Variant: ExpressibleByArgument {}
+extension SimulatedBundle.Layout: ExpressibleByArgument {}
+extension SimulatedBundle.DepthContainer: ExpressibleByArgument {}
+extension SimulatedBundle.DepthLayout: ExpressibleByArgument {}
+extension SimulatedBundle.Signature: ExpressibleByArgument {}
+extension SimulatedBundle.Fault: ExpressibleByArgument {}
 
 extension ImageSize: ExpressibleByArgument {
   /// As in 640x480.

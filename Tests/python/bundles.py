@@ -91,10 +91,14 @@ def probe(path, *entries):
 
 def times(path):
     """Nanoseconds of each frame since the first, as ffprobe has them."""
+    return times_and_unit(path)[0]
+
+
+def times_and_unit(path):
     found = probe(path, "-show_frames", "-show_entries", "stream=time_base:frame=pts")
-    unit = Fraction(found["streams"][0]["time_base"])
+    unit = found["streams"][0]["time_base"]
     ticks = [frame["pts"] for frame in found["frames"]]
-    return [round((tick - ticks[0]) * unit * 10**9) for tick in ticks]
+    return [round((tick - ticks[0]) * Fraction(unit) * 10**9) for tick in ticks], unit
 
 
 def decoded(path, *options, size=(160, 120)):
@@ -177,6 +181,12 @@ def rldp(depth, seconds=None, version=1, count=None, width=None, height=None, of
     offsets = [k * w * h * 4 for k in range(n)] if offsets is None else offsets
     header = struct.pack("<4sIIHH", b"RLDP", version, n if count is None else count, w if width is None else width, h if height is None else height)
     return header + b"".join(struct.pack("<dI", *entry) for entry in zip(seconds, offsets)) + depth.tobytes()
+
+
+@functools.cache
+def depth_part(keyframes, container, layout, fps, size):
+    depth = maps(keyframes, *size)
+    return CONTAINERS[container](rldp(depth, [3 * k / fps for k in range(keyframes)]) if layout == "rldp" else depth.tobytes())
 
 
 # Hash chains and assertions
@@ -294,10 +304,11 @@ def form_part(boundary, name, filename, kind, data):
     return head.encode() + data + b"\r\n"
 
 
-def bundle(count=45, keyframes=None, container="deflate", layout="headerless", fps=30, checkpoints=(), video=None, size=(256, 192), **metadata):
-    """A sound capture; keywords replace fields of its metadata."""
+def bundle(
+    count=45, keyframes=None, container="deflate", layout="headerless", fps=30, checkpoints=(), video=None, depth_data=None, size=(256, 192), **metadata
+):
+    """A sound capture, or one with another movie or depth; further keywords replace fields of its metadata."""
     keyframes = min(150, -(-count // 3)) if keyframes is None else keyframes
-    depth = maps(keyframes, *size)
     found = chain(count, checkpoints, fps)
     fields = {
         "started_at": "2025-11-27T10:30:00.123Z", "ended_at": "2025-11-27T10:30:02.456Z", "duration_ms": round(count * 1000 / fps) + 40,
@@ -306,7 +317,7 @@ def bundle(count=45, keyframes=None, container="deflate", layout="headerless", f
     }
     return Bundle(
         video=video or movie(count, fps),
-        depth_data=CONTAINERS[container](rldp(depth, [3 * k / fps for k in range(keyframes)]) if layout == "rldp" else depth.tobytes()),
+        depth_data=depth_data or depth_part(keyframes, container, layout, fps, size),
         hash_chain=found,
         metadata={**fields, **metadata},
     )
@@ -345,6 +356,14 @@ def converted(takeset, path, arguments=()):
     """The entry, demo and meta of one take, converted beside itself."""
     takeset.convert(path, output=path.parent / "out", arguments=arguments)
     return only(path.parent / "out")
+
+
+def together(takeset, root, found, arguments=(), check=0):
+    """The entries of bundles by their names, all converted in one run."""
+    for name, one in found.items():
+        one.write(root / "in" / name)
+    takeset.convert(root / "in", output=root / "out", arguments=arguments, check=check)
+    return {entry["id"]: entry for entry in manifest(root / "out")["record"]["takes"]}
 
 
 def close(stored, expected, most=3, mean=1):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from bundles import (
     CONTAINERS, NAMES, STORAGE, Bundle, box, bundle, changed, close, codes, converted, decoded, deflated, fails, form_part, input_digest, maps,
-    measured, movie, numbers, pipeline, record, remade, rldp, rotated, same_for_all_jobs, samples, times, traces,
+    measured, movie, numbers, pipeline, record, remade, rldp, rotated, same_for_all_jobs, samples, times, together, traces,
 )
 from conftest import BINARY, manifest
 from test_record import validator
@@ -62,9 +62,10 @@ def reader(tmp_path, **options):
 @pytest.mark.parametrize("layout", ["headerless", "rldp"])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_depth_in_every_container_and_layout_goes_to_its_frames(takeset, tmp_path, container, layout):
-    found = bundle(container=container, layout=layout)
+    size = (256, 192) if layout == "headerless" else (64, 48)
+    found = bundle(container=container, layout=layout, size=size)
     entry, demo, meta = convert(takeset, tmp_path, found)
-    depth = maps(15)
+    depth = maps(15, *size)
     stamps = [round(Fraction(k, 10) * 10**9) for k in range(15)]
     holds(demo, meta, depth, stamps)
 
@@ -76,7 +77,7 @@ def test_depth_in_every_container_and_layout_goes_to_its_frames(takeset, tmp_pat
     assert entry["variant"] == names.get(container, container + ("-rldp" if layout == "rldp" else ""))
     inner = rldp(depth, [3 * k / 30 for k in range(15)]) if layout == "rldp" else depth.tobytes()
     assert entry["details"]["depth"] == {
-        "container": container, "layout": layout, "keyframes": 15, "width": 256, "height": 192, "bytes_inflated": len(inner),
+        "container": container, "layout": layout, "keyframes": 15, "width": size[0], "height": size[1], "bytes_inflated": len(inner),
         "sha256_inflated": hashlib.sha256(inner).hexdigest(), "alignment": "timestamps" if layout == "rldp" else "every-third",
     }
     described = {p["name"]: (p["bytes"], p["sha256"]) for p in entry["details"]["parts"]}
@@ -256,11 +257,19 @@ UNREADABLE = {
 }
 
 
+@pytest.fixture(scope="module")
+def unreadable(takeset, tmp_path_factory):
+    return together(takeset, tmp_path_factory.mktemp("unreadable"), {name: bundle(**SMALL, depth_data=data) for name, data in UNREADABLE.items()}, check=3)
+
+
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_depth_that_cannot_be_decoded(takeset, tmp_path, name):
-    found = bundle()
-    found.depth_data = UNREADABLE[name]
-    fails(takeset, found.write(tmp_path / "bad"), "depth-undecodable")
+def test_depth_that_cannot_be_decoded(unreadable, name):
+    assert unreadable[name]["outcome"] == "failed" and codes(unreadable[name], "error") == ["depth-undecodable"]
+    assert "depth.gz" in unreadable[name]["reason"]
+
+
+def test_depth_that_cannot_be_decoded_stops_no_other_take(takeset, tmp_path):
+    fails(takeset, bundle(**SMALL, depth_data=UNREADABLE["a gzip that is cut"]).write(tmp_path / "bad"), "depth-undecodable")
 
 
 @pytest.mark.parametrize("name", ["201 keyframes", "1001 wide", "1001 high"])
@@ -469,7 +478,7 @@ def test_a_part_of_just_its_limit(takeset, tmp_path, part):
 
 @pytest.mark.parametrize("text", [b"{", b'{"started_at": ', b"not JSON", b"{,}", b"\xff\xfe{}"])
 def test_metadata_that_is_no_json(takeset, tmp_path, text):
-    found = bundle(count=6)
+    found = bundle(count=6, **SMALL)
     found.metadata = text
     fails(takeset, found.write(tmp_path / "bad"), "json-invalid", "metadata.json")
 
@@ -489,16 +498,19 @@ REQUIRED = {
 }
 
 
+def without(field, *value):
+    found = bundle(count=6, **SMALL)
+    del found.metadata[field]
+    if value:
+        (found.metadata[field],) = value
+    return found
+
+
 @pytest.mark.parametrize("field", REQUIRED)
 def test_metadata_must_have_its_fields(takeset, tmp_path, field):
-    for index, value in enumerate(["absent", *REQUIRED[field]]):
-        found = bundle(count=6)
-        del found.metadata[field]
-        if index:
-            found.metadata[field] = value
-        root = tmp_path / str(index)
-        entry = fails(takeset, found.write(root / "bad"), "metadata-invalid")
-        assert field in entry["findings"][-1]["field"]
+    found = {"absent": without(field)} | {f"of another type {n}": without(field, value) for n, value in enumerate(REQUIRED[field])}
+    for name, entry in together(takeset, tmp_path, found, check=3).items():
+        assert codes(entry, "error") == ["metadata-invalid"] and field in entry["findings"][-1]["field"], name
 
 
 @pytest.mark.parametrize("fields", [

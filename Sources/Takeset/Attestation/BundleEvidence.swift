@@ -7,7 +7,7 @@ package struct BundleEvidence: Sendable {
   var assertion: String?
   var frameCount: Int64?
   var isPartial: Bool?
-  var metadataFile: String
+  var metadataFile: String?
   /// The device's id, lower-case, where the metadata name it.
   var device: String?
   /// Lower-case names of the folders that the bundle lies in, one of which may be the device's id.

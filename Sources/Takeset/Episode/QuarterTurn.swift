@@ -12,7 +12,7 @@ package enum QuarterTurn: Int, Sendable {
   }
 
   /// Writes the turned picture of `size` to `output`; `bytes` is the size of a pixel.
-  func turn(_ picture: [UInt8], size: Pixels, bytes: Int, into output: inout [UInt8]) {
+  package func turn(_ picture: [UInt8], size: Pixels, bytes: Int, into output: inout [UInt8]) {
     if output.count != picture.count { output = [UInt8](repeating: 0, count: picture.count) }
     let (width, height) = (size.width, size.height)
     // Where the pixel at (x, y) goes: origin + x * alongX + y * alongY.

@@ -77,7 +77,8 @@ package struct VerifyHashChain: Transform {
       verification.assertion = state
       verification.assertionReason = message
       findings.append(
-        Finding(severity, "assertion-\(state == .noKey ? "unverified" : state.rawValue)", message, file: evidence.metadataFile, field: ".assertion"))
+        Finding(severity, "assertion-\(state == .noKey ? "unverified" : state.rawValue)", message, file: evidence.metadataFile,
+          field: evidence.metadataFile.map { _ in ".assertion" }))
     }
     guard let text = evidence.assertion, !text.allSatisfy(\.isWhitespace) else {
       return end(.absent, .info, "the metadata holds no assertion; nobody signed the chain")

@@ -54,13 +54,13 @@ struct MovieTake {
     notePrivateTags()
   }
 
-  /// Frames a second by regression.
-  var measuredRate: Double? { Cadence(timestamps).rateHz }
+  /// Frames a second by regression, to a millionth.
+  var measuredRate: Double? { Cadence(timestamps).rateHz.map { ($0 * 1e6).rounded() / 1e6 } }
 
   /// From the first picture to the end of the last, whose length is taken to be the period.
   var seconds: Double {
     let steps = movie.nanoseconds
-    return (Double(steps.last ?? 0) + (measuredRate.map { 1e9 / $0 } ?? 0)) / 1e9
+    return (Double(steps.last ?? 0) + (measuredRate.map { 1e9 / $0 } ?? 0)).rounded() / 1e9
   }
 
   var nominalRate: Double? {

@@ -187,7 +187,7 @@ package struct RealityCamBundle: Reader {
     let name = take.location.isDirectory ? url.lastPathComponent : url.deletingPathExtension().lastPathComponent
     return BundleEvidence(
       chain: try chain.map { (try parts.bytes($0), $0.file) }, finalHash: metadata?.finalHash, assertion: metadata?.assertion,
-      frameCount: metadata?.frameCount, isPartial: metadata?.isPartial, metadataFile: parts.existing(.metadata)?.file ?? "metadata.json",
+      frameCount: metadata?.frameCount, isPartial: metadata?.isPartial, metadataFile: parts.existing(.metadata)?.file,
       device: metadata?.device, folders: [name, url.deletingLastPathComponent().lastPathComponent].map { $0.lowercased() },
       isStrict: strict, recordedFrames: movie.movie.samples.count, recordedSeconds: movie.seconds, keys: take.keys)
   }

@@ -1,0 +1,150 @@
+import CFFmpeg
+
+/// Writes H.264 or HEVC movies, for simulated takes. The same pictures and options give the same bytes. Serves one thread.
+package final class MovieEncoder {
+  package struct Options: Sendable {
+    /// `h264` or `hevc`.
+    package var codec = "h264"
+    package var size: ImageSize
+    /// Frames a second that the encoder is told; times are given with each picture.
+    package var rate = 30.0
+    /// Ticks a second of the track.
+    package var timescale = 600
+    package var bitRate = 10_000_000
+    /// Pictures between two of which the second is decoded first; 0 for none.
+    package var reordering = 0
+    /// Degrees to turn clockwise for showing, in the track's matrix.
+    package var rotation = 0
+    /// Tags of the file; `location` in ISO 6709 among them.
+    package var tags: [(key: String, value: String)] = []
+
+    package init(size: ImageSize) { self.size = size }
+  }
+
+  private let options: Options
+  private var format: UnsafeMutablePointer<AVFormatContext>?
+  private var codec: UnsafeMutablePointer<AVCodecContext>?
+  private var frame: UnsafeMutablePointer<AVFrame>?
+  private var packet: UnsafeMutablePointer<AVPacket>?
+  private var scaler: OpaquePointer?
+  private let stream: UnsafeMutablePointer<AVStream>
+
+  /// Creates the file; its ending says MOV or MP4. Throws `MovieError`.
+  package init(_ path: String, _ options: Options) throws {
+    self.options = options
+    FFmpeg.prepare()
+    var format: UnsafeMutablePointer<AVFormatContext>?
+    try Self.check(avformat_alloc_output_context2(&format, nil, nil, path), "creating \(path)")
+    guard let format, let stream = avformat_new_stream(format, nil) else { throw Demuxer.outOfMemory }
+    self.format = format
+    self.stream = stream
+    let name = options.codec == "hevc" ? "libx265" : "libx264"
+    guard let encoder = avcodec_find_encoder_by_name(name), let codec = avcodec_alloc_context3(encoder) else {
+      throw MovieError(.codec, "the linked FFmpeg has no \(name)")
+    }
+    self.codec = codec
+    codec.pointee.width = Int32(options.size.width)
+    codec.pointee.height = Int32(options.size.height)
+    codec.pointee.pix_fmt = AV_PIX_FMT_YUV420P
+    codec.pointee.time_base = AVRational(num: 1, den: Int32(options.timescale))
+    codec.pointee.framerate = av_d2q(options.rate, 1_000_000)
+    codec.pointee.bit_rate = Int64(options.bitRate)
+    codec.pointee.gop_size = 30
+    codec.pointee.max_b_frames = Int32(options.reordering)
+    codec.pointee.colorspace = AVCOL_SPC_BT709
+    codec.pointee.color_primaries = AVCOL_PRI_BT709
+    codec.pointee.color_trc = AVCOL_TRC_BT709
+    codec.pointee.color_range = AVCOL_RANGE_MPEG
+    codec.pointee.thread_count = 1
+    codec.pointee.flags |= AV_CODEC_FLAG_GLOBAL_HEADER | AV_CODEC_FLAG_BITEXACT
+    var settings: OpaquePointer?
+    defer { av_dict_free(&settings) }
+    av_dict_set(&settings, "preset", "veryfast", 0)
+    if options.codec == "hevc" {
+      av_dict_set(&settings, "x265-params", "log-level=none:pools=none:frame-threads=1:info=0:bframes=\(options.reordering)", 0)
+      codec.pointee.codec_tag = 0x3163_7668  // hvc1, as Apple writes
+    }
+    try Self.check(avcodec_open2(codec, encoder, &settings), "starting \(name)")
+    try Self.check(avcodec_parameters_from_context(stream.pointee.codecpar, codec), "describing the track")
+    stream.pointee.time_base = codec.pointee.time_base
+    if options.rotation != 0, let matrix = av_stream_new_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, 36) {
+      matrix.withMemoryRebound(to: Int32.self, capacity: 9) { av_display_rotation_set($0, Double(options.rotation)) }
+    }
+    for tag in options.tags { av_dict_set(&format.pointee.metadata, tag.key, tag.value, 0) }
+    format.pointee.flags |= AVFMT_FLAG_BITEXACT
+    try Self.check(avio_open(&format.pointee.pb, path, AVIO_FLAG_WRITE), "creating \(path)")
+    var muxing: OpaquePointer?
+    defer { av_dict_free(&muxing) }
+    av_dict_set(&muxing, "video_track_timescale", "\(options.timescale)", 0)
+    if !options.tags.isEmpty { av_dict_set(&muxing, "movflags", "use_metadata_tags", 0) }
+    try Self.check(avformat_write_header(format, &muxing), "writing the header")
+
+    guard let frame = av_frame_alloc(), let packet = av_packet_alloc() else { throw Demuxer.outOfMemory }
+    (self.frame, self.packet) = (frame, packet)
+    frame.pointee.format = AV_PIX_FMT_YUV420P.rawValue
+    frame.pointee.width = codec.pointee.width
+    frame.pointee.height = codec.pointee.height
+    try Self.check(av_frame_get_buffer(frame, 0), "allocating a picture")
+    scaler = sws_getContext(
+      codec.pointee.width, codec.pointee.height, AV_PIX_FMT_RGB24, codec.pointee.width, codec.pointee.height, AV_PIX_FMT_YUV420P,
+      SWS_AREA | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP, nil, nil, nil)
+    let table = sws_getCoefficients(Int32(AVCOL_SPC_BT709.rawValue))
+    sws_setColorspaceDetails(scaler, sws_getCoefficients(SWS_CS_DEFAULT), 1, table, 0, 0, 1 << 16, 1 << 16)
+  }
+
+  deinit {
+    sws_freeContext(scaler)
+    av_frame_free(&frame)
+    av_packet_free(&packet)
+    avcodec_free_context(&codec)
+    if let format { avio_closep(&format.pointee.pb) }
+    avformat_free_context(format)
+  }
+
+  private static func check(_ status: Int32, _ what: String) throws {
+    if status < 0 { throw MovieError(.corrupt, "\(what) failed: \(MovieError.words(status))") }
+  }
+
+  /// Adds a picture, RGB rows, shown at `time` ticks of the timescale; times ascend.
+  package func add(_ pixels: [UInt8], at time: Int64) throws {
+    guard let frame, pixels.count == options.size.width * options.size.height * 3 else {
+      throw MovieError(.corrupt, "\(pixels.count) bytes are not an RGB picture of \(options.size)")
+    }
+    try Self.check(av_frame_make_writable(frame), "allocating a picture")
+    pixels.withUnsafeBufferPointer { pixels in
+      var planes: [UnsafePointer<UInt8>?] = [pixels.baseAddress, nil, nil, nil]
+      var strides: [Int32] = [Int32(options.size.width * 3), 0, 0, 0]
+      withUnsafeMutablePointer(to: &frame.pointee.data) { data in
+        withUnsafeMutablePointer(to: &frame.pointee.linesize) { linesize in
+          data.withMemoryRebound(to: UnsafeMutablePointer<UInt8>?.self, capacity: 8) { data in
+            linesize.withMemoryRebound(to: Int32.self, capacity: 8) { linesize in
+              _ = sws_scale(scaler, &planes, &strides, 0, Int32(options.size.height), data, linesize)
+            }
+          }
+        }
+      }
+    }
+    frame.pointee.pts = time
+    try Self.check(avcodec_send_frame(codec, frame), "encoding")
+    try drain()
+  }
+
+  /// Writes what is left and the index.
+  package func finish() throws {
+    try Self.check(avcodec_send_frame(codec, nil), "encoding")
+    try drain()
+    try Self.check(av_write_trailer(format), "writing the index")
+    if let format { try Self.check(avio_closep(&format.pointee.pb), "closing the movie") }
+  }
+
+  private func drain() throws {
+    while true {
+      let status = avcodec_receive_packet(codec, packet)
+      if status == cffmpeg_again() || status == cffmpeg_end() { return }
+      try Self.check(status, "encoding")
+      if let codec { av_packet_rescale_ts(packet, codec.pointee.time_base, stream.pointee.time_base) }
+      packet?.pointee.stream_index = stream.pointee.index
+      try Self.check(av_interleaved_write_frame(format, packet), "writing a sample")
+    }
+  }
+}
