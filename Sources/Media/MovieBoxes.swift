@@ -29,6 +29,7 @@ struct MovieBoxes {
 
   init(_ input: FileSlice, limits: MovieLimits) throws {
     self.limits = limits
+    guard input.count > 0 else { throw MovieError(.empty, "the file is empty") }
     var offset: Int64 = 0
     var moov: Range<Int64>?
     while offset < input.count {
@@ -42,7 +43,6 @@ struct MovieBoxes {
       offset = box.payload.upperBound
     }
     guard let moov else {
-      if input.count == 0 { throw MovieError(.notAMovie, "the file is empty") }
       throw MovieError(
         .unfinished, "there is no moov box, the movie's index: the recording was never finished, or the file is cut off before its end")
     }

@@ -4,6 +4,7 @@ import CFFmpeg
 package struct MovieError: Error, CustomStringConvertible, Equatable {
   /// The raw values are the codes of `docs/findings.md`.
   package enum Kind: String, Sendable {
+    case empty = "file-empty"
     case notAMovie = "not-a-movie"
     case unfinished = "movie-unfinished"
     case truncated = "movie-truncated"

@@ -1,4 +1,4 @@
-"""Movies and bundles made from nothing: pictures by NumPy, movies by ffmpeg, depth by zlib, chains by hashlib, signatures by cryptography."""
+"""Movies and bundles made from nothing: NumPy draws, ffmpeg encodes, zlib packs depth, hashlib links chains, cryptography signs."""
 
 import base64
 import dataclasses
@@ -25,6 +25,7 @@ from test_takes import frame_code
 # Pictures and movies
 
 
+@functools.lru_cache(maxsize=1000)
 def picture(number, width, height):
     """A YUV 4:2:0 picture of smooth colours and a little noise; 24 blocks along the top carry its number."""
     x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
@@ -41,7 +42,7 @@ def picture(number, width, height):
 
 ENCODERS = {
     "h264": ["-c:v", "libx264", "-preset", "veryfast", "-b_strategy", "0", "-sc_threshold", "0", "-crf", "18"],
-    "hevc": ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=error:b-adapt=0:pools=1", "-tag:v", "hvc1", "-crf", "18"],
+    "hevc": ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=error:b-adapt=0", "-crf", "18", "-tag:v", "hvc1"],
     "mpeg4": ["-c:v", "mpeg4", "-q:v", "3"],
     "prores": ["-c:v", "prores_ks"],
 }
@@ -179,7 +180,8 @@ def rldp(depth, seconds=None, version=1, count=None, width=None, height=None, of
     n, h, w = depth.shape
     seconds = [k / 10 for k in range(n)] if seconds is None else seconds
     offsets = [k * w * h * 4 for k in range(n)] if offsets is None else offsets
-    header = struct.pack("<4sIIHH", b"RLDP", version, n if count is None else count, w if width is None else width, h if height is None else height)
+    said = [theirs if given is None else given for given, theirs in ((count, n), (width, w), (height, h))]
+    header = struct.pack("<4sIIHH", b"RLDP", version, *said)
     return header + b"".join(struct.pack("<dI", *entry) for entry in zip(seconds, offsets)) + depth.tobytes()
 
 
@@ -210,7 +212,8 @@ def chain(count=45, checkpoints=(), fps=30):
     return {
         "checkpoint_count": len(checkpoints),
         "checkpoints": [
-            {"frame_number": n, "hash": base64_text(digests[n - 1]), "index": index, "timestamp": (n - 1) / fps} for index, n in enumerate(checkpoints)
+            {"frame_number": n, "hash": base64_text(digests[n - 1]), "index": index, "timestamp": (n - 1) / fps}
+            for index, n in enumerate(checkpoints)
         ],
         "final_hash": base64_text(digests[-1]),
         "frame_count": count,
@@ -305,7 +308,8 @@ def form_part(boundary, name, filename, kind, data):
 
 
 def bundle(
-    count=45, keyframes=None, container="deflate", layout="headerless", fps=30, checkpoints=(), video=None, depth_data=None, size=(256, 192), **metadata
+    count=45, keyframes=None, container="deflate", layout="headerless", fps=30, checkpoints=(), video=None, depth_data=None,
+    size=(256, 192), **metadata
 ):
     """A sound capture, or one with another movie or depth; further keywords replace fields of its metadata."""
     keyframes = min(150, -(-count // 3)) if keyframes is None else keyframes
@@ -359,10 +363,14 @@ def converted(takeset, path, arguments=()):
 
 
 def together(takeset, root, found, arguments=(), check=0):
-    """The entries of bundles by their names, all converted in one run."""
+    """The entries of takes by their names, all converted in one run: bundles, or the contents of files named with their suffix."""
+    paths = []
     for name, one in found.items():
-        one.write(root / "in" / name)
-    takeset.convert(root / "in", output=root / "out", arguments=arguments, check=check)
+        paths.append(one.write(root / "in" / name) if isinstance(one, Bundle) else root / "in" / name)
+        if not isinstance(one, Bundle):
+            paths[-1].parent.mkdir(exist_ok=True)
+            paths[-1].write_bytes(one)
+    takeset.convert(*paths, output=root / "out", arguments=arguments, check=check)
     return {entry["id"]: entry for entry in manifest(root / "out")["record"]["takes"]}
 
 
@@ -414,20 +422,22 @@ def measured(*command):
     return int(code), int(peak), float(seconds)
 
 
-def fails(takeset, bad, code, *words, arguments=(), inspected=True):
-    """The bad take fails with this code and these words, in a run and when inspected; the good one beside it is written."""
+def failed_with(entry, code, *words):
+    """That a take failed with this code, and that the reason has these words and numbers."""
+    assert entry["outcome"] == "failed" and entry["findings"][-1]["code"] == code, entry["findings"]
+    assert entry["findings"][-1]["severity"] == "error"
+    for word in words:
+        assert re.search(rf"(?<![0-9]){re.escape(str(word))}(?![0-9])", entry["reason"]), entry["reason"]
+
+
+def fails(takeset, bad, code, *words, arguments=()):
+    """The bad take fails with this code and these words; the good one beside it is written."""
     good = bad.parent / "good.mov"
     good.write_bytes(movie(count=6))
     output = bad.parent / "out"
     done = takeset.convert(good, bad, output=output, check=3, arguments=arguments)
-    found = manifest(output)["record"]["takes"]
-    (entry,) = [t for t in found if t["outcome"] == "failed"]
-    assert entry["findings"][-1]["code"] == code and entry["findings"][-1]["severity"] == "error", entry["findings"]
-    for word in words:
-        assert re.search(rf"(?<![0-9]){re.escape(str(word))}(?![0-9])", entry["reason"]), entry["reason"]
+    (entry,) = [t for t in manifest(output)["record"]["takes"] if t["outcome"] == "failed"]
+    failed_with(entry, code, *words)
     assert entry["reason"] in done.stderr
     assert [p.name for p in (output / "episodes").iterdir()] == ["good.h5"] and list(demos(output)) == ["good"]
-    if inspected and not arguments:
-        (told,) = json.loads(takeset("inspect", bad, "--json", check=3).stdout)["takes"]
-        assert told["would_be"] == "failed"
     return entry

@@ -106,6 +106,10 @@ def resized(count, said=None):
     return change
 
 
+def checkpoint(hash_, number=15):
+    return replace("checkpoints", [{"index": 0, "frame_number": number, "timestamp": number / 30, "hash": hash_}])
+
+
 OTHER = base64_text(hashlib.sha256(b"another").digest())
 
 BROKEN = {
@@ -123,12 +127,12 @@ BROKEN = {
     "a hash of 33 bytes": changing(lambda c: c["frame_hashes"].__setitem__(3, base64_text(bytes(33)))),
     "a hash of 31 bytes in hex": changing(lambda c: c["frame_hashes"].__setitem__(3, "ab" * 31)),
     "an empty hash": changing(lambda c: c["frame_hashes"].__setitem__(3, "")),
-    "a checkpoint's hash of 16 bytes": replace("checkpoints", [{"index": 0, "frame_number": 15, "timestamp": 0.5, "hash": base64_text(bytes(16))}]),
+    "a checkpoint's hash of 16 bytes": checkpoint(base64_text(bytes(16))),
     "a final hash that is not the last": replace("final_hash", OTHER),
     "a final hash that is the first": lambda found: found.hash_chain.update(final_hash=found.hash_chain["frame_hashes"][0]),
     "another final hash in metadata": lambda found: found.metadata.update(hash_chain_final=OTHER),
-    "a checkpoint's hash that is nowhere": replace("checkpoints", [{"index": 0, "frame_number": 15, "timestamp": 0.5, "hash": OTHER}]),
-    "a checkpoint beyond the end": replace("checkpoints", [{"index": 0, "frame_number": 150, "timestamp": 5, "hash": OTHER}]),
+    "a checkpoint's hash that is nowhere": checkpoint(OTHER),
+    "a checkpoint beyond the end": checkpoint(OTHER, 150),
     "no hashes": lambda found: found.hash_chain.update(frame_hashes=[], frame_count=0),
     "1025 hashes": resized(1025, said=1025),
     "a hash more than frames": resized(46),
@@ -265,9 +269,11 @@ def test_a_signature_over_a_checkpoint_covers_the_frames_before_it(takeset, tmp_
     found.metadata["assertion"] = Device(1).assertion(base64.b64decode(checkpoint["hash"]))
     entry = verified(takeset, tmp_path, found, *keys)
     assertion, partial = entry["verification"]["assertion"], entry["verification"]["partial"]
-    assert (assertion["state"], assertion["covers"], assertion["checkpoint"], assertion["key"]) == ("verified", "checkpoint", number, "phone-1")
+    assert (assertion["state"], assertion["key"]) == ("verified", "phone-1")
+    assert (assertion["covers"], assertion["checkpoint"]) == ("checkpoint", number)
     assert partial["state"] == "partial" and partial["verified_frames"] == checkpoint["frame_number"] and partial["recorded_frames"] == 45
-    assert partial["verified_seconds"] == pytest.approx(checkpoint["timestamp"]) and partial["recorded_seconds"] == pytest.approx(1.5, abs=0.05)
+    assert partial["verified_seconds"] == pytest.approx(checkpoint["timestamp"])
+    assert partial["recorded_seconds"] == pytest.approx(1.5, abs=0.05)
 
 
 def test_positions_of_checkpoints_are_data(takeset, tmp_path, keys):
@@ -285,8 +291,8 @@ def test_metadata_that_says_partial_does_not_outweigh_the_final_hash(takeset, tm
     assert entry["verification"]["partial"]["state"] == "complete" and entry["verification"]["assertion"]["covers"] == "final"
 
 
-def bare(signature=b"", data=b"", more=b""):
-    return base64_text(bytes([0xA2]) + cbor_text("signature") + cbor_bytes(signature) + cbor_text("authenticatorData") + cbor_bytes(data) + more)
+def bare(signature, data):
+    return base64_text(b"\xa2" + cbor_text("signature") + cbor_bytes(signature) + cbor_text("authenticatorData") + cbor_bytes(data))
 
 
 INVALID = {
@@ -345,8 +351,8 @@ OTHERWISE = {"mock": MOCK, "placeholder": PLACEHOLDER, "absent": "", "absent, bl
 
 @pytest.mark.parametrize("with_keys", [True, False])
 def test_what_is_no_signature_is_called_by_its_name(takeset, tmp_path, keys, with_keys):
-    found = together(takeset, tmp_path, {name: bundle(**SMALL, assertion=text) for name, text in OTHERWISE.items()}, keys if with_keys else ())
-    for name, entry in found.items():
+    found = {name: bundle(**SMALL, assertion=text) for name, text in OTHERWISE.items()}
+    for name, entry in together(takeset, tmp_path, found, keys if with_keys else ()).items():
         assertion = in_order(entry)["verification"]["assertion"]
         assert (assertion["state"], assertion["covers"]) == (name.split(",")[0], "none"), name
         assert entry["outcome"] == "written" and entry["verification"]["partial"]["state"] == "unknown"
@@ -372,7 +378,8 @@ def test_without_a_key_nothing_is_verified(takeset, tmp_path, is_partial, state)
 @pytest.mark.parametrize("state", ["no-key", "mock", "placeholder", "absent"])
 def test_an_assertion_that_is_required_and_not_verified_is_a_rejection(takeset, tmp_path, state):
     found = bundle(**SMALL)
-    found.metadata["assertion"] = {"no-key": Device(1).assertion(final(found)), "mock": MOCK, "placeholder": PLACEHOLDER, "absent": ""}[state]
+    texts = {"no-key": Device(1).assertion(final(found)), "mock": MOCK, "placeholder": PLACEHOLDER, "absent": ""}
+    found.metadata["assertion"] = texts[state]
     entry = verified(takeset, tmp_path, found, require="assertion")
     assert entry["outcome"] == "rejected" and entry["reason"].startswith("verify-hash-chain: ")
     assert entry["verification"]["assertion"]["state"] == state
@@ -426,6 +433,12 @@ def test_no_known_phone_is_no_key(takeset, tmp_path):
 
 
 POINT = Device(1).point
+
+
+def key(data):
+    return json.dumps({"app_ids": [APP], "devices": {"phone": data if isinstance(data, str) else base64_text(data)}}).encode()
+
+
 BAD_KEYS = {
     "not JSON": b"{",
     "empty": b"",
@@ -434,10 +447,10 @@ BAD_KEYS = {
     "no app_ids": json.dumps({"devices": {"phone": base64_text(POINT)}}).encode(),
     "app_ids that are text": json.dumps({"app_ids": APP, "devices": {}}).encode(),
     "devices that are a list": json.dumps({"app_ids": [APP], "devices": []}).encode(),
-    "a key that is no base64": json.dumps({"app_ids": [APP], "devices": {"phone": "?"}}).encode(),
-    "a key of 64 bytes": json.dumps({"app_ids": [APP], "devices": {"phone": base64_text(POINT[1:])}}).encode(),
-    "a compressed key": json.dumps({"app_ids": [APP], "devices": {"phone": base64_text(b"\x02" + POINT[1:33])}}).encode(),
-    "a point that is not on the curve": json.dumps({"app_ids": [APP], "devices": {"phone": base64_text(POINT[:-1] + bytes([POINT[-1] ^ 1]))}}).encode(),
+    "a key that is no base64": key("?"),
+    "a key of 64 bytes": key(POINT[1:]),
+    "a compressed key": key(b"\x02" + POINT[1:33]),
+    "a point that is not on the curve": key(POINT[:-1] + bytes([POINT[-1] ^ 1])),
 }
 
 
@@ -471,6 +484,19 @@ def test_other_keys_verify_again_and_the_same_keys_do_nothing(takeset, tmp_path)
         assert record(output) == entry
         takeset("verify", output, check=0)
     assert seen == [("no-key", "rejected"), ("verified", "written"), ("invalid", "rejected"), ("verified", "written")]
+
+
+def test_other_keys_leave_other_takes_alone(takeset, tmp_path):
+    found = bundle(**SMALL)
+    found.metadata["assertion"] = Device(1).assertion(final(found))
+    (tmp_path / "pour.mov").write_bytes(movie(count=6))
+    inputs, output = [found.write(tmp_path / "take"), tmp_path / "pour.mov"], tmp_path / "out"
+    takeset.convert(*inputs, output=output)
+    before = (output / "episodes/pour.h5").stat()
+    takeset.convert(*inputs, output=output, arguments=["--keys", keys_file(tmp_path / "keys.json", {"phone": Device(1)})])
+    after = (output / "episodes/pour.h5").stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert [t["verification"]["levels"][-1] for t in manifest(output)["record"]["takes"] if t["id"] == "take"] == ["assertion-ok"]
 
 
 def test_the_report_of_a_bundle_does_not_depend_on_when_it_was_verified(takeset, tmp_path, keys):

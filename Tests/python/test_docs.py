@@ -9,13 +9,17 @@ import pytest
 from conftest import BINARY, ROOT
 
 SOURCES = "\n".join(p.read_text() for p in sorted((ROOT / "Sources/Takeset").rglob("*.swift")))
+MEDIA = "\n".join(p.read_text() for p in sorted((ROOT / "Sources/Media").rglob("*.swift")))
 
 
 def codes_in_sources():
     """Finding and failure codes: the first text after a severity or in a TakeFailure, and those of FrameJoin's notes."""
     argument = r'((?:[^",()]*\?\s*)?"[a-z0-9-]+"(?:\s*:\s*"[a-z0-9-]+")?)'
     found = re.findall(r"(?:TakeFailure\(\s*|\.(?:info|warning|error),\s*)" + argument, SOURCES)
-    found += re.findall(r'note\(\s*("[a-z-]+")', SOURCES)
+    found += re.findall(r'(?:note|odd|mismatch)\(\s*("[a-z-]+")', SOURCES)
+    found += re.findall(r'code: String = ("[a-z-]+")|code: ("[a-z-]+")', SOURCES)
+    found = [text if isinstance(text, str) else "".join(text) for text in found]
+    found += re.findall(r'case \w+ = ("[a-z-]+")', MEDIA)
     return {code for text in found for code in re.findall(r'"([a-z0-9-]+)"', text)}
 
 
@@ -43,7 +47,7 @@ def test_the_architecture_page_names_what_is_there():
         assert f"`{folder.name}/`" in page
     for name in set(re.findall(r"`([A-Z][A-Za-z]+)`", page)) - {"NaN"}:
         if not (ROOT / "Sources" / name).exists():
-            assert re.search(rf"\b(struct|class|enum|protocol|typealias) {name}\b", SOURCES), name
+            assert re.search(rf"\b(struct|class|enum|protocol|typealias) {name}\b", SOURCES + MEDIA), name
 
 
 def test_every_package_in_the_documents_command_is_installed_by_make():

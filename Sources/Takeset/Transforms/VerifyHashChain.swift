@@ -73,38 +73,37 @@ package struct VerifyHashChain: Transform {
     _ evidence: BundleEvidence, _ chain: HashChain?, _ verification: inout BundleVerification, _ findings: inout [Finding]
   ) {
     if evidence.isPartial == true { verification.partial = .partial }
-    func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ message: String) {
+    func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ code: String, _ message: String) {
       verification.assertion = state
       verification.assertionReason = message
-      findings.append(
-        Finding(severity, "assertion-\(state == .noKey ? "unverified" : state.rawValue)", message, file: evidence.metadataFile,
-          field: evidence.metadataFile.map { _ in ".assertion" }))
+      let file = evidence.metadataFile
+      findings.append(Finding(severity, code, message, file: file, field: file.map { _ in ".assertion" }))
     }
     guard let text = evidence.assertion, !text.allSatisfy(\.isWhitespace) else {
-      return end(.absent, .info, "the metadata holds no assertion; nobody signed the chain")
+      return end(.absent, .info, "assertion-absent", "the metadata holds no assertion; nobody signed the chain")
     }
-    guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, "the assertion is not base64") }
-    if bytes == Self.mock { return end(.mock, .warning, "the assertion is the fixed text of a debug build") }
+    guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, "assertion-invalid", "the assertion is not base64") }
+    if bytes == Self.mock { return end(.mock, .warning, "assertion-mock", "the assertion is the fixed text of a debug build") }
     if bytes.starts(with: Self.placeholder) {
-      return end(.placeholder, .warning, "the assertion is the text that was to be signed, and no signature")
+      return end(.placeholder, .warning, "assertion-placeholder", "the assertion is the text that was to be signed, and no signature")
     }
     let assertion: Assertion
     do {
       assertion = try Assertion(cbor: bytes)
     } catch {
-      return end(.invalid, .warning, "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
+      return end(.invalid, .warning, "assertion-invalid", "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
     }
     verification.counter = assertion.counter
-    guard let keys = evidence.keys else { return end(.noKey, .info, "no keys were given, so the signature is not checked") }
+    guard let keys = evidence.keys else { return end(.noKey, .info, "assertion-unverified", "no keys were given, so the signature is not checked") }
     if let device = evidence.device, keys.devices[device] == nil {
-      return end(.noKey, .warning, "the keys file holds no key of device \(device)")
+      return end(.noKey, .warning, "assertion-unverified", "the keys file holds no key of device \(device)")
     }
     let own = evidence.device.map { [$0] } ?? evidence.folders.filter { keys.devices[$0] != nil }
-    guard let chain else { return end(.invalid, .warning, "there is no sound chain that it could be the signature of") }
+    guard let chain else { return end(.invalid, .warning, "assertion-invalid", "there is no sound chain that it could be the signature of") }
     guard keys.appDigests.contains(assertion.appDigest) else {
-      return end(.invalid, .warning, "it was made for another app than the keys file names")
+      return end(.invalid, .warning, "assertion-invalid", "it was made for another app than the keys file names")
     }
-    guard assertion.counter > 0 else { return end(.invalid, .warning, "its counter is 0") }
+    guard assertion.counter > 0 else { return end(.invalid, .warning, "assertion-invalid", "its counter is 0") }
 
     for device in own.isEmpty ? keys.devices.keys.sorted() : own {
       guard let key = keys.devices[device] else { continue }
@@ -131,6 +130,6 @@ package struct VerifyHashChain: Transform {
         return
       }
     }
-    end(.invalid, .warning, own.isEmpty ? "no key of the keys file made it" : "it was not made by the key of device \(own[0])")
+    end(.invalid, .warning, "assertion-invalid", own.isEmpty ? "no key of the keys file made it" : "it was not made by the key of device \(own[0])")
   }
 }

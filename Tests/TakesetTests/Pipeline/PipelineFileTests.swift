@@ -19,7 +19,7 @@ import Testing
     let canonical = try pipeline.canonical()
     #expect(canonical["reader"]?["max-image-side"] == 4096)
     #expect(canonical["transforms"]?.array?[0]["align"]?["tolerance"] == .number(0.1))
-    #expect(canonical["transforms"]?.array?[1]["decimate"] == ["every": nil, "rate": .number(29.97)])
+    #expect(canonical["transforms"]?.array?[1]["decimate"] == ["every": nil, "rate": .number(29.97), "rule": "nearest"])
     #expect(canonical["writer"]?["hdf5"]?["compression"] == "fast")
   }
 

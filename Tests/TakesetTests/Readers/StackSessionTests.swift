@@ -112,7 +112,7 @@ import Testing
 
   @Test func asksForSLAMWhereTheAppRecordsNoPoses() throws {
     try writePictures(0..<2)
-    #expect(throws: Rejection("needs-slam")) { try open("[]", metadata: "{\"captureSource\":\"iphone_ultrawide\"}") }
+    #expect(throws: Rejection.self) { try open("[]", metadata: "{\"captureSource\":\"iphone_ultrawide\"}") }
   }
 
   @Test(arguments: [
