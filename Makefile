@@ -33,7 +33,7 @@ dataset: build ## convert the examples, or INPUT= into OUTPUT= [PIPELINE=file] [
 	$(TAKESET) run $(INPUT) --output $(OUTPUT) $(if $(PIPELINE),--pipeline $(PIPELINE)) $(if $(JOBS),--jobs $(JOBS))
 
 test-deps: deps
-	@scripts/install-packages python3 python3-venv
+	@scripts/install-packages python3 python3-venv ffmpeg strace
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
 test: test-deps build ## run the Swift tests, then the Python ones against the built command

@@ -42,8 +42,8 @@ let package = Package(
     .target(name: "TestSupport", dependencies: ["Takeset"], swiftSettings: settings),
 
     .testTarget(name: "HDF5Tests", dependencies: ["HDF5"], swiftSettings: settings),
-    .testTarget(name: "MediaTests", dependencies: ["Media"], swiftSettings: settings),
-    .testTarget(name: "TakesetTests", dependencies: ["Takeset", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "MediaTests", dependencies: ["Media", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "TakesetTests", dependencies: ["Media", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
     .testTarget(name: "SimulateTests", dependencies: ["Simulate"], swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]

@@ -39,7 +39,8 @@ package final class FrameConverter {
       withUnsafePointer(to: frame.linesize) { linesize in
         data.withMemoryRebound(to: UnsafePointer<UInt8>?.self, capacity: 8) { data in
           linesize.withMemoryRebound(to: Int32.self, capacity: 8) { linesize in
-            var target: (UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?)
+            var target:
+              (UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?)
             target = (rows.baseAddress?.assumingMemoryBound(to: UInt8.self), nil, nil, nil)
             var strides: (Int32, Int32, Int32, Int32) = (Int32(stride), 0, 0, 0)
             return withUnsafePointer(to: &target) { target in
@@ -55,7 +56,9 @@ package final class FrameConverter {
         }
       }
     }
-    guard status == Int32(target.height) else { throw MovieError(.colour, "a picture of format \(picture.colour.pixelFormat) cannot be converted") }
+    guard status == Int32(target.height) else {
+      throw MovieError(.colour, "a picture of format \(picture.colour.pixelFormat) cannot be converted")
+    }
     let width = target.width * 3
     if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
     output.withUnsafeMutableBytes { output in

@@ -64,12 +64,17 @@ package struct Movie: Sendable {
     timeBase = (Int64(base.num), Int64(base.den))
 
     if !boxes.isFragmented { try Self.checkPlaces(demuxer.places, input) }
-    (samples, hiddenSamples) = try Self.scan(demuxer, limits)
+    let (samples, discarded) = try Self.scan(demuxer, limits)
+    self.samples = samples
+    // Samples beyond the edit list are not even handed out.
+    let indexed = boxes.isFragmented ? 0 : boxes.tracks.first { $0.handler == "vide" }?.sampleCount ?? 0
+    hiddenSamples = max(discarded, indexed - samples.count)
     if let first = samples.first, let last = samples.last {
       let (span, overflow) = last.presentation.subtractingReportingOverflow(first.presentation)
       let seconds = Double(span) * Double(base.num) / Double(base.den)
       guard !overflow, seconds <= limits.seconds else {
-        throw MovieError(.limit, "the movie is \(Int(min(seconds, 1e12))) s long, over the limit of \(Int(limits.seconds)) s")
+        throw MovieError(
+          .limit, "the movie is \((min(seconds, 1e12) * 1000).rounded() / 1000) s long, over the limit of \(Int(limits.seconds)) s")
       }
     }
     hasEditList = boxes.hasEditList
@@ -178,7 +183,9 @@ package struct Movie: Sendable {
 extension Movie.Colour {
   /// Pictures are stored as 8-bit sRGB. What needs tone mapping to become that is refused rather than washed out.
   fileprivate func check() throws {
-    let refused = ["smpte2084": "PQ (HDR)", "arib-std-b67": "HLG (HDR)", "linear": "linear light", "log100": "logarithmic", "log316": "logarithmic"]
+    let refused = [
+      "smpte2084": "PQ (HDR)", "arib-std-b67": "HLG (HDR)", "linear": "linear light", "log100": "logarithmic", "log316": "logarithmic",
+    ]
     if let transfer, let what = refused[transfer] {
       throw MovieError(.colour, "the pictures are \(what), transfer \(transfer); converting these to 8-bit sRGB is not supported")
     }

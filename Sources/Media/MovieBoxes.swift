@@ -94,7 +94,8 @@ struct MovieBoxes {
 
   private static func notAMovie(_ input: FileSlice) -> MovieError {
     let shown = ((try? input.bytes(0..<16)) ?? []).map { (0x20...0x7E).contains($0) ? String(UnicodeScalar($0)) : "." }.joined()
-    return MovieError(.notAMovie, "the file starts with \"\(shown)\"; expected a QuickTime or MP4 movie, which starts with a box such as ftyp")
+    return MovieError(
+      .notAMovie, "the file starts with \"\(shown)\"; expected a QuickTime or MP4 movie, which starts with a box such as ftyp")
   }
 
   // MARK: moov
@@ -139,6 +140,8 @@ struct MovieBoxes {
     case "hdlr" where payload.count >= 12:
       // A track's first handler says what its samples are; QuickTime adds one for how its data is stored.
       if let track, tracks[track].handler.isEmpty { tracks[track].handler = Self.fourCC(payload.dropFirst(8).prefix(4)) ?? "" }
+    case "mdhd" where payload.count >= 24:
+      if word(payload.first == 1 ? 5 : 3) == 0 { throw MovieError(.corrupt, "a track has no time scale: mdhd says 0 ticks a second") }
     case "stsd" where payload.count >= 16:
       guard let track else { return }
       tracks[track].format = Self.fourCC(payload.dropFirst(12).prefix(4)) ?? ""

@@ -159,7 +159,10 @@ package struct SimulatedBundle: Sendable {
     var json = chain.json
     switch fault {
     case .chainBase64: json = json.replacing(chain.base64(chain.hashes[0]), with: "not base64!")
-    case .chainFinal: json = json.replacing("\"final_hash\":\"\(chain.base64(chain.hashes[chain.hashes.count - 1]))\"", with: "\"final_hash\":\"\(chain.base64(chain.hashes[0]))\"")
+    case .chainFinal:
+      json = json.replacing(
+        "\"final_hash\":\"\(chain.base64(chain.hashes[chain.hashes.count - 1]))\"",
+        with: "\"final_hash\":\"\(chain.base64(chain.hashes[0]))\"")
     case .chainCheckpoint:
       if let point = chain.checkpoints.first {
         json = json.replacing("\"hash\":\"\(chain.base64(point.hash))\"", with: "\"hash\":\"\(chain.base64(Digest.of("other")))\"")
@@ -252,7 +255,8 @@ package struct SimulatedBundle: Sendable {
     [
       "seed": .integer(Int64(bitPattern: movie.seed)), "pictures": JSONValue(chain.recorded), "keyframes": JSONValue(keyframes),
       "depth_sizes": [JSONValue(depthSize.width), JSONValue(depthSize.height)], "timescale": JSONValue(movie.timescale),
-      "ticks": .array(movie.ticks.map { .integer($0) }), "device": .string(deviceID), "last_hash": .string(chain.hashes[chain.hashes.count - 1].description),
+      "ticks": .array(movie.ticks.map { .integer($0) }), "device": .string(deviceID),
+      "last_hash": .string(chain.hashes[chain.hashes.count - 1].description),
     ]
   }
 }

@@ -6,7 +6,7 @@ struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "inspect", abstract: "Say what is in each take and what is odd about it; the takes are only read.",
     discussion: """
-      Looks at names, sizes, headers and JSON files, not at every pixel. Exit code 3 when a take would fail.
+      Looks at names, sizes, headers and JSON files, and decodes movies, but not every JPEG. Exit code 3 when a take would fail.
 
         takeset inspect sessions/
         takeset inspect sessions/ --preview sheet.png
@@ -17,7 +17,9 @@ struct InspectCommand: ParsableCommand {
   var paths: [String]
   @Flag(help: "Print JSON.")
   var json = false
-  @Option(help: ArgumentHelp("Draw a contact sheet of the takes: pictures, depth, and pictures with the depth's edges over them.", valueName: "file.png"))
+  @Option(
+    help: ArgumentHelp(
+      "Draw a contact sheet of the takes: pictures, depth, and pictures with the depth's edges over them.", valueName: "file.png"))
   var preview: String?
 
   func run() throws {

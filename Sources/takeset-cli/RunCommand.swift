@@ -24,7 +24,9 @@ struct RunCommand: ParsableCommand {
   @Option(help: ArgumentHelp("Pipeline file (YAML); see `takeset steps` and docs/pipeline.md.", valueName: "file"))
   var pipeline: String?
   @Option(
-    help: ArgumentHelp("Public keys of devices (JSON), against which signatures of bundles are checked; see docs/formats/realitycam-bundle.md.", valueName: "file"))
+    help: ArgumentHelp(
+      "Public keys of devices (JSON), against which signatures of bundles are checked; see docs/formats/realitycam-bundle.md.",
+      valueName: "file"))
   var keys: String?
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?

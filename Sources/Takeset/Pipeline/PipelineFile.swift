@@ -7,7 +7,8 @@ package enum PipelineFile {
     try pipeline(from: [
       "version": 1, "reader": "auto",
       "transforms": [
-        ["align": [:]], ["resize-image": ["width": 320, "height": 240, "when-larger-than": 640]], ["split": [:]], ["verify-hash-chain": [:]],
+        ["align": [:]], ["resize-image": ["width": 320, "height": 240, "when-larger-than": 640]], ["split": [:]],
+        ["verify-hash-chain": [:]],
       ],
       "writer": ["hdf5": [:]],
     ])

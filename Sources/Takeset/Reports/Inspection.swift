@@ -1,3 +1,5 @@
+import Foundation
+
 /// What is in a take, and everything odd about it; nothing is decoded or written.
 package struct Inspection: Sendable {
   package var id: String
@@ -41,7 +43,9 @@ package struct Inspection: Sendable {
     do {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
-      let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs))
+      var take = Take(id: found.id, location: found.location, inputs: inputs)
+      take.threads = ProcessInfo.processInfo.activeProcessorCount
+      let episode = try found.reader.open(take)
       self.episode = episode
       variant = episode.variant
       // Without keys, only the chain's form; a run by default rejects a bundle whose chain is broken.
@@ -68,7 +72,7 @@ package struct Inspection: Sendable {
     }
   }
 
-  /// Looks at every sample's size and header.
+  /// Looks at every sample's size and header, and decodes movies, which have no others.
   private mutating func probe(_ episode: Episode) throws {
     for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.isGrid {
       var first: Finding?

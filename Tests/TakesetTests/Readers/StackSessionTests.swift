@@ -158,7 +158,7 @@ import Testing
     #expect(SessionFolder.number(inFileName: "12.jpg") == nil)
     #expect(SessionFolder.number(inFileName: "0000012.jpg") == nil)
     #expect(SessionFolder.number(inFileName: "._00012.jpg") == nil)
-    #expect(Day.inName( "session_2026-01-31_120000") == "2026-01-31")
-    #expect(Day.inName( "session_12") == nil)
+    #expect(Day.inName("session_2026-01-31_120000") == "2026-01-31")
+    #expect(Day.inName("session_12") == nil)
   }
 }

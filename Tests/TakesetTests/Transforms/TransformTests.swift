@@ -18,6 +18,20 @@ import Testing
     #expect(episode.dropped == [Episode.Dropped(reason: "decimated", count: 4)])
   }
 
+  /// Of every floor(frame rate / rate) frames the last, counted by the measured rate to the nearest whole one.
+  @Test(arguments: [
+    (120.0, 30.0, [3, 7, 11]), (240, 30, [7, 15, 23]), (119.98, 30, [3, 7, 11]), (60, 25, [1, 3, 5]), (30, 60, [0, 1, 2]),
+  ])
+  func countsAsTheAppDoes(frames: Double, rate: Double, expected: [Int64]) throws {
+    var decimate = Decimate()
+    decimate.rate = rate
+    decimate.rule = .counter
+    let episode = SyntheticEpisode(times: (0..<48).map { Int64((Double($0) * 1e9 / frames).rounded()) }).episode
+    #expect(try Array(decimate.apply(to: episode).frames.sourceIndex.prefix(3)) == expected)
+    decimate.rate = nil
+    #expect(throws: OptionError.self) { try decimate.validate() }
+  }
+
   @Test func keepsTheFrameNearestToEachTick() {
     // Ticks at 0, 100, 200, 300.
     #expect(rows([0, 40, 90, 130, 210, 260, 300], rate: 10) == [0, 2, 4, 6])

@@ -21,6 +21,9 @@ struct MovieFrames: ReducibleImageSource {
 
   var feed: (any SampleFeed)? { frames }
 
+  /// Decodes it: nothing less tells whether it can be.
+  func probe(_ index: Int) throws { _ = try frames.sample(index) }
+
   func makeCursor() -> any SampleCursor { Cursor(frames: frames, converter: FrameConverter(to: size)) }
 
   func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels) {

@@ -129,7 +129,8 @@ struct MovieTake {
     if movie.isRetimed {
       findings.append(
         Finding(
-          .warning, "edit-list-retimed", "the edit list plays at another speed than was recorded; times are the recording's own", file: file))
+          .warning, "edit-list-retimed", "the edit list plays at another speed than was recorded; times are the recording's own", file: file
+        ))
     }
     if movie.hiddenSamples > 0 {
       findings.append(
@@ -141,7 +142,8 @@ struct MovieTake {
     }
     if let primaries = movie.colour.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
       findings.append(
-        Finding(.info, "colour-primaries", "the primaries are \(primaries); colours are stored without adapting them to sRGB's", file: file))
+        Finding(.info, "colour-primaries", "the primaries are \(primaries); colours are stored without adapting them to sRGB's", file: file)
+      )
     }
   }
 
@@ -164,6 +166,7 @@ struct MovieTake {
 
 extension Finding {
   static func locationRemoved(file: String, field: String? = nil) -> Finding {
-    Finding(.info, "location-removed", "there is a location, which is not passed on; the option keep-location does", file: file, field: field)
+    Finding(
+      .info, "location-removed", "there is a location, which is not passed on; the option keep-location does", file: file, field: field)
   }
 }

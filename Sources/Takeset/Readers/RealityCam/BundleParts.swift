@@ -116,7 +116,8 @@ struct BundleFolder {
   init(_ root: String) {
     guard let members = try? Directory.members(of: root) else { return }
     if members.contains(where: { ["rgb", "poses.json", "odometry.csv"].contains($0.name) }) { return }
-    let names = members.filter { $0.kind == .file && !$0.name.hasPrefix(".") }.map(\.name)
+    // A part that is a link or a pipe is a part, and is refused when it is to be read.
+    let names = members.filter { $0.kind != .directory && !$0.name.hasPrefix(".") }.map(\.name)
     guard !names.isEmpty, names.count <= Self.fileLimit else { return }
     var unknown: [String] = []
     for name in names {

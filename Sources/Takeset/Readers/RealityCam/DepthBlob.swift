@@ -52,7 +52,9 @@ struct DepthBlob: Sendable {
     } else if start == Array("RLDP".utf8) {
       candidates = [.none]
     } else {
-      if start.count >= 2, start[0] & 15 == 8, start[0] >> 4 <= 7, (Int(start[0]) << 8 | Int(start[1])) % 31 == 0 { candidates.append(.zlib) }
+      if start.count >= 2, start[0] & 15 == 8, start[0] >> 4 <= 7, (Int(start[0]) << 8 | Int(start[1])) % 31 == 0 {
+        candidates.append(.zlib)
+      }
       candidates += [.deflate, .none]
     }
     var reasons: [String] = []

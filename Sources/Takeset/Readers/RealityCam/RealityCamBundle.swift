@@ -91,7 +91,8 @@ package struct RealityCamBundle: Reader {
     }
     let seconds = movie.seconds
     if abs(Double(metadata.durationMilliseconds) / 1000 - seconds) > 2 {
-      odd("duration-mismatch", "duration_ms", "it is \(metadata.durationMilliseconds), the movie lasts \(Int((seconds * 1000).rounded())) ms")
+      odd(
+        "duration-mismatch", "duration_ms", "it is \(metadata.durationMilliseconds), the movie lasts \(Int((seconds * 1000).rounded())) ms")
     }
     if metadata.resolution != movie.movie.size {
       odd(
@@ -103,7 +104,9 @@ package struct RealityCamBundle: Reader {
       odd("codec-mismatch", "codec", "it is \(metadata.codec), the movie is \(movie.movie.codec)")
     }
     if let rate = movie.measuredRate, !(24...31).contains(rate) {
-      odd("frame-rate", "frame_count", "the movie has \((rate * 100).rounded() / 100) frames a second, and not the 30 that the app's constants assume", .info)
+      odd(
+        "frame-rate", "frame_count",
+        "the movie has \((rate * 100).rounded() / 100) frames a second, and not the 30 that the app's constants assume", .info)
     }
     episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }

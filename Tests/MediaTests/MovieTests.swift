@@ -1,0 +1,192 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Media
+
+/// Movies are made by libx264 and libx265 through `MovieEncoder`; the Python tests make others with the ffmpeg program.
+@Suite struct MovieTests {
+  private let directory: TemporaryDirectory
+  private let size = ImageSize(width: 64, height: 48)
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func flat(_ level: UInt8) -> [UInt8] { [UInt8](repeating: level, count: size.width * size.height * 3) }
+
+  /// A movie whose picture i is grey of level 40 + 4 i.
+  private func write(_ ticks: [Int64], _ change: (inout MovieEncoder.Options) -> Void = { _ in }) throws -> String {
+    var options = MovieEncoder.Options(size: size)
+    change(&options)
+    let path = directory.path + "/\(UUID().uuidString).mov"
+    let encoder = try MovieEncoder(path, options)
+    for (index, tick) in ticks.enumerated() { try encoder.add(flat(40 + 4 * UInt8(index % 50)), at: tick) }
+    try encoder.finish()
+    return path
+  }
+
+  private func slice(_ path: String) throws -> FileSlice {
+    let descriptor = open(path, O_RDONLY)
+    try #require(descriptor >= 0)
+    return FileSlice(descriptor: descriptor, count: Int64(try Data(contentsOf: URL(fileURLWithPath: path)).count))
+  }
+
+  private func levels(_ movie: Movie, _ samples: [Int], threads: Int = 2) throws -> [Int] {
+    let decoder = try MovieDecoder(movie, threads: threads)
+    let converter = FrameConverter(to: size)
+    var pixels: [UInt8] = []
+    return try samples.map { sample in
+      try decoder.go(to: sample)
+      try converter.convert(decoder.next(), into: &pixels)
+      return Int(pixels[(size.height / 2 * size.width + size.width / 2) * 3])
+    }
+  }
+
+  @Test(arguments: ["h264", "hevc"], [0, 2]) func givesEveryPictureAtItsTime(codec: String, reordering: Int) throws {
+    let ticks: [Int64] = (0..<40).map { Int64($0) * 5 + (Int64($0) % 3) }
+    let movie = try Movie(
+      slice(
+        write(ticks) {
+          $0.codec = codec
+          $0.reordering = reordering
+        }))
+    #expect(movie.codec == codec && movie.size == size)
+    #expect(movie.samples.map { $0.presentation - movie.samples[0].presentation } == ticks)
+    #expect(movie.nanoseconds == ticks.map { Int64((Double($0) * 1e9 / 600).rounded()) })
+    for (index, level) in try levels(movie, Array(0..<40)).enumerated() { #expect(abs(level - (40 + 4 * index)) <= 3) }
+  }
+
+  @Test func jumpsBackAndForth() throws {
+    let movie = try Movie(slice(write((0..<90).map { Int64($0) * 20 })))
+    #expect(movie.samples.count { $0.isSync } >= 3)
+    let samples = [70, 3, 3, 4, 89, 0, 45]
+    for (sample, level) in zip(samples, try levels(movie, samples)) { #expect(abs(level - (40 + 4 * (sample % 50))) <= 3) }
+  }
+
+  @Test(arguments: [0, 90, 180, 270]) func readsTheDisplayMatrix(degrees: Int) throws {
+    let movie = try Movie(slice(write([0, 20]) { $0.rotation = degrees }))
+    #expect(movie.rotation == Double(degrees))
+    #expect(!movie.isMirrored)
+  }
+
+  @Test func readsTagsAndColours() throws {
+    let movie = try Movie(slice(write([0, 20]) { $0.tags = [("com.apple.quicktime.location.ISO6709", "+1+2/")] }))
+    #expect(movie.tags.contains { $0.key.contains("location") && $0.value == "+1+2/" })
+    #expect(movie.colour.matrix == "bt709" && movie.colour.range == "tv" && movie.colour.bits == 8)
+  }
+
+  /// Rounding from the exact value, where a product of 64 bits would overflow.
+  @Test func nanosecondsAreExact() {
+    #expect(Movie.nanoseconds(1, (1, 600)) == 1_666_667)
+    #expect(Movie.nanoseconds(-1, (1, 600)) == -1_666_667)
+    #expect(Movie.nanoseconds(1001, (1, 30_000)) == 33_366_667)
+    #expect(Movie.nanoseconds(1 << 50, (1, 1_000_000)) == (1 << 50) * 1000)
+    #expect(Movie.nanoseconds(.max, (1, 1)) == .max)
+    #expect(Movie.nanoseconds(.min, (1, 1)) == .min)
+    #expect(Movie.nanoseconds(1, (1, 2_000_000_000)) == 1)
+  }
+
+  // MARK: Movies that are none
+
+  private func failure(_ bytes: [UInt8], _ change: (inout MovieLimits) -> Void = { _ in }) throws -> MovieError {
+    let path = try directory.write(UUID().uuidString + ".mov", bytes)
+    var limits = MovieLimits()
+    change(&limits)
+    return try #require(throws: MovieError.self) { try Movie(slice(path), limits: limits) }
+  }
+
+  private func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }
+
+  @Test func refusesWhatIsNoMovie() throws {
+    #expect(try failure([]).kind == .empty)
+    #expect(try failure(Array("#EXTM3U\n/etc/passwd\n".utf8)).kind == .notAMovie)
+    #expect(try failure([0, 0]).kind == .notAMovie)
+    let error = try failure(Array("ffconcat version 1.0\nfile other.mov\n".utf8))
+    #expect(error.kind == .notAMovie && error.message.contains("ffconcat"))
+  }
+
+  @Test func survivesEveryCut() throws {
+    let whole = try bytes(write((0..<12).map { Int64($0) * 20 }))
+    for cut in stride(from: 0, to: whole.count, by: max(1, whole.count / 60)) {
+      let kind = try failure(Array(whole[..<cut])).kind
+      #expect([.empty, .notAMovie, .unfinished, .truncated, .corrupt].contains(kind), "cut at \(cut): \(kind)")
+    }
+  }
+
+  /// Whatever byte of the index is changed, the movie opens or is refused; nothing crashes, and nothing takes long.
+  @Test func survivesMutationsOfTheIndex() throws {
+    let whole = try bytes(write((0..<12).map { Int64($0) * 20 }))
+    let moov = try #require(whole.indices.dropLast(4).first { Array(whole[$0..<($0 + 4)]) == Array("moov".utf8) })
+    for place in stride(from: moov - 4, to: whole.count, by: 3) {
+      for value in [0, 0x7F, 0xFF] as [UInt8] {
+        var changed = whole
+        changed[place] = value
+        let path = try directory.write("mutated.mov", changed)
+        if let movie = try? Movie(slice(path)), let decoder = try? MovieDecoder(movie, threads: 1) {
+          for _ in movie.samples where (try? decoder.next()) == nil { break }
+        }
+      }
+    }
+  }
+
+  @Test func holdsToLimits() throws {
+    let whole = try bytes(write((0..<12).map { Int64($0) * 600 }))
+    #expect(try failure(whole) { $0.samples = 11 }.kind == .limit)
+    #expect(try failure(whole) { $0.seconds = 10.9 }.kind == .limit)
+    #expect(try failure(whole) { $0.side = 63 }.kind == .limit)
+  }
+
+  /// A count that the file has no room for is refused before FFmpeg sees it.
+  @Test(arguments: ["stsz", "stts", "stsc", "stco"]) func refusesCountsThatCannotBe(box: String) throws {
+    var whole = try bytes(write((0..<12).map { Int64($0) * 20 + Int64($0 % 2) }))
+    let place = try #require(whole.indices.dropLast(11).last { Array(whole[$0..<($0 + 4)]) == Array(box.utf8) })
+    let count = place + (box == "stsz" ? 12 : 8)
+    for byte in 0..<4 { whole[count + byte] = byte == 0 ? 0x7F : 0xFF }
+    let error = try failure(whole)
+    #expect([.corrupt, .limit].contains(error.kind) && error.message.contains("2147483647"))
+  }
+
+  @Test func refusesDataOfOtherFiles() throws {
+    var whole = try bytes(write([0, 20]))
+    let place = try #require(whole.indices.dropLast(11).last { Array(whole[$0..<($0 + 4)]) == Array("url ".utf8) })
+    whole[place + 7] = 0
+    #expect(try failure(whole).kind == .externalData)
+  }
+
+  @Test func refusesDamagedPictures() throws {
+    let noisy = directory.path + "/noisy.mov"
+    let encoder = try MovieEncoder(noisy, MovieEncoder.Options(size: size))
+    for picture in 0..<30 {
+      try encoder.add(
+        (0..<(size.width * size.height * 3)).map { UInt8(truncatingIfNeeded: ($0 &+ picture) &* 2_654_435_761 >> 13) },
+        at: Int64(picture) * 20)
+    }
+    try encoder.finish()
+    let whole = try bytes(noisy)
+    let mdat = try #require(whole.indices.dropLast(4).first { Array(whole[$0..<($0 + 4)]) == Array("mdat".utf8) })
+    var changed = whole
+    // Beyond the first picture, which is looked at when the movie is opened.
+    for place in stride(from: mdat + (whole.count - mdat) / 2, to: mdat + (whole.count - mdat) * 3 / 4, by: 7) { changed[place] ^= 0x55 }
+    let path = try directory.write("damaged.mov", changed)
+    let movie = try Movie(slice(path))
+    let error = try #require(throws: MovieError.self) { try levels(movie, Array(0..<30)) }
+    #expect(error.kind == .corrupt && error.message.contains("of 30 pictures could be decoded"))
+  }
+
+  /// BT.709 from RGB and back, against the matrix of ITU-R BT.709 itself.
+  @Test func coloursSurviveTheCodec() throws {
+    var options = MovieEncoder.Options(size: size)
+    options.bitRate = 4_000_000
+    let path = directory.path + "/colours.mov"
+    let encoder = try MovieEncoder(path, options)
+    let colour: [UInt8] = [200, 60, 30]
+    try encoder.add((0..<(size.width * size.height)).flatMap { _ in colour }, at: 0)
+    try encoder.finish()
+    let movie = try Movie(slice(path))
+    var pixels: [UInt8] = []
+    for target in [size, ImageSize(width: 16, height: 12)] {
+      try FrameConverter(to: target).convert(MovieDecoder(movie, threads: 1).next(), into: &pixels)
+      #expect(pixels.count == target.width * target.height * 3)
+      for channel in 0..<3 { #expect(abs(Int(pixels[channel]) - Int(colour[channel])) <= 3) }
+    }
+  }
+}
