@@ -40,8 +40,10 @@ test: test-deps build ## run the Swift tests, then the Python ones against the b
 	swift test --disable-xctest
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q Tests/python
 
-bench: test-deps build ## measure against the peers in Benchmarks/
-	$(PYTHON) Benchmarks/run.py
+bench: build ## measure against the peers in Benchmarks/
+	@scripts/install-packages python3 python3-venv
+	@scripts/make-venv .build/bench-venv Benchmarks/requirements.txt
+	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
 
 format: ## lay the Swift code out
 	swift format --in-place --recursive --parallel Sources Tests Package.swift

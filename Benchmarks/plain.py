@@ -12,24 +12,15 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from arrays import GZIP, create_grid, create_groups, nearest, stored_size, write_small, write_stream
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-TOLERANCE_NS = 50_000_000
 JOINTS = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
-GZIP = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 
 
 def nanoseconds(seconds):
     return np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
-
-
-def nearest(samples, frames):
-    """For each frame the index of the nearest sample, -1 when none is within the tolerance; ties go to the earlier."""
-    after = np.searchsorted(samples, frames).clip(max=len(samples) - 1)
-    before = (after - 1).clip(min=0)
-    best = np.where(np.abs(frames - samples[before]) <= np.abs(samples[after] - frames), before, after)
-    return np.where(np.abs(samples[best] - frames) <= TOLERANCE_NS, best, -1)
 
 
 def poses_from_matrices(matrices):
@@ -38,14 +29,6 @@ def poses_from_matrices(matrices):
     flips = np.where(np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0, -1, 1)
     signs = np.concatenate([[1 if quaternions[0, 3] >= 0 else -1], flips]).cumprod()
     return np.hstack([matrices[:, :3, 3], quaternions * signs[:, None]]).astype(np.float32)
-
-
-def stored_size(path):
-    """The size that pictures are stored at: fitted into 320x240 when a side is longer than 640."""
-    with Image.open(path) as image:
-        width, height = image.size
-    scale = min(320 / width, 240 / height) if max(width, height) > 640 else 1
-    return round(width * scale), round(height * scale)
 
 
 def read_picture(path, size):
@@ -72,19 +55,6 @@ def read_joints(path, first_frame):
     return angles.astype(np.float32), first_frame + (sent - sent[0]) * 1_000_000
 
 
-def write_small(group, name, array):
-    group.create_dataset(name, data=array, chunks=(min(len(array), 1024), *array.shape[1:]), **GZIP)
-
-
-def write_stream(meta, name, frames, times, numbers, rows):
-    """Which sample of a stream goes with each frame: its number, and how far away it was taken."""
-    valid = rows >= 0
-    group = meta.create_group(f"streams/{name}")
-    write_small(group, "dt_ns", np.where(valid, times[rows] - frames, 0))
-    write_small(group, "source_index", np.where(valid, numbers[rows], -1))
-    write_small(group, "valid", valid.astype(np.uint8))
-
-
 def write_numbers(obs, name, samples, rows):
     values = np.where((rows >= 0)[:, None], samples[rows], np.nan).astype(np.float32)
     write_small(obs, name, values)
@@ -92,9 +62,9 @@ def write_numbers(obs, name, samples, rows):
 
 
 def write_pictures(obs, files):
-    size = stored_size(files[0])
-    shape = (size[1], size[0], 3)
-    pictures = obs.create_dataset("camera_image", (len(files), *shape), np.uint8, chunks=(1, *shape))
+    with Image.open(files[0]) as image:
+        size = stored_size(*image.size)
+    pictures = create_grid(obs, "camera_image", len(files), (size[1], size[0], 3), np.uint8)
     for row, file in enumerate(files):
         pictures[row] = read_picture(file, size)
 
@@ -102,8 +72,8 @@ def write_pictures(obs, files):
 def write_depth(obs, folder, size, numbers, rows):
     width, height = size
     shape = (height, width, 1)
-    maps = obs.create_dataset("camera_depth", (len(rows), *shape), np.float32, chunks=(1, *shape), **GZIP)
-    masks = obs.create_dataset("camera_depth_valid", (len(rows), *shape), np.uint8, chunks=(1, *shape), **GZIP)
+    maps = create_grid(obs, "camera_depth", len(rows), shape, np.float32, **GZIP)
+    masks = create_grid(obs, "camera_depth_valid", len(rows), shape, np.uint8, **GZIP)
     last = None
     for row, sample in enumerate(rows):
         if sample < 0:
@@ -126,10 +96,7 @@ def convert(session, output):
     every = np.arange(len(entries))
 
     with h5py.File(output, "w") as file:
-        demo = file.create_group("data/demo_0")
-        demo.attrs["num_samples"] = len(entries)
-        file["data"].attrs["total"] = len(entries)
-        obs, meta = demo.create_group("obs"), file.create_group("meta/demo_0")
+        obs, meta = create_groups(file, len(entries))
         write_small(meta, "timestamp_ns", frames - frames[0])
         write_small(meta, "source_index", numbers)
 

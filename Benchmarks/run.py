@@ -1,6 +1,6 @@
-"""Measures Takeset against a plain Python script on sessions that it makes itself.
+"""Measures Takeset against Python scripts on takes that it makes itself.
 
-    python Benchmarks/run.py [--quick] [--output Benchmarks/results/NAME.json] [--work DIR]
+    python Benchmarks/run.py [--quick] [--only TEXT] [--output Benchmarks/results/NAME.json] [--work DIR]
 
 Prints Markdown tables and writes every single measurement as JSON. README.md beside this file says what is measured and
 how. Only the standard library is imported here: on Linux a child's peak memory is never reported below what its parent
@@ -26,16 +26,24 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
-# Name, what the table calls it, and the arguments of `takeset simulate stack-session`. A session kept by --work is known by
-# its name, so the name says what is in it.
+SESSION, MOVIE, BUNDLE = "stack-session", "slow-motion-video", "realitycam-bundle"
+# Name, what the table calls it, and by folder the arguments of `takeset simulate`. What --work keeps is known by its name, so the
+# name says what is in it.
 WORKLOADS = [
-    ("v1_480x360_10s", "v1, 480x360 + depth 256x192", ["--seconds", "10", "--size", "480x360"]),
-    ("v1_1920x1440_4s", "v1, 1920x1440 to 320x240 + depth 256x192", ["--seconds", "4"]),
-    ("v2_480x360_10s", "v2, 480x360 + joints", ["--variant", "v2", "--seconds", "10"]),
+    ("v1_480x360_10s", "v1, 480x360 + depth 256x192", {"": [SESSION, "--seconds", "10", "--size", "480x360"]}),
+    ("v1_1920x1440_4s", "v1, 1920x1440 to 320x240 + depth 256x192", {"": [SESSION, "--seconds", "4"]}),
+    ("v2_480x360_10s", "v2, 480x360 + joints", {"": [SESSION, "--variant", "v2", "--seconds", "10"]}),
+    ("h264_1920x1080_30fps_15s", "H.264, 1920x1080 to 320x180, 30 fps", {"": [MOVIE, "--seconds", "15", "--rate", "30"]}),
+    ("hevc_1920x1080_30fps_15s", "HEVC, 1920x1080 to 320x180, 30 fps",
+        {"": [MOVIE, "--seconds", "15", "--rate", "30", "--codec", "hevc"]}),
+    ("h264_1920x1080_120fps_5s", "H.264, 1920x1080 to 320x180, 120 fps", {"": [MOVIE, "--seconds", "5", "--rate", "120"]}),
+    ("h264_640x360_120fps_5s", "H.264, 640x360, 120 fps", {"": [MOVIE, "--seconds", "5", "--rate", "120", "--size", "640x360"]}),
+    ("bundles_1920x1080_8x2s", "8 bundles, H.264 as above, 30 fps + depth 256x192",
+        {f"bundle_{number}": [BUNDLE, "--seconds", "2"] for number in range(1, 9)}),
 ]
 LENGTHS = [
-    ("v1_480x360_6s", ["--seconds", "6", "--size", "480x360"]),
-    ("v1_480x360_60s", ["--seconds", "60", "--size", "480x360"]),
+    ("v1_480x360_6s", {"": [SESSION, "--seconds", "6", "--size", "480x360"]}),
+    ("v1_480x360_60s", {"": [SESSION, "--seconds", "60", "--size", "480x360"]}),
 ]
 # One process means one thread: NumPy's BLAS would start idle ones that only cost time.
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -44,8 +52,9 @@ ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="measure once instead of three times")
+    parser.add_argument("--only", metavar="TEXT", help="measure only the workloads whose name contains this")
     parser.add_argument("--output", type=Path, help="the JSON file; by default results/DATE-COMMIT.json here")
-    parser.add_argument("--work", type=Path, help="keep the simulated sessions here, and use them when they are there")
+    parser.add_argument("--work", type=Path, help="keep the simulated takes here, and use them when they are there")
     parser.add_argument("--takeset", type=Path, default=HERE.parent / ".build/release/takeset")
     options = parser.parse_args()
     if not options.takeset.exists():
@@ -54,7 +63,7 @@ def main():
         options.work.mkdir(parents=True, exist_ok=True)
     keep = contextlib.nullcontext(options.work) if options.work else tempfile.TemporaryDirectory(prefix="takeset-bench-")
     with keep as work:
-        result = measure_all(Path(work).resolve(), options.takeset, rounds=1 if options.quick else 3)
+        result = measure_all(Path(work).resolve(), options.takeset, rounds=1 if options.quick else 3, only=options.only)
     name = f"{result['date']}-{result['commit'] or 'unknown'}.json"
     output = options.output or HERE / "results" / name
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -62,12 +71,12 @@ def main():
     print(tables(result))
 
 
-def measure_all(work, takeset, rounds):
+def measure_all(work, takeset, rounds, only):
     shutil.copy2(takeset, work / "takeset-measured")  # a copy, so that a build in the meantime changes nothing
     home = Path.cwd()
     os.chdir(work)  # so that commands, and what they may complain of, name no directory of this machine
     try:
-        return Bench(rounds).run()
+        return Bench(rounds).run(only)
     finally:
         os.chdir(home)
 
@@ -77,28 +86,36 @@ class Bench:
 
     def __init__(self, rounds):
         self.rounds = rounds
-        self.contenders = {"takeset --jobs 1": lambda session, out: self.run_takeset(1, session, out)}
-        if CORES > 1:
-            self.contenders[f"takeset --jobs {CORES}"] = lambda session, out: self.run_takeset(CORES, session, out)
-        self.contenders["plain.py"] = lambda session, out: [
-            sys.executable, HERE / "plain.py", session, out / f"{session}.h5"]
+        self.libraries = {}
 
-    def run_takeset(self, jobs, session, out):
-        return ["./takeset-measured", "run", session, "--output", out, "--jobs", str(jobs), "--progress", "none"]
-
-    def run(self):
+    def run(self, only=None):
         result = self.circumstances()
-        result["workloads"] = [self.measure(*workload) for workload in WORKLOADS]
-        result["memory"] = self.measure_memory()
+        result["workloads"] = [self.measure(*workload) for workload in WORKLOADS if not only or only in workload[0]]
+        result["versions"] |= {f"takeset's {name}": version for name, version in self.libraries.items()}
+        if not only:
+            result["memory"] = self.measure_memory()
         result["load_average_after"] = round(os.getloadavg()[0], 2)
         return result
 
+    @staticmethod
+    def peers(takes):
+        """Each contender of Takeset's, and the peer that it is compared with."""
+        is_session = any(SESSION in arguments for arguments in takes.values())
+        return {f"takeset --jobs {jobs}": "plain.py" if is_session else f"movies.py --jobs {jobs}" for jobs in sorted({1, CORES})}
+
+    @staticmethod
+    def command(contender, takes, out):
+        program, *options = contender.split()
+        if program == "takeset":
+            return ["./takeset-measured", "run", takes, "--output", out, *options, "--progress", "none"]
+        return [sys.executable, HERE / program, takes, out / f"{takes}.h5" if program == "plain.py" else out, *options]
+
     def circumstances(self):
-        packages = ["h5py", "numpy", "pillow", "scipy"]
+        packages = ["av", "h5py", "numpy", "pillow", "scipy"]
         try:
             versions = {name: importlib.metadata.version(name) for name in packages}
         except importlib.metadata.PackageNotFoundError as error:
-            sys.exit(f"plain.py needs {', '.join(packages)}; {error.name} is not installed for this Python")
+            sys.exit(f"the peers need {', '.join(packages)}; {error.name} is not installed for this Python")
         return {
             "date": datetime.date.today().isoformat(),
             "commit": git("rev-parse", "--short", "HEAD"),
@@ -115,22 +132,24 @@ class Bench:
 
     # MARK: Inputs
 
-    def session(self, name, arguments):
-        """A simulated session, made unless it is there; what was interrupted is made again."""
+    def simulated(self, name, takes):
+        """A directory of simulated takes, made unless it is there; what was interrupted is made again."""
         path = Path(name)
         if not path.exists():
             note(f"simulating {name}")
             partial = Path(f"{name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
-            command = ["./takeset-measured", "simulate", "stack-session", "--output", partial, "--seed", "7", *arguments]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            partial.mkdir()
+            for seed, (folder, arguments) in enumerate(takes.items(), 7):
+                command = ["./takeset-measured", "simulate", *arguments, "--output", partial / folder, "--seed", str(seed)]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             partial.rename(path)
         return path
 
     @staticmethod
-    def warm(session):
+    def warm(path):
         """Reads every input once, so that none is read from the disk while the clock runs."""
-        for file in session.rglob("*"):
+        for file in path.rglob("*"):
             if file.is_file():
                 with file.open("rb") as stream:
                     while stream.read(1 << 20):
@@ -138,49 +157,53 @@ class Bench:
 
     # MARK: Measuring
 
-    def measure(self, name, title, arguments):
-        session = self.session(name, arguments)
-        frames = len(list((session / "rgb").iterdir()))
-        agreement = self.check_agreement(session)
-        self.warm(session)
-        runs = {contender: [] for contender in self.contenders}
+    def measure(self, name, title, takes):
+        path = self.simulated(name, takes)
+        peers = self.peers(takes)
+        frames, agreement = self.check_agreement(path, peers)
+        self.warm(path)
+        runs = {contender: [] for contender in [*peers, *dict.fromkeys(peers.values())]}
         for number in range(self.rounds):
             # Interleaved, and each round starts with another contender.
-            order = list(self.contenders)
+            order = list(runs)
             order = order[number % len(order):] + order[:number % len(order)]
             for contender in order:
                 note(f"{name}, round {number + 1}: {contender}")
                 with self.fresh_output() as out:
-                    run = execute(self.contenders[contender](session, out))
+                    run = execute(self.command(contender, path, out))
                     run["output_bytes"] = size_of(out)
                 run["frames_per_second"] = round(frames / run["wall_seconds"], 1)
                 runs[contender].append(run)
-        return {"name": name, "title": title, "frames": frames, "agreement": agreement,
+        return {"name": name, "title": title, "frames": frames, "peers": peers, "agreement": agreement,
                 "median": {contender: median(values) for contender, values in runs.items()}, "runs": runs}
 
-    def check_agreement(self, session):
-        """Both outputs must hold the same before it means anything which was made sooner."""
-        with self.fresh_output() as out:
-            (out / "plain").mkdir()
-            execute(self.contenders["plain.py"](session, out / "plain"))
-            execute(self.contenders["takeset --jobs 1"](session, out / "takeset"))
-            shard = f"{session}.h5"
-            check = subprocess.run(
-                [sys.executable, HERE / "agree.py", out / "plain" / shard, out / "takeset/episodes" / shard],
-                capture_output=True, text=True)
-        if check.returncode != 0:
-            sys.exit(f"{session}: plain.py and takeset disagree\n{check.stdout}{check.stderr}")
-        return json.loads(check.stdout)["differences"]
+    def check_agreement(self, path, peers):
+        """All outputs must hold the same before it means anything which was made sooner. Frames, and the differences found."""
+        frames, differences = 0, {}
+        for takeset, peer in peers.items():
+            with self.fresh_output() as out:
+                (out / "peer").mkdir()
+                execute(self.command(peer, path, out / "peer"))
+                execute(self.command(takeset, path, out / "takeset"))
+                check = subprocess.run(
+                    [sys.executable, HERE / "agree.py", out / "peer", out / "takeset/episodes"], capture_output=True, text=True)
+                self.libraries = json.loads((out / "takeset/manifest.json").read_text())["record"]["tool"]["libraries"]
+            if check.returncode != 0:
+                sys.exit(f"{path}: {peer} and {takeset} disagree\n{check.stdout}{check.stderr}")
+            found = json.loads(check.stdout)
+            frames = found["frames"]
+            differences = {key: max(value, differences.get(key, 0)) for key, value in found["differences"].items()}
+        return frames, differences
 
     def measure_memory(self):
         """Peak memory on a session and on one ten times as long."""
-        sessions = [self.session(name, arguments) for name, arguments in LENGTHS]
+        sessions = [self.simulated(*length) for length in LENGTHS]
         runs = {str(session): [] for session in sessions}
         for number in range(self.rounds):
             for session in sessions:
                 note(f"memory, round {number + 1}: {session}")
                 with self.fresh_output() as out:
-                    runs[str(session)].append(execute(self.run_takeset(CORES, session, out)))
+                    runs[str(session)].append(execute(self.command(f"takeset --jobs {CORES}", session, out)))
         rows = [
             {"name": str(session), "frames": len(list((session / "rgb").iterdir())), **median(runs[str(session)])}
             for session in sessions
@@ -229,9 +252,9 @@ def size_of(directory):
 
 
 def libraries():
-    """The C libraries inside the Python packages, which do most of plain.py's work."""
-    code = "import h5py, PIL.features as f; print(h5py.version.hdf5_version, f.version('libjpeg_turbo'))"
-    return dict(zip(["h5py's hdf5", "pillow's libjpeg-turbo"], text([sys.executable, "-c", code]).split()))
+    """The C libraries inside the Python packages, which do most of the peers' work."""
+    code = "import av, h5py, PIL.features as f; print(h5py.version.hdf5_version, f.version('libjpeg_turbo'), av.ffmpeg_version_info)"
+    return dict(zip(["h5py's hdf5", "pillow's libjpeg-turbo", "av's ffmpeg"], text([sys.executable, "-c", code]).split()))
 
 
 def digest_of(path):
@@ -275,31 +298,35 @@ def tables(result):
     lines = [
         f"{result['date']}, {commit}, "
         f"{result['cores']} cores of {result['processor']}, {result['system']}; {versions}. "
-        f"Median of {result['rounds']}; in brackets plain.py over Takeset.",
+        f"Median of {result['rounds']}; in brackets the peer over Takeset, for movies the peer of as many threads.",
         "",
-        "| session | converter | wall s | frames/s | CPU s | peak MB | output MB |",
+        "| takes | converter | wall s | frames/s | CPU s | peak MB | output MB |",
         "|---|---|--:|--:|--:|--:|--:|",
     ]
     for workload in result["workloads"]:
-        plain = workload["median"]["plain.py"]
         for contender, values in workload["median"].items():
             def cell(key, digits, unit=1, inverted=False):
                 number = f"{values[key] / unit:.{digits}f}"
-                if contender == "plain.py":
+                if contender not in workload["peers"]:
                     return number
-                ratio = values[key] / plain[key] if inverted else plain[key] / values[key]
+                peer = workload["median"][workload["peers"][contender]]
+                ratio = values[key] / peer[key] if inverted else peer[key] / values[key]
                 return f"{number} ({ratio:.2f}x)"
 
             lines.append(
                 f"| {workload['title']}, {workload['frames']} frames | {contender} | {cell('wall_seconds', 2)} "
                 f"| {cell('frames_per_second', 0, inverted=True)} | {cell('cpu_seconds', 2)} "
                 f"| {cell('peak_rss_bytes', 0, 1e6)} | {cell('output_bytes', 1, 1e6)} |")
-    memory = result["memory"]
-    lines += ["", f"| takeset --jobs {memory['jobs']}, v1 480x360 | peak MB | wall s |", "|---|--:|--:|"]
+    if "memory" in result:
+        lines += memory_table(result["memory"])
+    return "\n".join(lines)
+
+
+def memory_table(memory):
+    lines = ["", f"| takeset --jobs {memory['jobs']}, v1 480x360 | peak MB | wall s |", "|---|--:|--:|"]
     for row in memory["sessions"]:
         lines.append(f"| {row['frames']} frames | {row['peak_rss_bytes'] / 1e6:.1f} | {row['wall_seconds']:.2f} |")
-    lines += [f"| ratio | {memory['ratio']:.2f} | |"]
-    return "\n".join(lines)
+    return [*lines, f"| ratio | {memory['ratio']:.2f} | |"]
 
 
 if __name__ == "__main__":

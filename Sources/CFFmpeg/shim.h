@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <libavutil/display.h>
@@ -12,3 +14,26 @@ static inline int cffmpeg_end(void) { return AVERROR_EOF; }
 static inline int cffmpeg_denied(void) { return AVERROR(EACCES); }
 static inline int cffmpeg_io(void) { return AVERROR(EIO); }
 static inline int64_t cffmpeg_no_time(void) { return AV_NOPTS_VALUE; }
+
+// Counts the errors that a decoder logs: some damage is told in no other way. `opaque` of its context points to the count. Nothing is
+// printed.
+static inline void cffmpeg_count_errors(void *source, int level, const char *format, va_list arguments) {
+  (void)format;
+  (void)arguments;
+  if (level > AV_LOG_ERROR || !source) return;
+  const AVClass *class = *(const AVClass **)source;
+  if (class != avcodec_get_class()) return;
+  int *count = (int *)((AVCodecContext *)source)->opaque;
+  if (count) ++*count;
+}
+static inline void cffmpeg_quieten(void) { av_log_set_callback(cffmpeg_count_errors); }
+
+// Gives the decoder cleared pictures: what damaged data leaves unwritten is then the same in every run, and nobody else's.
+static inline int cffmpeg_cleared_buffer(AVCodecContext *context, AVFrame *frame, int flags) {
+  int status = avcodec_default_get_buffer2(context, frame, flags);
+  if (status < 0) return status;
+  for (int plane = 0; plane < AV_NUM_DATA_POINTERS && frame->buf[plane]; plane++)
+    memset(frame->buf[plane]->data, 0, frame->buf[plane]->size);
+  return status;
+}
+static inline void cffmpeg_clear_buffers(AVCodecContext *context) { context->get_buffer2 = cffmpeg_cleared_buffer; }

@@ -43,7 +43,15 @@ final class Demuxer {
     let videos = streams.filter {
       $0.pointee.codecpar.pointee.codec_type == AVMEDIA_TYPE_VIDEO && $0.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC == 0
     }
-    stream = videos.first ?? UnsafeMutablePointer<AVStream>(context.pointee.streams[0]!)
+    // `MovieBoxes` has found one track of video; the library must see the same.
+    guard let video = videos.first, videos.count == 1 else {
+      avformat_close_input(&self.context)
+      Self.free(&io)
+      var packet: UnsafeMutablePointer<AVPacket>? = self.packet
+      av_packet_free(&packet)
+      throw MovieError(.corrupt, "the movie's index contradicts itself: \(videos.count) video tracks can be read")
+    }
+    stream = video
     for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
   }
 
@@ -140,7 +148,7 @@ final class Demuxer {
 enum FFmpeg {
   private static let isPrepared: Bool = {
     // What is wrong is told by errors.
-    av_log_set_level(AV_LOG_QUIET)
+    cffmpeg_quieten()
     // No allocation of a sane movie comes near this; a hostile one gets an error instead of the memory.
     av_max_alloc(1 << 29)
     return true

@@ -67,8 +67,12 @@ package struct Movie: Sendable {
     let (samples, discarded) = try Self.scan(demuxer, limits)
     self.samples = samples
     // Samples beyond the edit list are not even handed out.
-    let indexed = boxes.isFragmented ? 0 : boxes.tracks.first { $0.handler == "vide" }?.sampleCount ?? 0
-    hiddenSamples = max(discarded, indexed - samples.count)
+    let indexed = (boxes.tracks.first { $0.handler == "vide" }?.sampleCount ?? 0) + boxes.fragmentSamples
+    if boxes.isFragmented, boxes.tracks.count == 1, samples.count + discarded < indexed {
+      throw MovieError(
+        .truncated, "\(samples.count) of \(indexed) samples that the fragments name are in the file; the rest has been cut off")
+    }
+    hiddenSamples = max(discarded, boxes.tracks.count == 1 || !boxes.isFragmented ? indexed - samples.count : 0)
     if let first = samples.first, let last = samples.last {
       let (span, overflow) = last.presentation.subtractingReportingOverflow(first.presentation)
       let seconds = Double(span) * Double(base.num) / Double(base.den)
@@ -76,6 +80,10 @@ package struct Movie: Sendable {
         throw MovieError(
           .limit, "the movie is \((min(seconds, 1e12) * 1000).rounded() / 1000) s long, over the limit of \(Int(limits.seconds)) s")
       }
+    }
+    let origin = Self.nanoseconds(samples.first?.presentation ?? 0, timeBase)
+    guard abs(Double(origin)) < 0x1p60 else {
+      throw MovieError(.limit, "the movie starts \(origin / 1_000_000_000) s into its own timeline, which is beyond all reason")
     }
     hasEditList = boxes.hasEditList
     isRetimed = boxes.isRetimed
@@ -88,7 +96,7 @@ package struct Movie: Sendable {
     rotation = abs(turned - quarters * 90) < 0.5 ? (quarters * 90).truncatingRemainder(dividingBy: 360) : turned
     isMirrored = display?.isMirrored ?? false
 
-    let decoder = try MovieDecoder(Demuxer(input), samples: samples, threads: 1)
+    let decoder = try MovieDecoder(Demuxer(input), samples: samples)
     let picture = try decoder.next()
     (size, colour) = (picture.size, picture.colour)
     guard size.width <= limits.side, size.height <= limits.side else {
@@ -174,8 +182,8 @@ package struct Movie: Sendable {
     let divisor = UInt64(base.denominator)
     guard high < divisor else { return negative ? .min : .max }
     let (quotient, remainder) = divisor.dividingFullWidth((high, low))
-    let rounded = quotient + (remainder >= divisor - remainder ? 1 : 0)
-    guard let value = Int64(exactly: rounded) else { return negative ? .min : .max }
+    let (rounded, overflow) = quotient.addingReportingOverflow(remainder >= divisor - remainder ? 1 : 0)
+    guard !overflow, let value = Int64(exactly: rounded) else { return negative ? .min : .max }
     return negative ? -value : value
   }
 }

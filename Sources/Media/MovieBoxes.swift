@@ -6,8 +6,10 @@ struct MovieBoxes {
   /// A `moov` of 20,000 samples has some 500 kB.
   private static let moovLimit = 32 << 20
   private static let boxLimit = 20_000
+  private static let fragmentLimit: Int64 = 4 << 20
+  private static let editLimit = 64
   private static let depthLimit = 10
-  private static let containers: Set<String> = ["moov", "trak", "mdia", "minf", "stbl", "edts", "dinf"]
+  private static let containers: Set<String> = ["traf", "trak", "mdia", "minf", "stbl", "edts", "dinf"]
   private static let known: Set<String> = [
     "ftyp", "moov", "mdat", "free", "skip", "wide", "pnot", "uuid", "moof", "styp", "sidx", "meta", "udta", "pdin",
   ]
@@ -23,6 +25,8 @@ struct MovieBoxes {
   /// An edit plays at another speed than the media was recorded at.
   private(set) var isRetimed = false
   private(set) var isFragmented = false
+  /// Samples that fragments name, of all tracks.
+  private(set) var fragmentSamples = 0
 
   private let limits: MovieLimits
   private var boxes = 0
@@ -32,13 +36,27 @@ struct MovieBoxes {
     guard input.count > 0 else { throw MovieError(.empty, "the file is empty") }
     var offset: Int64 = 0
     var moov: Range<Int64>?
+    var hidden: String?
     while offset < input.count {
       guard let box = try Self.header(at: offset, in: input) else { break }
       guard offset > 0 || Self.known.contains(box.type) else { throw Self.notAMovie(input) }
       boxes += 1
       if boxes > Self.boxLimit { throw MovieError(.limit, "more than \(Self.boxLimit) boxes") }
-      if box.type == "moov" { moov = moov ?? box.payload }
-      if box.type == "moof" { isFragmented = true }
+      switch box.type {
+      case "moov":
+        guard moov == nil else { throw MovieError(.corrupt, "there are two moov boxes; which index counts cannot be told") }
+        moov = box.payload
+      case "moof":
+        isFragmented = true
+        guard box.payload.count <= Self.fragmentLimit else { throw MovieError(.limit, "a fragment's index has \(box.payload.count) bytes") }
+        try walk(input.bytes(box.payload)[...], depth: 0)
+      case "hoov": hidden = box.type
+      case "free", "skip":
+        // FFmpeg takes a free box that starts like an index for one.
+        let start = try input.bytes(box.payload.lowerBound..<(box.payload.lowerBound + 8))
+        if let inner = Self.fourCC(start.dropFirst(4)), ["mvhd", "cmov"].contains(inner) { hidden = box.type }
+      default: break
+      }
       // What is cut off is told by its samples, when the index is there to name them.
       offset = box.payload.upperBound
     }
@@ -46,6 +64,7 @@ struct MovieBoxes {
       throw MovieError(
         .unfinished, "there is no moov box, the movie's index: the recording was never finished, or the file is cut off before its end")
     }
+    if let hidden { throw Self.hiddenIndex(hidden) }
     guard moov.upperBound <= input.count else {
       throw MovieError(
         .truncated, "the moov box should end at byte \(moov.upperBound), the file has \(input.count) bytes")
@@ -90,6 +109,10 @@ struct MovieBoxes {
   private static func fourCC(_ bytes: ArraySlice<UInt8>) -> String? {
     guard bytes.count == 4, bytes.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0xA9 }) else { return nil }
     return String(bytes.map { Character(Unicode.Scalar($0)) })
+  }
+
+  private static func hiddenIndex(_ type: String) -> MovieError {
+    MovieError(.corrupt, "a \(type) box holds an index beside the movie's own; which counts cannot be told")
   }
 
   private static func notAMovie(_ input: FileSlice) -> MovieError {
@@ -137,6 +160,12 @@ struct MovieBoxes {
     }
     let track = tracks.indices.last
     switch type {
+    case "cmov", "hoov", "moov": throw Self.hiddenIndex(type)
+    case "trun" where payload.count >= 8:
+      fragmentSamples += word(1)
+      if fragmentSamples > limits.samples {
+        throw MovieError(.limit, "fragments say they have \(fragmentSamples) samples, over the limit of \(limits.samples)")
+      }
     case "hdlr" where payload.count >= 12:
       // A track's first handler says what its samples are; QuickTime adds one for how its data is stored.
       if let track, tracks[track].handler.isEmpty { tracks[track].handler = Self.fourCC(payload.dropFirst(8).prefix(4)) ?? "" }
@@ -167,6 +196,9 @@ struct MovieBoxes {
     let bytes = isLong ? 20 : 12
     let count = Int(UInt32(reading: payload.dropFirst(4).prefix(4)))
     guard count <= (payload.count - 8) / bytes else { throw MovieError(.corrupt, "the elst box has no room for its \(count) entries") }
+    guard count <= Self.editLimit else {
+      throw MovieError(.limit, "an edit list has \(count) entries, over the limit of \(Self.editLimit)")
+    }
     hasEditList = hasEditList || count > 0
     for entry in 0..<count {
       let rate = payload.dropFirst(8 + entry * bytes + bytes - 4).prefix(4)

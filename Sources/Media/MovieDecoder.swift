@@ -34,27 +34,36 @@ package final class MovieFrame: @unchecked Sendable {
   }
 }
 
-/// Decodes a movie's pictures in presentation order. Damaged data is an error: what a decoder would make up in its place is
-/// never passed on. Serves one thread at a time, and uses several of its own.
+/// Decodes a movie's pictures in presentation order. Damage that the decoder notices is an error: what it would make up in its place is
+/// never passed on. Damage that still reads as pictures cannot be told; so that it reads the same every time, decoding is by one thread,
+/// into cleared pictures.
 package final class MovieDecoder {
   private let demuxer: Demuxer
   private let samples: [Movie.Sample]
   private var context: UnsafeMutablePointer<AVCodecContext>?
   private let frame: UnsafeMutablePointer<AVFrame>
   private var isDrained = false
+  /// Errors that the decoder has logged.
+  private let errors: UnsafeMutablePointer<Int32>
+  /// What went wrong; pictures that were decoded before still come.
+  private var damage: String?
+  /// Size and colours of the first picture, which all others must have.
+  private var first: (size: ImageSize, colour: Movie.Colour)?
   /// The sample that comes next.
   package private(set) var position = 0
 
-  package convenience init(_ movie: Movie, threads: Int) throws {
-    try self.init(Demuxer(movie.input), samples: movie.samples, threads: threads)
+  package convenience init(_ movie: Movie) throws {
+    try self.init(Demuxer(movie.input), samples: movie.samples)
   }
 
-  init(_ demuxer: Demuxer, samples: [Movie.Sample], threads: Int) throws {
+  init(_ demuxer: Demuxer, samples: [Movie.Sample]) throws {
     self.demuxer = demuxer
     self.samples = samples
     let parameters = demuxer.stream.pointee.codecpar
     guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
     self.frame = frame
+    errors = .allocate(capacity: 1)
+    errors.initialize(to: 0)
     guard let decoder = avcodec_find_decoder(parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE) else {
       throw MovieError(.codec, "the linked FFmpeg cannot decode \(Movie.name(parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE))")
     }
@@ -62,10 +71,10 @@ package final class MovieDecoder {
     guard let context else { throw Demuxer.outOfMemory }
     avcodec_parameters_to_context(context, parameters)
     context.pointee.pkt_timebase = demuxer.stream.pointee.time_base
-    context.pointee.thread_count = Int32(max(1, min(threads, 16)))
-    context.pointee.thread_type = FF_THREAD_FRAME
+    context.pointee.thread_count = 1
     context.pointee.err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE
-    context.pointee.error_concealment = 0
+    cffmpeg_clear_buffers(context)
+    context.pointee.opaque = UnsafeMutableRawPointer(errors)
     let status = avcodec_open2(context, decoder, nil)
     guard status >= 0 else { throw MovieError(.corrupt, "the decoder does not start: \(MovieError.words(status))") }
   }
@@ -74,6 +83,7 @@ package final class MovieDecoder {
     var frame: UnsafeMutablePointer<AVFrame>? = frame
     av_frame_free(&frame)
     avcodec_free_context(&context)
+    errors.deallocate()
   }
 
   /// The next picture, which is sample `position`.
@@ -85,44 +95,66 @@ package final class MovieDecoder {
         try feed()
         continue
       }
-      if status == cffmpeg_end() { throw damage("the decoder gave no more pictures") }
-      guard status >= 0 else { throw damage(MovieError.words(status)) }
+      if status == cffmpeg_end() { throw failure(damage ?? "the decoder gave no more pictures") }
+      guard status >= 0 else { throw failure(MovieError.words(status)) }
       let time = frame.pointee.best_effort_timestamp
       // After a jump, pictures before the wanted one come first.
       if time < samples[position].presentation {
         av_frame_unref(frame)
         continue
       }
-      guard time == samples[position].presentation else { throw damage("the decoder left it out") }
-      if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 {
-        throw damage("its data is damaged")
+      guard time == samples[position].presentation else { throw failure(damage ?? "the decoder left it out") }
+      if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 || errors.pointee > 0 {
+        throw failure("its data is damaged")
       }
+      let picture = try MovieFrame(moving: frame)
+      try check(picture)
       position += 1
-      return try MovieFrame(moving: frame)
+      return picture
     }
   }
 
   private func feed() throws {
-    let isMore = try demuxer.next { packet in
-      let status = avcodec_send_packet(context, packet)
-      guard status >= 0 else { throw damage(MovieError.words(status)) }
+    if damage == nil, !isDrained {
+      let isMore = try demuxer.next { packet in
+        let status = avcodec_send_packet(context, packet)
+        if status < 0 { damage = MovieError.words(status) }
+      }
+      if isMore, damage == nil { return }
     }
-    if !isMore {
-      guard !isDrained else { throw damage("the movie ends before it") }
-      isDrained = true
-      avcodec_send_packet(context, nil)
+    // Pictures that wait for others in the decoder come out now.
+    guard !isDrained else { throw failure(damage ?? "the movie ends before it") }
+    isDrained = true
+    avcodec_send_packet(context, nil)
+  }
+
+  private func check(_ picture: MovieFrame) throws {
+    let colour = picture.colour
+    guard let first else {
+      self.first = (picture.size, colour)
+      return
+    }
+    guard picture.size == first.size else {
+      throw MovieError(.sizeChanged, "picture \(position) is \(picture.size), the first is \(first.size)")
+    }
+    guard colour == first.colour else {
+      throw MovieError(.colour, "from picture \(position) on, pixels are coded in another way than before")
     }
   }
 
-  private func damage(_ words: String) -> MovieError {
-    MovieError(.corrupt, "\(position) of \(samples.count) pictures could be decoded; the next one is damaged or missing: \(words)")
+  private func failure(_ words: String) -> MovieError {
+    MovieError(.corrupt, "\(position) of \(samples.count) pictures could be decoded; then there is damage: \(words)")
   }
 
-  /// Makes `sample` the next one: decodes on to it, or jumps when a sync sample lies in between or it has been passed.
+  /// Decodes what is left: damage there is damage of the movie too.
+  package func finish() throws { while position < samples.count { _ = try next() } }
+
+  /// Makes `sample` the next one: decodes on to it, or, when it has been passed, starts again at the sync sample before it. Every picture
+  /// on the way is decoded, so that what is damaged does not depend on which are wanted.
   package func go(to sample: Int) throws {
     guard sample != position, samples.indices.contains(sample) else { return }
-    let sync = samples[...sample].lastIndex(where: \.isSync) ?? 0
-    if sample < position || sync > position {
+    if sample < position {
+      let sync = samples[...sample].lastIndex(where: \.isSync) ?? 0
       try demuxer.seek(to: samples[sync].decoding)
       avcodec_flush_buffers(context)
       isDrained = false

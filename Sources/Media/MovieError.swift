@@ -9,6 +9,7 @@ package struct MovieError: Error, CustomStringConvertible, Equatable {
     case unfinished = "movie-unfinished"
     case truncated = "movie-truncated"
     case corrupt = "movie-corrupt"
+    case sizeChanged = "image-size-changed"
     case externalData = "movie-external-data"
     case encrypted = "movie-encrypted"
     case noVideo = "no-video"

@@ -9,9 +9,11 @@ package enum Registry {
   package static let transforms: [any Transform.Type] = [
     Align.self,
     Decimate.self,
+    DropFrames.self,
     ResampleDepth.self,
     ResizeImage.self,
     Split.self,
+    SplitAtGaps.self,
     VerifyDepth.self,
     VerifyHashChain.self,
   ]

@@ -15,11 +15,13 @@ struct PlanCommand: ParsableCommand {
   var inputs: [String]
   @Option(help: ArgumentHelp("Pipeline file (YAML).", valueName: "file"))
   var pipeline: String?
+  @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"))
+  var keys: String?
   @Flag(help: "Print JSON.")
   var json = false
 
   func run() throws {
-    let plan = try Plan(inputs: inputs, pipeline: takeset_cli.pipeline(pipeline))
+    let plan = try Plan(inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), keys: deviceKeys(keys))
     plan.notices.forEach { standardError($0) }
     standardOutput(json ? plan.json.canonicalText : describe(plan))
     if plan.failed > 0 { throw ExitCode(3) }

@@ -57,10 +57,7 @@ struct RunCommand: ParsableCommand {
     run.checksContent = check == .content
     run.replaces = replace
     run.prunes = prune
-    if let keys {
-      guard let data = FileManager.default.contents(atPath: keys) else { throw UsageError("the keys file \(keys) cannot be read") }
-      run.keys = try DeviceKeys(Array(data), name: keys)
-    }
+    run.keys = try deviceKeys(keys)
     run.commandLine = CommandLine.arguments
 
     let interruption = Interruption()

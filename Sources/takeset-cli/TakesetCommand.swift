@@ -75,3 +75,10 @@ func pipeline(_ path: String?) throws -> Pipeline {
     throw UsageError("\(path): \(error)")
   }
 }
+
+/// The public keys in a file, if one is given.
+func deviceKeys(_ path: String?) throws -> DeviceKeys? {
+  guard let path else { return nil }
+  guard let data = FileManager.default.contents(atPath: path) else { throw UsageError("the keys file \(path) cannot be read") }
+  return try DeviceKeys(Array(data), name: path)
+}

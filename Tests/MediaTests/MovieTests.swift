@@ -30,8 +30,8 @@ import Testing
     return FileSlice(descriptor: descriptor, count: Int64(try Data(contentsOf: URL(fileURLWithPath: path)).count))
   }
 
-  private func levels(_ movie: Movie, _ samples: [Int], threads: Int = 2) throws -> [Int] {
-    let decoder = try MovieDecoder(movie, threads: threads)
+  private func levels(_ movie: Movie, _ samples: [Int]) throws -> [Int] {
+    let decoder = try MovieDecoder(movie)
     let converter = FrameConverter(to: size)
     var pixels: [UInt8] = []
     return try samples.map { sample in
@@ -121,7 +121,7 @@ import Testing
         var changed = whole
         changed[place] = value
         let path = try directory.write("mutated.mov", changed)
-        if let movie = try? Movie(slice(path)), let decoder = try? MovieDecoder(movie, threads: 1) {
+        if let movie = try? Movie(slice(path)), let decoder = try? MovieDecoder(movie) {
           for _ in movie.samples where (try? decoder.next()) == nil { break }
         }
       }
@@ -184,7 +184,7 @@ import Testing
     let movie = try Movie(slice(path))
     var pixels: [UInt8] = []
     for target in [size, ImageSize(width: 16, height: 12)] {
-      try FrameConverter(to: target).convert(MovieDecoder(movie, threads: 1).next(), into: &pixels)
+      try FrameConverter(to: target).convert(MovieDecoder(movie).next(), into: &pixels)
       #expect(pixels.count == target.width * target.height * 3)
       for channel in 0..<3 { #expect(abs(Int(pixels[channel]) - Int(colour[channel])) <= 3) }
     }

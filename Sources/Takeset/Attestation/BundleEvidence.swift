@@ -14,9 +14,10 @@ package struct BundleEvidence: Sendable {
   var folders: [String] = []
   /// Whether the limits of the app's own server hold.
   var isStrict: Bool
-  /// Pictures of the movie, and its length in seconds.
-  var recordedFrames: Int
+  /// When each picture of the movie is shown, in seconds since the first, and the movie's length.
+  var frameSeconds: [Double]
   var recordedSeconds: Double
+  var recordedFrames: Int { frameSeconds.count }
   /// Those of the run.
   var keys: DeviceKeys?
 }
@@ -59,7 +60,7 @@ package struct BundleVerification: Sendable {
   /// As in "verified 10.0 s of 12.0 s recorded".
   package var summary: String {
     func seconds(_ value: Double) -> String { JSONValue.number((value * 10).rounded() / 10).decimalText + " s" }
-    guard assertion == .verified else {
+    guard assertion == .verified, covers != .none else {
       return "nothing verified of \(seconds(recordedSeconds)) recorded: chain \(chain.rawValue), assertion \(assertion.rawValue)"
     }
     return "verified \(seconds(verifiedSeconds)) of \(seconds(recordedSeconds)) recorded"

@@ -40,8 +40,12 @@ struct HashChain: Sendable {
     guard case .object(let members) = document else { throw Broken("expected an object, found \(document.kind)") }
     var isStandard = true
     func hash(_ value: JSONValue?, _ path: String) throws -> [UInt8] {
-      guard let text = value?.string else { throw Broken("\(path): expected a hash as text, found \((value ?? .null).kind)") }
-      guard let digest = Base64.digest(text) else { throw Broken("\(path): expected base64 of 32 bytes, found \"\(text.prefix(60))\"") }
+      guard let text = value?.string else {
+        throw Broken("\(path): expected a hash as text, found \(value == nil ? "nothing" : "something else")")
+      }
+      guard let digest = Base64.digest(text) else {
+        throw Broken("\(path): expected base64 of 32 bytes, found text of \(text.count) characters")
+      }
       if !digest.isStandard { isStandard = false }
       return digest.bytes
     }
@@ -55,8 +59,8 @@ struct HashChain: Sendable {
       guard let index = point["index"]?.integer, let frame = point["frame_number"]?.integer, index >= 0, frame >= 1,
         max(index, frame) < 1 << 40
       else { throw Broken("checkpoints[\(number)]: expected whole numbers index and frame_number") }
-      guard let seconds = point["timestamp"]?.double, seconds.isFinite else {
-        throw Broken("checkpoints[\(number)].timestamp: expected a number of seconds")
+      guard let seconds = point["timestamp"]?.double, (0...86_400).contains(seconds) else {
+        throw Broken("checkpoints[\(number)].timestamp: expected seconds since the first frame")
       }
       return Checkpoint(index: index, frameNumber: frame, hash: try hash(point["hash"], "checkpoints[\(number)].hash"), seconds: seconds)
     }
@@ -75,6 +79,13 @@ struct HashChain: Sendable {
             .warning, "chain-count-mismatch", "\(key) is \(declared.kind), the list has \(count)", file: file, field: ".\(key)"))
       }
     }
+  }
+
+  /// How many frames a checkpoint closes: up to the place of its hash in the chain, whatever number it gives itself.
+  func frames(upTo point: Checkpoint) -> Int {
+    let slot = Int(point.frameNumber) - 1
+    if hashes.indices.contains(slot), hashes[slot] == point.hash { return slot + 1 }
+    return (hashes.firstIndex(of: point.hash) ?? -1) + 1
   }
 
   /// Each checkpoint's hash stands at its frame, or, as frames may be hashed out of order, elsewhere in the chain.

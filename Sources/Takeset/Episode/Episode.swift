@@ -14,6 +14,11 @@ package struct Episode: Sendable {
     /// Frames a second, where the reader knows better than a regression over the timestamps tells.
     package var nominalRate: Double?
 
+    /// What the reader found wrong with each frame; empty when it looks at none.
+    package var quality: [FrameQuality] = []
+    /// The stretch without a gap that each frame is in, once they are numbered.
+    package var segment: [Int64]?
+
     package var cadence: Cadence { Cadence(timestamps, nominalRate: nominalRate) }
     package var gaps: [Cadence.Gap] { cadence.gaps(in: timestamps, tick: tick) }
 
@@ -98,6 +103,8 @@ package struct Episode: Sendable {
     var kept = self
     kept.frames.timestamps = rows.map { frames.timestamps[$0] }
     kept.frames.sourceIndex = rows.map { frames.sourceIndex[$0] }
+    if !frames.quality.isEmpty { kept.frames.quality = rows.map { frames.quality[$0] } }
+    kept.frames.segment = frames.segment.map { segment in rows.map { segment[$0] } }
     for (name, stream) in streams {
       if let all = stream.rows { kept.streams[name]?.rows = rows.map { all[$0] } }
     }
@@ -106,5 +113,15 @@ package struct Episode: Sendable {
       kept.dropped.append(Dropped(reason: reason, count: frames.count - rows.count))
     }
     return kept
+  }
+
+  /// What is known to be wrong with each frame before pictures are decoded.
+  package var quality: [FrameQuality] {
+    var quality = frames.quality.isEmpty ? Array(repeating: [], count: frames.count) : frames.quality
+    for (name, bit) in [("camera_depth", FrameQuality.depthMissing), ("joints", .jointsMissing)] {
+      guard let rows = streams[name]?.rows else { continue }
+      for (frame, row) in rows.enumerated() where row == nil { quality[frame].insert(bit) }
+    }
+    return quality
   }
 }

@@ -7,6 +7,14 @@ package struct PoseFrame: Equatable, Sendable {
   /// `m`, `m (claimed)` or `arbitrary`.
   package var unit: String
 
+  /// A structure-from-motion program's camera, in OpenCV's axes, in a world of its own.
+  package static func slam(unit: String) -> PoseFrame {
+    PoseFrame(cameraAxes: "x right, y down, z forward", worldAxes: "arbitrary rotation and origin, right-handed", unit: unit)
+  }
+
+  /// Numbers that stand for no camera.
+  package static let synthetic = PoseFrame(cameraAxes: "arbitrary", worldAxes: "arbitrary", unit: "arbitrary")
+
   /// ARKit's camera and gravity-aligned world.
   package static let arkit = PoseFrame(
     cameraAxes: "x right, y up, z back", worldAxes: "y up, gravity-aligned; origin and heading of the AR session",

@@ -13,6 +13,8 @@ package struct StreamSpec: Equatable, Sendable {
     case depth
     /// A few numbers a sample; NaN where there is none.
     case numbers
+    /// Acceleration and turn rate, kept at their own times and never paired with frames.
+    case inertial
   }
 
   package var kind: Kind
@@ -100,6 +102,8 @@ package protocol SampleFeed: AnyObject, Sendable {
   func fetch(_ samples: [Int]) throws
   /// Lets go of samples that were fetched.
   func release(_ samples: [Int])
+  /// After the last sample: reads what is left, where damage would count.
+  func finish() throws
 }
 
 /// A source of pictures that can decode them smaller at less cost.
@@ -129,6 +133,8 @@ package struct Stream: Sendable {
   /// The sender's own count of milliseconds at each sample, where samples were stamped late, on arrival. Starts again at
   /// a restart and after 2^32.
   package var senderMilliseconds: [UInt32]?
+  /// The same samples as the sensor gave them, where they are stored otherwise.
+  package var raw: (any SampleSource)?
   /// Samples a second, where the reader knows better than a regression over the timestamps tells.
   package var nominalRate: Double?
 

@@ -96,4 +96,6 @@ package enum Clock: String, Sendable {
   case phoneUnix = "phone-unix"
   /// Presentation time in a movie, which is capture time with an unknown origin.
   case mediaTime = "media-time"
+  /// No clock: the picture's number over a rate that is assumed.
+  case frameNumber = "frame-number"
 }

@@ -47,6 +47,15 @@ package final class InputFile {
 
   deinit { close(descriptor) }
 
+  /// Endings of files that are nobody's take, which need not be opened to see that.
+  static func isOther(_ ending: String) -> Bool {
+    [
+      "jpg", "jpeg", "png", "heic", "gif", "json", "jsonl", "csv", "txt", "md", "yaml", "yml", "h5", "hdf5", "npy", "npz", "pdf", "py",
+      "swift",
+      "m4a", "wav",
+    ].contains(ending)
+  }
+
   /// The first bytes of a regular file, as many as can be had, to see what it is.
   static func start(of path: String, count: Int) -> [UInt8] {
     guard let file = try? InputFile(path) else { return [] }

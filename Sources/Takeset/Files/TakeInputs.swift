@@ -7,7 +7,7 @@ import Synchronization
 /// Workers read files at the same time; each file's digest is that of the bytes that were used.
 package final class TakeInputs: Sendable {
   package enum Role: String, Sendable {
-    case metadata, poses, encoders, image, depth, movie
+    case metadata, poses, encoders, image, depth, movie, imu, calibration
     case hashChain = "hash-chain"
     /// An upload as it was received, all parts in one file.
     case body

@@ -33,6 +33,19 @@ package enum JSONValue: Hashable, Sendable {
   package var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
   package var object: [String: JSONValue]? { if case .object(let value) = self { value } else { nil } }
 
+  /// What kind of value it is, without the value.
+  package var type: String {
+    switch self {
+    case .null: "null"
+    case .bool: "true or false"
+    case .integer, .number: "a number"
+    case .string: "text"
+    case .array: "a list"
+    case .object: "an object"
+    case .canonical: "JSON"
+    }
+  }
+
   /// What it is, for messages: `a number`, `text "abc"`.
   package var kind: String {
     switch self {

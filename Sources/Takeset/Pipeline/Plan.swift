@@ -22,21 +22,22 @@ package struct Plan: Sendable {
   package var failed: Int { entries.count { $0.outcome == .failed } }
 
   /// Throws `NoInputs` when not one input is there.
-  package init(inputs: [String], pipeline: Pipeline) throws {
+  package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil) throws {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
     if search.isHopeless { throw NoInputs(search) }
     notices = search.notices
-    entries = search.found.map { Self.entry($0, pipeline) }
+    entries = search.found.map { Self.entry($0, pipeline, keys) }
     entries += search.missed.map {
       Entry(id: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
     }
     entries.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
 
-  private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline) -> Entry {
+  private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> Entry {
     let reader = type(of: found.reader).name
     do {
-      let take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location))
+      var take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location))
+      take.keys = keys
       var passage: Passage?
       let episode = try pipeline.open(take, with: found.reader, passage: &passage).episode
       return Entry(

@@ -52,7 +52,6 @@ final class RunState: Sendable {
       job.stamp = stamp
       if try isUpToDate(job, inputs, stamp) { return false }
       var take = Take(id: job.take.id, location: job.take.location, inputs: inputs)
-      take.threads = run.jobs
       take.keys = run.keys
       let passage = try run.pipeline.open(take, with: reader, passage: &job.passage)
       let identity = ShardIdentity(

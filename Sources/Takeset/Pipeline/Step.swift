@@ -70,8 +70,6 @@ package struct Take: Sendable {
   package var id: String
   package var location: TakeLocation
   package var inputs: TakeInputs
-  /// Threads that decoding may use of its own.
-  package var threads = 1
   /// Keys of devices, against which signatures are checked.
   package var keys: DeviceKeys?
   package init(id: String, location: TakeLocation, inputs: TakeInputs) {

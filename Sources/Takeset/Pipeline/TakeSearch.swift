@@ -95,9 +95,12 @@ package struct TakeSearch: Sendable {
     guard reader.hasGenericName(stem) else { return found.append(Found(id: stem, location: place, reader: reader)) }
     if let known = owners.id(of: place) { return found.append(Found(id: known, location: place, reader: reader)) }
     // Named by what it holds; an input that cannot be read keeps its name, and fails with the reason.
-    let inputs = try? reader.inputs(of: place)
-    try? inputs?.finishDigests()
-    let id = inputs.map { String($0.digest.description.prefix(12)) } ?? stem
+    let digest = try? { () throws in
+      let inputs = try reader.inputs(of: place)
+      try inputs.finishDigests()
+      return inputs.digest
+    }()
+    let id = digest.map { String($0.description.prefix(12)) } ?? stem
     found.append(Found(id: id, location: place, reader: reader))
   }
 

@@ -5,6 +5,12 @@ protocol ForwardReader {
   associatedtype Sample: Sendable
   /// Reads sample `index`; the next one is cheap, others may mean starting again.
   mutating func read(_ index: Int) throws -> Sample
+  /// Reads what is left, where damage would count.
+  mutating func finish() throws
+}
+
+extension ForwardReader {
+  mutating func finish() throws {}
 }
 
 /// The one reader of a take's movie or depth, shared by all threads, and the samples that wait for a cursor.
@@ -52,6 +58,15 @@ final class ForwardFeed<Reader: ForwardReader>: SampleFeed {
         held[index]?.uses -= 1
         if held[index]?.uses == 0 { held[index] = nil }
       }
+    }
+  }
+
+  func finish() throws {
+    try position.withLock { position in
+      guard var reader = position.reader else { return }
+      position.reader = nil
+      try reader.finish()
+      position.reader = reader
     }
   }
 

@@ -1,5 +1,3 @@
-import Foundation
-
 /// What is in a take, and everything odd about it; nothing is decoded or written.
 package struct Inspection: Sendable {
   package var id: String
@@ -43,9 +41,7 @@ package struct Inspection: Sendable {
     do {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
-      var take = Take(id: found.id, location: found.location, inputs: inputs)
-      take.threads = ProcessInfo.processInfo.activeProcessorCount
-      let episode = try found.reader.open(take)
+      let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs))
       self.episode = episode
       variant = episode.variant
       // Without keys, only the chain's form; a run by default rejects a bundle whose chain is broken.
@@ -85,6 +81,7 @@ package struct Inspection: Sendable {
           count += 1
         }
       }
+      try stream.source.feed?.finish()
       guard var finding = first else { continue }
       finding.count = count
       findings.append(finding)

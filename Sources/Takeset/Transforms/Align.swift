@@ -3,12 +3,16 @@
 ///
 ///     - align: {tolerance: 0.05, method: nearest}
 ///
+/// `reference-compatible` does to joints what the recorder's own loader does, for comparisons: clocks start at their first samples,
+/// readings farther than 50 ms are zeros, and angles are unwrapped after that.
+///
 /// Streams on another clock are first brought onto the frames' clock by `ClockOffset`; what was done is recorded.
 package struct Align: Transform {
   package static let name = "align"
   package static let summary = "Gives each frame the sample of every stream that goes with it, by time"
   package static let help = [
     "tolerance": "seconds; a sample farther from the frame than this (inclusive) is not used",
+    "reference-compatible": "joints as the recorder's own loader makes them: from zero-based clocks, zeros where there are none",
     "method": "nearest, or linear: numbers between the two samples around the frame, both within the tolerance",
   ]
 
@@ -16,6 +20,7 @@ package struct Align: Transform {
 
   var tolerance = 0.05
   var method = Method.nearest
+  var referenceCompatible = false
 
   package init() {}
 
@@ -27,6 +32,11 @@ package struct Align: Transform {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows == nil {
+      if referenceCompatible, name == "joints" {
+        aligned.streams[name] = try ReferenceJoints.align(stream, to: episode.frames)
+        aligned.alignments.append(Episode.Alignment(stream: name, method: "reference-compatible"))
+        continue
+      }
       let offset = ClockOffset(from: stream, to: episode)
       aligned.findings += offset.findings.map { finding in
         var named = finding
@@ -39,7 +49,9 @@ package struct Align: Transform {
       aligned.alignments.append(
         Episode.Alignment(
           stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual))
-      if offset.offset == nil {
+      if stream.spec.kind == .inertial {
+        if offset.offset == nil { moved.spec.clock = stream.spec.clock }
+      } else if offset.offset == nil {
         moved.rows = Array(repeating: nil, count: episode.frames.count)
       } else if method == .linear, stream.spec.kind == .numbers {
         moved = interpolated(moved, at: episode.frames.timestamps, limit: limit)
@@ -91,6 +103,7 @@ package struct Align: Transform {
     let used = zip(rows, near).compactMap { row, nearest in row == nil ? nil : nearest }
     var result = stream
     result.source = InterpolatedSource(base: stream.source, blends: blends)
+    result.raw = stream.raw.map { raw in InterpolatedSource(base: raw, blends: used.map { .init(before: $0, after: $0, weight: 0) }) }
     result.timestamps = used.map { stream.timestamps[$0] }
     result.sourceIndex = used.map { stream.sourceIndex[$0] }
     result.rows = rows

@@ -30,9 +30,14 @@ package struct VerifyHashChain: Transform {
     if require != .none, verification.chain == .broken {
       throw Rejection("the hash chain is broken: \(verification.chainReason ?? "")", episode: verified)
     }
-    if require == .assertion, verification.assertion != .verified {
+    if require == .assertion {
       let reason = verification.assertionReason.map { ": \($0)" } ?? ""
-      throw Rejection("the signature is not verified (\(verification.assertion.rawValue)\(reason))", episode: verified)
+      if verification.assertion != .verified {
+        throw Rejection("the signature is not verified (\(verification.assertion.rawValue)\(reason))", episode: verified)
+      }
+      if verification.chain != .sound {
+        throw Rejection("there is no sound hash chain that the signature could be of", episode: verified)
+      }
     }
     return verified
   }
@@ -99,7 +104,7 @@ package struct VerifyHashChain: Transform {
       return end(.noKey, .info, "assertion-unverified", "no keys were given, so the signature is not checked")
     }
     if let device = evidence.device, keys.devices[device] == nil {
-      return end(.noKey, .warning, "assertion-unverified", "the keys file holds no key of device \(device)")
+      return end(.noKey, .warning, "assertion-unverified", "the keys file holds no key of the device that the metadata name")
     }
     if keys.devices.isEmpty { return end(.noKey, .warning, "assertion-unverified", "the keys file holds no keys") }
     let own = evidence.device.map { [$0] } ?? evidence.folders.filter { keys.devices[$0] != nil }
@@ -115,12 +120,11 @@ package struct VerifyHashChain: Transform {
     for device in own.isEmpty ? keys.devices.keys.sorted() : own {
       guard let key = keys.devices[device] else { continue }
       if assertion.isSigned(by: key, clientDataHash: Digest.of(final).bytes) {
-        (verification.assertion, verification.covers, verification.key) = (.verified, .final, device)
+        (verification.assertion, verification.key) = (.verified, device)
         guard let chain else { return }
-        verification.partial = .complete
-        verification.verifiedFrames = Int64(chain.hashes.count)
-        verification.verifiedSeconds = evidence.recordedSeconds
-        if evidence.isPartial == true {
+        verification.covers = .final
+        cover(chain.hashes.count, evidence, &verification)
+        if verification.partial == .complete, evidence.isPartial == true {
           findings.append(
             Finding(
               .warning, "partial-mismatch", "is_partial is true, but the whole chain is signed", file: evidence.metadataFile,
@@ -128,12 +132,13 @@ package struct VerifyHashChain: Transform {
         }
         return
       }
-      for point in (chain?.checkpoints ?? []).reversed() where assertion.isSigned(by: key, clientDataHash: Digest.of(point.hash).bytes) {
+      guard let chain else { continue }
+      for point in chain.checkpoints.reversed() where assertion.isSigned(by: key, clientDataHash: Digest.of(point.hash).bytes) {
         (verification.assertion, verification.covers, verification.key) = (.verified, .checkpoint, device)
         verification.checkpoint = point.index
+        cover(chain.frames(upTo: point), evidence, &verification)
         verification.partial = .partial
-        verification.verifiedFrames = point.frameNumber
-        verification.verifiedSeconds = point.seconds
+        verification.verifiedSeconds = min(verification.verifiedSeconds, point.seconds)
         findings.append(Finding(.warning, "partially-verified", verification.summary, file: evidence.metadataFile, field: ".assertion"))
         return
       }
@@ -141,5 +146,15 @@ package struct VerifyHashChain: Transform {
     end(
       .invalid, .warning, "assertion-invalid",
       own.isEmpty ? "no key of the keys file made it" : "it was not made by the key of device \(own[0])")
+  }
+
+  /// How far the signed hashes reach: over as many pictures, at the movie's own times, whatever the bundle says of itself. The chain may
+  /// lack a few of the last frames.
+  private func cover(_ frames: Int, _ evidence: BundleEvidence, _ verification: inout BundleVerification) {
+    let count = min(frames, evidence.recordedFrames)
+    verification.verifiedFrames = Int64(count)
+    let isWhole = count >= evidence.recordedFrames - 5
+    verification.partial = isWhole ? .complete : .partial
+    verification.verifiedSeconds = isWhole ? evidence.recordedSeconds : count > 0 ? evidence.frameSeconds[count - 1] : 0
   }
 }

@@ -77,7 +77,11 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   var fetchesInOrder: Bool { layout.isFed }
 
   func fetch(_ block: Int) throws {
-    for grid in layout.grids { try grid.stream.source.feed?.fetch(grid.samples(of: blocks[block])) }
+    for grid in layout.grids {
+      guard let feed = grid.stream.source.feed else { continue }
+      try feed.fetch(grid.samples(of: blocks[block]))
+      if block == blocks.count - 1 { try feed.finish() }
+    }
   }
 
   func makeWorker() throws -> any ShardWorker {
@@ -213,8 +217,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     var rows = try ColumnRows(column.content, name: self.layout.datasets[column.dataset].path, shard: self)
     let encoder = try layout.deflate.map { try ChunkEncoder(level: $0) }
     var encoded: [UInt8] = []
-    for start in stride(from: 0, to: rowCount, by: chunk[0]) {
-      var raw = try rows.bytes(start..<min(start + chunk[0], rowCount))
+    for start in stride(from: 0, to: layout.dims[0], by: chunk[0]) {
+      var raw = try rows.bytes(start..<min(start + chunk[0], layout.dims[0]))
       hashers[column.dataset].update(raw)
       // Chunks are stored whole; the last one is filled up.
       raw.append(contentsOf: repeatElement(0, count: layout.chunkBytes - raw.count))
@@ -224,14 +228,24 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
           $0, at: [start] + layout.dims.dropFirst().map { _ in 0 }, skipped: skipped)
       }
     }
-    if case .values(let stream, _) = column.content {
-      let key = self.layout.datasets[column.dataset].path.split(separator: "/").last.map(String.init) ?? ""
+    let path = self.layout.datasets[column.dataset].path
+    if case .values(let stream, _) = column.content, path.contains("/obs/") {
+      let key = path.split(separator: "/").last.map(String.init) ?? ""
       statistics[key] = rows.statistics ?? Statistics(channels: stream.spec.shape[0], .floats)
     }
   }
 
   fileprivate func readability(of name: String) -> [UInt8]? {
     layout.grids.firstIndex { $0.name == name }.map { readable[$0] }
+  }
+
+  /// What is wrong with each row, now that everything has been read.
+  fileprivate var quality: [UInt8] {
+    var quality = layout.episode.quality
+    for (name, bit) in [("camera_image", FrameQuality.imageUndecodable), ("camera_depth", .depthMissing)] {
+      for (row, flag) in (readability(of: name) ?? []).enumerated() where flag == 0 { quality[row].insert(bit) }
+    }
+    return quality.map(\.rawValue)
   }
 
   fileprivate func rows(of name: String) -> [Int?] { layout.episode.streams[name]?.rows ?? [] }
@@ -258,9 +272,10 @@ private struct ColumnRows {
     case .values(let stream, _):
       cursor = try stream.source.makeCursor()
       statistics = Statistics(channels: stream.spec.shape[0], .floats)
-    case .mask(let stream, _): cursor = try stream.source.makeCursor()
+    case .mask(let stream, _), .samples(let stream, _): cursor = try stream.source.makeCursor()
     case .readable(let name):
       flags = shard.readability(of: name) ?? shard.rows(of: name).map { $0 == nil ? 0 : 1 }
+    case .quality: flags = shard.quality
     case .integers, .constant: break
     }
     self.flags = flags
@@ -269,7 +284,7 @@ private struct ColumnRows {
   mutating func bytes(_ range: Range<Int>) throws -> [UInt8] {
     switch content {
     case .integers(let values): return values[range].withUnsafeBytes { Array($0) }
-    case .readable: return Array(flags[range])
+    case .readable, .quality: return Array(flags[range])
     case .constant(let numbers): return range.flatMap { _ in numbers.withUnsafeBytes { Array($0) } }
     case .values(let stream, let rows):
       return try range.flatMap { row in
@@ -277,6 +292,8 @@ private struct ColumnRows {
         for (channel, value) in values.enumerated() where !value.isNaN { statistics?.add(value, channel: channel) }
         return values.withUnsafeBytes { Array($0) }
       }
+    case .samples(let stream, let part):
+      return try range.flatMap { try numbers(of: stream, $0)[part].withUnsafeBytes { Array($0) } }
     case .mask(let stream, let rows):
       return try range.flatMap { try numbers(of: stream, rows[$0]).map { $0.isNaN ? 0 : 1 } }
     }

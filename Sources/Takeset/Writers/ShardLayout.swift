@@ -26,10 +26,14 @@ struct ShardLayout: Sendable {
     enum Content: Sendable {
       case values(Stream, rows: [Int?])
       case mask(Stream, rows: [Int?])
+      /// Some of the numbers of every sample of a stream, in its own order.
+      case samples(Stream, numbers: Range<Int>)
       case integers([Int64])
       /// One byte a row: whether stream `name` has a readable sample there.
       case readable(name: String)
       case constant([Float])
+      /// One byte a row: what is wrong with it.
+      case quality
     }
     var dataset: Int
     var content: Content
@@ -51,6 +55,10 @@ struct ShardLayout: Sendable {
     self.episode = episode
     self.writer = writer
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
+      if stream.spec.kind == .inertial {
+        addInertial(name, stream)
+        continue
+      }
       guard let rows = stream.rows else {
         throw TakeFailure(
           "not-aligned", "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
@@ -122,9 +130,35 @@ struct ShardLayout: Sendable {
     if name == "joints" { attributes["order"] = .text(EncodersFile.channels.joined(separator: " ")) }
     let dataset = add("\(obs)/\(name)", stream.spec.type, stream.spec.shape, attributes)
     columns.append(Column(dataset: dataset, content: .values(stream, rows: rows)))
+    if let raw = stream.raw {
+      var unprocessed = stream
+      unprocessed.source = raw
+      let dataset = add("\(meta)/\(name)_raw", stream.spec.type, stream.spec.shape, ["unit": .text(stream.spec.unit)])
+      columns.append(Column(dataset: dataset, content: .values(unprocessed, rows: rows)))
+    }
     if stream.spec.kind == .numbers {
       let mask = add("\(obs)/\(name)_valid", .uint8, stream.spec.shape, ["unit": .text("0 or 1")])
       columns.append(Column(dataset: mask, content: .mask(stream, rows: rows)))
+    }
+  }
+
+  /// A stream at its own times: on the frames' timeline where clocks could be brought together, else from its own first sample.
+  private mutating func addInertial(_ name: String, _ stream: Stream) {
+    let isAligned = stream.spec.clock == episode.frames.clock
+    let first = isAligned ? episode.frames.timestamps.first : stream.timestamps.first
+    let origin = first ?? Timestamp(nanoseconds: 0)
+    addIntegers(
+      "\(meta)/\(name)/timestamp_ns", stream.timestamps.map { $0.since(origin) },
+      ["unit": .text("ns"), "clock": .text(stream.spec.clock.rawValue), "origin_ns": .integer(origin.nanoseconds)])
+    for (part, numbers, unit) in [("accel", 0..<3, "m/s^2"), ("gyro", 3..<6, "rad/s")] {
+      let rows = stream.timestamps.count
+      let dataset = add(
+        PlannedDataset(
+          path: "\(meta)/\(name)/\(part)",
+          layout: Layout(
+            type: .float32, dims: [rows, 3], chunk: [min(rows, Self.columnRows), 3], deflate: writer.compression.deflate),
+          attributes: ["unit": .text(unit), "axes": .text("device: x right, y to the top edge, z out of the screen, in portrait")]))
+      columns.append(Column(dataset: dataset, content: .samples(stream, numbers: numbers)))
     }
   }
 
@@ -140,6 +174,13 @@ struct ShardLayout: Sendable {
     }
     addIntegers("\(meta)/timestamp_ns", frames.timestamps.map { $0.since(origin) }, clock)
     addIntegers("\(meta)/source_index", frames.sourceIndex, ["unit": .text("source frame number")])
+
+    if let segment = frames.segment {
+      addIntegers("\(meta)/segment", segment, ["unit": .text("number of the stretch without a gap")])
+    }
+    let quality = add(
+      "\(meta)/quality", .uint8, [], ["unit": .text("bits"), "bits": .text(FrameQuality.names.joined(separator: " "))])
+    columns.append(Column(dataset: quality, content: .quality))
 
     let gaps = frames.gaps
     let table = add(
@@ -193,7 +234,9 @@ struct ShardLayout: Sendable {
   private mutating func addIntegers(
     _ path: String, _ values: [Int64], _ attributes: [String: PlannedDataset.Attribute]
   ) {
-    let dataset = add(path, .int64, [], attributes)
+    let layout = Layout(
+      type: .int64, dims: [values.count], chunk: [min(max(values.count, 1), Self.columnRows)], deflate: writer.compression.deflate)
+    let dataset = add(PlannedDataset(path: path, layout: layout, attributes: attributes))
     columns.append(Column(dataset: dataset, content: .integers(values)))
   }
 

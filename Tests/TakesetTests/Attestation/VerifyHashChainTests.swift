@@ -27,7 +27,7 @@ import Testing
     BundleEvidence(
       chain: (Array(chain.json.utf8), "hash_chain.json"), finalHash: Data(chain.hashes[chain.hashes.count - 1].bytes).base64EncodedString(),
       assertion: assertion, frameCount: Int64(chain.recorded), isPartial: nil, metadataFile: "metadata.json", device: nil,
-      isStrict: false, recordedFrames: chain.recorded, recordedSeconds: Double(chain.recorded) / 30, keys: keys)
+      isStrict: false, frameSeconds: (0..<chain.recorded).map { Double($0) / 30 }, recordedSeconds: Double(chain.recorded) / 30, keys: keys)
   }
 
   private func verify(_ evidence: BundleEvidence, _ step: VerifyHashChain = VerifyHashChain()) throws -> BundleVerification {

@@ -34,7 +34,7 @@ import Testing
     let episode = try open("[" + [3, 0, 4, 2, 1].map { entry($0) }.joined(separator: ",") + "]")
     #expect(episode.frames.sourceIndex == [0, 1, 3, 4])
     #expect(episode.streams["camera_image"]?.sourceIndex == [0, 1, 3, 4])
-    #expect(Set(episode.findings.map(\.code)) == ["poses-unsorted", "image-missing", "pose-missing"])
+    #expect(Set(episode.findings.map(\.code)) == ["poses-unsorted", "image-missing", "pose-missing", "pose-repeated", "short-episode"])
     #expect(episode.sourceFrames == 7)
     #expect(episode.dropped.reduce(0) { $0 + $1.count } + episode.frames.count == episode.sourceFrames)
   }
@@ -129,7 +129,7 @@ import Testing
   @Test func doesWithoutMetadata() throws {
     try writePictures(0..<2)
     let episode = try open("[\(entry(0)),\(entry(1))]", metadata: nil)
-    #expect(episode.findings.map(\.code) == ["metadata-missing"])
+    #expect(episode.findings.map(\.code) == ["metadata-missing", "short-episode"])
     #expect(episode.unixOrigin == nil)
   }
 }

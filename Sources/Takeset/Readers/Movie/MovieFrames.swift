@@ -5,11 +5,11 @@ struct MovieFrames: ReducibleImageSource {
   let frames: ForwardFeed<MovieReader>
   let size: Pixels
 
-  init(_ movie: Movie, file: String, threads: Int, maxSeconds: Double) {
+  init(_ movie: Movie, file: String, maxSeconds: Double) {
     // Planes of the codec: 4:2:0 takes 1.5 values a pixel.
     let bytes = movie.size.width * movie.size.height * 3 / 2 * (movie.colour.bits > 8 ? 2 : 1)
     frames = ForwardFeed(sampleBytes: bytes) {
-      try naming(file) { MovieReader(decoder: try MovieDecoder(movie, threads: threads), file: file, maxSeconds: maxSeconds) }
+      try naming(file) { try MovieReader(movie, file: file, maxSeconds: maxSeconds) }
     }
     size = movie.size
   }
@@ -43,27 +43,33 @@ struct MovieFrames: ReducibleImageSource {
 
 /// Decodes a movie and keeps an eye on how long that takes.
 struct MovieReader: ForwardReader {
-  let decoder: MovieDecoder
-  let file: String
-  let maxSeconds: Double
+  private let decoder: MovieDecoder
+  private let file: String
+  private let maxSeconds: Double
   private var spent = Duration.zero
 
-  init(decoder: MovieDecoder, file: String, maxSeconds: Double) {
-    self.decoder = decoder
+  init(_ movie: Movie, file: String, maxSeconds: Double) throws {
     self.file = file
     self.maxSeconds = maxSeconds
+    decoder = try MovieDecoder(movie)
   }
 
   mutating func read(_ index: Int) throws -> MovieFrame {
+    try timed { decoder in
+      try decoder.go(to: index)
+      return try decoder.next()
+    }
+  }
+
+  mutating func finish() throws { try timed { try $0.finish() } }
+
+  private mutating func timed<Result>(_ body: (MovieDecoder) throws -> Result) throws -> Result {
     let start = ContinuousClock.now
     defer { spent += start.duration(to: .now) }
     guard spent < .seconds(maxSeconds) else {
       throw TakeFailure("limit", "decoding has taken more than \(Int(maxSeconds)) s", file: file)
     }
-    return try naming(file) {
-      try decoder.go(to: index)
-      return try decoder.next()
-    }
+    return try naming(file) { try body(decoder) }
   }
 }
 

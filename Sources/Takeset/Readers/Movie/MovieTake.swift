@@ -73,7 +73,7 @@ struct MovieTake {
     return movie.nanoseconds.map { origin.advanced(by: $0) }
   }
 
-  func episode(id: String, threads: Int, snapsRate: Bool) -> Episode {
+  func episode(id: String, snapsRate: Bool) -> Episode {
     let stamps = timestamps
     var frames = Episode.Frames(
       timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, clock: .mediaTime, tick: movie.tickNanoseconds)
@@ -81,7 +81,7 @@ struct MovieTake {
     var stream = Stream(
       spec: StreamSpec(
         kind: .image, type: .uint8, shape: [movie.size.height, movie.size.width, 3], unit: "sRGB 0..255", clock: .mediaTime),
-      source: MovieFrames(movie, file: file, threads: threads, maxSeconds: options.maxDecodeSeconds),
+      source: MovieFrames(movie, file: file, maxSeconds: options.maxDecodeSeconds),
       timestamps: stamps, sourceIndex: frames.sourceIndex, rows: stamps.indices.map { Int?($0) })
     stream.nominalRate = frames.nominalRate
     var episode = Episode(

@@ -49,7 +49,7 @@ package struct SlowMotionVideo: Reader {
       return isPortrait && QuarterTurn(rawValue: Int(movie.rotation))?.swapsSides == true
         ? "the pictures are portrait already, and the display matrix would turn them by \(Int(movie.rotation)) degrees" : nil
     }
-    var episode = movie.episode(id: take.id, threads: take.threads, snapsRate: true)
+    var episode = movie.episode(id: take.id, snapsRate: true)
     episode.variant = movie.nominalRate.map { "\(Int($0))fps" }
     episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(take.id) ?? episode.unixOrigin.map { Day.utc(of: $0.nanoseconds) }
@@ -89,10 +89,17 @@ enum MovieFile {
   /// A movie by its ending, or, under any other, by its first box.
   static func recognises(_ path: String) -> Bool {
     let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
-    return endings.contains(ending) || startsAsMovie(InputFile.start(of: path, count: 12))
+    if endings.contains(ending) { return true }
+    return !InputFile.isOther(ending) && startsAsMovie(InputFile.start(of: path, count: 12))
   }
 
-  static func startsAsMovie(_ bytes: [UInt8]) -> Bool { bytes.count >= 8 && Array(bytes[4..<8]) == Array("ftyp".utf8) }
+  /// A file type box with a brand of movies; pictures (HEIC, AVIF) and music (M4A) start with such a box as well.
+  static func startsAsMovie(_ bytes: [UInt8]) -> Bool {
+    guard bytes.count >= 12, Array(bytes[4..<8]) == Array("ftyp".utf8) else { return false }
+    let brand = String(decoding: bytes[8..<12], as: UTF8.self)
+    return ["qt  ", "mp41", "mp42", "avc1", "M4V ", "M4VH", "M4VP", "MSNV", "dash"].contains(brand) || brand.hasPrefix("iso")
+      || brand.hasPrefix("3gp")
+  }
 
   static func isGeneric(_ stem: String) -> Bool { generic.contains(stem.lowercased()) }
 

@@ -29,7 +29,8 @@ struct BundleMetadata {
       throw TakeFailure("metadata-invalid", "expected an object, found \(document.kind)", file: file)
     }
     func wrong(_ field: String, _ expected: String) -> TakeFailure {
-      let found = members[field].map { "found \($0.kind)" } ?? "it is missing"
+      // What is there may be anybody's business; only its type is told.
+      let found = members[field].map { "found \($0.type)" } ?? "it is missing"
       return TakeFailure("metadata-invalid", "expected \(expected), \(found)", file: file, field: ".\(field)")
     }
     func text(_ field: String) throws -> String {
@@ -90,7 +91,7 @@ struct BundleMetadata {
     check("resolution.width", width, 1...4096)
     check("resolution.height", height, 1...4096)
     if let startedAt, let endedAt, endedAt < startedAt { odd.append(("ended_at", "it is before started_at")) }
-    if !["h264", "hevc", "H264", "HEVC"].contains(codec) { odd.append(("codec", "\"\(codec)\" is not h264 or hevc")) }
+    if !["h264", "hevc", "H264", "HEVC"].contains(codec) { odd.append(("codec", "it is not h264 or hevc")) }
     if model.allSatisfy(\.isWhitespace) { odd.append(("device_model", "it is blank")) }
     for (field, message) in odd {
       if isStrict { throw TakeFailure("metadata-invalid", message, file: file, field: ".\(field)") }
@@ -99,7 +100,9 @@ struct BundleMetadata {
   }
 
   private mutating func readPrivate(_ members: [String: JSONValue], _ file: String) throws {
-    if case .object(let place)? = members["location"] {
+    let place = members["location"] ?? .null
+    if place != .null { location = place }
+    if case .object(let place) = place {
       // The app's papers call them lat and lng, the app does not.
       guard let latitude = (place["latitude"] ?? place["lat"])?.double, let longitude = (place["longitude"] ?? place["lng"])?.double,
         abs(latitude) <= 90, abs(longitude) <= 180

@@ -130,14 +130,15 @@ struct BundleFolder {
         movies.append(name)
       } else if let part = Self.jsonPart(start) {
         if files[part] == nil { files[part] = name }
-      } else if !start.starts(with: [0xFF, 0xD8]), !start.starts(with: [0x89, 0x50, 0x4E, 0x47]), !Self.isText(start) {
+      } else if !start.starts(with: [0xFF, 0xD8]), !start.starts(with: [0x89, 0x50, 0x4E, 0x47]), !Self.isText(start), name != "Thumbs.db" {
         others.append(name)
       }
     }
     let hasMetadata =
       files[.metadata].map { Self.jsonPart(InputFile.start(of: root + "/" + $0, count: 4096)) == .metadata } ?? false
-    isBundle = files[.chain] != nil || hasMetadata || files[.depth] != nil && (files[.video] != nil || !movies.isEmpty)
     if files[.video] == nil, movies.count == 1 { files[.video] = movies[0] }
+    // One part alone is no bundle, and what is named like one may be something else.
+    isBundle = files.count > 1 && (files[.chain] != nil || hasMetadata || files[.depth] != nil && files[.video] != nil)
     if files[.depth] == nil, others.count == 1 { files[.depth] = others[0] }
   }
 
@@ -168,5 +169,9 @@ struct BundleFolder {
     return ["\"hash_chain_final\"", "\"depth_keyframe_count\"", "\"attestation_level\""].contains(where: text.contains) ? .metadata : nil
   }
 
-  private static func isText(_ start: [UInt8]) -> Bool { start.allSatisfy { $0 >= 0x20 && $0 < 0x7F || (0x09...0x0D).contains($0) } }
+  /// UTF-8 without control characters; a character may be cut off at the end.
+  private static func isText(_ start: [UInt8]) -> Bool {
+    guard start.allSatisfy({ $0 >= 0x20 || (0x09...0x0D).contains($0) }) else { return false }
+    return (0..<4).contains { String(validating: start.dropLast($0), as: UTF8.self) != nil }
+  }
 }

@@ -138,9 +138,11 @@ struct DepthBlob: Sendable {
   }
 
   private static func headerless(_ bytes: Int64, _ claimed: Int64?) throws -> (count: Int, size: Pixels, isAssumed: Bool) {
-    if let claimed, (1...Int64(keyframeLimit)).contains(claimed), bytes % (claimed * 4) == 0,
-      let size = sizes[Int(bytes / claimed / 4)]
-    {
+    if let claimed, (1...Int64(keyframeLimit)).contains(claimed), bytes % (claimed * 4) == 0 {
+      guard let size = sizes[Int(bytes / claimed / 4)] else {
+        throw Undecodable(
+          "\(bytes) bytes without a header are \(bytes / claimed / 4) pixels for each of \(claimed) keyframes, a size that no phone makes")
+      }
       return (Int(claimed), size, false)
     }
     let usual = Pixels(width: 256, height: 192)
@@ -218,11 +220,15 @@ struct DepthBlob: Sendable {
       let offsets = (0..<count).map { Int64(wanted) + Int64(number(UInt32.self, at: 16 + 12 * $0 + 8)) }
       let seconds = (0..<count).map { Double(bitPattern: number(UInt64.self, at: 16 + 12 * $0)) }
       let isOrdered =
-        seconds.allSatisfy { $0.isFinite && $0 >= 0 && $0 < 1e6 } && zip(seconds, seconds.dropFirst()).allSatisfy { $0 <= $1 }
+        seconds.allSatisfy { $0.isFinite && $0 >= 0 && $0 < 1e6 } && zip(seconds, seconds.dropFirst()).allSatisfy { $0 < $1 }
       let end = (offsets.max() ?? 0) + Int64(size.width * size.height * 4)
+      // A little room between maps, and behind the last one, is no reason to refuse; more than that is not depth.
+      let room: Int64 = 1 << 20
+      guard end <= Int64(wanted) + Int64(count * size.width * size.height * 4) + room else {
+        throw Undecodable("its index places a keyframe at byte \(offsets.max() ?? 0), far behind what \(count) keyframes take")
+      }
       index = Index(size: size, offsets: offsets, seconds: isOrdered ? seconds : nil, end: end, isOrdered: isOrdered)
-      // Bytes behind the last keyframe mean nothing, but a megabyte of them is no reason to refuse the rest.
-      limit = end + 1 << 20
+      limit = end + room
     }
   }
 }

@@ -79,6 +79,7 @@ final class Inflater {
 
   private func refill() throws {
     let count = try slice.read(into: input, at: offset)
+    if count == 0, offset < slice.count { throw Damaged("the file became shorter while it was read") }
     offset += Int64(count)
     stream.pointee.next_in = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
     stream.pointee.avail_in = UInt32(count)

@@ -19,6 +19,8 @@ struct MultipartBody {
 
   /// Whether a file starts as such a body does.
   static func recognises(_ path: String) -> Bool {
+    let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
+    guard !InputFile.isOther(ending), !MovieFile.endings.contains(ending) else { return false }
     let start = InputFile.start(of: path, count: 1024)
     guard start.starts(with: Array("--".utf8)) else { return false }
     return String(decoding: start, as: UTF8.self).lowercased().contains("content-disposition: form-data")
@@ -49,7 +51,8 @@ struct MultipartBody {
       let data = position + 2 + Int64(length) + 4
       // A sender that could not read its file leaves the line end before the boundary out.
       guard let next = try Self.find(delimiter, in: slice, from: data - 2) else {
-        throw damaged("the part \(name ?? "without a name") is cut off: the body ends before its closing boundary")
+        let known = name.flatMap { BundleParts.Name(rawValue: $0)?.rawValue } ?? "at byte \(position)"
+        throw damaged("the part \(known) is cut off: the body ends before its closing boundary")
       }
       if let name { parts.append(Part(name: name, range: data..<max(data, next))) }
       guard parts.count <= Self.partLimit else { throw damaged("the body has more than \(Self.partLimit) parts") }

@@ -58,7 +58,7 @@ package struct RealityCamBundle: Reader {
       options: MovieOptions(
         maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: rotation,
         keepsLocation: keepLocation))
-    var episode = movie.episode(id: take.id, threads: take.threads, snapsRate: false)
+    var episode = movie.episode(id: take.id, snapsRate: false)
     episode.findings += metadata?.findings ?? []
     if metadata == nil {
       episode.findings.append(
@@ -101,7 +101,7 @@ package struct RealityCamBundle: Reader {
           + "depth may not cover them edge to edge")
     }
     if metadata.codec.lowercased() != movie.movie.codec {
-      odd("codec-mismatch", "codec", "it is \(metadata.codec), the movie is \(movie.movie.codec)")
+      odd("codec-mismatch", "codec", "it is another, the movie is \(movie.movie.codec)")
     }
     if let rate = movie.measuredRate, !(24...31).contains(rate) {
       odd(
@@ -149,7 +149,7 @@ package struct RealityCamBundle: Reader {
     episode.findings += blob.findings
     var alignment = "every-third"
     var stamps = (0..<blob.keyframes).map { frames[min(3 * $0, frames.count - 1)] }
-    if let seconds = blob.seconds, zip(seconds, seconds.dropFirst()).allSatisfy({ $0 < $1 }) {
+    if let seconds = blob.seconds {
       alignment = "timestamps"
       stamps = seconds.map { frames[0].advanced(byNanoseconds: $0 * 1e9) }
     } else if blob.keyframes != expected {
@@ -192,6 +192,6 @@ package struct RealityCamBundle: Reader {
       chain: try chain.map { (try parts.bytes($0), $0.file) }, finalHash: metadata?.finalHash, assertion: metadata?.assertion,
       frameCount: metadata?.frameCount, isPartial: metadata?.isPartial, metadataFile: parts.existing(.metadata)?.file,
       device: metadata?.device, folders: [name, url.deletingLastPathComponent().lastPathComponent].map { $0.lowercased() },
-      isStrict: strict, recordedFrames: movie.movie.samples.count, recordedSeconds: movie.seconds, keys: take.keys)
+      isStrict: strict, frameSeconds: movie.movie.nanoseconds.map { Double($0) / 1e9 }, recordedSeconds: movie.seconds, keys: take.keys)
   }
 }

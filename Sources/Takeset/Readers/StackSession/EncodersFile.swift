@@ -8,8 +8,18 @@ struct EncodersFile {
 
   /// The readings as a stream on the phone's Unix clock, each channel unwrapped; `nil` when there are none.
   private(set) var stream: Stream?
+  /// What the angles tell of the firmware, which is written nowhere: `0..360`, `signed`, or `unknown`.
+  private(set) var range = "unknown"
 
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+  /// A gap in the readings longer than this is one in the radio link.
+  private static let linkGap: Int64 = 200_000_000
+  /// Readings that arrive later than this after the start were not there at the start.
+  private static let lateStart: Int64 = 1_100_000_000
+
+  /// - Parameter signs: By which each channel is multiplied, 1 or -1.
+  init(
+    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], findings: inout [Finding]
+  ) throws {
     var arrivals: [Timestamp] = []
     var sent: [UInt32] = []
     var angles: [Float] = []
@@ -30,7 +40,9 @@ struct EncodersFile {
     guard !arrivals.isEmpty else { return }
     let order = arrivals.indices.sorted { (arrivals[$0], $0) < (arrivals[$1], $1) }
     let width = Self.channels.count
-    var sorted = order.flatMap { angles[($0 * width)..<(($0 + 1) * width)] }
+    let raw = order.flatMap { angles[($0 * width)..<(($0 + 1) * width)] }
+    var sorted = raw
+    range = Self.range(of: raw)
     for channel in 0..<width {
       let failed = Self.unwrap(&sorted, channel: channel, width: width)
       if failed > 0 {
@@ -42,11 +54,51 @@ struct EncodersFile {
             file: "encoders.json", field: ".\(Self.channels[channel])", count: failed))
       }
     }
+    noteLink(order.map { arrivals[$0] }, startTime, &findings)
+    noteSteps(sorted, order.map { arrivals[$0] }, &findings)
+    for index in sorted.indices { sorted[index] *= signs[index % width] }
     stream = Stream(
       spec: StreamSpec(kind: .numbers, type: .float32, shape: [width], unit: "degree", clock: .phoneUnix),
       source: NumbersSource(width: width, values: sorted), timestamps: order.map { arrivals[$0] },
       sourceIndex: order.map { Int64($0) })
     stream?.senderMilliseconds = order.map { sent[$0] }
+    stream?.raw = NumbersSource(width: width, values: raw)
+  }
+
+  /// Firmware before 2026-02-20 sends 0 to 360 degrees, later ones -180 to 180.
+  private static func range(of raw: [Float]) -> String {
+    let valid = raw.filter { $0 != failedRead && $0.isFinite }
+    if valid.contains(where: { $0 < 0 }) { return "signed" }
+    return valid.contains { $0 > 180 } ? "0..360" : "unknown"
+  }
+
+  private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ findings: inout [Finding]) {
+    if let startTime, let first = arrivals.first, first.nanoseconds - startTime > Self.lateStart {
+      findings.append(
+        Finding(.warning, "joints-late", "the first reading arrived more than 1.1 s after the recording began", file: "encoders.json"))
+    }
+    let gaps = zip(arrivals, arrivals.dropFirst()).count { $1.since($0) > Self.linkGap }
+    if gaps > 0 {
+      findings.append(
+        Finding(
+          .warning, "joints-gap", "the readings pause for more than 0.2 s; frames there are masked", file: "encoders.json", count: gaps))
+    }
+  }
+
+  /// A new zero was set while recording when every channel that answers steps at once.
+  private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ findings: inout [Finding]) {
+    let width = Self.channels.count
+    var steps = 0
+    for index in arrivals.indices.dropFirst() where arrivals[index].since(arrivals[index - 1]) <= Self.linkGap {
+      let changes = (0..<width).map { angles[index * width + $0] - angles[(index - 1) * width + $0] }.filter { !$0.isNaN }
+      if changes.count > 1, changes.allSatisfy({ abs($0) > 8 }) { steps += 1 }
+    }
+    if steps > 0 {
+      findings.append(
+        Finding(
+          .warning, "joints-recalibrated", "all joints step by more than 8 degrees from one reading to the next, as when a new zero is set",
+          file: "encoders.json", count: steps))
+    }
   }
 
   /// Turns failed readings of one channel into NaN and removes the jumps of 360 degrees between valid ones, starting
@@ -94,10 +146,10 @@ struct EncodersFile {
     var isFirst = true
     while let key = try reader.nextKey(isFirst: &isFirst) {
       switch key {
-      case "timestamp":
+      case "timestamp", "local_time":
         guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
         arrival = try reader.seconds()
-      case "esp_timestamp_ms":
+      case "esp_timestamp_ms", "timestamp_ms":
         guard try reader.nextIsNumber else { throw mismatch(key, "a whole number") }
         let value = try reader.number()
         sent = UInt32(exactly: value)

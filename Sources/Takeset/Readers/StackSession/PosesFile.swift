@@ -10,11 +10,15 @@ struct PosesFile {
     var depthIndex: Int64?
     /// Metres at the picture's centre, NaN where there is none.
     var depthPoint: Float
+    /// The matrix was written column by column.
+    var isTransposed = false
+    /// The key `depth` is there and null, as SLAM writes it.
+    var hasNullDepth = false
     /// False where the time does not fit between those of the neighbours; such an entry makes no row.
     var isInOrder = true
   }
 
-  private(set) var entries: [Entry] = []
+  var entries: [Entry] = []
 
   init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
     var cut: JSONError?
@@ -39,6 +43,12 @@ struct PosesFile {
           .warning, "poses-truncated", "the file ends too early (\(cut.message)); the \(entries.count) whole entries are used",
           file: "poses.json", field: ", " + cut.place))
     }
+    let transposed = entries.count(where: \.isTransposed)
+    if transposed > 0 {
+      findings.append(
+        Finding(
+          .warning, "poses-transposed", "matrices are written column by column; they are read so", file: "poses.json", count: transposed))
+    }
     sortByNumber(&findings)
     try markDisorder(&findings)
   }
@@ -50,17 +60,21 @@ struct PosesFile {
       findings.append(
         Finding(.info, "poses-unsorted", "entries were not in the order of rgbIndex", file: "poses.json", count: inversions))
     }
-    let before = entries.count
-    var previous: Int64?
-    entries.removeAll { entry in
-      defer { previous = entry.number }
-      return entry.number == previous
+    var kept: [Entry] = []
+    var conflicts = 0
+    for entry in entries {
+      if let last = kept.last, last.number == entry.number {
+        // Said twice is said once.
+        if entry.timestamp != last.timestamp || entry.pose != last.pose || entry.depthIndex != last.depthIndex { conflicts += 1 }
+      } else {
+        kept.append(entry)
+      }
     }
-    if entries.count < before {
+    entries = kept
+    if conflicts > 0 {
       findings.append(
         Finding(
-          .warning, "poses-duplicate", "several entries have the same rgbIndex; the first is used", file: "poses.json",
-          count: before - entries.count))
+          .warning, "poses-duplicate", "several entries have the same rgbIndex; the first is used", file: "poses.json", count: conflicts))
     }
   }
 
@@ -117,6 +131,7 @@ private struct EntryReader {
     var matrix: [Double]?
     var depthIndex: Int64?
     var depthPoint = Float.nan
+    var hasNullDepth = false
     var isFirst = true
     while let key = try reader.nextKey(isFirst: &isFirst) {
       switch key {
@@ -127,7 +142,9 @@ private struct EntryReader {
       case "rgbIndex": number = try wholeNumber(key)
       case "depthIndex": depthIndex = try reader.skipNull() ? nil : try wholeNumber(key)
       case "depth":
-        if try !reader.skipNull() {
+        if try reader.skipNull() {
+          hasNullDepth = true
+        } else {
           guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
           depthPoint = Float(try reader.number())
         }
@@ -137,10 +154,13 @@ private struct EntryReader {
     }
     guard let number else { throw failure("rgbIndex", "the key is missing") }
     guard let timestamp else { throw failure("timestamp", "the key is missing") }
-    guard let matrix else { throw failure("transform", "the key is missing") }
+    guard var matrix else { throw failure("transform", "the key is missing") }
+    // A position in the last row, and none in the last column: written column by column.
+    let isTransposed = matrix[15] == 1 && matrix[12...14].contains { $0 != 0 } && [3, 7, 11].allSatisfy { matrix[$0] == 0 }
+    if isTransposed { matrix = (0..<16).map { matrix[$0 % 4 * 4 + $0 / 4] } }
     return PosesFile.Entry(
       number: number, timestamp: timestamp, pose: try? Pose(rowMajor: matrix), depthIndex: depthIndex,
-      depthPoint: depthPoint)
+      depthPoint: depthPoint, isTransposed: isTransposed, hasNullDepth: hasNullDepth)
   }
 
   /// Four rows of four numbers, or sixteen numbers, row by row.

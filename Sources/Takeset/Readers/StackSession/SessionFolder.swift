@@ -11,6 +11,9 @@ struct SessionFolder {
   var poses: Int? { inputs.index(of: "poses.json") }
   var metadata: Int? { inputs.index(of: "metadata.json") }
   var encoders: Int? { inputs.index(of: "encoders.json") }
+  var imu: Int? { inputs.index(of: "imu.json") }
+  var calibration: Int? { inputs.index(of: "calib.txt") }
+  var movie: Int? { inputs.entries.firstIndex { $0.role == .movie } }
 
   init(_ inputs: TakeInputs) {
     self.inputs = inputs
@@ -28,10 +31,10 @@ struct SessionFolder {
   static func entries(of root: String) throws -> [TakeInputs.Entry] {
     var entries: [TakeInputs.Entry] = []
     let roles: [String: TakeInputs.Role] = [
-      "metadata.json": .metadata, "poses.json": .poses, "encoders.json": .encoders,
+      "metadata.json": .metadata, "poses.json": .poses, "encoders.json": .encoders, "imu.json": .imu, "calib.txt": .calibration,
     ]
     for member in try Directory.members(of: root) {
-      if let role = roles[member.name] {
+      if let role = roles[member.name] ?? (member.name.lowercased() == "video.mov" ? .movie : nil) {
         entries.append(TakeInputs.Entry(path: member.name, role: role))
       } else if member.kind == .directory, member.name == "rgb" || member.name == "depth" {
         let (role, ending): (TakeInputs.Role, String) = member.name == "rgb" ? (.image, ".jpg") : (.depth, ".bin")

@@ -2,14 +2,27 @@ import Foundation
 
 /// What `metadata.json` claims. Counts and sizes in it are hints: the files themselves decide.
 struct SessionMetadata {
+  private(set) var isPresent = false
   var captureSource: String?
+  var isSynthetic = false
+  /// Translations were multiplied by this, if it is to be believed.
+  var scaleFactor: Double?
   var rgbResolution: Pixels?
   var depthResolution: Pixels?
   /// Unix time in nanoseconds, known to a second.
   var startTime: Int64?
   /// The UTC day of `startTime`.
   var startDay: String?
-  private var intrinsics: Intrinsics?
+  /// Keys that tell which version wrote the session.
+  private(set) var keys: Set<String> = []
+  /// For pictures of `rgbResolution`.
+  private(set) var intrinsics: Intrinsics?
+  /// Counts and lengths that it declares, for the record.
+  private(set) var declared: [String: JSONValue] = [:]
+
+  private static let counts = [
+    "rgbFrameCount", "frameCount", "depthFrameCount", "poseCount", "encoderCount", "imuCount", "durationSeconds",
+  ]
 
   init(_ folder: SessionFolder, limit: Int, findings: inout [Finding]) throws {
     guard let file = folder.metadata else {
@@ -25,6 +38,8 @@ struct SessionMetadata {
     guard case .object(let members) = document else {
       throw TakeFailure("json-type", "expected an object, found \(document.kind)", file: "metadata.json")
     }
+    isPresent = true
+    keys = Set(members.keys)
     func text(_ key: String) throws -> String? {
       guard let value = members[key], value != .null else { return nil }
       guard let text = value.string else { throw Self.mismatch(key, "text", value) }
@@ -39,14 +54,16 @@ struct SessionMetadata {
       return Pixels(width: Int(sides[0]), height: Int(sides[1]))
     }
     captureSource = try text("captureSource")
+    isSynthetic = members["synthetic"]?.bool ?? false
     rgbResolution = try size("rgbResolution")
     depthResolution = try size("depthResolution")
     if let depthResolution, depthResolution.width > 1000 || depthResolution.height > 1000 {
       throw TakeFailure("limit", "\(depthResolution) is over the limit of 1000x1000", file: "metadata.json", field: ".depthResolution")
     }
+    if let factor = members["scale_factor"]?.double, factor.isFinite, factor > 0 { scaleFactor = factor }
     if let start = try text("startTime") {
-      if let seconds = Self.unixSeconds(start), (0..<4_000_000_000).contains(seconds) {
-        startTime = seconds * 1_000_000_000
+      if let time = UnixTime.nanoseconds(rfc3339: start) {
+        startTime = time / 1_000_000_000 * 1_000_000_000
         startDay = String(start.prefix(10))
       } else {
         findings.append(
@@ -56,35 +73,29 @@ struct SessionMetadata {
       }
     }
     if case .object(let camera)? = members["cameraIntrinsics"] {
-      let numbers = ["fx", "fy", "cx", "cy"].compactMap { camera[$0]?.double }
-      if numbers.count == 4, numbers.allSatisfy(\.isFinite), numbers[0] > 0, numbers[1] > 0 {
-        intrinsics = Intrinsics(fx: numbers[0], fy: numbers[1], cx: numbers[2], cy: numbers[3])
-      } else {
+      intrinsics = Intrinsics(["fx", "fy", "cx", "cy"].compactMap { camera[$0]?.double })
+      if intrinsics == nil {
         findings.append(
           Finding(
             .warning, "intrinsics-unusable", "expected positive fx and fy, and cx and cy", file: "metadata.json",
             field: ".cameraIntrinsics"))
       }
     }
+    for key in Self.counts { if let number = members[key]?.double, number.isFinite { declared[key] = members[key] } }
   }
 
-  /// The intrinsics for a grid of this size; the app gives them in pixels of `rgbResolution`.
-  func intrinsics(for size: Pixels) -> Intrinsics? {
-    guard let intrinsics, let rgbResolution else { return nil }
-    return intrinsics.scaled(
-      x: Double(size.width) / Double(rgbResolution.width), y: Double(size.height) / Double(rgbResolution.height))
-  }
+  /// A whole number that the metadata declare, under any of these names.
+  func count(_ names: String...) -> Int64? { names.lazy.compactMap { declared[$0]?.integer }.first }
 
   private static func mismatch(_ key: String, _ expected: String, _ found: JSONValue) -> TakeFailure {
     TakeFailure("json-type", "expected \(expected), found \(found.kind)", file: "metadata.json", field: ".\(key)")
   }
+}
 
-  /// Whole Unix seconds of an ISO 8601 time, with or without a fraction.
-  static func unixSeconds(_ text: String) -> Int64? {
-    let plain = ISO8601DateFormatter()
-    let fractional = ISO8601DateFormatter()
-    fractional.formatOptions = [.withInternetDateTime, .withFractionalSeconds]
-    guard let date = plain.date(from: text) ?? fractional.date(from: text) else { return nil }
-    return Int64(exactly: date.timeIntervalSince1970.rounded(.down))
+extension Intrinsics {
+  /// fx, fy, cx, cy; `nil` unless these are four finite numbers with positive focal lengths.
+  init?(_ numbers: [Double]) {
+    guard numbers.count == 4, numbers.allSatisfy({ Float($0).isFinite }), numbers[0] > 0, numbers[1] > 0 else { return nil }
+    self.init(fx: numbers[0], fy: numbers[1], cx: numbers[2], cy: numbers[3])
   }
 }

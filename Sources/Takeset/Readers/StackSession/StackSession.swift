@@ -2,26 +2,37 @@ import Foundation
 import Media
 
 /// Sessions of the StackCapture iPhone app: a folder with `poses.json`, `rgb/NNNNNN.jpg`, and, by variant, depth maps
-/// (`v1`) or one depth number a frame and joint encoders (`v2`).
+/// (`v1`) or one depth number a frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).
 ///
 ///     reader: {name: stack-session, max-image-side: 8192}
 package struct StackSession: Reader {
   package static let name = "stack-session"
-  package static let summary = "StackCapture sessions: ARKit poses, JPEG pictures, depth maps or points, joint encoders"
+  package static let summary = "StackCapture sessions: poses, JPEG pictures, depth maps or points, joint encoders, IMU"
   package static let help = [
+    "poses": "required: a session without poses is left out; optional: it is converted without",
+    "joint-signs": "a + or - for each joint, by which its angles are multiplied; early firmware has the third and fourth reversed",
     "max-image-side": "pixels; a picture wider or higher than this is not decoded",
     "max-json-mebibytes": "a JSON file larger than this fails the take",
   ]
 
   /// Metadata is a page of text.
   private static let metadataLimit = 1 << 20
+  /// A policy looks at 2 frames and acts over 16: shorter episodes have not one window.
+  private static let windowFrames = 18
 
+  package enum PosePolicy: String, Codable, Sendable { case required, optional }
+
+  var poses = PosePolicy.required
+  var jointSigns = "++++"
   var maxImageSide = 8192
   var maxJsonMebibytes = 64
 
   package init() {}
 
   package func validate() throws {
+    if jointSigns.count != 4 || !jointSigns.allSatisfy({ "+-".contains($0) }) {
+      throw OptionError("joint-signs", "expected four signs such as ++--, found \"\(jointSigns)\"")
+    }
     if !(1...16_384).contains(maxImageSide) { throw OptionError("max-image-side", "expected 1 to 16384") }
     if !(1...4096).contains(maxJsonMebibytes) { throw OptionError("max-json-mebibytes", "expected 1 to 4096") }
   }
@@ -30,7 +41,14 @@ package struct StackSession: Reader {
     place.isDirectory
       && (Directory.existingKind(of: place.path + "/poses.json") != nil
         || Directory.existingKind(of: place.path + "/rgb") == .directory
-        || Directory.existingKind(of: place.path + "/metadata.json") == .file)
+        || Self.isMetadata(place.path + "/metadata.json"))
+  }
+
+  /// Other apps write a metadata.json too.
+  private static func isMetadata(_ path: String) -> Bool {
+    guard Directory.existingKind(of: path) == .file else { return false }
+    let start = String(decoding: InputFile.start(of: path, count: 4096), as: UTF8.self)
+    return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
   }
 
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
@@ -47,69 +65,177 @@ package struct StackSession: Reader {
     var findings: [Finding] = []
 
     let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), findings: &findings)
-    guard let posesFile = folder.poses else {
-      throw TakeFailure("poses-missing", "the session has \(folder.images.count) pictures and no poses.json", file: "poses.json")
-    }
-    let poses = try PosesFile(take.inputs, posesFile, limit: jsonLimit, findings: &findings)
-    let variant = try self.variant(metadata, poses, folder)
-    if poses.entries.isEmpty {
-      if variant == "v3-raw" { throw Rejection("needs-slam") }
-      throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
-    }
+    var poses = try folder.poses.map { try PosesFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
+    let images = folder.images.sorted { $0.key < $1.key }
+    let size = try images.isEmpty ? nil : imageSize(images.map(\.value), take.inputs)
+    let variant = SessionVariant(metadata, poses, folder, imageSize: size)
+    if variant.poses == .none, self.poses == .required { try refuse(variant, poses, folder) }
+    let imu = try folder.imu.map { try IMUFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
 
-    let join = try FrameJoin(poses: poses, folder: folder, findings: &findings)
-    let frames = Episode.Frames(
-      timestamps: join.rows.map { poses.entries[$0].timestamp }, sourceIndex: join.rows.map { poses.entries[$0].number },
-      clock: .deviceUptime)
-    let identity = join.rows.indices.map { Int?($0) }
+    // Sessions whose poses have times of their own need no others.
+    var capture: CaptureTimes?
+    if variant.poses == .slam || variant.poses == .none {
+      let times = CaptureTimes(pictures: images.count, movie: movie(folder, &findings), imuSpan: imu?.span)
+      findings += times.findings
+      capture = times
+    }
+    if variant.poses == .slam, let capture { retime(&poses, images, capture, &findings) }
+    noteClaims(variant, metadata, poses, folder, size, &findings)
+
+    var rows: Rows
+    if variant.poses != .none, let poses {
+      rows = try Rows(FrameJoin(poses: poses, folder: folder, findings: &findings), poses, folder, capture)
+    } else {
+      guard let capture, !images.isEmpty else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
+      rows = Rows(images, capture)
+    }
+    guard let size else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
+    rows.frames.quality = FrameQuality.of(
+      rows.poses, at: rows.frames.timestamps, isMetric: variant.poses == .arkit, isFilled: variant.poses == .slam)
+    noteQuality(rows.frames.quality, &findings)
+    let frames = rows.frames
+    let clock = frames.clock
+    let identity = frames.timestamps.indices.map { Int?($0) }
 
     var streams: [String: Stream] = [:]
-    streams["pose"] = Stream(
-      spec: StreamSpec(kind: .pose(.arkit), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
-      source: PoseSource(poses: join.rows.compactMap { poses.entries[$0].pose }),
-      timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
-
-    let imageFiles = join.rows.compactMap { folder.images[poses.entries[$0].number] }
-    let size = try imageSize(imageFiles, take.inputs)
-    if let claimed = metadata.rgbResolution, claimed != size {
-      findings.append(
-        Finding(
-          .warning, "resolution-mismatch", "rgbResolution says \(claimed), the pictures are \(size)",
-          file: "metadata.json", field: ".rgbResolution"))
+    var details: [String: JSONValue] = ["evidence": .array(variant.evidence.map { .string($0) })]
+    if !rows.poses.isEmpty {
+      let frame = poseFrame(variant)
+      streams["pose"] = Stream(
+        spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit, clock: clock),
+        source: PoseSource(poses: rows.poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
     }
+    let camera = try SessionCamera(folder, metadata, &findings)
     streams["camera_image"] = Stream(
       spec: StreamSpec(
-        kind: .image, type: .uint8, shape: [size.height, size.width, 3], unit: "sRGB 0..255", clock: .deviceUptime,
-        intrinsics: metadata.intrinsics(for: size)),
-      source: JPEGFiles(inputs: take.inputs, entries: imageFiles, size: size, limit: maxImageSide),
+        kind: .image, type: .uint8, shape: [size.height, size.width, 3], unit: "sRGB 0..255", clock: clock,
+        intrinsics: camera.intrinsics(for: size)),
+      source: JPEGFiles(inputs: take.inputs, entries: rows.images, size: size, limit: maxImageSide),
       timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
-
-    streams["camera_depth"] = depthMaps(poses, folder, metadata, take.inputs, &findings)
-    streams["depth_point"] = depthPoints(poses)
-    if let file = folder.encoders {
-      streams["joints"] = try EncodersFile(take.inputs, file, limit: jsonLimit, findings: &findings).stream
+    if let poses {
+      streams["camera_depth"] = depthMaps(poses, folder, metadata, camera, clock, &findings)
+      streams["depth_point"] = depthPoints(poses, clock)
     }
+    if let file = folder.encoders {
+      let encoders = try EncodersFile(
+        take.inputs, file, limit: jsonLimit, startTime: metadata.startTime, signs: jointSigns.map { $0 == "-" ? -1 : 1 },
+        findings: &findings)
+      streams["joints"] = encoders.stream
+      if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
+    }
+    streams["imu"] = imu?.stream
 
-    var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
-    episode.variant = variant
+    var episode = Episode(id: take.id, sourceFrames: rows.sourceFrames, frames: frames, streams: streams)
+    episode.variant = variant.name
     episode.findings = findings
-    episode.dropped = join.dropped
+    episode.dropped = rows.dropped
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
-    episode.captureStart = poses.entries.first(where: \.isInOrder)?.timestamp
+    episode.captureStart = capture?.times.first ?? poses?.entries.first(where: \.isInOrder)?.timestamp
     episode.day = Day.inName(take.id) ?? metadata.startDay
+    episode.details = details
+    if !metadata.declared.isEmpty { episode.details["declared"] = .object(metadata.declared) }
+    if !camera.json.isEmpty { episode.details["cameras"] = .object(camera.json) }
     return episode
   }
 
-  /// The format version is written nowhere; what tells is which files and keys exist.
-  private func variant(_ metadata: SessionMetadata, _ poses: PosesFile, _ folder: SessionFolder) throws -> String {
-    if let source = metadata.captureSource, source != "iphone_arkit" {
-      if poses.entries.isEmpty { return "v3-raw" }
-      throw TakeFailure(
-        "variant-unsupported", "captureSource is \"\(source)\"; poses from SLAM are not read yet", file: "metadata.json",
-        field: ".captureSource")
+  /// A session without poses, which a pipeline for poses leaves out.
+  private func refuse(_ variant: SessionVariant, _ poses: PosesFile?, _ folder: SessionFolder) throws {
+    if variant.name == "v3-raw" { throw Rejection("needs-slam") }
+    guard poses != nil else {
+      throw TakeFailure("poses-missing", "the session has \(folder.images.count) pictures and no poses.json", file: "poses.json")
     }
-    let hasDepthMaps = folder.hasDepthFolder || metadata.depthResolution != nil || poses.entries.contains { $0.depthIndex != nil }
-    return hasDepthMaps ? "v1" : "v2"
+    throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
+  }
+
+  private func noteQuality(_ quality: [FrameQuality], _ findings: inout [Finding]) {
+    func note(_ bit: FrameQuality, _ severity: Finding.Severity, _ code: String, _ message: String) {
+      let count = quality.count { $0.contains(bit) }
+      if count > 0 { findings.append(Finding(severity, code, message, file: "poses.json", count: count)) }
+    }
+    note(.poseRepeated, .warning, "pose-repeated", "frames whose pose is that of their neighbours: tracking stood still")
+    note(.poseJump, .warning, "pose-jump", "frames to which the camera would have moved faster than 5 m/s or 10 rad/s")
+    note(.poseInterpolated, .warning, "pose-interpolated", "frames whose pose SLAM filled in between others")
+  }
+
+  private func poseFrame(_ variant: SessionVariant) -> PoseFrame {
+    switch variant.poses {
+    case .slam: .slam(unit: variant.evidence.contains("metadata has scale_factor") ? "m (claimed)" : "arbitrary")
+    case .synthetic: .synthetic
+    case .arkit, .none: .arkit
+    }
+  }
+
+  /// The movie that v2 and later record beside the pictures; it is only asked for times.
+  private func movie(_ folder: SessionFolder, _ findings: inout [Finding]) -> Movie? {
+    guard let file = folder.movie else { return nil }
+    let path = folder.inputs.entries[file].path
+    do {
+      let slice = try folder.inputs.slice(file)
+      return try naming(path) { try Movie(slice) }
+    } catch {
+      let words = (error as? TakeFailure)?.message ?? "\(error)"
+      findings.append(Finding(.warning, "movie-unusable", "the movie cannot be asked for times: \(words)", file: path))
+      return nil
+    }
+  }
+
+  /// SLAM numbers pictures by their place in the listing, which is the number in their name only when none is missing, and has no
+  /// times.
+  private func retime(
+    _ poses: inout PosesFile?, _ images: [(key: Int64, value: Int)], _ capture: CaptureTimes, _ findings: inout [Finding]
+  ) {
+    guard var entries = poses?.entries else { return }
+    let hasGaps = images.enumerated().contains { Int64($0.offset) != $0.element.key }
+    for index in entries.indices {
+      guard let ordinal = Int(exactly: entries[index].number), images.indices.contains(ordinal) else { continue }
+      entries[index].timestamp = capture.times[ordinal]
+      entries[index].number = images[ordinal].key
+    }
+    if hasGaps {
+      findings.append(
+        Finding(
+          .warning, "slam-ordinals", "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the place in the listing",
+          file: "poses.json"))
+    }
+    poses?.entries = entries
+  }
+
+  /// What the metadata say and the files show otherwise, and what the poses are worth.
+  private func noteClaims(
+    _ variant: SessionVariant, _ metadata: SessionMetadata, _ poses: PosesFile?, _ folder: SessionFolder, _ size: Pixels?,
+    _ findings: inout [Finding]
+  ) {
+    func odd(_ code: String, _ field: String, _ message: String) {
+      findings.append(Finding(.warning, code, message, file: "metadata.json", field: ".\(field)"))
+    }
+    if let claimed = metadata.rgbResolution, let size, claimed != size, variant.name != "packed" {
+      odd("resolution-mismatch", "rgbResolution", "rgbResolution says \(claimed), the pictures are \(size)")
+    }
+    if let source = metadata.captureSource, !["iphone_arkit", "iphone_ultrawide"].contains(source) {
+      odd("capture-source-unknown", "captureSource", "captureSource is \"\(source)\"; the session is read as one without ARKit")
+    }
+    if let count = metadata.count("rgbFrameCount", "frameCount"), count != Int64(folder.images.count) {
+      odd("count-mismatch", "rgbFrameCount", "it is \(count), rgb/ has \(folder.images.count) pictures")
+    }
+    if let count = metadata.count("poseCount"), let poses, count != Int64(poses.entries.count) {
+      odd("count-mismatch", "poseCount", "it is \(count), poses.json has \(poses.entries.count)")
+    }
+    if let count = metadata.count("depthFrameCount"), count != Int64(folder.depths.count) {
+      odd("count-mismatch", "depthFrameCount", "it is \(count), depth/ has \(folder.depths.count) maps")
+    }
+    if variant.poses == .slam {
+      findings.append(
+        metadata.scaleFactor == nil
+          ? Finding(
+            .warning, "scale-arbitrary", "poses are from SLAM without a scale; lengths are in an arbitrary unit", file: "poses.json")
+          : Finding(
+            .warning, "scale-claimed", "poses are from SLAM, and the metadata claim that they were scaled to metres; nothing proves it",
+            file: "metadata.json", field: ".scale_factor"))
+    }
+    if let count = poses?.entries.count, count > 0, count < Self.windowFrames {
+      findings.append(
+        Finding(.warning, "short-episode", "\(count) frames; a policy that looks at 2 and acts over 16 needs \(Self.windowFrames)"))
+    }
   }
 
   /// The size in the header of the first picture that has one; a picture of another size will fail the take.
@@ -136,10 +262,15 @@ package struct StackSession: Reader {
   }
 
   private func depthMaps(
-    _ poses: PosesFile, _ folder: SessionFolder, _ metadata: SessionMetadata, _ inputs: TakeInputs,
+    _ poses: PosesFile, _ folder: SessionFolder, _ metadata: SessionMetadata, _ camera: SessionCamera, _ clock: Clock,
     _ findings: inout [Finding]
   ) -> Stream? {
     let named = poses.entries.filter { $0.depthIndex != nil && $0.isInOrder }
+    let orphans = Set(folder.depths.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
+    if orphans > 0 {
+      findings.append(
+        Finding(.warning, "depth-orphaned", "depth maps that no pose names are left out", file: "depth", count: orphans))
+    }
     guard !named.isEmpty else { return nil }
     let present = named.compactMap { entry in entry.depthIndex.flatMap { folder.depths[$0] }.map { (entry, $0) } }
     if present.count < named.count {
@@ -151,19 +282,45 @@ package struct StackSession: Reader {
     guard !present.isEmpty else { return nil }
     let size = metadata.depthResolution ?? Pixels(width: 256, height: 192)
     let spec = StreamSpec(
-      kind: .depth, type: .float32, shape: [size.height, size.width, 1], unit: "m", clock: .deviceUptime,
-      intrinsics: metadata.intrinsics(for: size))
+      kind: .depth, type: .float32, shape: [size.height, size.width, 1], unit: "m", clock: clock, intrinsics: camera.intrinsics(for: size))
     return Stream(
-      spec: spec, source: DepthFiles(inputs: inputs, files: present.map(\.1), size: size),
+      spec: spec, source: DepthFiles(inputs: folder.inputs, files: present.map(\.1), size: size),
       timestamps: present.map(\.0.timestamp), sourceIndex: present.map { $0.0.depthIndex ?? -1 })
   }
 
-  private func depthPoints(_ poses: PosesFile) -> Stream? {
+  private func depthPoints(_ poses: PosesFile, _ clock: Clock) -> Stream? {
     let measured = poses.entries.filter { $0.isInOrder && $0.depthPoint > 0 && $0.depthPoint.isFinite }
     guard !measured.isEmpty else { return nil }
     return Stream(
-      spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "m", clock: .deviceUptime),
+      spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "m", clock: clock),
       source: NumbersSource(width: 1, values: measured.map(\.depthPoint)),
       timestamps: measured.map(\.timestamp), sourceIndex: measured.map(\.number))
+  }
+
+  /// The frames of the episode, and what belongs to each.
+  private struct Rows {
+    var frames: Episode.Frames
+    var poses: [Pose] = []
+    /// Entries of the inputs.
+    var images: [Int]
+    var sourceFrames: Int
+    var dropped: [Episode.Dropped] = []
+
+    init(_ join: FrameJoin, _ file: PosesFile, _ folder: SessionFolder, _ capture: CaptureTimes?) {
+      frames = Episode.Frames(
+        timestamps: join.rows.map { file.entries[$0].timestamp }, sourceIndex: join.rows.map { file.entries[$0].number },
+        clock: capture?.clock ?? .deviceUptime, tick: capture?.tick ?? 1)
+      poses = join.rows.compactMap { file.entries[$0].pose }
+      images = join.rows.compactMap { folder.images[file.entries[$0].number] }
+      sourceFrames = join.sourceFrames
+      dropped = join.dropped
+    }
+
+    /// Pictures alone.
+    init(_ images: [(key: Int64, value: Int)], _ capture: CaptureTimes) {
+      frames = Episode.Frames(timestamps: capture.times, sourceIndex: images.map(\.key), clock: capture.clock, tick: capture.tick)
+      self.images = images.map(\.value)
+      sourceFrames = images.count
+    }
   }
 }

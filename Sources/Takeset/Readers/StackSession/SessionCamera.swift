@@ -1,0 +1,58 @@
+import Foundation
+import Media
+
+/// The pinhole camera of a session, where it says one: `calib.txt`, which SLAM writes, before `cameraIntrinsics` of the metadata, which
+/// the phone may.
+struct SessionCamera {
+  private var camera: Intrinsics?
+  /// The size of the pictures that these are for.
+  private var size = SessionVariant.recordedSize
+  /// Both, for the record.
+  private(set) var json: [String: JSONValue] = [:]
+
+  init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ findings: inout [Finding]) throws {
+    if let intrinsics = metadata.intrinsics, let resolution = metadata.rgbResolution {
+      (camera, size) = (intrinsics, resolution)
+      json["metadata.json"] = Self.json(intrinsics, resolution)
+    }
+    guard let file = folder.calibration else { return }
+    var bytes: [UInt8] = []
+    try folder.inputs.read(file, limit: 1 << 16, hasher: SHA256(), into: &bytes)
+    let fields = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+    guard let calibrated = Intrinsics(fields.prefix(4).compactMap { Double($0) }) else {
+      findings.append(
+        Finding(.warning, "intrinsics-unusable", "expected fx fy cx cy, positive focal lengths, on one line", file: "calib.txt"))
+      return
+    }
+    // Written for the pictures as they were recorded, whatever they were packed to since.
+    let recorded = SessionVariant.recordedSize
+    json["calib.txt"] = Self.json(calibrated, recorded)
+    if let camera {
+      let other = camera.scaled(x: Double(recorded.width) / Double(size.width), y: Double(recorded.height) / Double(size.height))
+      let largest =
+        [(other.fx, calibrated.fx), (other.fy, calibrated.fy), (other.cx, calibrated.cx), (other.cy, calibrated.cy)]
+        .map { abs($0 - $1) }.max() ?? 0
+      if largest > 0.5 {
+        findings.append(
+          Finding(
+            .warning, "intrinsics-differ",
+            "calib.txt and cameraIntrinsics differ by up to \((largest * 10).rounded() / 10) pixels; calib.txt is used",
+            file: "calib.txt"))
+      }
+    }
+    (camera, size) = (calibrated, recorded)
+  }
+
+  private static func json(_ camera: Intrinsics, _ size: Pixels) -> JSONValue {
+    [
+      "fx": .number(camera.fx), "fy": .number(camera.fy), "cx": .number(camera.cx), "cy": .number(camera.cy),
+      "width": JSONValue(size.width),
+      "height": JSONValue(size.height),
+    ]
+  }
+
+  /// The intrinsics for a grid of this size, which covers what the pictures cover; the app scales the sides by themselves.
+  func intrinsics(for grid: Pixels) -> Intrinsics? {
+    camera?.scaled(x: Double(grid.width) / Double(size.width), y: Double(grid.height) / Double(size.height))
+  }
+}

@@ -1,0 +1,67 @@
+import Foundation
+import Media
+
+/// Which of the app's formats a session is in. The version is written nowhere; files, keys and numbers tell.
+struct SessionVariant {
+  enum Poses { case none, arkit, slam, synthetic }
+
+  /// As in the manifest.
+  let name: String
+  let poses: Poses
+  /// What tells, for the record.
+  let evidence: [String]
+
+  /// Pictures of v2 and later, before packing.
+  static let recordedSize = Pixels(width: 480, height: 360)
+
+  init(_ metadata: SessionMetadata, _ poses: PosesFile?, _ folder: SessionFolder, imageSize: Pixels?) {
+    var evidence: [String] = []
+    let isEmpty = poses.map { $0.entries.isEmpty } ?? true
+    let source = metadata.captureSource
+    let hasSLAMTimes = poses.map(Self.hasSLAMTimes) ?? false
+    if metadata.isSynthetic {
+      self.poses = isEmpty ? .none : .synthetic
+      name = "synthetic"
+      evidence.append("metadata.synthetic is true")
+    } else if source.map({ $0 != "iphone_arkit" }) ?? false || (source == nil && hasSLAMTimes) {
+      if let source { evidence.append("captureSource is \(source)") }
+      if hasSLAMTimes { evidence.append("timestamps are rgbIndex/60 and depth is null") }
+      if isEmpty {
+        (self.poses, name) = (.none, "v3-raw")
+        evidence.append("there are no poses")
+      } else {
+        self.poses = .slam
+        if metadata.scaleFactor != nil { evidence.append("metadata has scale_factor") }
+        let base = metadata.scaleFactor == nil ? "v3-slam" : "v3-scaled"
+        let isPacked = Self.isPacked(metadata, folder, imageSize)
+        if isPacked { evidence.append("pictures are not of rgbResolution, and movie and IMU are gone") }
+        name = isPacked ? "packed" : base
+      }
+    } else {
+      self.poses = isEmpty ? .none : .arkit
+      let hasDepth = folder.hasDepthFolder || metadata.depthResolution != nil || poses?.entries.contains { $0.depthIndex != nil } ?? false
+      if hasDepth {
+        name = "v1"
+        evidence.append("there are depth maps")
+      } else {
+        name = Self.isPacked(metadata, folder, imageSize) ? "packed" : "v2"
+        evidence.append("there are no depth maps")
+      }
+    }
+    self.evidence = evidence
+  }
+
+  /// SLAM writes times that are the picture's number over 60, and an explicit null for depth.
+  private static func hasSLAMTimes(_ poses: PosesFile) -> Bool {
+    !poses.entries.isEmpty
+      && poses.entries.allSatisfy { entry in
+        entry.hasNullDepth && abs(Double(entry.timestamp.nanoseconds) - Double(entry.number) * 1e9 / 60) < 1000
+      }
+  }
+
+  /// The packing script makes pictures smaller and leaves movie and IMU out.
+  private static func isPacked(_ metadata: SessionMetadata, _ folder: SessionFolder, _ size: Pixels?) -> Bool {
+    guard let size, let declared = metadata.rgbResolution, size != declared, size.width == size.height else { return false }
+    return folder.movie == nil && folder.imu == nil
+  }
+}
