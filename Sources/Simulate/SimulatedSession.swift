@@ -6,13 +6,25 @@ import Takeset
 /// A StackCapture session of a camera moving through `Room`, with everything about it known: `truth.json` beside the
 /// session's own files says what a reader should find.
 package struct SimulatedSession: Sendable {
-  package enum Variant: String, Sendable, CaseIterable { case v1, v2 }
+  package enum Variant: String, Sendable, CaseIterable {
+    case v1, v2
+    case v3Raw = "v3-raw"
+    case v3SLAM = "v3-slam"
+    case v3Scaled = "v3-scaled"
+    case packed, synthetic
+
+    /// Recorded without ARKit: an IMU runs along, and poses are computed later.
+    var isLater: Bool { [.v3Raw, .v3SLAM, .v3Scaled, .packed].contains(self) }
+    var hasEncoders: Bool { self != .v1 }
+    /// The movie and the IMU's readings, which packing leaves out.
+    var hasMovie: Bool { [.v3Raw, .v3SLAM, .v3Scaled].contains(self) }
+  }
 
   package var variant = Variant.v1
   package var seconds = 2.0
   package var rate = 60.0
   package var seed: UInt64 = 1
-  /// `nil`: 1920x1440 for v1, 480x360 for v2, as the app records.
+  /// `nil`: 1920x1440 for v1, 480x360 for later ones, as the app records; 224x224 when packed.
   package var size: ImageSize?
   package var depthSize = ImageSize(width: 256, height: 192)
   package var trajectory: Trajectory?
@@ -22,7 +34,12 @@ package struct SimulatedSession: Sendable {
   package init() {}
 
   private var pictureSize: ImageSize {
-    size ?? (variant == .v1 ? ImageSize(width: 1920, height: 1440) : ImageSize(width: 480, height: 360))
+    if let size { return size }
+    return switch variant {
+    case .v1: ImageSize(width: 1920, height: 1440)
+    case .packed: ImageSize(width: 224, height: 224)
+    default: ImageSize(width: 480, height: 360)
+    }
   }
 
   /// Writes the session into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
@@ -37,11 +54,17 @@ package struct SimulatedSession: Sendable {
     let centres = try renderAll(path, depths, directory)
     try write(poses(path, depths, centres), "poses.json", in: directory)
     var readings = 0
-    if variant == .v2 {
+    if variant.hasEncoders {
       let encoders = EncoderSimulation(from: path.samples[0].time, to: path.samples[path.samples.count - 1].time, clockOffset, seed)
       readings = encoders.count
       try write(encoders.json, "encoders.json", in: directory)
     }
+    if variant.hasMovie {
+      let imu = IMUSimulation(from: path.samples[0].time, seconds: Double(path.samples.count) / rate, clockOffset, seed)
+      try write(imu.json, "imu.json", in: directory)
+      try writeMovie(path, directory)
+    }
+    if variant.isLater, variant != .v3Raw { try write("360.0000 360.0000 240.0000 180.0000", "calib.txt", in: directory) }
     try write(metadata(path, depths, readings), "metadata.json", in: directory)
     try write(truth(path, depths), "truth.json", in: directory)
   }
@@ -109,7 +132,41 @@ package struct SimulatedSession: Sendable {
 
   // MARK: JSON as the app writes it: sorted keys, a space before the colon, floats of 32 bits
 
+  /// The movie that the app records beside the pictures, small; its times are rounded to 1/600 s.
+  private func writeMovie(_ path: Trajectory, _ directory: String) throws {
+    let small = ImageSize(width: 64, height: 48)
+    var options = MovieEncoder.Options(size: small)
+    options.bitRate = 200_000
+    options.rate = rate
+    let encoder = try MovieEncoder(directory + "/video.mov", options)
+    for (index, sample) in path.samples.enumerated() {
+      let seconds = Double(sample.time.since(path.samples[0].time)) / 1e9
+      var pixels = [UInt8](repeating: 90, count: small.width * small.height * 3)
+      FrameCode.draw(index, into: &pixels, size: small)
+      try encoder.add(pixels, at: Int64((seconds * 600).rounded()))
+    }
+    try encoder.finish()
+  }
+
+  /// Poses as SLAM finds them: OpenCV's camera axes, a world and a scale of its own, and times that are picture numbers over 60.
+  private func slamPoses(_ path: Trajectory) -> String {
+    let scale = variant == .v3Scaled ? 1.0 : 0.37
+    let entries = path.samples.enumerated().map { index, sample in
+      let m = sample.matrix
+      // The world turned by 90 degrees about x; the camera's y and z point the other way.
+      func row(_ a: Int, _ sign: Double) -> String {
+        let numbers = [m[a * 4], -m[a * 4 + 1], -m[a * 4 + 2], m[a * 4 + 3] * scale].map { $0 * sign }
+        return "[" + numbers.map { "\($0)" }.joined(separator: ", ") + "]"
+      }
+      let rows = [row(0, 1), row(2, -1), row(1, 1), "[0.0, 0.0, 0.0, 1.0]"].joined(separator: ", ")
+      return "  {\"timestamp\": \(Double(index) / 60), \"rgbIndex\": \(index), \"depth\": null, \"transform\": [\(rows)]}"
+    }
+    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
+  }
+
   private func poses(_ path: Trajectory, _ depths: [Int?], _ centres: [Float]) -> String {
+    if variant == .v3Raw { return "[]\n" }
+    if variant.isLater { return slamPoses(path) }
     let entries = path.samples.indices.map { index in
       let sample = path.samples[index]
       let rows = (0..<4).map { row in
@@ -144,7 +201,26 @@ package struct SimulatedSession: Sendable {
       "rgbFrameCount": "\(path.samples.count)", "poseCount": "\(path.samples.count)",
       "durationSeconds": "\(Double(last.since(first)) / 1e9)",
     ]
-    if variant == .v1 {
+    if variant.isLater {
+      members["rgbResolution"] = "[ 480, 360 ]"
+      members["captureSource"] = "\"iphone_ultrawide\""
+      members["slamProcessed"] = "\(variant != .v3Raw)"
+      members["hasVideo"] = "true"
+      members["bleConnected"] = "true"
+      members["encoderCount"] = "\(readings)"
+      if variant == .v3Raw {
+        members["poseCount"] = "0"
+        members["durationSeconds"] = nil
+      }
+      if variant == .v3Scaled { members["scale_factor"] = "2.7" }
+    } else if variant == .synthetic {
+      for key in ["startTime", "endTime", "iosVersion", "rgbFrameCount"] { members[key] = nil }
+      members["deviceModel"] = "\"synthetic\""
+      members["frameCount"] = "\(path.samples.count)"
+      members["encoderCount"] = "\(readings)"
+      members["bleConnected"] = "true"
+      members["synthetic"] = "true"
+    } else if variant == .v1 {
       members["depthResolution"] = "[ \(depthSize.width), \(depthSize.height) ]"
       members["depthFrameCount"] = "\(depths.count { $0 != nil })"
     } else {

@@ -41,7 +41,10 @@ struct SimulateSession: ParsableCommand {
     commandName: "stack-session", abstract: "A StackCapture session: poses, pictures, depth maps or joint encoders.")
 
   @OptionGroup var options: SimulationOptions
-  @Option(help: "v1: pictures and depth maps; v2: small pictures, one depth number a frame, joint encoders.")
+  @Option(
+    help:
+      "v1: pictures and depth maps; v2: small pictures, one depth number a frame, joint encoders; v3-…: IMU and movie, poses by SLAM; packed; synthetic."
+  )
   var variant = SimulatedSession.Variant.v1
   @Option(help: "Frames a second.")
   var rate = 60.0

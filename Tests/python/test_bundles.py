@@ -7,14 +7,17 @@ import json
 import os
 import shutil
 import struct
+import subprocess
+import time
 import zlib
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from bundles import (
-    CONTAINERS, NAMES, STORAGE, box, bundle, changed, close, codes, converted, decoded, deflated, fails, form_part, input_digest, maps,
-    measured, movie, numbers, pipeline, record, remade, rldp, rotated, same_for_all_jobs, samples, times, together, traces,
+    CONTAINERS, NAMES, STORAGE, box, bundle, changed, close, codes, converted, decoded, deflated, failed_with, fails, form_part,
+    input_digest, maps, measured, movie, numbers, pipeline, record, remade, rldp, rotated, same_for_all_jobs, samples, times, together,
+    traces,
 )
 from conftest import BINARY, manifest
 from test_record import validator
@@ -276,6 +279,10 @@ def test_depth_that_cannot_be_decoded_stops_no_other_take(takeset, tmp_path):
     fails(takeset, bundle(**SMALL, depth_data=UNREADABLE["a gzip that is cut"]).write(tmp_path / "bad"), "depth-undecodable")
 
 
+def test_maps_without_a_header_of_a_size_that_their_number_does_not_give(takeset, tmp_path):
+    fails(takeset, bundle(count=18, keyframes=6, depth_keyframe_count=2).write(tmp_path / "bad"), "depth-undecodable", 2)
+
+
 @pytest.mark.parametrize("name", ["201 keyframes", "1001 wide", "1001 high"])
 def test_depth_over_the_limits(takeset, tmp_path, name):
     found = bundle()
@@ -325,6 +332,14 @@ def test_a_bomb_does_not_go_off(takeset, tmp_path, name):
     assert peak < 300e6 and seconds < 10
 
 
+def test_a_map_at_the_end_of_4_gib_is_not_looked_for(takeset, tmp_path):
+    found = bundle(depth_keyframe_count=1)
+    found.depth_data = deflated_block(rldp(maps(1, 8, 6), offsets=[2**32 - 256])) + zeros(4097)
+    code, peak, seconds = measured(BINARY, "run", found.write(tmp_path / "bad"), "--output", tmp_path / "out")
+    assert code == 3 and peak < 300e6 and seconds < 3
+    failed_with(record(tmp_path / "out"), "depth-undecodable")
+
+
 def test_flat_depth_is_no_bomb(takeset, tmp_path):
     found = bundle()
     depth = np.full((15, 192, 256), 2, "<f4")
@@ -344,6 +359,14 @@ def test_indexed_times_that_cannot_be_do_no_harm(takeset, tmp_path, seconds):
     assert done.returncode in (0, 3), done.stderr
     entry = record(tmp_path / "out")
     assert entry["findings"] and "internal" not in codes(entry)
+
+
+@pytest.mark.parametrize("seconds", [[0] * 5, [0, 0.1, 0.1, 0.2, 0.3]])
+def test_indexed_times_that_are_equal_are_not_used(takeset, tmp_path, seconds):
+    found = bundle(count=15, **SMALL, depth_data=gzip.compress(rldp(maps(5, 8, 6), seconds)))
+    entry, demo, meta = convert(takeset, tmp_path, found)
+    assert codes(entry) == ["depth-times-unordered"]
+    holds(demo, meta, maps(5, 8, 6), [k * 100_000_000 for k in range(5)])
 
 
 # Parts
@@ -439,6 +462,15 @@ def test_a_part_that_is_missing(takeset, tmp_path, part):
     found = bundle(count=6)
     names = {name: file for name, file in NAMES.items() if name != part}
     fails(takeset, found.write(tmp_path / "bad", names), "part-missing", PART_WORDS[part])
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes"])
+def test_a_text_is_not_taken_for_depth(takeset, tmp_path, name):
+    found = bundle(count=6)
+    found.depth_data = None
+    directory = found.write(tmp_path / "bad")
+    (directory / name).write_text("Größe der Küche\n", "utf-8")
+    fails(takeset, directory, "part-missing", "depth")
 
 
 @pytest.mark.parametrize("part", ["video", "depth_data"])
@@ -777,6 +809,15 @@ def test_links_are_not_followed(takeset, tmp_path, part):
         assert entry["findings"][-1]["code"] in ("not-a-regular-file", "part-missing")
 
 
+def test_a_bundle_of_no_name_that_has_a_link_keeps_its_name(takeset, tmp_path):
+    directory = bundle(count=6, **SMALL).write(tmp_path / "bundle")
+    (directory / "depth.gz").rename(tmp_path / "elsewhere")
+    (directory / "depth.gz").symlink_to(tmp_path / "elsewhere")
+    takeset.convert(directory, output=tmp_path / "out", check=3)
+    assert record(tmp_path / "out")["id"] == "bundle"
+    failed_with(record(tmp_path / "out"), "not-a-regular-file", "depth.gz")
+
+
 def test_a_pipe_is_not_waited_for(takeset, tmp_path):
     directory = bundle(count=6, **SMALL).write(tmp_path / "take")
     (directory / "depth.gz").unlink()
@@ -799,6 +840,44 @@ def test_a_bundle_is_not_searched_for_movies(takeset, tmp_path):
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     found = {t["id"]: t["reader"] for t in manifest(tmp_path / "out")["record"]["takes"]}
     assert found == {"kitchen-1": "realitycam-bundle", "loose": "slow-motion-video"}
+
+
+@pytest.mark.parametrize("strays", [["metadata.json"], ["metadata.json", "depth.bin"]])
+def test_movies_beside_strangers_are_no_bundle(takeset, tmp_path, strays):
+    (tmp_path / "in").mkdir()
+    for name in "a.mov", "b.mov":
+        (tmp_path / "in" / name).write_bytes(movie(count=6))
+    for name in strays:
+        (tmp_path / "in" / name).write_bytes(b'{"album": 1}')
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    found = manifest(tmp_path / "out")["record"]["takes"]
+    assert [(t["id"], t["reader"], t["outcome"]) for t in found] == [(id, "slow-motion-video", "written") for id in "ab"]
+
+
+def test_a_stray_chain_does_not_swallow_the_bundles_below_it(takeset, tmp_path):
+    found = bundle(count=6, **SMALL)
+    for name in "kitchen-1", "kitchen-2":
+        found.write(tmp_path / "in" / name)
+    (tmp_path / "in/hash_chain.json").write_bytes(found.parts()["hash_chain"])
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    takes = manifest(tmp_path / "out")["record"]["takes"]
+    assert [(t["id"], t["outcome"]) for t in takes] == [("kitchen-1", "written"), ("kitchen-2", "written")]
+
+
+def test_depth_that_is_cut_off_meanwhile_ends_the_take(tmp_path):
+    noise = np.random.default_rng(0).random((15, 480, 640), np.float32)
+    directory = bundle(depth_data=zlib.compress(noise.tobytes(), 0)).write(tmp_path / "take")
+    command = [BINARY, "run", directory, "--output", tmp_path / "out", "--progress", "none"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            while process.poll() is None and not list((tmp_path / "out").glob("episodes/.*.partial")):
+                time.sleep(0.001)
+            os.truncate(directory / "depth.gz", 4_000_000)
+            assert process.wait(20) == 3
+        finally:
+            process.kill()
+    entry = record(tmp_path / "out")
+    assert entry["outcome"] == "failed" and entry["findings"][-1]["code"] in ("changed-while-reading", "depth-undecodable")
 
 
 def test_bundles_are_never_touched(takeset, tmp_path):

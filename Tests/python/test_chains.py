@@ -8,6 +8,7 @@ import struct
 import pytest
 from bundles import (
     APP, Device, base64_text, bundle, cbor_bytes, cbor_text, chain, codes, keys_file, linked, maps, movie, pipeline, record, together,
+    traces,
 )
 from conftest import manifest
 from test_record import validator
@@ -284,6 +285,36 @@ def test_positions_of_checkpoints_are_data(takeset, tmp_path, keys):
     assert partial["verified_frames"] == 150 and partial["verified_seconds"] == pytest.approx(2.4833)
 
 
+@pytest.mark.parametrize("position", [
+    {"frame_number": 900_000, "timestamp": 900.0}, {"frame_number": 900_000}, {"frame_number": 46}, {"timestamp": 86_400},
+    {"timestamp": 1e308}, {"timestamp": -7.5}, {"timestamp": -1e308}, {"frame_number": -1}, {"frame_number": 0},
+])
+def test_a_checkpoint_verifies_no_more_than_was_recorded(takeset, tmp_path, keys, position):
+    found = bundle(**SMALL, checkpoints=(30,))
+    checkpoint = found.hash_chain["checkpoints"][0]
+    found.metadata["assertion"] = Device(1).assertion(base64.b64decode(checkpoint["hash"]))
+    checkpoint.update(position)
+    entry = verified(takeset, tmp_path, found, *keys)
+    verification, partial = entry["verification"], entry["verification"]["partial"]
+    assert partial["recorded_frames"] == 45
+    if verification["chain"]["state"] == "broken":
+        assert entry["outcome"] == "rejected" and verification["assertion"]["covers"] == "none"
+        assert partial["verified_frames"] == partial["verified_seconds"] == 0
+    else:
+        assert partial["state"] == "partial" and partial["verified_frames"] == 30
+        assert partial["verified_seconds"] == pytest.approx(29 / 30, abs=0.01)
+
+
+def test_a_movie_that_is_longer_than_its_chain_is_partial(takeset, tmp_path, keys):
+    found = bundle(**SMALL, video=movie(count=300, size=(96, 72)))
+    found.metadata["assertion"] = Device(1).assertion(final(found))
+    entry = verified(takeset, tmp_path, found, *keys)
+    assert entry["verification"]["assertion"]["covers"] == "final" and "frame-count-mismatch" in codes(entry)
+    partial = entry["verification"]["partial"]
+    assert (partial["state"], partial["verified_frames"], partial["recorded_frames"]) == ("partial", 45, 300)
+    assert partial["verified_seconds"] == pytest.approx(1.5, abs=0.05) and partial["recorded_seconds"] == pytest.approx(10, abs=0.05)
+
+
 def test_metadata_that_says_partial_does_not_outweigh_the_final_hash(takeset, tmp_path, keys):
     found = bundle(**SMALL, is_partial=True)
     found.metadata["assertion"] = Device(1).assertion(final(found))
@@ -392,6 +423,31 @@ def test_an_assertion_that_is_required_and_verified_is_enough(takeset, tmp_path,
     found.metadata["assertion"] = Device(1).assertion(signed)
     entry = verified(takeset, tmp_path, found, *keys, require="assertion")
     assert entry["outcome"] == "written" and entry["verification"]["assertion"]["covers"] == covers
+
+
+@pytest.mark.parametrize("hash_chain", [None, b""])
+def test_a_signature_of_no_chain_is_not_enough_when_an_assertion_is_required(takeset, tmp_path, keys, hash_chain):
+    found = bundle(**SMALL)
+    found.metadata["assertion"] = Device(1).assertion(final(found))
+    found.hash_chain = hash_chain
+    entry = verified(takeset, tmp_path, found, *keys, require="assertion")
+    assert entry["outcome"] == "rejected" and entry["reason"].startswith("verify-hash-chain: ")
+    assert entry["verification"]["assertion"]["covers"] == "none" and entry["verification"]["partial"]["verified_frames"] == 0
+
+
+def test_a_plan_with_keys_is_what_a_run_with_them_does(takeset, tmp_path, keys):
+    found = {name: bundle(**SMALL) for name in ("signed", "by-another", "unsigned", "chainless")}
+    for name in "signed", "chainless":
+        found[name].metadata["assertion"] = Device(1).assertion(final(found[name]))
+    found["by-another"].metadata["assertion"] = Device(3).assertion(final(found["by-another"]))
+    found["chainless"].hash_chain = None
+    steps = pipeline(tmp_path, verify_hash_chain={"require": "assertion"})
+    for arguments, written in ((*steps, *keys), {"signed"}), (steps, set()):
+        root = tmp_path / str(len(written))
+        entries = together(takeset, root, found, arguments)
+        assert {name for name, entry in entries.items() if entry["outcome"] == "written"} == written
+        plan = json.loads(takeset("plan", root / "in", "--json", *arguments, check=0).stdout)["takes"]
+        assert {t["id"]: (t["outcome"], t["reason"]) for t in plan} == {name: (e["outcome"], e["reason"]) for name, e in entries.items()}
 
 
 def test_a_broken_chain_is_rejected_when_an_assertion_is_required(takeset, tmp_path, keys):
@@ -507,6 +563,15 @@ def test_the_report_of_a_bundle_does_not_depend_on_when_it_was_verified(takeset,
     takeset.convert(directory, output=tmp_path / "late", arguments=keys)
     takeset.convert(directory, output=tmp_path / "at-once", arguments=keys)
     assert manifest(tmp_path / "late")["record"] == manifest(tmp_path / "at-once")["record"]
+
+
+@pytest.mark.parametrize("with_keys", [True, False])
+def test_what_metadata_call_phone_and_codec_does_not_reach_the_output(takeset, tmp_path, keys, with_keys):
+    found = bundle(**SMALL, device_id="Ada Example's iPhone", codec="of Ada Example, 48.1374")
+    found.metadata["assertion"] = Device(1).assertion(final(found))
+    entry = verified(takeset, tmp_path, found, *(keys if with_keys else ()))
+    assert {"codec-mismatch", "metadata-range"} <= set(codes(entry)) and entry["verification"]["assertion"]["state"] == "no-key"
+    assert traces(tmp_path / "out-take-None", "Ada Example", "ada example", "48.13") == []
 
 
 def test_keys_do_not_reach_the_output(takeset, tmp_path, keys):

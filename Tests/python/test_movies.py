@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundles import (
-    box, changed, close, codes, converted, decoded, failed_with, fails, input_digest, made, measured, movie, numbers, only, patched,
-    pipeline, probe, record, remade, rotated, same_for_all_jobs, samples, times, times_and_unit, together, traces,
+    box, boxes, changed, close, codes, converted, decoded, failed_with, fails, input_digest, made, measured, movie, numbers, only,
+    patched, pipeline, probe, record, remade, rotated, same_for_all_jobs, samples, times, times_and_unit, together, traces,
 )
 from conftest import BINARY, manifest
 from PIL import Image
@@ -275,6 +275,20 @@ def test_a_directory_is_searched_for_movies(takeset, tmp_path):
     takeset("verify", tmp_path / "out", check=0)
 
 
+def test_pictures_and_music_beside_a_movie_are_no_takes(takeset, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/pour.mov").write_bytes(movie(count=6))
+    heic = box("ftyp", b"heic" + bytes(4) + b"mif1heic") + box("meta", bytes(40))
+    music = made(".m4a", "-f", "lavfi", "-i", "sine=duration=0.1")
+    for name, data in ("IMG_1.HEIC", heic), ("IMG_2", heic), ("song.m4a", music), ("song", music):
+        assert data[4:8] == b"ftyp"
+        (tmp_path / "in" / name).write_bytes(data)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    assert record(tmp_path / "out")["id"] == "pour"
+    (told,) = json.loads(takeset("inspect", tmp_path / "in", "--json", check=0).stdout)["takes"]
+    assert told["id"] == "pour"
+
+
 def test_inspect_tells_frames_rate_and_gaps(takeset, tmp_path):
     (tmp_path / "pour.mov").write_bytes(movie(ticks=(0, 10, 20, 50, 60, 70, 80, 90, 100, 110, 120), fps=60))
     (told,) = json.loads(takeset("inspect", tmp_path / "pour.mov", "--json", check=0).stdout)["takes"]
@@ -382,9 +396,23 @@ def flipped(data, which, lengths=False):
     return bytes(out)
 
 
+def wide_colour(transfer):
+    return "-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", transfer, "-color_range", "tv"
+
+
 def in_high_dynamic_range(transfer):
-    colour = ("-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", transfer, "-color_range", "tv")
-    return movie(count=6, codec="hevc", colour=colour, extra=("-pix_fmt", "yuv420p10le"))
+    return movie(count=6, codec="hevc", colour=wide_colour(transfer), extra=("-pix_fmt", "yuv420p10le"))
+
+
+def spliced(*movies):
+    """One movie of the pictures of several H.264 movies, which keep their sizes and colours."""
+    return remade(b"".join(remade(data, "-f", "h264") for data in movies), before=("-r", 30, "-f", "h264"))
+
+
+def edited(*edits):
+    """A movie with an edit list of these lengths and starts, in ticks; a start of -1 shows nothing for so long."""
+    entries = b"".join(struct.pack(">QqI", length, start, 1 << 16) for length, start in edits)
+    return changed(movie(), "moov/trak/edts", lambda payload: box("elst", struct.pack(">II", 1 << 24, len(edits)) + entries))
 
 
 def two_tracks():
@@ -434,7 +462,12 @@ NO_MOVIES = {name: ("not-a-movie", [], lambda data=data: data) for name, data in
     "ProRes.mov": ("codec-unsupported", ["prores"], lambda: movie(count=6, codec="prores")),
     "PQ.mov": ("colour-unsupported", [], lambda: in_high_dynamic_range("smpte2084")),
     "HLG.mov": ("colour-unsupported", [], lambda: in_high_dynamic_range("arib-std-b67")),
+    "colours that change.mov": ("colour-unsupported", [15], lambda: spliced(movie(count=15), movie(count=15, colour=wide_colour("smpte2084")))),
     "over ten minutes.mov": ("limit", [600], lambda: movie(ticks=(0, 20, 360_020))),
+    "an empty edit of 2^62 ticks.mov": ("limit", [], lambda: edited((2**62, -1), (900, 0))),
+    "65 edits.mov": ("limit", [65, 64], lambda: edited(*[(900, 0)] * 65)),
+    "a size that changes.mov": (
+        "image-size-changed", ["160x120", "320x240", 15], lambda: spliced(movie(count=15), movie(count=15, size=(320, 240)))),
 }
 
 
@@ -469,6 +502,40 @@ def test_what_is_called_corrupt_is_corrupt_to_ffmpeg_too(failed, name):
 def test_a_bad_movie_stops_no_other(takeset, tmp_path):
     (tmp_path / "bad.mov").write_bytes(cut(10))
     fails(takeset, tmp_path / "bad.mov", "movie-truncated", "10 of 45")
+
+
+@pytest.mark.parametrize("kind, whole", [("hoov", False), ("hoov", True), ("free", False), ("free", True), ("skip", False), ("moov", True)])
+def test_a_movie_of_two_indexes_is_corrupt(takeset, tmp_path, kind, whole):
+    data = movie()
+    at, index = data.index(b"moov") - 4, dict(boxes(data))["moov"]
+    other = index if whole else box("mvhd", dict(boxes(index))["mvhd"])
+    (tmp_path / "bad.mov").write_bytes(data[:at] + box(kind, other) + data[at:])
+    fails(takeset, tmp_path / "bad.mov", "movie-corrupt", kind)
+
+
+FRAGMENTS = dict(container="mp4", extra=("-movflags", "frag_keyframe+empty_moov"))
+
+
+FRAGMENT_CUTS = {  # number of the box, after ftyp and moov of moof and mdat by turns, and bytes of it that are left
+    "in an index's size": (4, 5), "behind an index's size": (4, 12), "in an index": (4, 100), "before samples": (5, 0),
+    "in the size of samples": (5, 3), "in samples": (5, 17_000), "in the last sample": (8, -1),
+}
+
+
+@pytest.mark.parametrize("name", FRAGMENT_CUTS)
+def test_fragments_that_are_cut_are_truncated(takeset, tmp_path, name):
+    data, (number, kept) = movie(**FRAGMENTS), FRAGMENT_CUTS[name]
+    start = sum(8 + len(payload) for _, payload in list(boxes(data))[:number])
+    (tmp_path / "bad.mp4").write_bytes(data[: start + kept])
+    fails(takeset, tmp_path / "bad.mp4", "movie-truncated")
+
+
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_a_picture_that_others_need_is_missed_in_hevc(takeset, tmp_path, b_frames):
+    data = remade(movie(codec="hevc", b_frames=b_frames), "-bsf:v", "noise=amount=0:dropamount=0:drop='eq(n,20)'")
+    assert len(samples(data)) == 44
+    (tmp_path / "bad.mov").write_bytes(data)
+    fails(takeset, tmp_path / "bad.mov", "movie-corrupt", "of 44")
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
@@ -539,6 +606,14 @@ def test_an_index_that_lies_costs_no_time_and_no_memory(takeset, tmp_path, name)
     assert entry["outcome"] == "failed" and entry["findings"][-1]["code"] != "internal"
 
 
+def test_fragments_that_claim_millions_of_samples_cost_no_time_and_no_memory(takeset, tmp_path):
+    claim = struct.pack(">III", 1, 20_000_000, 0)
+    (tmp_path / "bad.mp4").write_bytes(changed(movie(**FRAGMENTS), "moof/traf/trun", lambda payload: claim))
+    code, peak, seconds = measured(BINARY, "run", tmp_path / "bad.mp4", "--output", tmp_path / "out")
+    assert code == 3 and peak < 300e6 and seconds < 5
+    failed_with(record(tmp_path / "out"), "limit", 20_000_000)
+
+
 def test_a_table_of_times_that_claims_2_31_entries_gives_true_times_or_none(takeset, tmp_path):
     (tmp_path / "bad.mov").write_bytes(lie("moov/trak/mdia/minf/stbl/stts", 4, struct.pack(">I", 2**31))())
     code, peak, seconds = measured(BINARY, "run", tmp_path / "bad.mov", "--output", tmp_path / "out")
@@ -601,6 +676,25 @@ def test_jobs_do_not_show(takeset, tmp_path):
         (tmp_path / f"in/take-{index}.mov").write_bytes(rotated(movie(**settings), 90 * index))
     (tmp_path / "in/take-bad.mov").write_bytes(flipped(movie(), [7, 20]))
     assert same_for_all_jobs(takeset, tmp_path / "in", check=3) == 4
+
+
+def test_jobs_do_not_show_in_damage(takeset, tmp_path):
+    (tmp_path / "in").mkdir()
+    noticed = set()
+    for codec, b_frames in ("h264", 2), ("hevc", 0):
+        sound = movie(codec=codec, b_frames=b_frames)
+        for number, (offset, size) in list(enumerate(samples(sound)))[4:34:6]:
+            data, path = bytearray(sound), tmp_path / f"in/{codec}-{number}.mov"
+            data[offset + 5 + size // 10] ^= 8
+            path.write_bytes(data)
+            said = subprocess.run(["ffmpeg", "-threads", "1", "-i", path, "-f", "null", "-"], capture_output=True).stderr
+            noticed |= {path.stem} if b"corrupt decoded frame" in said else set()
+    episodes = same_for_all_jobs(takeset, tmp_path / "in", check=3, numbers=(1, 2, 8))
+    failed = {t["id"]: t for t in manifest(tmp_path / "out1")["record"]["takes"] if t["outcome"] == "failed"}
+    assert noticed and noticed <= set(failed) and episodes == 10 - len(failed)
+    assert any("hevc" in path.name for path in (tmp_path / "out1/episodes").iterdir())
+    for entry in failed.values():
+        failed_with(entry, "movie-corrupt", "of 45")
 
 
 def test_a_second_run_has_nothing_to_do(takeset, tmp_path):

@@ -31,13 +31,14 @@ package struct Align: Transform {
   package func apply(to episode: Episode) throws -> Episode {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())
+    let motion = try MotionCorrelation(episode)
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows == nil {
       if referenceCompatible, name == "joints" {
         aligned.streams[name] = try ReferenceJoints.align(stream, to: episode.frames)
         aligned.alignments.append(Episode.Alignment(stream: name, method: "reference-compatible"))
         continue
       }
-      let offset = ClockOffset(from: stream, to: episode)
+      let offset = ClockOffset(from: stream, to: episode, motion: motion)
       aligned.findings += offset.findings.map { finding in
         var named = finding
         named.field = name

@@ -1,6 +1,9 @@
 /// How one stream's clock relates to the frames', by the best evidence there is, in this order:
 ///
 /// - `same-clock`: both are the same clock, or start within 5 s of each other: used as they are.
+/// - `motion-correlation`: the IMU on the stream's clock turned as the poses did; see `MotionCorrelation`.
+/// - `first-imu`: recording of both was armed at once, so the first reading of the IMU on the stream's clock is taken to be at the
+///   first frame. Good to some 30 ms.
 /// - `first-sample`: recording of both was started at once, and the stream's first sample arrived within 1.1 s of the
 ///   start time, so its first sample is taken to be at the first frame. Good to some 50 ms.
 /// - `unaligned`: anything else; the stream is masked, not guessed.
@@ -16,7 +19,8 @@ struct ClockOffset {
   let timestamps: [Timestamp]
   private(set) var findings: [Finding] = []
 
-  init(from stream: Stream, to episode: Episode) {
+  /// - Parameter motion: What the motion of the take says of the clock of its IMU.
+  init(from stream: Stream, to episode: Episode, motion: MotionCorrelation? = nil) {
     let frames = episode.frames
     if stream.spec.clock == frames.clock {
       (method, offset, residual, timestamps) = ("same-clock", 0, 0, stream.timestamps)
@@ -41,6 +45,20 @@ struct ClockOffset {
     if abs(Double(firstSample.since(firstFrame))) < 5e9 {
       (method, offset, residual, timestamps) = (prefix + "same-clock", 0, delay, times)
       return
+    }
+    if let imu = episode.streams["imu"], imu.spec.clock == stream.spec.clock, let firstReading = imu.timestamps.first {
+      let start = episode.unixOrigin?.nanoseconds
+      let isPlausible = start.map { (0...1_100_000_000).contains(firstReading.nanoseconds - $0) } ?? true
+      if let motion {
+        (method, offset, residual) = (prefix + "motion-correlation", motion.offset, motion.residual)
+        timestamps = times.map { $0.advanced(by: motion.offset) }
+        return
+      } else if isPlausible {
+        let shift = firstFrame.since(firstReading)
+        (method, offset, residual) = (prefix + "first-imu", shift, 30_000_000)
+        timestamps = times.map { $0.advanced(by: shift) }
+        return
+      }
     }
     let arrival = stream.timestamps[0].nanoseconds
     if let start = episode.unixOrigin, arrival >= start.nanoseconds, arrival - start.nanoseconds <= 1_100_000_000 {

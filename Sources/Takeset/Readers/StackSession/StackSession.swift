@@ -113,7 +113,7 @@ package struct StackSession: Reader {
       source: JPEGFiles(inputs: take.inputs, entries: rows.images, size: size, limit: maxImageSide),
       timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
     if let poses {
-      streams["camera_depth"] = depthMaps(poses, folder, metadata, camera, clock, &findings)
+      streams["camera_depth"] = try depthMaps(poses, folder, metadata, camera, clock, &findings)
       streams["depth_point"] = depthPoints(poses, clock)
     }
     if let file = folder.encoders {
@@ -264,7 +264,7 @@ package struct StackSession: Reader {
   private func depthMaps(
     _ poses: PosesFile, _ folder: SessionFolder, _ metadata: SessionMetadata, _ camera: SessionCamera, _ clock: Clock,
     _ findings: inout [Finding]
-  ) -> Stream? {
+  ) throws -> Stream? {
     let named = poses.entries.filter { $0.depthIndex != nil && $0.isInOrder }
     let orphans = Set(folder.depths.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {
@@ -280,11 +280,13 @@ package struct StackSession: Reader {
           count: named.count - present.count))
     }
     guard !present.isEmpty else { return nil }
-    let size = metadata.depthResolution ?? Pixels(width: 256, height: 192)
+    let files = present.map(\.1)
+    let format = try DepthFiles.format(of: files, in: folder.inputs, declared: metadata.depthResolution, findings: &findings)
+    let size = format.size
     let spec = StreamSpec(
       kind: .depth, type: .float32, shape: [size.height, size.width, 1], unit: "m", clock: clock, intrinsics: camera.intrinsics(for: size))
     return Stream(
-      spec: spec, source: DepthFiles(inputs: folder.inputs, files: present.map(\.1), size: size),
+      spec: spec, source: DepthFiles(inputs: folder.inputs, files: files, format: format),
       timestamps: present.map(\.0.timestamp), sourceIndex: present.map { $0.0.depthIndex ?? -1 })
   }
 

@@ -1,0 +1,48 @@
+import Foundation
+import Takeset
+
+/// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g without gravity, turn rate in
+/// rad/s, both in the device's axes.
+struct IMUSimulation {
+  private var entries: [String] = []
+  private static let rate = 100.0
+  /// Between which positions and rotations are differentiated.
+  private static let fine = 400.0
+
+  /// - Parameter offset: Phone epoch minus frame uptime in nanoseconds.
+  init(from first: Timestamp, seconds: Double, _ offset: Int64, _ seed: UInt64) {
+    var random = SplitMix(seed: seed ^ 0x14B0)
+    let path = Trajectory.smooth(seconds: seconds + 0.1, rate: Self.fine, seed: seed, jitter: 0).samples.map(\.matrix)
+    let stride = Int(Self.fine / Self.rate)
+    for index in Swift.stride(from: stride, to: path.count - stride, by: stride) {
+      let time = first.nanoseconds + Int64((Double(index) * 1e9 / Self.fine).rounded())
+      let handled = time + 500_000 + Int64(random.next() % 3_500_000) + offset
+      let turn = Self.turn(path[index - 1], path[index + 1])
+      let acceleration = Self.acceleration(path[index - 1], path[index], path[index + 1])
+      entries.append(
+        "  {\n    \"accel\" : [\n      \(Self.list(acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(turn))\n    ],\n    \"timestamp\" : "
+          + "\(Trajectory.decimal(handled))\n  }")
+    }
+  }
+
+  var json: String { "[\n" + entries.joined(separator: ",\n") + "\n]\n" }
+
+  private static func list(_ vector: SIMD3<Double>) -> String { "\(vector.x),\n      \(vector.y),\n      \(vector.z)" }
+
+  /// Camera axes (ARKit, landscape) to the device's (portrait).
+  private static func device(_ camera: SIMD3<Double>) -> SIMD3<Double> { [camera.y, -camera.x, camera.z] }
+
+  /// Turn rate from the antisymmetric part of the rotation between two poses.
+  private static func turn(_ a: [Double], _ b: [Double]) -> SIMD3<Double> {
+    func relative(_ row: Int, _ column: Int) -> Double { (0..<3).reduce(0) { $0 + a[$1 * 4 + row] * b[$1 * 4 + column] } }
+    let sine = SIMD3(relative(2, 1) - relative(1, 2), relative(0, 2) - relative(2, 0), relative(1, 0) - relative(0, 1)) / 2
+    return device(sine * fine / 2)
+  }
+
+  private static func acceleration(_ a: [Double], _ b: [Double], _ c: [Double]) -> SIMD3<Double> {
+    func position(_ m: [Double]) -> SIMD3<Double> { [m[3], m[7], m[11]] }
+    let world = (position(a) - 2 * position(b) + position(c)) * fine * fine / 9.80665
+    func axis(_ column: Int) -> Double { world.x * b[column] + world.y * b[4 + column] + world.z * b[8 + column] }
+    return device([axis(0), axis(1), axis(2)])
+  }
+}

@@ -1,0 +1,148 @@
+import Media
+
+/// How the depth maps of a session are stored: rows of little-endian numbers, top row first, no header. The app writes Float32 without
+/// padding; half floats and padded rows have been seen in what others write.
+struct DepthFormat: Equatable {
+  enum Element: String { case float32, float16 }
+
+  var size: Pixels
+  var element: Element
+  var bytesPerRow: Int
+
+  var fileBytes: Int { bytesPerRow * size.height }
+  var isUsual: Bool { element == .float32 && bytesPerRow == 4 * size.width }
+  var description: String {
+    let padding = bytesPerRow - size.width * (element == .float32 ? 4 : 2)
+    return "\(size) \(element.rawValue)" + (padding > 0 ? ", rows padded by \(padding) bytes" : "")
+  }
+
+  /// Grids that phones make, of which one is taken when none is declared that fits.
+  private static let sizes = [(256, 192), (320, 240), (384, 288), (640, 480), (192, 144), (128, 96)].map { Pixels(width: $0, height: $1) }
+
+  /// The formats that a file of so many bytes can be in, the likeliest first.
+  static func candidates(bytes: Int, declared: Pixels?) -> [DepthFormat] {
+    guard bytes > 0 else { return [] }
+    func formats(_ size: Pixels) -> [DepthFormat] {
+      let (full, half) = (4 * size.width, 2 * size.width)
+      if bytes == full * size.height { return [DepthFormat(size: size, element: .float32, bytesPerRow: full)] }
+      if bytes == half * size.height { return [DepthFormat(size: size, element: .float16, bytesPerRow: half)] }
+      guard bytes % size.height == 0 else { return [] }
+      let row = bytes / size.height
+      // Padding is for alignment; a row twice as long as it need be is another format.
+      var found: [DepthFormat] = []
+      if row >= full, row <= full + 256, row % 4 == 0 { found.append(DepthFormat(size: size, element: .float32, bytesPerRow: row)) }
+      if row >= half, row <= half + 256, row % 2 == 0 { found.append(DepthFormat(size: size, element: .float16, bytesPerRow: row)) }
+      return found
+    }
+    let own = declared.map(formats) ?? []
+    return own.isEmpty ? sizes.filter { $0 != declared }.flatMap { formats($0).filter { $0.bytesPerRow % $0.size.width == 0 } } : own
+  }
+
+  /// Replaces `bytes`, a file in this format, by rows of Float32 without padding, 0 where there is no distance.
+  func decode(_ bytes: inout [UInt8]) {
+    if !isUsual {
+      let (width, height) = (size.width, size.height)
+      var metres = [UInt8](repeating: 0, count: width * height * 4)
+      bytes.withUnsafeBytes { source in
+        metres.withUnsafeMutableBytes { target in
+          let output = target.bindMemory(to: Float.self)
+          for y in 0..<height {
+            for x in 0..<width {
+              output[y * width + x] =
+                element == .float32
+                ? source.loadUnaligned(fromByteOffset: y * bytesPerRow + 4 * x, as: Float.self)
+                : Float(HalfFloat.value(source.loadUnaligned(fromByteOffset: y * bytesPerRow + 2 * x, as: UInt16.self)))
+            }
+          }
+        }
+      }
+      bytes = metres
+    }
+    clearInvalidDepth(in: &bytes)
+  }
+
+  /// Whether nearly all distances of a decoded map are ones that a phone measures.
+  static func isPlausible(_ metres: [UInt8]) -> Bool {
+    metres.withUnsafeBytes { bytes in
+      let positive = bytes.bindMemory(to: Float.self).filter { $0 > 0 }
+      return positive.isEmpty || positive.count { (0.05...20).contains($0) } * 100 >= positive.count * 95
+    }
+  }
+}
+
+/// IEEE 754 binary16; `Float16` is not there on every platform that Swift is.
+enum HalfFloat {
+  static func value(_ bits: UInt16) -> Float {
+    let sign: Float = bits & 0x8000 == 0 ? 1 : -1
+    let exponent = Int(bits >> 10 & 31), fraction = Float(bits & 1023)
+    switch exponent {
+    case 0: return sign * fraction * 0x1p-24
+    case 31: return fraction == 0 ? sign * .infinity : .nan
+    default: return sign * Float(sign: .plus, exponent: exponent - 15, significand: 1 + fraction / 1024)
+    }
+  }
+}
+
+/// Depth maps in files of their own.
+struct DepthFiles: SampleSource {
+  let inputs: TakeInputs
+  let files: [Int]
+  let format: DepthFormat
+
+  /// Finds out the format from the first files: the size that most of them have, and what their numbers look like.
+  static func format(of files: [Int], in inputs: TakeInputs, declared: Pixels?, findings: inout [Finding]) throws -> DepthFormat {
+    let usual = declared ?? Pixels(width: 256, height: 192)
+    let sizes = files.prefix(15).compactMap { try? inputs.stamp(of: $0).bytes }
+    let counts = Dictionary(sizes.map { ($0, 1) }, uniquingKeysWith: +)
+    // Of sizes that are as frequent, the first that occurs.
+    guard let bytes = sizes.max(by: { counts[$0, default: 0] < counts[$1, default: 0] }), bytes < 1 << 24,
+      let file = files.prefix(15).first(where: { (try? inputs.stamp(of: $0).bytes) == bytes })
+    else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
+    let candidates = DepthFormat.candidates(bytes: Int(bytes), declared: usual)
+    guard let first = candidates.first else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
+    var whole: [UInt8] = []
+    try inputs.read(file, limit: 1 << 24, hasher: SHA256(), into: &whole)
+    let format =
+      candidates.first { candidate in
+        var decoded = whole
+        guard whole.count == candidate.fileBytes else { return false }
+        candidate.decode(&decoded)
+        return DepthFormat.isPlausible(decoded)
+      } ?? first
+    if !format.isUsual || format.size != usual {
+      findings.append(
+        Finding(
+          .warning, "depth-format",
+          "depth maps of \(bytes) bytes are read as \(format.description)"
+            + (declared.map { ", depthResolution says \($0)" } ?? ""), file: inputs.entries[file].path))
+    }
+    return format
+  }
+
+  func makeCursor() -> any SampleCursor { Cursor(files: self) }
+
+  func probe(_ index: Int) throws {
+    let stamp = try inputs.stamp(of: files[index])
+    if stamp.bytes != format.fileBytes { throw failure(index, found: Int(stamp.bytes)) }
+  }
+
+  private func failure(_ index: Int, found: Int) -> SampleFailure {
+    SampleFailure(
+      finding: Finding(
+        .warning, "depth-wrong-size", "\(found) bytes; expected \(format.fileBytes) for \(format.description)",
+        file: inputs.entries[files[index]].path))
+  }
+
+  private final class Cursor: SampleCursor {
+    let files: DepthFiles
+    let hasher = SHA256()
+
+    init(files: DepthFiles) { self.files = files }
+
+    func read(_ index: Int, into bytes: inout [UInt8]) throws {
+      try files.inputs.read(files.files[index], limit: 1 << 26, hasher: hasher, into: &bytes)
+      guard bytes.count == files.format.fileBytes else { throw files.failure(index, found: bytes.count) }
+      files.format.decode(&bytes)
+    }
+  }
+}

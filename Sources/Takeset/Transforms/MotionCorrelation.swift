@@ -1,0 +1,173 @@
+import Foundation
+
+/// Brings the clock of a phone's IMU together with that of the frames by what both saw: how fast the phone turned, as the gyroscope measured
+/// it, and as the poses say it. The turn rate's magnitude is the same in camera and device axes.
+///
+/// Both are sampled on one grid and their normalised cross-correlation is searched for its peak within a few seconds of the moment at
+/// which recording of both began; a parabola through the peak gives fractions of the grid's step.
+struct MotionCorrelation {
+  /// Added to the IMU's times to get the frames' clock.
+  let offset: Int64
+  /// How far the two halves of the take, by themselves, are from that, and at least a millisecond.
+  let residual: Int64
+  /// At the peak, -1 to 1.
+  let correlation: Double
+
+  private static let step = 0.005
+  private static let reach = 3.0
+  /// Below this the two do not show the same motion.
+  private static let least = 0.7
+  /// What is missing to 1 a quarter of a second or more from the peak is to be at least this many times what is missing at it: slow motion
+  /// is like itself for long, and only then tells how well it can be told apart.
+  private static let contrast = 2.0
+
+  /// A quantity at moments, in seconds.
+  struct Series {
+    var times: [Double]
+    var values: [Double]
+  }
+
+  /// - Parameters:
+  ///   - poses: Turn rate by poses, rad/s, on the frames' clock.
+  ///   - gyro: Turn rate by the gyroscope, rad/s, on the IMU's clock.
+  ///   - guess: What to add to the IMU's times to get the frames' clock, within 3 s.
+  init?(poses: Series, gyro: Series, guess: Double) {
+    guard poses.times.count > 30, gyro.times.count > 30, let start = poses.times.first, let end = poses.times.last, end - start > 1,
+      end - start < 7200
+    else { return nil }
+    let steps = Int((end - start) / Self.step)
+    let reference = Self.sampled(poses, from: start, count: steps)
+    // The gyroscope's samples, averaged over the interval between poses as those are.
+    let width = (end - start) / Double(poses.times.count - 1)
+    let padded = Int(Self.reach / Self.step)
+    let moving = Self.sampled(
+      Self.averaged(gyro, over: width), from: start - guess - Self.reach, count: steps + 2 * padded)
+    guard let peak = Self.peak(reference, moving, lags: 0...(2 * padded), range: 0..<steps), peak.value >= Self.least, peak.isAlone else {
+      return nil
+    }
+    func offset(_ lag: Double) -> Double { guess - (lag * Self.step - Self.reach) }
+    let whole = offset(peak.lag)
+    // Each half by itself, near the peak.
+    let near = Int(0.1 / Self.step)
+    let centre = Int(peak.lag.rounded())
+    let lags = max(0, centre - near)...min(2 * padded, centre + near)
+    let halves = [0..<(steps / 2), (steps / 2)..<steps].compactMap { Self.peak(reference, moving, lags: lags, range: $0) }
+    let spread = halves.map { abs(offset($0.lag) - whole) }.max() ?? 0.1
+    self.offset = Int64((whole * 1e9).rounded())
+    residual = Int64((max(spread, 0.001) * 1e9).rounded())
+    correlation = peak.value
+  }
+
+  /// Values on a regular grid by linear interpolation; NaN outside.
+  private static func sampled(_ series: Series, from start: Double, count: Int) -> [Double] {
+    var next = 0
+    return (0..<count).map { index in
+      let time = start + Double(index) * step
+      while next < series.times.count, series.times[next] < time { next += 1 }
+      guard next > 0, next < series.times.count else { return .nan }
+      let (a, b) = (series.times[next - 1], series.times[next])
+      let part = b > a ? (time - a) / (b - a) : 0
+      return series.values[next - 1] + (series.values[next] - series.values[next - 1]) * part
+    }
+  }
+
+  /// The mean over a window around each moment.
+  private static func averaged(_ series: Series, over width: Double) -> Series {
+    var (low, high) = (0, 0)
+    var sum = 0.0
+    let values = series.times.map { time in
+      while high < series.times.count, series.times[high] <= time + width / 2 {
+        sum += series.values[high]
+        high += 1
+      }
+      while low < high, series.times[low] < time - width / 2 {
+        sum -= series.values[low]
+        low += 1
+      }
+      return high > low ? sum / Double(high - low) : 0
+    }
+    return Series(times: series.times, values: values)
+  }
+
+  private struct Peak {
+    /// In grid steps, with fractions.
+    var lag: Double
+    var value: Double
+    /// Nothing far from it comes near it, and it is not at the edge of the search.
+    var isAlone: Bool
+  }
+
+  private static func peak(_ reference: [Double], _ moving: [Double], lags: ClosedRange<Int>, range: Range<Int>) -> Peak? {
+    let scores = lags.map { correlation(reference, moving, lag: $0, range: range) }
+    guard let best = scores.indices.max(by: { scores[$0] < scores[$1] }), scores[best] > -1 else { return nil }
+    let far = Int(0.25 / step)
+    let rival = scores.indices.filter { abs($0 - best) > far }.map { scores[$0] }.max() ?? -1
+    guard best > 0, best < scores.count - 1 else { return Peak(lag: Double(lags.lowerBound + best), value: scores[best], isAlone: false) }
+    let (left, middle, right) = (scores[best - 1], scores[best], scores[best + 1])
+    let curvature = left - 2 * middle + right
+    let shift = curvature < 0 && left > -1 && right > -1 ? 0.5 * (left - right) / curvature : 0
+    return Peak(lag: Double(lags.lowerBound + best) + shift, value: middle, isAlone: 1 - rival >= contrast * (1 - middle))
+  }
+
+  /// Pearson's correlation of what overlaps; -2 when that is less than half of the range.
+  private static func correlation(_ reference: [Double], _ moving: [Double], lag: Int, range: Range<Int>) -> Double {
+    var (n, sumA, sumB, sumAA, sumBB, sumAB) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for index in range {
+      let (a, b) = (reference[index], moving[index + lag])
+      if a.isNaN || b.isNaN { continue }
+      n += 1
+      sumA += a
+      sumB += b
+      sumAA += a * a
+      sumBB += b * b
+      sumAB += a * b
+    }
+    guard n * 2 > Double(range.count) else { return -2 }
+    let variance = (n * sumAA - sumA * sumA) * (n * sumBB - sumB * sumB)
+    return variance > 0 ? (n * sumAB - sumA * sumB) / variance.squareRoot() : -2
+  }
+}
+
+extension MotionCorrelation {
+  /// For an episode with poses and an IMU on another clock.
+  init?(_ episode: Episode) throws {
+    guard let pose = episode.streams["pose"], let imu = episode.streams["imu"], imu.spec.clock != episode.frames.clock,
+      let first = imu.timestamps.first, let start = episode.captureStart ?? episode.frames.timestamps.first
+    else { return nil }
+    // Seconds since the first of each keep doubles exact enough.
+    var turns = Series(times: [], values: [])
+    var cursor = try pose.source.makeCursor()
+    var bytes: [UInt8] = []
+    var last: (time: Double, quaternion: SIMD4<Double>)?
+    for index in pose.timestamps.indices {
+      try cursor.read(index, into: &bytes)
+      let numbers = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+      let quaternion = SIMD4(numbers[3...6].map { Double($0) })
+      let time = Double(pose.timestamps[index].since(start)) / 1e9
+      if let last, time > last.time, time - last.time < 0.1 {
+        let turn = FrameQuality.rotationVector(from: last.quaternion, to: quaternion)
+        turns.times.append((time + last.time) / 2)
+        turns.values.append((turn * turn).sum().squareRoot() / (time - last.time))
+      }
+      last = (time, quaternion)
+    }
+    var gyro = Series(times: [], values: [])
+    cursor = try imu.source.makeCursor()
+    for index in imu.timestamps.indices {
+      try cursor.read(index, into: &bytes)
+      let rate = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self))[3...5] }.map { Double($0) }
+      gyro.times.append(Double(imu.timestamps[index].since(first)) / 1e9)
+      gyro.values.append((rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]).squareRoot())
+    }
+    guard let found = MotionCorrelation(poses: turns, gyro: gyro, guess: 0) else { return nil }
+    let origin = start.since(first)
+    guard origin > .min / 2, origin < .max / 2 else { return nil }
+    self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
+  }
+
+  private init(offset: Int64, residual: Int64, correlation: Double) {
+    self.offset = offset
+    self.residual = residual
+    self.correlation = correlation
+  }
+}
