@@ -31,6 +31,9 @@ package struct Movie: Sendable {
   package let timeBase: (numerator: Int64, denominator: Int64)
   /// In presentation order.
   package let samples: [Sample]
+  /// The first samples of stretches that can be decoded by themselves, ascending from 0; each is long enough that starting a decoder for it
+  /// costs little. They depend on the file alone.
+  package let runs: [Int]
   /// Samples that the edit list leaves out.
   package let hiddenSamples: Int
   package let hasEditList: Bool
@@ -66,6 +69,7 @@ package struct Movie: Sendable {
     if !boxes.isFragmented { try Self.checkPlaces(demuxer.places, input) }
     let (samples, discarded) = try Self.scan(demuxer, limits)
     self.samples = samples
+    runs = Self.runs(samples)
     // Samples beyond the edit list are not even handed out.
     let indexed = (boxes.tracks.first { $0.handler == "vide" }?.sampleCount ?? 0) + boxes.fragmentSamples
     if boxes.isFragmented, boxes.tracks.count == 1, samples.count + discarded < indexed {
@@ -153,6 +157,22 @@ package struct Movie: Sendable {
       throw MovieError(.corrupt, "samples \(index) and \(index + 1) have one and the same time")
     }
     return (samples, hidden)
+  }
+
+  /// A stretch starts at a sync sample where the order of decoding is cut as that of showing is: what is decoded before is shown before.
+  private static func runs(_ samples: [Sample]) -> [Int] {
+    let shortest = 24
+    var earliestAfter = samples.map(\.decoding)
+    for index in earliestAfter.indices.dropLast().reversed() { earliestAfter[index] = min(earliestAfter[index], earliestAfter[index + 1]) }
+    var runs = [0]
+    var latestBefore = Int64.min
+    for (index, sample) in samples.enumerated() {
+      if sample.isSync, index - runs[runs.count - 1] >= shortest, latestBefore < sample.decoding, earliestAfter[index] == sample.decoding {
+        runs.append(index)
+      }
+      latestBefore = max(latestBefore, sample.decoding)
+    }
+    return runs
   }
 
   static func name(_ codec: AVCodecID) -> String { String(cString: avcodec_get_name(codec)) }

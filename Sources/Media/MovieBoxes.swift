@@ -38,7 +38,10 @@ struct MovieBoxes {
     var moov: Range<Int64>?
     var hidden: String?
     while offset < input.count {
-      guard let box = try Self.header(at: offset, in: input) else { break }
+      guard let box = try Self.header(at: offset, in: input) else {
+        if isFragmented { throw Self.cutFragment }
+        break
+      }
       guard offset > 0 || Self.known.contains(box.type) else { throw Self.notAMovie(input) }
       boxes += 1
       if boxes > Self.boxLimit { throw MovieError(.limit, "more than \(Self.boxLimit) boxes") }
@@ -48,6 +51,7 @@ struct MovieBoxes {
         moov = box.payload
       case "moof":
         isFragmented = true
+        guard box.payload.upperBound <= input.count else { throw Self.cutFragment }
         guard box.payload.count <= Self.fragmentLimit else { throw MovieError(.limit, "a fragment's index has \(box.payload.count) bytes") }
         try walk(input.bytes(box.payload)[...], depth: 0)
       case "hoov": hidden = box.type
@@ -58,6 +62,7 @@ struct MovieBoxes {
       default: break
       }
       // What is cut off is told by its samples, when the index is there to name them.
+      if isFragmented, box.payload.upperBound > input.count { throw Self.cutFragment }
       offset = box.payload.upperBound
     }
     guard let moov else {
@@ -111,6 +116,8 @@ struct MovieBoxes {
     return String(bytes.map { Character(Unicode.Scalar($0)) })
   }
 
+  private static let cutFragment = MovieError(.truncated, "the file ends within one of its fragments; the rest has been cut off")
+
   private static func hiddenIndex(_ type: String) -> MovieError {
     MovieError(.corrupt, "a \(type) box holds an index beside the movie's own; which counts cannot be told")
   }
@@ -139,7 +146,7 @@ struct MovieBoxes {
         size = rest.count
       }
       guard size >= length, size <= rest.count else {
-        throw MovieError(.corrupt, "a \(type) box in moov says it has \(size) bytes, \(rest.count) are left")
+        throw MovieError(.corrupt, "a \(type) box of the index says it has \(size) bytes, \(rest.count) are left")
       }
       let payload = rest.prefix(size).dropFirst(length)
       if type == "trak" {

@@ -38,11 +38,13 @@ package final class MovieFrame: @unchecked Sendable {
 /// never passed on. Damage that still reads as pictures cannot be told; so that it reads the same every time, decoding is by one thread,
 /// into cleared pictures.
 package final class MovieDecoder {
-  private let demuxer: Demuxer
+  private let input: FileSlice?
+  private var demuxer: Demuxer
   private let samples: [Movie.Sample]
   private var context: UnsafeMutablePointer<AVCodecContext>?
   private let frame: UnsafeMutablePointer<AVFrame>
   private var isDrained = false
+  private var hasFed = false
   /// Errors that the decoder has logged.
   private let errors: UnsafeMutablePointer<Int32>
   /// What went wrong; pictures that were decoded before still come.
@@ -53,22 +55,33 @@ package final class MovieDecoder {
   package private(set) var position = 0
 
   package convenience init(_ movie: Movie) throws {
-    try self.init(Demuxer(movie.input), samples: movie.samples)
+    try self.init(Demuxer(movie.input), samples: movie.samples, input: movie.input)
   }
 
-  init(_ demuxer: Demuxer, samples: [Movie.Sample]) throws {
+  /// - Parameter input: Needed to start again from the front.
+  init(_ demuxer: Demuxer, samples: [Movie.Sample], input: FileSlice? = nil) throws {
+    self.input = input
     self.demuxer = demuxer
     self.samples = samples
-    let parameters = demuxer.stream.pointee.codecpar
     guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
     self.frame = frame
     errors = .allocate(capacity: 1)
     errors.initialize(to: 0)
-    guard let decoder = avcodec_find_decoder(parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE) else {
-      throw MovieError(.codec, "the linked FFmpeg cannot decode \(Movie.name(parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE))")
+    try openCodec()
+  }
+
+  private func openCodec() throws {
+    let parameters = demuxer.stream.pointee.codecpar
+    let codec = parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE
+    guard let decoder = avcodec_find_decoder(codec) else {
+      throw MovieError(.codec, "the linked FFmpeg cannot decode \(Movie.name(codec))")
     }
+    avcodec_free_context(&context)
     context = avcodec_alloc_context3(decoder)
     guard let context else { throw Demuxer.outOfMemory }
+    errors.pointee = 0
+    damage = nil
+    isDrained = false
     avcodec_parameters_to_context(context, parameters)
     context.pointee.pkt_timebase = demuxer.stream.pointee.time_base
     context.pointee.thread_count = 1
@@ -115,6 +128,7 @@ package final class MovieDecoder {
   }
 
   private func feed() throws {
+    hasFed = true
     if damage == nil, !isDrained {
       let isMore = try demuxer.next { packet in
         let status = avcodec_send_packet(context, packet)
@@ -149,17 +163,23 @@ package final class MovieDecoder {
   /// Decodes what is left: damage there is damage of the movie too.
   package func finish() throws { while position < samples.count { _ = try next() } }
 
-  /// Makes `sample` the next one: decodes on to it, or, when it has been passed, starts again at the sync sample before it. Every picture
-  /// on the way is decoded, so that what is damaged does not depend on which are wanted.
-  package func go(to sample: Int) throws {
-    guard sample != position, samples.indices.contains(sample) else { return }
-    if sample < position {
-      let sync = samples[...sample].lastIndex(where: \.isSync) ?? 0
-      try demuxer.seek(to: samples[sync].decoding)
-      avcodec_flush_buffers(context)
-      isDrained = false
-      position = sync
+  /// Starts anew at the first sample of a run, as if nothing had been decoded before.
+  package func start(atRun sample: Int) throws {
+    if position == 0, sample == 0, !hasFed { return }
+    if sample == 0, let input {
+      demuxer = try Demuxer(input)
+    } else {
+      try demuxer.seek(to: samples[sample].decoding)
     }
+    try openCodec()
+    position = sample
+  }
+
+  /// Makes `sample` the next one: decodes on to it, or, when it has been passed, from the front. Every picture on the way is decoded, so that
+  /// what is damaged does not depend on which are wanted.
+  package func go(to sample: Int) throws {
+    guard samples.indices.contains(sample) else { return }
+    if sample < position { try start(atRun: 0) }
     while position < sample { _ = try next() }
   }
 }

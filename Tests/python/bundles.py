@@ -397,12 +397,12 @@ def traces(directory, *words):
     return [word for word in words if any(word.encode() in data for data in contents)]
 
 
-def same_for_all_jobs(takeset, source, check=0, numbers=(1, 3)):
+def same_for_all_jobs(takeset, source, check=0, jobs=(1, 3)):
     """Converts with one job and with more; everything must be equal. The number of episodes."""
     seen = []
-    for jobs in numbers:
-        output = source.parent / f"out{jobs}"
-        takeset.convert(source, output=output, check=check, arguments=["--jobs", jobs])
+    for count in jobs:
+        output = source.parent / f"out{count}"
+        takeset.convert(source, output=output, check=check, arguments=["--jobs", count])
         shards = {p.name: p.read_bytes() for p in (output / "episodes").iterdir()}
         seen.append((manifest(output)["record"], shards, (output / "dataset.h5").read_bytes()))
     assert all(one == seen[0] for one in seen)

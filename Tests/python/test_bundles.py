@@ -851,7 +851,7 @@ def test_movies_beside_strangers_are_no_bundle(takeset, tmp_path, strays):
         (tmp_path / "in" / name).write_bytes(b'{"album": 1}')
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     found = manifest(tmp_path / "out")["record"]["takes"]
-    assert [(t["id"], t["reader"], t["outcome"]) for t in found] == [(id, "slow-motion-video", "written") for id in "ab"]
+    assert [(t["id"], t["reader"], t["outcome"]) for t in found] == [(name, "slow-motion-video", "written") for name in "ab"]
 
 
 def test_a_stray_chain_does_not_swallow_the_bundles_below_it(takeset, tmp_path):

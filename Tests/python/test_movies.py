@@ -31,6 +31,7 @@ def convert(takeset, tmp_path, data, name="pour.mov", arguments=()):
 # Rows are frames
 
 
+FRAGMENTS = dict(container="mp4", extra=("-movflags", "frag_keyframe+empty_moov"))
 STEADY = {
     "30 fps": dict(fps=30),
     "60 fps": dict(fps=60, container="mp4"),
@@ -47,7 +48,7 @@ STEADY = {
     "HEVC, B-frames": dict(fps=120, codec="hevc", timescale=90000, b_frames=3, container="mp4"),
     "HEVC called hev1": dict(fps=30, codec="hevc", container="mp4", extra=("-tag:v", "hev1")),
     "index first": dict(fps=60, extra=("-movflags", "+faststart")),
-    "fragments": dict(fps=60, container="mp4", extra=("-movflags", "frag_keyframe+empty_moov")),
+    "fragments": dict(fps=60, **FRAGMENTS),
 }
 
 
@@ -462,7 +463,8 @@ NO_MOVIES = {name: ("not-a-movie", [], lambda data=data: data) for name, data in
     "ProRes.mov": ("codec-unsupported", ["prores"], lambda: movie(count=6, codec="prores")),
     "PQ.mov": ("colour-unsupported", [], lambda: in_high_dynamic_range("smpte2084")),
     "HLG.mov": ("colour-unsupported", [], lambda: in_high_dynamic_range("arib-std-b67")),
-    "colours that change.mov": ("colour-unsupported", [15], lambda: spliced(movie(count=15), movie(count=15, colour=wide_colour("smpte2084")))),
+    "colours that change.mov": (
+        "colour-unsupported", [15], lambda: spliced(movie(count=15), movie(count=15, colour=wide_colour("smpte2084")))),
     "over ten minutes.mov": ("limit", [600], lambda: movie(ticks=(0, 20, 360_020))),
     "an empty edit of 2^62 ticks.mov": ("limit", [], lambda: edited((2**62, -1), (900, 0))),
     "65 edits.mov": ("limit", [65, 64], lambda: edited(*[(900, 0)] * 65)),
@@ -511,9 +513,6 @@ def test_a_movie_of_two_indexes_is_corrupt(takeset, tmp_path, kind, whole):
     other = index if whole else box("mvhd", dict(boxes(index))["mvhd"])
     (tmp_path / "bad.mov").write_bytes(data[:at] + box(kind, other) + data[at:])
     fails(takeset, tmp_path / "bad.mov", "movie-corrupt", kind)
-
-
-FRAGMENTS = dict(container="mp4", extra=("-movflags", "frag_keyframe+empty_moov"))
 
 
 FRAGMENT_CUTS = {  # number of the box, after ftyp and moov of moof and mdat by turns, and bytes of it that are left
@@ -687,9 +686,9 @@ def test_jobs_do_not_show_in_damage(takeset, tmp_path):
             data, path = bytearray(sound), tmp_path / f"in/{codec}-{number}.mov"
             data[offset + 5 + size // 10] ^= 8
             path.write_bytes(data)
-            said = subprocess.run(["ffmpeg", "-threads", "1", "-i", path, "-f", "null", "-"], capture_output=True).stderr
+            said = subprocess.run(["ffmpeg", "-nostdin", "-threads", "1", "-i", path, "-f", "null", "-"], capture_output=True).stderr
             noticed |= {path.stem} if b"corrupt decoded frame" in said else set()
-    episodes = same_for_all_jobs(takeset, tmp_path / "in", check=3, numbers=(1, 2, 8))
+    episodes = same_for_all_jobs(takeset, tmp_path / "in", check=3, jobs=(1, 2, 8))
     failed = {t["id"]: t for t in manifest(tmp_path / "out1")["record"]["takes"] if t["outcome"] == "failed"}
     assert noticed and noticed <= set(failed) and episodes == 10 - len(failed)
     assert any("hevc" in path.name for path in (tmp_path / "out1/episodes").iterdir())

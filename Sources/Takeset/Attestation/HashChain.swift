@@ -76,7 +76,8 @@ struct HashChain: Sendable {
       if let declared = members[key], declared.integer != Int64(count) {
         findings.append(
           Finding(
-            .warning, "chain-count-mismatch", "\(key) is \(declared.kind), the list has \(count)", file: file, field: ".\(key)"))
+            .warning, "chain-count-mismatch", "\(key) is \(declared.integer.map { String($0) } ?? declared.type), the list has \(count)",
+            file: file, field: ".\(key)"))
       }
     }
   }

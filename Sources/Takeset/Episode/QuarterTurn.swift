@@ -71,6 +71,8 @@ struct TurnedPictures: ReducibleImageSource {
   func probe(_ index: Int) throws { try base.probe(index) }
 
   var feed: (any SampleFeed)? { base.feed }
+  var runs: [Int]? { base.runs }
+  var unfed: any SampleSource { TurnedPictures(base: base.unfed, turn: turn, size: size, pixelBytes: pixelBytes) }
 
   func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels) {
     guard let reducible = base as? any ReducibleImageSource else { return (self, turn.size(of: size)) }

@@ -79,11 +79,17 @@ package protocol SampleSource: Sendable {
   func probe(_ index: Int) throws
   /// Where the samples come from one after the other, if they do.
   var feed: (any SampleFeed)? { get }
+  /// First samples of the stretches that cursors can read by themselves, ascending from 0, for a source that has a feed and could do without.
+  var runs: [Int]? { get }
+  /// This source without its feed: each cursor reads by itself, cheaply as long as it stays within a run.
+  var unfed: any SampleSource { get }
 }
 
 extension SampleSource {
   package func probe(_ index: Int) throws {}
   package var feed: (any SampleFeed)? { nil }
+  package var runs: [Int]? { nil }
+  package var unfed: any SampleSource { self }
 }
 
 /// One thread's view of a source, with the buffers it needs.

@@ -16,7 +16,9 @@ struct MotionCorrelation {
   private static let step = 0.005
   private static let reach = 3.0
   /// Below this the two do not show the same motion.
-  private static let least = 0.7
+  private static let least = 0.9
+  /// The halves of a take, each by itself, agree within this many seconds.
+  private static let greatestSpread = 0.02
   /// What is missing to 1 a quarter of a second or more from the peak is to be at least this many times what is missing at it: slow motion
   /// is like itself for long, and only then tells how well it can be told apart.
   private static let contrast = 2.0
@@ -53,6 +55,7 @@ struct MotionCorrelation {
     let lags = max(0, centre - near)...min(2 * padded, centre + near)
     let halves = [0..<(steps / 2), (steps / 2)..<steps].compactMap { Self.peak(reference, moving, lags: lags, range: $0) }
     let spread = halves.map { abs(offset($0.lag) - whole) }.max() ?? 0.1
+    guard spread <= Self.greatestSpread else { return nil }
     self.offset = Int64((whole * 1e9).rounded())
     residual = Int64((max(spread, 0.001) * 1e9).rounded())
     correlation = peak.value

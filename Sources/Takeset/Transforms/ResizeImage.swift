@@ -65,6 +65,8 @@ struct ResizedImages: SampleSource {
   func probe(_ index: Int) throws { try base.probe(index) }
 
   var feed: (any SampleFeed)? { base.feed }
+  var runs: [Int]? { base.runs }
+  var unfed: any SampleSource { ResizedImages(base: base.unfed, from: from, to: to) }
 
   private struct Cursor: SampleCursor {
     var base: any SampleCursor

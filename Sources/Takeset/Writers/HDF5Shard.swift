@@ -38,7 +38,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     moments = layout.grids.map { _ in Moments() }
     hashers = layout.datasets.map { _ in SHA256() }
     pool = BufferPool(kinds: 2 * layout.datasets.count)
-    blocks = layout.blocks()
+    blocks = layout.blocks
 
     do {
       file = try File.create(at: temporary)

@@ -43,6 +43,8 @@ struct ShardLayout: Sendable {
   private(set) var datasets: [PlannedDataset] = []
   private(set) var grids: [Grid] = []
   private(set) var columns: [Column] = []
+  /// Rows that one worker prepares at a time.
+  private(set) var blocks: [Range<Int>] = []
 
   /// Rows of a chunk of a small dataset: a window of an episode costs a few kilobytes of inflating.
   private static let columnRows = 1024
@@ -72,6 +74,14 @@ struct ShardLayout: Sendable {
       }
     }
     addTimes()
+    if let blocks = runBlocks() {
+      self.blocks = blocks
+      for index in grids.indices where grids[index].stream.source.runs != nil {
+        grids[index].stream.source = grids[index].stream.source.unfed
+      }
+    } else {
+      blocks = evenBlocks()
+    }
   }
 
   private mutating func addGrid(_ name: String, _ stream: Stream, _ rows: [Int?]) {
@@ -211,9 +221,33 @@ struct ShardLayout: Sendable {
   /// Whether some samples have to be fetched in order.
   var isFed: Bool { grids.contains { $0.stream.source.feed != nil } }
 
+  /// Blocks that are whole runs of a movie's pictures, so that several threads can decode it; `nil` where there is no movie, or where the
+  /// pictures of a run, as they are stored, would take too much memory.
+  private func runBlocks() -> [Range<Int>]? {
+    guard let movie = grids.first(where: { $0.stream.source.runs != nil }), let runs = movie.stream.source.runs, runs.count > 1 else {
+      return nil
+    }
+    let rowBytes = grids.reduce(1) { $0 + $1.stream.spec.sampleBytes }
+    let most = (24 << 20) / rowBytes
+    var blocks: [Range<Int>] = []
+    var (start, next) = (0, 1)
+    for row in 0..<count {
+      guard let sample = movie.rows[row] else { continue }
+      // The last run that has begun by this picture.
+      let before = next
+      while next < runs.count, runs[next] <= sample { next += 1 }
+      if next > before, row > start {
+        blocks.append(start..<row)
+        start = row
+      }
+    }
+    blocks.append(start..<count)
+    return blocks.allSatisfy { $0.count <= most } ? blocks : nil
+  }
+
   /// The rows in blocks of some two megabytes, which end where possible between rows that share no sample: neighbours often
   /// share a depth map, which is then read and deflated once, by one worker.
-  func blocks() -> [Range<Int>] {
+  private func evenBlocks() -> [Range<Int>] {
     if grids.isEmpty { return [] }
     let rowBytes = grids.reduce(1) { $0 + $1.stream.spec.sampleBytes + ($1.stream.source.feed?.sampleBytes ?? 0) }
     // Pictures of a movie wait at their full size; fewer of them than share a depth map would have it deflated again.

@@ -42,6 +42,15 @@ import Testing
     #expect(log.opened.withLock(\.self) == 1)
   }
 
+  @Test func readsOnWhenItIsFinished() throws {
+    let log = Log()
+    let feed = feed(log)
+    try feed.fetch([0])
+    try feed.finish()
+    #expect(try feed.sample(1) == 10)
+    #expect(log.opened.withLock(\.self) == 1)
+  }
+
   @Test func readsWhatNobodyFetched() throws {
     let log = Log()
     let feed = feed(log)
