@@ -23,7 +23,10 @@ struct InspectCommand: ParsableCommand {
   var preview: String?
 
   func run() throws {
-    let (inspections, notices) = try Inspection.all(inputs: paths, readers: PipelineFile.defaultPipeline().candidates)
+    var sheet = Preview()
+    let (inspections, notices) = try Inspection.all(inputs: paths, readers: PipelineFile.defaultPipeline().candidates) {
+      if preview != nil { sheet.add($0) }
+    }
     notices.forEach { standardError($0) }
     if json {
       standardOutput(JSONValue.object(["takes": .array(inspections.map(\.json))]).canonicalText)
@@ -31,8 +34,8 @@ struct InspectCommand: ParsableCommand {
       standardOutput(inspections.map(describe).joined(separator: "\n\n"))
     }
     if let preview {
-      if let sheet = try Preview(inspections.compactMap(\.episode)).png() {
-        guard FileManager.default.createFile(atPath: preview, contents: Data(sheet)) else {
+      if let png = try sheet.png() {
+        guard FileManager.default.createFile(atPath: preview, contents: Data(png)) else {
           throw OutputFailure("cannot write the preview \(preview)")
         }
       } else {

@@ -729,3 +729,13 @@ def test_a_movie_is_never_touched(takeset, tmp_path):
     takeset("inspect", tmp_path / "pour.mov")
     assert (tmp_path / "pour.mov").read_bytes() == data
     assert sorted(os.listdir(tmp_path)) == ["out", "pour.mov"]
+
+
+def test_more_movies_than_files_may_be_open_are_inspected(takeset, tmp_path):
+    contents = movie(count=3)
+    for number in range(60):
+        (tmp_path / f"m{number:02d}.mov").write_bytes(contents)
+    limited = f"ulimit -n 40; exec {BINARY} inspect {tmp_path} --json --preview {tmp_path}/sheet.png"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(t["would_be"] == "written" for t in json.loads(done.stdout)["takes"])

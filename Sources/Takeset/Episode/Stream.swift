@@ -92,6 +92,11 @@ extension SampleSource {
   package var unfed: any SampleSource { self }
 }
 
+/// In place of a source whose samples nobody will ask for any more, so that its files are closed.
+struct NoSamples: SampleSource {
+  func makeCursor() throws -> any SampleCursor { throw CancellationError() }
+}
+
 /// One thread's view of a source, with the buffers it needs.
 package protocol SampleCursor {
   /// Replaces `bytes` by sample `index`: row-major, little-endian, as many as the spec says. Throws `SampleFailure` when

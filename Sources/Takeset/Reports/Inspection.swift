@@ -10,15 +10,24 @@ package struct Inspection: Sendable {
   package var episode: Episode?
   package var verification: BundleVerification?
 
-  /// Every take among the inputs, by id. Throws `NoInputs` when not one input is there.
-  package static func all(inputs: [String], readers: [any Reader]) throws -> (inspections: [Inspection], notices: [String]) {
+  /// Every take among the inputs, by id. `visit` may read samples of each; afterwards these are let go of, and with them the files that they
+  /// are read from. Throws `NoInputs` when not one input is there.
+  package static func all(
+    inputs: [String], readers: [any Reader], visit: (Episode) -> Void = { _ in }
+  ) throws -> (inspections: [Inspection], notices: [String]) {
     let search = TakeSearch(inputs: inputs, readers: readers)
     if search.isHopeless { throw NoInputs(search) }
     let missed = search.missed.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])
     }
-    let all = (search.found.map { Inspection($0) } + missed).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    let found = search.found.map { found in
+      var inspection = Inspection(found)
+      inspection.episode.map(visit)
+      for name in inspection.episode?.streams.keys.sorted() ?? [] { inspection.episode?.streams[name]?.source = NoSamples() }
+      return inspection
+    }
+    let all = (found + missed).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     return (all, search.notices)
   }
 

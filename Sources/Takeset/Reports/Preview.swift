@@ -11,12 +11,12 @@ package struct Preview {
   private var height = 0
   private let width = columns * (cell.width + margin) + margin
 
-  /// Reads a few samples of each episode. What cannot be read stays grey.
-  package init(_ episodes: [Episode]) {
-    for episode in episodes { try? add(episode) }
-  }
+  package init() {}
 
-  private mutating func add(_ episode: Episode) throws {
+  /// Reads a few samples of an episode. What cannot be read stays grey.
+  package mutating func add(_ episode: Episode) { try? addStrips(episode) }
+
+  private mutating func addStrips(_ episode: Episode) throws {
     // Depth has its own times in a source; the default alignment pairs it with pictures.
     let aligned = try Align().apply(to: episode)
     let count = min(Self.columns, aligned.frames.count)
