@@ -3,8 +3,9 @@
     python movies.py INPUT OUTPUT [--jobs N]
 
 INPUT is a directory with movies in it, or with bundles: folders of video.mp4, depth.gz and metadata.json. Each becomes a file in
-OUTPUT that holds the same arrays under the same names as Takeset's. One take is decoded by N threads; of several, N are converted
-at a time. Chunks are made here and go to the file past h5py's filters, so a depth map that several frames share is deflated once.
+OUTPUT that holds the same arrays under the same names as Takeset's. One movie is cut at key pictures into N parts that are decoded
+at a time; of several, N are converted at a time. Chunks are made here and go to the file past h5py's filters, so a depth map that
+several frames share is deflated once.
 """
 
 import argparse
@@ -18,32 +19,52 @@ import h5py
 import numpy as np
 from arrays import GZIP, create_grid, create_groups, nearest, stored_size, write_small, write_stream
 
-# Takeset's flags. A graph scales as fast as VideoFrame.reformat, on several threads, and takes the site of chroma as Takeset does.
+# Takeset's flags. A graph scales as fast as VideoFrame.reformat, and takes the site of chroma as Takeset does.
 SCALING = "flags=bilinear+accurate_rnd+full_chroma_int+full_chroma_inp"
 DEPTH_SHAPE = (192, 256, 1)
 
 
-def scaler(stream, width, height, threads):
+def scaler(stream, width, height):
     """A graph that makes decoded pictures RGB and of their final size in one pass."""
     graph = av.filter.Graph()
-    graph.threads = threads
+    graph.threads = 1
     scale = graph.add("scale", f"{width}:{height}:{SCALING}")
     graph.link_nodes(graph.add_buffer(template=stream), scale, graph.add("format", "rgb24"), graph.add("buffersink")).configure()
     return graph
 
 
-def write_pictures(obs, stream, threads):
-    """Decodes, shrinks and stores the pictures, and returns their times in nanoseconds from the first."""
-    stream.thread_type = "FRAME"
-    stream.codec_context.thread_count = threads
+def index(movie):
+    """The ticks at which pictures are shown, and the rows at which decoding can start."""
+    packets = [packet for packet in movie.demux(video=0) if packet.pts is not None]
+    ticks = np.sort(np.array([packet.pts for packet in packets]))
+    return ticks, np.searchsorted(ticks, [packet.pts for packet in packets if packet.is_keyframe])
+
+
+def write_part(pictures, video, ticks, rows):
+    """Decodes, shrinks and stores the pictures of these rows, of which the first is a key picture."""
+    with av.open(str(video)) as movie:
+        stream = movie.streams.video[0]
+        stream.thread_type, stream.codec_context.thread_count = "FRAME", 1
+        graph = scaler(stream, pictures.shape[2], pictures.shape[1])
+        movie.seek(int(ticks[rows.start]), stream=stream)
+        for frame in movie.decode(stream):
+            row = int(np.searchsorted(ticks, frame.pts))
+            if row >= rows.stop:
+                break
+            if row >= rows.start:
+                graph.vpush(frame)
+                store(pictures, [row], graph.vpull().to_ndarray())
+
+
+def write_pictures(obs, movie, video, jobs):
+    """Stores all pictures, and returns their times in nanoseconds from the first."""
+    stream = movie.streams.video[0]
+    ticks, starts = index(movie)
     width, height = stored_size(stream.width, stream.height)
-    pictures = create_grid(obs, "camera_image", stream.frames, (height, width, 3), np.uint8)
-    graph = scaler(stream, width, height, threads)
-    ticks = np.zeros(stream.frames, np.int64)
-    for row, frame in enumerate(stream.container.decode(stream)):
-        ticks[row] = frame.pts
-        graph.vpush(frame)
-        store(pictures, [row], graph.vpull().to_ndarray())
+    pictures = create_grid(obs, "camera_image", len(ticks), (height, width, 3), np.uint8)
+    cuts = [int(starts[np.abs(starts - part * len(ticks) / jobs).argmin()]) for part in range(jobs)] + [len(ticks)]
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(lambda start, stop: write_part(pictures, video, ticks, range(start, stop)), cuts, cuts[1:]))
     unit = stream.time_base
     return (2 * (ticks - ticks[0]) * unit.numerator * 10**9 + unit.denominator) // (2 * unit.denominator)
 
@@ -76,12 +97,11 @@ def write_depth(obs, maps, rows):
         store(valid, frames, keyframe > 0)
 
 
-def convert(video, output, threads):
+def convert(video, output, jobs=1):
     """Converts one movie, with the depth beside it if there is any."""
     with h5py.File(output, "w") as file, av.open(str(video)) as movie:
-        stream = movie.streams.video[0]
-        obs, meta = create_groups(file, stream.frames)
-        times = write_pictures(obs, stream, threads)
+        obs, meta = create_groups(file, movie.streams.video[0].frames)
+        times = write_pictures(obs, movie, video, jobs)
         every = np.arange(len(times))
         write_small(meta, "timestamp_ns", times)
         write_small(meta, "source_index", every)
@@ -102,7 +122,7 @@ def convert_all(source, target, jobs):
             convert(video, output, jobs)
     else:
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(convert, outputs.keys(), outputs.values(), [1] * len(outputs)))
+            list(pool.map(convert, outputs.keys(), outputs.values()))
 
 
 if __name__ == "__main__":

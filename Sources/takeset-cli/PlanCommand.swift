@@ -4,9 +4,10 @@ import Takeset
 
 struct PlanCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "plan", abstract: "Print the HDF5 layout, sizes and takes a run would produce; nothing is decoded.",
+    commandName: "plan", abstract: "Print the HDF5 layout, sizes and takes a run would produce; nothing is converted.",
     discussion: """
-      Applies every step of the pipeline to timestamps and sizes alone.
+      Applies every step of the pipeline to timestamps and sizes. Of a movie the first picture is decoded, and the depth of a \
+      bundle is inflated once, as their sizes are known in no other way.
 
         takeset plan sessions/ --pipeline pipeline.yaml
       """)

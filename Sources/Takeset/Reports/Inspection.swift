@@ -1,4 +1,4 @@
-/// What is in a take, and everything odd about it; nothing is decoded or written.
+/// What is in a take, and everything odd about it; nothing is written.
 package struct Inspection: Sendable {
   package var id: String
   package var path: String
