@@ -35,9 +35,9 @@ def scaler(stream, width, height):
 
 def index(movie):
     """The ticks at which pictures are shown, and the rows at which decoding can start."""
-    packets = [packet for packet in movie.demux(video=0) if packet.pts is not None]
-    ticks = np.sort(np.array([packet.pts for packet in packets]))
-    return ticks, np.searchsorted(ticks, [packet.pts for packet in packets if packet.is_keyframe])
+    packets = [(packet.pts, packet.is_keyframe) for packet in movie.demux(video=0) if packet.pts is not None]
+    ticks = np.sort([tick for tick, _ in packets])
+    return ticks, np.searchsorted(ticks, [tick for tick, is_key in packets if is_key])
 
 
 def write_part(pictures, video, ticks, rows):
@@ -59,8 +59,8 @@ def write_part(pictures, video, ticks, rows):
 def write_pictures(obs, movie, video, jobs):
     """Stores all pictures, and returns their times in nanoseconds from the first."""
     stream = movie.streams.video[0]
-    ticks, starts = index(movie)
     width, height = stored_size(stream.width, stream.height)
+    ticks, starts = index(movie)
     pictures = create_grid(obs, "camera_image", len(ticks), (height, width, 3), np.uint8)
     cuts = [int(starts[np.abs(starts - part * len(ticks) / jobs).argmin()]) for part in range(jobs)] + [len(ticks)]
     with ThreadPoolExecutor(jobs) as pool:

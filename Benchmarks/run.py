@@ -1,6 +1,6 @@
 """Measures Takeset against Python scripts on takes that it makes itself.
 
-    python Benchmarks/run.py [--quick] [--only TEXT] [--output Benchmarks/results/NAME.json] [--work DIR]
+    python Benchmarks/run.py [--quick] [--only REGEX] [--output Benchmarks/results/NAME.json] [--work DIR]
 
 Prints Markdown tables and writes every single measurement as JSON. README.md beside this file says what is measured and
 how. Only the standard library is imported here: on Linux a child's peak memory is never reported below what its parent
@@ -15,6 +15,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -52,7 +53,7 @@ ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="measure once instead of three times")
-    parser.add_argument("--only", metavar="TEXT", help="measure only the workloads whose name contains this")
+    parser.add_argument("--only", metavar="REGEX", help="measure only the workloads in whose name this is found")
     parser.add_argument("--output", type=Path, help="the JSON file; by default results/DATE-COMMIT.json here")
     parser.add_argument("--work", type=Path, help="keep the simulated takes here, and use them when they are there")
     parser.add_argument("--takeset", type=Path, default=HERE.parent / ".build/release/takeset")
@@ -90,7 +91,7 @@ class Bench:
 
     def run(self, only=None):
         result = self.circumstances()
-        result["workloads"] = [self.measure(*workload) for workload in WORKLOADS if not only or only in workload[0]]
+        result["workloads"] = [self.measure(*workload) for workload in WORKLOADS if not only or re.search(only, workload[0])]
         result["versions"] |= {f"takeset's {name}": version for name, version in self.libraries.items()}
         if not only:
             result["memory"] = self.measure_memory()
