@@ -23,13 +23,14 @@ let package = Package(
     system("CCrypto", "libcrypto", "libssl-dev"),
     system("CFFmpeg", "libavformat libavcodec libswscale libavutil", "libavformat-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
+    system("CZip", "libzip", "libzip-dev"),
     .target(name: "CRevision"),
 
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPNG"], swiftSettings: settings),
     .target(
       name: "Takeset",
-      dependencies: ["HDF5", "Media", "CCrypto", "CZlib", .product(name: "Yams", package: "Yams")],
+      dependencies: ["HDF5", "Media", "CCrypto", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
     .target(name: "Simulate", dependencies: ["CCrypto", "CZlib", "Media", "Takeset"], swiftSettings: settings),
     .executableTarget(

@@ -94,6 +94,8 @@ package enum Clock: String, Sendable {
   case deviceUptime = "device-uptime"
   /// Unix time on the phone, as stamped when the sample was handled.
   case phoneUnix = "phone-unix"
+  /// The clock of a computer that logged a sensor beside the phone.
+  case laptop
   /// Presentation time in a movie, which is capture time with an unknown origin.
   case mediaTime = "media-time"
   /// No clock: the picture's number over a rate that is assumed.

@@ -7,8 +7,10 @@ import Synchronization
 /// Workers read files at the same time; each file's digest is that of the bytes that were used.
 package final class TakeInputs: Sendable {
   package enum Role: String, Sendable {
-    case metadata, poses, encoders, image, depth, movie, imu, calibration
+    case metadata, poses, encoders, image, depth, confidence, movie, imu, calibration
     case hashChain = "hash-chain"
+    /// A zip or tar that the take is in, and a copy of its metadata beside it.
+    case archive, sidecar
     /// An upload as it was received, all parts in one file.
     case body
   }
@@ -17,11 +19,20 @@ package final class TakeInputs: Sendable {
     /// Relative to the take, `/`-separated.
     package var path: String
     package var role: Role
+    /// Where it stands in the take's archive.
+    var member: Int?
   }
 
   package let root: String
-  /// Sorted by path, bytewise.
+  /// What there is to read, sorted by path, bytewise.
   package let entries: [Entry]
+  /// What the manifest lists, sorted so too: the entries, or else the archive that they are in and what stands beside it.
+  private let files: [Entry]
+  package let archive: Archive?
+  /// The take's folder in it.
+  let archiveRoot: String
+  /// Names in the take's folder that mean nothing to the reader.
+  let ignored: [String]
   private let known: Mutex<[Known?]>
   /// Files that are read in any order, as they were when they were opened.
   private let opened = Mutex<[Int: FileStamp]>([:])
@@ -31,10 +42,21 @@ package final class TakeInputs: Sendable {
     var bytes: Int64
   }
 
-  package init(root: String, entries: [Entry]) {
-    self.root = root
-    self.entries = entries.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
-    known = Mutex(Array(repeating: nil, count: entries.count))
+  /// - Parameter archive: Where the entries that are members stand; it lies in `root` with the other entries.
+  package init(root: String, entries: [Entry], archive: Archive? = nil, archiveRoot: String = "", ignored: [String] = []) {
+    (self.root, self.archive, self.archiveRoot) = (root, archive, archiveRoot)
+    self.ignored = ignored.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    func sorted(_ entries: [Entry]) -> [Entry] { entries.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) } }
+    self.entries = sorted(entries)
+    if let archive {
+      let file = Entry(path: URL(fileURLWithPath: archive.path).lastPathComponent, role: .archive)
+      files = sorted(entries.filter { $0.member == nil } + [file])
+      // The list of members was made of the file as it was then.
+      if let index = files.firstIndex(where: { $0.role == .archive }) { opened.withLock { $0[index] = archive.stamp } }
+    } else {
+      files = self.entries
+    }
+    known = Mutex(Array(repeating: nil, count: files.count))
   }
 
   /// A take that is one file.
@@ -53,16 +75,51 @@ package final class TakeInputs: Sendable {
     return low < entries.count && entries[low].path == path ? low : nil
   }
 
-  func fullPath(_ index: Int) -> String { root + "/" + entries[index].path }
+  /// Where a file is, or the archive that it is in.
+  private func fullPath(_ file: Int) -> String { root + "/" + files[file].path }
 
-  /// Replaces `bytes` by the whole of file `index`.
-  package func read(_ index: Int, limit: Int, hasher: SHA256, into bytes: inout [UInt8]) throws {
-    try withFile(index, hasher: hasher) { try $0.readAll(limit: limit, into: &bytes) }
+  /// The member that an entry is, or else the file.
+  private enum Location {
+    case member(Archive, Archive.Member)
+    case file(Int)
   }
 
-  /// File `index` for reading in any order. Its digest is taken afterwards, and a file that is no longer as it was opened fails
+  private func location(_ index: Int) -> Location {
+    let entry = entries[index]
+    guard let archive else { return .file(index) }
+    if let member = entry.member { return .member(archive, archive.members[member]) }
+    return .file(files.firstIndex { $0.path == entry.path } ?? 0)
+  }
+
+  /// Replaces `bytes` by the whole of entry `index`.
+  package func read(_ index: Int, limit: Int, hasher: SHA256, into bytes: inout [UInt8]) throws {
+    switch location(index) {
+    case .file(let file): try withFile(file, hasher: hasher) { try $0.readAll(limit: limit, into: &bytes) }
+    case .member(let archive, let member):
+      try withMember(index, member, limit: limit) { try archive.read(member, into: &bytes) }
+    }
+  }
+
+  /// Replaces `bytes` by an entry that is one sample of many. One that the archive has damaged is a sample that cannot be had, and the
+  /// take goes on: `SampleFailure` with this code.
+  func readSample(_ index: Int, limit: Int, hasher: SHA256, as code: String, into bytes: inout [UInt8]) throws {
+    do {
+      try read(index, limit: limit, hasher: hasher, into: &bytes)
+    } catch let failure as TakeFailure where failure.code == Self.damaged {
+      throw SampleFailure(finding: Finding(.warning, code, failure.message, file: failure.file))
+    }
+  }
+
+  /// Entry `index` for reading in any order. A file's digest is taken afterwards, and one that is no longer as it was opened fails
   /// the take.
   package func slice(_ index: Int) throws -> FileSlice {
+    switch location(index) {
+    case .file(let file): try slice(file: file)
+    case .member(let archive, let member): try withMember(index, member, limit: .max) { try archive.slice(member) }
+    }
+  }
+
+  private func slice(file index: Int) throws -> FileSlice {
     do {
       let file = try InputFile(fullPath(index))
       let descriptor = dup(file.descriptor)
@@ -70,28 +127,55 @@ package final class TakeInputs: Sendable {
       opened.withLock { $0[index] = file.stamp }
       return FileSlice(descriptor: descriptor, count: file.stamp.bytes)
     } catch {
-      throw Self.naming(entries[index].path, error)
+      throw Self.naming(files[index].path, error)
     }
   }
 
   /// Reads a JSON file through a window, to its end.
   package func readJSON<Result>(_ index: Int, limit: Int, _ body: (JSONReader) throws -> Result) throws -> Result {
-    try withFile(index, hasher: SHA256()) { file in
-      guard file.stamp.bytes <= limit else {
-        throw TakeFailure("input-too-large", "\(file.stamp.bytes) bytes are over the limit of \(limit)")
-      }
-      let reader = JSONReader { try file.read(into: $0) }
+    func parse(_ reader: JSONReader) throws -> Result {
       do {
         return try body(reader)
       } catch let error as JSONError {
         throw TakeFailure("json-invalid", error.message, field: ", " + error.place)
       }
     }
+    switch location(index) {
+    case .file(let file):
+      return try withFile(file, hasher: SHA256()) { file in
+        try Self.check(file.stamp.bytes, limit)
+        return try parse(JSONReader { try file.read(into: $0) })
+      }
+    case .member(let archive, let member):
+      return try withMember(index, member, limit: limit) {
+        let file = try archive.open(member)
+        return try parse(JSONReader { try file.read(into: $0) })
+      }
+    }
   }
+
+  private static func check(_ bytes: Int64, _ limit: Int) throws {
+    if bytes > limit { throw TakeFailure("input-too-large", "\(bytes) bytes are over the limit of \(limit)") }
+  }
+
+  /// Lets `body` read a member; errors come out naming it.
+  private func withMember<Result>(_ index: Int, _ member: Archive.Member, limit: Int, _ body: () throws -> Result) throws -> Result {
+    do {
+      try Self.check(member.bytes, limit)
+      return try body()
+    } catch let error as ArchiveError {
+      throw TakeFailure(Self.damaged, "the archive's member is damaged: \(error.message)", file: entries[index].path)
+    } catch {
+      throw Self.naming(entries[index].path, error)
+    }
+  }
+
+  /// The code of a member that cannot be had from a sound archive.
+  static let damaged = "archive-damaged"
 
   /// Opens a file, lets `body` read, and notes the digest; errors come out naming the file.
   private func withFile<Result>(_ index: Int, hasher: SHA256, _ body: (InputFile) throws -> Result) throws -> Result {
-    let path = entries[index].path
+    let path = files[index].path
     do {
       let file = try InputFile(fullPath(index), hasher: hasher)
       if let before = opened.withLock({ $0[index] }), before != file.stamp {
@@ -123,7 +207,7 @@ package final class TakeInputs: Sendable {
       return known[index]
     }
     if let old, old != new {
-      throw TakeFailure("changed-while-reading", "its contents changed between two readings", file: entries[index].path)
+      throw TakeFailure("changed-while-reading", "its contents changed between two readings", file: files[index].path)
     }
   }
 
@@ -146,7 +230,7 @@ package final class TakeInputs: Sendable {
     }
     let hasher = SHA256()
     for index in order {
-      if let digest = known[index]?.digest { hasher.update(Array("\(digest)  \(entries[index].path)\n".utf8)) }
+      if let digest = known[index]?.digest { hasher.update(Array("\(digest)  \(files[index].path)\n".utf8)) }
     }
     return hasher.finish()
   }
@@ -155,8 +239,8 @@ package final class TakeInputs: Sendable {
   package var canonicalJSON: [UInt8] {
     let known = known.withLock(\.self)
     var output: [UInt8] = [UInt8(ascii: "[")]
-    output.reserveCapacity(entries.count * 136)
-    for (entry, known) in zip(entries, known) {
+    output.reserveCapacity(files.count * 136)
+    for (entry, known) in zip(files, known) {
       guard let known else { continue }
       if output.count > 1 { output.append(UInt8(ascii: ",")) }
       output += "{\"bytes\":\(known.bytes),\"path\":".utf8
@@ -167,24 +251,46 @@ package final class TakeInputs: Sendable {
     return output
   }
 
+  /// For the take's record: the archive, and names that mean nothing to the reader.
+  var details: [String: JSONValue] {
+    var details: [String: JSONValue] = [:]
+    if let archive {
+      details["archive"] = [
+        "format": .string(archive.format.rawValue), "members": JSONValue(archive.members.count), "bytes": .integer(archive.bytes),
+        "root": .string(archiveRoot),
+      ]
+    }
+    if !ignored.isEmpty { details["ignored"] = .array(ignored.prefix(Self.listedNames).map { .string($0) }) }
+    if ignored.count > Self.listedNames { details["ignored_count"] = JSONValue(ignored.count) }
+    return details
+  }
+  private static let listedNames = 200
+
   /// A digest of every file's path, size, time of change and inode: equal as long as nobody touched the take.
   package func stamp() throws -> Digest {
     let hasher = SHA256()
-    for (index, entry) in entries.enumerated() {
-      let stamp = try stamp(of: index)
-      hasher.update(Array("\(entry.path)\0\(stamp)\n".utf8))
+    for (index, file) in files.enumerated() {
+      let stamp = try stamp(ofFile: index)
+      hasher.update(Array("\(file.path)\0\(stamp)\n".utf8))
     }
     return hasher.finish()
   }
 
-  /// Size, time and inode of one file.
-  func stamp(of index: Int) throws -> FileStamp {
+  /// The length of entry `index`.
+  func bytes(of index: Int) throws -> Int64 {
+    switch location(index) {
+    case .file(let file): try stamp(ofFile: file).bytes
+    case .member(_, let member): member.bytes
+    }
+  }
+
+  private func stamp(ofFile index: Int) throws -> FileStamp {
     do {
       return try FileStamp.of(fullPath(index))
     } catch let error as FileError {
-      throw TakeFailure("unreadable", "cannot \(error.action): \(error.reason)", file: entries[index].path)
+      throw TakeFailure("unreadable", "cannot \(error.action): \(error.reason)", file: files[index].path)
     } catch var failure as TakeFailure {
-      failure.file = entries[index].path
+      failure.file = files[index].path
       throw failure
     }
   }

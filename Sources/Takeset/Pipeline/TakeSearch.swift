@@ -56,7 +56,7 @@ package struct TakeSearch: Sendable {
     if isDirectory {
       miss(path, TakeFailure("no-take-found", "the directory holds no take that a reader recognises"))
     } else {
-      miss(path, TakeFailure("not-a-take", "no reader recognises this file; expected a session directory, a bundle or a movie"))
+      miss(path, TakeFailure("not-a-take", "no reader recognises this file; expected a session, an archive of one, a bundle or a movie"))
     }
   }
 
@@ -144,7 +144,11 @@ package struct TakeSearch: Sendable {
 
   private static func stem(_ place: TakeLocation) -> String {
     let name = URL(fileURLWithPath: place.path).lastPathComponent
-    return place.isDirectory ? name : URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent
+    if place.isDirectory { return name }
+    // The copy of a session's metadata beside an archive is named after the archive.
+    let sidecar = ".metadata.json"
+    return name.hasSuffix(sidecar)
+      ? String(name.dropLast(sidecar.count)) : URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent
   }
 
   private static func isUsable(_ name: String) -> Bool {

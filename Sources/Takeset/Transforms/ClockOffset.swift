@@ -42,7 +42,7 @@ struct ClockOffset {
       (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
       return
     }
-    if abs(Double(firstSample.since(firstFrame))) < 5e9 {
+    if stream.spec.clock != .laptop, abs(Double(firstSample.since(firstFrame))) < 5e9 {
       (method, offset, residual, timestamps) = (prefix + "same-clock", 0, delay, times)
       return
     }
@@ -61,7 +61,7 @@ struct ClockOffset {
       }
     }
     let arrival = stream.timestamps[0].nanoseconds
-    if let start = episode.unixOrigin, arrival >= start.nanoseconds, arrival - start.nanoseconds <= 1_100_000_000 {
+    if stream.spec.clock == .phoneUnix, let start = episode.unixOrigin, arrival >= start.nanoseconds, arrival - start.nanoseconds <= 1_100_000_000 {
       let shift = firstFrame.since(firstSample)
       (method, offset, residual) = (prefix + "first-sample", shift, 50_000_000)
       timestamps = times.map { $0.advanced(by: shift) }
@@ -69,7 +69,9 @@ struct ClockOffset {
     }
     (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
     let why =
-      episode.unixOrigin == nil
+      stream.spec.clock == .laptop
+      ? "nothing tells how far these are apart"
+      : episode.unixOrigin == nil
       ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
     findings.append(
       Finding(

@@ -92,11 +92,11 @@ struct DepthFiles: SampleSource {
   /// Finds out the format from the first files: the size that most of them have, and what their numbers look like.
   static func format(of files: [Int], in inputs: TakeInputs, declared: Pixels?, findings: inout [Finding]) throws -> DepthFormat {
     let usual = declared ?? Pixels(width: 256, height: 192)
-    let sizes = files.prefix(15).compactMap { try? inputs.stamp(of: $0).bytes }
+    let sizes = files.prefix(15).compactMap { try? inputs.bytes(of: $0) }
     let counts = Dictionary(sizes.map { ($0, 1) }, uniquingKeysWith: +)
     // Of sizes that are as frequent, the first that occurs.
     guard let bytes = sizes.max(by: { counts[$0, default: 0] < counts[$1, default: 0] }), bytes < 1 << 24,
-      let file = files.prefix(15).first(where: { (try? inputs.stamp(of: $0).bytes) == bytes })
+      let file = files.prefix(15).first(where: { (try? inputs.bytes(of: $0)) == bytes })
     else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
     let candidates = DepthFormat.candidates(bytes: Int(bytes), declared: usual)
     guard let first = candidates.first else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
@@ -122,8 +122,8 @@ struct DepthFiles: SampleSource {
   func makeCursor() -> any SampleCursor { Cursor(files: self) }
 
   func probe(_ index: Int) throws {
-    let stamp = try inputs.stamp(of: files[index])
-    if stamp.bytes != format.fileBytes { throw failure(index, found: Int(stamp.bytes)) }
+    let bytes = try inputs.bytes(of: files[index])
+    if bytes != format.fileBytes { throw failure(index, found: Int(bytes)) }
   }
 
   private func failure(_ index: Int, found: Int) -> SampleFailure {
@@ -140,7 +140,7 @@ struct DepthFiles: SampleSource {
     init(files: DepthFiles) { self.files = files }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      try files.inputs.read(files.files[index], limit: 1 << 26, hasher: hasher, into: &bytes)
+      try files.inputs.readSample(files.files[index], limit: 1 << 26, hasher: hasher, as: "depth-undecodable", into: &bytes)
       guard bytes.count == files.format.fileBytes else { throw files.failure(index, found: bytes.count) }
       files.format.decode(&bytes)
     }

@@ -16,27 +16,34 @@ struct EncodersFile {
   /// Readings that arrive later than this after the start were not there at the start.
   private static let lateStart: Int64 = 1_100_000_000
 
+  private let name: String
+
+  /// `encoders.json`, or a table that a laptop logged: `encoders_….csv`.
+  ///
   /// - Parameter signs: By which each channel is multiplied, 1 or -1.
+  /// - Parameter csvOffset: Seconds to add to the laptop's clock to have the phone's.
   init(
-    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], findings: inout [Finding]
+    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], csvOffset: Double?, findings: inout [Finding]
   ) throws {
-    var arrivals: [Timestamp] = []
-    var sent: [UInt32] = []
-    var angles: [Float] = []
-    try inputs.readJSON(file, limit: limit) { reader in
-      guard try reader.nextIsArray else {
-        throw TakeFailure("json-type", "expected a list of readings, found \(try reader.describeNext())")
+    name = inputs.entries[file].path
+    var readings: [Reading] = []
+    var clock = Clock.phoneUnix
+    if name.hasSuffix(".csv") {
+      readings = try Self.table(inputs, file, limit: limit, offset: csvOffset, &findings)
+      if csvOffset == nil { clock = .laptop }
+    } else {
+      try inputs.readJSON(file, limit: limit) { reader in
+        guard try reader.nextIsArray else {
+          throw TakeFailure("json-type", "expected a list of readings, found \(try reader.describeNext())")
+        }
+        try reader.beginArray()
+        var isFirst = true
+        while try reader.nextElement(isFirst: &isFirst) { readings.append(try Self.reading(reader, index: readings.count)) }
+        try reader.expectEnd()
       }
-      try reader.beginArray()
-      var isFirst = true
-      while try reader.nextElement(isFirst: &isFirst) {
-        let reading = try Self.reading(reader, index: arrivals.count)
-        arrivals.append(reading.arrival)
-        sent.append(reading.sent)
-        angles += reading.angles
-      }
-      try reader.expectEnd()
     }
+    let arrivals = readings.map(\.arrival)
+    let angles = readings.flatMap(\.angles)
     guard !arrivals.isEmpty else { return }
     let order = arrivals.indices.sorted { (arrivals[$0], $0) < (arrivals[$1], $1) }
     let width = Self.channels.count
@@ -51,17 +58,17 @@ struct EncodersFile {
           Finding(
             .warning, isDead ? "joint-dead" : "joint-read-failed",
             isDead ? "the sensor never answered" : "readings of -1, the sensor's word for no answer, are masked",
-            file: "encoders.json", field: ".\(Self.channels[channel])", count: failed))
+            file: name, field: ".\(Self.channels[channel])", count: failed))
       }
     }
     noteLink(order.map { arrivals[$0] }, startTime, &findings)
     noteSteps(sorted, order.map { arrivals[$0] }, &findings)
     for index in sorted.indices { sorted[index] *= signs[index % width] }
     stream = Stream(
-      spec: StreamSpec(kind: .numbers, type: .float32, shape: [width], unit: "degree", clock: .phoneUnix),
+      spec: StreamSpec(kind: .numbers, type: .float32, shape: [width], unit: "degree", clock: clock),
       source: NumbersSource(width: width, values: sorted), timestamps: order.map { arrivals[$0] },
       sourceIndex: order.map { Int64($0) })
-    stream?.senderMilliseconds = order.map { sent[$0] }
+    stream?.senderMilliseconds = order.map { readings[$0].sent }
     stream?.raw = NumbersSource(width: width, values: raw)
   }
 
@@ -75,13 +82,13 @@ struct EncodersFile {
   private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ findings: inout [Finding]) {
     if let startTime, let first = arrivals.first, first.nanoseconds - startTime > Self.lateStart {
       findings.append(
-        Finding(.warning, "joints-late", "the first reading arrived more than 1.1 s after the recording began", file: "encoders.json"))
+        Finding(.warning, "joints-late", "the first reading arrived more than 1.1 s after the recording began", file: name))
     }
     let gaps = zip(arrivals, arrivals.dropFirst()).count { $1.since($0) > Self.linkGap }
     if gaps > 0 {
       findings.append(
         Finding(
-          .warning, "joints-gap", "the readings pause for more than 0.2 s; frames there are masked", file: "encoders.json", count: gaps))
+          .warning, "joints-gap", "the readings pause for more than 0.2 s; frames there are masked", file: name, count: gaps))
     }
   }
 
@@ -97,7 +104,7 @@ struct EncodersFile {
       findings.append(
         Finding(
           .warning, "joints-recalibrated", "all joints step by more than 8 degrees from one reading to the next, as when a new zero is set",
-          file: "encoders.json", count: steps))
+          file: name, count: steps))
     }
   }
 
@@ -123,6 +130,40 @@ struct EncodersFile {
       previous = unwrapped
     }
     return failed
+  }
+
+  /// What the laptop's logger writes: `local_time`, the sender's milliseconds, four angles; raw captures of the serial line lack the first
+  /// column and the header.
+  private static func table(
+    _ inputs: TakeInputs, _ file: Int, limit: Int, offset: Double?, _ findings: inout [Finding]
+  ) throws -> [Reading] {
+    let name = inputs.entries[file].path
+    var readings: [Reading] = []
+    var skipped = 0
+    for line in try CSVFile(inputs, file, limit: limit).lines {
+      if readings.isEmpty, line.text(0) == "local_time" || line.text(0) == "esp_timestamp_ms" { continue }
+      let own = line.fields.count - channels.count
+      let angles = channels.indices.compactMap { line.number(own + $0) }
+      guard own == 1 || own == 2, angles.count == channels.count, let milliseconds = line.number(own - 1).flatMap({ UInt32(exactly: $0) }),
+        let time = own == 2 ? line.seconds(0) : Timestamp(nanoseconds: Int64(milliseconds) * 1_000_000)
+      else {
+        skipped += 1
+        continue
+      }
+      let arrival = offset.map { time.advanced(byNanoseconds: $0 * 1e9) } ?? time
+      readings.append(Reading(arrival: arrival, sent: milliseconds, angles: angles.map { Float($0) }))
+    }
+    if skipped > 0 {
+      findings.append(
+        Finding(.warning, "encoder-csv-lines-skipped", "lines that are no readings are passed over", file: name, count: skipped))
+    }
+    if !readings.isEmpty, offset == nil {
+      findings.append(
+        Finding(
+          .warning, "encoder-csv-unaligned",
+          "readings are on the clock of the laptop that logged them; the option csv-clock-offset brings them onto the phone's", file: name))
+    }
+    return readings
   }
 
   private struct Reading {

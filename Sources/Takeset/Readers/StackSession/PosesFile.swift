@@ -217,6 +217,8 @@ struct FrameJoin {
   private(set) var dropped: [Episode.Dropped] = []
   /// Every frame number that has a pose or a picture.
   let sourceFrames: Int
+  /// Pictures over poses, where only the end of the pictures is missing: an upload that was cut off.
+  private(set) var coverage: Double?
 
   init(poses: PosesFile, folder: SessionFolder, findings: inout [Finding]) throws {
     var (unusable, disorder, withoutPicture) = (0, 0, 0)
@@ -237,6 +239,13 @@ struct FrameJoin {
     let count = poses.entries.count
     let unposed = folder.images.count - withPicture
     sourceFrames = count + unposed
+    let firstMissing = poses.entries.firstIndex { folder.images[$0.number] == nil }
+    if let firstMissing, firstMissing == withPicture, unposed == 0 {
+      coverage = Double(withPicture) / Double(count)
+      findings.append(
+        Finding(
+          .warning, "partial-upload", "the pictures end after the first \(withPicture) of \(count) poses", file: "rgb", count: count - withPicture))
+    }
     note("pose-unusable", unusable, "transforms that are not a rotation and a position", &findings)
     note("time-not-ascending", disorder, nil, &findings)
     note("image-missing", withoutPicture, "poses whose picture is not in rgb/", &findings)

@@ -10,7 +10,12 @@ struct SessionFolder {
 
   var poses: Int? { inputs.index(of: "poses.json") }
   var metadata: Int? { inputs.index(of: "metadata.json") }
-  var encoders: Int? { inputs.index(of: "encoders.json") }
+  /// A copy of the metadata beside an archive.
+  var sidecar: Int? { inputs.entries.firstIndex { $0.role == .sidecar } }
+  /// What the phone wrote, then what a laptop did.
+  var encoders: [Int] {
+    [inputs.index(of: "encoders.json")].compactMap(\.self) + inputs.entries.indices.filter { inputs.entries[$0].path.hasSuffix(".csv") }
+  }
   var imu: Int? { inputs.index(of: "imu.json") }
   var calibration: Int? { inputs.index(of: "calib.txt") }
   var movie: Int? { inputs.entries.firstIndex { $0.role == .movie } }
@@ -24,27 +29,29 @@ struct SessionFolder {
       default: break
       }
     }
-    hasDepthFolder = Directory.existingKind(of: inputs.root + "/depth") == .directory
+    hasDepthFolder = !depths.isEmpty || inputs.archive == nil && Directory.existingKind(of: inputs.root + "/depth") == .directory
   }
 
-  /// The files in `root` that belong to a session; what desktop tools leave behind does not.
-  static func entries(of root: String) throws -> [TakeInputs.Entry] {
-    var entries: [TakeInputs.Entry] = []
-    let roles: [String: TakeInputs.Role] = [
-      "metadata.json": .metadata, "poses.json": .poses, "encoders.json": .encoders, "imu.json": .imu, "calib.txt": .calibration,
-    ]
-    for member in try Directory.members(of: root) {
-      if let role = roles[member.name] ?? (member.name.lowercased() == "video.mov" ? .movie : nil) {
-        entries.append(TakeInputs.Entry(path: member.name, role: role))
-      } else if member.kind == .directory, member.name == "rgb" || member.name == "depth" {
-        let (role, ending): (TakeInputs.Role, String) = member.name == "rgb" ? (.image, ".jpg") : (.depth, ".bin")
-        for file in try Directory.members(of: root + "/" + member.name)
-        where file.name.hasSuffix(ending) && number(inFileName: file.name[...]) != nil {
-          entries.append(TakeInputs.Entry(path: "\(member.name)/\(file.name)", role: role))
-        }
-      }
+  /// What a session's own folders are called.
+  static let subfolders: Set<String> = ["rgb", "depth"]
+
+  /// What a file of a session is, by its path; what desktop tools leave behind is nothing.
+  static func role(of path: String) -> TakeInputs.Role? {
+    switch path {
+    case "metadata.json": return .metadata
+    case "poses.json": return .poses
+    case "encoders.json": return .encoders
+    case "imu.json": return .imu
+    case "calib.txt": return .calibration
+    case _ where path.lowercased() == "video.mov": return .movie
+    case _ where path.hasPrefix("encoders") && path.hasSuffix(".csv"): return .encoders
+    default: break
     }
-    return entries
+    for (folder, ending, role) in [("rgb/", ".jpg", TakeInputs.Role.image), ("depth/", ".bin", .depth)] where path.hasPrefix(folder) {
+      let name = path.dropFirst(folder.count)
+      return name.hasSuffix(ending) && number(inFileName: name) != nil ? role : nil
+    }
+    return nil
   }
 
   /// The number that a name of six digits or more, zero-padded to six, stands for; other names are not the app's.

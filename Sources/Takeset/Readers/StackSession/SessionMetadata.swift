@@ -15,25 +15,51 @@ struct SessionMetadata {
   var startDay: String?
   /// Keys that tell which version wrote the session.
   private(set) var keys: Set<String> = []
+  /// Names of keys that the app does not write, without their values: these may be private.
+  var unknownKeys: [String] { keys.subtracting(Self.known).sorted() }
   /// For pictures of `rgbResolution`.
   private(set) var intrinsics: Intrinsics?
   /// Counts and lengths that it declares, for the record.
   private(set) var declared: [String: JSONValue] = [:]
 
+  private static let known: Set<String> = [
+    "deviceModel", "iosVersion", "startTime", "endTime", "durationSeconds", "rgbResolution", "depthResolution", "rgbFrameCount", "frameCount",
+    "depthFrameCount", "poseCount", "encoderCount", "imuCount", "bleConnected", "hasVideo", "captureSource", "slamProcessed", "cameraIntrinsics",
+    "scale_factor", "synthetic",
+  ]
+
   private static let counts = [
     "rgbFrameCount", "frameCount", "depthFrameCount", "poseCount", "encoderCount", "imuCount", "durationSeconds",
   ]
 
+  /// Whether this is how a session's metadata begin; other apps write a metadata.json too.
+  static func recognises(_ start: [UInt8]) -> Bool {
+    let start = String(decoding: start, as: UTF8.self)
+    return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
+  }
+
   init(_ folder: SessionFolder, limit: Int, findings: inout [Finding]) throws {
-    guard let file = folder.metadata else {
+    func read(_ file: Int) throws -> JSONValue {
+      try folder.inputs.readJSON(file, limit: limit) { reader in
+        let value = try reader.value()
+        try reader.expectEnd()
+        return value
+      }
+    }
+    guard let file = folder.metadata ?? folder.sidecar else {
       findings.append(
         Finding(.warning, "metadata-missing", "the session has no metadata.json; sizes and times come from the files alone"))
       return
     }
-    let document = try folder.inputs.readJSON(file, limit: limit) { reader in
-      let value = try reader.value()
-      try reader.expectEnd()
-      return value
+    let document = try read(file)
+    if let sidecar = folder.sidecar {
+      let name = folder.inputs.entries[sidecar].path
+      if folder.metadata == nil {
+        findings.append(Finding(.warning, "metadata-from-sidecar", "the archive has no metadata.json; the copy beside it is used", file: name))
+      } else if (try? read(sidecar)) != document {
+        findings.append(
+          Finding(.warning, "sidecar-differs", "it is not the copy of the metadata.json in the archive, which is used", file: name))
+      }
     }
     guard case .object(let members) = document else {
       throw TakeFailure("json-type", "expected an object, found \(document.kind)", file: "metadata.json")

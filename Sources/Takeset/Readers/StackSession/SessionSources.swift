@@ -67,7 +67,7 @@ struct JPEGFiles: ReducibleImageSource, JPEGSource {
   /// The header is sound, the size is the session's, and the end marker is there.
   func probe(_ index: Int) throws {
     var bytes: [UInt8] = []
-    try inputs.read(entries[index], limit: Self.byteLimit, hasher: SHA256(), into: &bytes)
+    try inputs.readSample(entries[index], limit: Self.byteLimit, hasher: SHA256(), as: "image-undecodable", into: &bytes)
     try checkWhole(bytes, index, JPEGDecoder())
   }
 
@@ -109,7 +109,8 @@ struct JPEGFiles: ReducibleImageSource, JPEGSource {
     }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      try source.inputs.read(source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, into: &file)
+      try source.inputs.readSample(
+        source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, as: "image-undecodable", into: &file)
       do {
         try file.withUnsafeBytes { file in
           try source.check(try decoder.size(of: file), index)
@@ -135,7 +136,8 @@ struct JPEGFiles: ReducibleImageSource, JPEGSource {
       let hasher = SHA256()
 
       func read(_ index: Int, into bytes: inout [UInt8]) throws {
-        try pictures.inputs.read(pictures.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, into: &bytes)
+        try pictures.inputs.readSample(
+          pictures.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, as: "image-undecodable", into: &bytes)
         try pictures.checkWhole(bytes, index, decoder)
       }
     }

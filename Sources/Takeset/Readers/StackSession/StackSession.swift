@@ -11,9 +11,10 @@ package struct StackSession: Reader {
   package static let help = [
     "poses": "required: a session without poses is left out; optional: it is converted without",
     "joint-signs": "a + or - for each joint, by which its angles are multiplied; early firmware has the third and fourth reversed",
+    "csv-clock-offset": "seconds to add to the times in encoders_….csv, a laptop's, to have the phone's Unix time",
     "max-image-side": "pixels; a picture wider or higher than this is not decoded",
     "max-json-mebibytes": "a JSON file larger than this fails the take",
-  ]
+  ].merging(Archive.Limits.help) { own, _ in own }
 
   /// Metadata is a page of text.
   private static let metadataLimit = 1 << 20
@@ -24,42 +25,63 @@ package struct StackSession: Reader {
 
   var poses = PosePolicy.required
   var jointSigns = "++++"
+  var csvClockOffset: Double?
   var maxImageSide = 8192
   var maxJsonMebibytes = 64
+  var maxArchiveEntries = Archive.Limits.usual.entries
+  var maxArchiveGibibytes = Archive.Limits.usual.gibibytes
+  var maxArchiveRatio = Archive.Limits.usual.ratio
 
   package init() {}
+
+  private var archiveLimits: Archive.Limits {
+    Archive.Limits(entries: maxArchiveEntries, gibibytes: maxArchiveGibibytes, ratio: maxArchiveRatio)
+  }
 
   package func validate() throws {
     if jointSigns.count != 4 || !jointSigns.allSatisfy({ "+-".contains($0) }) {
       throw OptionError("joint-signs", "expected four signs such as ++--, found \"\(jointSigns)\"")
     }
+    if let offset = csvClockOffset, !(abs(offset) < 1e10) { throw OptionError("csv-clock-offset", "expected seconds") }
     if !(1...16_384).contains(maxImageSide) { throw OptionError("max-image-side", "expected 1 to 16384") }
     if !(1...4096).contains(maxJsonMebibytes) { throw OptionError("max-json-mebibytes", "expected 1 to 4096") }
+    try archiveLimits.validate()
   }
 
   package func recognises(_ place: TakeLocation) -> Bool {
-    place.isDirectory
-      && (Directory.existingKind(of: place.path + "/poses.json") != nil
-        || Directory.existingKind(of: place.path + "/rgb") == .directory
-        || Self.isMetadata(place.path + "/metadata.json"))
-  }
-
-  /// Other apps write a metadata.json too.
-  private static func isMetadata(_ path: String) -> Bool {
-    guard Directory.existingKind(of: path) == .file else { return false }
-    let start = String(decoding: InputFile.start(of: path, count: 4096), as: UTF8.self)
-    return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
+    let path = place.path
+    if place.isDirectory {
+      return Directory.existingKind(of: path + "/poses.json") != nil || Directory.existingKind(of: path + "/rgb") == .directory
+        || Directory.existingKind(of: path + "/metadata.json") == .file
+          && SessionMetadata.recognises(InputFile.start(of: path + "/metadata.json", count: 4096))
+    }
+    guard let format = Archive.format(of: path) else { return ArchivedSession.isSidecarAlone(path) }
+    // An archive that cannot be listed may well be a session; passing over it would lose it silently.
+    do { return try ArchivedSession(path, format, archiveLimits) != nil } catch { return true }
   }
 
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
-    do {
-      return TakeInputs(root: place.path, entries: try SessionFolder.entries(of: place.path))
-    } catch let error as FileError {
-      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the session cannot be searched: \(error.reason)")
+    if place.isDirectory {
+      do {
+        return try TakeListing(folder: place.path, subfolders: SessionFolder.subfolders).inputs(role: SessionFolder.role)
+      } catch let error as FileError {
+        throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the session cannot be searched: \(error.reason)")
+      }
     }
+    guard let format = Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
+    guard let session = try ArchivedSession(place.path, format, archiveLimits) else {
+      throw TakeFailure("archive-unreadable", "the archive no longer holds a session")
+    }
+    return session.inputs
   }
 
   package func open(_ take: Take) throws -> Episode {
+    if take.inputs.archive == nil, take.inputs.entries.first?.role == .sidecar {
+      throw TakeFailure(
+        "archive-missing", "this is the copy of a session's metadata, and the archive with the session is not beside it",
+        file: take.inputs.entries[0].path)
+    }
+    if let folder = try ArchivedSession.duplicate(of: take.inputs) { throw Rejection("duplicate: the folder \(folder) has the same files") }
     let folder = SessionFolder(take.inputs)
     let jsonLimit = maxJsonMebibytes << 20
     var findings: [Finding] = []
@@ -67,7 +89,7 @@ package struct StackSession: Reader {
     let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), findings: &findings)
     var poses = try folder.poses.map { try PosesFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
     let images = folder.images.sorted { $0.key < $1.key }
-    let size = try images.isEmpty ? nil : imageSize(images.map(\.value), take.inputs)
+    let size = try images.isEmpty ? nil : imageSize(images.map(\.value), take.inputs, &findings)
     let variant = SessionVariant(metadata, poses, folder, imageSize: size)
     if variant.poses == .none, self.poses == .required { try refuse(variant, poses, folder) }
     let imu = try folder.imu.map { try IMUFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
@@ -116,10 +138,10 @@ package struct StackSession: Reader {
       streams["camera_depth"] = try depthMaps(poses, folder, metadata, camera, clock, &findings)
       streams["depth_point"] = depthPoints(poses, clock)
     }
-    if let file = folder.encoders {
+    for file in folder.encoders where streams["joints"] == nil {
       let encoders = try EncodersFile(
         take.inputs, file, limit: jsonLimit, startTime: metadata.startTime, signs: jointSigns.map { $0 == "-" ? -1 : 1 },
-        findings: &findings)
+        csvOffset: csvClockOffset, findings: &findings)
       streams["joints"] = encoders.stream
       if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
     }
@@ -133,6 +155,9 @@ package struct StackSession: Reader {
     episode.captureStart = capture?.times.first ?? poses?.entries.first(where: \.isInOrder)?.timestamp
     episode.day = Day.inName(take.id) ?? metadata.startDay
     episode.details = details
+    episode.details.merge(take.inputs.details) { own, _ in own }
+    if !metadata.unknownKeys.isEmpty { episode.details["unknown_keys"] = .array(metadata.unknownKeys.map { .string($0) }) }
+    if let coverage = rows.coverage { episode.details["coverage"] = .number(coverage) }
     if !metadata.declared.isEmpty { episode.details["declared"] = .object(metadata.declared) }
     if !camera.json.isEmpty { episode.details["cameras"] = .object(camera.json) }
     return episode
@@ -142,7 +167,9 @@ package struct StackSession: Reader {
   private func refuse(_ variant: SessionVariant, _ poses: PosesFile?, _ folder: SessionFolder) throws {
     if variant.name == "v3-raw" { throw Rejection("needs-slam") }
     guard poses != nil else {
-      throw TakeFailure("poses-missing", "the session has \(folder.images.count) pictures and no poses.json", file: "poses.json")
+      throw TakeFailure(
+        "poses-missing",
+        "the session has \(folder.images.count) pictures and no poses.json: recording was not finished; SLAM could find poses", file: "poses.json")
     }
     throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
   }
@@ -239,20 +266,28 @@ package struct StackSession: Reader {
   }
 
   /// The size in the header of the first picture that has one; a picture of another size will fail the take.
-  private func imageSize(_ files: [Int], _ inputs: TakeInputs) throws -> Pixels {
+  private func imageSize(_ files: [Int], _ inputs: TakeInputs, _ findings: inout [Finding]) throws -> Pixels {
     let decoder = try JPEGDecoder()
     var bytes: [UInt8] = []
     var first: TakeFailure?
     // When more than a fifth cannot be decoded, the take fails anyhow.
     for file in files.prefix(files.count / 5 + 1) {
-      try inputs.read(file, limit: JPEGFiles.byteLimit, hasher: SHA256(), into: &bytes)
       do {
+        try inputs.readSample(file, limit: JPEGFiles.byteLimit, hasher: SHA256(), as: "image-undecodable", into: &bytes)
         let size = try bytes.withUnsafeBytes { try decoder.size(of: $0) }
         if max(size.width, size.height) > maxImageSide {
           let limit = "\(maxImageSide)x\(maxImageSide)"
           throw TakeFailure("limit", "the picture is \(size), over the limit of \(limit)", file: inputs.entries[file].path)
         }
+        if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
+          findings.append(
+            Finding(
+              .warning, "exif-rotation", "the EXIF orientation is \(orientation), of this picture at least; pictures are stored as they are coded",
+              file: inputs.entries[file].path))
+        }
         return size
+      } catch let failure as SampleFailure {
+        first = first ?? .tooManyUndecodable(of: files.count, first: failure.finding)
       } catch let error as MediaError {
         let finding = Finding(.warning, "image-undecodable", "\(error)", file: inputs.entries[file].path)
         first = first ?? .tooManyUndecodable(of: files.count, first: finding)
@@ -307,6 +342,8 @@ package struct StackSession: Reader {
     var images: [Int]
     var sourceFrames: Int
     var dropped: [Episode.Dropped] = []
+    /// Pictures over poses, where the end of an upload is missing.
+    var coverage: Double?
 
     init(_ join: FrameJoin, _ file: PosesFile, _ folder: SessionFolder, _ capture: CaptureTimes?) {
       frames = Episode.Frames(
@@ -316,6 +353,7 @@ package struct StackSession: Reader {
       images = join.rows.compactMap { folder.images[file.entries[$0].number] }
       sourceFrames = join.sourceFrames
       dropped = join.dropped
+      coverage = join.coverage
     }
 
     /// Pictures alone.

@@ -1,0 +1,177 @@
+import Foundation
+import Media
+
+/// A zip or tar file whose members are read where they stand: nothing is unpacked.
+package final class Archive: Sendable {
+  package enum Format: String, Sendable { case zip, tar }
+
+  /// A regular file in the archive.
+  package struct Member: Sendable {
+    /// `/`-separated, without `.` and empty components.
+    package var path: String
+    package var bytes: Int64
+    /// Its number among all members, for the format's own code.
+    var number: Int
+  }
+
+  /// The most that an archive may hold; options of the readers.
+  package struct Limits: Sendable {
+    package var entries: Int
+    package var gibibytes: Double
+    /// Inflated bytes for each byte of the archive.
+    package var ratio: Double
+
+    package init(entries: Int, gibibytes: Double, ratio: Double) {
+      (self.entries, self.gibibytes, self.ratio) = (entries, gibibytes, ratio)
+    }
+
+    static let usual = Limits(entries: 200_000, gibibytes: 64, ratio: 200)
+
+    static let help = [
+      "max-archive-entries": "a zip or tar with more members fails",
+      "max-archive-gibibytes": "a zip or tar whose members have more bytes in all fails",
+      "max-archive-ratio": "a zip whose members have more bytes than this many times its own fails",
+    ]
+
+    func validate() throws {
+      if !(1...10_000_000).contains(entries) { throw OptionError("max-archive-entries", "expected 1 to 10000000") }
+      if !(gibibytes > 0 && gibibytes <= 1_048_576) { throw OptionError("max-archive-gibibytes", "expected more than 0, up to 1048576") }
+      if !(ratio >= 1 && ratio <= 1e6) { throw OptionError("max-archive-ratio", "expected 1 to 1000000") }
+    }
+  }
+
+  package let path: String
+  package let format: Format
+  package let stamp: FileStamp
+  package let members: [Member]
+  /// Sum over the members.
+  package let bytes: Int64
+  private let content: any ArchiveContent
+
+  /// Lists the archive. Throws `TakeFailure`: `archive-unreadable`; `archive-hostile` for a member that could lead outside of it; `limit`.
+  package init(_ path: String, format: Format, limits: Limits) throws {
+    let name = URL(fileURLWithPath: path).lastPathComponent
+    do {
+      let file = try InputFile(path)
+      let content: any ArchiveContent
+      switch format {
+      case .zip: content = try ZipContent(file, limit: limits.entries)
+      case .tar: content = try TarContent(file, limit: limits.entries)
+      }
+      let checked = try Self.check(content.entries, archiveBytes: file.stamp.bytes, limits)
+      (self.path, self.format, stamp, self.content) = (path, format, file.stamp, content)
+      (members, bytes) = checked
+    } catch let error as FileError {
+      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "cannot \(error.action): \(error.reason)", file: name)
+    } catch let error as ArchiveError {
+      throw TakeFailure("archive-unreadable", "the \(format.rawValue) cannot be read: \(error.message)", file: name)
+    } catch var failure as TakeFailure {
+      failure.file = name
+      throw failure
+    }
+  }
+
+  /// What the first bytes say a file is, or else its name.
+  package static func format(of path: String) -> Format? {
+    let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
+    if InputFile.isOther(ending) { return nil }
+    let start = InputFile.start(of: path, count: 512)
+    if [[0x50, 0x4B, 3, 4], [0x50, 0x4B, 5, 6]].contains(where: { start.starts(with: $0) }) { return .zip }
+    if start.count == 512, start[257...].starts(with: Array("ustar".utf8)) { return .tar }
+    return Format(rawValue: ending)
+  }
+
+  /// The regular files among the entries. One entry that could lead outside, were it unpacked, has the archive refused whole.
+  private static func check(_ entries: [ArchiveEntry], archiveBytes: Int64, _ limits: Limits) throws -> ([Member], Int64) {
+    if entries.count > limits.entries {
+      throw TakeFailure("limit", "it has more than \(limits.entries) members (max-archive-entries)")
+    }
+    var members: [Member] = []
+    var total: Int64 = 0
+    var names: Set<[UInt8]> = []
+    for (number, entry) in entries.enumerated() {
+      // Windows' zips part their names with backslashes.
+      let name = entry.name.map { $0 == UInt8(ascii: "\\") ? UInt8(ascii: "/") : $0 }
+      let parts = name.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
+      func refuse(_ what: String) -> TakeFailure {
+        let shown = String(decoding: entry.name.prefix(200), as: UTF8.self).filter { !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true }
+        return TakeFailure("archive-hostile", "the member \"\(shown)\" \(what); such an archive is refused whole")
+      }
+      if name.first == UInt8(ascii: "/") { throw refuse("has an absolute name") }
+      if name.count > 1, name[1] == UInt8(ascii: ":") { throw refuse("names a drive") }
+      if parts.contains(where: { $0 == [UInt8(ascii: "."), UInt8(ascii: ".")] }) { throw refuse("has .. in its name") }
+      switch entry.kind {
+      case .link: throw refuse("is a link")
+      case .other: throw refuse("is a device or a pipe")
+      case .directory: continue
+      case .file: break
+      }
+      let path = Array(parts.joined(separator: [UInt8(ascii: "/")]))
+      guard !path.isEmpty, names.insert(path).inserted else { throw refuse("occurs twice") }
+      let (sum, overflows) = total.addingReportingOverflow(entry.bytes)
+      guard entry.bytes >= 0, !overflows, Double(sum) <= limits.gibibytes * 0x1p30 else {
+        throw TakeFailure("limit", "its members have more than \(limits.gibibytes) GiB (max-archive-gibibytes)")
+      }
+      total = sum
+      members.append(Member(path: String(decoding: path, as: UTF8.self), bytes: entry.bytes, number: number))
+    }
+    guard Double(total) <= limits.ratio * Double(archiveBytes) else {
+      let ratio = archiveBytes > 0 ? total / archiveBytes : 0
+      throw TakeFailure("limit", "its members have \(ratio) times the bytes of the archive, over \(limits.ratio) times (max-archive-ratio)")
+    }
+    return (members, total)
+  }
+
+  /// A member's bytes from its first on. Serves one thread; several may be open.
+  func open(_ member: Member) throws -> any MemberReader { try content.open(member.number) }
+
+  /// A member's bytes in any order. Throws `ArchiveError`.
+  func slice(_ member: Member) throws -> FileSlice { try content.slice(member.number) }
+
+  /// Fills `bytes` with a whole member, which has been found to be within limits.
+  func read(_ member: Member, into bytes: inout [UInt8]) throws {
+    let count = Int(member.bytes)
+    if bytes.count != count { bytes = [UInt8](repeating: 0, count: count) }
+    let reader = try open(member)
+    var done = 0
+    try bytes.withUnsafeMutableBytes { buffer in
+      while done < count {
+        let got = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
+        guard got > 0 else { throw ArchiveError("it ends after \(done) of \(count) bytes") }
+        done += got
+      }
+    }
+    // Asking for more is what has the checksum compared.
+    try withUnsafeTemporaryAllocation(byteCount: 16, alignment: 16) { buffer in
+      if try reader.read(into: buffer) > 0 { throw ArchiveError("it has more than the \(count) bytes that the archive lists") }
+    }
+  }
+}
+
+/// What is wrong with an archive or a member of it.
+struct ArchiveError: Error {
+  var message: String
+  init(_ message: String) { self.message = message }
+}
+
+/// Anything that an archive lists.
+struct ArchiveEntry {
+  enum Kind { case file, directory, link, other }
+  /// As it stands in the archive.
+  var name: [UInt8]
+  var kind: Kind
+  var bytes: Int64
+}
+
+/// One archive format's part: the list, and the bytes of an entry.
+protocol ArchiveContent: Sendable {
+  /// In the archive's order.
+  var entries: [ArchiveEntry] { get }
+  func open(_ entry: Int) throws -> any MemberReader
+  func slice(_ entry: Int) throws -> FileSlice
+}
+
+protocol MemberReader {
+  /// Fills the start of `buffer` and returns how many bytes; 0 at the end. Throws `ArchiveError` where the data are damaged.
+  func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int
+}

@@ -1,0 +1,134 @@
+import CZip
+import Foundation
+import Media
+import Synchronization
+
+/// A zip by way of libzip, which serves one thread for each time that it opens the file.
+final class ZipContent: ArchiveContent {
+  let entries: [ArchiveEntry]
+  private let path: String
+  private let stamp: FileStamp
+  private let free = Mutex<[Handle]>([])
+
+  /// The file opened once. `@unchecked Sendable`: one thread at a time has it.
+  private final class Handle: @unchecked Sendable {
+    let zip: OpaquePointer
+
+    init(_ file: InputFile) throws {
+      // libzip closes what it is given.
+      let descriptor = dup(file.descriptor)
+      guard descriptor >= 0 else { throw FileError("open", file.path) }
+      var code: Int32 = 0
+      guard let zip = zip_fdopen(descriptor, 0, &code) else {
+        close(descriptor)
+        var error = zip_error_t()
+        zip_error_init_with_code(&error, code)
+        defer { zip_error_fini(&error) }
+        throw ArchiveError(String(cString: zip_error_strerror(&error)))
+      }
+      self.zip = zip
+    }
+
+    deinit { zip_discard(zip) }
+
+    var failure: ArchiveError { ArchiveError(String(cString: zip_strerror(zip))) }
+  }
+
+  init(_ file: InputFile, limit: Int) throws {
+    let handle = try Handle(file)
+    (path, stamp) = (file.path, file.stamp)
+    let count = Int(zip_get_num_entries(handle.zip, 0))
+    // One too many is enough for the limit to be noticed.
+    entries = try (0..<min(count, limit + 1)).map { try Self.entry($0, handle) }
+    free.withLock { $0.append(handle) }
+  }
+
+  private static func entry(_ number: Int, _ handle: Handle) throws -> ArchiveEntry {
+    let index = zip_uint64_t(number)
+    var stat = zip_stat_t()
+    guard zip_stat_index(handle.zip, index, 0, &stat) == 0, let raw = zip_get_name(handle.zip, index, ZIP_FL_ENC_RAW) else {
+      throw handle.failure
+    }
+    let name = Array(UnsafeBufferPointer(start: raw, count: strlen(raw))).map { UInt8(bitPattern: $0) }
+    if name.last == UInt8(ascii: "/") { return ArchiveEntry(name: name, kind: .directory, bytes: 0) }
+    let shown = String(decoding: name, as: UTF8.self)
+    guard stat.encryption_method == ZIP_EM_NONE else { throw ArchiveError("the member \(shown) is encrypted") }
+    guard zip_compression_method_supported(Int32(stat.comp_method), 0) == 1 else {
+      throw ArchiveError("the member \(shown) is compressed by method \(stat.comp_method), which is not supported")
+    }
+    guard let bytes = Int64(exactly: stat.size) else { throw ArchiveError("the member \(shown) claims \(stat.size) bytes") }
+    var (system, attributes): (zip_uint8_t, zip_uint32_t) = (0, 0)
+    zip_file_get_external_attributes(handle.zip, index, 0, &system, &attributes)
+    return ArchiveEntry(name: name, kind: kind(mode: mode_t(attributes >> 16)), bytes: bytes)
+  }
+
+  /// By the Unix mode, which is 0 where the archiver wrote none.
+  private static func kind(mode: mode_t) -> ArchiveEntry.Kind {
+    switch mode & S_IFMT {
+    case 0, S_IFREG: .file
+    case S_IFLNK: .link
+    case S_IFDIR: .directory
+    default: .other
+    }
+  }
+
+  func open(_ entry: Int) throws -> any MemberReader { try Reader(self, entry) }
+
+  /// Deflated members cannot be read in any order; they are inflated into memory, up to the size of a session's movie.
+  func slice(_ entry: Int) throws -> FileSlice {
+    let limit: Int64 = 256 << 20
+    let bytes = entries[entry].bytes
+    guard bytes <= limit else { throw ArchiveError("\(bytes) bytes are over the limit of \(limit) for a movie in a zip") }
+    let descriptor = czip_memory_file()
+    guard descriptor >= 0 else { throw FileError("make memory for", path) }
+    do {
+      let reader = try Reader(self, entry)
+      var done: Int64 = 0
+      try withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+        while case let count = try reader.read(into: buffer), count > 0 {
+          done += Int64(count)
+          guard done <= bytes else { throw ArchiveError("it has more than the \(bytes) bytes that the archive lists") }
+          try SealedFile.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]), to: descriptor, path: path)
+        }
+      }
+      return FileSlice(descriptor: descriptor, count: done)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+  }
+
+  private func takeHandle() throws -> Handle {
+    if let handle = free.withLock({ $0.popLast() }) { return handle }
+    let file = try InputFile(path)
+    guard file.stamp == stamp else { throw TakeFailure("changed-while-reading", "the file was changed while it was read") }
+    return try Handle(file)
+  }
+
+  private final class Reader: MemberReader {
+    private let content: ZipContent
+    private let handle: Handle
+    private let file: OpaquePointer
+
+    init(_ content: ZipContent, _ entry: Int) throws {
+      self.content = content
+      handle = try content.takeHandle()
+      guard let file = zip_fopen_index(handle.zip, zip_uint64_t(entry), 0) else { throw handle.failure }
+      self.file = file
+    }
+
+    deinit {
+      zip_fclose(file)
+      let handle = handle
+      content.free.withLock { $0.append(handle) }
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+      let count = zip_fread(file, buffer.baseAddress, zip_uint64_t(buffer.count))
+      guard count >= 0 else {
+        throw ArchiveError(String(cString: zip_file_strerror(file)))
+      }
+      return Int(count)
+    }
+  }
+}

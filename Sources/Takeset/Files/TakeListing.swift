@@ -1,0 +1,100 @@
+import Foundation
+
+/// What stands in a take's folder, or in an archive that holds a take: names at the top, and in subfolders that the format has.
+struct TakeListing {
+  /// Where the names stand.
+  enum Place {
+    case folder(String)
+    case archive(Archive, root: String)
+  }
+
+  let place: Place
+  /// Relative to the take; in an archive with the member.
+  private var files: [(path: String, member: Int?)] = []
+  /// Folders that the format does not have, with a slash at the end.
+  private var strange: Set<String> = []
+
+  /// - Parameter subfolders: Those that are looked into.
+  init(folder: String, subfolders: Set<String>) throws {
+    place = .folder(folder)
+    for member in try Directory.members(of: folder) {
+      guard member.kind == .directory else {
+        files.append((member.name, nil))
+        continue
+      }
+      guard subfolders.contains(member.name) else {
+        strange.insert(member.name + "/")
+        continue
+      }
+      for file in try Directory.members(of: folder + "/" + member.name) {
+        let path = "\(member.name)/\(file.name)"
+        if file.kind == .directory { strange.insert(path + "/") } else { files.append((path, nil)) }
+      }
+    }
+  }
+
+  /// - Parameter root: The take's folder in the archive; empty for its top.
+  init(archive: Archive, root: String, subfolders: Set<String>) {
+    place = .archive(archive, root: root)
+    let prefix = root.isEmpty ? "" : root + "/"
+    for (index, member) in archive.members.enumerated() {
+      guard member.path.hasPrefix(prefix) else {
+        strange.insert(member.path.split(separator: "/").first.map { $0.count < member.path.count ? "\($0)/" : "\($0)" } ?? "")
+        continue
+      }
+      let path = String(member.path.dropFirst(prefix.count))
+      let parts = path.split(separator: "/")
+      switch parts.count {
+      case 1: files.append((path, index))
+      case _ where !subfolders.contains(String(parts[0])): strange.insert("\(parts[0])/")
+      case 2: files.append((path, index))
+      default: strange.insert("\(parts[0])/\(parts[1])/")
+      }
+    }
+  }
+
+  /// The files that have a part in the take; the others are listed as ignored.
+  ///
+  /// - Parameter sidecar: A file beside the archive that belongs to it.
+  func inputs(sidecar: String? = nil, role: (String) -> TakeInputs.Role?) -> TakeInputs {
+    var entries: [TakeInputs.Entry] = []
+    var ignored = Array(strange)
+    for file in files {
+      if let role = role(file.path) {
+        entries.append(TakeInputs.Entry(path: file.path, role: role, member: file.member))
+      } else {
+        ignored.append(file.path)
+      }
+    }
+    switch place {
+    case .folder(let root): return TakeInputs(root: root, entries: entries, ignored: ignored)
+    case .archive(let archive, let archiveRoot):
+      if let sidecar { entries.append(TakeInputs.Entry(path: sidecar, role: .sidecar)) }
+      let root = URL(fileURLWithPath: archive.path).deletingLastPathComponent().path
+      return TakeInputs(root: root, entries: entries, archive: archive, archiveRoot: archiveRoot, ignored: ignored)
+    }
+  }
+}
+
+extension Archive {
+  /// The shallowest folder that has one of these files or folders in it; `nil` when there is none. Throws `TakeFailure`
+  /// `archive-ambiguous` when there are several.
+  func root(holding files: Set<String>, folders: Set<String>) throws -> String? {
+    var roots: Set<[Substring]> = []
+    for member in members {
+      let parts = member.path.split(separator: "/")
+      // What macOS puts beside each file has its name with a prefix.
+      guard !parts.contains(where: { $0.hasPrefix(".") || $0 == "__MACOSX" }) else { continue }
+      if let last = parts.last, files.contains(String(last)) { roots.insert(Array(parts.dropLast())) }
+      if let folder = parts.dropLast().firstIndex(where: { folders.contains(String($0)) }) { roots.insert(Array(parts[..<folder])) }
+    }
+    guard let depth = roots.map(\.count).min() else { return nil }
+    let shallowest = roots.filter { $0.count == depth }.map { $0.joined(separator: "/") }.sorted()
+    guard shallowest.count == 1 else {
+      throw TakeFailure(
+        "archive-ambiguous", "it holds \(shallowest.count) takes, \(shallowest.prefix(3).joined(separator: ", ")) among them; expected one",
+        file: URL(fileURLWithPath: path).lastPathComponent)
+    }
+    return shallowest[0]
+  }
+}

@@ -1,0 +1,52 @@
+/// The lines of a small table of numbers: fields parted by commas with blanks around them ignored, no quotes. Lines end in LF or CRLF;
+/// a byte order mark is passed over.
+struct CSVFile {
+  struct Line {
+    /// From 1.
+    var number: Int
+    var fields: [ArraySlice<UInt8>]
+    /// False for a last line without its line end, which may be cut short.
+    var isEnded: Bool
+
+    /// The text of a field, `nil` past the last.
+    func text(_ index: Int) -> String? { fields.indices.contains(index) ? String(decoding: fields[index], as: UTF8.self) : nil }
+
+    /// A finite or other number as it is written in English; `nil` for anything else.
+    func number(_ index: Int) -> Double? {
+      guard fields.indices.contains(index), !fields[index].isEmpty else { return nil }
+      return Double(String(decoding: fields[index], as: UTF8.self))
+    }
+
+    func seconds(_ index: Int) -> Timestamp? {
+      fields.indices.contains(index) ? Timestamp(decimalSeconds: fields[index]) : nil
+    }
+  }
+
+  /// Lines that are not blank.
+  private(set) var lines: [Line] = []
+
+  /// Throws `TakeFailure` when the file is larger than `limit` bytes or cannot be read.
+  init(_ inputs: TakeInputs, _ entry: Int, limit: Int) throws {
+    var bytes: [UInt8] = []
+    try inputs.read(entry, limit: limit, hasher: SHA256(), into: &bytes)
+    var rest = bytes[...]
+    if rest.starts(with: [0xEF, 0xBB, 0xBF]) { rest = rest.dropFirst(3) }
+    var number = 0
+    while !rest.isEmpty {
+      number += 1
+      let end = rest.firstIndex(of: UInt8(ascii: "\n"))
+      let line = rest[..<(end ?? rest.endIndex)]
+      rest = end.map { rest[($0 + 1)...] } ?? []
+      let fields = line.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map(Self.trimmed)
+      guard fields.contains(where: { !$0.isEmpty }) else { continue }
+      lines.append(Line(number: number, fields: fields, isEnded: end != nil))
+    }
+  }
+
+  private static func trimmed(_ field: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+    func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r") }
+    var field = field.drop(while: isBlank)
+    while let last = field.last, isBlank(last) { field.removeLast() }
+    return field
+  }
+}
