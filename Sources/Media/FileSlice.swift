@@ -2,7 +2,10 @@ import Foundation
 
 /// The bytes of an open file, or a stretch of it, which can be read at any offset by any thread.
 package final class FileSlice: Sendable {
-  private let descriptor: Descriptor
+  /// Fills the start of a buffer with the bytes from an offset on, as many as it can at once, and returns how many; 0 at the end.
+  package typealias Read = @Sendable (_ buffer: UnsafeMutableRawBufferPointer, _ offset: Int64) throws -> Int
+
+  private let read: Read
   private let start: Int64
   package let count: Int64
 
@@ -14,27 +17,34 @@ package final class FileSlice: Sendable {
   }
 
   /// - Parameter descriptor: Of a regular file; is closed with the last slice of it.
-  package init(descriptor: Int32, count: Int64) {
-    self.descriptor = Descriptor(descriptor)
-    start = 0
-    self.count = count
+  package convenience init(descriptor: Int32, count: Int64) {
+    let descriptor = Descriptor(descriptor)
+    self.init(count: count) { buffer, offset in
+      while true {
+        let got = pread(descriptor.number, buffer.baseAddress, buffer.count, off_t(offset))
+        if got >= 0 { return got }
+        if errno != EINTR { throw Failure(description: String(cString: strerror(errno))) }
+      }
+    }
   }
 
-  private init(_ descriptor: Descriptor, start: Int64, count: Int64) {
-    self.descriptor = descriptor
-    self.start = start
-    self.count = count
+  /// Bytes that something else than a file gives.
+  package convenience init(count: Int64, read: @escaping Read) { self.init(read, start: 0, count: count) }
+
+  private init(_ read: @escaping Read, start: Int64, count: Int64) {
+    (self.read, self.start, self.count) = (read, start, count)
   }
 
   /// The part of this slice that lies in `range`.
   package subscript(range: Range<Int64>) -> FileSlice {
     let clamped = range.clamped(to: 0..<count)
-    return FileSlice(descriptor, start: start + clamped.lowerBound, count: Int64(clamped.count))
+    return FileSlice(read, start: start + clamped.lowerBound, count: Int64(clamped.count))
   }
 
   /// Reading failed; the system's own words.
   package struct Failure: Error, CustomStringConvertible {
     package var description: String
+    package init(description: String) { self.description = description }
   }
 
   /// Fills the start of `buffer` with the bytes from `offset` on, as many as there are, and returns how many.
@@ -43,11 +53,7 @@ package final class FileSlice: Sendable {
     while done < buffer.count {
       let wanted = Int(min(Int64(buffer.count - done), count - offset - Int64(done)))
       if wanted <= 0 { break }
-      let got = pread(descriptor.number, buffer.baseAddress?.advanced(by: done), wanted, off_t(start + offset + Int64(done)))
-      if got < 0 {
-        if errno == EINTR { continue }
-        throw Failure(description: String(cString: strerror(errno)))
-      }
+      let got = try read(UnsafeMutableRawBufferPointer(rebasing: buffer[done..<(done + wanted)]), start + offset + Int64(done))
       if got == 0 { break }
       done += got
     }

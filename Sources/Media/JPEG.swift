@@ -33,7 +33,8 @@ package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
 /// Decodes JPEG files to rows of RGB bytes with libjpeg-turbo, exactly as libjpeg does by default (accurate IDCT, smooth
 /// chroma). EXIF rotation is not applied. One decoder serves one thread and reuses its buffers.
 package final class JPEGDecoder {
-  private let handle: tjhandle
+  /// After an error the library may be left in a state in which it fails on the next file too; then it is made anew.
+  private var handle: tjhandle
 
   package init() throws {
     guard let handle = tjInitDecompress() else { throw MediaError(call: "tjInitDecompress", message: "out of memory") }
@@ -85,7 +86,11 @@ package final class JPEGDecoder {
     var (width, height, subsampling, colourspace): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
     let bytes = try marked(file)
     guard tjDecompressHeader3(handle, bytes, UInt(file.count), &width, &height, &subsampling, &colourspace) == 0 else {
-      throw MediaError(call: "JPEG header", message: lastMessage)
+      throw failure("JPEG header")
+    }
+    guard width > 0, height > 0 else {
+      reset()
+      throw MediaError(call: "JPEG header", message: "the file ends before its header says a size")
     }
     return ImageSize(width: Int(width), height: Int(height))
   }
@@ -113,7 +118,7 @@ package final class JPEGDecoder {
         handle, bytes, UInt(file.count), $0.baseAddress, Int32(size.width), 0, Int32(size.height),
         Int32(TJPF_RGB.rawValue), flags)
     }
-    guard status == 0 else { throw MediaError(call: "JPEG data", message: lastMessage) }
+    guard status == 0 else { throw failure("JPEG data") }
     return size
   }
 
@@ -142,7 +147,17 @@ package final class JPEGDecoder {
     return bytes
   }
 
-  private var lastMessage: String { String(cString: tjGetErrorStr2(handle)) }
+  private func failure(_ call: String) -> MediaError {
+    let message = String(cString: tjGetErrorStr2(handle))
+    reset()
+    return MediaError(call: call, message: message)
+  }
+
+  private func reset() {
+    guard let fresh = tjInitDecompress() else { return }
+    tjDestroy(handle)
+    handle = fresh
+  }
 }
 
 /// Encodes RGB rows as JPEG, 4:2:0. One encoder serves one thread.

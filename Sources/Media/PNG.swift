@@ -1,7 +1,9 @@
 import CPNG
 
-/// Encodes RGB rows as PNG with libpng's simplified interface, whose errors are values and not jumps.
+/// PNG files by way of libpng.
 package enum PNG {
+  /// Encodes RGB rows with the simplified interface, whose errors are values and not jumps.
+  ///
   /// - Parameter pixels: RGB, top row first. `png_image_write_to_memory`.
   package static func encode(_ pixels: [UInt8], size: ImageSize) throws -> [UInt8] {
     guard pixels.count == size.width * size.height * 3, !pixels.isEmpty else {
@@ -24,5 +26,51 @@ package enum PNG {
     withUnsafeBytes(of: image.message) {
       MediaError(call: "PNG", message: String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self))
     }
+  }
+
+  /// Sides longer than this are refused.
+  package static let greySideLimit = 4096
+
+  /// The size in the header of a grey PNG of this many bits a pixel, 8 or 16.
+  package static func greySize(of file: UnsafeRawBufferPointer, bits: Int) throws -> ImageSize {
+    var (width, height): (UInt32, UInt32) = (0, 0)
+    try decodeGrey(file, bits, &width, &height, nil)
+    return ImageSize(width: Int(width), height: Int(height))
+  }
+
+  /// Replaces `pixels` by those of a grey PNG of this size and so many bits, as they are, 16 bits little-endian. A damaged or cut file
+  /// throws.
+  package static func decodeGrey(_ file: UnsafeRawBufferPointer, bits: Int, size: ImageSize, into pixels: inout [UInt8]) throws {
+    let count = size.width * size.height * bits / 8
+    if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
+    var (width, height) = (UInt32(size.width), UInt32(size.height))
+    try pixels.withUnsafeMutableBufferPointer { try decodeGrey(file, bits, &width, &height, $0.baseAddress) }
+  }
+
+  private static func decodeGrey(
+    _ file: UnsafeRawBufferPointer, _ bits: Int, _ width: inout UInt32, _ height: inout UInt32, _ output: UnsafeMutablePointer<UInt8>?
+  ) throws {
+    try withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { message in
+      let bytes = file.bindMemory(to: UInt8.self)
+      guard cpng_decode_grey(bytes.baseAddress, bytes.count, Int32(bits), UInt32(greySideLimit), &width, &height, output, message.baseAddress) == 1
+      else { throw MediaError(call: "PNG", message: String(cString: message.baseAddress!)) }
+    }
+  }
+
+  /// Encodes grey rows of 8 or 16 bits, 16 little-endian.
+  package static func encodeGrey(_ pixels: [UInt8], bits: Int, size: ImageSize) throws -> [UInt8] {
+    guard pixels.count == size.width * size.height * bits / 8, !pixels.isEmpty else {
+      throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not a grey picture of \(size)")
+    }
+    var output: [UInt8] = []
+    let done = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { message -> String? in
+      output = [UInt8](repeating: 0, count: pixels.count + pixels.count / 8 + 4096)
+      let count = cpng_encode_grey(pixels, Int32(bits), UInt32(size.width), UInt32(size.height), &output, output.count, message.baseAddress)
+      guard count > 0 else { return String(cString: message.baseAddress!) }
+      output.removeLast(output.count - count)
+      return nil
+    }
+    if let done { throw MediaError(call: "PNG", message: done) }
+    return output
   }
 }

@@ -4,7 +4,8 @@ import Takeset
 /// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g without gravity, turn rate in
 /// rad/s, both in the device's axes.
 struct IMUSimulation {
-  private var entries: [String] = []
+  /// Times in nanoseconds, acceleration in g.
+  private var readings: [(time: Int64, acceleration: SIMD3<Double>, turn: SIMD3<Double>)] = []
   private static let rate = 100.0
   /// Between which positions and rotations are differentiated.
   private static let fine = 400.0
@@ -19,13 +20,29 @@ struct IMUSimulation {
       let handled = time + 500_000 + Int64(random.next() % 3_500_000) + offset
       let turn = Self.turn(path[index - 1], path[index + 1])
       let acceleration = Self.acceleration(path[index - 1], path[index], path[index + 1])
-      entries.append(
-        "  {\n    \"accel\" : [\n      \(Self.list(acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(turn))\n    ],\n    \"timestamp\" : "
-          + "\(Trajectory.decimal(handled))\n  }")
+      readings.append((handled, acceleration, turn))
     }
   }
 
-  var json: String { "[\n" + entries.joined(separator: ",\n") + "\n]\n" }
+  /// As the StackCapture app writes it.
+  var json: String {
+    let entries = readings.map { reading in
+      "  {\n    \"accel\" : [\n      \(Self.list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(reading.turn))\n    ],\n    \"timestamp\" : "
+        + "\(Trajectory.decimal(reading.time))\n  }"
+    }
+    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
+  }
+
+  /// As the Stray Scanner app writes it: from 0.1 s after the first frame to before the last, in m/s².
+  var csv: String {
+    let first = readings.first?.time ?? 0
+    let lines = readings.filter { $0.time - first > 100_000_000 }.dropLast(12).map { reading in
+      let acceleration = reading.acceleration * 9.80665
+      let numbers = [acceleration.x, acceleration.y, acceleration.z, reading.turn.x, reading.turn.y, reading.turn.z]
+      return ([Trajectory.decimal(reading.time)] + numbers.map { "\($0)" }).joined(separator: ", ")
+    }
+    return (["timestamp, a_x, a_y, a_z, alpha_x, alpha_y, alpha_z"] + lines).joined(separator: "\n") + "\n"
+  }
 
   private static func list(_ vector: SIMD3<Double>) -> String { "\(vector.x),\n      \(vector.y),\n      \(vector.z)" }
 

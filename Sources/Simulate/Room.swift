@@ -36,8 +36,9 @@ struct Room {
     var size: ImageSize
     /// 4x4 row-major camera-to-world.
     var matrix: [Double]
+    var zoom: Float = 1
     /// 1.25 times the half diagonal of a 4:3 picture, about a phone's wide camera.
-    var focalLength: Float { Float(size.width) * 0.75 }
+    var focalLength: Float { Float(size.width) * 0.75 * zoom }
   }
 
   /// What a camera ray meets first.

@@ -4,6 +4,7 @@ package enum Registry {
     RealityCamBundle.self,
     SlowMotionVideo.self,
     StackSession.self,
+    StrayScanner.self,
   ]
 
   package static let transforms: [any Transform.Type] = [

@@ -17,7 +17,7 @@ package struct SyntheticEpisode {
       return Stream(
         spec: StreamSpec(
           kind: kind, type: kind == .image ? .uint8 : .float32, shape: shape, unit: "m", clock: .deviceUptime,
-          intrinsics: kind == .image ? Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3) : nil),
+          intrinsics: kind == .image ? Camera(Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3)) : nil),
         source: source, timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, rows: rows)
     }
     let identity = times.indices.map { Int?($0) }

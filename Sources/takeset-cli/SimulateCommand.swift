@@ -16,8 +16,9 @@ struct SimulateCommand: ParsableCommand {
         takeset simulate stack-session --variant v2 --output session_2026-01-31_130000 --seed 7
         takeset simulate realitycam-bundle --output bundle_1 --keys keys.json
         takeset simulate slow-motion-video --output movies --rate 240
+        takeset simulate stray-scanner --output scan_1 --size 960x720
       """,
-    subcommands: [SimulateSession.self, SimulateBundle.self, SimulateMovie.self])
+    subcommands: [SimulateSession.self, SimulateBundle.self, SimulateMovie.self, SimulateStrayScan.self])
 }
 
 /// What every simulation takes.
@@ -193,6 +194,48 @@ struct SimulateMovie: ParsableCommand {
     movie.isDoublyRotated = doubleRotation
     try movie.write(named: name, into: options.output)
     standardOutput("\(options.output)/\(name)")
+  }
+}
+
+struct SimulateStrayScan: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "stray-scanner", abstract: "A Stray Scanner recording: a movie, depth with confidence, odometry, IMU.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: "Frames a second.")
+  var rate = 60.0
+  @Option(help: ArgumentHelp("Size of the pictures.", valueName: "WxH"))
+  var size = ImageSize(width: 1920, height: 1440)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 256, height: 192)
+  @Option(help: "h264 or hevc.")
+  var codec = MovieSimulationOptions.Codec.h264
+  @Option(help: ArgumentHelp("Frames that the camera drops in one burst, from the tenth on.", valueName: "n"))
+  var drop = 0
+  @Flag(help: "Depth only.")
+  var noMovie = false
+  @Flag(help: "Write odometry.csv as older versions of the app do, without the lens of each frame.")
+  var oldCsv = false
+
+  func validate() throws {
+    try options.validate(rate: rate)
+    guard size.width % 2 == 0, size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
+    guard (0...1000).contains(drop) else { throw ValidationError("--drop: expected 0 to 1000") }
+  }
+
+  func run() throws {
+    var scan = SimulatedStrayScan()
+    scan.seconds = options.seconds
+    scan.rate = rate
+    scan.seed = options.seed
+    scan.size = size
+    scan.depthSize = depthSize
+    scan.codec = codec.rawValue
+    scan.hasMovie = !noMovie
+    scan.isOld = oldCsv
+    scan.dropped = drop
+    try scan.write(to: options.output)
+    standardOutput(options.output)
   }
 }
 

@@ -75,6 +75,14 @@ def takes(tmp_path_factory, takeset):
     return root
 
 
+@pytest.fixture(scope="session")
+def batch(takeset, tmp_path_factory):
+    """Sessions with quirks, all converted in one run."""
+    from quirks import Batch
+
+    return Batch(takeset, tmp_path_factory.mktemp("quirks"))
+
+
 def manifest(directory):
     return json.loads((Path(directory) / "manifest.json").read_text())
 

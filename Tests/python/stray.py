@@ -133,7 +133,8 @@ class Session:
 
     def table(self, separator=", ", newline="\n", mark="", blanks=None, blank_header=True, last_newline=True, padded=True):
         """The text of odometry.csv; newer ones have two blank columns at the end of each line."""
-        blanks = [""] * (2 * (self.columns == NEW) if blanks is None else blanks)
+        if blanks is None:
+            blanks = ["", ""] if self.columns == NEW else []
         lines = [separator.join([*self.columns, *(blanks if blank_header else [])])]
         for row in self.rows:
             fields = [row[c] if c != "frame" or padded else str(int(row[c])) for c in self.columns]
@@ -175,7 +176,9 @@ class Session:
         return path
 
 
-def session(count=20, times=None, long=LONG, start=START, columns=NEW, codec="h264", size=(160, 120), depth_size=(32, 24), maps=True, b_frames=0):
+def session(
+    count=20, times=None, long=LONG, start=START, columns=NEW, codec="h264", size=(160, 120), depth_size=(32, 24), maps=True, b_frames=0
+):
     """A sound capture. `times` of the movie: "time" follows the rows, "number" is i / 60 s, None leaves the movie out."""
     camera = np.array(CAMERA) * ((size if times else FULL)[0] / 160)
     at = periods(count, long)

@@ -31,6 +31,15 @@ def test_every_finding_is_documented_and_every_documented_one_exists():
     assert len(documented) > 35
 
 
+def test_the_table_of_quirks_has_each_row_once_and_names_the_tests_there_are():
+    page = (ROOT / "docs/formats/stack-session.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+) \| `(test_\w+\.py)`: (.+) \|$", page, re.M)
+    assert [int(row) for row, _, _, _ in rows] == [*range(1, 56), 60]
+    for row, _, file, names in rows:
+        tests = re.findall(rf"^def (test_row_{int(row):02}_\w+)\(", (ROOT / "Tests/python" / file).read_text(), re.M)
+        assert re.findall(r"`(\w+)`", names) == tests and tests, row
+
+
 def test_links_between_documents_lead_somewhere():
     documents = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "Benchmarks/README.md", ROOT / "Sources/README.md"]
     for document in documents:

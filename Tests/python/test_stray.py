@@ -1,16 +1,19 @@
-"""Stray Scanner: rows are the lines of odometry.csv, each with its own picture, depth, confidence and intrinsics, and what is odd is told."""
+"""Stray Scanner: rows are the lines of odometry.csv, each with its own picture, depth, confidence and camera; what is odd is told."""
 
 import hashlib
 import json
 import os
 import re
-import shutil
 from fractions import Fraction
 
+import bundles
+import h5py
 import numpy as np
 import pytest
-from bundles import close, codes, converted, decoded, failed_with, input_digest, measured, numbers, only, pipeline, record, same_for_all_jobs
-from conftest import BINARY, demos, manifest, take
+from bundles import (
+    close, converted, decoded, failed_with, input_digest, measured, numbers, only, pipeline, record, same_for_all_jobs,
+)
+from conftest import BINARY, ROOT, demos, manifest, take
 from PIL import Image
 from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
@@ -22,18 +25,25 @@ from test_record import validator
 
 def convert(takeset, tmp_path, found, arguments=(), name="capture"):
     """The record, demo and meta of one capture."""
-    return converted(takeset, found.write(tmp_path / name), arguments)
+    entry, demo, meta = converted(takeset, found.write(tmp_path / name), arguments)
+    assert entry["reader"] == demo.attrs["reader"] == "stray-scanner"
+    return entry, demo, meta
 
 
 def fails(takeset, tmp_path, found, code, *words):
     """The take fails with this code and these words; the good one beside it is written."""
     root = tmp_path / "in"
     found.write(root / "bad")
-    session(maps=False).write(root / "good")
+    session(depth_size=(8, 6)).write(root / "good")
     takeset.convert(root, output=tmp_path / "out", check=3)
     failed_with(take(tmp_path / "out", "bad"), code, *words)
     assert list(demos(tmp_path / "out")) == ["good"]
     return take(tmp_path / "out", "bad")
+
+
+def codes(entry, *severities):
+    """The codes of its findings, but for the one of the steps that are drawn into most captures here."""
+    return [code for code in bundles.codes(entry, *severities) if code != "frames-dropped"]
 
 
 def finding(entry, code):
@@ -142,11 +152,10 @@ def test_variants_are_told_by_what_is_there(takeset, tmp_path):
     session(times="time").write(root / "both")
     session().write(root / "depth")
     session(times="time", maps=False).write(root / "movie")
-    session(maps=False).write(root / "poses")
     takeset.convert(root, output=tmp_path / "out")
-    obs = {name: set(demo["obs"]) for name, (demo, _) in demos(tmp_path / "out").items()}
-    depth = {"camera_depth", "camera_depth_valid", "camera_depth_confidence"}
-    assert obs == {"both": {"pose", "camera_image"} | depth, "depth": {"pose"} | depth, "movie": {"pose", "camera_image"}, "poses": {"pose"}}
+    obs = {name: list(demo["obs"]) for name, (demo, _) in demos(tmp_path / "out").items()}
+    depth, image = ["camera_depth", "camera_depth_confidence", "camera_depth_valid"], ["camera_image"]
+    assert obs == {"both": [*depth, *image, "pose"], "depth": [*depth, "pose"], "movie": [*image, "pose"]}
     assert [take(tmp_path / "out", name)["variant"] for name in ("both", "depth", "movie")] == ["rgbd", "depth-only", "rgb-only"]
     assert all(codes(entry) == [] for entry in manifest(tmp_path / "out")["record"]["takes"])
 
@@ -158,9 +167,11 @@ def test_what_makes_a_directory_a_take(takeset, tmp_path):
         for file in "odometry.csv", marker:
             (tmp_path / "in/deep" / name / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "in/deep" / name / file).write_bytes(files[file])
-    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=None)
     takes = manifest(tmp_path / "out")["record"]["takes"]
     assert [(t["id"], t["reader"]) for t in takes] == [(name, "stray-scanner") for name in ("maps", "matrix", "movie")]
+    # Of poses alone there may be no episode, but then a reason.
+    assert takes[0]["outcome"] == takes[2]["outcome"] == "written" and (takes[1]["outcome"] == "written" or takes[1]["reason"])
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/odometry.csv").write_bytes(files["odometry.csv"])
     takeset.convert(tmp_path / "alone", output=tmp_path / "none", check=3)
@@ -300,45 +311,39 @@ def test_more_than_a_fifth_of_unusable_poses_fail_the_take(takeset, tmp_path):
 AT = periods(20, LONG)
 
 
-def film(shown):
-    """A movie in true time of these frames; a number beyond the rows comes with its period."""
-    found = sorted((at if isinstance(n, tuple) else AT[n], n[0] if isinstance(n, tuple) else n) for n in shown for at in [n[1] if isinstance(n, tuple) else None])
-    start = found[0][0]
-    return movie(tuple(10 * (at - start) for at, _ in found), tuple(n for _, n in found))
-
-
 def others(*gone):
     return [n for n in range(20) if n not in gone]
 
 
+def film(gone=(), extra=()):
+    """A movie in true time of the rows that are not gone, and of pictures 700, 701, … in periods of their own. And which it shows."""
+    shown = sorted([(AT[n], n) for n in others(*gone)] + [(at, 700 + k) for k, at in enumerate(extra)])
+    pictures = tuple(n for _, n in shown)
+    return movie(tuple(10 * (at - shown[0][0]) for at, _ in shown), pictures), pictures
+
+
 FILMS = {
-    # shown, dropped, whether the counts differ
-    "one missing": (others(8), {"image-missing": 1}, True),
-    "one missing beside a gap": (others(6), {"image-missing": 1}, True),
-    "first missing": (others(0), {"image-missing": 1}, True),
-    "last missing": (others(19), {"image-missing": 1}, True),
-    "several missing": (others(0, 1, 8, 14, 15), {"image-missing": 5}, True),
-    "one more in a gap": (others() + [(777, AT[11] + 1)], {"pose-missing": 1}, True),
-    "one more before": (others() + [(777, -1)], {"pose-missing": 1}, True),
-    "two more behind": (others() + [(777, AT[19] + 1), (778, AT[19] + 2)], {"pose-missing": 2}, True),
-    "one missing and one more": (others(8) + [(777, AT[11] + 2)], {"image-missing": 1, "pose-missing": 1}, False),
+    "one missing": ([8], []), "one missing beside a gap": ([6], []), "first missing": ([0], []), "last missing": ([19], []),
+    "several missing": ([0, 1, 8, 14, 15], []), "one more in a gap": ([], [AT[11] + 1]), "one more before": ([], [-1]),
+    "two more behind": ([], [AT[19] + 1, AT[19] + 2]), "one missing and one more": ([8], [AT[11] + 2]),
 }
 
 
 @pytest.mark.parametrize("name", FILMS)
 def test_a_movie_in_true_time_is_paired_by_time(takeset, tmp_path, name):
-    shown, lost, differs = FILMS[name]
+    gone, extra = FILMS[name]
     found = session(times="time")
-    found.video = film(shown)
+    found.video, shown = film(gone, extra)
     entry, demo, meta = convert(takeset, tmp_path, found)
-    rows = [n for n in range(20) if n in shown]
-    samples = [n if isinstance(n, int) else n[0] for n in sorted(shown, key=lambda n: n[1] if isinstance(n, tuple) else AT[n])]
+    rows = others(*gone)
     assert entry["details"]["movie_pairing"] == "time"
     assert meta["source_index"][:].tolist() == rows == numbers(demo["obs/camera_image"][:])
-    assert meta["streams/camera_image/source_index"][:].tolist() == [samples.index(n) for n in rows]
+    assert meta["streams/camera_image/source_index"][:].tolist() == [shown.index(n) for n in rows]
     assert np.abs(meta["streams/camera_image/dt_ns"][:]).max() <= 1e9 / 120
-    assert dropped(entry) == lost and ("movie-count-mismatch" in codes(entry)) == differs
-    assert entry["steps"][0]["frames_in"] == 20 + lost.get("pose-missing", 0) and entry["steps"][0]["frames_out"] == len(rows)
+    expected = {"image-missing": len(gone), "pose-missing": len(extra)}
+    assert dropped(entry) == {reason: count for reason, count in expected.items() if count}
+    assert ("movie-count-mismatch" in codes(entry)) == (len(gone) != len(extra))
+    assert (entry["steps"][0]["frames_in"], entry["steps"][0]["frames_out"]) == (20 + len(extra), len(rows))
     assert (depth_of(demo) == maps(depth_map)[rows]).all()
 
 
@@ -367,7 +372,7 @@ def test_lines_that_are_missing_do_not_shift_pictures(takeset, tmp_path):
 
 def test_a_steady_recording_needs_no_gaps_to_be_paired_by_time(takeset, tmp_path):
     entry, demo, meta = convert(takeset, tmp_path, session(times="time", long={}))
-    assert entry["details"]["movie_pairing"] == "time" and codes(entry) == []
+    assert entry["details"]["movie_pairing"] == "time" and bundles.codes(entry) == []
     assert meta["source_index"][:].tolist() == list(range(20)) == numbers(demo["obs/camera_image"][:]) and meta["gaps"].shape == (0, 2)
 
 
@@ -389,7 +394,7 @@ def test_a_movie_that_cannot_be_read_fails_its_take_alone(takeset, tmp_path, dam
     found.video = damage(found.video)
     root = tmp_path / "in"
     found.write(root / "bad")
-    session(maps=False).write(root / "good")
+    session(depth_size=(8, 6)).write(root / "good")
     takeset.convert(root, output=tmp_path / "out", check=3)
     entry = take(tmp_path / "out", "bad")
     assert entry["outcome"] == "failed" and "rgb.mp4" in entry["reason"] and list(demos(tmp_path / "out")) == ["good"]
@@ -423,7 +428,7 @@ def test_a_missing_map_is_the_nearest_other_within_the_tolerance(takeset, tmp_pa
 
 SMALL_MAP = depth_map(0, (16, 12))
 BROKEN = {
-    "cut": lambda data: data[: len(data) // 2], "checksum": wrong_crc, "empty": lambda data: b"", "text": lambda data: b"<html>not found</html>",
+    "cut": lambda data: data[: len(data) // 2], "checksum": wrong_crc, "empty": lambda data: b"", "text": lambda data: b"<html></html>",
     "8-bit": lambda data: png(depth_map(0, (32, 24)).astype(np.uint8)), "RGB": lambda data: png(np.zeros((24, 32, 3), np.uint8)),
     "size": lambda data: png(SMALL_MAP), "turned": lambda data: png(depth_map(0, (24, 32))), "flood": lambda data: flood(60000),
     "endless": lambda data: flood(2**31 - 1), "header only": lambda data: data[:33],
@@ -459,6 +464,7 @@ def test_a_header_that_claims_a_flood_costs_no_memory(tmp_path):
     found.confidence = {n: flood(60000) if n else data for n, data in found.confidence.items()}
     code, peak, seconds = measured(BINARY, "run", found.write(tmp_path / "capture"), "--output", tmp_path / "out")
     assert code in (0, 3) and peak < 300 << 20 and seconds < 20
+    assert "depth-undecodable" in codes(record(tmp_path / "out"))
 
 
 def test_depth_is_whole_millimetres_of_any_height(takeset, tmp_path):
@@ -580,10 +586,10 @@ def test_without_a_movie_cameras_are_of_the_full_picture(takeset, tmp_path):
 
 
 UNUSABLE_MATRICES = {
-    "empty": b"", "text": b"no matrix", "two rows": b"\n".join(matrix_file(CAMERA).split(b"\n")[:2]), "no focal length": matrix_file((0, *CAMERA[1:])),
-    "negative": matrix_file((*CAMERA[:1], -5.0, *CAMERA[2:])), "not a number": matrix_file(("nan", *CAMERA[1:])),
-    "infinite": matrix_file((*CAMERA[:2], "inf", CAMERA[3])), "word": matrix_file(("wide", *CAMERA[1:])), "zeros": b"\0" * 60,
-    "four columns": b"1,0,0,0\n0,1,0,0\n0,0,1,0",
+    "empty": b"", "text": b"no matrix", "zeros": b"\0" * 60, "four columns": b"1,0,0,0\n0,1,0,0\n0,0,1,0",
+    "two rows": matrix_file(CAMERA).rpartition(b"\n")[0], "no focal length": matrix_file((0, *CAMERA[1:])),
+    "negative": matrix_file((CAMERA[0], -5.0, *CAMERA[2:])), "not a number": matrix_file(("nan", *CAMERA[1:])),
+    "infinite": matrix_file((*CAMERA[:2], "inf", CAMERA[3])), "word": matrix_file(("wide", *CAMERA[1:])),
 }
 
 
@@ -616,11 +622,16 @@ def imu_of(meta):
     return absolute(meta, "imu/timestamp_ns"), np.hstack([meta["imu/accel"][:], meta["imu/gyro"][:]])
 
 
-@pytest.mark.parametrize("header", [
-    "timestamp, a_x, a_y, a_z, alpha_x, alpha_y, alpha_z", "timestamp,ax,ay,az,gx,gy,gz", "Time, alpha_x, alpha_y, alpha_z, a_x, a_y, a_z", None])
-def test_the_imu_is_on_the_frames_timeline_by_column_position(takeset, tmp_path, header):
+IMU_HEADERS = {
+    "as written": "timestamp, a_x, a_y, a_z, alpha_x, alpha_y, alpha_z", "short": "timestamp,ax,ay,az,gx,gy,gz",
+    "misleading": "Time, alpha_x, alpha_y, alpha_z, a_x, a_y, a_z", "none": None,
+}
+
+
+@pytest.mark.parametrize("name", IMU_HEADERS)
+def test_the_imu_is_on_the_frames_timeline_by_column_position(takeset, tmp_path, name):
     found = session()
-    found.imu_header = header
+    found.imu_header = IMU_HEADERS[name]
     entry, _, meta = convert(takeset, tmp_path, found)
     stamps, values = imu_of(meta)
     table = np.array([[float(v) for v in row[1:]] for row in found.imu])
@@ -634,8 +645,8 @@ def test_the_imu_is_on_the_frames_timeline_by_column_position(takeset, tmp_path,
 def test_readings_that_are_no_numbers_are_left_out(takeset, tmp_path):
     found = session()
     whole = list(found.imu)
-    found.imu = [*whole[:3], ["nan", *whole[0][1:]], ["?", "?"], *whole[3:6], [*whole[5][:4], "soon", "1", "2"], [*whole[6][:3], "inf", "0", "0", "0"],
-                 *whole[6:], whole[-1][:4]]
+    no_time, no_number, infinite = ["nan", *whole[0][1:]], [*whole[5][:4], "soon", "1", "2"], [*whole[6][:3], "inf", "0", "0", "0"]
+    found.imu = [*whole[:3], no_time, ["?", "?"], *whole[3:6], no_number, infinite, *whole[6:], whole[-1][:4]]
     entry, _, meta = convert(takeset, tmp_path, found)
     stamps, values = imu_of(meta)
     assert stamps == [round(Fraction(row[0]) * 10**9) for row in whole] and np.isfinite(values).all()
@@ -669,10 +680,10 @@ def test_every_form_of_the_table_gives_the_same_rows(takeset, tmp_path):
             found.odometry = found.table(**form)
             found.write(tmp_path / "in" / f"{age} {name}")
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
-    record = manifest(tmp_path / "out")["record"]
-    assert len(record["takes"]) == 2 * len(FORMS) - 1
+    entries = manifest(tmp_path / "out")["record"]["takes"]
+    assert len(entries) == 2 * len(FORMS) - 1
     digests = {"old": set(), "new": set()}
-    for entry in record["takes"]:
+    for entry in entries:
         assert entry["outcome"] == "written" and codes(entry) == [], (entry["id"], entry["reason"], codes(entry))
         digests[entry["id"][:3]].add(json.dumps(sorted((d["path"], d["sha256"]) for d in entry["output"]["datasets"])))
     assert {age: len(found) for age, found in digests.items()} == {"old": 1, "new": 1}
@@ -688,8 +699,8 @@ def test_columns_go_by_their_names(takeset, tmp_path):
 
 @pytest.mark.parametrize("columns", [OLD, NEW])
 def test_a_last_line_that_is_cut_short_is_left_out_wherever_it_is_cut(takeset, tmp_path, columns):
-    found = session(columns=columns, maps=False)
-    found.imu = None
+    found = session(columns=columns, depth_size=(8, 6))
+    found.depth, found.confidence, found.imu = {0: found.depth[0]}, {}, None
     whole = found.table()
     line = whole.rindex(b"\n", 0, -1) + 1
     end = whole.rindex(found.rows[-1][columns[-1]].encode())
@@ -698,10 +709,10 @@ def test_a_last_line_that_is_cut_short_is_left_out_wherever_it_is_cut(takeset, t
         found.write(tmp_path / "in" / f"cut-{cut:04d}")
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     entries = manifest(tmp_path / "out")["record"]["takes"]
-    assert len(entries) > 30
-    for entry in entries:
-        assert entry["outcome"] == "written" and entry["output"]["samples"] == 19, (entry["id"], entry["reason"])
-        assert codes(entry) == ["odometry-truncated"] and finding(entry, "odometry-truncated")["file"] == "odometry.csv"
+    assert len(entries) > 30 and all(entry["outcome"] == "written" for entry in entries)
+    used = {int(entry["id"][4:]): whole[line : int(entry["id"][4:])] for entry in entries if entry["output"]["samples"] != 19}
+    assert not used, f"lines that were used though they are cut: {used}"
+    assert all(finding(entry, "odometry-truncated")["file"] == "odometry.csv" for entry in entries)
 
 
 def test_a_cut_line_takes_its_picture_and_depth_along(takeset, tmp_path):
@@ -712,24 +723,26 @@ def test_a_cut_line_takes_its_picture_and_depth_along(takeset, tmp_path):
     assert dropped(entry).get("pose-missing") == 1 and "odometry-truncated" in codes(entry)
 
 
-BAD_FIELDS = [
-    ("timestamp", "soon"), ("timestamp", ""), ("timestamp", "nan"), ("timestamp", "1e30"), ("frame", "-1"), ("frame", "1.5"), ("frame", "seven"), ("frame", ""),
-    ("frame", "99999999999999999999"), ("x", "far"), ("y", ""), ("z", "0x10"), ("qx", "0.1.2"), ("qy", "--1"), ("qz", "1 2"), ("qw", '"1"x'), ("fx", "wide"),
-    ("cy", "60.25px"),
-]
+BAD_FIELDS = {
+    "timestamp": ["soon", "", "nan", "1e30"], "frame": ["-1", "1.5", "seven", "", "99999999999999999999"], "x": ["far"], "y": [""],
+    "z": ["0x10"], "qx": ["0.1.2"], "qy": ["--1"], "qz": ["1 2"], "qw": ['"1"x'], "fx": ["wide"], "cy": ["60.25px"],
+}
 
 
 def test_a_bad_field_fails_the_take_by_line_and_column(takeset, tmp_path):
-    for index, (column, text) in enumerate(BAD_FIELDS):
-        found = session(maps=False)
+    cases = [(column, text) for column, texts in BAD_FIELDS.items() for text in texts]
+    for index, (column, text) in enumerate(cases):
+        found = session(depth_size=(8, 6))
         found.rows[6][column] = text
         found.write(tmp_path / "in" / f"bad-{index:02d}")
-    session(maps=False).write(tmp_path / "in/good")
+    session(depth_size=(8, 6)).write(tmp_path / "in/good")
     done = takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
-    for index, (column, text) in enumerate(BAD_FIELDS):
-        entry = take(tmp_path / "out", f"bad-{index:02d}")
-        assert entry["outcome"] == "failed", (column, text)
-        failed_with(entry, "csv-invalid", "odometry.csv", "line 8", column)
+    entries = [take(tmp_path / "out", f"bad-{index:02d}") for index in range(len(cases))]
+    accepted = [case for case, entry in zip(cases, entries) if entry["outcome"] != "failed"]
+    assert not accepted, f"taken for values: {accepted}"
+    for (column, _), entry in zip(cases, entries):
+        failed_with(entry, "csv-invalid", "odometry.csv", "line 8")
+        assert re.search(rf"\b{column}\b", entry["reason"]), entry["reason"]
         assert entry["reason"] in done.stderr
     assert list(demos(tmp_path / "out")) == ["good"]
 
@@ -744,8 +757,8 @@ def test_a_line_of_other_columns_fails_the_take(takeset, tmp_path, line):
 
 
 HEADERS = {
-    "semicolons": ("; ".join(OLD), None), "no time": (", ".join(OLD[1:]), "timestamp"), "no frame": (", ".join([OLD[0], *OLD[2:]]), "frame"),
-    "no qw": (", ".join(OLD[:-1]), "qw"), "other": ("a, b, c", None), "none": (None, None), "binary": ("\0\1\2", None),
+    "semicolons": ("; ".join(OLD), None), "no time": (", ".join(OLD[1:]), "timestamp"), "no qw": (", ".join(OLD[:-1]), "qw"),
+    "no frame": (", ".join([OLD[0], *OLD[2:]]), "frame"), "other": ("a, b, c", None), "none": (None, None), "binary": ("\0\1\2", None),
 }
 
 
@@ -841,7 +854,8 @@ def test_large_pictures_are_made_smaller_and_cameras_follow(takeset, tmp_path):
     assert demo["obs/camera_image"].shape == (18, 240, 320, 3) and demo["obs/camera_depth"].shape == (18, 24, 32, 1)
     assert numbers(demo["obs/camera_image"][:]) == list(range(18))
     each = found.numbers("fx", "fy", "cx", "cy")
-    assert np.allclose(meta["intrinsics"][:], each * 0.4, rtol=1e-6) and np.allclose(meta["camera_depth_intrinsics"][:], each / 25, rtol=1e-6)
+    assert np.allclose(meta["intrinsics"][:], each * 0.4, rtol=1e-6)
+    assert np.allclose(meta["camera_depth_intrinsics"][:], each / 25, rtol=1e-6)
     assert np.allclose(camera_info(demo)[0], np.array(CAMERA) * 2, rtol=1e-6) and camera_info(demo)[1] == (320, 240)
     assert entry["details"]["cameras"]["camera_matrix.csv"]["width"] == 800
 
@@ -890,31 +904,23 @@ def test_stretches_between_gaps_are_numbered(takeset, tmp_path):
 
 def test_statistics_are_in_millimetres_over_what_is_valid(takeset, tmp_path):
     found = session(times="time")
-    found.depth[9] = b""
-    found.confidence[4] = b""
+    found.depth[9] = found.confidence[4] = found.confidence[9] = b""
     convert(takeset, tmp_path, found)
-    import h5py
-
-    depth = maps(depth_map)[others(9)].astype("f8")
-    expected = {"camera_depth": depth[depth > 0], "camera_depth_confidence": None}
+    depth, confidence = maps(depth_map)[others(9)], maps(confidence_map)[others(4, 9)]
+    expected = {"camera_depth": depth[depth > 0].astype("f8"), "camera_depth_confidence": confidence.ravel().astype("f8")}
     with h5py.File(tmp_path / "out/dataset.h5") as f:
         assert set(f["stats"]) == {"pose", "camera_image", "camera_depth", "camera_depth_confidence"}
         for key, values in expected.items():
-            found = {name: data[0] for name, data in f["stats"][key].items()}
-            if values is None:
-                # The confidence of a row without depth may count or not.
-                several = [maps(confidence_map)[others(4)], maps(confidence_map)[others(4, 9)]]
-                values = next((v.ravel().astype("f8") for v in several if v.size == found["count"]), several[0].ravel())
-            assert found["count"] == len(values), key
-            assert found["mean"] == pytest.approx(values.mean(), rel=1e-9) and found["std"] == pytest.approx(values.std(), rel=1e-6), key
-            assert (found["min"], found["max"]) == (values.min(), values.max()), key
+            stats = {name: data[0] for name, data in f["stats"][key].items()}
+            assert (stats["count"], stats["min"], stats["max"]) == (len(values), values.min(), values.max()), key
+            assert stats["mean"] == pytest.approx(values.mean(), rel=1e-9) and stats["std"] == pytest.approx(values.std(), rel=1e-6), key
             for q, name in (0.01, "q01"), (0.99, "q99"):
-                assert found[name] == pytest.approx(np.quantile(values, q), rel=2**-11, abs=1e-6), (key, name)
+                assert stats[name] == pytest.approx(np.quantile(values, q), rel=2**-11, abs=1e-6), (key, name)
 
 
 def everything_odd():
     found = session(times="time")
-    found.video = film(others(8))
+    found.video, _ = film([8])
     del found.depth[5]
     found.depth[9] = wrong_crc(png(found.depth[9]))
     found.depth[10] = BROKEN["8-bit"](b"")
@@ -934,20 +940,19 @@ def test_inspect_tells_what_a_run_finds_and_writes_nothing(takeset, tmp_path):
     (told,) = json.loads(takeset("inspect", directory, "--json", check=0).stdout)["takes"]
     entry, _, _ = converted(takeset, directory)
     assert set(codes(entry)) >= {
-        "depth-missing", "depth-undecodable", "confidence-missing", "confidence-undecodable", "confidence-range", "pose-unusable", "imu-unusable",
-        "intrinsics-unusable", "odometry-truncated"
+        "depth-missing", "depth-undecodable", "confidence-missing", "confidence-undecodable", "confidence-range", "pose-unusable",
+        "imu-unusable", "intrinsics-unusable", "odometry-truncated"
     }
     assert {(f["code"], f.get("count")) for f in told["findings"]} == {(f["code"], f.get("count")) for f in entry["findings"]}
-    assert (told["reader"], told["variant"], told["would_be"]) == ("stray-scanner", "rgbd", "written") and told["frames"] == entry["output"]["samples"]
+    assert (told["reader"], told["variant"], told["would_be"]) == ("stray-scanner", "rgbd", "written")
+    assert told["frames"] == entry["output"]["samples"]
     assert {p: p.read_bytes() for p in directory.rglob("*") if p.is_file()} == before
 
 
 def test_every_finding_is_in_the_documents(takeset, tmp_path):
-    from conftest import ROOT
-
     entry, _, _ = convert(takeset, tmp_path, everything_odd())
     listed = set(re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "docs/findings.md").read_text(), re.M))
-    assert set(codes(entry)) <= listed
+    assert set(bundles.codes(entry)) <= listed
     assert {"confidence-missing", "confidence-undecodable", "confidence-range", "odometry-truncated", "csv-invalid"} <= listed
 
 
@@ -976,6 +981,7 @@ def test_a_plan_is_what_a_run_writes(takeset, tmp_path):
     keys = "path", "dtype", "shape", "chunk", "filters"
     for entry in manifest(tmp_path / "out")["record"]["takes"]:
         planned = plan[entry["id"]]
+        assert entry["reader"] == "stray-scanner"
         assert planned["frames"] == entry["output"]["samples"]
         layouts = [sorted([d[k] for k in keys] for d in found["datasets"]) for found in (planned, entry["output"])]
         assert layouts[0] == layouts[1]
@@ -1007,14 +1013,14 @@ def test_the_reader_can_be_named(takeset, tmp_path):
 # Simulated recordings
 
 
-SIMULATED = ["--seconds", 1, "--size", "160x120", "--depth-size", "64x48", "--rate", 30]
+SIMULATED = ["--size", "160x120", "--depth-size", "64x48", "--rate", 30]
 
 
 @pytest.fixture(scope="module")
 def simulated(takeset, tmp_path_factory):
     root = tmp_path_factory.mktemp("simulated")
     for name, options in ("both", []), ("depth", ["--no-movie"]), ("old", ["--old-csv"]):
-        takeset("simulate", "stray-scanner", "--output", root / "in" / name, *SIMULATED, "--seed", 4, *options, check=0)
+        takeset("simulate", "stray-scanner", "--output", root / "in" / name, *SIMULATED, "--seconds", 1, "--seed", 4, *options, check=0)
     takeset.convert(root / "in", output=root / "out")
     return root
 
@@ -1032,11 +1038,10 @@ def test_a_simulation_has_the_form_of_a_recording(simulated, name):
     assert columns == expected and len(rows) == 30 and all(len(row) == len(expected) for row in rows)
     assert [row[1] for row in rows] == [f"{n:06d}" for n in range(30)] and b", " in (source / "odometry.csv").read_bytes()
     assert (source / "rgb.mp4").exists() == (name != "depth")
-    for folder, kind in ("depth", np.uint16), ("confidence", np.uint8):
+    for folder, bits in ("depth", 16), ("confidence", 8):
         assert sorted(p.name for p in (source / folder).iterdir()) == [f"{n:06d}.png" for n in range(30)]
-        found = np.array(Image.open(source / folder / "000007.png"))
-        assert found.shape == (48, 64) and (found.dtype == kind or found.max() < 2**16)
-        assert (source / folder / "000007.png").read_bytes()[24:26] == bytes([16 if kind == np.uint16 else 8, 0])
+        assert np.array(Image.open(source / folder / "000007.png")).shape == (48, 64)
+        assert (source / folder / "000007.png").read_bytes()[24:26] == bytes([bits, 0])  # of the header: bit depth, grey
     assert set(np.unique(np.array(Image.open(source / "confidence/000007.png")))) <= {0, 1, 2}
     matrix = (source / "camera_matrix.csv").read_bytes()
     assert not matrix.endswith(b"\n") and [len(line.split(b",")) for line in matrix.split(b"\n")] == [3, 3, 3]
@@ -1077,15 +1082,16 @@ def test_simulated_depth_poses_and_camera_describe_one_room(simulated):
         x, y, z = (Rotation.from_quat(pose[-1, 3:]).inv().apply(world - pose[-1, :3]) * axes).T
         column, row = x / z * gx + hx - 0.5, y / z * gy + hy - 0.5
         inside = (z > 0) & (column > 0) & (column < 63) & (row > 0) & (row < 47)
-        return np.median(np.abs(map_coordinates(depth[-1], [row[inside], column[inside]], order=1) - z[inside])) if inside.sum() > 300 else np.inf
+        there = map_coordinates(depth[-1], [row[inside], column[inside]], order=1)
+        return np.median(np.abs(there - z[inside])) if inside.sum() > 300 else np.inf
 
     right = error([1, 1, 1])
-    assert right < 0.005 and error([1, -1, -1]) > 3 * right
+    assert right < 0.01 and error([1, -1, -1]) > 10 * right
 
 
 def test_the_same_seed_simulates_the_same_bytes(takeset, tmp_path):
     def made(name, seed):
-        takeset("simulate", "stray-scanner", "--output", tmp_path / name, "--seconds", 0.3, "--size", "160x120", "--depth-size", "32x24", "--seed", seed, check=0)
+        takeset("simulate", "stray-scanner", "--output", tmp_path / name, *SIMULATED, "--seconds", 0.3, "--seed", seed, check=0)
         return {p.relative_to(tmp_path / name).as_posix(): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()}
 
     first, again, other = made("a", 5), made("b", 5), made("c", 6)

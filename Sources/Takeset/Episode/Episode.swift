@@ -24,6 +24,26 @@ package struct Episode: Sendable {
 
     package var count: Int { timestamps.count }
 
+    /// A policy looks at 2 frames and acts over 16: shorter episodes have not one window.
+    private static let windowFrames = 18
+
+    /// What a reader has to say of the timeline.
+    ///
+    /// - Parameter isWhole: Whether it left no frames out, which would show as gaps too.
+    func findings(isWhole: Bool) -> [Finding] {
+      var findings: [Finding] = []
+      let dropped = gaps.count { isWhole || sourceIndex[$0.row + 1] == sourceIndex[$0.row] + 1 }
+      if dropped > 0 {
+        findings.append(
+          Finding(.warning, "frames-dropped", "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped))
+      }
+      if count > 0, count < Self.windowFrames {
+        findings.append(
+          Finding(.warning, "short-episode", "\(count) frames; a policy that looks at 2 and acts over 16 needs \(Self.windowFrames)"))
+      }
+      return findings
+    }
+
     package init(timestamps: [Timestamp], sourceIndex: [Int64], clock: Clock, tick: Int64 = 1) {
       self.timestamps = timestamps
       self.sourceIndex = sourceIndex

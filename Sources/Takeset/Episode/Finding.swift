@@ -58,9 +58,10 @@ package struct Rejection: Error, CustomStringConvertible {
   package var reason: String
   /// What the transform had found out by then.
   package var episode: Episode?
-  package init(_ reason: String, episode: Episode? = nil) {
-    self.reason = reason
-    self.episode = episode
+  /// What the reader knew by then.
+  package var variant: String?
+  package init(_ reason: String, episode: Episode? = nil, variant: String? = nil) {
+    (self.reason, self.episode, self.variant) = (reason, episode, variant)
   }
   package var description: String { reason }
 }

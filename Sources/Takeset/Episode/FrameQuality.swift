@@ -29,8 +29,9 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
   /// What a row of poses tells of each frame.
   ///
   /// - Parameter isMetric: Whether positions are in metres, so that a speed means something.
-  /// - Parameter isFilled: Whether poses may have been filled in between keyframes.
-  static func of(_ poses: [Pose], at times: [Timestamp], isMetric: Bool, isFilled: Bool) -> [FrameQuality] {
+  /// - Parameter ordinals: Where poses may have been filled in between keyframes, the place of each in the program's own count, in which it
+  ///   fills evenly.
+  static func of(_ poses: [Pose], at times: [Timestamp], isMetric: Bool, ordinals: [Int]? = nil) -> [FrameQuality] {
     var quality = [FrameQuality](repeating: [], count: poses.count)
     mark(runsOf: poses.indices.dropFirst().map { poses[$0] == poses[$0 - 1] }, longerThan: 1, as: .poseRepeated, in: &quality)
     var velocities: [SIMD3<Double>] = [], turns: [SIMD3<Double>] = []
@@ -40,18 +41,31 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
       let turn = rotationVector(from: poses[index - 1].quaternion, to: poses[index].quaternion)
       let (speed, rate) = (length(step) / seconds, length(turn) / seconds)
       if isMetric && speed > 5 || rate > 10 { quality[index].insert(.poseJump) }
-      velocities.append(step / seconds)
-      turns.append(turn / seconds)
+      let count = ordinals.map { Double(max(1, $0[index] - $0[index - 1])) } ?? 1
+      velocities.append(step / count)
+      turns.append(turn / count)
     }
-    if isFilled, velocities.count > 1 {
+    if ordinals != nil, velocities.count > 1 {
       let scale = velocities.map(length).max() ?? 0
       let steady = velocities.indices.dropFirst().map { index in
-        length(velocities[index] - velocities[index - 1]) <= 1e-6 * scale + 1e-12 && length(turns[index] - turns[index - 1]) <= 1e-5
+        length(velocities[index] - velocities[index - 1]) <= 1e-6 * scale + 1e-12 && length(turns[index] - turns[index - 1]) <= 1e-7
           && length(velocities[index]) + length(turns[index]) > 0
       }
       mark(runsOf: steady, longerThan: 5, as: .poseInterpolated, in: &quality, reach: 2)
     }
     return quality
+  }
+
+  /// What the poses' bits come to, for the record.
+  static func findings(_ quality: [FrameQuality], file: String) -> [Finding] {
+    [
+      (poseRepeated, "pose-repeated", "frames whose pose is that of their neighbours: tracking stood still"),
+      (poseJump, "pose-jump", "frames to which the camera would have moved faster than 5 m/s or 10 rad/s"),
+      (poseInterpolated, "pose-interpolated", "frames whose pose SLAM filled in between others"),
+    ].compactMap { bit, code, message in
+      let count = quality.count { $0.contains(bit) }
+      return count > 0 ? Finding(.warning, code, message, file: file, count: count) : nil
+    }
   }
 
   /// Marks the frames of runs of true longer than `limit`; element i compares frames i to i + `reach`.

@@ -12,6 +12,9 @@ package struct PoseFrame: Equatable, Sendable {
     PoseFrame(cameraAxes: "x right, y down, z forward", worldAxes: "arbitrary rotation and origin, right-handed", unit: unit)
   }
 
+  /// ARKit's world, seen by a camera whose y and z were turned round.
+  package static let strayScanner = PoseFrame(cameraAxes: "x right, y down, z forward", worldAxes: arkit.worldAxes, unit: "m")
+
   /// Numbers that stand for no camera.
   package static let synthetic = PoseFrame(cameraAxes: "arbitrary", worldAxes: "arbitrary", unit: "arbitrary")
 

@@ -9,8 +9,10 @@ package struct StreamSpec: Equatable, Sendable {
     case pose(PoseFrame)
     /// Pictures, H x W x 3 RGB bytes.
     case image
-    /// Distances along the optical axis, h x w x 1; 0 where there is none.
+    /// Distances along the optical axis, h x w x 1, in metres as Float32 or in whole millimetres; 0 where there is none.
     case depth
+    /// How much the sensor trusts each distance, h x w x 1 bytes.
+    case confidence
     /// A few numbers a sample; NaN where there is none.
     case numbers
     /// Acceleration and turn rate, kept at their own times and never paired with frames.
@@ -23,13 +25,15 @@ package struct StreamSpec: Equatable, Sendable {
   package var shape: [Int]
   package var unit: String
   package var clock: Clock
+  /// In what the source has accelerations, where these were brought to another unit.
+  package var sourceUnit: String?
   /// Pinhole intrinsics in pixels of this stream's grid, for images and depth that know them.
-  package var intrinsics: Intrinsics?
+  package var intrinsics: Camera?
   /// Degrees by which a movie's pictures, and its depth, were turned clockwise to stand upright.
   package var rotationApplied: Int?
 
   package init(
-    kind: Kind, type: Datatype, shape: [Int], unit: String, clock: Clock, intrinsics: Intrinsics? = nil
+    kind: Kind, type: Datatype, shape: [Int], unit: String, clock: Clock, intrinsics: Camera? = nil
   ) {
     self.kind = kind
     self.type = type
@@ -43,7 +47,36 @@ package struct StreamSpec: Equatable, Sendable {
   package var sampleBytes: Int { shape.reduce(type.size, *) }
 
   /// True for streams of many bytes a sample, whose samples are files or movie frames.
-  package var isGrid: Bool { kind == .image || kind == .depth }
+  package var isGrid: Bool { [.image, .depth, .confidence].contains(kind) }
+
+  /// A depth map's distances in metres.
+  func metres(_ sample: [UInt8]) -> [Float] {
+    sample.withUnsafeBytes { type == .uint16 ? $0.bindMemory(to: UInt16.self).map { Float($0) / 1000 } : Array($0.bindMemory(to: Float.self)) }
+  }
+}
+
+/// The pinhole camera of a stream, which may be another for each sample: autofocus moves the lens.
+package struct Camera: Equatable, Sendable {
+  /// The one to take where only one can be.
+  package var usual: Intrinsics
+  package var bySample: [Intrinsics]?
+
+  package init(_ usual: Intrinsics, bySample: [Intrinsics]? = nil) {
+    self.usual = usual
+    self.bySample = bySample
+  }
+
+  /// `nil` for a row without a sample, where samples differ.
+  func intrinsics(ofSample sample: Int?) -> Intrinsics? {
+    guard let bySample else { return usual }
+    return sample.map { bySample[$0] }
+  }
+
+  private func mapped(_ change: (Intrinsics) -> Intrinsics) -> Camera { Camera(change(usual), bySample: bySample?.map(change)) }
+
+  package func scaled(x: Double, y: Double) -> Camera { mapped { $0.scaled(x: x, y: y) } }
+
+  package func turned(_ turn: QuarterTurn, of size: Pixels) -> Camera { mapped { $0.turned(turn, of: size) } }
 }
 
 /// Focal lengths and principal point in pixels; the origin is the outer corner of the top-left pixel.
@@ -52,6 +85,14 @@ package struct Intrinsics: Equatable, Sendable {
 
   package init(fx: Double, fy: Double, cx: Double, cy: Double) {
     (self.fx, self.fy, self.cx, self.cy) = (fx, fy, cx, cy)
+  }
+
+  /// For the record: pixels of pictures of this size.
+  func json(for size: Pixels) -> JSONValue {
+    [
+      "fx": .number(fx), "fy": .number(fy), "cx": .number(cx), "cy": .number(cy), "width": JSONValue(size.width),
+      "height": JSONValue(size.height),
+    ]
   }
 
   /// The same camera on a grid whose pixels are `x` times as many across and `y` times as many down.

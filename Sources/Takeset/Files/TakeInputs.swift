@@ -149,7 +149,10 @@ package final class TakeInputs: Sendable {
     case .member(let archive, let member):
       return try withMember(index, member, limit: limit) {
         let file = try archive.open(member)
-        return try parse(JSONReader { try file.read(into: $0) })
+        let result = Swift.Result { try parse(JSONReader { try file.read(into: $0) }) }
+        // What a damaged member says is not to be believed, be it JSON or not.
+        try file.finish()
+        return try result.get()
       }
     }
   }

@@ -7,6 +7,7 @@ package struct TakeRecord: Sendable {
 
   package var id: String
   package var reader: String?
+  package var variant: String?
   package var outcome: Outcome
   package var reason: String?
   package var findings: [Finding]
@@ -20,6 +21,7 @@ package struct TakeRecord: Sendable {
   ) {
     self.id = id
     self.reader = reader
+    variant = passage?.source.variant
     self.outcome = outcome
     self.reason = reason
     self.findings = findings
@@ -32,7 +34,7 @@ package struct TakeRecord: Sendable {
 
   package var json: JSONValue {
     var members: [String: JSONValue] = [
-      "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(passage?.source.variant),
+      "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(variant),
       "outcome": .string(outcome.rawValue), "reason": JSONValue(reason), "findings": .array(findings.map(\.json)),
       "inputs": inputs.map { .canonical($0.canonicalJSON) } ?? [],
       "input_sha256": JSONValue(inputs.map { $0.digest.description }),

@@ -36,7 +36,7 @@ package struct Plan: Sendable {
   private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> Entry {
     let reader = type(of: found.reader).name
     do {
-      var take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location))
+      var take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), twin: found.twin)
       take.keys = keys
       var passage: Passage?
       let episode = try pipeline.open(take, with: found.reader, passage: &passage).episode

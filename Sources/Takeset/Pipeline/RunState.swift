@@ -51,7 +51,7 @@ final class RunState: Sendable {
       let stamp = try inputs.stamp()
       job.stamp = stamp
       if try isUpToDate(job, inputs, stamp) { return false }
-      var take = Take(id: job.take.id, location: job.take.location, inputs: inputs)
+      var take = Take(id: job.take.id, location: job.take.location, inputs: inputs, twin: job.take.twin)
       take.keys = run.keys
       let passage = try run.pipeline.open(take, with: reader, passage: &job.passage)
       let identity = ShardIdentity(
@@ -161,12 +161,14 @@ final class RunState: Sendable {
     default:
       // What is not a rejection, a failure of the take or of the output is a mistake of ours, and the take's record says so.
       let failure = error as? TakeFailure ?? TakeFailure("internal", "\(error)")
-      let isRejected = error is Rejection
+      let rejection = error as? Rejection
+      let isRejected = rejection != nil
       try? job.inputs?.finishDigests()
-      let record = TakeRecord(
+      var record = TakeRecord(
         id: job.take.id, reader: type(of: job.take.reader).name, outcome: isRejected ? .rejected : .failed,
         reason: isRejected ? "\(error)" : failure.description,
         findings: findings(of: job) + (isRejected ? [] : [failure.finding]), inputs: job.inputs, passage: job.passage)
+      record.variant = record.variant ?? rejection?.variant
       do {
         try finish(job, record)
       } catch {

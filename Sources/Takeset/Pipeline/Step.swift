@@ -70,11 +70,11 @@ package struct Take: Sendable {
   package var id: String
   package var location: TakeLocation
   package var inputs: TakeInputs
+  /// For an archive, the folder of its name beside it, where that is another take of the run: older versions of the app left both.
+  package var twin: TakeLocation?
   /// Keys of devices, against which signatures are checked.
   package var keys: DeviceKeys?
-  package init(id: String, location: TakeLocation, inputs: TakeInputs) {
-    self.id = id
-    self.location = location
-    self.inputs = inputs
+  package init(id: String, location: TakeLocation, inputs: TakeInputs, twin: TakeLocation? = nil) {
+    (self.id, self.location, self.inputs, self.twin) = (id, location, inputs, twin)
   }
 }

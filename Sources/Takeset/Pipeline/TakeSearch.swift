@@ -6,6 +6,8 @@ package struct TakeSearch: Sendable {
     package var id: String
     package var location: TakeLocation
     package var reader: any Reader
+    /// The folder of an archive's name beside it, where that is a take too.
+    package var twin: TakeLocation?
     /// What the search itself noticed, such as another take of the same name.
     package var findings: [Finding] = []
   }
@@ -32,6 +34,7 @@ package struct TakeSearch: Sendable {
     self.readers = readers
     self.owners = owners
     for input in inputs { search(input) }
+    findTwins()
     assignIDs()
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
@@ -106,6 +109,14 @@ package struct TakeSearch: Sendable {
 
   private mutating func miss(_ input: String, _ failure: TakeFailure) {
     missed.append(Missed(id: "", path: OutputDirectory.absolute(input), failure: failure))
+  }
+
+  private mutating func findTwins() {
+    let folders = Set(found.map(\.location).filter(\.isDirectory).map(\.path))
+    for index in found.indices where !found[index].location.isDirectory {
+      let path = URL(fileURLWithPath: found[index].location.path).deletingPathExtension().path
+      if folders.contains(path) { found[index].twin = TakeLocation(path: path, isDirectory: true) }
+    }
   }
 
   // MARK: Ids

@@ -9,6 +9,8 @@ package struct Inspection: Sendable {
   package var findings: [Finding] = []
   package var episode: Episode?
   package var verification: BundleVerification?
+  /// What `align` would do.
+  package var alignments: [Episode.Alignment] = []
 
   /// Every take among the inputs, by id. `visit` may read samples of each; afterwards these are let go of, and with them the files that they
   /// are read from. Throws `NoInputs` when not one input is there.
@@ -50,7 +52,7 @@ package struct Inspection: Sendable {
     do {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
-      let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs))
+      let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs, twin: found.twin))
       self.episode = episode
       variant = episode.variant
       // Without keys, only the chain's form; a run by default rejects a bundle whose chain is broken.
@@ -65,10 +67,15 @@ package struct Inspection: Sendable {
         reason = "\(VerifyHashChain.name): \(rejection.reason)"
       }
       findings += episode.findings
+      // Nothing is moved by it; how the clocks were brought together is what is wanted.
+      let aligned = try Align().apply(to: episode)
+      findings += aligned.findings.dropFirst(episode.findings.count)
+      alignments = aligned.alignments
       try probe(episode)
     } catch let rejection as Rejection {
       outcome = .rejected
       reason = rejection.reason
+      variant = variant ?? rejection.variant
     } catch {
       let failure = error as? TakeFailure ?? TakeFailure("internal", "\(error)")
       outcome = .failed
@@ -109,6 +116,7 @@ package struct Inspection: Sendable {
       "seconds": episode?.seconds.map { .number($0) } ?? .null,
       "rate_hz": episode.flatMap { $0.frames.cadence.rateHz }.map { .number($0) } ?? .null,
       "details": episode.map { .object($0.details) } ?? [:], "verification": verification?.json ?? .null,
+      "alignment": .array(alignments.map(\.json)),
       "gaps": episode.map { JSONValue($0.gapCount) } ?? .null,
       "dropped": .array(
         (episode?.dropped ?? []).map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),

@@ -87,7 +87,7 @@ package struct Preview {
 
   private func samples(_ stream: Stream, _ rows: [Int]) throws -> [[Float]?] {
     let bytes: [[UInt8]?] = try samples(stream, rows, from: nil)
-    return bytes.map { $0?.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) } }
+    return bytes.map { $0.map(stream.spec.metres) }
   }
 
   private func pictures(_ stream: Stream, _ rows: [Int], _ size: Pixels) throws -> [[UInt8]?] {

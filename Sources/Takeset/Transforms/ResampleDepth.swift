@@ -4,7 +4,7 @@
 ///     - resample-depth: {width: 256, height: 192}
 package struct ResampleDepth: Transform {
   package static let name = "resample-depth"
-  package static let summary = "Resamples depth maps to a grid, nearest pixel; holes stay holes, intrinsics follow"
+  package static let summary = "Resamples depth maps and their confidence to a grid, nearest pixel; holes stay holes, intrinsics follow"
   package static let help = ["width": "pixels", "height": "pixels"]
 
   var width = 256
@@ -19,7 +19,7 @@ package struct ResampleDepth: Transform {
 
   package func apply(to episode: Episode) throws -> Episode {
     var resampled = episode
-    for (name, stream) in episode.streams where stream.spec.kind == .depth {
+    for (name, stream) in episode.streams where stream.spec.kind == .depth || stream.spec.kind == .confidence {
       let (oldHeight, oldWidth) = (stream.spec.shape[0], stream.spec.shape[1])
       guard (oldWidth, oldHeight) != (width, height) else { continue }
       var new = stream

@@ -48,7 +48,7 @@ package struct VerifyDepth: Transform {
       } catch is SampleFailure {
         continue  // The writer masks it and says so.
       }
-      metrics.add(bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }, index: sample)
+      metrics.add(stream.spec.metres(bytes), index: sample)
     }
     let thresholds = DepthThresholds(consistency: consistency, coherence: coherence, stability: stability)
     verified.details["depth_metrics"] = metrics.json(thresholds)

@@ -1,29 +1,55 @@
 /// Counts values of pictures and depth maps by bucket. Whole numbers, so the order of counting does not matter.
 final class GridTally {
-  /// Depth from 2^-10 to 2^10 m in buckets of `Histogram`; what lies outside counts at the ends.
-  private static let depthBuckets = (Histogram.bucket(of: 0x1p-10))...(Histogram.bucket(of: 0x1p10))
+  /// How the values of one grid are counted.
+  private enum Buckets: Equatable {
+    /// Bytes in channels, each value by itself.
+    case bytes(channels: Int)
+    /// Whole numbers of 16 bits, each by itself; 0 is none.
+    case distances
+    /// Metres in the buckets of `Histogram`, from 2^-10 to 2^10 m; what lies outside counts at the ends.
+    case metres
 
-  private let kinds: [StreamSpec.Kind]
+    static let metreBuckets = (Histogram.bucket(of: 0x1p-10))...(Histogram.bucket(of: 0x1p10))
+
+    init(_ spec: StreamSpec) {
+      self = spec.kind != .depth ? .bytes(channels: spec.shape.last ?? 1) : spec.type == .uint16 ? .distances : .metres
+    }
+
+    var count: Int {
+      switch self {
+      case .bytes(let channels): 256 * channels
+      case .distances: 1 << 16
+      case .metres: Self.metreBuckets.count
+      }
+    }
+  }
+
+  private let buckets: [Buckets]
   private var counts: [[Int64]]
 
   init(_ grids: [ShardLayout.Grid]) {
-    kinds = grids.map(\.stream.spec.kind)
-    counts = kinds.map { [Int64](repeating: 0, count: $0 == .image ? 3 * 256 : Self.depthBuckets.count) }
+    buckets = grids.map { Buckets($0.stream.spec) }
+    counts = buckets.map { [Int64](repeating: 0, count: $0.count) }
   }
 
   /// Counts every value of a sample `times` times.
   func count(_ raw: [UInt8], grid: Int, times: Int64) {
     raw.withUnsafeBytes { bytes in
       counts[grid].withUnsafeMutableBufferPointer { counts in
-        if kinds[grid] == .image {
+        switch buckets[grid] {
+        case .bytes(channels: 3):
           for pixel in stride(from: 0, to: bytes.count - 2, by: 3) {
             counts[Int(bytes[pixel])] &+= times
             counts[256 + Int(bytes[pixel + 1])] &+= times
             counts[512 + Int(bytes[pixel + 2])] &+= times
           }
-        } else {
-          let lowest = Int32(truncatingIfNeeded: Self.depthBuckets.lowerBound)
-          let highest = Int32(truncatingIfNeeded: Self.depthBuckets.upperBound)
+        case .bytes(let channels):
+          for (index, value) in bytes.enumerated() { counts[index % channels * 256 + Int(value)] &+= times }
+        case .distances:
+          for value in bytes.bindMemory(to: UInt16.self) where value > 0 { counts[Int(value)] &+= times }
+        case .metres:
+          let lowest = Int32(truncatingIfNeeded: Buckets.metreBuckets.lowerBound)
+          let highest = Int32(truncatingIfNeeded: Buckets.metreBuckets.upperBound)
           for value in bytes.bindMemory(to: Int32.self) where value > 0 {
             counts[Int(min(max(value >> 12, lowest), highest) - lowest)] &+= times
           }
@@ -38,24 +64,26 @@ final class GridTally {
     }
   }
 
-  /// The statistics of one grid; depth brings its moments along, a picture's follow from the counts.
+  /// The statistics of one grid; metres bring their moments along, those of whole numbers follow from the counts.
   func statistics(grid: Int, moments: Moments) -> Statistics {
-    guard kinds[grid] == .image else {
-      var statistics = Statistics(channels: 1, .floats)
+    var statistics: Statistics
+    func add(_ value: Int, channel: Int, count: Int64) {
+      guard count > 0 else { return }
+      statistics.histograms[channel].add(bucket: Int64(value), count: count)
+      statistics.moments[channel].merge(Moments(count: count, mean: Double(value), m2: 0, min: Double(value), max: Double(value)))
+    }
+    switch buckets[grid] {
+    case .bytes(let channels):
+      statistics = Statistics(channels: channels, .integers)
+      for (index, count) in counts[grid].enumerated() { add(index % 256, channel: index / 256, count: count) }
+    case .distances:
+      statistics = Statistics(channels: 1, .integers)
+      for (value, count) in counts[grid].enumerated() { add(value, channel: 0, count: count) }
+    case .metres:
+      statistics = Statistics(channels: 1, .floats)
       statistics.moments[0] = moments
       for (offset, count) in counts[grid].enumerated() where count > 0 {
-        statistics.histograms[0].add(bucket: Self.depthBuckets.lowerBound + Int64(offset), count: count)
-      }
-      return statistics
-    }
-    var statistics = Statistics(channels: 3, .integers)
-    for channel in 0..<3 {
-      for value in 0..<256 {
-        let count = counts[grid][channel * 256 + value]
-        guard count > 0 else { continue }
-        statistics.histograms[channel].add(bucket: Int64(value), count: count)
-        statistics.moments[channel].merge(
-          Moments(count: count, mean: Double(value), m2: 0, min: Double(value), max: Double(value)))
+        statistics.histograms[0].add(bucket: Buckets.metreBuckets.lowerBound + Int64(offset), count: count)
       }
     }
     return statistics

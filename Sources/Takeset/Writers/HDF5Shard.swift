@@ -276,7 +276,7 @@ private struct ColumnRows {
     case .readable(let name):
       flags = shard.readability(of: name) ?? shard.rows(of: name).map { $0 == nil ? 0 : 1 }
     case .quality: flags = shard.quality
-    case .integers, .constant: break
+    case .integers, .cameras: break
     }
     self.flags = flags
   }
@@ -285,7 +285,11 @@ private struct ColumnRows {
     switch content {
     case .integers(let values): return values[range].withUnsafeBytes { Array($0) }
     case .readable, .quality: return Array(flags[range])
-    case .constant(let numbers): return range.flatMap { _ in numbers.withUnsafeBytes { Array($0) } }
+    case .cameras(let cameras):
+      return cameras[range].flatMap { camera in
+        let numbers = camera.map { [$0.fx, $0.fy, $0.cx, $0.cy].map { Float($0) } } ?? Array(repeating: .nan, count: 4)
+        return numbers.withUnsafeBytes { Array($0) }
+      }
     case .values(let stream, let rows):
       return try range.flatMap { row in
         let values = try numbers(of: stream, rows[row])

@@ -119,7 +119,7 @@ final class HDF5Worker: ShardWorker {
       return PreparedRow.Cell(samples: try chunk(raw, grid.samples), isReadable: true)
     }
     var mask = pool.take(2 * dataset)
-    let moments = Self.markPositive(raw, in: &mask)
+    let moments = Self.markPositive(raw, grid.stream.spec.type, in: &mask)
     return PreparedRow.Cell(
       samples: try chunk(raw, grid.samples), mask: try chunk(mask, dataset), moments: moments, isReadable: true)
   }
@@ -149,28 +149,34 @@ final class HDF5Worker: ShardWorker {
     return PreparedChunk(raw: raw, encoded: encoded, skipped: skipped, dataset: dataset, pool: pool)
   }
 
-  /// Writes one byte a pixel, 1 where the Float32 is positive, and returns the moments of those.
-  static func markPositive(_ raw: [UInt8], in mask: inout [UInt8]) -> Moments {
-    let pixels = raw.count / 4
+  /// Writes one byte a pixel, 1 where the distance is positive, and returns the moments of those.
+  static func markPositive(_ raw: [UInt8], _ type: Datatype, in mask: inout [UInt8]) -> Moments {
+    let pixels = raw.count / type.size
     if mask.count != pixels { mask = [UInt8](repeating: 0, count: pixels) }
+    return raw.withUnsafeBytes { bytes in
+      mask.withUnsafeMutableBufferPointer { mask in
+        type == .uint16 ? mark(bytes.bindMemory(to: UInt16.self), mask) { Float($0) } : mark(bytes.bindMemory(to: Float.self), mask) { $0 }
+      }
+    }
+  }
+
+  @inline(__always)
+  private static func mark<Value>(
+    _ values: UnsafeBufferPointer<Value>, _ mask: UnsafeMutableBufferPointer<UInt8>, _ distance: (Value) -> Float
+  ) -> Moments {
     var (sum, squares) = (0.0, 0.0)
     var (least, greatest) = (Float.infinity, -Float.infinity)
     var count = 0
-    raw.withUnsafeBytes { bytes in
-      let metres = bytes.bindMemory(to: Float.self)
-      mask.withUnsafeMutableBufferPointer { mask in
-        for pixel in metres.indices {
-          let value = metres[pixel]
-          let isValid = value > 0
-          mask[pixel] = isValid ? 1 : 0
-          count += isValid ? 1 : 0
-          let counted = isValid ? Double(value) : 0
-          sum += counted
-          squares += counted * counted
-          least = min(least, isValid ? value : .infinity)
-          greatest = max(greatest, value)
-        }
-      }
+    for pixel in values.indices {
+      let value = distance(values[pixel])
+      let isValid = value > 0
+      mask[pixel] = isValid ? 1 : 0
+      count += isValid ? 1 : 0
+      let counted = isValid ? Double(value) : 0
+      sum += counted
+      squares += counted * counted
+      least = min(least, isValid ? value : .infinity)
+      greatest = max(greatest, value)
     }
     guard count > 0 else { return Moments() }
     let mean = sum / Double(count)

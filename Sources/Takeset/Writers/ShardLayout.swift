@@ -31,7 +31,8 @@ struct ShardLayout: Sendable {
       case integers([Int64])
       /// One byte a row: whether stream `name` has a readable sample there.
       case readable(name: String)
-      case constant([Float])
+      /// fx, fy, cx, cy of each row; NaN where there is none.
+      case cameras([Intrinsics?])
       /// One byte a row: what is wrong with it.
       case quality
     }
@@ -91,7 +92,7 @@ struct ShardLayout: Sendable {
       "\(obs)/\(name)", stream.spec.type, stream.spec.shape, chunkRows: 1, deflate: compression.deflate,
       Self.attributes(of: stream.spec))
     var mask: Int?
-    if !isImage {
+    if stream.spec.kind == .depth {
       mask = add(
         "\(obs)/\(name)_valid", .uint8, stream.spec.shape, chunkRows: 1, deflate: writer.compression.deflate,
         ["unit": .text("0 or 1")])
@@ -162,12 +163,16 @@ struct ShardLayout: Sendable {
       ["unit": .text("ns"), "clock": .text(stream.spec.clock.rawValue), "origin_ns": .integer(origin.nanoseconds)])
     for (part, numbers, unit) in [("accel", 0..<3, "m/s^2"), ("gyro", 3..<6, "rad/s")] {
       let rows = stream.timestamps.count
+      var attributes: [String: PlannedDataset.Attribute] = [
+        "unit": .text(unit), "axes": .text("device: x right, y to the top edge, z out of the screen, in portrait"),
+      ]
+      if part == "accel", let source = stream.spec.sourceUnit { attributes["source_unit"] = .text(source) }
       let dataset = add(
         PlannedDataset(
           path: "\(meta)/\(name)/\(part)",
           layout: Layout(
             type: .float32, dims: [rows, 3], chunk: [min(rows, Self.columnRows), 3], deflate: writer.compression.deflate),
-          attributes: ["unit": .text(unit), "axes": .text("device: x right, y to the top edge, z out of the screen, in portrait")]))
+          attributes: attributes))
       columns.append(Column(dataset: dataset, content: .samples(stream, numbers: numbers)))
     }
   }
@@ -211,9 +216,8 @@ struct ShardLayout: Sendable {
       columns.append(Column(dataset: valid, content: .readable(name: name)))
       if stream.spec.isGrid, let camera = stream.spec.intrinsics {
         let path = stream.spec.kind == .image ? "\(meta)/intrinsics" : "\(meta)/\(name)_intrinsics"
-        let constant = add(path, .float32, [4], ["unit": .text("pixel"), "order": .text("fx fy cx cy")])
-        columns.append(
-          Column(dataset: constant, content: .constant([camera.fx, camera.fy, camera.cx, camera.cy].map { Float($0) })))
+        let dataset = add(path, .float32, [4], ["unit": .text("pixel"), "order": .text("fx fy cx cy")])
+        columns.append(Column(dataset: dataset, content: .cameras(rows.map { row in camera.intrinsics(ofSample: row) })))
       }
     }
   }
@@ -295,7 +299,7 @@ struct ShardLayout: Sendable {
   /// robomimic's and robosuite's camera matrices by camera, where intrinsics are known.
   var cameraInfo: JSONValue? {
     let cameras = grids.compactMap { grid -> (String, JSONValue)? in
-      guard let camera = grid.stream.spec.intrinsics else { return nil }
+      guard let camera = grid.stream.spec.intrinsics?.usual else { return nil }
       let matrix: JSONValue = [
         [.number(camera.fx), 0, .number(camera.cx)], [0, .number(camera.fy), .number(camera.cy)], [0, 0, 1],
       ]

@@ -123,7 +123,7 @@ package final class Archive: Sendable {
   }
 
   /// A member's bytes from its first on. Serves one thread; several may be open.
-  func open(_ member: Member) throws -> any MemberReader { try content.open(member.number) }
+  func open(_ member: Member) throws -> any MemberReader { CountedReader(try content.open(member.number), count: member.bytes) }
 
   /// A member's bytes in any order. Throws `ArchiveError`.
   func slice(_ member: Member) throws -> FileSlice { try content.slice(member.number) }
@@ -135,15 +135,25 @@ package final class Archive: Sendable {
     let reader = try open(member)
     var done = 0
     try bytes.withUnsafeMutableBytes { buffer in
-      while done < count {
-        let got = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
-        guard got > 0 else { throw ArchiveError("it ends after \(done) of \(count) bytes") }
-        done += got
-      }
+      while done < count { done += try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...])) }
     }
-    // Asking for more is what has the checksum compared.
-    try withUnsafeTemporaryAllocation(byteCount: 16, alignment: 16) { buffer in
-      if try reader.read(into: buffer) > 0 { throw ArchiveError("it has more than the \(count) bytes that the archive lists") }
+    try reader.finish()
+  }
+
+  /// Gives as many bytes as the archive lists, or throws.
+  private final class CountedReader: MemberReader {
+    private let base: any MemberReader
+    private let count: Int64
+    private var done: Int64 = 0
+
+    init(_ base: any MemberReader, count: Int64) { (self.base, self.count) = (base, count) }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+      let got = try base.read(into: buffer)
+      done += Int64(got)
+      if done > count { throw ArchiveError("it has more than the \(count) bytes that the archive lists") }
+      if got == 0, done < count { throw ArchiveError("it ends after \(done) of \(count) bytes") }
+      return got
     }
   }
 }
@@ -174,4 +184,13 @@ protocol ArchiveContent: Sendable {
 protocol MemberReader {
   /// Fills the start of `buffer` and returns how many bytes; 0 at the end. Throws `ArchiveError` where the data are damaged.
   func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int
+}
+
+extension MemberReader {
+  /// Reads what is left: only then has the checksum been compared.
+  func finish() throws {
+    try withUnsafeTemporaryAllocation(byteCount: 1 << 14, alignment: 16) { buffer in
+      while try read(into: buffer) > 0 {}
+    }
+  }
 }

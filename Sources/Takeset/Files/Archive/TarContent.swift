@@ -27,6 +27,7 @@ struct TarContent: ArchiveContent {
   private mutating func list(limit: Int) throws {
     var offset: Int64 = 0
     var (longName, paxSize): ([UInt8]?, Int64?) = (nil, nil)
+    var nameOfAll: [UInt8]?
     while entries.count <= limit {
       let header = try file.bytes(offset..<offset + Int64(Self.block))
       guard header.count == Self.block else { throw ArchiveError("it is cut off: there is no end mark at byte \(offset)") }
@@ -43,7 +44,7 @@ struct TarContent: ArchiveContent {
       let data = start..<start + size
       offset = start + (size + Int64(Self.block) - 1) / Int64(Self.block) * Int64(Self.block)
       guard isExtension else {
-        let name = longName ?? Self.name(header)
+        let name = longName ?? nameOfAll ?? Self.name(header)
         entries.append(ArchiveEntry(name: name, kind: try Self.kind(type, name), bytes: size))
         ranges.append(data)
         (longName, paxSize) = (nil, nil)
@@ -53,6 +54,7 @@ struct TarContent: ArchiveContent {
       let body = try file.bytes(data)
       switch type {
       case UInt8(ascii: "L"): longName = Array(body.prefix { $0 != 0 })
+      case UInt8(ascii: "g"): nameOfAll = try Self.records(body).last { $0.0 == "path" }?.1 ?? nameOfAll
       case UInt8(ascii: "x"):
         for (key, value) in try Self.records(body) {
           switch key {

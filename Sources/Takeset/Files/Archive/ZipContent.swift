@@ -50,16 +50,17 @@ final class ZipContent: ArchiveContent {
       throw handle.failure
     }
     let name = Array(UnsafeBufferPointer(start: raw, count: strlen(raw))).map { UInt8(bitPattern: $0) }
-    if name.last == UInt8(ascii: "/") { return ArchiveEntry(name: name, kind: .directory, bytes: 0) }
+    var (system, attributes): (zip_uint8_t, zip_uint32_t) = (0, 0)
+    zip_file_get_external_attributes(handle.zip, index, 0, &system, &attributes)
+    let kind = kind(mode: mode_t(attributes >> 16))
+    if name.last == UInt8(ascii: "/") { return ArchiveEntry(name: name, kind: kind == .file ? .directory : kind, bytes: 0) }
     let shown = String(decoding: name, as: UTF8.self)
     guard stat.encryption_method == ZIP_EM_NONE else { throw ArchiveError("the member \(shown) is encrypted") }
     guard zip_compression_method_supported(Int32(stat.comp_method), 0) == 1 else {
       throw ArchiveError("the member \(shown) is compressed by method \(stat.comp_method), which is not supported")
     }
     guard let bytes = Int64(exactly: stat.size) else { throw ArchiveError("the member \(shown) claims \(stat.size) bytes") }
-    var (system, attributes): (zip_uint8_t, zip_uint32_t) = (0, 0)
-    zip_file_get_external_attributes(handle.zip, index, 0, &system, &attributes)
-    return ArchiveEntry(name: name, kind: kind(mode: mode_t(attributes >> 16)), bytes: bytes)
+    return ArchiveEntry(name: name, kind: kind, bytes: bytes)
   }
 
   /// By the Unix mode, which is 0 where the archiver wrote none.
@@ -74,29 +75,30 @@ final class ZipContent: ArchiveContent {
 
   func open(_ entry: Int) throws -> any MemberReader { try Reader(self, entry) }
 
-  /// Deflated members cannot be read in any order; they are inflated into memory, up to the size of a session's movie.
+  /// Deflated data can only be read forwards. Who reads at several places by turns, as the threads that decode a movie do, has an inflater
+  /// at each.
   func slice(_ entry: Int) throws -> FileSlice {
-    let limit: Int64 = 256 << 20
-    let bytes = entries[entry].bytes
-    guard bytes <= limit else { throw ArchiveError("\(bytes) bytes are over the limit of \(limit) for a movie in a zip") }
-    let descriptor = czip_memory_file()
-    guard descriptor >= 0 else { throw FileError("make memory for", path) }
-    do {
-      let reader = try Reader(self, entry)
-      var done: Int64 = 0
-      try withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
-        while case let count = try reader.read(into: buffer), count > 0 {
-          done += Int64(count)
-          guard done <= bytes else { throw ArchiveError("it has more than the \(bytes) bytes that the archive lists") }
-          try SealedFile.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]), to: descriptor, path: path)
-        }
+    let idle = Mutex<[Reader]>([try Reader(self, entry)])
+    return FileSlice(count: entries[entry].bytes) { buffer, offset in
+      let near = idle.withLock { idle -> Reader? in
+        let best = idle.indices.filter { idle[$0].position <= offset }.max { idle[$0].position < idle[$1].position }
+        return best.map { idle.remove(at: $0) }
       }
-      return FileSlice(descriptor: descriptor, count: done)
-    } catch {
-      close(descriptor)
-      throw error
+      do {
+        let reader = try near ?? Reader(self, entry)
+        try reader.skip(to: offset)
+        let count = try reader.read(into: buffer)
+        idle.withLock { idle in
+          idle.append(reader)
+          if idle.count > Self.inflaters { idle.removeFirst() }
+        }
+        return count
+      } catch let error as ArchiveError {
+        throw FileSlice.Failure(description: error.message)
+      }
     }
   }
+  private static let inflaters = 4
 
   private func takeHandle() throws -> Handle {
     if let handle = free.withLock({ $0.popLast() }) { return handle }
@@ -105,7 +107,9 @@ final class ZipContent: ArchiveContent {
     return try Handle(file)
   }
 
-  private final class Reader: MemberReader {
+  /// `@unchecked Sendable`: one thread at a time has it.
+  private final class Reader: MemberReader, @unchecked Sendable {
+    private(set) var position: Int64 = 0
     private let content: ZipContent
     private let handle: Handle
     private let file: OpaquePointer
@@ -128,7 +132,17 @@ final class ZipContent: ArchiveContent {
       guard count >= 0 else {
         throw ArchiveError(String(cString: zip_file_strerror(file)))
       }
+      position += Int64(count)
       return Int(count)
+    }
+
+    func skip(to offset: Int64) throws {
+      try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+        while position < offset {
+          let wanted = Int(min(offset - position, Int64(buffer.count)))
+          if try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])) == 0 { return }
+        }
+      }
     }
   }
 }

@@ -9,10 +9,16 @@ struct ArchivedSession {
   /// `nil` where the archive holds no session. Throws `TakeFailure` where it cannot be read or must not be.
   init?(_ path: String, _ format: Archive.Format, _ limits: Archive.Limits) throws {
     archive = try Archive(path, format: format, limits: limits)
-    if let root = try archive.root(holding: ["poses.json"], folders: ["rgb"]) {
+    let strong = (files: Set(["poses.json"]), folders: Set(["rgb"]))
+    guard let root = try archive.root(holding: strong.files.union(["metadata.json"]), folders: strong.folders) else { return nil }
+    let prefix = root.isEmpty ? "" : root + "/"
+    if archive.members.contains(where: { $0.path.hasPrefix(prefix + "rgb/") || $0.path == prefix + "poses.json" })
+      || archive.isSessionMetadata(in: root)
+    {
       self.root = root
-    } else if let root = try archive.root(holding: ["metadata.json"], folders: []), archive.isSessionMetadata(in: root) {
-      self.root = root
+    } else if let deeper = try archive.root(holding: strong.files, folders: strong.folders) {
+      // The shallower metadata.json is somebody else's.
+      self.root = deeper
     } else {
       return nil
     }
@@ -35,7 +41,7 @@ struct ArchivedSession {
     let stem = String(path.dropLast(sidecarEnding.count))
     let name = URL(fileURLWithPath: stem).lastPathComponent
     guard name.hasPrefix("session_") || SessionMetadata.recognises(InputFile.start(of: path, count: 4096)) else { return false }
-    return ["", ".zip", ".tar"].allSatisfy { Directory.existingKind(of: stem + $0) == nil }
+    return ["", ".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"].allSatisfy { Directory.existingKind(of: stem + $0) == nil }
   }
 
   /// The archive's path without its ending.
@@ -43,27 +49,23 @@ struct ArchivedSession {
 
   // MARK: Duplicates
 
-  /// The folder beside the archive that has the same files in it, byte by byte: older versions of the app leave both.
-  static func duplicate(of inputs: TakeInputs) throws -> String? {
-    guard let archive = inputs.archive else { return nil }
-    let folder = stem(archive.path)
-    guard Directory.existingKind(of: folder) == .directory,
-      let listing = try? TakeListing(folder: folder, subfolders: SessionFolder.subfolders)
-    else { return nil }
+  /// Whether a folder has the same files in it, byte by byte.
+  static func isDuplicate(_ inputs: TakeInputs, of folder: String) throws -> Bool {
+    guard let listing = try? TakeListing(folder: folder, subfolders: SessionFolder.subfolders) else { return false }
     let other = listing.inputs(role: SessionFolder.role)
     let members = inputs.entries.filter { $0.member != nil }
-    guard members.map(\.path) == other.entries.map(\.path) else { return nil }
+    guard members.map(\.path) == other.entries.map(\.path) else { return false }
     var (bytes, otherBytes): ([UInt8], [UInt8]) = ([], [])
     for (index, entry) in other.entries.enumerated() {
-      guard let member = inputs.index(of: entry.path), try inputs.bytes(of: member) == other.bytes(of: index) else { return nil }
+      guard let member = inputs.index(of: entry.path), try inputs.bytes(of: member) == other.bytes(of: index) else { return false }
     }
     for (index, entry) in other.entries.enumerated() {
-      guard let member = inputs.index(of: entry.path) else { return nil }
+      guard let member = inputs.index(of: entry.path) else { return false }
       try inputs.read(member, limit: 1 << 30, hasher: SHA256(), into: &bytes)
       try other.read(index, limit: 1 << 30, hasher: SHA256(), into: &otherBytes)
-      guard bytes == otherBytes else { return nil }
+      guard bytes == otherBytes else { return false }
     }
-    return URL(fileURLWithPath: folder).lastPathComponent
+    return true
   }
 }
 

@@ -10,6 +10,8 @@ struct EncodersFile {
   private(set) var stream: Stream?
   /// What the angles tell of the firmware, which is written nowhere: `0..360`, `signed`, or `unknown`.
   private(set) var range = "unknown"
+  /// Readings in the file.
+  let count: Int
 
   /// A gap in the readings longer than this is one in the radio link.
   private static let linkGap: Int64 = 200_000_000
@@ -42,6 +44,7 @@ struct EncodersFile {
         try reader.expectEnd()
       }
     }
+    count = readings.count
     let arrivals = readings.map(\.arrival)
     let angles = readings.flatMap(\.angles)
     guard !arrivals.isEmpty else { return }

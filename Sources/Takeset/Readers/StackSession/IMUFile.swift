@@ -6,6 +6,8 @@ struct IMUFile {
 
   /// Acceleration in m/s² and turn rate in rad/s; `nil` when there are no readings.
   private(set) var stream: Stream?
+  /// Readings in the file.
+  let count: Int
 
   /// From the first reading to the last, in nanoseconds.
   var span: Int64? {
@@ -29,6 +31,7 @@ struct IMUFile {
       }
       try reader.expectEnd()
     }
+    count = times.count
     guard !times.isEmpty else { return }
     let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }
     let usable = order.filter { index in values[(index * 6)..<(index * 6 + 6)].allSatisfy(\.isFinite) }
@@ -41,6 +44,7 @@ struct IMUFile {
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: .phoneUnix),
       source: NumbersSource(width: 6, values: usable.flatMap { values[($0 * 6)..<($0 * 6 + 6)] }),
       timestamps: usable.map { times[$0] }, sourceIndex: usable.map { Int64($0) })
+    stream?.spec.sourceUnit = "g"
   }
 
   private static func reading(_ reader: JSONReader, index: Int) throws -> (time: Timestamp, values: [Float]) {

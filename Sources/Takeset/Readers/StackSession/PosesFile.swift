@@ -1,26 +1,7 @@
-/// The entries of `poses.json` by frame number.
-struct PosesFile {
-  struct Entry {
-    /// `rgbIndex`: names `rgb/NNNNNN.jpg`.
-    var number: Int64
-    var timestamp: Timestamp
-    /// `nil` where the matrix is not a pose.
-    var pose: Pose?
-    /// Names `depth/NNNNNN.bin`.
-    var depthIndex: Int64?
-    /// Metres at the picture's centre, NaN where there is none.
-    var depthPoint: Float
-    /// The matrix was written column by column.
-    var isTransposed = false
-    /// The key `depth` is there and null, as SLAM writes it.
-    var hasNullDepth = false
-    /// False where the time does not fit between those of the neighbours; such an entry makes no row.
-    var isInOrder = true
-  }
-
-  var entries: [Entry] = []
-
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+/// Reads `poses.json`.
+extension PoseList {
+  init(json inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+    var entries: [Entry] = []
     var cut: JSONError?
     try inputs.readJSON(file, limit: limit) { reader in
       do {
@@ -45,71 +26,15 @@ struct PosesFile {
     }
     let transposed = entries.count(where: \.isTransposed)
     if transposed > 0 {
+      // A pose at the origin looks the same either way; it is written as the others are.
+      for index in entries.indices where !entries[index].isTransposed && entries[index].pose?.position == .zero {
+        entries[index].pose?.quaternion *= [-1, -1, -1, 1]
+      }
       findings.append(
         Finding(
           .warning, "poses-transposed", "matrices are written column by column; they are read so", file: "poses.json", count: transposed))
     }
-    sortByNumber(&findings)
-    try markDisorder(&findings)
-  }
-
-  private mutating func sortByNumber(_ findings: inout [Finding]) {
-    let inversions = zip(entries, entries.dropFirst()).count { $0.number > $1.number }
-    if inversions > 0 {
-      entries = entries.enumerated().sorted { ($0.element.number, $0.offset) < ($1.element.number, $1.offset) }.map(\.element)
-      findings.append(
-        Finding(.info, "poses-unsorted", "entries were not in the order of rgbIndex", file: "poses.json", count: inversions))
-    }
-    var kept: [Entry] = []
-    var conflicts = 0
-    for entry in entries {
-      if let last = kept.last, last.number == entry.number {
-        // Said twice is said once.
-        if entry.timestamp != last.timestamp || entry.pose != last.pose || entry.depthIndex != last.depthIndex { conflicts += 1 }
-      } else {
-        kept.append(entry)
-      }
-    }
-    entries = kept
-    if conflicts > 0 {
-      findings.append(
-        Finding(
-          .warning, "poses-duplicate", "several entries have the same rgbIndex; the first is used", file: "poses.json", count: conflicts))
-    }
-  }
-
-  /// Keeps the longest sequence of entries whose times ascend, so that one wild timestamp costs one frame.
-  private mutating func markDisorder(_ findings: inout [Finding]) throws {
-    // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
-    var tails: [Int] = []
-    var before: [Int?] = Array(repeating: nil, count: entries.count)
-    for index in entries.indices {
-      var (low, high) = (0, tails.count)
-      while low < high {
-        let middle = (low + high) / 2
-        if entries[tails[middle]].timestamp < entries[index].timestamp { low = middle + 1 } else { high = middle }
-      }
-      before[index] = low > 0 ? tails[low - 1] : nil
-      if low < tails.count { tails[low] = index } else { tails.append(index) }
-    }
-    for index in entries.indices { entries[index].isInOrder = false }
-    var next = tails.last
-    while let index = next {
-      entries[index].isInOrder = true
-      next = before[index]
-    }
-    let count = entries.count - tails.count
-    if count * 5 > entries.count {
-      throw TakeFailure(
-        "too-few-times", "\(count) of \(entries.count) timestamps do not ascend with rgbIndex; at most a fifth may not",
-        file: "poses.json")
-    }
-    if count > 0 {
-      findings.append(
-        Finding(
-          .warning, "time-not-ascending", "timestamps that do not fit between their neighbours; such frames are left out",
-          file: "poses.json", count: count))
-    }
+    try self.init(entries, file: "poses.json", number: "rgbIndex", findings: &findings)
   }
 }
 
@@ -123,11 +48,12 @@ private struct EntryReader {
     self.index = index
   }
 
-  func read() throws -> PosesFile.Entry? {
+  func read() throws -> PoseList.Entry? {
     guard try reader.nextIsObject else { throw mismatch("", "an object") }
     try reader.beginObject()
     var number: Int64?
     var timestamp: Timestamp?
+    var hasTime: Bool?
     var matrix: [Double]?
     var depthIndex: Int64?
     var depthPoint = Float.nan
@@ -138,7 +64,7 @@ private struct EntryReader {
       case "timestamp":
         guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
         timestamp = try reader.seconds()
-        if timestamp == nil { throw failure(key, "expected seconds, found a number that is no time") }
+        hasTime = timestamp != nil
       case "rgbIndex": number = try wholeNumber(key)
       case "depthIndex": depthIndex = try reader.skipNull() ? nil : try wholeNumber(key)
       case "depth":
@@ -153,14 +79,14 @@ private struct EntryReader {
       }
     }
     guard let number else { throw failure("rgbIndex", "the key is missing") }
-    guard let timestamp else { throw failure("timestamp", "the key is missing") }
+    guard let hasTime else { throw failure("timestamp", "the key is missing") }
     guard var matrix else { throw failure("transform", "the key is missing") }
     // A position in the last row, and none in the last column: written column by column.
     let isTransposed = matrix[15] == 1 && matrix[12...14].contains { $0 != 0 } && [3, 7, 11].allSatisfy { matrix[$0] == 0 }
     if isTransposed { matrix = (0..<16).map { matrix[$0 % 4 * 4 + $0 / 4] } }
-    return PosesFile.Entry(
-      number: number, timestamp: timestamp, pose: try? Pose(rowMajor: matrix), depthIndex: depthIndex,
-      depthPoint: depthPoint, isTransposed: isTransposed, hasNullDepth: hasNullDepth)
+    return PoseList.Entry(
+      number: number, timestamp: timestamp ?? Timestamp(nanoseconds: 0), hasTime: hasTime, pose: try? Pose(rowMajor: matrix),
+      depthIndex: depthIndex, depthPoint: depthPoint, isTransposed: isTransposed, hasNullDepth: hasNullDepth)
   }
 
   /// Four rows of four numbers, or sixteen numbers, row by row.
@@ -207,64 +133,5 @@ private struct EntryReader {
 
   private func failure(_ key: String, _ message: String) -> TakeFailure {
     TakeFailure("json-type", message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
-  }
-}
-
-/// Which entries become rows: those with a picture of their number and a usable pose, in ascending time.
-struct FrameJoin {
-  /// Indices into the entries.
-  private(set) var rows: [Int] = []
-  private(set) var dropped: [Episode.Dropped] = []
-  /// Every frame number that has a pose or a picture.
-  let sourceFrames: Int
-  /// Pictures over poses, where only the end of the pictures is missing: an upload that was cut off.
-  private(set) var coverage: Double?
-
-  init(poses: PosesFile, folder: SessionFolder, findings: inout [Finding]) throws {
-    var (unusable, disorder, withoutPicture) = (0, 0, 0)
-    var withPicture = 0
-    for (index, entry) in poses.entries.enumerated() {
-      let hasPicture = folder.images[entry.number] != nil
-      if hasPicture { withPicture += 1 }
-      if entry.pose == nil {
-        unusable += 1
-      } else if !entry.isInOrder {
-        disorder += 1
-      } else if !hasPicture {
-        withoutPicture += 1
-      } else {
-        rows.append(index)
-      }
-    }
-    let count = poses.entries.count
-    let unposed = folder.images.count - withPicture
-    sourceFrames = count + unposed
-    let firstMissing = poses.entries.firstIndex { folder.images[$0.number] == nil }
-    if let firstMissing, firstMissing == withPicture, unposed == 0 {
-      coverage = Double(withPicture) / Double(count)
-      findings.append(
-        Finding(
-          .warning, "partial-upload", "the pictures end after the first \(withPicture) of \(count) poses", file: "rgb", count: count - withPicture))
-    }
-    note("pose-unusable", unusable, "transforms that are not a rotation and a position", &findings)
-    note("time-not-ascending", disorder, nil, &findings)
-    note("image-missing", withoutPicture, "poses whose picture is not in rgb/", &findings)
-    note("pose-missing", unposed, "pictures whose number has no pose", &findings)
-    if withPicture * 2 < count {
-      throw TakeFailure(
-        "too-few-images", "\(withPicture) of the \(count) pictures that poses.json names are there; at least half are needed",
-        file: "rgb")
-    }
-    if unusable * 5 > count {
-      throw TakeFailure(
-        "too-few-poses", "\(unusable) of \(count) transforms are not poses; at most a fifth may be", file: "poses.json")
-    }
-    if rows.isEmpty { throw TakeFailure("no-frames", "no picture in rgb/ has a pose with its number") }
-  }
-
-  private mutating func note(_ code: String, _ count: Int, _ message: String?, _ findings: inout [Finding]) {
-    guard count > 0 else { return }
-    dropped.append(Episode.Dropped(reason: code, count: count))
-    if let message { findings.append(Finding(.warning, code, message + "; such frames are left out", count: count)) }
   }
 }

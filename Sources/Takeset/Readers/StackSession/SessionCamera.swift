@@ -13,7 +13,7 @@ struct SessionCamera {
   init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ findings: inout [Finding]) throws {
     if let intrinsics = metadata.intrinsics, let resolution = metadata.rgbResolution {
       (camera, size) = (intrinsics, resolution)
-      json["metadata.json"] = Self.json(intrinsics, resolution)
+      json["metadata.json"] = intrinsics.json(for: resolution)
     }
     guard let file = folder.calibration else { return }
     var bytes: [UInt8] = []
@@ -26,7 +26,7 @@ struct SessionCamera {
     }
     // Written for the pictures as they were recorded, whatever they were packed to since.
     let recorded = SessionVariant.recordedSize
-    json["calib.txt"] = Self.json(calibrated, recorded)
+    json["calib.txt"] = calibrated.json(for: recorded)
     if let camera {
       let other = camera.scaled(x: Double(recorded.width) / Double(size.width), y: Double(recorded.height) / Double(size.height))
       let largest =
@@ -43,16 +43,8 @@ struct SessionCamera {
     (camera, size) = (calibrated, recorded)
   }
 
-  private static func json(_ camera: Intrinsics, _ size: Pixels) -> JSONValue {
-    [
-      "fx": .number(camera.fx), "fy": .number(camera.fy), "cx": .number(camera.cx), "cy": .number(camera.cy),
-      "width": JSONValue(size.width),
-      "height": JSONValue(size.height),
-    ]
-  }
-
   /// The intrinsics for a grid of this size, which covers what the pictures cover; the app scales the sides by themselves.
-  func intrinsics(for grid: Pixels) -> Intrinsics? {
-    camera?.scaled(x: Double(grid.width) / Double(size.width), y: Double(grid.height) / Double(size.height))
+  func intrinsics(for grid: Pixels) -> Camera? {
+    camera.map { Camera($0).scaled(x: Double(grid.width) / Double(size.width), y: Double(grid.height) / Double(size.height)) }
   }
 }

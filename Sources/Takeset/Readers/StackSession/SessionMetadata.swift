@@ -4,7 +4,10 @@ import Foundation
 struct SessionMetadata {
   private(set) var isPresent = false
   var captureSource: String?
+  var hasVideo = false
   var isSynthetic = false
+  /// Recorded without ARKit, so that poses are computed later.
+  var needsSLAM: Bool { captureSource.map { $0 != "iphone_arkit" } ?? false }
   /// Translations were multiplied by this, if it is to be believed.
   var scaleFactor: Double?
   var rgbResolution: Pixels?
@@ -25,7 +28,7 @@ struct SessionMetadata {
   private static let known: Set<String> = [
     "deviceModel", "iosVersion", "startTime", "endTime", "durationSeconds", "rgbResolution", "depthResolution", "rgbFrameCount", "frameCount",
     "depthFrameCount", "poseCount", "encoderCount", "imuCount", "bleConnected", "hasVideo", "captureSource", "slamProcessed", "cameraIntrinsics",
-    "scale_factor", "synthetic",
+    "scale_factor", "synthetic", "seed",
   ]
 
   private static let counts = [
@@ -81,6 +84,7 @@ struct SessionMetadata {
     }
     captureSource = try text("captureSource")
     isSynthetic = members["synthetic"]?.bool ?? false
+    hasVideo = members["hasVideo"]?.bool ?? false
     rgbResolution = try size("rgbResolution")
     depthResolution = try size("depthResolution")
     if let depthResolution, depthResolution.width > 1000 || depthResolution.height > 1000 {

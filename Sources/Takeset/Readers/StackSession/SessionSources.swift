@@ -64,11 +64,12 @@ struct JPEGFiles: ReducibleImageSource, JPEGSource {
     return (copy, JPEGDecoder.reduced(size, by: copy.reduction))
   }
 
-  /// The header is sound, the size is the session's, and the end marker is there.
+  /// Decodes the picture as small as can be, which reads all of its data.
   func probe(_ index: Int) throws {
-    var bytes: [UInt8] = []
-    try inputs.readSample(entries[index], limit: Self.byteLimit, hasher: SHA256(), as: "image-undecodable", into: &bytes)
-    try checkWhole(bytes, index, JPEGDecoder())
+    var smallest = self
+    smallest.reduction = 8
+    var pixels: [UInt8] = []
+    try Cursor(source: smallest).read(index, into: &pixels)
   }
 
   private func checkWhole(_ file: [UInt8], _ index: Int, _ decoder: JPEGDecoder) throws {
@@ -127,8 +128,6 @@ struct JPEGFiles: ReducibleImageSource, JPEGSource {
     let pictures: JPEGFiles
 
     func makeCursor() throws -> any SampleCursor { FileCursor(pictures: pictures, decoder: try JPEGDecoder()) }
-
-    func probe(_ index: Int) throws { try pictures.probe(index) }
 
     private struct FileCursor: SampleCursor {
       let pictures: JPEGFiles

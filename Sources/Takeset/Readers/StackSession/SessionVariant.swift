@@ -14,7 +14,7 @@ struct SessionVariant {
   /// Pictures of v2 and later, before packing.
   static let recordedSize = Pixels(width: 480, height: 360)
 
-  init(_ metadata: SessionMetadata, _ poses: PosesFile?, _ folder: SessionFolder, imageSize: Pixels?) {
+  init(_ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, imageSize: Pixels?) {
     var evidence: [String] = []
     let isEmpty = poses.map { $0.entries.isEmpty } ?? true
     let source = metadata.captureSource
@@ -23,7 +23,7 @@ struct SessionVariant {
       self.poses = isEmpty ? .none : .synthetic
       name = "synthetic"
       evidence.append("metadata.synthetic is true")
-    } else if source.map({ $0 != "iphone_arkit" }) ?? false || (source == nil && hasSLAMTimes) {
+    } else if metadata.needsSLAM || (source == nil && hasSLAMTimes) {
       if let source { evidence.append("captureSource is \(source)") }
       if hasSLAMTimes { evidence.append("timestamps are rgbIndex/60 and depth is null") }
       if isEmpty {
@@ -52,7 +52,7 @@ struct SessionVariant {
   }
 
   /// SLAM writes times that are the picture's number over 60, and an explicit null for depth.
-  private static func hasSLAMTimes(_ poses: PosesFile) -> Bool {
+  private static func hasSLAMTimes(_ poses: PoseList) -> Bool {
     !poses.entries.isEmpty
       && poses.entries.allSatisfy { entry in
         entry.hasNullDepth && abs(Double(entry.timestamp.nanoseconds) - Double(entry.number) * 1e9 / 60) < 1000

@@ -18,9 +18,6 @@ package struct StackSession: Reader {
 
   /// Metadata is a page of text.
   private static let metadataLimit = 1 << 20
-  /// A policy looks at 2 frames and acts over 16: shorter episodes have not one window.
-  private static let windowFrames = 18
-
   package enum PosePolicy: String, Codable, Sendable { case required, optional }
 
   var poses = PosePolicy.required
@@ -81,13 +78,15 @@ package struct StackSession: Reader {
         "archive-missing", "this is the copy of a session's metadata, and the archive with the session is not beside it",
         file: take.inputs.entries[0].path)
     }
-    if let folder = try ArchivedSession.duplicate(of: take.inputs) { throw Rejection("duplicate: the folder \(folder) has the same files") }
+    if let twin = take.twin, try ArchivedSession.isDuplicate(take.inputs, of: twin.path) {
+      throw Rejection("duplicate: the folder \(URL(fileURLWithPath: twin.path).lastPathComponent) has the same files")
+    }
     let folder = SessionFolder(take.inputs)
     let jsonLimit = maxJsonMebibytes << 20
     var findings: [Finding] = []
 
     let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), findings: &findings)
-    var poses = try folder.poses.map { try PosesFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
+    var poses = try readPoses(folder, metadata, limit: jsonLimit, &findings)
     let images = folder.images.sorted { $0.key < $1.key }
     let size = try images.isEmpty ? nil : imageSize(images.map(\.value), take.inputs, &findings)
     let variant = SessionVariant(metadata, poses, folder, imageSize: size)
@@ -106,15 +105,17 @@ package struct StackSession: Reader {
 
     var rows: Rows
     if variant.poses != .none, let poses {
-      rows = try Rows(FrameJoin(poses: poses, folder: folder, findings: &findings), poses, folder, capture)
+      rows = try Rows(FrameJoin(poses: poses, images: folder.images, in: "rgb", findings: &findings), poses, folder, capture)
     } else {
       guard let capture, !images.isEmpty else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
       rows = Rows(images, capture)
     }
     guard let size else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
     rows.frames.quality = FrameQuality.of(
-      rows.poses, at: rows.frames.timestamps, isMetric: variant.poses == .arkit, isFilled: variant.poses == .slam)
-    noteQuality(rows.frames.quality, &findings)
+      rows.poses, at: rows.frames.timestamps, isMetric: variant.poses == .arkit,
+      ordinals: variant.poses == .slam ? ordinals(of: rows.frames.sourceIndex, images) : nil)
+    findings += FrameQuality.findings(rows.frames.quality, file: "poses.json")
+    findings += rows.frames.findings(isWhole: rows.dropped.isEmpty)
     let frames = rows.frames
     let clock = frames.clock
     let identity = frames.timestamps.indices.map { Int?($0) }
@@ -144,8 +145,13 @@ package struct StackSession: Reader {
         csvOffset: csvClockOffset, findings: &findings)
       streams["joints"] = encoders.stream
       if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
+      noteReadings("encoderCount", encoders.count, take.inputs.entries[file].path, metadata, &findings)
+      noteSigns(metadata, encoders, &findings)
     }
     streams["imu"] = imu?.stream
+    if let imu { noteReadings("imuCount", imu.count, "imu.json", metadata, &findings) }
+    if variant.poses == .slam { details["slam_backend"] = "unknown" }
+    if let factor = metadata.scaleFactor { details["scale_factor"] = .number(factor) }
 
     var episode = Episode(id: take.id, sourceFrames: rows.sourceFrames, frames: frames, streams: streams)
     episode.variant = variant.name
@@ -163,9 +169,22 @@ package struct StackSession: Reader {
     return episode
   }
 
+  private func readPoses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ findings: inout [Finding]) throws -> PoseList? {
+    guard let file = folder.poses else { return nil }
+    do {
+      return try PoseList(json: folder.inputs, file, limit: limit, findings: &findings)
+    } catch let failure as TakeFailure where failure.code == "json-invalid" && metadata.needsSLAM {
+      // These are computed, and can be once more.
+      var finding = failure.finding
+      (finding.severity, finding.code) = (.warning, "poses-unreadable")
+      findings.append(finding)
+      return nil
+    }
+  }
+
   /// A session without poses, which a pipeline for poses leaves out.
-  private func refuse(_ variant: SessionVariant, _ poses: PosesFile?, _ folder: SessionFolder) throws {
-    if variant.name == "v3-raw" { throw Rejection("needs-slam") }
+  private func refuse(_ variant: SessionVariant, _ poses: PoseList?, _ folder: SessionFolder) throws {
+    if variant.name == "v3-raw" { throw Rejection("needs-slam", variant: variant.name) }
     guard poses != nil else {
       throw TakeFailure(
         "poses-missing",
@@ -174,14 +193,13 @@ package struct StackSession: Reader {
     throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
   }
 
-  private func noteQuality(_ quality: [FrameQuality], _ findings: inout [Finding]) {
-    func note(_ bit: FrameQuality, _ severity: Finding.Severity, _ code: String, _ message: String) {
-      let count = quality.count { $0.contains(bit) }
-      if count > 0 { findings.append(Finding(severity, code, message, file: "poses.json", count: count)) }
+  /// Places in the sorted listing of pictures, which are SLAM's frame numbers.
+  private func ordinals(of numbers: [Int64], _ images: [(key: Int64, value: Int)]) -> [Int] {
+    var next = 0
+    return numbers.map { number in
+      while next + 1 < images.count, images[next].key < number { next += 1 }
+      return next
     }
-    note(.poseRepeated, .warning, "pose-repeated", "frames whose pose is that of their neighbours: tracking stood still")
-    note(.poseJump, .warning, "pose-jump", "frames to which the camera would have moved faster than 5 m/s or 10 rad/s")
-    note(.poseInterpolated, .warning, "pose-interpolated", "frames whose pose SLAM filled in between others")
   }
 
   private func poseFrame(_ variant: SessionVariant) -> PoseFrame {
@@ -209,7 +227,7 @@ package struct StackSession: Reader {
   /// SLAM numbers pictures by their place in the listing, which is the number in their name only when none is missing, and has no
   /// times.
   private func retime(
-    _ poses: inout PosesFile?, _ images: [(key: Int64, value: Int)], _ capture: CaptureTimes, _ findings: inout [Finding]
+    _ poses: inout PoseList?, _ images: [(key: Int64, value: Int)], _ capture: CaptureTimes, _ findings: inout [Finding]
   ) {
     guard var entries = poses?.entries else { return }
     let hasGaps = images.enumerated().contains { Int64($0.offset) != $0.element.key }
@@ -229,7 +247,7 @@ package struct StackSession: Reader {
 
   /// What the metadata say and the files show otherwise, and what the poses are worth.
   private func noteClaims(
-    _ variant: SessionVariant, _ metadata: SessionMetadata, _ poses: PosesFile?, _ folder: SessionFolder, _ size: Pixels?,
+    _ variant: SessionVariant, _ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, _ size: Pixels?,
     _ findings: inout [Finding]
   ) {
     func odd(_ code: String, _ field: String, _ message: String) {
@@ -259,10 +277,27 @@ package struct StackSession: Reader {
             .warning, "scale-claimed", "poses are from SLAM, and the metadata claim that they were scaled to metres; nothing proves it",
             file: "metadata.json", field: ".scale_factor"))
     }
-    if let count = poses?.entries.count, count > 0, count < Self.windowFrames {
-      findings.append(
-        Finding(.warning, "short-episode", "\(count) frames; a policy that looks at 2 and acts over 16 needs \(Self.windowFrames)"))
+    if variant.name == "packed", metadata.declared["imuCount"] != nil || metadata.hasVideo {
+      odd("packed-without", "hasVideo", "hasVideo and imuCount are of the session before it was packed; movie and IMU were left out then")
     }
+  }
+
+  /// Until then (2026-02-17 23:39 in the developer's own time), firmware had the third and fourth joints the other way round.
+  private static let signChange: Int64 = 1_771_401_600_000_000_000
+
+  private func noteSigns(_ metadata: SessionMetadata, _ encoders: EncodersFile, _ findings: inout [Finding]) {
+    guard encoders.stream != nil, jointSigns == "++++", let start = metadata.startTime, start < Self.signChange else { return }
+    findings.append(
+      Finding(
+        .warning, "joint-signs-unknown",
+        "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs"))
+  }
+
+  /// What streams have and the metadata say otherwise.
+  private func noteReadings(_ key: String, _ count: Int, _ file: String, _ metadata: SessionMetadata, _ findings: inout [Finding]) {
+    guard let declared = metadata.count(key), declared != Int64(count) else { return }
+    findings.append(
+      Finding(.warning, "count-mismatch", "it is \(declared), \(file) has \(count) readings", file: "metadata.json", field: ".\(key)"))
   }
 
   /// The size in the header of the first picture that has one; a picture of another size will fail the take.
@@ -297,7 +332,7 @@ package struct StackSession: Reader {
   }
 
   private func depthMaps(
-    _ poses: PosesFile, _ folder: SessionFolder, _ metadata: SessionMetadata, _ camera: SessionCamera, _ clock: Clock,
+    _ poses: PoseList, _ folder: SessionFolder, _ metadata: SessionMetadata, _ camera: SessionCamera, _ clock: Clock,
     _ findings: inout [Finding]
   ) throws -> Stream? {
     let named = poses.entries.filter { $0.depthIndex != nil && $0.isInOrder }
@@ -325,7 +360,7 @@ package struct StackSession: Reader {
       timestamps: present.map(\.0.timestamp), sourceIndex: present.map { $0.0.depthIndex ?? -1 })
   }
 
-  private func depthPoints(_ poses: PosesFile, _ clock: Clock) -> Stream? {
+  private func depthPoints(_ poses: PoseList, _ clock: Clock) -> Stream? {
     let measured = poses.entries.filter { $0.isInOrder && $0.depthPoint > 0 && $0.depthPoint.isFinite }
     guard !measured.isEmpty else { return nil }
     return Stream(
@@ -345,7 +380,7 @@ package struct StackSession: Reader {
     /// Pictures over poses, where the end of an upload is missing.
     var coverage: Double?
 
-    init(_ join: FrameJoin, _ file: PosesFile, _ folder: SessionFolder, _ capture: CaptureTimes?) {
+    init(_ join: FrameJoin, _ file: PoseList, _ folder: SessionFolder, _ capture: CaptureTimes?) {
       frames = Episode.Frames(
         timestamps: join.rows.map { file.entries[$0].timestamp }, sourceIndex: join.rows.map { file.entries[$0].number },
         clock: capture?.clock ?? .deviceUptime, tick: capture?.tick ?? 1)

@@ -1,0 +1,114 @@
+import Foundation
+package import Media
+import Takeset
+
+/// A Stray Scanner recording of a camera moving through `Room`: a movie, depth in millimetres with confidence, odometry with the lens of each
+/// frame, and an IMU. `truth.json` says what a reader should find.
+package struct SimulatedStrayScan: Sendable {
+  package var seconds = 2.0
+  package var rate = 60.0
+  package var seed: UInt64 = 1
+  package var size = ImageSize(width: 1920, height: 1440)
+  package var depthSize = ImageSize(width: 256, height: 192)
+  package var codec = "h264"
+  package var hasMovie = true
+  /// As older versions of the app write `odometry.csv`: without the lens.
+  package var isOld = false
+  /// Frames that the camera drops in one burst, from the tenth on; they show in the times alone.
+  package var dropped = 0
+
+  package init() {}
+
+  /// One frame of the recording.
+  private struct Frame {
+    var number: Int
+    var sample: Trajectory.Sample
+    /// Autofocus: part of the usual focal length.
+    var zoom: Float
+  }
+
+  /// Writes the recording into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
+  package func write(to directory: String) throws {
+    try SimulatedSession.makeEmptyDirectory(directory)
+    for folder in ["depth", "confidence"] {
+      try FileManager.default.createDirectory(atPath: "\(directory)/\(folder)", withIntermediateDirectories: true)
+    }
+    let path = Trajectory.smooth(seconds: seconds, rate: rate, seed: seed)
+    let kept = path.samples.enumerated().filter { !(10..<(10 + dropped)).contains($0.offset) }
+    let frames = kept.enumerated().map { number, sample in
+      Frame(number: number, sample: sample.element, zoom: isOld ? 1 : 1 + 0.004 * Float(sin(Double(sample.offset) / rate * 2)))
+    }
+    try render(frames, directory)
+    try write(odometry(frames), "odometry.csv", in: directory)
+    let focal = Room.Camera(size: size, matrix: []).focalLength
+    let (cx, cy) = (Double(size.width) / 2, Double(size.height) / 2)
+    try write("\(focal), 0.0, \(cx)\n0.0, \(focal), \(cy)\n0.0, 0.0, 1.0", "camera_matrix.csv", in: directory)
+    let imu = IMUSimulation(from: path.samples[0].time, seconds: seconds, 0, seed)
+    try write(imu.csv, "imu.csv", in: directory)
+    let truth: JSONValue = [
+      "seed": .integer(Int64(bitPattern: seed)), "frames": JSONValue(frames.count),
+      "frame_time_ns": .array(frames.map { .integer($0.sample.time.nanoseconds) }),
+      "camera_to_world": .array(frames.map { .array($0.sample.matrix.map { .number($0) }) }),
+    ]
+    try write(truth.canonicalText + "\n", "truth.json", in: directory)
+  }
+
+  /// Writes the movie, the depth maps and their confidence. Pictures are shown at a constant rate, whatever the frames' times.
+  private func render(_ frames: [Frame], _ directory: String) throws {
+    let room = Room(enclosing: [])
+    var options = MovieEncoder.Options(size: size)
+    options.codec = codec
+    options.rate = rate
+    let encoder = hasMovie ? try MovieEncoder(directory + "/rgb.mp4", options) : nil
+    let batch = 8
+    for start in stride(from: 0, to: frames.count, by: batch) {
+      let rendered = Parallel.map(Array(frames[start..<min(start + batch, frames.count)])) { frame in
+        var pixels: [UInt8] = []
+        if hasMovie {
+          pixels = room.picture(
+            from: Room.Camera(size: size, matrix: frame.sample.matrix, zoom: frame.zoom), seed: seed &* 1_000_003 &+ UInt64(frame.number))
+          FrameCode.draw(frame.number, into: &pixels, size: size)
+        }
+        let metres = room.depth(from: Room.Camera(size: depthSize, matrix: frame.sample.matrix, zoom: frame.zoom))
+        return (frame: frame, pixels: pixels, metres: metres)
+      }
+      for (frame, pixels, metres) in rendered {
+        try encoder?.add(pixels, at: Int64((Double(frame.number) * 600 / rate).rounded()))
+        let name = SimulatedSession.sixDigits(frame.number) + ".png"
+        // The sensor reaches 5 m.
+        let millimetres = metres.map { $0 < 5 ? UInt16(($0 * 1000).rounded()) : 0 }
+        let levels = metres.map { UInt8($0 < 2 ? 2 : $0 < 3.5 ? 1 : 0) }
+        let depth = try PNG.encodeGrey(millimetres.withUnsafeBytes { Array($0) }, bits: 16, size: depthSize)
+        try Data(depth).write(to: URL(fileURLWithPath: "\(directory)/depth/\(name)"))
+        try Data(PNG.encodeGrey(levels, bits: 8, size: depthSize)).write(to: URL(fileURLWithPath: "\(directory)/confidence/\(name)"))
+      }
+    }
+    try encoder?.finish()
+  }
+
+  private func odometry(_ frames: [Frame]) throws -> String {
+    var names = ["timestamp", "frame", "x", "y", "z", "qx", "qy", "qz", "qw"]
+    if !isOld { names += ["fx", "fy", "cx", "cy", "", ""] }
+    let lines = try frames.map { frame in
+      let m = frame.sample.matrix
+      // The app's camera has y down and z forward.
+      var turned = m
+      for index in [1, 2, 5, 6, 9, 10] { turned[index] = -m[index] }
+      let pose = try Pose(rowMajor: turned)
+      let (p, q) = (pose.position, pose.quaternion)
+      let numbers: [Double] = [p.x, p.y, p.z, q.x, q.y, q.z, q.w]
+      var fields: [String] = [frame.sample.seconds, SimulatedSession.sixDigits(frame.number)]
+      fields += numbers.map { "\(Float($0))" }
+      if !isOld {
+        let focal = Room.Camera(size: size, matrix: [], zoom: frame.zoom).focalLength
+        fields += ["\(focal)", "\(focal)", "\(Double(size.width) / 2)", "\(Double(size.height) / 2)", "", ""]
+      }
+      return fields.joined(separator: ", ")
+    }
+    return ([names.joined(separator: ", ")] + lines).joined(separator: "\n") + "\n"
+  }
+
+  private func write(_ text: String, _ name: String, in directory: String) throws {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: directory + "/" + name))
+  }
+}

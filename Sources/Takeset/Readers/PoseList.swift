@@ -1,0 +1,154 @@
+/// Poses of a camera by frame number, in that order, each number once.
+struct PoseList {
+  struct Entry {
+    /// The frame's number, which its picture has too.
+    var number: Int64
+    var timestamp: Timestamp
+    /// False where the file has something that is no time, such as NaN.
+    var hasTime = true
+    /// `nil` where the numbers are not a pose.
+    var pose: Pose?
+    /// The number of its depth map.
+    var depthIndex: Int64?
+    /// Metres at the picture's centre, NaN where there is none.
+    var depthPoint: Float
+    /// The matrix was written column by column.
+    var isTransposed = false
+    /// The key `depth` is there and null, as SLAM writes it.
+    var hasNullDepth = false
+    /// False where the time does not fit between those of the neighbours; such an entry makes no row.
+    var isInOrder = true
+  }
+
+  var entries: [Entry]
+  /// Where they come from, and what it calls the frame number; for messages.
+  let file: String
+  let number: String
+
+  /// Sorts entries by number and marks those whose time is out of order. Throws `TakeFailure` when too many are.
+  init(_ entries: [Entry], file: String, number: String, findings: inout [Finding]) throws {
+    (self.entries, self.file, self.number) = (entries, file, number)
+    sortByNumber(&findings)
+    try markDisorder(&findings)
+  }
+
+  private mutating func sortByNumber(_ findings: inout [Finding]) {
+    let inversions = zip(entries, entries.dropFirst()).count { $0.number > $1.number }
+    if inversions > 0 {
+      entries = entries.enumerated().sorted { ($0.element.number, $0.offset) < ($1.element.number, $1.offset) }.map(\.element)
+      findings.append(
+        Finding(.info, "poses-unsorted", "entries were not in the order of \(number)", file: file, count: inversions))
+    }
+    var kept: [Entry] = []
+    var conflicts = 0
+    for entry in entries {
+      if let last = kept.last, last.number == entry.number {
+        // Said twice is said once.
+        if entry.timestamp != last.timestamp || entry.pose != last.pose || entry.depthIndex != last.depthIndex { conflicts += 1 }
+      } else {
+        kept.append(entry)
+      }
+    }
+    entries = kept
+    if conflicts > 0 {
+      findings.append(
+        Finding(
+          .warning, "poses-duplicate", "several entries have the same \(number); the first is used", file: file, count: conflicts))
+    }
+  }
+
+  /// Keeps the longest sequence of entries whose times ascend, so that one wild timestamp costs one frame.
+  private mutating func markDisorder(_ findings: inout [Finding]) throws {
+    // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
+    var tails: [Int] = []
+    var before: [Int?] = Array(repeating: nil, count: entries.count)
+    for index in entries.indices where entries[index].hasTime {
+      var (low, high) = (0, tails.count)
+      while low < high {
+        let middle = (low + high) / 2
+        if entries[tails[middle]].timestamp < entries[index].timestamp { low = middle + 1 } else { high = middle }
+      }
+      before[index] = low > 0 ? tails[low - 1] : nil
+      if low < tails.count { tails[low] = index } else { tails.append(index) }
+    }
+    for index in entries.indices { entries[index].isInOrder = false }
+    var next = tails.last
+    while let index = next {
+      entries[index].isInOrder = true
+      next = before[index]
+    }
+    let count = entries.count - tails.count
+    if count * 5 > entries.count {
+      throw TakeFailure(
+        "too-few-times", "\(count) of \(entries.count) timestamps do not ascend with \(number); at most a fifth may not",
+        file: file)
+    }
+    if count > 0 {
+      findings.append(
+        Finding(
+          .warning, "time-not-ascending", "timestamps that do not fit between their neighbours; such frames are left out",
+          file: file, count: count))
+    }
+  }
+}
+
+/// Which entries become rows: those with a picture of their number and a usable pose, in ascending time.
+struct FrameJoin {
+  /// Indices into the entries.
+  private(set) var rows: [Int] = []
+  private(set) var dropped: [Episode.Dropped] = []
+  /// Every frame number that has a pose or a picture.
+  let sourceFrames: Int
+  /// Pictures over poses, where only the end of the pictures is missing: an upload that was cut off.
+  private(set) var coverage: Double?
+
+  /// - Parameter images: The source's picture of each number; `nil` where a take has no pictures, and its poses are all there is.
+  /// - Parameter place: What pictures are in, for messages.
+  init(poses: PoseList, images: [Int64: Int]?, in place: String, findings: inout [Finding]) throws {
+    var (unusable, disorder, withoutPicture) = (0, 0, 0)
+    var withPicture = 0
+    for (index, entry) in poses.entries.enumerated() {
+      let hasPicture = images.map { $0[entry.number] != nil } ?? true
+      if hasPicture { withPicture += 1 }
+      if entry.pose == nil {
+        unusable += 1
+      } else if !entry.isInOrder {
+        disorder += 1
+      } else if !hasPicture {
+        withoutPicture += 1
+      } else {
+        rows.append(index)
+      }
+    }
+    let count = poses.entries.count
+    let unposed = (images?.count ?? withPicture) - withPicture
+    sourceFrames = count + unposed
+    let firstMissing = poses.entries.firstIndex { images?[$0.number] == nil }
+    if images != nil, let firstMissing, firstMissing == withPicture, unposed == 0 {
+      coverage = Double(withPicture) / Double(count)
+      findings.append(
+        Finding(
+          .warning, "partial-upload", "the pictures end after the first \(withPicture) of \(count) poses", file: place, count: count - withPicture))
+    }
+    note("pose-unusable", unusable, "transforms that are not a rotation and a position", &findings)
+    note("time-not-ascending", disorder, nil, &findings)
+    note("image-missing", withoutPicture, "poses whose picture is not in \(place)", &findings)
+    note("pose-missing", unposed, "pictures whose number has no pose", &findings)
+    if withPicture * 2 < count {
+      throw TakeFailure(
+        "too-few-images", "\(withPicture) of the \(count) pictures that \(poses.file) names are there; at least half are needed",
+        file: place)
+    }
+    if unusable * 5 > count {
+      throw TakeFailure(
+        "too-few-poses", "\(unusable) of \(count) poses are not usable; at most a fifth may be", file: poses.file)
+    }
+    if rows.isEmpty { throw TakeFailure("no-frames", "no picture in \(place) has a pose with its number") }
+  }
+
+  private mutating func note(_ code: String, _ count: Int, _ message: String?, _ findings: inout [Finding]) {
+    guard count > 0 else { return }
+    dropped.append(Episode.Dropped(reason: code, count: count))
+    if let message { findings.append(Finding(.warning, code, message + "; such frames are left out", count: count)) }
+  }
+}

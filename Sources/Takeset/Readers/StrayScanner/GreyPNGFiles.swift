@@ -1,0 +1,70 @@
+import Media
+
+/// Grey PNG files of one size: depth maps in whole millimetres (16 bits), or how far each of these is to be trusted (8 bits).
+struct GreyPNGFiles: SampleSource {
+  enum Content {
+    case depth, confidence
+
+    var bits: Int { self == .depth ? 16 : 8 }
+    var undecodable: String { self == .depth ? "depth-undecodable" : "confidence-undecodable" }
+  }
+
+  /// No grid that is allowed needs more bytes.
+  private static let byteLimit = 1 << 25
+  /// What a level of confidence can be: low, medium, high.
+  private static let levels: UInt8 = 3
+
+  let inputs: TakeInputs
+  /// Entries of `inputs`; `nil` where the file is missing.
+  let files: [Int?]
+  let content: Content
+  let size: Pixels
+
+  /// The size in the header of the first file that has one.
+  static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> Pixels? {
+    var bytes: [UInt8] = []
+    for file in files.prefix(files.count / 5 + 1) {
+      try? inputs.read(file, limit: byteLimit, hasher: SHA256(), into: &bytes)
+      guard let size = try? bytes.withUnsafeBytes({ try PNG.greySize(of: $0, bits: content.bits) }) else { continue }
+      guard max(size.width, size.height) <= 1000 else {
+        throw TakeFailure("limit", "the depth map is \(size), over the limit of 1000x1000", file: inputs.entries[file].path)
+      }
+      return size
+    }
+    return nil
+  }
+
+  func makeCursor() -> any SampleCursor { Cursor(source: self) }
+
+  func probe(_ index: Int) throws {
+    var bytes: [UInt8] = []
+    try Cursor(source: self).read(index, into: &bytes)
+  }
+
+  private final class Cursor: SampleCursor {
+    let source: GreyPNGFiles
+    let hasher = SHA256()
+    var file: [UInt8] = []
+
+    init(source: GreyPNGFiles) { self.source = source }
+
+    func read(_ index: Int, into bytes: inout [UInt8]) throws {
+      let content = source.content
+      guard let entry = source.files[index] else {
+        throw SampleFailure(finding: Finding(.warning, "confidence-missing", "depth maps without a file of their number in confidence/"))
+      }
+      try source.inputs.readSample(entry, limit: GreyPNGFiles.byteLimit, hasher: hasher, as: content.undecodable, into: &file)
+      func failure(_ message: String) -> SampleFailure {
+        SampleFailure(finding: Finding(.warning, content.undecodable, message, file: source.inputs.entries[entry].path))
+      }
+      do {
+        try file.withUnsafeBytes { try PNG.decodeGrey($0, bits: content.bits, size: source.size, into: &bytes) }
+      } catch let error as MediaError {
+        throw failure("\(error)")
+      }
+      if content == .confidence, let odd = bytes.first(where: { $0 >= GreyPNGFiles.levels }) {
+        throw failure("a confidence is \(odd); expected 0, 1 or 2")
+      }
+    }
+  }
+}

@@ -1,0 +1,78 @@
+/// The rows of `odometry.csv`: for each frame its time, pose and, from newer versions of the app, its intrinsics.
+struct OdometryFile {
+  static let name = "odometry.csv"
+
+  /// Poses are camera to world, of a camera in OpenCV's axes.
+  let poses: PoseList
+  /// For the full-size picture, by frame number.
+  private(set) var cameras: [Int64: Intrinsics] = [:]
+
+  private static let required = ["timestamp", "frame", "x", "y", "z", "qx", "qy", "qz", "qw"]
+  private static let lens = ["fx", "fy", "cx", "cy"]
+
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+    let lines = try CSVFile(inputs, file, limit: limit).lines
+    guard let header = lines.first else { throw TakeFailure("no-frames", "the file is empty", file: Self.name) }
+    let names = header.fields.map { String(decoding: $0, as: UTF8.self).lowercased() }
+    let columns = try Self.required.map { column in
+      guard let index = names.firstIndex(of: column) else { throw Self.failure(header, column, "the header has no such column") }
+      return index
+    }
+    let lens = Self.lens.compactMap { names.firstIndex(of: $0) }
+    let last = (columns + lens).max() ?? 0
+    var entries: [PoseList.Entry] = []
+    var cameras: [Int64: Intrinsics] = [:]
+    for line in lines.dropFirst() {
+      do {
+        let entry = try Self.entry(line, columns)
+        // A number cut short is a number all the same; of a quaternion it shows.
+        let isCut = !line.isEnded && (entry.pose == nil || line.fields.count <= last || line.fields.count < header.fields.count)
+        if isCut { throw Self.failure(line, "qw", "the line ends early") }
+        if lens.count == Self.lens.count, cameras[entry.number] == nil {
+          cameras[entry.number] = Intrinsics(
+            try zip(lens, Self.lens).map { column, name in
+              guard let value = line.number(column) else { throw Self.failure(line, name, "expected a number", column) }
+              return value
+            })
+        }
+        entries.append(entry)
+      } catch where !line.isEnded && !entries.isEmpty {
+        findings.append(
+          Finding(
+            .warning, "odometry-truncated", "the last line is cut short and left out", file: Self.name, field: ", line \(line.number)"))
+      }
+    }
+    guard !entries.isEmpty else { throw TakeFailure("no-frames", "there are no rows below the header", file: Self.name) }
+    poses = try PoseList(entries, file: Self.name, number: "frame", findings: &findings)
+    self.cameras = cameras
+  }
+
+  private static func entry(_ line: CSVFile.Line, _ columns: [Int]) throws -> PoseList.Entry {
+    guard let timestamp = line.seconds(columns[0]) else { throw failure(line, required[0], "expected seconds", columns[0]) }
+    guard let text = line.text(columns[1]), text.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int64(text), number < 1 << 53 else {
+      throw failure(line, required[1], "expected a whole number from 0", columns[1])
+    }
+    let numbers = try zip(columns, required).dropFirst(2).map { column, name in
+      guard let value = line.number(column) else { throw failure(line, name, "expected a number", column) }
+      return value
+    }
+    return PoseList.Entry(
+      number: number, timestamp: timestamp, pose: Pose(position: numbers[0..<3], quaternion: numbers[3..<7]), depthIndex: number,
+      depthPoint: .nan)
+  }
+
+  private static func failure(_ line: CSVFile.Line, _ column: String, _ message: String, _ field: Int? = nil) -> TakeFailure {
+    let found = field.map { line.text($0).map { ", found \"\($0.prefix(40))\"" } ?? ", the line ends before it" } ?? ""
+    return TakeFailure("csv-invalid", message + found, file: name, field: ", line \(line.number), column \(column)")
+  }
+}
+
+extension Pose {
+  /// `nil` unless the numbers are finite and the quaternion is a unit one but for rounding: within 0.99..1.01.
+  fileprivate init?(position p: ArraySlice<Double>, quaternion q: ArraySlice<Double>) {
+    let (p, q) = (Array(p), Array(q))
+    let norm = (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]).squareRoot()
+    guard p.allSatisfy({ Float($0).isFinite }), norm >= 0.99, norm <= 1.01 else { return nil }
+    self.init(position: [p[0], p[1], p[2]], quaternion: SIMD4(q[0], q[1], q[2], q[3]) / norm)
+  }
+}

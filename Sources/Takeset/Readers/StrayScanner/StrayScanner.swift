@@ -1,0 +1,275 @@
+import Foundation
+import Media
+
+/// Recordings of the Stray Scanner app: `odometry.csv`, and as far as they are there `rgb.mp4`, `depth/NNNNNN.png`,
+/// `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`. In a folder, a zip or a tar.
+///
+///     reader: {name: stray-scanner, max-seconds: 1200}
+package struct StrayScanner: Reader {
+  package static let name = "stray-scanner"
+  package static let summary = "Stray Scanner recordings: a movie, depth with confidence, odometry, intrinsics of each frame, IMU"
+  package static let help = [
+    "keep-location": "pass on a location that the movie carries",
+    "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
+    "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
+    "max-csv-mebibytes": "a table larger than this fails the take",
+  ].merging(Archive.Limits.help) { own, _ in own }
+
+  /// Of the app's pictures, for which its intrinsics are.
+  private static let pictureSize = Pixels(width: 1920, height: 1440)
+  private static let subfolders: Set<String> = ["depth", "confidence"]
+  private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
+
+  var keepLocation = false
+  var maxSamples = 20_000
+  var maxSeconds = 600.0
+  var maxSide = 8192
+  var maxDecodeSeconds = 3600.0
+  var maxCsvMebibytes = 64
+  var maxArchiveEntries = Archive.Limits.usual.entries
+  var maxArchiveGibibytes = Archive.Limits.usual.gibibytes
+  var maxArchiveRatio = Archive.Limits.usual.ratio
+
+  package init() {}
+
+  private var archiveLimits: Archive.Limits {
+    Archive.Limits(entries: maxArchiveEntries, gibibytes: maxArchiveGibibytes, ratio: maxArchiveRatio)
+  }
+
+  package func validate() throws {
+    try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
+    if !(1...4096).contains(maxCsvMebibytes) { throw OptionError("max-csv-mebibytes", "expected 1 to 4096") }
+    try archiveLimits.validate()
+  }
+
+  // MARK: Files
+
+  package func recognises(_ place: TakeLocation) -> Bool {
+    guard place.isDirectory else {
+      guard let format = Archive.format(of: place.path), let archive = try? Archive(place.path, format: format, limits: archiveLimits) else {
+        return false
+      }
+      return (try? archive.root(holding: [OdometryFile.name], folders: [])) != .some(nil)
+    }
+    func exists(_ name: String) -> Bool { Directory.existingKind(of: place.path + "/" + name) != nil }
+    return exists(OdometryFile.name) && ["depth", Self.movieName, Self.matrixName].contains(where: exists)
+  }
+
+  package func inputs(of place: TakeLocation) throws -> TakeInputs {
+    if let format = place.isDirectory ? nil : Archive.format(of: place.path) {
+      let archive = try Archive(place.path, format: format, limits: archiveLimits)
+      let root = try archive.root(holding: [OdometryFile.name], folders: []) ?? ""
+      return TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
+    }
+    do {
+      return try TakeListing(folder: place.path, subfolders: Self.subfolders).inputs(role: Self.role)
+    } catch let error as FileError {
+      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the recording cannot be searched: \(error.reason)")
+    }
+  }
+
+  private static func role(of path: String) -> TakeInputs.Role? {
+    switch path {
+    case OdometryFile.name: return .poses
+    case matrixName: return .calibration
+    case imuName: return .imu
+    case movieName: return .movie
+    default: break
+    }
+    for (folder, role) in [("depth/", TakeInputs.Role.depth), ("confidence/", .confidence)] where path.hasPrefix(folder) {
+      let name = path.dropFirst(folder.count)
+      return name.hasSuffix(".png") && SessionFolder.number(inFileName: name) != nil ? role : nil
+    }
+    return nil
+  }
+
+  /// The entries of numbered files of a kind, by number.
+  private func numbered(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: Int] {
+    var files: [Int64: Int] = [:]
+    for (index, entry) in inputs.entries.enumerated() where entry.role == role {
+      let name = entry.path.drop { $0 != "/" }.dropFirst()
+      if let number = SessionFolder.number(inFileName: name) { files[number] = index }
+    }
+    return files
+  }
+
+  // MARK: Opening
+
+  package func open(_ take: Take) throws -> Episode {
+    let inputs = take.inputs
+    let limit = maxCsvMebibytes << 20
+    var findings: [Finding] = []
+    guard let table = inputs.index(of: OdometryFile.name) else {
+      throw TakeFailure("poses-missing", "the recording has no odometry", file: OdometryFile.name)
+    }
+    let odometry = try OdometryFile(inputs, table, limit: limit, findings: &findings)
+    let ordered = odometry.poses.entries.filter(\.isInOrder)
+    let depth = numbered(.depth, inputs)
+
+    var movie: (take: MovieTake, episode: Episode, pairing: MoviePairing)?
+    if let file = inputs.entries.firstIndex(where: { $0.role == .movie }) {
+      let opened = try open(movie: inputs.slice(file), &findings)
+      let episode = opened.episode(id: take.id, snapsRate: false)
+      let pairing = MoviePairing(
+        rows: ordered.map { ($0.number, $0.timestamp) }, pictures: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds)
+      findings += episode.findings
+      if opened.movie.samples.count != odometry.poses.entries.count {
+        findings.append(
+          Finding(
+            .warning, "movie-count-mismatch",
+            "the movie has \(opened.movie.samples.count) pictures, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
+            file: Self.movieName))
+      }
+      movie = (opened, episode, pairing)
+    }
+    guard movie != nil || !depth.isEmpty else { throw TakeFailure("no-frames", "there is neither rgb.mp4 nor a map in depth/") }
+
+    let join = try FrameJoin(poses: odometry.poses, images: movie?.pairing.samples, in: Self.movieName, findings: &findings)
+    let rows = join.rows.map { odometry.poses.entries[$0] }
+    var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: .deviceUptime)
+    let poses = rows.compactMap(\.pose)
+    frames.quality = FrameQuality.of(poses, at: frames.timestamps, isMetric: true)
+    findings += FrameQuality.findings(frames.quality, file: OdometryFile.name)
+    findings += frames.findings(isWhole: join.dropped.isEmpty)
+
+    let fullSize = movie?.take.movie.size ?? Self.pictureSize
+    let lens = try Lens(odometry, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, fullSize, &findings)
+    var streams: [String: Stream] = [
+      "pose": Stream(
+        spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
+        source: PoseSource(poses: poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex,
+        rows: rows.indices.map { Int?($0) })
+    ]
+    if let movie, var pictures = movie.episode.streams["camera_image"] {
+      pictures.spec.clock = .deviceUptime
+      pictures.timestamps = movie.pairing.timestamps
+      pictures.rows = rows.map { movie.pairing.samples[$0.number] }
+      let numbers = Dictionary(movie.pairing.samples.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+      pictures.spec.intrinsics = lens.camera(for: fullSize, pictures.timestamps.indices.map { numbers[$0] ?? -1 })
+      streams["camera_image"] = pictures
+    }
+    addDepth(ordered, depth, lens, inputs, try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams, &findings)
+    streams["imu"] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), &findings) }
+
+    var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
+    episode.variant = movie == nil ? "depth-only" : depth.isEmpty ? "rgb-only" : "rgbd"
+    episode.findings = findings
+    episode.dropped = join.dropped
+    episode.captureStart = ordered.first?.timestamp
+    episode.day = Day.inName(take.id)
+    episode.details = inputs.details
+    if let movie {
+      episode.details["movie"] = .object(movie.episode.details)
+      episode.details["movie_pairing"] = .string(movie.pairing.method.rawValue)
+    }
+    if let matrix = lens.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }
+    if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
+    return episode
+  }
+
+  private func open(movie slice: FileSlice, _ findings: inout [Finding]) throws -> MovieTake {
+    // Poses are those of the camera as its pictures are coded.
+    let movie = try MovieTake(
+      slice, file: Self.movieName,
+      options: MovieOptions(
+        maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: .keep,
+        keepsLocation: keepLocation))
+    if movie.movie.rotation != 0 {
+      findings.append(
+        Finding(
+          .warning, "rotation-ignored",
+          "the display matrix turns by \(movie.movie.rotation) degrees; pictures are stored as they are coded, as poses and intrinsics are of these",
+          file: Self.movieName))
+    }
+    return movie
+  }
+
+  private func addDepth(
+    _ rows: [PoseList.Entry], _ files: [Int64: Int], _ lens: Lens, _ inputs: TakeInputs, _ size: Pixels?, _ streams: inout [String: Stream],
+    _ findings: inout [Finding]
+  ) {
+    let present = rows.filter { files[$0.number] != nil }
+    let orphans = Set(files.keys).subtracting(rows.map(\.number)).count
+    if orphans > 0 {
+      findings.append(Finding(.warning, "depth-orphaned", "depth maps that no row names are left out", file: "depth", count: orphans))
+    }
+    guard !present.isEmpty else { return }
+    if present.count < rows.count {
+      findings.append(
+        Finding(.warning, "depth-missing", "rows whose depth map is not in depth/", file: "depth", count: rows.count - present.count))
+    }
+    guard let size else {
+      findings.append(Finding(.warning, "depth-undecodable", "no depth map can be decoded; the take is written without", file: "depth"))
+      return
+    }
+    func stream(_ kind: StreamSpec.Kind, _ type: GreyPNGFiles.Content, _ files: [Int?], _ unit: String) -> Stream {
+      Stream(
+        spec: StreamSpec(
+          kind: kind, type: type == .depth ? .uint16 : .uint8, shape: [size.height, size.width, 1], unit: unit, clock: .deviceUptime),
+        source: GreyPNGFiles(inputs: inputs, files: files, content: type, size: size), timestamps: present.map(\.timestamp),
+        sourceIndex: present.map(\.number))
+    }
+    var maps = stream(.depth, .depth, present.map { files[$0.number] }, "mm")
+    maps.spec.intrinsics = lens.camera(for: size, present.map(\.number))
+    streams["camera_depth"] = maps
+    let confidence = numbered(.confidence, inputs)
+    if !confidence.isEmpty {
+      streams["camera_depth_confidence"] = stream(
+        .confidence, .confidence, present.map { confidence[$0.number] }, "0 low, 1 medium, 2 high")
+    }
+  }
+
+  /// Acceleration in m/s² and turn rate in rad/s, by position: headers differ between versions.
+  private func imu(_ table: CSVFile, _ findings: inout [Finding]) throws -> Stream? {
+    var readings: [(time: Timestamp, values: [Float])] = []
+    var unusable = 0
+    for (index, line) in table.lines.enumerated() {
+      let values = (1...6).compactMap { line.number($0) }.map { Float($0) }
+      if let time = line.seconds(0), values.count == 6, values.allSatisfy(\.isFinite) {
+        readings.append((time, values))
+      } else if index > 0 {
+        unusable += 1
+      }
+    }
+    if unusable > 0 {
+      findings.append(Finding(.warning, "imu-unusable", "lines that are no readings are left out", file: Self.imuName, count: unusable))
+    }
+    guard !readings.isEmpty else { return nil }
+    let sorted = readings.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
+    return Stream(
+      spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: .deviceUptime),
+      source: NumbersSource(width: 6, values: sorted.flatMap(\.element.values)), timestamps: sorted.map(\.element.time),
+      sourceIndex: sorted.map { Int64($0.offset) })
+  }
+}
+
+/// The camera of a recording: one for each frame where the odometry has it, and the one of `camera_matrix.csv`.
+private struct Lens {
+  let matrix: Intrinsics?
+  private let byFrame: [Int64: Intrinsics]
+  /// The pictures that these are for.
+  private let size: Pixels
+
+  init(_ odometry: OdometryFile, matrix table: CSVFile?, _ size: Pixels, _ findings: inout [Finding]) throws {
+    (byFrame, self.size) = (odometry.cameras, size)
+    let lines = table?.lines ?? []
+    let places = [(0, 0), (1, 1), (0, 2), (1, 2)]
+    matrix = lines.count == 3 && lines.allSatisfy({ $0.fields.count == 3 }) ? Intrinsics(places.compactMap { lines[$0].number($1) }) : nil
+    if table != nil, matrix == nil {
+      findings.append(
+        Finding(.warning, "intrinsics-unusable", "expected three rows of three numbers, with positive focal lengths", file: "camera_matrix.csv"))
+    }
+  }
+
+  /// The camera of a grid that covers what pictures cover, for samples of these frame numbers.
+  func camera(for grid: Pixels, _ numbers: [Int64]) -> Camera? {
+    let known = numbers.compactMap { byFrame[$0] }
+    func median(_ value: (Intrinsics) -> Double) -> Double { known.map(value).sorted()[known.count / 2] }
+    let usual =
+      matrix ?? (known.isEmpty ? nil : Intrinsics(fx: median(\.fx), fy: median(\.fy), cx: median(\.cx), cy: median(\.cy)))
+    return usual.map { usual in
+      Camera(usual, bySample: known.isEmpty ? nil : numbers.map { byFrame[$0] ?? usual })
+        .scaled(x: Double(grid.width) / Double(size.width), y: Double(grid.height) / Double(size.height))
+    }
+  }
+}

@@ -1,0 +1,265 @@
+"""Quirks of sessions, rows 1 to 9: versions of the app and ways of delivery."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from quirks import (
+    ASSUMED, COUNT, START, alone, depth_is, depth_map, finding, joints_are, named_maps, nanoseconds, packed, pipeline, quirk,
+    readings, rows_are, same, slam_alone, slam_poses, synthetic, times_are, v1, v2, v3_raw, v3_scaled, v3_slam, warnings,
+)
+from test_takes import frame_code
+
+
+@quirk(1)
+def arkit_with_depth_maps():
+    return v1()
+
+
+def test_row_01_arkit_with_depth_maps_in_full(batch):
+    entry, demo, meta = batch(arkit_with_depth_maps)
+    session = v1()
+    assert entry["variant"] == "v1" and entry["details"]["evidence"]
+    rows_are(demo, meta, range(COUNT))
+    assert (demo["obs/pose"].attrs["camera_axes"], demo["obs/pose"].attrs["unit"]) == ("x right, y up, z back", "m")
+    times = [e["timestamp"] for e in session.poses]
+    times_are(meta, times)
+    maps = {index: depth_map(index) for index in session.depth}
+    assert depth_is(demo, meta, times, named_maps(session), maps) == list(range(COUNT))
+
+
+@quirk(2)
+def arkit_with_a_depth_number():
+    session = v2()
+    for entry in session.poses[10:24]:
+        del entry["depth"]
+    return session
+
+
+def test_row_02_arkit_with_one_depth_number_a_frame(batch):
+    entry, demo, meta = batch(arkit_with_a_depth_number)
+    session = arkit_with_a_depth_number()
+    assert entry["variant"] == "v2"
+    rows_are(demo, meta, range(COUNT))
+    times = [nanoseconds(e["timestamp"]) for e in session.poses]
+    measured = [i for i, e in enumerate(session.poses) if "depth" in e]
+    nearest = [min(measured, key=lambda i: (abs(times[i] - t), i)) for t in times]
+    expected = [0.5 + i / 64 if abs(times[i] - t) <= 50_000_000 else np.nan for i, t in zip(nearest, times)]
+    assert np.array_equal(demo["obs/depth_point"][:, 0], expected, equal_nan=True)
+    assert np.array_equal(demo["obs/depth_point_valid"][:, 0], np.isfinite(expected))
+    assert 0 < np.isnan(expected).sum() < 14
+
+
+@quirk(3, outcome="rejected")
+def raw_without_poses():
+    return v3_raw()
+
+
+def test_row_03_a_raw_session_asks_for_slam(batch):
+    entry, demo, _ = batch(raw_without_poses)
+    assert entry["reason"].startswith("needs-slam") and demo is None
+    batch.told(raw_without_poses)
+
+
+def test_row_03_a_session_that_is_left_out_has_its_variant(batch):
+    entry, _, _ = batch(raw_without_poses)
+    assert entry["variant"] == batch.inspected[entry["id"]]["variant"] == "v3-raw"
+
+
+def test_row_03_a_raw_session_converts_without_poses(takeset, batch, tmp_path):
+    entry, demo, meta = alone(takeset, batch, raw_without_poses, tmp_path / "out", pipeline(tmp_path, poses="optional"))
+    assert (entry["outcome"], entry["variant"]) == ("written", "v3-raw")
+    assert sorted(demo["obs"]) == ["camera_image", "joints", "joints_valid"]
+    assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(COUNT))
+    times_are(meta, np.arange(COUNT) / 60, tolerance=1)
+    assert len(meta["imu/timestamp_ns"]) == len(v3_raw().imu)
+    joints_are(demo, meta, readings(late=0.003), 0.003 + np.arange(len(readings())) / 50)
+
+
+@quirk(4, "scale-arbitrary")
+def slam_without_a_scale():
+    return v3_slam()
+
+
+@quirk(4, "scale-arbitrary")
+def slam_with_a_scale_that_is_none():
+    session = v3_slam()
+    session.metadata["scale_factor"] = 0
+    return session
+
+
+@pytest.mark.parametrize("build", [slam_without_a_scale, slam_with_a_scale_that_is_none])
+def test_row_04_poses_from_slam_have_an_arbitrary_unit(batch, build):
+    entry, demo, meta = batch(build)
+    assert entry["variant"] == "v3-slam" and demo["obs/pose"].attrs["unit"] == "arbitrary"
+    assert demo["obs/pose"].attrs["camera_axes"] == "x right, y down, z forward" and "scale_factor" not in entry["details"]
+    rows_are(demo, meta, range(COUNT))
+    times_are(meta, np.arange(COUNT) / 60, tolerance=1)
+    joints_are(demo, meta, readings(late=0.003), 0.003 + np.arange(len(readings())) / 50)
+    batch.told(build)
+
+
+@quirk(5, "scale-claimed")
+def slam_with_a_scale():
+    return v3_scaled()
+
+
+def test_row_05_a_claimed_scale_is_recorded_and_not_applied_again(batch):
+    entry, demo, meta = batch(slam_with_a_scale)
+    assert entry["variant"] == "v3-scaled" and demo["obs/pose"].attrs["unit"] == "m (claimed)"
+    rows_are(demo, meta, range(COUNT))
+    batch.told(slam_with_a_scale)
+
+
+def test_row_05_the_claimed_factor_is_in_the_record(batch):
+    entry, _, _ = batch(slam_with_a_scale)
+    assert entry["details"]["scale_factor"] == 2.625
+
+
+@quirk(6, *ASSUMED)
+def slam_of_the_first_kind():
+    """As DROID-SLAM wrote it: every picture from the first, and a calibration that was assumed."""
+    session = slam_alone()
+    session.calib = "300 300 240 180"
+    return session
+
+
+@quirk(6, *ASSUMED, "pose-missing")
+def slam_of_the_second_kind():
+    session = slam_alone()
+    session.poses = slam_poses(range(4, 37))
+    return session
+
+
+def test_row_06_which_slam_it_was_makes_no_difference(batch):
+    first, demo, meta = batch(slam_of_the_first_kind)
+    rows_are(demo, meta, range(COUNT))
+    second, demo, meta = batch(slam_of_the_second_kind)
+    rows_are(demo, meta, range(4, 37))
+    assert first["variant"] == second["variant"] == "v3-slam"
+
+
+def test_row_06_the_program_is_recorded_as_unknown(batch):
+    for build in slam_of_the_first_kind, slam_of_the_second_kind:
+        entry, _, _ = batch(build)
+        assert entry["details"]["slam_backend"] == "unknown"
+    assert "slam_backend" not in batch.entries["clean-v1"]["details"]
+
+
+@quirk(7, *ASSUMED, "packed-without")
+def packed_folder():
+    return packed()
+
+
+@quirk(7, *ASSUMED, "packed-without")
+def packed_tar():
+    return {".tar": packed()}
+
+
+@pytest.mark.parametrize("build", [packed_folder, packed_tar])
+def test_row_07_packed_sessions_keep_their_size_and_scale_the_calibration(batch, build):
+    entry, demo, meta = batch(build)
+    assert entry["variant"] == "packed" and demo["obs/camera_image"].shape == (COUNT, 224, 224, 3)
+    rows_are(demo, meta, range(COUNT))
+    assert np.allclose(meta["intrinsics"][:], [360 * 224 / 480, 360 * 224 / 360, 112, 112])
+    camera = entry["details"]["cameras"]["calib.txt"]
+    assert [camera[k] for k in ("fx", "fy", "cx", "cy", "width", "height")] == [360, 360, 240, 180, 480, 360]
+    assert "imu" not in meta
+
+
+@pytest.mark.parametrize("build", [packed_folder, packed_tar])
+def test_row_07_it_says_that_movie_and_imu_are_gone(batch, build):
+    entry, _, _ = batch(build)
+    found = finding(entry, "packed-without")
+    assert found["file"] == "metadata.json" and "hasVideo" in found["message"] and "imuCount" in found["message"]
+    batch.told(build)
+
+
+@quirk(8, "clock-unaligned")
+def synthetic_session():
+    return synthetic()
+
+
+@quirk(8, "count-mismatch", "clock-unaligned")
+def synthetic_miscounted():
+    session = synthetic()
+    session.metadata["frameCount"] = 77
+    return session
+
+
+def test_row_08_synthetic_sessions_are_labelled(batch):
+    entry, demo, meta = batch(synthetic_session)
+    assert entry["variant"] == "synthetic" and demo["obs/pose"].attrs["unit"] == "arbitrary"
+    rows_are(demo, meta, range(COUNT))
+    assert "unix_origin_ns" not in meta["timestamp_ns"].attrs
+
+
+def test_row_08_their_frame_count_goes_by_another_name(batch):
+    entry, _, _ = batch(synthetic_miscounted)
+    assert "77" in finding(entry, "count-mismatch")["message"] and entry["details"]["declared"]["frameCount"] == 77
+
+
+def sidecar(session, **changed):
+    return json.dumps(json.loads(session.contents()["metadata.json"]) | changed, indent=1).encode()
+
+
+@quirk(9)
+def zip_and_sidecar():
+    return {".zip": v2(), ".metadata.json": sidecar(v2())}
+
+
+@quirk(9, "sidecar-differs")
+def sidecar_that_differs():
+    return {".zip": v2(), ".metadata.json": sidecar(v2(), startTime="2001-01-01T00:00:00Z")}
+
+
+@quirk(9, "archive-missing", outcome="failed")
+def sidecar_alone():
+    return {".metadata.json": sidecar(v2())}
+
+
+@quirk(9)
+def folder_and_zip():
+    return {"": v2(), ".zip": v2()}
+
+
+@quirk(9)
+def folder_and_another_zip():
+    return {"": v2(), ".zip": arkit_with_a_depth_number()}
+
+
+@pytest.mark.parametrize("build", [zip_and_sidecar, sidecar_that_differs])
+def test_row_09_an_archive_is_its_folder(batch, build):
+    entry, demo, meta = batch(build)
+    same((demo, meta), batch.demos["clean-v2"])
+    name = entry["id"]
+    assert [(i["path"], i["role"]) for i in entry["inputs"]] == [(f"{name}.metadata.json", "sidecar"), (f"{name}.zip", "archive")]
+    (archive,) = [i for i in entry["inputs"] if i["role"] == "archive"]
+    assert archive["sha256"] == hashlib.sha256((batch.root / "in" / f"{name}.zip").read_bytes()).hexdigest()
+    contents = v2().contents()
+    assert entry["details"]["archive"] == {
+        "format": "zip", "members": len(contents), "bytes": sum(map(len, contents.values())), "root": name
+    }
+    assert meta["timestamp_ns"].attrs["unix_origin_ns"] == START * 10**9
+    batch.told(build)
+
+
+def test_row_09_a_sidecar_without_its_archive_is_a_loss(batch):
+    entry, _, _ = batch(sidecar_alone)
+    assert entry["inputs"] == [] or [i["role"] for i in entry["inputs"]] == ["sidecar"]
+    batch.told(sidecar_alone)
+
+
+def test_row_09_a_folder_beside_its_own_archive_counts_once(batch):
+    entry, demo, meta = batch(folder_and_zip)
+    same((demo, meta), batch.demos["clean-v2"])
+    twin = batch.entries[entry["id"] + "-2"]
+    assert twin["outcome"] == "rejected" and twin["reason"].startswith("duplicate")
+
+
+def test_row_09_a_folder_beside_another_archive_of_its_name(batch):
+    entry, _, _ = batch(folder_and_another_zip)
+    pair = [entry, batch.entries[entry["id"] + "-2"]]
+    assert [entry["outcome"] for entry in pair] == ["written", "written"]
+    assert [("duplicate-id" in warnings(entry)) for entry in pair] == [False, True]
