@@ -3,6 +3,7 @@
 # make help       the rest
 
 SHELL := /bin/bash
+SECONDS ?= 600
 INPUT ?= build/examples/sessions
 OUTPUT ?= build/dataset
 PIPELINE ?=
@@ -11,7 +12,7 @@ TAKESET := .build/release/takeset
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: help deps test-deps build revision examples dataset test bench format lint clean
+.PHONY: help deps test-deps build revision examples dataset test bench fuzz format lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,11 +46,16 @@ bench: build ## measure against the peers in Benchmarks/
 	@scripts/make-venv .build/bench-venv Benchmarks/requirements.txt
 	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
 
+fuzz: deps revision ## damage sessions with libFuzzer for SECONDS=600
+	TAKESET_FUZZ=1 swift build -c release --sanitize fuzzer --product fuzz --scratch-path build/fuzz-build
+	@mkdir -p build/fuzz && cp build/fuzz-build/release/fuzz build/fuzz/
+	cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -max_len=65536 -rss_limit_mb=2048
+
 format: ## lay the Swift code out
-	swift format --in-place --recursive --parallel Sources Tests Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift
 
 lint: ## check the layout of the Swift code
-	swift format lint --strict --recursive --parallel Sources Tests Package.swift
+	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift
 
 clean: ## remove what was built
 	rm -rf .build build

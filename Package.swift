@@ -32,7 +32,7 @@ let package = Package(
       name: "Takeset",
       dependencies: ["HDF5", "Media", "CCrypto", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
-    .target(name: "Simulate", dependencies: ["CCrypto", "CZlib", "Media", "Takeset"], swiftSettings: settings),
+    .target(name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Media", "Takeset"], swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
@@ -40,7 +40,7 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings),
-    .target(name: "TestSupport", dependencies: ["Takeset"], swiftSettings: settings),
+    .target(name: "TestSupport", dependencies: ["Simulate", "Takeset"], swiftSettings: settings),
 
     .testTarget(name: "HDF5Tests", dependencies: ["HDF5"], swiftSettings: settings),
     .testTarget(name: "MediaTests", dependencies: ["Media", "TestSupport"], swiftSettings: settings),
@@ -49,3 +49,11 @@ let package = Package(
   ],
   swiftLanguageModes: [.v6]
 )
+
+// Links with libFuzzer, whose main is another; see Fuzz/README.md.
+if Context.environment["TAKESET_FUZZ"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "fuzz", dependencies: ["TestSupport"], path: "Fuzz", exclude: ["README.md"],
+      swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
+}

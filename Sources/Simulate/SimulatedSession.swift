@@ -28,6 +28,8 @@ package struct SimulatedSession: Sendable {
   package var size: ImageSize?
   package var depthSize = ImageSize(width: 256, height: 192)
   package var trajectory: Trajectory?
+  /// What is odd about it.
+  package var quirks: [SessionQuirk] = []
   /// Encoder epoch minus frame uptime in nanoseconds, the offset that no file of a real session tells.
   package var clockOffset: Int64 = 1_771_446_000_000_000_000 - 81_000_000_000_000
 
@@ -67,6 +69,7 @@ package struct SimulatedSession: Sendable {
     if variant.isLater, variant != .v3Raw { try write("360.0000 360.0000 240.0000 180.0000", "calib.txt", in: directory) }
     try write(metadata(path, depths, readings), "metadata.json", in: directory)
     try write(truth(path, depths), "truth.json", in: directory)
+    for quirk in quirks.filter({ !$0.isContainer }) + quirks.filter(\.isContainer).prefix(1) { try quirk.apply(to: directory) }
   }
 
   /// Throws `UsageError` when there is something in it already.

@@ -20,4 +20,6 @@ package final class TemporaryDirectory {
     try Data(contents).write(to: url)
     return url.path
   }
+
+  package func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path + "/" + name))) }
 }

@@ -6,7 +6,7 @@ struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "inspect", abstract: "Say what is in each take and what is odd about it; the takes are only read.",
     discussion: """
-      Looks at names, sizes, headers and JSON files, and decodes movies, but not every JPEG. Exit code 3 when a take would fail.
+      Reads every file, and decodes every picture, as small as can be. Exit code 3 when a take would fail.
 
         takeset inspect sessions/
         takeset inspect sessions/ --preview sheet.png
@@ -48,20 +48,7 @@ struct InspectCommand: ParsableCommand {
   private func describe(_ take: Inspection) -> String {
     var lines = [[take.id, take.reader, take.variant].compactMap(\.self).joined(separator: "  ")]
     if let reason = take.reason { lines.append("  would be \(take.outcome.rawValue): \(reason)") }
-    if let episode = take.episode {
-      let rate = episode.frames.cadence.rateHz.map { String(format: "%.2f Hz", $0) } ?? "one frame"
-      let left = episode.dropped.map { ", \($0.count) left out (\($0.reason))" }.joined()
-      lines.append(
-        "  frames        \(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate), \(String(format: "%.2f s", episode.seconds ?? 0)), \(episode.gapCount) gaps"
-      )
-      for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
-        let shape = stream.spec.shape.map(String.init).joined(separator: "x")
-        let rate = Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { String(format: "%.2f Hz", $0) } ?? ""
-        lines.append(
-          "  \(name.padding(toLength: 13, withPad: " ", startingAt: 0)) \(stream.timestamps.count) samples of \(shape) \(stream.spec.type.numpyName), \(stream.spec.unit), \(rate) on \(stream.spec.clock.rawValue)"
-        )
-      }
-    }
+    if let episode = take.episode { lines += describe(episode, of: take).map { "  " + $0 } }
     if let verification = take.verification { lines.append("  \(verification.summary)") }
     for finding in take.findings {
       let place = finding.file.map { " \($0)\(finding.field ?? ""):" } ?? ""
@@ -69,5 +56,51 @@ struct InspectCommand: ParsableCommand {
       lines.append("  \(finding.severity.rawValue)\(count) \(finding.code):\(place) \(finding.message)")
     }
     return lines.joined(separator: "\n")
+  }
+
+  /// What there is, a line each: frames, streams, lenses, clocks, unit, and how all this was told.
+  private func describe(_ episode: Episode, of take: Inspection) -> [String] {
+    func line(_ name: String, _ text: String) -> String { name.padding(toLength: max(name.count, 13), withPad: " ", startingAt: 0) + " " + text }
+    func rate(_ cadence: Cadence) -> String? { cadence.rateHz.map { String(format: "%.2f Hz", $0) } }
+    var lines: [String] = []
+    if let evidence = episode.details["evidence"]?.array?.compactMap(\.string), !evidence.isEmpty {
+      lines.append(line("told by", evidence.joined(separator: "; ")))
+    }
+    if let archive = episode.details["archive"], let format = archive["format"]?.string, let members = archive["members"]?.integer {
+      lines.append(line("archive", "\(format), \(members) files"))
+    }
+    let left = episode.dropped.map { ", \($0.count) left out (\($0.reason))" }.joined()
+    let seconds = String(format: "%.2f s", episode.seconds ?? 0)
+    lines.append(
+      line(
+        "frames",
+        "\(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate(episode.frames.cadence) ?? "one frame"), \(seconds), \(episode.gapCount) gaps"))
+    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
+      let spec = stream.spec
+      let shape = spec.shape.map(String.init).joined(separator: "x")
+      let parts = [
+        "\(stream.timestamps.count) samples of \(shape) \(spec.type.numpyName)", spec.unit,
+        rate(Cadence(stream.timestamps, nominalRate: stream.nominalRate)).map { "\($0) on \(spec.clock.rawValue)" },
+        take.coverage[name].map { String(format: "%.1f %% of frames", $0 * 100) },
+      ]
+      lines.append(line(name, parts.compactMap(\.self).joined(separator: ", ")))
+    }
+    if let stream = episode.streams["camera_image"] ?? episode.streams["camera_depth"] {
+      let camera = stream.spec.intrinsics.map { camera in
+        String(format: "fx %.2f, fy %.2f, cx %.2f, cy %.2f", camera.usual.fx, camera.usual.fy, camera.usual.cx, camera.usual.cy)
+          + (camera.bySample == nil ? "" : ", and another for each frame")
+      }
+      lines.append(line("intrinsics", camera ?? "none"))
+    }
+    for alignment in take.alignments {
+      let offset = alignment.offset.map { String(format: "%+.4f s", Double($0) / 1e9) }
+      let residual = alignment.residual.map { String(format: "within %.4f s", Double($0) / 1e9) }
+      lines.append(line("clock", ([alignment.stream + ": " + alignment.method, offset, residual].compactMap(\.self)).joined(separator: ", ")))
+    }
+    if case .pose(let frame)? = episode.streams["pose"]?.spec.kind {
+      let factor = episode.details["scale_factor"]?.double.map { ", factor \($0)" } ?? ""
+      lines.append(line("scale", frame.unit + factor))
+    }
+    return lines
   }
 }

@@ -57,8 +57,13 @@ struct SimulateSession: ParsableCommand {
     help: ArgumentHelp(
       "Take times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix a line.", valueName: "file"))
   var trajectory: String?
+  @Option(help: "Something odd about the session, as seen in the wild; may be given several times.")
+  var quirk: [SessionQuirk] = []
 
-  func validate() throws { try options.validate(rate: rate) }
+  func validate() throws {
+    try options.validate(rate: rate)
+    guard quirk.count(where: \.isContainer) <= 1 else { throw ValidationError("--quirk: only one of zip, tar and sidecar-alone") }
+  }
 
   func run() throws {
     var session = SimulatedSession()
@@ -68,6 +73,7 @@ struct SimulateSession: ParsableCommand {
     session.seed = options.seed
     session.size = size
     session.depthSize = depthSize
+    session.quirks = quirk
     if let trajectory {
       guard let data = FileManager.default.contents(atPath: trajectory) else {
         throw UsageError("the trajectory file \(trajectory) cannot be read")
@@ -239,6 +245,7 @@ struct SimulateStrayScan: ParsableCommand {
   }
 }
 
+extension SessionQuirk: ExpressibleByArgument {}
 extension SimulatedSession.Variant: ExpressibleByArgument {}
 extension SimulatedBundle.Layout: ExpressibleByArgument {}
 extension SimulatedBundle.DepthContainer: ExpressibleByArgument {}

@@ -32,7 +32,9 @@ package struct Episode: Sendable {
     /// - Parameter isWhole: Whether it left no frames out, which would show as gaps too.
     func findings(isWhole: Bool) -> [Finding] {
       var findings: [Finding] = []
-      let dropped = gaps.count { isWhole || sourceIndex[$0.row + 1] == sourceIndex[$0.row] + 1 }
+      // Where a frame was left out for its time, the step beside it is not what the camera made of it either.
+      func follows(_ row: Int) -> Bool { row < 1 || row >= count || sourceIndex[row] == sourceIndex[row - 1] + 1 }
+      let dropped = gaps.count { gap in isWhole || [gap.row, gap.row + 1, gap.row + 2].allSatisfy(follows) }
       if dropped > 0 {
         findings.append(
           Finding(.warning, "frames-dropped", "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped))

@@ -11,6 +11,8 @@ package struct Inspection: Sendable {
   package var verification: BundleVerification?
   /// What `align` would do.
   package var alignments: [Episode.Alignment] = []
+  /// Part of the frames that would have a sample, by stream.
+  package var coverage: [String: Double] = [:]
 
   /// Every take among the inputs, by id. `visit` may read samples of each; afterwards these are let go of, and with them the files that they
   /// are read from. Throws `NoInputs` when not one input is there.
@@ -71,6 +73,10 @@ package struct Inspection: Sendable {
       let aligned = try Align().apply(to: episode)
       findings += aligned.findings.dropFirst(episode.findings.count)
       alignments = aligned.alignments
+      for (name, stream) in aligned.streams {
+        guard let rows = stream.rows, !rows.isEmpty else { continue }
+        coverage[name] = Double(rows.count { $0 != nil }) / Double(rows.count)
+      }
       try probe(episode)
     } catch let rejection as Rejection {
       outcome = .rejected
@@ -126,6 +132,7 @@ package struct Inspection: Sendable {
             "name": .string(name), "samples": JSONValue(stream.timestamps.count),
             "shape": .array(stream.spec.shape.map { JSONValue($0) }), "dtype": .string(stream.spec.type.numpyName),
             "unit": .string(stream.spec.unit), "clock": .string(stream.spec.clock.rawValue),
+            "coverage": coverage[name].map { .number($0) } ?? .null, "intrinsics": stream.spec.intrinsics?.usual.json(for: stream.spec.pixels) ?? .null,
             "rate_hz": Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { .number($0) } ?? .null,
           ]
         }),

@@ -12,6 +12,7 @@ package struct Align: Transform {
   package static let summary = "Gives each frame the sample of every stream that goes with it, by time"
   package static let help = [
     "tolerance": "seconds; a sample farther from the frame than this (inclusive) is not used",
+    "correlate-joints": "without an IMU, find the joints' clock by when they moved and when the phone turned",
     "reference-compatible": "joints as the recorder's own loader makes them: from zero-based clocks, zeros where there are none",
     "method": "nearest, or linear: numbers between the two samples around the frame, both within the tolerance",
   ]
@@ -20,6 +21,7 @@ package struct Align: Transform {
 
   var tolerance = 0.05
   var method = Method.nearest
+  var correlateJoints = false
   var referenceCompatible = false
 
   package init() {}
@@ -38,7 +40,7 @@ package struct Align: Transform {
         aligned.alignments.append(Episode.Alignment(stream: name, method: "reference-compatible"))
         continue
       }
-      let offset = ClockOffset(from: stream, to: episode, motion: motion)
+      let offset = ClockOffset(from: stream, to: episode, motion: motion, correlatesJoints: correlateJoints && name == "joints")
       aligned.findings += offset.findings.map { finding in
         var named = finding
         named.field = name

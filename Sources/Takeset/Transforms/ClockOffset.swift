@@ -2,6 +2,7 @@
 ///
 /// - `same-clock`: both are the same clock, or start within 5 s of each other: used as they are.
 /// - `motion-correlation`: the IMU on the stream's clock turned as the poses did; see `MotionCorrelation`.
+/// - `activity-correlation`, when asked for: joints moved when the phone turned; see `MotionCorrelation`.
 /// - `first-imu`: recording of both was armed at once, so the first reading of the IMU on the stream's clock is taken to be at the
 ///   first frame. Good to some 30 ms.
 /// - `first-sample`: recording of both was started at once, and the stream's first sample arrived within 1.1 s of the
@@ -20,7 +21,8 @@ struct ClockOffset {
   private(set) var findings: [Finding] = []
 
   /// - Parameter motion: What the motion of the take says of the clock of its IMU.
-  init(from stream: Stream, to episode: Episode, motion: MotionCorrelation? = nil) {
+  /// - Parameter correlatesJoints: Whether `activity-correlation` is asked for.
+  init(from stream: Stream, to episode: Episode, motion: MotionCorrelation? = nil, correlatesJoints: Bool = false) {
     let frames = episode.frames
     if stream.spec.clock == frames.clock {
       (method, offset, residual, timestamps) = ("same-clock", 0, 0, stream.timestamps)
@@ -46,14 +48,20 @@ struct ClockOffset {
       (method, offset, residual, timestamps) = (prefix + "same-clock", 0, delay, times)
       return
     }
-    if let imu = episode.streams["imu"], imu.spec.clock == stream.spec.clock, let firstReading = imu.timestamps.first {
+    let imu = episode.streams["imu"].flatMap { $0.spec.clock == stream.spec.clock ? $0 : nil }
+    if imu != nil, let motion {
+      (method, offset, residual) = (prefix + "motion-correlation", motion.offset, motion.residual)
+      timestamps = times.map { $0.advanced(by: motion.offset) }
+      return
+    }
+    if correlatesJoints, stream.spec.kind == .numbers, let found = try? MotionCorrelation(joints: stream, at: times, in: episode) {
+      (method, offset, residual) = (prefix + "activity-correlation", found.offset, found.residual)
+      timestamps = times.map { $0.advanced(by: found.offset) }
+      return
+    }
+    if let firstReading = imu?.timestamps.first {
       let start = episode.unixOrigin?.nanoseconds
-      let isPlausible = start.map { (0...1_100_000_000).contains(firstReading.nanoseconds - $0) } ?? true
-      if let motion {
-        (method, offset, residual) = (prefix + "motion-correlation", motion.offset, motion.residual)
-        timestamps = times.map { $0.advanced(by: motion.offset) }
-        return
-      } else if isPlausible {
+      if start.map({ (0...1_100_000_000).contains(firstReading.nanoseconds - $0) }) ?? true {
         let shift = firstFrame.since(firstReading)
         (method, offset, residual) = (prefix + "first-imu", shift, 30_000_000)
         timestamps = times.map { $0.advanced(by: shift) }

@@ -17,6 +17,8 @@ struct MotionCorrelation {
   private static let reach = 3.0
   /// Below this the two do not show the same motion.
   private static let least = 0.9
+  /// The same for joints, which move when the arm does, but not as it does.
+  private static let leastOfJoints = 0.7
   /// The halves of a take, each by itself, agree within this many seconds.
   private static let greatestSpread = 0.02
   /// What is missing to 1 a quarter of a second or more from the peak is to be at least this many times what is missing at it: slow motion
@@ -33,7 +35,7 @@ struct MotionCorrelation {
   ///   - poses: Turn rate by poses, rad/s, on the frames' clock.
   ///   - gyro: Turn rate by the gyroscope, rad/s, on the IMU's clock.
   ///   - guess: What to add to the IMU's times to get the frames' clock, within 3 s.
-  init?(poses: Series, gyro: Series, guess: Double) {
+  init?(poses: Series, gyro: Series, guess: Double, least: Double = Self.least) {
     guard poses.times.count > 30, gyro.times.count > 30, let start = poses.times.first, let end = poses.times.last, end - start > 1,
       end - start < 7200
     else { return nil }
@@ -44,7 +46,7 @@ struct MotionCorrelation {
     let padded = Int(Self.reach / Self.step)
     let moving = Self.sampled(
       Self.averaged(gyro, over: width), from: start - guess - Self.reach, count: steps + 2 * padded)
-    guard let peak = Self.peak(reference, moving, lags: 0...(2 * padded), range: 0..<steps), peak.value >= Self.least, peak.isAlone else {
+    guard let peak = Self.peak(reference, moving, lags: 0...(2 * padded), range: 0..<steps), peak.value >= least, peak.isAlone else {
       return nil
     }
     func offset(_ lag: Double) -> Double { guess - (lag * Self.step - Self.reach) }
@@ -137,7 +139,52 @@ extension MotionCorrelation {
     guard let pose = episode.streams["pose"], let imu = episode.streams["imu"], imu.spec.clock != episode.frames.clock,
       let first = imu.timestamps.first, let start = episode.captureStart ?? episode.frames.timestamps.first
     else { return nil }
-    // Seconds since the first of each keep doubles exact enough.
+    let turns = try Self.turnRates(pose, since: start)
+    var gyro = Series(times: [], values: [])
+    var cursor = try imu.source.makeCursor()
+    var bytes: [UInt8] = []
+    for index in imu.timestamps.indices {
+      try cursor.read(index, into: &bytes)
+      let rate = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self))[3...5] }.map { Double($0) }
+      gyro.times.append(Double(imu.timestamps[index].since(first)) / 1e9)
+      gyro.values.append((rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]).squareRoot())
+    }
+    guard let found = MotionCorrelation(poses: turns, gyro: gyro, guess: 0) else { return nil }
+    let origin = start.since(first)
+    guard origin > .min / 2, origin < .max / 2 else { return nil }
+    self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
+  }
+
+  /// For joints of a session without an IMU: how fast they move, all channels together, against how fast the phone turns.
+  ///
+  /// - Parameter times: Of the readings, on their own clock.
+  init?(joints: Stream, at times: [Timestamp], in episode: Episode) throws {
+    guard let pose = episode.streams["pose"], let first = times.first, let start = episode.captureStart ?? episode.frames.timestamps.first
+    else { return nil }
+    let turns = try Self.turnRates(pose, since: start)
+    var activity = Series(times: [], values: [])
+    var cursor = try joints.source.makeCursor()
+    var bytes: [UInt8] = []
+    var last: (time: Double, angles: [Float])?
+    for index in times.indices {
+      try cursor.read(index, into: &bytes)
+      let angles = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+      let time = Double(times[index].since(first)) / 1e9
+      if let last, time > last.time, time - last.time < 0.2 {
+        let moved = zip(last.angles, angles).map { abs(Double($1 - $0)) }.filter { !$0.isNaN }
+        activity.times.append((time + last.time) / 2)
+        activity.values.append(moved.reduce(0, +) / (time - last.time))
+      }
+      last = (time, angles)
+    }
+    guard let found = MotionCorrelation(poses: turns, gyro: activity, guess: 0, least: Self.leastOfJoints) else { return nil }
+    let origin = start.since(first)
+    guard origin > .min / 2, origin < .max / 2 else { return nil }
+    self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
+  }
+
+  /// Turn rates between neighbouring poses in rad/s. Seconds since `start` keep doubles exact enough.
+  private static func turnRates(_ pose: Stream, since start: Timestamp) throws -> Series {
     var turns = Series(times: [], values: [])
     var cursor = try pose.source.makeCursor()
     var bytes: [UInt8] = []
@@ -154,18 +201,7 @@ extension MotionCorrelation {
       }
       last = (time, quaternion)
     }
-    var gyro = Series(times: [], values: [])
-    cursor = try imu.source.makeCursor()
-    for index in imu.timestamps.indices {
-      try cursor.read(index, into: &bytes)
-      let rate = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self))[3...5] }.map { Double($0) }
-      gyro.times.append(Double(imu.timestamps[index].since(first)) / 1e9)
-      gyro.values.append((rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]).squareRoot())
-    }
-    guard let found = MotionCorrelation(poses: turns, gyro: gyro, guess: 0) else { return nil }
-    let origin = start.since(first)
-    guard origin > .min / 2, origin < .max / 2 else { return nil }
-    self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
+    return turns
   }
 
   private init(offset: Int64, residual: Int64, correlation: Double) {

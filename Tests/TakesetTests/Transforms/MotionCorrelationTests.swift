@@ -55,4 +55,51 @@ import Testing
     let regular = MotionCorrelation.Series(times: beat, values: beat.map { 1 + sin(4 * .pi * $0) })
     #expect(MotionCorrelation(poses: regular, gyro: regular, guess: 0) == nil)
   }
+
+  /// Poses that turn about one axis at `rate`, and joints whose four angles move as fast as the phone turns, times 60.
+  private func armEpisode(offset: Double, seconds: Double = 30) -> Episode {
+    func angle(_ time: Double) -> Double { 0.5 * time - 0.47 * cos(1.7 * time) - 0.093 * cos(4.3 * time + 1) - 0.022 * cos(9.1 * time) }
+    let frames = (0..<Int(seconds * 60)).map { Double($0) / 60 }
+    let stamps = frames.map { Timestamp(nanoseconds: 81_000_000_000_000 + Int64($0 * 1e9)) }
+    let poses = frames.map { Pose(position: .zero, quaternion: [0, sin(angle($0) / 2), 0, cos(angle($0) / 2)]) }
+    let readings = (0..<Int(seconds * 50)).map { 0.01 + Double($0) / 50 }
+    let values = readings.flatMap { time in (0..<4).map { Float(60 * angle(time)) + Float($0) } }
+    let epoch = 1_771_446_000.0
+    let episode = Episode(
+      id: "arm", sourceFrames: stamps.count,
+      frames: Episode.Frames(timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, clock: .deviceUptime),
+      streams: [
+        "pose": Stream(
+          spec: StreamSpec(kind: .pose(.arkit), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
+          source: PoseSource(poses: poses), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) },
+          rows: stamps.indices.map { Int?($0) }),
+        "joints": Stream(
+          spec: StreamSpec(kind: .numbers, type: .float32, shape: [4], unit: "degree", clock: .phoneUnix),
+          source: NumbersSource(width: 4, values: values),
+          timestamps: readings.map { Timestamp(nanoseconds: Int64((epoch + $0 - offset) * 1e9)) },
+          sourceIndex: readings.indices.map { Int64($0) }),
+      ])
+    return episode
+  }
+
+  /// Without an IMU, and when asked: by when joints moved and the phone turned.
+  @Test(arguments: [0.0, 0.731, -1.4]) func joinsJointsByTheirActivity(offset: Double) throws {
+    let episode = armEpisode(offset: offset)
+    var align = Align()
+    #expect(try align.apply(to: episode).alignments.first { $0.stream == "joints" }?.method == "unaligned+nearest")
+    align.correlateJoints = true
+    let alignment = try #require(try align.apply(to: episode).alignments.first { $0.stream == "joints" })
+    #expect(alignment.method == "activity-correlation+nearest")
+    let expected = 81_000.0 - 1_771_446_000 + offset
+    #expect(abs(Double(alignment.offset ?? 0) / 1e9 - expected) < 0.01)
+  }
+
+  @Test func jointsThatMoveByThemselvesAreNotJoined() throws {
+    var episode = armEpisode(offset: 0)
+    let values = (0..<1500).flatMap { index in (0..<4).map { Float(20 * sin(Double(index) * 0.11 + Double($0))) } }
+    episode.streams["joints"]?.source = NumbersSource(width: 4, values: values)
+    var align = Align()
+    align.correlateJoints = true
+    #expect(try align.apply(to: episode).alignments.first { $0.stream == "joints" }?.method == "unaligned+nearest")
+  }
 }

@@ -76,12 +76,14 @@ import Testing
     let depth: [Float] = [1, 0, 3, 4, 0, 6, 7, 8, 9, 10, 11, 0]
     var episode = SyntheticEpisode().episode
     episode.streams["camera_depth"]?.source = CountingSource([floats(depth)])
-    episode.streams["camera_depth"]?.spec.intrinsics = Intrinsics(fx: 4, fy: 3, cx: 2, cy: 1.5)
+    episode.streams["camera_depth"]?.spec.intrinsics = Camera(
+      Intrinsics(fx: 4, fy: 3, cx: 2, cy: 1.5), bySample: [Intrinsics(fx: 4.4, fy: 3.3, cx: 2, cy: 1.5)])
     var step = ResampleDepth()
     (step.width, step.height) = (8, 6)
     let stream = try #require(try step.apply(to: episode).streams["camera_depth"])
     #expect(stream.spec.shape == [6, 8, 1])
-    #expect(stream.spec.intrinsics == Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3))
+    #expect(stream.spec.intrinsics?.usual == Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3))
+    #expect(stream.spec.intrinsics?.bySample == [Intrinsics(fx: 8.8, fy: 6.6, cx: 4, cy: 3)])
     var bytes: [UInt8] = []
     var cursor = try stream.source.makeCursor()
     try cursor.read(0, into: &bytes)
@@ -96,7 +98,7 @@ import Testing
     (step.width, step.height) = (4, 3)
     let stream = try #require(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"])
     #expect(stream.spec.shape == [3, 4, 3])
-    #expect(stream.spec.intrinsics == Intrinsics(fx: 4, fy: 4, cx: 2, cy: 1.5))
+    #expect(stream.spec.intrinsics?.usual == Intrinsics(fx: 4, fy: 4, cx: 2, cy: 1.5))
   }
 
   @Test func leavesSmallPicturesAlone() throws {
@@ -110,7 +112,7 @@ import Testing
     (step.width, step.height, step.mode) = (16, 6, .stretch)
     let stream = try #require(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"])
     #expect(stream.spec.shape == [6, 16, 3])
-    #expect(stream.spec.intrinsics == Intrinsics(fx: 16, fy: 8, cx: 8, cy: 3))
+    #expect(stream.spec.intrinsics?.usual == Intrinsics(fx: 16, fy: 8, cx: 8, cy: 3))
   }
 }
 

@@ -159,7 +159,8 @@ package struct StrayScanner: Reader {
     episode.day = Day.inName(take.id)
     episode.details = inputs.details
     if let movie {
-      episode.details["movie"] = .object(movie.episode.details)
+      episode.details.merge(movie.episode.details) { own, _ in own }
+      if movie.pairing.method == .number { episode.details["time_base_meaning"] = nil }
       episode.details["movie_pairing"] = .string(movie.pairing.method.rawValue)
     }
     if let matrix = lens.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }

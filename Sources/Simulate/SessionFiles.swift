@@ -1,0 +1,126 @@
+import CZip
+import Foundation
+import Takeset
+
+/// The files of a session that is being spoilt.
+struct SessionFiles {
+  let directory: String
+
+  func url(_ name: String) -> URL { URL(fileURLWithPath: directory + "/" + name) }
+
+  func read(_ name: String) throws -> Data {
+    guard let data = FileManager.default.contents(atPath: url(name).path) else { throw UsageError("the session has no \(name) to change") }
+    return data
+  }
+
+  func write(_ name: String, _ data: Data) throws {
+    try FileManager.default.createDirectory(at: url(name).deletingLastPathComponent(), withIntermediateDirectories: true)
+    try data.write(to: url(name))
+  }
+
+  func remove(_ name: String) throws {
+    _ = try read(name)
+    try FileManager.default.removeItem(at: url(name))
+  }
+
+  /// The files of a folder, sorted.
+  func names(_ folder: String) throws -> [String] {
+    guard let names = try? FileManager.default.contentsOfDirectory(atPath: url(folder).path), !names.isEmpty else {
+      throw UsageError("the session has no \(folder)/ to change")
+    }
+    return names.sorted()
+  }
+
+  /// Places in the sorted listing of a folder, from its middle on.
+  func middle(_ folder: String, _ count: Int) -> Range<Int> {
+    let all = (try? names(folder).count) ?? 0
+    return all / 2..<min(all / 2 + count, max(all, 1))
+  }
+
+  func remove(_ folder: String, _ index: Int) throws { try remove("\(folder)/\(names(folder)[index])") }
+
+  func cut(_ folder: String, _ index: Int, to part: Double) throws {
+    let name = "\(folder)/\(try names(folder)[index])"
+    let data = try read(name)
+    try write(name, data.prefix(Int(Double(data.count) * part)))
+  }
+
+  func value(_ name: String) throws -> JSONValue { try JSONReader(Array(read(name))).value() }
+
+  func edit(_ name: String, _ change: (inout JSONValue) throws -> Void) throws {
+    var document = try value(name)
+    try change(&document)
+    try write(name, Data(document.canonicalBytes))
+  }
+
+  func editList(_ name: String, _ change: (inout [JSONValue]) -> Void) throws {
+    try edit(name) { document in
+      guard case .array(var list) = document, list.count > 12 else { throw UsageError("\(name) has too few entries to change") }
+      change(&list)
+      document = .array(list)
+    }
+  }
+}
+
+/// Puts a session into an archive beside its folder, as the app exports it or as the packing script does, and removes the folder.
+struct SessionArchive {
+  let directory: String
+
+  func pack(_ quirk: SessionQuirk) throws {
+    let session = SessionFiles(directory: directory)
+    let metadata = try session.read("metadata.json")
+    let paths = try FileManager.default.subpathsOfDirectory(atPath: directory).filter { Directory.existingKind(of: directory + "/" + $0) == .file }
+    let root = URL(fileURLWithPath: directory).lastPathComponent
+    let members = paths.sorted().map { (name: "\(root)/\($0)", path: "\(directory)/\($0)") }
+    switch quirk {
+    case .zip: try zip(members)
+    case .tar: try tar(members)
+    default: break
+    }
+    if quirk != .tar { try metadata.write(to: URL(fileURLWithPath: directory + ".metadata.json")) }
+    try FileManager.default.removeItem(atPath: directory)
+  }
+
+  private func zip(_ members: [(name: String, path: String)]) throws {
+    let path = directory + ".zip"
+    var code: Int32 = 0
+    guard let archive = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code) else { throw UsageError("\(path) cannot be made; it may exist already") }
+    for member in members {
+      let source = zip_source_file(archive, member.path, 0, 0)
+      let index = zip_file_add(archive, member.name, source, zip_flags_t(ZIP_FL_ENC_UTF_8))
+      // The same time in each, so that the same session gives the same bytes: 2026-01-01 in DOS's count.
+      guard index >= 0, zip_file_set_dostime(archive, zip_uint64_t(index), 0, 46 << 9 | 1 << 5 | 1, 0) == 0 else {
+        zip_discard(archive)
+        throw UsageError("\(path) cannot be made")
+      }
+    }
+    guard zip_close(archive) == 0 else {
+      zip_discard(archive)
+      throw UsageError("\(path) cannot be written")
+    }
+  }
+
+  private func tar(_ members: [(name: String, path: String)]) throws {
+    var bytes = Data()
+    for member in members {
+      guard let contents = FileManager.default.contents(atPath: member.path) else { throw UsageError("\(member.path) cannot be read") }
+      var header = [UInt8](repeating: 0, count: 512)
+      func put(_ text: String, at offset: Int) { header.replaceSubrange(offset..<(offset + text.utf8.count), with: text.utf8) }
+      func octal(_ number: Int, digits: Int) -> String {
+        let text = String(number, radix: 8)
+        return String(repeating: "0", count: max(0, digits - text.count)) + text
+      }
+      guard member.name.utf8.count <= 100 else { throw UsageError("the name of the session is too long for a tar") }
+      put(member.name, at: 0)
+      put("0000644", at: 100)
+      put(octal(contents.count, digits: 11), at: 124)
+      put(octal(0, digits: 11), at: 136)
+      put("        ", at: 148)
+      put("0", at: 156)
+      put("ustar\u{0}00", at: 257)
+      put(octal(header.reduce(0) { $0 + Int($1) }, digits: 6) + "\u{0}", at: 148)
+      bytes += header + contents + Data(count: (512 - contents.count % 512) % 512)
+    }
+    try (bytes + Data(count: 1024)).write(to: URL(fileURLWithPath: directory + ".tar"))
+  }
+}

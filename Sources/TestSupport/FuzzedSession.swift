@@ -1,0 +1,105 @@
+import Foundation
+import Simulate
+import Takeset
+
+/// A small sound session, one file of which is replaced by bytes that may be anything.
+package final class FuzzedSession {
+  package enum Part: String, CaseIterable, Sendable {
+    case poses = "poses.json"
+    case encoders = "encoders.json"
+    case metadata = "metadata.json"
+    case imu = "imu.json"
+    case calibration = "calib.txt"
+    case movie = "video.mov"
+    case zip, tar
+  }
+
+  private let directory: TemporaryDirectory
+  /// The sound bytes of each part.
+  package let sound: [Part: [UInt8]]
+
+  package init() throws {
+    directory = try TemporaryDirectory()
+    var session = SimulatedSession()
+    session.variant = .v3SLAM
+    session.seconds = 0.4
+    session.size = .init(width: 32, height: 24)
+    var sound: [Part: [UInt8]] = [:]
+    for (part, quirk) in [(Part.zip, SessionQuirk.zip), (.tar, .tar)] {
+      session.quirks = [quirk]
+      try session.write(to: directory.path + "/packed")
+      sound[part] = try directory.read("packed.\(part.rawValue)")
+    }
+    session.quirks = []
+    try session.write(to: directory.path + "/session")
+    for part in Part.allCases where sound[part] == nil { sound[part] = try directory.read("session/\(part.rawValue)") }
+    self.sound = sound
+  }
+
+  /// Opens the session with these bytes in place of a part, aligns it, and of an archive reads every sample. What is wrong with it ends in
+  /// findings or in the errors that are meant for it; any other is thrown.
+  ///
+  /// - Returns: The code of the failure, or `nil` when there was none.
+  package func open(_ part: Part, _ bytes: [UInt8]) throws -> String? {
+    let isArchive = part == .zip || part == .tar
+    let name = isArchive ? "fuzzed.\(part.rawValue)" : "session/\(part.rawValue)"
+    try directory.write(name, bytes)
+    defer { _ = try? directory.write(name, sound[part] ?? []) }
+    let place = TakeLocation(path: directory.path + (isArchive ? "/" + name : "/session"), isDirectory: !isArchive)
+    let reader = StackSession()
+    guard reader.recognises(place) else { return nil }
+    do {
+      let take = Take(id: "fuzzed", location: place, inputs: try reader.inputs(of: place))
+      let episode = try Align().apply(to: reader.open(take))
+      for stream in episode.streams.values where isArchive {
+        var cursor = try stream.source.makeCursor()
+        var sample: [UInt8] = []
+        for index in stream.timestamps.indices {
+          do { try cursor.read(index, into: &sample) } catch is SampleFailure {}
+        }
+      }
+      return nil
+    } catch let failure as TakeFailure {
+      return failure.code
+    } catch let rejection as Rejection {
+      return rejection.reason
+    }
+  }
+}
+
+/// Bytes damaged at random, in ways that parsers find hard.
+package struct Mutator {
+  private var random: SplitMix
+
+  package init(seed: UInt64) { random = SplitMix(seed: seed) }
+
+  private mutating func below(_ count: Int) -> Int { Int(random.next() % UInt64(max(count, 1))) }
+
+  private static let tokens = [
+    "NaN", "-Infinity", "1e400", "-0", "9223372036854775808", "18446744073709551616", "4294967296", "0.1e-400", "null", "true", "\"\"", "{}", "[]",
+    "[[[[[[[[[[", "}", "]", ",", "\\u0000", "\u{0}", "\u{FF}", "PK\u{1}\u{2}", "ustar", "-1", "1e18", "255",
+  ]
+
+  package mutating func damaged(_ bytes: [UInt8]) -> [UInt8] {
+    var bytes = bytes
+    for _ in 0...below(6) {
+      let place = below(bytes.count)
+      let end = min(bytes.count, place + 1 + below(below(8) == 0 ? bytes.count : 40))
+      switch below(8) {
+      case 0 where !bytes.isEmpty: bytes[place] ^= 1 << UInt8(below(8))
+      case 1 where !bytes.isEmpty: bytes[place] = UInt8(below(256))
+      case 2: bytes.removeSubrange(place..<end)
+      case 3: bytes.insert(contentsOf: Array(bytes[place..<end]), at: place)
+      case 4: bytes.insert(contentsOf: Array(Self.tokens[below(Self.tokens.count)].utf8), at: place)
+      case 5:
+        // Another number in place of one.
+        guard let start = bytes[place...].firstIndex(where: { (48...57).contains($0) }) else { continue }
+        let stop = bytes[start...].firstIndex { !(48...57).contains($0) && $0 != 46 } ?? bytes.endIndex
+        bytes.replaceSubrange(start..<stop, with: Array(Self.tokens[below(Self.tokens.count)].utf8))
+      case 6 where below(4) == 0: bytes.removeSubrange(place...)
+      default: for index in place..<end where below(3) == 0 { bytes[index] = UInt8(below(256)) }
+      }
+    }
+    return bytes
+  }
+}
