@@ -25,12 +25,14 @@ let package = Package(
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CZip", "libzip", "libzip-dev"),
     .target(name: "CRevision"),
+    // Its pkg-config file has a flag that SwiftPM warns of.
+    .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
 
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPNG"], swiftSettings: settings),
     .target(
       name: "Takeset",
-      dependencies: ["HDF5", "Media", "CCrypto", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
+      dependencies: ["HDF5", "Media", "CCrypto", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
     .target(name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Media", "Takeset"], swiftSettings: settings),
     .executableTarget(
@@ -47,7 +49,8 @@ let package = Package(
     .testTarget(name: "TakesetTests", dependencies: ["Media", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
     .testTarget(name: "SimulateTests", dependencies: ["Simulate"], swiftSettings: settings),
   ],
-  swiftLanguageModes: [.v6]
+  swiftLanguageModes: [.v6],
+  cxxLanguageStandard: .cxx17
 )
 
 // Links with libFuzzer, whose main is another; see Fuzz/README.md.

@@ -52,7 +52,9 @@ package enum PNG {
   ) throws {
     try withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { message in
       let bytes = file.bindMemory(to: UInt8.self)
-      guard cpng_decode_grey(bytes.baseAddress, bytes.count, Int32(bits), UInt32(greySideLimit), &width, &height, output, message.baseAddress) == 1
+      guard
+        cpng_decode_grey(bytes.baseAddress, bytes.count, Int32(bits), UInt32(greySideLimit), &width, &height, output, message.baseAddress)
+          == 1
       else { throw MediaError(call: "PNG", message: String(cString: message.baseAddress!)) }
     }
   }

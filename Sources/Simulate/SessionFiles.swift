@@ -69,7 +69,9 @@ struct SessionArchive {
   func pack(_ quirk: SessionQuirk) throws {
     let session = SessionFiles(directory: directory)
     let metadata = try session.read("metadata.json")
-    let paths = try FileManager.default.subpathsOfDirectory(atPath: directory).filter { Directory.existingKind(of: directory + "/" + $0) == .file }
+    let paths = try FileManager.default.subpathsOfDirectory(atPath: directory).filter {
+      Directory.existingKind(of: directory + "/" + $0) == .file
+    }
     let root = URL(fileURLWithPath: directory).lastPathComponent
     let members = paths.sorted().map { (name: "\(root)/\($0)", path: "\(directory)/\($0)") }
     switch quirk {
@@ -84,7 +86,9 @@ struct SessionArchive {
   private func zip(_ members: [(name: String, path: String)]) throws {
     let path = directory + ".zip"
     var code: Int32 = 0
-    guard let archive = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code) else { throw UsageError("\(path) cannot be made; it may exist already") }
+    guard let archive = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code) else {
+      throw UsageError("\(path) cannot be made; it may exist already")
+    }
     for member in members {
       let source = zip_source_file(archive, member.path, 0, 0)
       let index = zip_file_add(archive, member.name, source, zip_flags_t(ZIP_FL_ENC_UTF_8))

@@ -109,7 +109,12 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
           let rows = poses[index]["transform"]?.array ?? []
           poses[index]["transform"] = .array(rows.flatMap { $0.array ?? [] })
         }
-      case .poseReflected: poses[middle]["transform"] = poses[middle].matrix { $0 } scale: { $0 % 4 == 0 && $0 < 12 ? -1 : 1 }
+      case .poseReflected:
+        poses[middle]["transform"] = poses[middle].matrix {
+          $0
+        } scale: {
+          $0 % 4 == 0 && $0 < 12 ? -1 : 1
+        }
       case .poseRepeated: for index in middle..<min(middle + 4, poses.count) { poses[index]["transform"] = poses[middle]["transform"] }
       case .poseJump:
         for index in middle..<poses.count { poses[index]["transform"] = poses[index].matrix({ $0 }, add: { $0 == 3 ? 2 : 0 }) }
@@ -123,7 +128,9 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
 
   private func changeDepth(_ session: SessionFiles) throws {
     let metadata = try session.value("metadata.json")
-    guard let width = metadata["depthResolution"]?.array?.first?.integer else { throw UsageError("the session has no depth for \(rawValue)") }
+    guard let width = metadata["depthResolution"]?.array?.first?.integer else {
+      throw UsageError("the session has no depth for \(rawValue)")
+    }
     for name in try session.names("depth") {
       let metres = try session.read("depth/" + name).withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
       var bytes = Data()
@@ -145,7 +152,8 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
     let channels = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
     if self == .jointsCSV {
       let lines = try (session.value(file).array ?? []).map { reading in
-        ([reading["timestamp"], reading["esp_timestamp_ms"]] + channels.map { reading[$0] }).map { $0?.canonicalText ?? "" }.joined(separator: ",")
+        ([reading["timestamp"], reading["esp_timestamp_ms"]] + channels.map { reading[$0] }).map { $0?.canonicalText ?? "" }.joined(
+          separator: ",")
       }
       try session.remove(file)
       let header = (["local_time", "esp_timestamp_ms"] + channels).joined(separator: ",")
@@ -197,6 +205,8 @@ extension JSONValue {
     let numbers = (object?["transform"]?.array ?? []).flatMap { $0.array ?? [] }.compactMap(\.double)
     guard numbers.count == 16 else { return object?["transform"] }
     return .array(
-      (0..<4).map { row in .array((0..<4).map { column in .number(numbers[place(row * 4 + column)] * scale(row * 4 + column) + add(row * 4 + column)) }) })
+      (0..<4).map { row in
+        .array((0..<4).map { column in .number(numbers[place(row * 4 + column)] * scale(row * 4 + column) + add(row * 4 + column)) })
+      })
   }
 }

@@ -76,7 +76,8 @@ package struct Mutator {
   private mutating func below(_ count: Int) -> Int { Int(random.next() % UInt64(max(count, 1))) }
 
   private static let tokens = [
-    "NaN", "-Infinity", "1e400", "-0", "9223372036854775808", "18446744073709551616", "4294967296", "0.1e-400", "null", "true", "\"\"", "{}", "[]",
+    "NaN", "-Infinity", "1e400", "-0", "9223372036854775808", "18446744073709551616", "4294967296", "0.1e-400", "null", "true", "\"\"",
+    "{}", "[]",
     "[[[[[[[[[[", "}", "]", ",", "\\u0000", "\u{0}", "\u{FF}", "PK\u{1}\u{2}", "ustar", "-1", "1e18", "255",
   ]
 

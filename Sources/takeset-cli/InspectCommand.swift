@@ -60,7 +60,9 @@ struct InspectCommand: ParsableCommand {
 
   /// What there is, a line each: frames, streams, lenses, clocks, unit, and how all this was told.
   private func describe(_ episode: Episode, of take: Inspection) -> [String] {
-    func line(_ name: String, _ text: String) -> String { name.padding(toLength: max(name.count, 13), withPad: " ", startingAt: 0) + " " + text }
+    func line(_ name: String, _ text: String) -> String {
+      name.padding(toLength: max(name.count, 13), withPad: " ", startingAt: 0) + " " + text
+    }
     func rate(_ cadence: Cadence) -> String? { cadence.rateHz.map { String(format: "%.2f Hz", $0) } }
     var lines: [String] = []
     if let evidence = episode.details["evidence"]?.array?.compactMap(\.string), !evidence.isEmpty {
@@ -74,7 +76,8 @@ struct InspectCommand: ParsableCommand {
     lines.append(
       line(
         "frames",
-        "\(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate(episode.frames.cadence) ?? "one frame"), \(seconds), \(episode.gapCount) gaps"))
+        "\(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate(episode.frames.cadence) ?? "one frame"), \(seconds), \(episode.gapCount) gaps"
+      ))
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
       let spec = stream.spec
       let shape = spec.shape.map(String.init).joined(separator: "x")
@@ -92,10 +95,11 @@ struct InspectCommand: ParsableCommand {
       }
       lines.append(line("intrinsics", camera ?? "none"))
     }
-    for alignment in take.alignments {
+    for alignment in take.alignments where !alignment.method.hasPrefix("same-clock") {
       let offset = alignment.offset.map { String(format: "%+.4f s", Double($0) / 1e9) }
       let residual = alignment.residual.map { String(format: "within %.4f s", Double($0) / 1e9) }
-      lines.append(line("clock", ([alignment.stream + ": " + alignment.method, offset, residual].compactMap(\.self)).joined(separator: ", ")))
+      lines.append(
+        line("clock", ([alignment.stream + ": " + alignment.method, offset, residual].compactMap(\.self)).joined(separator: ", ")))
     }
     if case .pose(let frame)? = episode.streams["pose"]?.spec.kind {
       let factor = episode.details["scale_factor"]?.double.map { ", factor \($0)" } ?? ""

@@ -267,7 +267,7 @@ def test_names_of_archives_give_ids_and_first_bytes_tell_what_they_are(takeset, 
     formats = {name: one["details"]["archive"]["format"] for name, one in found.items()}
     assert formats == {"été 1": "zip", "UPPER": "zip", "upper": "tar", "zip-inside": "zip", "tar-inside": "tar", "a.b": "zip"}
     assert all(one["outcome"] == "written" for one in found.values())
-    assert [one["role"] for one in found["UPPER"]["inputs"]] == ["sidecar", "archive"]
+    assert [one["role"] for one in found["UPPER"]["inputs"]] == ["archive", "sidecar"]  # by path, bytewise
 
 
 def test_of_two_sessions_in_an_archive_the_shallower_one_is_read(takeset, tmp_path):

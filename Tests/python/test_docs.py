@@ -18,6 +18,7 @@ def codes_in_sources():
     found = re.findall(r"(?:TakeFailure\(\s*|\.(?:info|warning|error),\s*)" + argument, SOURCES)
     found += re.findall(r'(?:note|odd|mismatch)\(\s*("[a-z-]+")', SOURCES)
     found += re.findall(r'code: String = ("[a-z-]+")|code: ("[a-z-]+")', SOURCES)
+    found += re.findall(r'\(pose\w+, ("[a-z-]+")|static let damaged = ("[a-z-]+")|var undecodable: String \{ .*?(".*") \}', SOURCES)
     found = [text if isinstance(text, str) else "".join(text) for text in found]
     found += re.findall(r'case \w+ = ("[a-z-]+")', MEDIA)
     return {code for text in found for code in re.findall(r'"([a-z0-9-]+)"', text)}
@@ -27,7 +28,7 @@ def test_every_finding_is_documented_and_every_documented_one_exists():
     document = (ROOT / "docs/findings.md").read_text()
     documented = set(re.findall(r"^\| `([a-z0-9-]+)` \|", document, re.M)) - {"needs-slam"}
     assert codes_in_sources() == documented
-    assert 'Rejection("needs-slam")' in SOURCES
+    assert 'Rejection("needs-slam"' in SOURCES
     assert len(documented) > 35
 
 

@@ -55,7 +55,7 @@ def test_a_missing_input_creates_nothing(takeset, tmp_path):
 def test_a_file_instead_of_a_session_creates_nothing(takeset, tmp_path):
     (tmp_path / "notes.txt").write_text("not a session")
     done = takeset("run", tmp_path / "notes.txt", "--output", tmp_path / "out")
-    assert done.returncode == 1 and "expected a session directory" in done.stderr
+    assert done.returncode == 1 and "expected a session, an archive of one" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

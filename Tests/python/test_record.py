@@ -64,7 +64,7 @@ def test_a_rejected_take_does_not_fail_the_run(takes, takeset, tmp_path):
     (copy / name / "metadata.json").write_text('{"captureSource": "iphone_ultrawide", "slamProcessed": false}')
     takeset.convert(copy, output=tmp_path / "out", check=0)
     record = take(tmp_path / "out", name)
-    assert (record["outcome"], record["reason"], record["variant"]) == ("rejected", "needs-slam", None)
+    assert (record["outcome"], record["reason"], record["variant"]) == ("rejected", "needs-slam", "v3-raw")
     assert "nothing to do" in takeset.convert(copy, output=tmp_path / "out").stdout
 
 

@@ -510,13 +510,13 @@ def test_confidence_belongs_to_the_map_that_is_used(takeset, tmp_path):
     assert {"depth-missing", "confidence-missing"} == set(codes(entry))
 
 
-def test_confidence_beyond_its_range_is_kept_and_told(takeset, tmp_path):
+def test_confidence_beyond_its_range_is_none(takeset, tmp_path):
     found = session()
     found.confidence[6] = found.confidence[6].copy()
     found.confidence[6][2, 3:5] = [3, 255]
     entry, demo, meta = convert(takeset, tmp_path, found)
-    assert codes(entry) == ["confidence-range"] and (confidence_of(demo)[6] == found.confidence[6]).all()
-    assert meta["streams/camera_depth_confidence/valid"][:].all()
+    assert codes(entry) == ["confidence-undecodable"] and not confidence_of(demo)[6].any() and (confidence_of(demo)[7] == found.confidence[7]).all()
+    assert meta["streams/camera_depth_confidence/valid"][:].tolist() == [int(n != 6) for n in range(20)]
 
 
 def test_a_recording_without_confidence_has_none(takeset, tmp_path):
@@ -940,7 +940,7 @@ def test_inspect_tells_what_a_run_finds_and_writes_nothing(takeset, tmp_path):
     (told,) = json.loads(takeset("inspect", directory, "--json", check=0).stdout)["takes"]
     entry, _, _ = converted(takeset, directory)
     assert set(codes(entry)) >= {
-        "depth-missing", "depth-undecodable", "confidence-missing", "confidence-undecodable", "confidence-range", "pose-unusable",
+        "depth-missing", "depth-undecodable", "confidence-missing", "confidence-undecodable", "pose-unusable",
         "imu-unusable", "intrinsics-unusable", "odometry-truncated"
     }
     assert {(f["code"], f.get("count")) for f in told["findings"]} == {(f["code"], f.get("count")) for f in entry["findings"]}
@@ -953,7 +953,7 @@ def test_every_finding_is_in_the_documents(takeset, tmp_path):
     entry, _, _ = convert(takeset, tmp_path, everything_odd())
     listed = set(re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "docs/findings.md").read_text(), re.M))
     assert set(bundles.codes(entry)) <= listed
-    assert {"confidence-missing", "confidence-undecodable", "confidence-range", "odometry-truncated", "csv-invalid"} <= listed
+    assert {"confidence-missing", "confidence-undecodable", "odometry-truncated", "csv-invalid"} <= listed
 
 
 def test_the_manifest_fits_its_schema(takeset, tmp_path):

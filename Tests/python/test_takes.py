@@ -301,9 +301,12 @@ def test_times_at_the_ends_of_the_range(sessions, takeset, tmp_path):
     takeset.convert(session, output=tmp_path / "out")
     _, meta = demos(tmp_path / "out")[session.name]
     assert meta["timestamp_ns"][-1] == 5_700_000_000 * 10**9
+    # What is no time costs its frame.
     entries[0]["timestamp"] = 9.2e9
     (session / "poses.json").write_text(json.dumps(entries))
-    takeset.convert(session, output=tmp_path / "out2", check=3)
+    takeset.convert(session, output=tmp_path / "out2")
+    (reason,) = [d for d in take(tmp_path / "out2", session.name)["steps"][0]["dropped"]]
+    assert reason == {"reason": "time-not-ascending", "count": 1}
 
 
 def test_a_preview_shows_pictures_and_depth(masters, takeset, tmp_path):

@@ -45,10 +45,10 @@ package struct Pose: Equatable, Sendable {
 
   /// The pose of a 4x4 row-major camera-to-world matrix, whose rotation part is replaced by the nearest rotation
   /// (the orthogonal factor of its polar decomposition, Higham 1986).
-  package init(rowMajor m: [Double]) throws(Defect) {
+  package init(rowMajor m: UnsafeBufferPointer<Double>) throws(Defect) {
     precondition(m.count == 16, "a 4x4 matrix has 16 numbers")
     // Poses are stored as 32-bit floats, in which these must be finite too.
-    guard m.allSatisfy({ Float($0).isFinite }) else { throw .notFinite }
+    for number in m where !Float(number).isFinite { throw .notFinite }
     guard abs(m[12]) < 1e-6, abs(m[13]) < 1e-6, abs(m[14]) < 1e-6, abs(m[15] - 1) < 1e-6 else { throw .lastRow }
     let rotation = Matrix3(rows: [m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]])
     guard (0.99...1.01).contains(rotation.determinant) else { throw .determinant }
@@ -56,6 +56,8 @@ package struct Pose: Equatable, Sendable {
     position = [m[3], m[7], m[11]]
     quaternion = rotation.nearestRotation.quaternion
   }
+
+  package init(rowMajor m: [Double]) throws(Defect) { self = try m.withUnsafeBufferPointer { (m) throws(Defect) in try Pose(rowMajor: m) } }
 
   /// The quaternion or its negative, whichever is nearer to `previous`; without one, the one with w >= 0.
   package func continuing(_ previous: SIMD4<Double>?) -> Pose {
@@ -75,10 +77,8 @@ struct Matrix3 {
   /// The largest deviation of R times its transpose from the identity.
   var orthogonalityError: Double {
     let (a, b, c) = rows
-    let errors = [
-      (a * a).sum() - 1, (b * b).sum() - 1, (c * c).sum() - 1, (a * b).sum(), (a * c).sum(), (b * c).sum(),
-    ]
-    return errors.map(abs).max() ?? 0
+    let lengths = max(abs((a * a).sum() - 1), abs((b * b).sum() - 1), abs((c * c).sum() - 1))
+    return max(lengths, abs((a * b).sum()), abs((a * c).sum()), abs((b * c).sum()))
   }
 
   /// Newton's iteration X <- (X + inverse transpose of X) / 2, which converges quadratically to the orthogonal polar factor.
@@ -90,7 +90,8 @@ struct Matrix3 {
       let scale = 1 / x.determinant
       let next = Matrix3(
         rows: (a + cross(b, c) * scale) / 2, (b + cross(c, a) * scale) / 2, (c + cross(a, b) * scale) / 2)
-      let step = [next.rows.0 - a, next.rows.1 - b, next.rows.2 - c].map { ($0 * $0).sum() }.reduce(0, +)
+      let (da, db, dc) = (next.rows.0 - a, next.rows.1 - b, next.rows.2 - c)
+      let step = (da * da).sum() + (db * db).sum() + (dc * dc).sum()
       x = next
       if step < 1e-30 { break }
     }
@@ -101,12 +102,12 @@ struct Matrix3 {
   var quaternion: SIMD4<Double> {
     let (r0, r1, r2) = rows
     let trace = r0.x + r1.y + r2.z
-    let candidates = [r0.x, r1.y, r2.z, trace]
+    let greatest = max(r0.x, r1.y, r2.z, trace)
     var q: SIMD4<Double>
-    switch candidates.firstIndex(of: candidates.max() ?? trace) {
-    case 0: q = [1 + r0.x - r1.y - r2.z, r0.y + r1.x, r0.z + r2.x, r2.y - r1.z]
-    case 1: q = [r0.y + r1.x, 1 - r0.x + r1.y - r2.z, r1.z + r2.y, r0.z - r2.x]
-    case 2: q = [r0.z + r2.x, r1.z + r2.y, 1 - r0.x - r1.y + r2.z, r1.x - r0.y]
+    switch greatest {
+    case r0.x: q = [1 + r0.x - r1.y - r2.z, r0.y + r1.x, r0.z + r2.x, r2.y - r1.z]
+    case r1.y: q = [r0.y + r1.x, 1 - r0.x + r1.y - r2.z, r1.z + r2.y, r0.z - r2.x]
+    case r2.z: q = [r0.z + r2.x, r1.z + r2.y, 1 - r0.x - r1.y + r2.z, r1.x - r0.y]
     default: q = [r2.y - r1.z, r0.z - r2.x, r1.x - r0.y, 1 + trace]
     }
     q /= (q * q).sum().squareRoot()

@@ -51,7 +51,9 @@ package struct StreamSpec: Equatable, Sendable {
 
   /// A depth map's distances in metres.
   func metres(_ sample: [UInt8]) -> [Float] {
-    sample.withUnsafeBytes { type == .uint16 ? $0.bindMemory(to: UInt16.self).map { Float($0) / 1000 } : Array($0.bindMemory(to: Float.self)) }
+    sample.withUnsafeBytes {
+      type == .uint16 ? $0.bindMemory(to: UInt16.self).map { Float($0) / 1000 } : Array($0.bindMemory(to: Float.self))
+    }
   }
 }
 

@@ -14,7 +14,8 @@ struct CSVFile {
     /// A finite or other number as it is written in English; `nil` for anything else.
     func number(_ index: Int) -> Double? {
       // Swift would also read hexadecimal numbers.
-      guard fields.indices.contains(index), !fields[index].isEmpty, !fields[index].contains(where: { $0 | 0x20 == UInt8(ascii: "x") }) else { return nil }
+      guard fields.indices.contains(index), !fields[index].isEmpty, !fields[index].contains(where: { $0 | 0x20 == UInt8(ascii: "x") })
+      else { return nil }
       return Double(String(decoding: fields[index], as: UTF8.self))
     }
 

@@ -128,7 +128,8 @@ struct FrameJoin {
       coverage = Double(withPicture) / Double(count)
       findings.append(
         Finding(
-          .warning, "partial-upload", "the pictures end after the first \(withPicture) of \(count) poses", file: place, count: count - withPicture))
+          .warning, "partial-upload", "the pictures end after the first \(withPicture) of \(count) poses", file: place,
+          count: count - withPicture))
     }
     note("pose-unusable", unusable, "transforms that are not a rotation and a position", &findings)
     note("time-not-ascending", disorder, nil, &findings)

@@ -93,21 +93,19 @@ package struct Inspection: Sendable {
   /// Looks at every sample's size and header, and decodes movies, which have no others.
   private mutating func probe(_ episode: Episode) throws {
     for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.isGrid {
-      var first: Finding?
-      var count = 0
+      var first: [Finding] = []
       for index in stream.timestamps.indices {
         do {
           try stream.source.probe(index)
         } catch let failure as SampleFailure {
-          first = first ?? failure.finding
-          count += 1
+          let same = first.firstIndex { $0.code == failure.finding.code }
+          if same == nil { first.append(failure.finding) }
+          first[same ?? first.count - 1].count = (same.flatMap { first[$0].count } ?? 0) + 1
         }
       }
       try stream.source.feed?.finish()
-      guard var finding = first else { continue }
-      finding.count = count
-      findings.append(finding)
-      if stream.spec.kind == .image, count * 5 > stream.timestamps.count {
+      findings += first
+      if stream.spec.kind == .image, let finding = first.first, first.reduce(0, { $0 + ($1.count ?? 0) }) * 5 > stream.timestamps.count {
         throw TakeFailure.tooManyUndecodable(of: stream.timestamps.count, first: finding)
       }
     }
@@ -132,7 +130,8 @@ package struct Inspection: Sendable {
             "name": .string(name), "samples": JSONValue(stream.timestamps.count),
             "shape": .array(stream.spec.shape.map { JSONValue($0) }), "dtype": .string(stream.spec.type.numpyName),
             "unit": .string(stream.spec.unit), "clock": .string(stream.spec.clock.rawValue),
-            "coverage": coverage[name].map { .number($0) } ?? .null, "intrinsics": stream.spec.intrinsics?.usual.json(for: stream.spec.pixels) ?? .null,
+            "coverage": coverage[name].map { .number($0) } ?? .null,
+            "intrinsics": stream.spec.intrinsics?.usual.json(for: stream.spec.pixels) ?? .null,
             "rate_hz": Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { .number($0) } ?? .null,
           ]
         }),

@@ -69,7 +69,9 @@ struct ClockOffset {
       }
     }
     let arrival = stream.timestamps[0].nanoseconds
-    if stream.spec.clock == .phoneUnix, let start = episode.unixOrigin, arrival >= start.nanoseconds, arrival - start.nanoseconds <= 1_100_000_000 {
+    if stream.spec.clock == .phoneUnix, let start = episode.unixOrigin, arrival >= start.nanoseconds,
+      arrival - start.nanoseconds <= 1_100_000_000
+    {
       let shift = firstFrame.since(firstSample)
       (method, offset, residual) = (prefix + "first-sample", shift, 50_000_000)
       timestamps = times.map { $0.advanced(by: shift) }
@@ -80,7 +82,7 @@ struct ClockOffset {
       stream.spec.clock == .laptop
       ? "nothing tells how far these are apart"
       : episode.unixOrigin == nil
-      ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
+        ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
     findings.append(
       Finding(
         .warning, "clock-unaligned",

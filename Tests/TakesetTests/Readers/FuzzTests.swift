@@ -1,5 +1,8 @@
+import Simulate
 import TestSupport
 import Testing
+
+@testable import Takeset
 
 /// Files that have been damaged at random end in findings and in errors that are meant for them. The same seeds every time; `Fuzz/` goes on
 /// for longer.
@@ -23,5 +26,44 @@ import Testing
     }
     // Most damage to these is noticed; a movie and a calibration may be done without.
     if ![.movie, .calibration].contains(part) { #expect(failures > Self.cases / 10) }
+  }
+
+  /// simdjson reads poses in their plain form only; what it makes of them is what the careful reader does, down to the bits.
+  @Test(arguments: ["v1", "v2", "v3-slam"]) func bothReadersOfPosesAgree(variant: String) throws {
+    let directory = try TemporaryDirectory()
+    var session = SimulatedSession()
+    session.variant = try #require(SimulatedSession.Variant(rawValue: variant))
+    (session.seconds, session.size, session.depthSize) = (0.4, .init(width: 32, height: 24), .init(width: 8, height: 6))
+    try session.write(to: directory.path + "/session")
+    let sound = try directory.read("session/poses.json")
+    var plain = sound
+    #expect(PoseList.quickly(&plain)?.count == 24)
+    var mutator = Mutator(seed: 7)
+    var compared = 0
+    for _ in 0..<1000 {
+      let damaged = mutator.damaged(sound)
+      var text = damaged
+      guard let quick = PoseList.quickly(&text) else { continue }
+      compared += 1
+      var careful: [PoseList.Entry] = []
+      try PoseList.carefully(JSONReader(damaged), into: &careful)
+      let differing = zip(quick, careful).enumerated().first { Fields($0.element.0) != Fields($0.element.1) }?.offset
+      #expect(differing == nil && quick.count == careful.count)
+    }
+    #expect(compared > 5)
+  }
+
+  /// An entry with NaN equal to itself.
+  private struct Fields: Equatable {
+    var integers: [Int64?]
+    var bits: [UInt64]
+    var flags: [Bool]
+
+    init(_ entry: PoseList.Entry) {
+      integers = [entry.number, entry.timestamp.nanoseconds, entry.depthIndex]
+      let pose = entry.pose.map { pose in (0..<3).map { pose.position[$0] } + (0..<4).map { pose.quaternion[$0] } } ?? []
+      bits = (pose + [Double(entry.depthPoint)]).map { $0.isNaN ? 1 : $0.bitPattern }
+      flags = [entry.hasTime, entry.isTransposed, entry.hasNullDepth]
+    }
   }
 }

@@ -55,7 +55,8 @@ import Testing
     ("[{\"rgbIndex\":0,\"timestamp\":null}]", "json-type", "[0].timestamp: expected a number, found null"),
     ("[{\"rgbIndex\":-1}]", "json-type", "expected a whole number from 0"),
     ("[{\"rgbIndex\":0,\"transform\":[[1,0,0]]}]", "json-type", "[0].transform[0]: expected four numbers, found 3"),
-    ("[{\"rgbIndex\":0,\"timestamp\":NaN}]", "json-type", "the key is missing"), ("[{\"rgbIndex\":0,}]", "json-invalid", "line 1, column 16"),
+    ("[{\"rgbIndex\":0,\"timestamp\":NaN}]", "json-type", "the key is missing"),
+    ("[{\"rgbIndex\":0,}]", "json-invalid", "line 1, column 16"),
     ("[]", "no-frames", "empty"),
   ]) func saysWhatIsWrongWithThePoses(text: String, code: String, message: String) throws {
     try writePictures(0..<2)

@@ -94,7 +94,9 @@ package final class Archive: Sendable {
       let name = entry.name.map { $0 == UInt8(ascii: "\\") ? UInt8(ascii: "/") : $0 }
       let parts = name.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
       func refuse(_ what: String) -> TakeFailure {
-        let shown = String(decoding: entry.name.prefix(200), as: UTF8.self).filter { !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true }
+        let shown = String(decoding: entry.name.prefix(200), as: UTF8.self).filter {
+          !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true
+        }
         return TakeFailure("archive-hostile", "the member \"\(shown)\" \(what); such an archive is refused whole")
       }
       if name.first == UInt8(ascii: "/") { throw refuse("has an absolute name") }

@@ -1,29 +1,13 @@
+import CSimdJSON
+
 /// Reads `poses.json`.
 extension PoseList {
+  /// Files up to this size are tried by simdjson first, which needs them whole.
+  private static let wholeLimit = 1 << 27
+
   init(json inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
-    var entries: [Entry] = []
-    var cut: JSONError?
-    try inputs.readJSON(file, limit: limit) { reader in
-      do {
-        guard try reader.nextIsArray else {
-          throw TakeFailure("json-type", "expected a list of poses, found \(try reader.describeNext())")
-        }
-        try reader.beginArray()
-        var isFirst = true
-        while try reader.nextElement(isFirst: &isFirst) {
-          if let entry = try EntryReader(reader, index: entries.count).read() { entries.append(entry) }
-        }
-        try reader.expectEnd()
-      } catch let error as JSONError where error.isTruncation && !entries.isEmpty {
-        cut = error
-      }
-    }
-    if let cut {
-      findings.append(
-        Finding(
-          .warning, "poses-truncated", "the file ends too early (\(cut.message)); the \(entries.count) whole entries are used",
-          file: "poses.json", field: ", " + cut.place))
-    }
+    var entries = try Self.quickly(inputs, file, limit: min(limit, Self.wholeLimit)) ?? []
+    if entries.isEmpty { entries = try Self.carefully(inputs, file, limit: limit, findings: &findings) }
     let transposed = entries.count(where: \.isTransposed)
     if transposed > 0 {
       // A pose at the origin looks the same either way; it is written as the others are.
@@ -35,6 +19,109 @@ extension PoseList {
           .warning, "poses-transposed", "matrices are written column by column; they are read so", file: "poses.json", count: transposed))
     }
     try self.init(entries, file: "poses.json", number: "rgbIndex", findings: &findings)
+  }
+
+  /// The entries of a file in its plain form; `nil` for any other, which `carefully` reads, or tells what is wrong with it.
+  static func quickly(_ inputs: TakeInputs, _ file: Int, limit: Int) throws -> [Entry]? {
+    let count = try inputs.bytes(of: file)
+    guard count <= limit else { return nil }
+    var text: [UInt8] = []
+    text.reserveCapacity(Int(count) + Int(CSIMDJSON_PADDING))
+    try inputs.read(file, limit: limit, hasher: SHA256(), into: &text)
+    return quickly(&text)
+  }
+
+  static func quickly(_ text: inout [UInt8]) -> [Entry]? {
+    let count = text.count
+    text.append(contentsOf: repeatElement(0, count: Int(CSIMDJSON_PADDING)))
+    struct Reading {
+      var entries: [Entry] = []
+      var isPlain = true
+    }
+    var reading = Reading()
+    // An entry takes some 350 bytes of text.
+    reading.entries.reserveCapacity(count / 300)
+    let read = withUnsafeMutablePointer(to: &reading) { reading in
+      csimdjson_read_poses(text, count, reading) { context, pose in
+        guard let reading = context?.assumingMemoryBound(to: Reading.self), let pose = pose?.pointee else { return }
+        guard reading.pointee.isPlain, let entry = Entry(pose) else {
+          reading.pointee.isPlain = false
+          return
+        }
+        reading.pointee.entries.append(entry)
+      }
+    }
+    return read >= 0 && reading.isPlain ? reading.entries : nil
+  }
+
+  /// The entries of any file that has some; a file that was cut off gives its whole ones.
+  static func carefully(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws -> [Entry] {
+    var entries: [Entry] = []
+    var cut: JSONError?
+    try inputs.readJSON(file, limit: limit) { reader in
+      do {
+        try carefully(reader, into: &entries)
+      } catch let error as JSONError where error.isTruncation && !entries.isEmpty {
+        cut = error
+      }
+    }
+    if let cut {
+      findings.append(
+        Finding(
+          .warning, "poses-truncated", "the file ends too early (\(cut.message)); the \(entries.count) whole entries are used",
+          file: "poses.json", field: ", " + cut.place))
+    }
+    return entries
+  }
+
+  static func carefully(_ reader: JSONReader, into entries: inout [Entry]) throws {
+    guard try reader.nextIsArray else {
+      throw TakeFailure("json-type", "expected a list of poses, found \(try reader.describeNext())")
+    }
+    try reader.beginArray()
+    var isFirst = true
+    while try reader.nextElement(isFirst: &isFirst) { entries.append(try EntryReader(reader, index: entries.count).read()) }
+    try reader.expectEnd()
+  }
+}
+
+extension PoseList.Entry {
+  /// - Parameter matrix: Sixteen numbers, row by row.
+  fileprivate init(
+    number: Int64, timestamp: Timestamp?, matrix: UnsafeBufferPointer<Double>, depthIndex: Int64?, depthPoint: Float, hasNullDepth: Bool
+  ) {
+    // A position in the last row, and none in the last column: written column by column.
+    let isTransposed =
+      matrix[15] == 1 && (matrix[12] != 0 || matrix[13] != 0 || matrix[14] != 0) && matrix[3] == 0 && matrix[7] == 0 && matrix[11] == 0
+    let pose =
+      isTransposed
+      ? withUnsafeTemporaryAllocation(of: Double.self, capacity: 16) { turned in
+        for index in 0..<16 { turned.initializeElement(at: index, to: matrix[index % 4 * 4 + index / 4]) }
+        return try? Pose(rowMajor: UnsafeBufferPointer(turned))
+      } : try? Pose(rowMajor: matrix)
+    self.init(
+      number: number, timestamp: timestamp ?? Timestamp(nanoseconds: 0), hasTime: timestamp != nil, pose: pose, depthIndex: depthIndex,
+      depthPoint: depthPoint, isTransposed: isTransposed, hasNullDepth: hasNullDepth)
+  }
+
+  /// `nil` where a number is not whole.
+  fileprivate init?(_ pose: csimdjson_pose) {
+    func whole(_ value: Double) -> Int64? {
+      guard value >= 0, let whole = Int64(exactly: value), whole < 1 << 53 else { return nil }
+      return whole
+    }
+    guard let number = whole(pose.number) else { return nil }
+    var depthIndex: Int64?
+    if pose.has_depth_index != 0 {
+      guard let whole = whole(pose.depth_index) else { return nil }
+      depthIndex = whole
+    }
+    let digits = UnsafeRawBufferPointer(start: pose.timestamp, count: pose.timestamp_count)
+    self = withUnsafeBytes(of: pose.transform) { matrix in
+      PoseList.Entry(
+        number: number, timestamp: Timestamp(decimalSeconds: digits), matrix: matrix.bindMemory(to: Double.self), depthIndex: depthIndex,
+        depthPoint: pose.has_depth != 0 ? Float(pose.depth) : .nan, hasNullDepth: pose.has_null_depth != 0)
+    }
   }
 }
 
@@ -48,12 +135,12 @@ private struct EntryReader {
     self.index = index
   }
 
-  func read() throws -> PoseList.Entry? {
+  func read() throws -> PoseList.Entry {
     guard try reader.nextIsObject else { throw mismatch("", "an object") }
     try reader.beginObject()
     var number: Int64?
     var timestamp: Timestamp?
-    var hasTime: Bool?
+    var hasTime = false
     var matrix: [Double]?
     var depthIndex: Int64?
     var depthPoint = Float.nan
@@ -64,7 +151,7 @@ private struct EntryReader {
       case "timestamp":
         guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
         timestamp = try reader.seconds()
-        hasTime = timestamp != nil
+        hasTime = true
       case "rgbIndex": number = try wholeNumber(key)
       case "depthIndex": depthIndex = try reader.skipNull() ? nil : try wholeNumber(key)
       case "depth":
@@ -79,14 +166,12 @@ private struct EntryReader {
       }
     }
     guard let number else { throw failure("rgbIndex", "the key is missing") }
-    guard let hasTime else { throw failure("timestamp", "the key is missing") }
-    guard var matrix else { throw failure("transform", "the key is missing") }
-    // A position in the last row, and none in the last column: written column by column.
-    let isTransposed = matrix[15] == 1 && matrix[12...14].contains { $0 != 0 } && [3, 7, 11].allSatisfy { matrix[$0] == 0 }
-    if isTransposed { matrix = (0..<16).map { matrix[$0 % 4 * 4 + $0 / 4] } }
-    return PoseList.Entry(
-      number: number, timestamp: timestamp ?? Timestamp(nanoseconds: 0), hasTime: hasTime, pose: try? Pose(rowMajor: matrix),
-      depthIndex: depthIndex, depthPoint: depthPoint, isTransposed: isTransposed, hasNullDepth: hasNullDepth)
+    guard hasTime else { throw failure("timestamp", "the key is missing") }
+    guard let matrix else { throw failure("transform", "the key is missing") }
+    return matrix.withUnsafeBufferPointer {
+      PoseList.Entry(
+        number: number, timestamp: timestamp, matrix: $0, depthIndex: depthIndex, depthPoint: depthPoint, hasNullDepth: hasNullDepth)
+    }
   }
 
   /// Four rows of four numbers, or sixteen numbers, row by row.

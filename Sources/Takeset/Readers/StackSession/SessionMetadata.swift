@@ -26,8 +26,10 @@ struct SessionMetadata {
   private(set) var declared: [String: JSONValue] = [:]
 
   private static let known: Set<String> = [
-    "deviceModel", "iosVersion", "startTime", "endTime", "durationSeconds", "rgbResolution", "depthResolution", "rgbFrameCount", "frameCount",
-    "depthFrameCount", "poseCount", "encoderCount", "imuCount", "bleConnected", "hasVideo", "captureSource", "slamProcessed", "cameraIntrinsics",
+    "deviceModel", "iosVersion", "startTime", "endTime", "durationSeconds", "rgbResolution", "depthResolution", "rgbFrameCount",
+    "frameCount",
+    "depthFrameCount", "poseCount", "encoderCount", "imuCount", "bleConnected", "hasVideo", "captureSource", "slamProcessed",
+    "cameraIntrinsics",
     "scale_factor", "synthetic", "seed",
   ]
 
@@ -58,7 +60,8 @@ struct SessionMetadata {
     if let sidecar = folder.sidecar {
       let name = folder.inputs.entries[sidecar].path
       if folder.metadata == nil {
-        findings.append(Finding(.warning, "metadata-from-sidecar", "the archive has no metadata.json; the copy beside it is used", file: name))
+        findings.append(
+          Finding(.warning, "metadata-from-sidecar", "the archive has no metadata.json; the copy beside it is used", file: name))
       } else if (try? read(sidecar)) != document {
         findings.append(
           Finding(.warning, "sidecar-differs", "it is not the copy of the metadata.json in the archive, which is used", file: name))

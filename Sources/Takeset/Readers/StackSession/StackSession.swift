@@ -169,7 +169,8 @@ package struct StackSession: Reader {
     return episode
   }
 
-  private func readPoses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ findings: inout [Finding]) throws -> PoseList? {
+  private func readPoses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ findings: inout [Finding]) throws -> PoseList?
+  {
     guard let file = folder.poses else { return nil }
     do {
       return try PoseList(json: folder.inputs, file, limit: limit, findings: &findings)
@@ -188,7 +189,8 @@ package struct StackSession: Reader {
     guard poses != nil else {
       throw TakeFailure(
         "poses-missing",
-        "the session has \(folder.images.count) pictures and no poses.json: recording was not finished; SLAM could find poses", file: "poses.json")
+        "the session has \(folder.images.count) pictures and no poses.json: recording was not finished; SLAM could find poses",
+        file: "poses.json")
     }
     throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
   }
@@ -290,7 +292,8 @@ package struct StackSession: Reader {
     findings.append(
       Finding(
         .warning, "joint-signs-unknown",
-        "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs"))
+        "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs"
+      ))
   }
 
   /// What streams have and the metadata say otherwise.
@@ -317,7 +320,8 @@ package struct StackSession: Reader {
         if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
           findings.append(
             Finding(
-              .warning, "exif-rotation", "the EXIF orientation is \(orientation), of this picture at least; pictures are stored as they are coded",
+              .warning, "exif-rotation",
+              "the EXIF orientation is \(orientation), of this picture at least; pictures are stored as they are coded",
               file: inputs.entries[file].path))
         }
         return size

@@ -24,7 +24,9 @@ struct MoviePairing {
       timestamps = pictures.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
       var next = 0
       for row in rows {
-        while next + 1 < timestamps.count, Self.distance(timestamps[next + 1], row.time) < Self.distance(timestamps[next], row.time) { next += 1 }
+        while next + 1 < timestamps.count, Self.distance(timestamps[next + 1], row.time) < Self.distance(timestamps[next], row.time) {
+          next += 1
+        }
         if next < timestamps.count, Self.distance(timestamps[next], row.time) <= period / 2 {
           samples[row.number] = next
           next += 1

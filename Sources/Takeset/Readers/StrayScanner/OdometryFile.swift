@@ -36,7 +36,7 @@ struct OdometryFile {
             })
         }
         entries.append(entry)
-      } catch where !line.isEnded && !entries.isEmpty {
+      } catch  where !line.isEnded && !entries.isEmpty {
         findings.append(
           Finding(
             .warning, "odometry-truncated", "the last line is cut short and left out", file: Self.name, field: ", line \(line.number)"))
@@ -49,7 +49,8 @@ struct OdometryFile {
 
   private static func entry(_ line: CSVFile.Line, _ columns: [Int]) throws -> PoseList.Entry {
     guard let timestamp = line.seconds(columns[0]) else { throw failure(line, required[0], "expected seconds", columns[0]) }
-    guard let text = line.text(columns[1]), text.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int64(text), number < 1 << 53 else {
+    guard let text = line.text(columns[1]), text.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int64(text), number < 1 << 53
+    else {
       throw failure(line, required[1], "expected a whole number from 0", columns[1])
     }
     let numbers = try zip(columns, required).dropFirst(2).map { column, name in

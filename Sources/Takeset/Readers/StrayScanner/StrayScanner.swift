@@ -46,7 +46,8 @@ package struct StrayScanner: Reader {
 
   package func recognises(_ place: TakeLocation) -> Bool {
     guard place.isDirectory else {
-      guard let format = Archive.format(of: place.path), let archive = try? Archive(place.path, format: format, limits: archiveLimits) else {
+      guard let format = Archive.format(of: place.path), let archive = try? Archive(place.path, format: format, limits: archiveLimits)
+      else {
         return false
       }
       return (try? archive.root(holding: [OdometryFile.name], folders: [])) != .some(nil)
@@ -133,7 +134,8 @@ package struct StrayScanner: Reader {
     findings += frames.findings(isWhole: join.dropped.isEmpty)
 
     let fullSize = movie?.take.movie.size ?? Self.pictureSize
-    let lens = try Lens(odometry, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, fullSize, &findings)
+    let lens = try Lens(
+      odometry, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, fullSize, &findings)
     var streams: [String: Stream] = [
       "pose": Stream(
         spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
@@ -148,7 +150,9 @@ package struct StrayScanner: Reader {
       pictures.spec.intrinsics = lens.camera(for: fullSize, pictures.timestamps.indices.map { numbers[$0] ?? -1 })
       streams["camera_image"] = pictures
     }
-    addDepth(ordered, depth, lens, inputs, try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams, &findings)
+    addDepth(
+      ordered, depth, lens, inputs, try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams,
+      &findings)
     streams["imu"] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), &findings) }
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
@@ -258,7 +262,8 @@ private struct Lens {
     matrix = lines.count == 3 && lines.allSatisfy({ $0.fields.count == 3 }) ? Intrinsics(places.compactMap { lines[$0].number($1) }) : nil
     if table != nil, matrix == nil {
       findings.append(
-        Finding(.warning, "intrinsics-unusable", "expected three rows of three numbers, with positive focal lengths", file: "camera_matrix.csv"))
+        Finding(
+          .warning, "intrinsics-unusable", "expected three rows of three numbers, with positive focal lengths", file: "camera_matrix.csv"))
     }
   }
 

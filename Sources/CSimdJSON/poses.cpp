@@ -1,0 +1,109 @@
+#include "csimdjson.h"
+
+#include <simdjson.h>
+
+using namespace simdjson;
+
+namespace {
+
+/// A number of up to 19 digits; what version 3.0 makes of longer ones may be far off.
+bool read_number(ondemand::value value, double *number) {
+  int digits = 0;
+  for (char byte : value.raw_json_token()) {
+    if (byte >= '0' && byte <= '9') {
+      if (digits > 0 || byte != '0') digits++;
+    } else if (byte == 'e' || byte == 'E' || byte == ' ' || byte == '\n') {
+      break;
+    }
+  }
+  return digits <= 19 && !value.get_double().get(*number);
+}
+
+/// Four rows of four numbers, or sixteen numbers.
+bool read_transform(ondemand::value value, double *numbers) {
+  ondemand::array rows;
+  if (value.get_array().get(rows)) return false;
+  size_t count = 0;
+  for (auto element : rows) {
+    ondemand::value row;
+    if (element.get(row)) return false;
+    ondemand::json_type type;
+    if (row.type().get(type)) return false;
+    if (type == ondemand::json_type::array) {
+      ondemand::array columns;
+      if (count % 4 != 0 || row.get_array().get(columns)) return false;
+      size_t start = count;
+      for (auto number : columns) {
+        ondemand::value column;
+        if (count == start + 4 || count == 16 || number.get(column) || !read_number(column, &numbers[count])) return false;
+        count++;
+      }
+      if (count != start + 4) return false;
+    } else {
+      if (count == 16 || !read_number(row, &numbers[count])) return false;
+      count++;
+    }
+  }
+  return count == 16;
+}
+
+bool read_pose(ondemand::value value, csimdjson_pose *pose) {
+  ondemand::object object;
+  if (value.get_object().get(object)) return false;
+  *pose = {};
+  bool has_number = false, has_transform = false;
+  for (auto field : object) {
+    std::string_view key;
+    ondemand::value member;
+    if (field.unescaped_key().get(key) || field.value().get(member)) return false;
+    if (key == "transform") {
+      if (!read_transform(member, pose->transform)) return false;
+      has_transform = true;
+    } else if (key == "timestamp") {
+      std::string_view digits = member.raw_json_token();
+      while (!digits.empty() && static_cast<unsigned char>(digits.back()) <= ' ') digits.remove_suffix(1);
+      double seconds;
+      if (member.get_double().get(seconds)) return false;
+      pose->timestamp = digits.data();
+      pose->timestamp_count = digits.size();
+    } else if (key == "rgbIndex") {
+      if (!read_number(member, &pose->number)) return false;
+      has_number = true;
+    } else if (key == "depthIndex" || key == "depth") {
+      bool is_depth = key == "depth", is_null;
+      if (member.is_null().get(is_null)) return false;
+      if (!is_null && !read_number(member, is_depth ? &pose->depth : &pose->depth_index)) return false;
+      if (is_depth) {
+        pose->has_depth = !is_null;
+        pose->has_null_depth = is_null;
+      } else {
+        pose->has_depth_index = !is_null;
+      }
+    } else {
+      return false;
+    }
+  }
+  return has_number && has_transform && pose->timestamp != nullptr;
+}
+
+}  // namespace
+
+int64_t csimdjson_read_poses(
+    const uint8_t *text, size_t count, void *context, void (*visit)(void *context, const csimdjson_pose *pose)) {
+  static_assert(CSIMDJSON_PADDING >= SIMDJSON_PADDING, "simdjson reads beyond the text");
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::array entries;
+  if (parser.iterate(text, count, count + CSIMDJSON_PADDING).get(document) || document.get_array().get(entries)) return -1;
+  int64_t read = 0;
+  csimdjson_pose pose;
+  for (auto element : entries) {
+    ondemand::value value;
+    if (element.get(value) || !read_pose(value, &pose)) return -1;
+    visit(context, &pose);
+    read++;
+  }
+  // Anything after the list is refused, which only an end shows.
+  const char *rest;
+  return document.current_location().get(rest) == OUT_OF_BOUNDS ? read : -1;
+}
