@@ -21,9 +21,9 @@ let package = Package(
     system("CJPEG", "libturbojpeg", "libturbojpeg0-dev"),
     system("CPNG", "libpng", "libpng-dev"),
     system("CCrypto", "libcrypto", "libssl-dev"),
-    system("CFFmpeg", "libavformat libavcodec libswscale libavutil", "libavformat-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CZip", "libzip", "libzip-dev"),
+    .target(name: "CFFmpeg"),
     .target(name: "CRevision"),
     // Its pkg-config file has a flag that SwiftPM warns of.
     .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),

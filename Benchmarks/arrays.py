@@ -1,9 +1,21 @@
-"""What the peers in this directory write in the same way."""
+"""What the peers in this directory compute and write in the same way."""
 
 import numpy as np
 
 TOLERANCE_NS = 50_000_000
-GZIP = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
+JOINTS = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
+
+
+def filters(level, shuffle=True):
+    """HDF5's filters for one level of deflate, with the words of h5py; level 0 means none."""
+    return {"compression": "gzip", "compression_opts": level, "shuffle": shuffle} if level else {}
+
+
+GZIP = filters(4)
+
+
+def nanoseconds(seconds):
+    return np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
 
 
 def nearest(samples, frames):
@@ -20,6 +32,22 @@ def stored_size(width, height):
     return round(width * scale), round(height * scale)
 
 
+def joints(readings, first_frame):
+    """Angles with NaN for failed readings, each joint unwrapped, and their times on the frames' clock.
+
+    No file ties the two clocks together. Both recordings start at once, so the first reading is put at the first frame;
+    from there the sender's milliseconds count, since arrival times jitter.
+    """
+    readings = sorted(readings, key=lambda reading: reading["timestamp"])
+    angles = np.array([[reading[joint] for joint in JOINTS] for reading in readings], np.float64)
+    angles[angles == -1] = np.nan
+    for channel in angles.T:
+        valid = np.isfinite(channel)
+        channel[valid] = np.unwrap(channel[valid], period=360)
+    sent = np.array([reading["esp_timestamp_ms"] for reading in readings], np.int64)
+    return angles.astype(np.float32), first_frame + (sent - sent[0]) * 1_000_000
+
+
 def create_groups(file, rows):
     """The groups `obs` and `meta` of a file's only demo."""
     demo = file.create_group("data/demo_0")
@@ -33,14 +61,21 @@ def create_grid(obs, name, rows, shape, type, **filters):
     return obs.create_dataset(name, (rows, *shape), type, chunks=(1, *shape), **filters)
 
 
-def write_small(group, name, array):
-    group.create_dataset(name, data=array, chunks=(min(len(array), 1024), *array.shape[1:]), **GZIP)
+def write_small(group, name, array, gzip=GZIP):
+    group.create_dataset(name, data=array, chunks=(min(len(array), 1024), *array.shape[1:]), **gzip)
 
 
-def write_stream(meta, name, frames, times, numbers, rows):
+def write_numbers(obs, name, samples, rows, gzip=GZIP):
+    """For each frame the numbers of its sample, NaN where there is none."""
+    values = np.where((rows >= 0)[:, None], samples[rows], np.nan).astype(np.float32)
+    write_small(obs, name, values, gzip)
+    write_small(obs, f"{name}_valid", np.isfinite(values).astype(np.uint8), gzip)
+
+
+def write_stream(meta, name, frames, times, numbers, rows, gzip=GZIP):
     """Which sample of a stream goes with each frame: its number, and how far away it was taken."""
     valid = rows >= 0
     group = meta.create_group(f"streams/{name}")
-    write_small(group, "dt_ns", np.where(valid, times[rows] - frames, 0))
-    write_small(group, "source_index", np.where(valid, numbers[rows], -1))
-    write_small(group, "valid", valid.astype(np.uint8))
+    write_small(group, "dt_ns", np.where(valid, times[rows] - frames, 0), gzip)
+    write_small(group, "source_index", np.where(valid, numbers[rows], -1), gzip)
+    write_small(group, "valid", valid.astype(np.uint8), gzip)

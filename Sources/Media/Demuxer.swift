@@ -17,7 +17,7 @@ final class Demuxer {
   }
 
   init(_ input: FileSlice) throws {
-    FFmpeg.prepare()
+    try FFmpeg.prepare()
     source = Source(input)
     guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
     self.packet = packet
@@ -146,13 +146,18 @@ final class Demuxer {
 
 /// The libraries as a whole.
 enum FFmpeg {
-  private static let isPrepared: Bool = {
+  /// What is wrong with the libraries, if anything.
+  private static let problem: String? = {
+    if let problem = cffmpeg_load() { return String(cString: problem) }
     // What is wrong is told by errors.
     cffmpeg_quieten()
     // No allocation of a sane movie comes near this; a hostile one gets an error instead of the memory.
     av_max_alloc(1 << 29)
-    return true
+    return nil
   }()
 
-  static func prepare() { _ = isPrepared }
+  /// Loads the libraries when they are first needed.
+  static func prepare() throws {
+    if let problem { throw MovieError(.unreadable, "FFmpeg cannot be loaded: \(problem)") }
+  }
 }

@@ -177,11 +177,8 @@ package struct Movie: Sendable {
 
   static func name(_ codec: AVCodecID) -> String { String(cString: avcodec_get_name(codec)) }
 
-  /// As in "avcodec 59.37.100".
-  package static var library: String {
-    let version = avcodec_version()
-    return "avcodec \(version >> 16).\(version >> 8 & 255).\(version & 255)"
-  }
+  /// FFmpeg's release, as in "5.1.6-0+deb12u1"; asks its smallest library.
+  package static var library: String { String(cString: av_version_info()) }
 
   /// Nanoseconds from the first sample to each, rounded to the nearest from the exact value, ties away from zero.
   package var nanoseconds: [Int64] {

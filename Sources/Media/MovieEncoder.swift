@@ -32,7 +32,7 @@ package final class MovieEncoder {
   /// Creates the file; its ending says MOV or MP4. Throws `MovieError`.
   package init(_ path: String, _ options: Options) throws {
     self.options = options
-    FFmpeg.prepare()
+    try FFmpeg.prepare()
     var format: UnsafeMutablePointer<AVFormatContext>?
     try Self.check(avformat_alloc_output_context2(&format, nil, nil, path), "creating \(path)")
     guard let format, let stream = avformat_new_stream(format, nil) else { throw Demuxer.outOfMemory }

@@ -52,7 +52,7 @@ struct RunCommand: ParsableCommand {
   func run() throws {
     var run = Run(
       inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
-    run.jobs = jobs ?? ProcessInfo.processInfo.activeProcessorCount
+    run.jobs = jobs ?? Cores.available
     run.stopsAtFailure = onFailure == .stop
     run.checksContent = check == .content
     run.replaces = replace

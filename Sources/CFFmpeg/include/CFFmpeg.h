@@ -1,3 +1,6 @@
+#ifndef CFFMPEG_H
+#define CFFMPEG_H
+
 #include <string.h>
 
 #include <libavcodec/avcodec.h>
@@ -37,3 +40,8 @@ static inline int cffmpeg_cleared_buffer(AVCodecContext *context, AVFrame *frame
   return status;
 }
 static inline void cffmpeg_clear_buffers(AVCodecContext *context) { context->get_buffer2 = cffmpeg_cleared_buffer; }
+
+/// Loads FFmpeg's libraries, unless they are. Returns NULL, or what the system says is wrong.
+const char *cffmpeg_load(void);
+
+#endif

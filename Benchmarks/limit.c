@@ -1,0 +1,235 @@
+// The least that sessions cost: their codecs, and the digests that a dataset of Takeset's has, in a tight loop over bytes in memory.
+//
+//     cc -O3 -march=native -o limit limit.c -lturbojpeg -ldeflate -lcrypto -lpthread -lm
+//     ./limit THREADS LEVEL PICTURE-LEVEL WIDTH HEIGHT SESSION...
+//
+// A session has rgb/*.jpg and may have depth/*.bin of 256x192 float32. Pictures are decoded to WIDTH x HEIGHT as Takeset does, by the
+// smallest reduced size that covers it and a triangle filter, and deflated when PICTURE-LEVEL is not 0. Depth maps are shuffled and
+// deflated once each, with their masks. Digests are of the inputs, of each frame's arrays, and of all that would be stored. Prints JSON: CPU
+// and wall seconds of the codecs alone, and of codecs and digests; maps deflated, and bytes that would be stored. Nothing is written anywhere.
+
+#include <dirent.h>
+#include <libdeflate.h>
+#include <math.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <turbojpeg.h>
+
+enum { DEPTH_WIDTH = 256, DEPTH_HEIGHT = 192, PIXELS = DEPTH_WIDTH * DEPTH_HEIGHT };
+
+typedef struct {
+  unsigned char *bytes;
+  size_t count;
+} Blob;
+
+static Blob *pictures, *maps;
+static int *map_of;  // of each picture, -1 for none
+static int picture_count, map_count, level, picture_level, with_digests, width, height;
+static atomic_int next_frame, packed_maps;
+static atomic_long stored_bytes;
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+// Appends the files of a folder, in the order of their names.
+static void load(const char *session, const char *kind, Blob **blobs, int *total) {
+  char folder[2048];
+  snprintf(folder, sizeof folder, "%s/%s", session, kind);
+  DIR *directory = opendir(folder);
+  if (!directory) return;
+  char **names = NULL;
+  int count = 0;
+  struct dirent *entry;
+  while ((entry = readdir(directory))) {
+    if (entry->d_name[0] == '.') continue;
+    names = realloc(names, sizeof(char *) * (count + 1));
+    names[count++] = strdup(entry->d_name);
+  }
+  closedir(directory);
+  qsort(names, count, sizeof(char *), by_name);
+  *blobs = realloc(*blobs, sizeof(Blob) * (*total + count));
+  for (int i = 0; i < count; i++) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    Blob *blob = &(*blobs)[(*total)++];
+    FILE *file = fopen(path, "rb");
+    if (!file) exit(1);
+    fseek(file, 0, SEEK_END);
+    blob->count = ftell(file);
+    rewind(file);
+    blob->bytes = malloc(blob->count);
+    if (fread(blob->bytes, 1, blob->count, file) != blob->count) exit(1);
+    fclose(file);
+  }
+}
+
+static void load_session(const char *session) {
+  int first_picture = picture_count, first_map = map_count;
+  load(session, "rgb", &pictures, &picture_count);
+  load(session, "depth", &maps, &map_count);
+  for (int i = first_map; i < map_count; i++)
+    if (maps[i].count != PIXELS * 4) exit(1);
+  map_of = realloc(map_of, sizeof(int) * picture_count);
+  // Maps are spread evenly over the pictures.
+  for (int i = first_picture; i < picture_count; i++)
+    map_of[i] = map_count == first_map ? -1 : first_map + (int)((long)(i - first_picture) * (map_count - first_map) / (picture_count - first_picture));
+}
+
+typedef struct {
+  int count, *first;
+  float *weights;
+} Taps;
+
+static Taps taps_for(int from, int to) {
+  double scale = (double)from / to, support = scale > 1 ? scale : 1;
+  Taps taps = {.count = (int)ceil(2 * support) + 1};
+  taps.first = malloc(sizeof(int) * to);
+  taps.weights = calloc(to * taps.count, sizeof(float));
+  for (int i = 0; i < to; i++) {
+    double centre = (i + 0.5) * scale, sum = 0;
+    int low = (int)floor(centre - support + 0.5);
+    if (low < 0) low = 0;
+    if (low > from - taps.count) low = from - taps.count;
+    taps.first[i] = low;
+    for (int k = 0; k < taps.count; k++) {
+      double weight = 1 - fabs(low + k + 0.5 - centre) / support;
+      taps.weights[i * taps.count + k] = weight > 0 ? weight : 0;
+      sum += weight > 0 ? weight : 0;
+    }
+    for (int k = 0; k < taps.count; k++) taps.weights[i * taps.count + k] /= sum;
+  }
+  return taps;
+}
+
+static void resize(const unsigned char *in, int in_width, Taps rows, Taps columns, float *line, unsigned char *out) {
+  int stride = in_width * 3;
+  for (int y = 0; y < height; y++) {
+    memset(line, 0, sizeof(float) * stride);
+    for (int k = 0; k < rows.count; k++) {
+      float weight = rows.weights[y * rows.count + k];
+      const unsigned char *row = in + (rows.first[y] + k) * stride;
+      if (weight != 0)
+        for (int x = 0; x < stride; x++) line[x] += weight * row[x];
+    }
+    for (int x = 0; x < width; x++) {
+      float r = 0.5f, g = 0.5f, b = 0.5f;
+      const float *pixel = line + columns.first[x] * 3, *weight = columns.weights + x * columns.count;
+      for (int k = 0; k < columns.count; k++, pixel += 3) r += weight[k] * pixel[0], g += weight[k] * pixel[1], b += weight[k] * pixel[2];
+      unsigned char *target = out + (y * width + x) * 3;
+      target[0] = r, target[1] = g, target[2] = b;
+    }
+  }
+}
+
+// Deflates, unless the level is 0; the bytes to be stored, in `out` or as they were.
+static Blob pack(struct libdeflate_compressor *compressor, unsigned char *in, size_t count, unsigned char *out, size_t space) {
+  if (!compressor) return (Blob){in, count};
+  return (Blob){out, libdeflate_zlib_compress(compressor, in, count, out, space)};
+}
+
+static void digest(EVP_MD_CTX *context, const void *bytes, size_t count) {
+  if (with_digests) EVP_DigestUpdate(context, bytes, count);
+}
+
+// Where a block of neighbouring pictures starts, so that those that share a map go to one thread.
+static int start_of_block(int picture) {
+  while (picture > 0 && picture < picture_count && map_of[picture] >= 0 && map_of[picture] == map_of[picture - 1]) picture++;
+  return picture < picture_count ? picture : picture_count;
+}
+
+static void *work(void *argument) {
+  (void)argument;
+  tjhandle decoder = tjInitDecompress();
+  struct libdeflate_compressor *compressor = level ? libdeflate_alloc_compressor(level) : NULL;
+  struct libdeflate_compressor *picture_compressor = picture_level ? libdeflate_alloc_compressor(picture_level) : NULL;
+  enum { INPUTS, PICTURES, DEPTH, MASKS, FILE_ITSELF, DIGESTS };
+  EVP_MD_CTX *digests[DIGESTS];
+  for (int i = 0; i < DIGESTS; i++) EVP_DigestInit_ex(digests[i] = EVP_MD_CTX_new(), EVP_sha256(), NULL);
+  size_t picture_bytes = (size_t)width * height * 3;
+  unsigned char *full = malloc(8192 * 8192), *picture = malloc(picture_bytes), *shuffled = malloc(PIXELS * 4), *mask = malloc(PIXELS);
+  unsigned char *packed_space = malloc(PIXELS * 5), *mask_space = malloc(PIXELS * 2), *picture_space = malloc(picture_bytes * 2);
+  float *line = malloc(sizeof(float) * 8192 * 3);
+  Blob packed = {0}, packed_mask = {0};
+  int last_width = 0, last_map = -1, frame;
+  Taps rows = {0}, columns = {0};
+  while ((frame = atomic_fetch_add(&next_frame, 5)) < picture_count) {
+    for (int i = start_of_block(frame), end = start_of_block(frame + 5); i < end; i++) {
+      int w, h, subsampling, colours, reduction = 8;
+      if (tjDecompressHeader3(decoder, pictures[i].bytes, pictures[i].count, &w, &h, &subsampling, &colours)) exit(1);
+      while (reduction > 1 && ((w + reduction - 1) / reduction < width || (h + reduction - 1) / reduction < height)) reduction /= 2;
+      int small_width = (w + reduction - 1) / reduction, small_height = (h + reduction - 1) / reduction, is_whole = small_width == width;
+      if (tjDecompress2(decoder, pictures[i].bytes, pictures[i].count, is_whole ? picture : full, small_width, 0, small_height, TJPF_RGB, 0)) exit(1);
+      if (!is_whole) {
+        if (last_width != small_width) rows = taps_for(small_height, height), columns = taps_for(last_width = small_width, width);
+        resize(full, small_width, rows, columns, line, picture);
+      }
+      Blob packed_picture = pack(picture_compressor, picture, picture_bytes, picture_space, picture_bytes * 2);
+      stored_bytes += packed_picture.count;
+      digest(digests[INPUTS], pictures[i].bytes, pictures[i].count);
+      digest(digests[PICTURES], picture, picture_bytes);
+      digest(digests[FILE_ITSELF], packed_picture.bytes, packed_picture.count);
+      if (map_of[i] < 0) continue;
+      Blob map = maps[map_of[i]];
+      if (map_of[i] != last_map) {
+        last_map = map_of[i];
+        packed_maps++;
+        const float *metres = (const float *)map.bytes;
+        for (int k = 0; k < PIXELS; k++) mask[k] = metres[k] > 0;
+        for (int plane = 0; plane < 4; plane++)
+          for (int k = 0; k < PIXELS; k++) shuffled[plane * PIXELS + k] = map.bytes[k * 4 + plane];
+        packed = pack(compressor, shuffled, PIXELS * 4, packed_space, PIXELS * 5);
+        packed_mask = pack(compressor, mask, PIXELS, mask_space, PIXELS * 2);
+        digest(digests[INPUTS], map.bytes, map.count);
+      }
+      stored_bytes += packed.count + packed_mask.count;
+      digest(digests[DEPTH], map.bytes, map.count);
+      digest(digests[MASKS], mask, PIXELS);
+      digest(digests[FILE_ITSELF], packed.bytes, packed.count);
+      digest(digests[FILE_ITSELF], packed_mask.bytes, packed_mask.count);
+    }
+  }
+  return NULL;
+}
+
+static double seconds(struct timeval time) { return time.tv_sec + time.tv_usec * 1e-6; }
+
+static void measure(const char *name, int threads, int digests) {
+  struct rusage before, after;
+  struct timespec start, end;
+  with_digests = digests;
+  next_frame = packed_maps = 0;
+  stored_bytes = 0;
+  getrusage(RUSAGE_SELF, &before);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  pthread_t workers[64];
+  for (int i = 0; i < threads; i++) pthread_create(&workers[i], NULL, work, NULL);
+  for (int i = 0; i < threads; i++) pthread_join(workers[i], NULL);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  getrusage(RUSAGE_SELF, &after);
+  double cpu = seconds(after.ru_utime) - seconds(before.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_stime);
+  double wall = end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) * 1e-9;
+  printf("\"%s_cpu_seconds\": %.4f, \"%s_wall_seconds\": %.4f", name, cpu, name, wall);
+}
+
+int main(int count, char **arguments) {
+  if (count < 7) return 64;
+  int threads = atoi(arguments[1]);
+  level = atoi(arguments[2]);
+  picture_level = atoi(arguments[3]);
+  width = atoi(arguments[4]);
+  height = atoi(arguments[5]);
+  for (int i = 6; i < count; i++) load_session(arguments[i]);
+  if (threads < 1 || threads > 64 || width < 1 || height < 1 || picture_count == 0) return 64;
+  printf("{\"frames\": %d, ", picture_count);
+  measure("codec", threads, 0);
+  printf(", ");
+  measure("floor", threads, 1);
+  printf(", \"maps\": %d, \"stored_bytes\": %ld}\n", (int)packed_maps, (long)stored_bytes);
+  return 0;
+}
