@@ -109,7 +109,12 @@ static inline size_t cpng_encode_grey(
   cpng_output output = {bytes, capacity, 0, message};
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &output, cpng_refused, cpng_warned);
   png_infop info = png ? png_create_info_struct(png) : NULL;
-  if (info == NULL || setjmp(png_jmpbuf(png))) {
+  if (info == NULL) {
+    png_destroy_write_struct(&png, NULL);
+    snprintf(message, 128, "out of memory");
+    return 0;
+  }
+  if (setjmp(png_jmpbuf(png))) {
     png_destroy_write_struct(&png, &info);
     return 0;
   }

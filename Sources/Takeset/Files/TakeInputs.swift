@@ -37,6 +37,9 @@ package final class TakeInputs: Sendable {
   /// Files that are read in any order, as they were when they were opened.
   private let opened = Mutex<[Int: FileStamp]>([:])
 
+  /// Members that are read in any order, so that their checksums are compared afterwards.
+  private let sliced = Mutex<Set<Int>>([])
+
   struct Known: Equatable {
     var digest: Digest
     var bytes: Int64
@@ -115,7 +118,11 @@ package final class TakeInputs: Sendable {
   package func slice(_ index: Int) throws -> FileSlice {
     switch location(index) {
     case .file(let file): try slice(file: file)
-    case .member(let archive, let member): try withMember(index, member, limit: .max) { try archive.slice(member) }
+    case .member(let archive, let member):
+      try withMember(index, member, limit: .max) {
+        _ = sliced.withLock { $0.insert(index) }
+        return try archive.slice(member)
+      }
     }
   }
 
@@ -221,6 +228,11 @@ package final class TakeInputs: Sendable {
     let missing = known.withLock { known in known.indices.filter { known[$0] == nil } }
     let hasher = SHA256()
     for index in missing where !isCancelled() { try withFile(index, hasher: hasher) { _ in } }
+    for index in sliced.withLock({ $0.sorted() }) where !isCancelled() {
+      guard case .member(let archive, let member) = location(index) else { continue }
+      try withMember(index, member, limit: .max) { try archive.open(member).finish() }
+      _ = sliced.withLock { $0.remove(index) }
+    }
   }
 
   /// `input_sha256`: the digest of the lines `<sha256>  <path>`, sorted bytewise, as coreutils' sha256sum prints them.

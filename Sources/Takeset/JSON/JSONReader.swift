@@ -244,7 +244,7 @@ package final class JSONReader {
   }
 
   /// RFC 8259's grammar: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
-  private static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+  static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
     var index = 0
     func digits() -> Int {
       let start = index

@@ -23,6 +23,8 @@ package final class Journal: Sendable {
     package var splitGroup: String?
     /// Digest of the keys file that its signature was checked against.
     package var keys: String?
+    /// Whether a folder of the archive's name was among the takes, with which it was compared.
+    package var hadTwin = false
     package var seconds = 0.0
   }
 
@@ -192,6 +194,7 @@ extension Journal.Head {
       "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
       "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup), "keys": JSONValue(keys),
+      "had_twin": .bool(hadTwin),
       "seconds": .number(seconds),
     ]
   }
@@ -206,6 +209,7 @@ extension Journal.Head {
       reader: json["reader"]?.string, stamp: json["stamp"]?.string, inputDigest: json["input_sha256"]?.string,
       shard: json["shard"]?.string, framesIn: Int(json["frames_in"]?.integer ?? 0),
       framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string, keys: json["keys"]?.string,
+      hadTwin: json["had_twin"]?.bool ?? false,
       seconds: json["seconds"]?.double ?? 0)
   }
 }

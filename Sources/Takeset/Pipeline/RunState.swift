@@ -75,7 +75,9 @@ final class RunState: Sendable {
   /// True when this take was made by this pipeline and version from these very inputs, and its shard is untouched.
   private func isUpToDate(_ job: TakeJob, _ inputs: TakeInputs, _ stamp: Digest) throws -> Bool {
     guard var head = earlier[job.take.id], head.pipeline == digest, head.toolVersion == run.tool.version,
-      head.reader == type(of: job.take.reader).name, head.outcome != .failed, head.keys == keysDigest(for: job.take.reader)
+      head.reader == type(of: job.take.reader).name, head.outcome != .failed, head.keys == keysDigest(for: job.take.reader),
+      // Whether it is the same as the folder beside it has to be seen anew.
+      job.take.twin == nil, !head.hadTwin
     else { return false }
     let shard = Self.stamp(of: shardPath(head.id))
     if head.outcome == .written, head.shard != shard {
@@ -206,6 +208,7 @@ final class RunState: Sendable {
     head.stamp = job.stamp?.description
     head.splitGroup = job.passage?.episode.splitGroup
     head.keys = keysDigest(for: job.take.reader)
+    head.hadTwin = job.take.twin != nil
     if record.outcome == .written {
       head.shard = Self.stamp(of: shardPath(head.id))
     } else {

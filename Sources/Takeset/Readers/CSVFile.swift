@@ -1,5 +1,5 @@
-/// The lines of a small table of numbers: fields parted by commas with blanks around them ignored, no quotes. Lines end in LF or CRLF;
-/// a byte order mark is passed over.
+/// A small table of numbers: lines whose fields are parted by commas with blanks around them ignored, no quotes. Lines end in LF or CRLF;
+/// a byte order mark and blank lines are passed over.
 struct CSVFile {
   struct Line {
     /// From 1.
@@ -20,17 +20,24 @@ struct CSVFile {
     }
 
     func seconds(_ index: Int) -> Timestamp? {
-      fields.indices.contains(index) ? Timestamp(decimalSeconds: fields[index]) : nil
+      guard fields.indices.contains(index), fields[index].withUnsafeBufferPointer(JSONReader.isNumber) else { return nil }
+      return Timestamp(decimalSeconds: fields[index])
     }
   }
 
-  /// Lines that are not blank.
-  private(set) var lines: [Line] = []
+  /// More fields than this are none that anyone reads; they stay in the last.
+  private static let fieldLimit = 64
+  private let bytes: [UInt8]
 
   /// Throws `TakeFailure` when the file is larger than `limit` bytes or cannot be read.
   init(_ inputs: TakeInputs, _ entry: Int, limit: Int) throws {
     var bytes: [UInt8] = []
     try inputs.read(entry, limit: limit, hasher: SHA256(), into: &bytes)
+    self.bytes = bytes
+  }
+
+  /// Hands each line to `body`, one at a time: a hostile file may have millions.
+  func forEachLine(_ body: (Line) throws -> Void) rethrows {
     var rest = bytes[...]
     if rest.starts(with: [0xEF, 0xBB, 0xBF]) { rest = rest.dropFirst(3) }
     var number = 0
@@ -39,9 +46,9 @@ struct CSVFile {
       let end = rest.firstIndex(of: UInt8(ascii: "\n"))
       let line = rest[..<(end ?? rest.endIndex)]
       rest = end.map { rest[($0 + 1)...] } ?? []
-      let fields = line.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map(Self.trimmed)
+      let fields = line.split(separator: UInt8(ascii: ","), maxSplits: Self.fieldLimit, omittingEmptySubsequences: false).map(Self.trimmed)
       guard fields.contains(where: { !$0.isEmpty }) else { continue }
-      lines.append(Line(number: number, fields: fields, isEnded: end != nil))
+      try body(Line(number: number, fields: fields, isEnded: end != nil))
     }
   }
 

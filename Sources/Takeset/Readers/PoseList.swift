@@ -121,7 +121,8 @@ struct FrameJoin {
       }
     }
     let count = poses.entries.count
-    let unposed = (images?.count ?? withPicture) - withPicture
+    let named = Set(poses.entries.map(\.number))
+    let unposed = images?.keys.count { !named.contains($0) } ?? 0
     sourceFrames = count + unposed
     let firstMissing = poses.entries.firstIndex { images?[$0.number] == nil }
     if images != nil, let firstMissing, firstMissing == withPicture, unposed == 0 {

@@ -60,7 +60,9 @@ final class GridTally {
     withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 4 * values) { own in
       own.initialize(repeating: 0)
       guard let own = own.baseAddress, let start = bytes.baseAddress else { return }
-      @inline(__always) func add(_ bits: UInt64, _ shift: UInt64, _ counter: Int) { own[counter &+ Int(truncatingIfNeeded: bits &>> shift & 255)] &+= 1 }
+      @inline(__always) func add(_ bits: UInt64, _ shift: UInt64, _ counter: Int) {
+        own[counter &+ Int(truncatingIfNeeded: bits &>> shift & 255)] &+= 1
+      }
       let whole = bytes.count / 12 * 12
       var offset = 0
       while offset < whole {

@@ -1,4 +1,5 @@
 import Foundation
+import Media
 
 /// A session in a zip or tar, as the app exports and the packing script leaves it, and the copy of its metadata beside it.
 struct ArchivedSession {
@@ -12,6 +13,8 @@ struct ArchivedSession {
     let strong = (files: Set(["poses.json"]), folders: Set(["rgb"]))
     guard let root = try archive.root(holding: strong.files.union(["metadata.json"]), folders: strong.folders) else { return nil }
     let prefix = root.isEmpty ? "" : root + "/"
+    let hasPoses = archive.members.contains { $0.path == prefix + "poses.json" }
+    if !hasPoses, archive.members.contains(where: { $0.path == prefix + OdometryFile.name }) { return nil }
     if archive.members.contains(where: { $0.path.hasPrefix(prefix + "rgb/") || $0.path == prefix + "poses.json" })
       || archive.isSessionMetadata(in: root)
     {
@@ -44,28 +47,45 @@ struct ArchivedSession {
     return ["", ".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"].allSatisfy { Directory.existingKind(of: stem + $0) == nil }
   }
 
+  /// Whether the copy of a session's metadata stands beside an archive, so that it was to hold the session.
+  static func hasSidecar(_ path: String) -> Bool {
+    let sidecar = stem(path) + sidecarEnding
+    return Directory.existingKind(of: sidecar) == .file && SessionMetadata.recognises(InputFile.start(of: sidecar, count: 4096))
+  }
+
   /// The archive's path without its ending.
   private static func stem(_ path: String) -> String { URL(fileURLWithPath: path).deletingPathExtension().path }
 
   // MARK: Duplicates
 
-  /// Whether a folder has the same files in it, byte by byte.
-  static func isDuplicate(_ inputs: TakeInputs, of folder: String) throws -> Bool {
-    guard let listing = try? TakeListing(folder: folder, subfolders: SessionFolder.subfolders) else { return false }
+  /// Whether a folder has the same files in it, byte by byte. What cannot be read is not the same.
+  static func isDuplicate(_ inputs: TakeInputs, of folder: String) -> Bool {
+    guard let archive = inputs.archive, let listing = try? TakeListing(folder: folder, subfolders: SessionFolder.subfolders) else {
+      return false
+    }
     let other = listing.inputs(role: SessionFolder.role)
-    let members = inputs.entries.filter { $0.member != nil }
+    let members = inputs.entries.compactMap { entry in entry.member.map { (path: entry.path, member: archive.members[$0]) } }
     guard members.map(\.path) == other.entries.map(\.path) else { return false }
-    var (bytes, otherBytes): ([UInt8], [UInt8]) = ([], [])
-    for (index, entry) in other.entries.enumerated() {
-      guard let member = inputs.index(of: entry.path), try inputs.bytes(of: member) == other.bytes(of: index) else { return false }
+    // All lengths first: they cost nothing to compare.
+    let haveLengths = members.indices.allSatisfy { (try? other.bytes(of: $0)) == members[$0].member.bytes }
+    return haveLengths && members.indices.allSatisfy { (try? isSame(archive, members[$0].member, other.slice($0))) ?? false }
+  }
+
+  private static func isSame(_ archive: Archive, _ member: Archive.Member, _ file: FileSlice) throws -> Bool {
+    let reader = try archive.open(member)
+    return try withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 16) { buffer in
+      let (a, b) = (
+        UnsafeMutableRawBufferPointer(rebasing: buffer[..<(1 << 16)]), UnsafeMutableRawBufferPointer(rebasing: buffer[(1 << 16)...])
+      )
+      var offset: Int64 = 0
+      while true {
+        let count = try reader.read(into: a)
+        if count == 0 { return offset == file.count }
+        let same = UnsafeMutableRawBufferPointer(rebasing: b[..<count])
+        guard try file.read(into: same, at: offset) == count, a[..<count].elementsEqual(same) else { return false }
+        offset += Int64(count)
+      }
     }
-    for (index, entry) in other.entries.enumerated() {
-      guard let member = inputs.index(of: entry.path) else { return false }
-      try inputs.read(member, limit: 1 << 30, hasher: SHA256(), into: &bytes)
-      try other.read(index, limit: 1 << 30, hasher: SHA256(), into: &otherBytes)
-      guard bytes == otherBytes else { return false }
-    }
-    return true
   }
 }
 

@@ -64,7 +64,7 @@ struct EncodersFile {
             file: name, field: ".\(Self.channels[channel])", count: failed))
       }
     }
-    noteLink(order.map { arrivals[$0] }, startTime, &findings)
+    noteLink(order.map { arrivals[$0] }, clock == .laptop ? nil : startTime, &findings)
     noteSteps(sorted, order.map { arrivals[$0] }, &findings)
     for index in sorted.indices { sorted[index] *= signs[index % width] }
     stream = Stream(
@@ -83,7 +83,7 @@ struct EncodersFile {
   }
 
   private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ findings: inout [Finding]) {
-    if let startTime, let first = arrivals.first, first.nanoseconds - startTime > Self.lateStart {
+    if let startTime, let first = arrivals.first, first.since(Timestamp(nanoseconds: startTime)) > Self.lateStart {
       findings.append(
         Finding(.warning, "joints-late", "the first reading arrived more than 1.1 s after the recording began", file: name))
     }
@@ -100,8 +100,10 @@ struct EncodersFile {
     let width = Self.channels.count
     var steps = 0
     for index in arrivals.indices.dropFirst() where arrivals[index].since(arrivals[index - 1]) <= Self.linkGap {
+      // No finger moves faster than 400 degrees a second.
+      let least = max(8, 400 * Float(arrivals[index].since(arrivals[index - 1])) / 1e9)
       let changes = (0..<width).map { angles[index * width + $0] - angles[(index - 1) * width + $0] }.filter { !$0.isNaN }
-      if changes.count > 1, changes.allSatisfy({ abs($0) > 8 }) { steps += 1 }
+      if changes.count > 1, changes.allSatisfy({ abs($0) > least }) { steps += 1 }
     }
     if steps > 0 {
       findings.append(
@@ -143,15 +145,15 @@ struct EncodersFile {
     let name = inputs.entries[file].path
     var readings: [Reading] = []
     var skipped = 0
-    for line in try CSVFile(inputs, file, limit: limit).lines {
-      if readings.isEmpty, line.text(0) == "local_time" || line.text(0) == "esp_timestamp_ms" { continue }
+    try CSVFile(inputs, file, limit: limit).forEachLine { line in
+      if readings.isEmpty, line.text(0) == "local_time" || line.text(0) == "esp_timestamp_ms" { return }
       let own = line.fields.count - channels.count
       let angles = channels.indices.compactMap { line.number(own + $0) }
       guard own == 1 || own == 2, angles.count == channels.count, let milliseconds = line.number(own - 1).flatMap({ UInt32(exactly: $0) }),
         let time = own == 2 ? line.seconds(0) : Timestamp(nanoseconds: Int64(milliseconds) * 1_000_000)
       else {
         skipped += 1
-        continue
+        return
       }
       let arrival = offset.map { time.advanced(byNanoseconds: $0 * 1e9) } ?? time
       readings.append(Reading(arrival: arrival, sent: milliseconds, angles: angles.map { Float($0) }))

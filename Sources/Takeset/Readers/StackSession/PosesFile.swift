@@ -3,7 +3,7 @@ import CSimdJSON
 /// Reads `poses.json`.
 extension PoseList {
   /// Files up to this size are tried by simdjson first, which needs them whole.
-  private static let wholeLimit = 1 << 27
+  private static let wholeLimit = 1 << 25
 
   init(json inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
     var entries = try Self.quickly(inputs, file, limit: min(limit, Self.wholeLimit)) ?? []
@@ -11,7 +11,8 @@ extension PoseList {
     let transposed = entries.count(where: \.isTransposed)
     if transposed > 0 {
       // A pose at the origin looks the same either way; it is written as the others are.
-      for index in entries.indices where !entries[index].isTransposed && entries[index].pose?.position == .zero {
+      let isWhole = entries.allSatisfy { $0.isTransposed || $0.pose.map { $0.position == .zero } ?? true }
+      for index in entries.indices where isWhole && !entries[index].isTransposed && entries[index].pose?.position == .zero {
         entries[index].pose?.quaternion *= [-1, -1, -1, 1]
       }
       findings.append(

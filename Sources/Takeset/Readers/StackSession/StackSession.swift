@@ -39,7 +39,7 @@ package struct StackSession: Reader {
     if jointSigns.count != 4 || !jointSigns.allSatisfy({ "+-".contains($0) }) {
       throw OptionError("joint-signs", "expected four signs such as ++--, found \"\(jointSigns)\"")
     }
-    if let offset = csvClockOffset, !(abs(offset) < 1e10) { throw OptionError("csv-clock-offset", "expected seconds") }
+    if let offset = csvClockOffset, !(abs(offset) <= 4e9) { throw OptionError("csv-clock-offset", "expected seconds, at most 4e9 of them") }
     if !(1...16_384).contains(maxImageSide) { throw OptionError("max-image-side", "expected 1 to 16384") }
     if !(1...4096).contains(maxJsonMebibytes) { throw OptionError("max-json-mebibytes", "expected 1 to 4096") }
     try archiveLimits.validate()
@@ -48,13 +48,16 @@ package struct StackSession: Reader {
   package func recognises(_ place: TakeLocation) -> Bool {
     let path = place.path
     if place.isDirectory {
-      return Directory.existingKind(of: path + "/poses.json") != nil || Directory.existingKind(of: path + "/rgb") == .directory
+      if Directory.existingKind(of: path + "/poses.json") != nil { return true }
+      // Somebody may have put a Stray Scanner movie's pictures into rgb/.
+      if Directory.existingKind(of: path + "/" + OdometryFile.name) != nil { return false }
+      return Directory.existingKind(of: path + "/rgb") == .directory
         || Directory.existingKind(of: path + "/metadata.json") == .file
           && SessionMetadata.recognises(InputFile.start(of: path + "/metadata.json", count: 4096))
     }
     guard let format = Archive.format(of: path) else { return ArchivedSession.isSidecarAlone(path) }
     // An archive that cannot be listed may well be a session; passing over it would lose it silently.
-    do { return try ArchivedSession(path, format, archiveLimits) != nil } catch { return true }
+    do { return try ArchivedSession(path, format, archiveLimits) != nil || ArchivedSession.hasSidecar(path) } catch { return true }
   }
 
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
@@ -67,7 +70,9 @@ package struct StackSession: Reader {
     }
     guard let format = Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
     guard let session = try ArchivedSession(place.path, format, archiveLimits) else {
-      throw TakeFailure("archive-unreadable", "the archive no longer holds a session")
+      throw TakeFailure(
+        "no-frames", "the archive holds no session, although the copy of one's metadata is beside it",
+        file: URL(fileURLWithPath: place.path).lastPathComponent)
     }
     return session.inputs
   }
@@ -78,7 +83,7 @@ package struct StackSession: Reader {
         "archive-missing", "this is the copy of a session's metadata, and the archive with the session is not beside it",
         file: take.inputs.entries[0].path)
     }
-    if let twin = take.twin, try ArchivedSession.isDuplicate(take.inputs, of: twin.path) {
+    if let twin = take.twin, ArchivedSession.isDuplicate(take.inputs, of: twin.path) {
       throw Rejection("duplicate: the folder \(URL(fileURLWithPath: twin.path).lastPathComponent) has the same files")
     }
     let folder = SessionFolder(take.inputs)
@@ -95,12 +100,16 @@ package struct StackSession: Reader {
 
     // Sessions whose poses have times of their own need no others.
     var capture: CaptureTimes?
+    let slam = variant.poses == .slam ? poses.map { SLAMNumbers($0, images.map(\.key)) } : nil
     if variant.poses == .slam || variant.poses == .none {
-      let times = CaptureTimes(pictures: images.count, movie: movie(folder, &findings), imuSpan: imu?.span)
+      let times = CaptureTimes(pictures: slam?.recorded ?? images.count, movie: movie(folder, &findings), imuSpan: imu?.span)
       findings += times.findings
       capture = times
     }
-    if variant.poses == .slam, let capture { retime(&poses, images, capture, &findings) }
+    if let slam, let capture {
+      slam.retime(&poses, capture)
+      findings += slam.findings
+    }
     noteClaims(variant, metadata, poses, folder, size, &findings)
 
     var rows: Rows
@@ -113,7 +122,7 @@ package struct StackSession: Reader {
     guard let size else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
     rows.frames.quality = FrameQuality.of(
       rows.poses, at: rows.frames.timestamps, isMetric: variant.poses == .arkit,
-      ordinals: variant.poses == .slam ? ordinals(of: rows.frames.sourceIndex, images) : nil)
+      ordinals: slam.map { slam in rows.frames.sourceIndex.map(slam.ordinal) })
     findings += FrameQuality.findings(rows.frames.quality, file: "poses.json")
     findings += rows.frames.findings(isWhole: rows.dropped.isEmpty)
     let frames = rows.frames
@@ -145,6 +154,7 @@ package struct StackSession: Reader {
         csvOffset: csvClockOffset, findings: &findings)
       streams["joints"] = encoders.stream
       if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
+      guard encoders.count > 0 || file == folder.encoders.last else { continue }
       noteReadings("encoderCount", encoders.count, take.inputs.entries[file].path, metadata, &findings)
       noteSigns(metadata, encoders, &findings)
     }
@@ -195,15 +205,6 @@ package struct StackSession: Reader {
     throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
   }
 
-  /// Places in the sorted listing of pictures, which are SLAM's frame numbers.
-  private func ordinals(of numbers: [Int64], _ images: [(key: Int64, value: Int)]) -> [Int] {
-    var next = 0
-    return numbers.map { number in
-      while next + 1 < images.count, images[next].key < number { next += 1 }
-      return next
-    }
-  }
-
   private func poseFrame(_ variant: SessionVariant) -> PoseFrame {
     switch variant.poses {
     case .slam: .slam(unit: variant.evidence.contains("metadata has scale_factor") ? "m (claimed)" : "arbitrary")
@@ -224,27 +225,6 @@ package struct StackSession: Reader {
       findings.append(Finding(.warning, "movie-unusable", "the movie cannot be asked for times: \(words)", file: path))
       return nil
     }
-  }
-
-  /// SLAM numbers pictures by their place in the listing, which is the number in their name only when none is missing, and has no
-  /// times.
-  private func retime(
-    _ poses: inout PoseList?, _ images: [(key: Int64, value: Int)], _ capture: CaptureTimes, _ findings: inout [Finding]
-  ) {
-    guard var entries = poses?.entries else { return }
-    let hasGaps = images.enumerated().contains { Int64($0.offset) != $0.element.key }
-    for index in entries.indices {
-      guard let ordinal = Int(exactly: entries[index].number), images.indices.contains(ordinal) else { continue }
-      entries[index].timestamp = capture.times[ordinal]
-      entries[index].number = images[ordinal].key
-    }
-    if hasGaps {
-      findings.append(
-        Finding(
-          .warning, "slam-ordinals", "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the place in the listing",
-          file: "poses.json"))
-    }
-    poses?.entries = entries
   }
 
   /// What the metadata say and the files show otherwise, and what the poses are worth.

@@ -20,18 +20,22 @@ struct GreyPNGFiles: SampleSource {
   let content: Content
   let size: Pixels
 
-  /// The size in the header of the first file that has one.
+  /// The size that most of the first files have in their headers, of equally frequent ones the first.
   static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> Pixels? {
     var bytes: [UInt8] = []
-    for file in files.prefix(files.count / 5 + 1) {
+    var found: [(size: Pixels, count: Int)] = []
+    var looked = 0
+    for file in files where looked < 15 {
       try? inputs.read(file, limit: byteLimit, hasher: SHA256(), into: &bytes)
       guard let size = try? bytes.withUnsafeBytes({ try PNG.greySize(of: $0, bits: content.bits) }) else { continue }
-      guard max(size.width, size.height) <= 1000 else {
-        throw TakeFailure("limit", "the depth map is \(size), over the limit of 1000x1000", file: inputs.entries[file].path)
-      }
-      return size
+      looked += 1
+      if let known = found.firstIndex(where: { $0.size == size }) { found[known].count += 1 } else { found.append((size, 1)) }
     }
-    return nil
+    guard let most = found.map(\.count).max(), let size = found.first(where: { $0.count == most })?.size else { return nil }
+    guard max(size.width, size.height) <= 1000 else {
+      throw TakeFailure("limit", "the depth maps are \(size), over the limit of 1000x1000", file: "depth")
+    }
+    return size
   }
 
   func makeCursor() -> any SampleCursor { Cursor(source: self) }

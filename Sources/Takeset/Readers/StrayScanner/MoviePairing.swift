@@ -16,7 +16,8 @@ struct MoviePairing {
   /// - Parameter rows: Number and time of each row, both ascending, one at least.
   /// - Parameter pictures: Presentation times in nanoseconds, ascending.
   /// - Parameter tick: Of the movie's time base, in nanoseconds.
-  init(rows: [(number: Int64, time: Timestamp)], pictures: [Int64], tick: Int64) {
+  /// - Parameter others: Numbers of rows whose time cannot be right; they have the picture after their neighbour's.
+  init(rows: [(number: Int64, time: Timestamp)], pictures: [Int64], tick: Int64, others: [Int64] = []) {
     let period = Cadence(rows.map(\.time)).nominalPeriod ?? 1e9 / 60
     let offset = Self.offset(rows, pictures, tolerance: period / 4)
     if let offset, Self.followsTimes(rows, pictures, period) || !Self.isConstant(pictures, tick) {
@@ -42,17 +43,23 @@ struct MoviePairing {
       }
       timestamps = Self.filled(known, count: pictures.count, period: period, start: rows[0].time)
     }
-    let used = Set(samples.values)
+    var used = Set(samples.values)
+    for number in others {
+      guard let before = samples[number - 1], before + 1 < pictures.count, used.insert(before + 1).inserted else { continue }
+      samples[number] = before + 1
+    }
     for sample in pictures.indices where !used.contains(sample) { samples[-1 - Int64(sample)] = sample }
   }
 
   private static func distance(_ a: Timestamp, _ b: Timestamp) -> Double { abs(Double(a.since(b))) }
 
-  /// Row by row, the times run together.
+  /// From frame to frame, the times run together.
   private static func followsTimes(_ rows: [(number: Int64, time: Timestamp)], _ pictures: [Int64], _ period: Double) -> Bool {
-    zip(rows, pictures).allSatisfy { row, picture in
-      abs(Double(row.time.since(rows[0].time)) - Double(picture - pictures[0])) < period / 2
+    let numbered = rows.compactMap { row in
+      Int(exactly: row.number).flatMap { pictures.indices.contains($0) ? (time: row.time, picture: pictures[$0]) : nil }
     }
+    guard let first = numbered.first else { return false }
+    return numbered.allSatisfy { abs(Double($0.time.since(first.time)) - Double($0.picture - first.picture)) < period / 2 }
   }
 
   /// Steps differ by no more than the time base makes them.
@@ -66,7 +73,9 @@ struct MoviePairing {
   /// tenths of them.
   private static func offset(_ rows: [(number: Int64, time: Timestamp)], _ pictures: [Int64], tolerance: Double) -> Int64? {
     let reach = 12
-    let candidates = [(0, 0)] + (1...reach).flatMap { [($0, 0), (0, $0)] }
+    // First that a picture has the number of its frame: where times fit several offsets, as evenly spaced ones do, that is the one.
+    let own = rows.firstIndex { $0.number < pictures.count }.map { ($0, Int(rows[$0].number)) }
+    let candidates = [own].compactMap(\.self) + [(0, 0)] + (1...reach).flatMap { [($0, 0), (0, $0)] }
     var best: (matches: Int, offset: Int64)?
     for (row, picture) in candidates where row < rows.count && picture < pictures.count {
       let offset = rows[row].time.since(Timestamp(nanoseconds: pictures[picture]))

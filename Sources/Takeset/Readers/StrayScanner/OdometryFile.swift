@@ -11,40 +11,61 @@ struct OdometryFile {
   private static let lens = ["fx", "fy", "cx", "cy"]
 
   init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
-    let lines = try CSVFile(inputs, file, limit: limit).lines
-    guard let header = lines.first else { throw TakeFailure("no-frames", "the file is empty", file: Self.name) }
-    let names = header.fields.map { String(decoding: $0, as: UTF8.self).lowercased() }
-    let columns = try Self.required.map { column in
-      guard let index = names.firstIndex(of: column) else { throw Self.failure(header, column, "the header has no such column") }
-      return index
-    }
-    let lens = Self.lens.compactMap { names.firstIndex(of: $0) }
-    let last = (columns + lens).max() ?? 0
+    var columns: Columns?
     var entries: [PoseList.Entry] = []
     var cameras: [Int64: Intrinsics] = [:]
-    for line in lines.dropFirst() {
+    var cut: Int?
+    try CSVFile(inputs, file, limit: limit).forEachLine { line in
+      guard let known = columns else {
+        columns = try Columns(header: line)
+        return
+      }
       do {
-        let entry = try Self.entry(line, columns)
-        // A number cut short is a number all the same; of a quaternion it shows.
-        let isCut = !line.isEnded && (entry.pose == nil || line.fields.count <= last || line.fields.count < header.fields.count)
-        if isCut { throw Self.failure(line, "qw", "the line ends early") }
-        if lens.count == Self.lens.count, cameras[entry.number] == nil {
+        let entry = try Self.entry(line, known.pose)
+        // A number cut short is a number all the same; of a quaternion it shows, and of a line that has more to come.
+        if !line.isEnded, entry.pose == nil || line.fields.count < known.count {
+          throw Self.failure(line, Self.required[8], "the line ends early")
+        }
+        if !known.lens.isEmpty, cameras[entry.number] == nil {
           cameras[entry.number] = Intrinsics(
-            try zip(lens, Self.lens).map { column, name in
+            try zip(known.lens, Self.lens).map { column, name in
               guard let value = line.number(column) else { throw Self.failure(line, name, "expected a number", column) }
               return value
             })
         }
         entries.append(entry)
       } catch  where !line.isEnded && !entries.isEmpty {
-        findings.append(
-          Finding(
-            .warning, "odometry-truncated", "the last line is cut short and left out", file: Self.name, field: ", line \(line.number)"))
+        cut = line.number
       }
     }
+    if let cut {
+      findings.append(
+        Finding(.warning, "odometry-truncated", "the last line is cut short and left out", file: Self.name, field: ", line \(cut)"))
+    }
+    if columns == nil { throw TakeFailure("no-frames", "the file is empty", file: Self.name) }
     guard !entries.isEmpty else { throw TakeFailure("no-frames", "there are no rows below the header", file: Self.name) }
     poses = try PoseList(entries, file: Self.name, number: "frame", findings: &findings)
     self.cameras = cameras
+  }
+
+  /// Where in a line each number stands.
+  private struct Columns {
+    let pose: [Int]
+    /// Empty where the lens is not written.
+    let lens: [Int]
+    /// Of the header.
+    let count: Int
+
+    init(header: CSVFile.Line) throws {
+      let names = header.fields.map { String(decoding: $0, as: UTF8.self).lowercased() }
+      pose = try required.map { column in
+        guard let index = names.firstIndex(of: column) else { throw failure(header, column, "the header has no such column") }
+        return index
+      }
+      let found = OdometryFile.lens.compactMap { names.firstIndex(of: $0) }
+      lens = found.count == OdometryFile.lens.count ? found : []
+      count = names.count
+    }
   }
 
   private static func entry(_ line: CSVFile.Line, _ columns: [Int]) throws -> PoseList.Entry {

@@ -112,7 +112,8 @@ package struct StrayScanner: Reader {
       let opened = try open(movie: inputs.slice(file), &findings)
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
-        rows: ordered.map { ($0.number, $0.timestamp) }, pictures: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds)
+        rows: ordered.map { ($0.number, $0.timestamp) }, pictures: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
+        others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       findings += episode.findings
       if opened.movie.samples.count != odometry.poses.entries.count {
         findings.append(
@@ -151,7 +152,8 @@ package struct StrayScanner: Reader {
       streams["camera_image"] = pictures
     }
     addDepth(
-      ordered, depth, lens, inputs, try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams,
+      odometry.poses.entries, depth, lens, inputs,
+      try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams,
       &findings)
     streams["imu"] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), &findings) }
 
@@ -193,15 +195,16 @@ package struct StrayScanner: Reader {
     _ rows: [PoseList.Entry], _ files: [Int64: Int], _ lens: Lens, _ inputs: TakeInputs, _ size: Pixels?, _ streams: inout [String: Stream],
     _ findings: inout [Finding]
   ) {
-    let present = rows.filter { files[$0.number] != nil }
+    let ordered = rows.filter(\.isInOrder)
+    let present = ordered.filter { files[$0.number] != nil }
     let orphans = Set(files.keys).subtracting(rows.map(\.number)).count
     if orphans > 0 {
       findings.append(Finding(.warning, "depth-orphaned", "depth maps that no row names are left out", file: "depth", count: orphans))
     }
     guard !present.isEmpty else { return }
-    if present.count < rows.count {
+    if present.count < ordered.count {
       findings.append(
-        Finding(.warning, "depth-missing", "rows whose depth map is not in depth/", file: "depth", count: rows.count - present.count))
+        Finding(.warning, "depth-missing", "rows whose depth map is not in depth/", file: "depth", count: ordered.count - present.count))
     }
     guard let size else {
       findings.append(Finding(.warning, "depth-undecodable", "no depth map can be decoded; the take is written without", file: "depth"))
@@ -228,11 +231,13 @@ package struct StrayScanner: Reader {
   private func imu(_ table: CSVFile, _ findings: inout [Finding]) throws -> Stream? {
     var readings: [(time: Timestamp, values: [Float])] = []
     var unusable = 0
-    for (index, line) in table.lines.enumerated() {
+    var isFirst = true
+    table.forEachLine { line in
+      defer { isFirst = false }
       let values = (1...6).compactMap { line.number($0) }.map { Float($0) }
       if let time = line.seconds(0), values.count == 6, values.allSatisfy(\.isFinite) {
         readings.append((time, values))
-      } else if index > 0 {
+      } else if !isFirst {
         unusable += 1
       }
     }
@@ -257,7 +262,8 @@ private struct Lens {
 
   init(_ odometry: OdometryFile, matrix table: CSVFile?, _ size: Pixels, _ findings: inout [Finding]) throws {
     (byFrame, self.size) = (odometry.cameras, size)
-    let lines = table?.lines ?? []
+    var lines: [CSVFile.Line] = []
+    table?.forEachLine { if lines.count < 4 { lines.append($0) } }
     let places = [(0, 0), (1, 1), (0, 2), (1, 2)]
     matrix = lines.count == 3 && lines.allSatisfy({ $0.fields.count == 3 }) ? Intrinsics(places.compactMap { lines[$0].number($1) }) : nil
     if table != nil, matrix == nil {

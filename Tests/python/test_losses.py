@@ -1,0 +1,220 @@
+"""Takes that have lost a file, or have one too many: what is left stays with what it belongs to."""
+
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+from conftest import demos, manifest, take
+from test_takes import frame_code
+
+
+@pytest.fixture(scope="module")
+def originals(takeset, tmp_path_factory):
+    root = tmp_path_factory.mktemp("originals")
+    takeset.simulate(root / "slam", "--variant", "v3-slam", "--seconds", 1, "--size", "96x72")
+    takeset.simulate(root / "glove", "--variant", "v2", "--seconds", 1, "--size", "96x72")
+    takeset("simulate", "stray-scanner", "--output", root / "scan", "--seconds", 1, "--size", "96x72", "--depth-size", "32x24", check=0)
+    return root
+
+
+@pytest.fixture
+def copy(originals, tmp_path):
+    def copied(name, to=None):
+        return shutil.copytree(originals / name, tmp_path / "in" / (to or name))
+
+    return copied
+
+
+def codes(entry):
+    return {finding["code"]: finding.get("count") for finding in entry["findings"]}
+
+
+def zipped(folder, path, method=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+            archive.write(file, f"{folder.name}/{file.relative_to(folder)}")
+    return path
+
+
+def numbers(demo):
+    return [frame_code(image) for image in demo["obs/camera_image"][:]]
+
+
+# SLAM
+
+
+def test_pictures_lost_after_slam_leave_holes_and_shift_nothing(takeset, copy, tmp_path):
+    session = copy("slam")
+    for number in 20, 21, 33:
+        (session / f"rgb/{number:06d}.jpg").unlink()
+    takeset.convert(session, output=tmp_path / "out")
+    entry, (demo, meta) = take(tmp_path / "out", "slam"), demos(tmp_path / "out")["slam"]
+    kept = [n for n in range(60) if n not in (20, 21, 33)]
+    assert meta["source_index"][:].tolist() == kept == numbers(demo)
+    assert (np.diff(meta["timestamp_ns"][:]) > 0).all() and codes(entry)["image-missing"] == 3 and "slam-ordinals" not in codes(entry)
+    matrices = [e["transform"] for e in json.loads((session / "poses.json").read_text())]
+    assert np.allclose(demo["obs/pose"][:, :3], [[matrices[n][row][3] for row in range(3)] for n in kept], atol=1e-6)
+    totals = manifest(tmp_path / "out")["record"]["totals"]
+    assert min(value for value in totals.values() if isinstance(value, int)) >= 0
+    # The movie has the pictures that were lost, so it still tells the times of the others.
+    assert "times-from-movie" in codes(entry)
+
+
+# Archives and the folders beside them
+
+
+def test_an_archive_outlives_the_folder_that_it_was_a_copy_of(takeset, copy, tmp_path):
+    session = copy("glove", "session_b")
+    zipped(session, session.with_suffix(".zip"))
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    assert take(tmp_path / "out", "session_b-2")["reason"].startswith("duplicate")
+    shutil.rmtree(session)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=["--prune"])
+    written = [t for t in manifest(tmp_path / "out")["record"]["takes"] if t["outcome"] == "written"]
+    assert len(written) == 1 and written[0]["inputs"][0]["role"] == "archive"
+
+
+def test_a_folder_that_comes_later_makes_its_archive_a_copy(takeset, copy, tmp_path):
+    session = copy("glove", "session_h")
+    zipped(session, session.with_suffix(".zip"))
+    aside = session.rename(tmp_path / "aside")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    aside.rename(session)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    outcomes = sorted((t["outcome"], (t["reason"] or "").split(":")[0]) for t in manifest(tmp_path / "out")["record"]["takes"])
+    assert outcomes == [("rejected", "duplicate"), ("written", "")]
+
+
+def test_a_damaged_archive_is_no_copy_of_its_folder(takeset, copy, tmp_path):
+    session = copy("glove", "session_e")
+    path = zipped(session, session.with_suffix(".zip"), zipfile.ZIP_STORED)
+    data = bytearray(path.read_bytes())
+    picture = (session / "rgb/000030.jpg").read_bytes()
+    data[data.find(picture) + 700] ^= 0x10
+    path.write_bytes(data)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    assert codes(take(tmp_path / "out", "session_e-2")) == {"duplicate-id": None, "image-undecodable": 1}
+
+
+def test_a_damaged_movie_in_a_zip_fails_the_take(takeset, copy, tmp_path):
+    """Most of its bytes decode to other pictures without a complaint; the archive's checksum tells."""
+    scan = copy("scan")
+    movie = (scan / "rgb.mp4").read_bytes()
+    path = zipped(scan, tmp_path / "scan.zip", zipfile.ZIP_STORED)
+    for part in 0.3, 0.5, 0.7:
+        data = bytearray(path.read_bytes())
+        data[data.find(movie[:200]) + int(len(movie) * part)] ^= 0x01
+        (tmp_path / "damaged.zip").write_bytes(data)
+        takeset.convert(tmp_path / "damaged.zip", output=tmp_path / f"out{part}", check=3)
+        (entry,) = manifest(tmp_path / f"out{part}")["record"]["takes"]
+        assert entry["outcome"] == "failed" and {"archive-damaged", "movie-corrupt"} & set(codes(entry))
+
+
+def test_an_archive_whose_sidecar_tells_of_a_session_is_missed_when_it_holds_none(takeset, copy, tmp_path):
+    session = copy("glove", "session_c")
+    shutil.copy(session / "metadata.json", tmp_path / "in/session_c.metadata.json")
+    shutil.rmtree(session)
+    zipfile.ZipFile(tmp_path / "in/session_c.zip", "w").close()
+    copy("slam")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
+    assert take(tmp_path / "out", "session_c")["outcome"] == "failed" and take(tmp_path / "out", "slam")["outcome"] == "written"
+
+
+# Stray Scanner
+
+
+def odometry(scan, change):
+    header, *rows = (scan / "odometry.csv").read_text().splitlines()
+    (scan / "odometry.csv").write_text("\n".join([header, *change(rows)]) + "\n")
+
+
+def test_rows_lost_at_the_start_leave_pictures_with_their_frames(takeset, copy, tmp_path):
+    scan = copy("scan")
+    odometry(scan, lambda rows: rows[3:])
+    takeset.convert(scan, output=tmp_path / "out")
+    entry, (demo, meta) = take(tmp_path / "out", "scan"), demos(tmp_path / "out")["scan"]
+    assert meta["source_index"][:].tolist() == list(range(3, 60)) == numbers(demo) and codes(entry)["pose-missing"] == 3
+
+
+def test_a_row_out_of_time_is_counted_once(takeset, copy, tmp_path):
+    scan = copy("scan")
+
+    def later(rows):
+        fields = rows[20].split(", ")
+        fields[0] = f"{float(fields[0]) + 1000:.9f}"
+        return [*rows[:20], ", ".join(fields), *rows[21:]]
+
+    odometry(scan, later)
+    takeset.convert(scan, output=tmp_path / "out")
+    entry, (demo, _) = take(tmp_path / "out", "scan"), demos(tmp_path / "out")["scan"]
+    assert entry["steps"][0]["dropped"] == [{"reason": "time-not-ascending", "count": 1}]
+    assert (entry["steps"][0]["frames_in"], numbers(demo)) == (60, [n for n in range(60) if n != 20])
+    assert "depth-orphaned" not in codes(entry)
+
+
+def test_one_odd_depth_map_costs_itself(takeset, copy, tmp_path):
+    scan = copy("scan")
+    other = tmp_path / "other"
+    takeset("simulate", "stray-scanner", "--output", other, "--seconds", 0.1, "--size", "96x72", "--depth-size", "16x12", "--no-movie", check=0)
+    shutil.copy(other / "depth/000000.png", scan / "depth/000000.png")
+    takeset.convert(scan, output=tmp_path / "out")
+    entry, (demo, _) = take(tmp_path / "out", "scan"), demos(tmp_path / "out")["scan"]
+    assert demo["obs/camera_depth"].shape == (60, 24, 32, 1) and codes(entry) == {"depth-undecodable": 1}
+    assert demo["obs/camera_depth_valid"][1:].any(axis=(1, 2, 3)).all() and not demo["obs/camera_depth_valid"][0].any()
+
+
+def test_pictures_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tmp_path):
+    scan = copy("scan")
+    (scan / "rgb").mkdir()
+    (scan / "rgb/000000.jpg").write_bytes(b"a picture")
+    takeset.convert(scan, output=tmp_path / "out")
+    entry = take(tmp_path / "out", "scan")
+    assert entry["reader"] == "stray-scanner" and "rgb/" in entry["details"]["ignored"]
+
+
+@pytest.mark.parametrize("text", ["81235.252.075954", "12-5", "1e400", ".5", "0x10", "1_000"])
+def test_times_that_are_no_numbers_fail_the_table(takeset, copy, tmp_path, text):
+    scan = copy("scan")
+    odometry(scan, lambda rows: [*rows[:9], text + rows[9][rows[9].index(","):], *rows[10:]])
+    takeset.convert(scan, output=tmp_path / "out", check=3)
+    (finding,) = take(tmp_path / "out", "scan")["findings"]
+    assert finding["code"] == "csv-invalid" and "line 11, column timestamp" in finding["field"]
+
+
+# Gloves
+
+
+def glove_table(session, rows, header="local_time,"):
+    (session / "encoders.json").unlink()
+    names = f"{header}esp_timestamp_ms,index_mcp,index_pip,three_finger_mcp,three_finger_pip"
+    (session / "encoders_1.csv").write_text("\n".join([names, *rows]))
+
+
+def test_an_offset_beyond_all_clocks_is_refused_and_a_large_one_is_harmless(takeset, copy, tmp_path):
+    session = copy("glove")
+    glove_table(session, [f"{20 * k},{k},2,3,4" for k in range(60)], header="")
+    pipeline = tmp_path / "pipeline.yaml"
+    for offset, code in (-9.9e9, 64), (-4e9, 0), (4e9, 0):
+        pipeline.write_text(f"version: 1\nreader: {{name: stack-session, csv-clock-offset: {offset:.1f}}}\ntransforms: [align]\n")
+        takeset.convert(session, output=tmp_path / f"out{offset}", check=code, arguments=["--pipeline", pipeline])
+
+
+def test_a_laptops_clock_tells_nothing_of_a_late_start(takeset, copy, tmp_path):
+    session = copy("glove")
+    start = 1_771_446_000 + 30
+    glove_table(session, [f"{start + k / 50:.2f},{20 * k},{k % 300},2,3,4" for k in range(50)])
+    takeset.convert(session, output=tmp_path / "out")
+    assert "encoder-csv-unaligned" in codes(take(tmp_path / "out", "glove")) and "joints-late" not in codes(take(tmp_path / "out", "glove"))
+
+
+def test_a_hand_that_closes_is_not_recalibrated(takeset, copy, tmp_path):
+    session = copy("glove")
+    readings = json.loads((session / "encoders.json").read_text())[::6]
+    for k, reading in enumerate(readings):
+        for channel in "index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip":
+            reading[channel] = 20 + 11 * k
+    (session / "encoders.json").write_text(json.dumps(readings))
+    takeset.convert(session, output=tmp_path / "out")
+    assert "joints-recalibrated" not in codes(take(tmp_path / "out", "glove"))
