@@ -115,7 +115,11 @@ def worst(a, b):
 
 
 def compare_all(ours, theirs):
-    frames, worst_found, objections = 0, {}, []
+    frames, worst_found = 0, {}
+    names = [{path.name for path in directory.glob("*.h5")} for directory in (ours, theirs)]
+    if not names[0] or names[0] != names[1]:
+        return {"frames": 0, "differences": {}, "objections": [f"{len(names[0])} and {len(names[1])} files, or of other names"]}
+    objections = []
     for path in sorted(ours.glob("*.h5")):
         with h5py.File(path) as plain, h5py.File(theirs / path.name) as takeset:
             found, words = compare(plain, takeset)

@@ -73,12 +73,13 @@ static void load_session(const char *session) {
   int first_picture = picture_count, first_map = map_count;
   load(session, "rgb", &pictures, &picture_count);
   load(session, "depth", &maps, &map_count);
+  int fresh = map_count - first_map;
   for (int i = first_map; i < map_count; i++)
     if (maps[i].count != PIXELS * 4) exit(1);
   map_of = realloc(map_of, sizeof(int) * picture_count);
   // Maps are spread evenly over the pictures.
   for (int i = first_picture; i < picture_count; i++)
-    map_of[i] = map_count == first_map ? -1 : first_map + (int)((long)(i - first_picture) * (map_count - first_map) / (picture_count - first_picture));
+    map_of[i] = fresh ? first_map + (int)((long)(i - first_picture) * fresh / (picture_count - first_picture)) : -1;
 }
 
 typedef struct {
@@ -164,7 +165,8 @@ static void *work(void *argument) {
       if (tjDecompressHeader3(decoder, pictures[i].bytes, pictures[i].count, &w, &h, &subsampling, &colours)) exit(1);
       while (reduction > 1 && ((w + reduction - 1) / reduction < width || (h + reduction - 1) / reduction < height)) reduction /= 2;
       int small_width = (w + reduction - 1) / reduction, small_height = (h + reduction - 1) / reduction, is_whole = small_width == width;
-      if (tjDecompress2(decoder, pictures[i].bytes, pictures[i].count, is_whole ? picture : full, small_width, 0, small_height, TJPF_RGB, 0)) exit(1);
+      unsigned char *target = is_whole ? picture : full;
+      if (tjDecompress2(decoder, pictures[i].bytes, pictures[i].count, target, small_width, 0, small_height, TJPF_RGB, 0)) exit(1);
       if (!is_whole) {
         if (last_width != small_width) rows = taps_for(small_height, height), columns = taps_for(last_width = small_width, width);
         resize(full, small_width, rows, columns, line, picture);

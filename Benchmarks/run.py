@@ -1,9 +1,9 @@
-"""Measures Takeset against Python scripts on takes that it makes itself.
+"""Measures Takeset against Python scripts, and against the least that sessions cost, on takes that it makes itself.
 
     python Benchmarks/run.py [--quick] [--only REGEX] [--output Benchmarks/results/NAME.json] [--work DIR]
 
-Prints Markdown tables and writes every single measurement as JSON. README.md beside this file says what is measured and
-how. Only the standard library is imported here: on Linux a child's peak memory is never reported below what its parent
+Prints Markdown tables (report.py) and writes every single measurement as JSON. README.md beside this file says what is measured
+and how. Only the standard library is imported here: on Linux a child's peak memory is never reported below what its parent
 had when it started it, so this process has to stay small.
 """
 
@@ -22,29 +22,71 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
+
+from report import tables
 
 HERE = Path(__file__).resolve().parent
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+THREADS = sorted({1, CORES})
 
 SESSION, MOVIE, BUNDLE = "stack-session", "slow-motion-video", "realitycam-bundle"
-# Name, what the table calls it, and by folder the arguments of `takeset simulate`. What --work keeps is known by its name, so the
-# name says what is in it.
+# What a run without --pipeline does, but for the writer's options (docs/pipeline.md).
+PIPELINE = """\
+version: 1
+reader: auto
+transforms:
+  - align: {tolerance: 0.05, method: nearest}
+  - resize-image: {width: 320, height: 240, when-larger-than: 640}
+  - split: {valid: 0.1, test: 0, group: day, seed: 0}
+  - verify-hash-chain: {require: structure}
+writer:
+  hdf5: {compression: %s, image: raw, image-compression: %d}
+"""
+
+
+@dataclass
+class Workload:
+    name: str  # what --work keeps is known by its name, so the name says what is in it
+    title: str
+    takes: dict  # by folder the arguments of `takeset simulate`
+    inputs: str = None  # the directory of the takes when several workloads share it
+    stored_size: tuple = None  # of the pictures of sessions
+    compression: int | str = 4
+    image_compression: int = 0
+
+    def __post_init__(self):
+        self.inputs = self.inputs or self.name
+        self.is_session = self.stored_size is not None
+        self.has_own_pipeline = (self.compression, self.image_compression) != (4, 0)
+
+    @property
+    def level(self):
+        return 1 if self.compression == "fast" else self.compression
+
+
+SMALL = {"": [SESSION, "--seconds", "10", "--size", "480x360"]}
 WORKLOADS = [
-    ("v1_480x360_10s", "v1, 480x360 + depth 256x192", {"": [SESSION, "--seconds", "10", "--size", "480x360"]}),
-    ("v1_1920x1440_4s", "v1, 1920x1440 to 320x240 + depth 256x192", {"": [SESSION, "--seconds", "4"]}),
-    ("v2_480x360_10s", "v2, 480x360 + joints", {"": [SESSION, "--variant", "v2", "--seconds", "10"]}),
-    ("h264_1920x1080_30fps_15s", "H.264, 1920x1080 to 320x180, 30 fps", {"": [MOVIE, "--seconds", "15", "--rate", "30"]}),
-    ("hevc_1920x1080_30fps_15s", "HEVC, 1920x1080 to 320x180, 30 fps",
+    Workload("v1_480x360_10s", "v1, 480x360 + depth 256x192", SMALL, stored_size=(480, 360)),
+    Workload("v1_480x360_10s_deflated", "the same, pictures deflated too", SMALL, "v1_480x360_10s", (480, 360), image_compression=4),
+    Workload("v1_480x360_10s_fast", "the same, compression: fast", SMALL, "v1_480x360_10s", (480, 360), compression="fast"),
+    Workload("v1_480x360_40x0.5s", "40 takes of v1, 480x360 + depth 256x192",
+        {f"take_{number:02d}": [SESSION, "--seconds", "0.5", "--size", "480x360"] for number in range(1, 41)}, stored_size=(480, 360)),
+    Workload("v1_1920x1440_4s", "v1, 1920x1440 to 320x240 + depth 256x192", {"": [SESSION, "--seconds", "4"]}, stored_size=(320, 240)),
+    Workload("v2_480x360_10s", "v2, 480x360 + joints", {"": [SESSION, "--variant", "v2", "--seconds", "10"]}, stored_size=(480, 360)),
+    Workload("h264_1920x1080_30fps_15s", "H.264, 1920x1080 to 320x180, 30 fps", {"": [MOVIE, "--seconds", "15", "--rate", "30"]}),
+    Workload("hevc_1920x1080_30fps_15s", "HEVC, 1920x1080 to 320x180, 30 fps",
         {"": [MOVIE, "--seconds", "15", "--rate", "30", "--codec", "hevc"]}),
-    ("h264_1920x1080_120fps_5s", "H.264, 1920x1080 to 320x180, 120 fps", {"": [MOVIE, "--seconds", "5", "--rate", "120"]}),
-    ("h264_640x360_120fps_5s", "H.264, 640x360, 120 fps", {"": [MOVIE, "--seconds", "5", "--rate", "120", "--size", "640x360"]}),
-    ("bundles_1920x1080_8x2s", "8 bundles, H.264 as above, 30 fps + depth 256x192",
+    Workload("h264_1920x1080_120fps_5s", "H.264, 1920x1080 to 320x180, 120 fps", {"": [MOVIE, "--seconds", "5", "--rate", "120"]}),
+    Workload("h264_640x360_120fps_5s", "H.264, 640x360, 120 fps",
+        {"": [MOVIE, "--seconds", "5", "--rate", "120", "--size", "640x360"]}),
+    Workload("bundles_1920x1080_8x2s", "8 bundles, H.264 as above, 30 fps + depth 256x192",
         {f"bundle_{number}": [BUNDLE, "--seconds", "2"] for number in range(1, 9)}),
 ]
 LENGTHS = [
-    ("v1_480x360_6s", {"": [SESSION, "--seconds", "6", "--size", "480x360"]}),
-    ("v1_480x360_60s", {"": [SESSION, "--seconds", "60", "--size", "480x360"]}),
+    Workload(f"v1_480x360_{seconds}s", "v1, 480x360", {"": [SESSION, "--seconds", str(seconds), "--size", "480x360"]}, stored_size=(480, 360))
+    for seconds in (6, 60)
 ]
 # One process means one thread: NumPy's BLAS would start idle ones that only cost time.
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -88,10 +130,11 @@ class Bench:
     def __init__(self, rounds):
         self.rounds = rounds
         self.libraries = {}
+        self.has_limit = compile_limit()
 
     def run(self, only=None):
         result = self.circumstances()
-        result["workloads"] = [self.measure(*workload) for workload in WORKLOADS if not only or re.search(only, workload[0])]
+        result["workloads"] = [self.measure(workload) for workload in WORKLOADS if not only or re.search(only, workload.name)]
         result["versions"] |= {f"takeset's {name}": version for name, version in self.libraries.items()}
         if not only:
             result["memory"] = self.measure_memory()
@@ -99,20 +142,36 @@ class Bench:
         return result
 
     @staticmethod
-    def peers(takes):
-        """Each contender of Takeset's, and the peer that it is compared with."""
-        is_session = any(SESSION in arguments for arguments in takes.values())
-        return {f"takeset --jobs {jobs}": "plain.py" if is_session else f"movies.py --jobs {jobs}" for jobs in sorted({1, CORES})}
+    def peers(workload):
+        """Each peer, and the contender of Takeset's that it is compared with."""
+        script = "best.py" if workload.is_session else "movies.py"
+        peers = {f"{script} --jobs {jobs}": f"takeset --jobs {jobs}" for jobs in THREADS}
+        return {"plain.py": "takeset --jobs 1", **peers} if workload.is_session else peers
+
+    def command(self, contender, workload, out):
+        program, *options = contender.split()
+        takes = workload.inputs
+        is_single = "" in workload.takes
+        if program == "limit":
+            sessions = [Path(takes) / folder for folder in workload.takes]
+            return ["./limit-measured", options[1], workload.level, workload.image_compression, *workload.stored_size, *sessions]
+        if program == "takeset":
+            pipeline = ["--pipeline", self.pipeline(workload)] if workload.has_own_pipeline else []
+            return ["./takeset-measured", "run", takes, "--output", out, *options, *pipeline, "--progress", "none"]
+        if program == "movies.py":
+            return [sys.executable, HERE / program, takes, out, *options]
+        options += ["--compression", workload.level, "--image-compression", workload.image_compression]
+        options += ["--fast"] if program == "best.py" and workload.compression == "fast" else []
+        return [sys.executable, HERE / program, takes, out / f"{takes}.h5" if is_single else out, *options]
 
     @staticmethod
-    def command(contender, takes, out):
-        program, *options = contender.split()
-        if program == "takeset":
-            return ["./takeset-measured", "run", takes, "--output", out, *options, "--progress", "none"]
-        return [sys.executable, HERE / program, takes, out / f"{takes}.h5" if program == "plain.py" else out, *options]
+    def pipeline(workload):
+        path = Path(f"{workload.name}.yaml")
+        path.write_text(PIPELINE % (workload.compression, workload.image_compression))
+        return path
 
     def circumstances(self):
-        packages = ["av", "h5py", "numpy", "pillow", "scipy"]
+        packages = ["av", "deflate", "h5py", "isal", "numpy", "orjson", "pillow", "scipy", "simplejpeg"]
         try:
             versions = {name: importlib.metadata.version(name) for name in packages}
         except importlib.metadata.PackageNotFoundError as error:
@@ -128,20 +187,20 @@ class Bench:
                 "takeset": text(["./takeset-measured", "--version"]).removeprefix("takeset "),
                 "python": platform.python_version(), **versions, **libraries()},
             "rounds": self.rounds, "load_average_before": round(os.getloadavg()[0], 2),
-            "peak_rss_floor_bytes": execute(["true"])["peak_rss_bytes"],
+            "peak_rss_floor_bytes": execute(["true"])[0]["peak_rss_bytes"],
         }
 
     # MARK: Inputs
 
-    def simulated(self, name, takes):
+    def simulated(self, workload):
         """A directory of simulated takes, made unless it is there; what was interrupted is made again."""
-        path = Path(name)
+        path = Path(workload.inputs)
         if not path.exists():
-            note(f"simulating {name}")
-            partial = Path(f"{name}.partial")
+            note(f"simulating {path}")
+            partial = Path(f"{path}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
-            for seed, (folder, arguments) in enumerate(takes.items(), 7):
+            for seed, (folder, arguments) in enumerate(workload.takes.items(), 7):
                 command = ["./takeset-measured", "simulate", *arguments, "--output", partial / folder, "--seed", str(seed)]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             partial.rename(path)
@@ -158,39 +217,43 @@ class Bench:
 
     # MARK: Measuring
 
-    def measure(self, name, title, takes):
-        path = self.simulated(name, takes)
-        peers = self.peers(takes)
-        frames, agreement = self.check_agreement(path, peers)
+    def measure(self, workload):
+        path = self.simulated(workload)
+        peers = self.peers(workload)
+        frames, agreement = self.check_agreement(workload, peers)
         self.warm(path)
-        runs = {contender: [] for contender in [*peers, *dict.fromkeys(peers.values())]}
+        limits = [f"limit --jobs {jobs}" for jobs in THREADS] if workload.is_session and self.has_limit else []
+        runs = {contender: [] for contender in [*dict.fromkeys(peers.values()), *peers, *limits]}
         for number in range(self.rounds):
             # Interleaved, and each round starts with another contender.
             order = list(runs)
             order = order[number % len(order):] + order[:number % len(order)]
             for contender in order:
-                note(f"{name}, round {number + 1}: {contender}")
-                with self.fresh_output() as out:
-                    run = execute(self.command(contender, path, out))
-                    run["output_bytes"] = size_of(out)
-                run["frames_per_second"] = round(frames / run["wall_seconds"], 1)
-                runs[contender].append(run)
-        return {"name": name, "title": title, "frames": frames, "peers": peers, "agreement": agreement,
+                note(f"{workload.name}, round {number + 1}: {contender}")
+                runs[contender].append(self.run_once(contender, workload, frames))
+        return {"name": workload.name, "title": workload.title, "frames": frames, "peers": peers, "agreement": agreement,
                 "median": {contender: median(values) for contender, values in runs.items()}, "runs": runs}
 
-    def check_agreement(self, path, peers):
+    def run_once(self, contender, workload, frames):
+        with self.fresh_output() as out:
+            run, printed = execute(self.command(contender, workload, out))
+            if contender.startswith("limit"):
+                return json.loads(printed)
+            return run | {"output_bytes": size_of(out), "frames_per_second": round(frames / run["wall_seconds"], 1)}
+
+    def check_agreement(self, workload, peers):
         """All outputs must hold the same before it means anything which was made sooner. Frames, and the differences found."""
         frames, differences = 0, {}
-        for takeset, peer in peers.items():
+        for peer, takeset in peers.items():
             with self.fresh_output() as out:
                 (out / "peer").mkdir()
-                execute(self.command(peer, path, out / "peer"))
-                execute(self.command(takeset, path, out / "takeset"))
+                execute(self.command(peer, workload, out / "peer"))
+                execute(self.command(takeset, workload, out / "takeset"))
                 check = subprocess.run(
                     [sys.executable, HERE / "agree.py", out / "peer", out / "takeset/episodes"], capture_output=True, text=True)
                 self.libraries = json.loads((out / "takeset/manifest.json").read_text())["record"]["tool"]["libraries"]
             if check.returncode != 0:
-                sys.exit(f"{path}: {peer} and {takeset} disagree\n{check.stdout}{check.stderr}")
+                sys.exit(f"{workload.name}: {peer} and {takeset} disagree\n{check.stdout}{check.stderr}")
             found = json.loads(check.stdout)
             frames = found["frames"]
             differences = {key: max(value, differences.get(key, 0)) for key, value in found["differences"].items()}
@@ -198,16 +261,15 @@ class Bench:
 
     def measure_memory(self):
         """Peak memory on a session and on one ten times as long."""
-        sessions = [self.simulated(*length) for length in LENGTHS]
-        runs = {str(session): [] for session in sessions}
+        sessions = {workload.name: self.simulated(workload) for workload in LENGTHS}
+        runs = {workload.name: [] for workload in LENGTHS}
         for number in range(self.rounds):
-            for session in sessions:
-                note(f"memory, round {number + 1}: {session}")
+            for workload in LENGTHS:
+                note(f"memory, round {number + 1}: {workload.name}")
                 with self.fresh_output() as out:
-                    runs[str(session)].append(execute(self.command(f"takeset --jobs {CORES}", session, out)))
+                    runs[workload.name].append(execute(self.command(f"takeset --jobs {CORES}", workload, out))[0])
         rows = [
-            {"name": str(session), "frames": len(list((session / "rgb").iterdir())), **median(runs[str(session)])}
-            for session in sessions
+            {"name": name, "frames": len(list((path / "rgb").iterdir())), **median(runs[name])} for name, path in sessions.items()
         ]
         return {"jobs": CORES, "sessions": rows, "runs": runs,
                 "ratio": round(rows[1]["peak_rss_bytes"] / rows[0]["peak_rss_bytes"], 3)}
@@ -221,22 +283,35 @@ class Bench:
 
 
 def execute(command):
-    """Runs a command to its end and says what it took, itself and all its threads and children."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
-    errors = process.stderr.read().decode(errors="replace")
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        last = (errors.strip().splitlines() or ["without a word"])[-1]
-        sys.exit(f"{Path(command[0]).name} ended with {process.returncode}: {last}")
-    return {
-        "wall_seconds": round(wall, 3),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
-        "system_seconds": round(usage.ru_stime, 3),
-        "peak_rss_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
-    }
+    """Runs a command to its end; what it took, itself and all its threads and children, and what it printed."""
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen([str(part) for part in command], stdout=printed, stderr=errors, env=ENVIRONMENT)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (printed, errors):
+            file.seek(0)
+        if process.returncode != 0:
+            last = (errors.read().decode(errors="replace").strip().splitlines() or ["without a word"])[-1]
+            sys.exit(f"{Path(command[0]).name} ended with {process.returncode}: {last}")
+        return {
+            "wall_seconds": round(wall, 3),
+            "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+            "system_seconds": round(usage.ru_stime, 3),
+            "peak_rss_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        }, printed.read()
+
+
+def compile_limit():
+    """Makes limit.c when there is a C compiler with the libraries' headers, and says whether it was made."""
+    command = ["cc", "-O3", "-march=native", "-o", "limit-measured", HERE / "limit.c"]
+    try:
+        subprocess.run([*command, "-lturbojpeg", "-ldeflate", "-lcrypto", "-lpthread", "-lm"], check=True, capture_output=True)
+        return True
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        note("limit.c could not be compiled (it needs cc, and headers of libturbojpeg, libdeflate and OpenSSL); going on without it")
+        return False
 
 
 def median(runs):
@@ -284,50 +359,6 @@ def processor():
 
 def note(message):
     print(message, file=sys.stderr, flush=True)
-
-
-# MARK: Tables
-
-
-def tables(result):
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    commit = f"commit {result['commit']}"
-    if result["has_uncommitted_changes"]:
-        commit += " with uncommitted changes"
-    if result["binary_predates_sources"]:
-        commit += " (the binary is older than the sources)"
-    lines = [
-        f"{result['date']}, {commit}, "
-        f"{result['cores']} cores of {result['processor']}, {result['system']}; {versions}. "
-        f"Median of {result['rounds']}; in brackets the peer over Takeset, for movies the peer of as many threads.",
-        "",
-        "| takes | converter | wall s | frames/s | CPU s | peak MB | output MB |",
-        "|---|---|--:|--:|--:|--:|--:|",
-    ]
-    for workload in result["workloads"]:
-        for contender, values in workload["median"].items():
-            def cell(key, digits, unit=1, inverted=False):
-                number = f"{values[key] / unit:.{digits}f}"
-                if contender not in workload["peers"]:
-                    return number
-                peer = workload["median"][workload["peers"][contender]]
-                ratio = values[key] / peer[key] if inverted else peer[key] / values[key]
-                return f"{number} ({ratio:.2f}x)"
-
-            lines.append(
-                f"| {workload['title']}, {workload['frames']} frames | {contender} | {cell('wall_seconds', 2)} "
-                f"| {cell('frames_per_second', 0, inverted=True)} | {cell('cpu_seconds', 2)} "
-                f"| {cell('peak_rss_bytes', 0, 1e6)} | {cell('output_bytes', 1, 1e6)} |")
-    if "memory" in result:
-        lines += memory_table(result["memory"])
-    return "\n".join(lines)
-
-
-def memory_table(memory):
-    lines = ["", f"| takeset --jobs {memory['jobs']}, v1 480x360 | peak MB | wall s |", "|---|--:|--:|"]
-    for row in memory["sessions"]:
-        lines.append(f"| {row['frames']} frames | {row['peak_rss_bytes'] / 1e6:.1f} | {row['wall_seconds']:.2f} |")
-    return [*lines, f"| ratio | {memory['ratio']:.2f} | |"]
 
 
 if __name__ == "__main__":
