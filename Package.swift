@@ -25,6 +25,7 @@ let package = Package(
     system("CZip", "libzip", "libzip-dev"),
     .target(name: "CFFmpeg"),
     .target(name: "CRevision"),
+    .systemLibrary(name: "CLinux"),
     // Its pkg-config file has a flag that SwiftPM warns of.
     .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
 
@@ -32,7 +33,7 @@ let package = Package(
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPNG"], swiftSettings: settings),
     .target(
       name: "Takeset",
-      dependencies: ["HDF5", "Media", "CCrypto", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
+      dependencies: ["HDF5", "Media", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
     .target(name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Media", "Takeset"], swiftSettings: settings),
     .executableTarget(

@@ -18,6 +18,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let tallies = Mutex<[TallyBox]>([])
   private let pool: BufferPool
 
+  private let writeback: Writeback
+  private var bytesStored: Int64 = 0
   private var rowsStored = 0
   /// By grid, one byte a row.
   private var readable: [[UInt8]]
@@ -46,6 +48,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       unlink(temporary)
       throw error
     }
+    writeback = Writeback(temporary)
     do {
       var groups: [String: Group] = ["": file.root]
       datasets = try layout.datasets.map { planned in
@@ -104,6 +107,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       }
       rowsStored += 1
     }
+    writeback.grown(to: bytesStored)
   }
 
   private func write(_ chunk: PreparedChunk, row: Int, dataset: Int) throws {
@@ -111,6 +115,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     if layout.datasets[dataset].layout.type == .bytes {
       return try chunk.raw.withUnsafeBytes { try datasets[dataset].writeSequence($0, row: row) }
     }
+    bytesStored += Int64(chunk.encoded?.count ?? chunk.raw.count)
     let origin = [row] + layout.datasets[dataset].layout.dims.dropFirst().map { _ in 0 }
     try (chunk.encoded ?? chunk.raw).withUnsafeBytes {
       try datasets[dataset].writeChunk($0, at: origin, skipped: chunk.skipped)
@@ -146,6 +151,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     try writeStatistics()
     try writeGroupAttributes()
     try file.close()
+    writeback.finished()
     try checkColumns(digests)
     let (digest, bytes) = try SealedFile.digest(of: temporary)
     try SealedFile.seal(temporary, as: path)

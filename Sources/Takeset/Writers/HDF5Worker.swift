@@ -164,23 +164,28 @@ final class HDF5Worker: ShardWorker {
   private static func mark<Value>(
     _ values: UnsafeBufferPointer<Value>, _ mask: UnsafeMutableBufferPointer<UInt8>, _ distance: (Value) -> Float
   ) -> Moments {
-    var (sum, squares) = (0.0, 0.0)
-    var (least, greatest) = (Float.infinity, -Float.infinity)
-    var count = 0
-    for pixel in values.indices {
-      let value = distance(values[pixel])
-      let isValid = value > 0
-      mask[pixel] = isValid ? 1 : 0
-      count += isValid ? 1 : 0
-      let counted = isValid ? Double(value) : 0
-      sum += counted
+    // Eight at a time, in sums of their own; the order of adding is the same on every machine.
+    var (sums, squares) = (SIMD8<Double>.zero, SIMD8<Double>.zero)
+    var (least, greatest) = (SIMD8<Float>(repeating: .infinity), SIMD8<Float>(repeating: -.infinity))
+    var counts = SIMD8<Int32>.zero
+    for start in stride(from: 0, to: values.count, by: 8) {
+      var lane = SIMD8<Float>.zero
+      for offset in 0..<min(8, values.count - start) { lane[offset] = distance(values[start + offset]) }
+      let isValid = lane .> 0
+      let flags = SIMD8<Int32>.zero.replacing(with: 1, where: isValid)
+      for offset in 0..<min(8, values.count - start) { mask[start + offset] = UInt8(truncatingIfNeeded: flags[offset]) }
+      counts &+= flags
+      let counted = SIMD8<Double>(SIMD8<Float>.zero.replacing(with: lane, where: isValid))
+      sums += counted
       squares += counted * counted
-      least = min(least, isValid ? value : .infinity)
-      greatest = max(greatest, value)
+      least.replace(with: lane, where: isValid .& (lane .< least))
+      greatest.replace(with: lane, where: isValid .& (lane .> greatest))
     }
+    let (count, sum) = (Int(counts.wrappedSum()), sums.sum())
     guard count > 0 else { return Moments() }
     let mean = sum / Double(count)
     return Moments(
-      count: Int64(count), mean: mean, m2: max(0, squares - sum * mean), min: Double(least), max: Double(greatest))
+      count: Int64(count), mean: mean, m2: max(0, squares.sum() - sum * mean), min: Double(least.min()),
+      max: Double(greatest.max()))
   }
 }
