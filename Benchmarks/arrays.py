@@ -79,3 +79,18 @@ def write_stream(meta, name, frames, times, numbers, rows, gzip=GZIP):
     write_small(group, "dt_ns", np.where(valid, times[rows] - frames, 0), gzip)
     write_small(group, "source_index", np.where(valid, numbers[rows], -1), gzip)
     write_small(group, "valid", valid.astype(np.uint8), gzip)
+
+
+def write_points_and_joints(obs, meta, entries, readings, frames, numbers, gzip):
+    """Depth points of the poses that have one, and joints where there are readings; neither is a grid."""
+    with_point = [row for row, entry in enumerate(entries) if entry.get("depth") is not None]
+    if with_point:
+        points = np.array([[entries[row]["depth"]] for row in with_point])
+        rows = nearest(frames[with_point], frames)
+        write_numbers(obs, "depth_point", points, rows, gzip)
+        write_stream(meta, "depth_point", frames, frames[with_point], numbers[with_point], rows, gzip)
+    if readings:
+        angles, times = joints(readings, frames[0])
+        rows = nearest(times, frames)
+        write_numbers(obs, "joints", angles, rows, gzip)
+        write_stream(meta, "joints", frames, times, np.arange(len(times)), rows, gzip)

@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 import orjson
 import simplejpeg
-from arrays import create_grid, create_groups, filters, joints, nanoseconds, nearest, stored_size, write_numbers, write_small, write_stream
+from arrays import create_grid, create_groups, filters, nanoseconds, nearest, stored_size, write_points_and_joints, write_small, write_stream
 from isal import isal_zlib
 from PIL import Image
 
@@ -148,18 +148,9 @@ def convert(session, output, options, jobs=1):
             grids.append(Maps([f"{session}/depth/{number:06d}.bin" for number in maps], rows, size, obs, options))
             write_stream(meta, "camera_depth", frames, times, maps, rows, gzip)
 
-        with_point = [row for row, entry in enumerate(entries) if entry.get("depth") is not None]
-        if with_point:
-            points = np.array([[entries[row]["depth"]] for row in with_point])
-            nearest_points = nearest(frames[with_point], frames)
-            write_numbers(obs, "depth_point", points, nearest_points, gzip)
-            write_stream(meta, "depth_point", frames, frames[with_point], numbers[with_point], nearest_points, gzip)
-
-        if (session / "encoders.json").exists():
-            angles, times = joints(orjson.loads((session / "encoders.json").read_bytes()), frames[0])
-            readings = nearest(times, frames)
-            write_numbers(obs, "joints", angles, readings, gzip)
-            write_stream(meta, "joints", frames, times, np.arange(len(times)), readings, gzip)
+        encoders = session / "encoders.json"
+        readings = orjson.loads(encoders.read_bytes()) if encoders.exists() else []
+        write_points_and_joints(obs, meta, entries, readings, frames, numbers, gzip)
 
         with ThreadPoolExecutor(jobs) as pool:
             run = pool.map if jobs > 1 else map

@@ -50,15 +50,19 @@ def measure(command, times=5):
     return [statistics.median(column) for column in zip(*runs)]
 
 
+def simulated(path, seconds, size):
+    shutil.rmtree(path, ignore_errors=True)
+    command = [TAKESET, "simulate", "stack-session", "--variant", "v2", "--seconds", str(seconds), "--size", size, "--output", path]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
 def long_session(work, poses):
     """A session whose poses are those of a short one over and over, with times and numbers that go on."""
     path = work / f"session_{poses}"
     if path.exists():
         return path
-    short = work / "short"
-    shutil.rmtree(short, ignore_errors=True)
-    subprocess.run([TAKESET, "simulate", "stack-session", "--variant", "v2", "--seconds", "10", "--size", "64x48", "--output", short], check=True,
-                   stdout=subprocess.DEVNULL)
+    short = simulated(work / "short", 10, "64x48")
     entries = json.loads((short / "poses.json").read_text())
     (path / "rgb").mkdir(parents=True)
     start = entries[0]["timestamp"]
@@ -77,10 +81,7 @@ def many_takes(work, count):
     path = work / f"takes_{count}"
     if path.exists():
         return path
-    one = work / "tiny"
-    shutil.rmtree(one, ignore_errors=True)
-    subprocess.run([TAKESET, "simulate", "stack-session", "--variant", "v2", "--seconds", "0.1", "--size", "32x24", "--output", one], check=True,
-                   stdout=subprocess.DEVNULL)
+    one = simulated(work / "tiny", 0.1, "32x24")
     for number in range(count):
         shutil.copytree(one, path / f"session_2026-01-{number % 28 + 1:02d}_{number:06d}", copy_function=os.link)
     return path

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from arrays import create_grid, create_groups, filters, joints, nanoseconds, nearest, stored_size, write_numbers, write_small, write_stream
+from arrays import create_grid, create_groups, filters, nanoseconds, nearest, stored_size, write_points_and_joints, write_small, write_stream
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -86,18 +86,9 @@ def convert(session, output, level=4, image_level=0):
             write_depth(obs, session / "depth", metadata.get("depthResolution", [256, 192]), maps, rows, gzip)
             write_stream(meta, "camera_depth", frames, times, maps, rows, gzip)
 
-        with_point = [row for row in every if entries[row].get("depth") is not None]
-        if with_point:
-            points = np.array([[entries[row]["depth"]] for row in with_point])
-            rows = nearest(frames[with_point], frames)
-            write_numbers(obs, "depth_point", points, rows, gzip)
-            write_stream(meta, "depth_point", frames, frames[with_point], numbers[with_point], rows, gzip)
-
-        if (session / "encoders.json").exists():
-            angles, times = joints(json.loads((session / "encoders.json").read_text()), frames[0])
-            rows = nearest(times, frames)
-            write_numbers(obs, "joints", angles, rows, gzip)
-            write_stream(meta, "joints", frames, times, np.arange(len(times)), rows, gzip)
+        encoders = session / "encoders.json"
+        readings = json.loads(encoders.read_text()) if encoders.exists() else []
+        write_points_and_joints(obs, meta, entries, readings, frames, numbers, gzip)
 
 
 if __name__ == "__main__":

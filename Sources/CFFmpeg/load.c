@@ -1,6 +1,6 @@
 // FFmpeg's functions, each looked up when it is first called.
 //
-// libavcodec and libavformat bring some 150 libraries with them, which take longer to load than small takes to convert. So nothing here is linked
+// libavcodec and libavformat bring a hundred other libraries with them, which take longer to load than small takes to convert. So nothing here is linked
 // with them; they are loaded when a movie is opened. The compiler compares what is below with FFmpeg's own declarations.
 
 #include "CFFmpeg.h"

@@ -34,7 +34,8 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
   static func of(_ poses: [Pose], at times: [Timestamp], isMetric: Bool, ordinals: [Int]? = nil) -> [FrameQuality] {
     var quality = [FrameQuality](repeating: [], count: poses.count)
     mark(runsOf: poses.indices.dropFirst().map { poses[$0] == poses[$0 - 1] }, longerThan: 1, as: .poseRepeated, in: &quality)
-    var velocities: [SIMD3<Double>] = [], turns: [SIMD3<Double>] = []
+    // Of each frame since the one before.
+    var moves: [SIMD3<Double>] = [], turns: [SIMD3<Double>] = []
     for index in poses.indices.dropFirst() {
       let seconds = max(Double(times[index].since(times[index - 1])) / 1e9, 1e-9)
       let step = poses[index].position - poses[index - 1].position
@@ -42,14 +43,14 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
       let (speed, rate) = (length(step) / seconds, length(turn) / seconds)
       if isMetric && speed > 5 || rate > 10 { quality[index].insert(.poseJump) }
       let count = ordinals.map { Double(max(1, $0[index] - $0[index - 1])) } ?? 1
-      velocities.append(step / count)
+      moves.append(step / count)
       turns.append(turn / count)
     }
-    if ordinals != nil, velocities.count > 1 {
-      let scale = velocities.map(length).max() ?? 0
-      let steady = velocities.indices.dropFirst().map { index in
-        length(velocities[index] - velocities[index - 1]) <= 1e-6 * scale + 1e-12 && length(turns[index] - turns[index - 1]) <= 1e-7
-          && length(velocities[index]) + length(turns[index]) > 0
+    if ordinals != nil, moves.count > 1 {
+      let scale = moves.map(length).max() ?? 0
+      let steady = moves.indices.dropFirst().map { index in
+        length(moves[index] - moves[index - 1]) <= 1e-6 * scale + 1e-12 && length(turns[index] - turns[index - 1]) <= 1e-7
+          && length(moves[index]) + length(turns[index]) > 0
       }
       mark(runsOf: steady, longerThan: 5, as: .poseInterpolated, in: &quality, reach: 2)
     }

@@ -3,19 +3,27 @@ import Foundation
 /// What stands in a take's folder, or in an archive that holds a take: names at the top, and in subfolders that the format has.
 struct TakeListing {
   /// Where the names stand.
-  enum Place {
+  private enum Place {
     case folder(String)
     case archive(Archive, root: String)
   }
 
-  let place: Place
+  private let place: Place
   /// Relative to the take; in an archive with the member.
   private var files: [(path: String, member: Int?)] = []
   /// Folders that the format does not have, with a slash at the end.
   private var strange: Set<String> = []
 
-  /// - Parameter subfolders: Those that are looked into.
+  /// - Parameter subfolders: Those that are looked into. Throws `TakeFailure` where one may not be.
   init(folder: String, subfolders: Set<String>) throws {
+    do {
+      try self.init(searching: folder, subfolders)
+    } catch let error as FileError {
+      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the take cannot be searched: \(error.reason)")
+    }
+  }
+
+  private init(searching folder: String, _ subfolders: Set<String>) throws {
     place = .folder(folder)
     for member in try Directory.members(of: folder) {
       guard member.kind == .directory else {

@@ -1,3 +1,5 @@
+import Foundation
+
 /// Anything a pipeline file can name. Stored properties are its options, their initial values the defaults; the property
 /// `keepLocation` is the option `keep-location`.
 package protocol Step: Codable, Sendable {
@@ -30,6 +32,8 @@ package struct OptionError: Error, Equatable {
 package protocol Reader: Step {
   /// Whether a take of this format stands at `place`; looks at names and headers, never at pixels.
   func recognises(_ place: TakeLocation) -> Bool
+  /// The take's name, from which its id is made.
+  func name(of place: TakeLocation) -> String
   /// Whether a take's name is one that many have, so that it does not serve as an id.
   func hasGenericName(_ stem: String) -> Bool
   /// The files of the take, by name.
@@ -40,6 +44,7 @@ package protocol Reader: Step {
 }
 
 extension Reader {
+  package func name(of place: TakeLocation) -> String { place.isDirectory ? place.name : place.stem }
   package func hasGenericName(_ stem: String) -> Bool { false }
 }
 
@@ -63,6 +68,10 @@ package struct TakeLocation: Hashable, Sendable {
     self.path = path
     self.isDirectory = isDirectory
   }
+
+  var name: String { URL(fileURLWithPath: path).lastPathComponent }
+  /// The name without its ending.
+  var stem: String { URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent }
 }
 
 /// One raw recording.

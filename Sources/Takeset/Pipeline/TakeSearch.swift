@@ -89,7 +89,7 @@ package struct TakeSearch: Sendable {
   }
 
   private mutating func add(_ place: TakeLocation, _ reader: any Reader) {
-    let stem = Self.stem(place)
+    let stem = reader.name(of: place)
     guard Self.isUsable(stem) else {
       let failure = TakeFailure(
         "bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters")
@@ -151,15 +151,6 @@ package struct TakeSearch: Sendable {
       let known = owners.id(of: TakeLocation(path: input.path, isDirectory: true))
       missed[index].id = known ?? free(stem, isTaken: owners.isOwned)
     }
-  }
-
-  private static func stem(_ place: TakeLocation) -> String {
-    let name = URL(fileURLWithPath: place.path).lastPathComponent
-    if place.isDirectory { return name }
-    // The copy of a session's metadata beside an archive is named after the archive.
-    let sidecar = ".metadata.json"
-    return name.hasSuffix(sidecar)
-      ? String(name.dropLast(sidecar.count)) : URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent
   }
 
   private static func isUsable(_ name: String) -> Bool {

@@ -15,9 +15,7 @@ struct ArchivedSession {
     let prefix = root.isEmpty ? "" : root + "/"
     let hasPoses = archive.members.contains { $0.path == prefix + "poses.json" }
     if !hasPoses, archive.members.contains(where: { $0.path == prefix + OdometryFile.name }) { return nil }
-    if archive.members.contains(where: { $0.path.hasPrefix(prefix + "rgb/") || $0.path == prefix + "poses.json" })
-      || archive.isSessionMetadata(in: root)
-    {
+    if hasPoses || archive.members.contains(where: { $0.path.hasPrefix(prefix + "rgb/") }) || archive.isSessionMetadata(in: root) {
       self.root = root
     } else if let deeper = try archive.root(holding: strong.files, folders: strong.folders) {
       // The shallower metadata.json is somebody else's.
@@ -38,11 +36,15 @@ struct ArchivedSession {
 
   private static let sidecarEnding = ".metadata.json"
 
+  /// The name of the session whose metadata a file is the copy of; `nil` for other files.
+  static func nameBySidecar(_ path: String) -> String? {
+    path.hasSuffix(sidecarEnding) ? URL(fileURLWithPath: String(path.dropLast(sidecarEnding.count))).lastPathComponent : nil
+  }
+
   /// The app writes one beside each archive and carries on when the archive could not be written.
   static func isSidecarAlone(_ path: String) -> Bool {
-    guard path.hasSuffix(sidecarEnding) else { return false }
+    guard let name = nameBySidecar(path) else { return false }
     let stem = String(path.dropLast(sidecarEnding.count))
-    let name = URL(fileURLWithPath: stem).lastPathComponent
     guard name.hasPrefix("session_") || SessionMetadata.recognises(InputFile.start(of: path, count: 4096)) else { return false }
     return ["", ".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"].allSatisfy { Directory.existingKind(of: stem + $0) == nil }
   }

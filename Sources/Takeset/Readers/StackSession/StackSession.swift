@@ -5,7 +5,7 @@ import Media
 /// (`v1`) or one depth number a frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).
 ///
 ///     reader: {name: stack-session, max-image-side: 8192}
-package struct StackSession: Reader {
+package struct StackSession: ArchiveReader {
   package static let name = "stack-session"
   package static let summary = "StackCapture sessions: poses, JPEG pictures, depth maps or points, joint encoders, IMU"
   package static let help = [
@@ -30,10 +30,6 @@ package struct StackSession: Reader {
   var maxArchiveRatio = Archive.Limits.usual.ratio
 
   package init() {}
-
-  private var archiveLimits: Archive.Limits {
-    Archive.Limits(entries: maxArchiveEntries, gibibytes: maxArchiveGibibytes, ratio: maxArchiveRatio)
-  }
 
   package func validate() throws {
     if jointSigns.count != 4 || !jointSigns.allSatisfy({ "+-".contains($0) }) {
@@ -60,13 +56,13 @@ package struct StackSession: Reader {
     do { return try ArchivedSession(path, format, archiveLimits) != nil || ArchivedSession.hasSidecar(path) } catch { return true }
   }
 
+  package func name(of place: TakeLocation) -> String {
+    place.isDirectory ? place.name : ArchivedSession.nameBySidecar(place.path) ?? place.stem
+  }
+
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
     if place.isDirectory {
-      do {
-        return try TakeListing(folder: place.path, subfolders: SessionFolder.subfolders).inputs(role: SessionFolder.role)
-      } catch let error as FileError {
-        throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the session cannot be searched: \(error.reason)")
-      }
+      return try TakeListing(folder: place.path, subfolders: SessionFolder.subfolders).inputs(role: SessionFolder.role)
     }
     guard let format = Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
     guard let session = try ArchivedSession(place.path, format, archiveLimits) else {

@@ -5,7 +5,7 @@ import Media
 /// `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`. In a folder, a zip or a tar.
 ///
 ///     reader: {name: stray-scanner, max-seconds: 1200}
-package struct StrayScanner: Reader {
+package struct StrayScanner: ArchiveReader {
   package static let name = "stray-scanner"
   package static let summary = "Stray Scanner recordings: a movie, depth with confidence, odometry, intrinsics of each frame, IMU"
   package static let help = [
@@ -31,10 +31,6 @@ package struct StrayScanner: Reader {
   var maxArchiveRatio = Archive.Limits.usual.ratio
 
   package init() {}
-
-  private var archiveLimits: Archive.Limits {
-    Archive.Limits(entries: maxArchiveEntries, gibibytes: maxArchiveGibibytes, ratio: maxArchiveRatio)
-  }
 
   package func validate() throws {
     try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
@@ -62,11 +58,7 @@ package struct StrayScanner: Reader {
       let root = try archive.root(holding: [OdometryFile.name], folders: []) ?? ""
       return TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
     }
-    do {
-      return try TakeListing(folder: place.path, subfolders: Self.subfolders).inputs(role: Self.role)
-    } catch let error as FileError {
-      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the recording cannot be searched: \(error.reason)")
-    }
+    return try TakeListing(folder: place.path, subfolders: Self.subfolders).inputs(role: Self.role)
   }
 
   private static func role(of path: String) -> TakeInputs.Role? {
