@@ -107,6 +107,7 @@ def test_a_damaged_movie_in_a_zip_fails_the_take(takeset, copy, tmp_path):
         data = bytearray(path.read_bytes())
         data[data.find(movie[:200]) + int(len(movie) * part)] ^= 0x01
         (tmp_path / "damaged.zip").write_bytes(data)
+        takeset("inspect", tmp_path / "damaged.zip", check=3)
         takeset.convert(tmp_path / "damaged.zip", output=tmp_path / f"out{part}", check=3)
         (entry,) = manifest(tmp_path / f"out{part}")["record"]["takes"]
         assert entry["outcome"] == "failed" and {"archive-damaged", "movie-corrupt"} & set(codes(entry))

@@ -228,6 +228,11 @@ package final class TakeInputs: Sendable {
     let missing = known.withLock { known in known.indices.filter { known[$0] == nil } }
     let hasher = SHA256()
     for index in missing where !isCancelled() { try withFile(index, hasher: hasher) { _ in } }
+    try checkMembers(isCancelled: isCancelled)
+  }
+
+  /// Compares the checksums of members that were read in any order, which reading in parts does not.
+  func checkMembers(isCancelled: () -> Bool = { false }) throws {
     for index in sliced.withLock({ $0.sorted() }) where !isCancelled() {
       guard case .member(let archive, let member) = location(index) else { continue }
       try withMember(index, member, limit: .max) { try archive.open(member).finish() }

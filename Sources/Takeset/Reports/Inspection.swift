@@ -78,6 +78,7 @@ package struct Inspection: Sendable {
         coverage[name] = Double(rows.count { $0 != nil }) / Double(rows.count)
       }
       try probe(episode)
+      try inputs.checkMembers()
     } catch let rejection as Rejection {
       outcome = .rejected
       reason = rejection.reason

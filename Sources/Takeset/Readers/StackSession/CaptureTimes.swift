@@ -23,7 +23,7 @@ struct CaptureTimes {
       findings.append(
         Finding(
           .warning, "movie-count-mismatch",
-          "video.mov has \(movie.samples.count) pictures, rgb/ has \(pictures); which is which cannot be told",
+          "video.mov has \(movie.samples.count) pictures, the session \(pictures); which is which cannot be told",
           file: "video.mov"))
     }
     if let imuSpan, imuSpan > 0, pictures > 1, (20...250).contains(Double(pictures - 1) * 1e9 / Double(imuSpan)) {
