@@ -24,13 +24,14 @@ let package = Package(
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CZip", "libzip", "libzip-dev"),
     .target(name: "CFFmpeg"),
+    .target(name: "CPixels"),
     .target(name: "CRevision"),
     .systemLibrary(name: "CLinux"),
     // Its pkg-config file has a flag that SwiftPM warns of.
     .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
 
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
-    .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPNG"], swiftSettings: settings),
+    .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG"], swiftSettings: settings),
     .target(
       name: "Takeset",
       dependencies: ["HDF5", "Media", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],

@@ -1,5 +1,5 @@
 import CHDF5
-import Synchronization
+import Foundation
 
 /// A libhdf5 call that failed: which call, on what, and the library's own words.
 package struct HDF5Error: Error, CustomStringConvertible, Equatable {
@@ -17,7 +17,11 @@ package struct HDF5Error: Error, CustomStringConvertible, Equatable {
 }
 
 /// Guards libhdf5's process-wide state. Debian's build is thread-safe; a build that is not becomes safe by this lock.
-private let library = Mutex<Bool>(false)
+///
+/// Not a `Mutex`, for whose sake waiting threads would spin: with many short takes, threads wait here for a good part of their time.
+private let library = NSLock()
+/// Under the lock.
+nonisolated(unsafe) private var isOpen = false
 
 /// Runs one libhdf5 call under the lock and turns a negative result into an `HDF5Error`.
 ///
@@ -27,7 +31,7 @@ private let library = Mutex<Bool>(false)
 func hdf5<Status: SignedInteger & Sendable>(
   _ call: String, _ target: @autoclosure () -> String, _ body: () -> Status
 ) throws(HDF5Error) -> Status {
-  let (result, message) = library.withLock { isOpen -> (Status, String?) in
+  let (result, message) = library.withLock { () -> (Status, String?) in
     if !isOpen {
       // The library's own exit handler would retry writes that already failed (a full disk), for ever.
       H5dont_atexit()

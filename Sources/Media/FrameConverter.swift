@@ -1,12 +1,14 @@
 import CFFmpeg
 
-/// Turns pictures of a movie into RGB rows of the wanted size, in one pass through libswscale. The matrix and range are those
-/// that the picture names; without a name BT.601 and limited range, as FFmpeg and what builds on it take them.
+/// Turns pictures of a movie into RGB rows of the wanted size. The matrix and range are those that the picture names; without a name
+/// BT.601 and limited range, as FFmpeg and what builds on it take them.
 ///
-/// Shrinking averages with a triangle filter, as `ImageResizer` does. One converter serves one thread.
+/// Shrinking averages with a triangle filter, as `ImageResizer` does: by `PlanarReducer` for the usual pixels, by libswscale for others,
+/// and for pictures that stay as large as they are. One converter serves one thread.
 package final class FrameConverter {
   package let target: ImageSize
   private var context: OpaquePointer?
+  private var reducer: PlanarReducer?
   private var kind: Kind?
   /// libswscale writes a little beyond the ends of rows that are not of whole vectors.
   private let rows: UnsafeMutableRawBufferPointer
@@ -35,6 +37,16 @@ package final class FrameConverter {
     let frame = picture.frame.pointee
     let kind = Kind(size: picture.size, format: picture.format, matrix: frame.colorspace, range: frame.color_range)
     if kind != self.kind { try prepare(kind) }
+    let width = target.width * 3
+    if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
+    if let reducer, let luma = frame.data.0, let cb = frame.data.1, let cr = frame.data.2 {
+      let pitches = (Int(frame.linesize.0), Int(frame.linesize.1), Int(frame.linesize.2))
+      output.withUnsafeMutableBufferPointer {
+        guard let output = $0.baseAddress else { return }
+        reducer.reduce((UnsafePointer(luma), pitches.0), (UnsafePointer(cb), pitches.1), (UnsafePointer(cr), pitches.2), into: output)
+      }
+      return
+    }
     let status = withUnsafePointer(to: frame.data) { data in
       withUnsafePointer(to: frame.linesize) { linesize in
         data.withMemoryRebound(to: UnsafePointer<UInt8>?.self, capacity: 8) { data in
@@ -59,8 +71,6 @@ package final class FrameConverter {
     guard status == Int32(target.height) else {
       throw MovieError(.colour, "a picture of format \(picture.colour.pixelFormat) cannot be converted")
     }
-    let width = target.width * 3
-    if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
     output.withUnsafeMutableBytes { output in
       for y in 0..<target.height {
         UnsafeMutableRawBufferPointer(rebasing: output[(y * width)..<((y + 1) * width)])
@@ -70,6 +80,14 @@ package final class FrameConverter {
   }
 
   private func prepare(_ kind: Kind) throws {
+    let table = sws_getCoefficients(kind.matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : Int32(kind.matrix.rawValue))
+    self.kind = kind
+    reducer = nil
+    if kind.format == AV_PIX_FMT_YUV420P || kind.format == AV_PIX_FMT_YUVJ420P, let table {
+      let coefficients = Array(UnsafeBufferPointer(start: table, count: 4))
+      reducer = PlanarReducer(from: kind.size, to: target, coefficients: coefficients, isFullRange: kind.range == AVCOL_RANGE_JPEG)
+      if reducer != nil { return }
+    }
     sws_freeContext(context)
     context = sws_getContext(
       Int32(kind.size.width), Int32(kind.size.height), kind.format, Int32(target.width), Int32(target.height), AV_PIX_FMT_RGB24,
@@ -78,8 +96,6 @@ package final class FrameConverter {
     let descriptor = av_pix_fmt_desc_get(kind.format)
     let isRGB = (descriptor?.pointee.flags ?? 0) & UInt64(AV_PIX_FMT_FLAG_RGB) != 0
     let isFull = kind.range == AVCOL_RANGE_JPEG || isRGB
-    let table = sws_getCoefficients(kind.matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : Int32(kind.matrix.rawValue))
     sws_setColorspaceDetails(context, table, isFull ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16)
-    self.kind = kind
   }
 }

@@ -9,7 +9,7 @@ import Testing
     for position in 0..<target {
       let weights = taps.weights[(position * taps.count)..<((position + 1) * taps.count)]
       #expect(abs(weights.reduce(0, +) - 1) < 1e-5)
-      #expect(taps.first[position] >= 0 && taps.first[position] + taps.count <= source)
+      #expect(taps.first[position] >= 0 && Int(taps.first[position]) + taps.count <= source)
     }
   }
 
@@ -36,6 +36,82 @@ import Testing
     #expect(ImageSize(width: 1920, height: 1080).fitted(within: box) == ImageSize(width: 320, height: 180))
     #expect(ImageSize(width: 224, height: 224).fitted(within: box) == ImageSize(width: 224, height: 224))
     #expect(ImageSize(width: 8000, height: 1).fitted(within: box) == ImageSize(width: 320, height: 1))
+  }
+}
+
+@Suite struct PlanarReducerTests {
+  /// Planes of noise, seeded.
+  private func plane(_ count: Int, seed: UInt64) -> [UInt8] {
+    var state = seed
+    return (0..<count).map { _ in
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return UInt8(truncatingIfNeeded: state >> 33)
+    }
+  }
+
+  /// The filter by its definition: every output sample from all input samples, in 64-bit floats.
+  private func reduced(_ plane: [UInt8], _ size: ImageSize, to target: ImageSize) -> [Double] {
+    func weights(_ from: Int, _ to: Int, _ position: Int) -> [(Int, Double)] {
+      let scale = Double(from) / Double(to)
+      let (centre, support) = ((Double(position) + 0.5) * scale, max(scale, 1))
+      let all: [(Int, Double)] = (0..<from).map { ($0, 1 - abs(Double($0) + 0.5 - centre) / support) }.filter { $0.1 > 0 }
+      let sum = all.reduce(0) { $0 + $1.1 }
+      return all.map { ($0.0, $0.1 / sum) }
+    }
+    let columns = (0..<target.width).map { weights(size.width, target.width, $0) }
+    return (0..<target.height).flatMap { y in
+      let rows = weights(size.height, target.height, y)
+      return columns.map { column -> Double in
+        var sum = 0.0
+        for (row, rowWeight) in rows {
+          for (index, weight) in column { sum += rowWeight * weight * Double(plane[row * size.width + index]) }
+        }
+        return sum
+      }
+    }
+  }
+
+  /// BT.709 after ITU-R BT.709-6, 3.3 and 4.6; full range after ITU-T H.273, 8.3.
+  @Test(arguments: [(96, 54, 32, 18), (96, 54, 95, 53), (64, 48, 20, 47), (8, 8, 1, 1)], [false, true])
+  func roundsTheExactValue(sides: (Int, Int, Int, Int), isFullRange: Bool) throws {
+    let (size, target) = (ImageSize(width: sides.0, height: sides.1), ImageSize(width: sides.2, height: sides.3))
+    let half = ImageSize(width: size.width / 2, height: size.height / 2)
+    let planes = [
+      plane(size.width * size.height, seed: 1), plane(half.width * half.height, seed: 2), plane(half.width * half.height, seed: 3),
+    ]
+    let coefficients: [Int32] = [117_489, 138_438, 13975, 34925]
+    let reducer = try #require(PlanarReducer(from: size, to: target, coefficients: coefficients, isFullRange: isFullRange))
+    var pixels = [UInt8](repeating: 0, count: target.width * target.height * 3)
+    planes[0].withUnsafeBufferPointer { luma in
+      planes[1].withUnsafeBufferPointer { cb in
+        planes[2].withUnsafeBufferPointer { cr in
+          guard let luma = luma.baseAddress, let cb = cb.baseAddress, let cr = cr.baseAddress else { return }
+          reducer.reduce((luma, size.width), (cb, half.width), (cr, half.width), into: &pixels)
+        }
+      }
+    }
+
+    let (y, cb, cr) = (
+      reduced(planes[0], size, to: target), reduced(planes[1], half, to: target), reduced(planes[2], half, to: target)
+    )
+    let (black, luma, chroma) = isFullRange ? (0.0, 1.0, 1.0) : (16.0, 255.0 / 219, 255.0 / 224)
+    for index in y.indices {
+      let (grey, blue, red) = ((y[index] - black) * luma, (cb[index] - 128) * chroma, (cr[index] - 128) * chroma)
+      let (redPart, bluePart) = (2 * (1 - 0.2126) * red, 2 * (1 - 0.0722) * blue)
+      let green = grey - (0.2126 * redPart + 0.0722 * bluePart) / 0.7152
+      let exact = [grey + redPart, green, grey + bluePart].map { min(max($0, 0), 255) }
+      for colour in 0..<3 { #expect(abs(Double(pixels[3 * index + colour]) - exact[colour]) < 0.502) }
+    }
+  }
+
+  @Test func leavesOtherPicturesToOthers() {
+    let coefficients: [Int32] = [117_489, 138_438, 13975, 34925]
+    for (source, target) in [((64, 48), (64, 48)), ((64, 48), (32, 48)), ((63, 48), (32, 24)), ((64, 48), (128, 96))] {
+      #expect(
+        PlanarReducer(
+          from: ImageSize(width: source.0, height: source.1), to: ImageSize(width: target.0, height: target.1), coefficients: coefficients,
+          isFullRange: false) == nil)
+    }
   }
 }
 

@@ -26,18 +26,25 @@ final class GridTally {
 
   private let buckets: [Buckets]
   private var counts: [[Int64]]
+  /// Of grids with large pictures, from the first one on.
+  private var pixels: [PixelTally?]
 
   init(_ grids: [ShardLayout.Grid]) {
     buckets = grids.map { Buckets($0.stream.spec) }
     counts = buckets.map { [Int64](repeating: 0, count: $0.count) }
+    pixels = grids.map { _ in nil }
   }
 
   /// Counts every value of a sample `times` times.
   func count(_ raw: [UInt8], grid: Int, times: Int64) {
     raw.withUnsafeBytes { bytes in
+      if buckets[grid] == .bytes(channels: 3), bytes.count >= PixelTally.leastBytes {
+        if pixels[grid] == nil { pixels[grid] = PixelTally() }
+        pixels[grid]?.count(bytes, times: times, into: &counts[grid])
+        return
+      }
       counts[grid].withUnsafeMutableBufferPointer { counts in
         switch buckets[grid] {
-        case .bytes(channels: 3): Self.countPixels(bytes, into: counts, times: times)
         case .bytes(let channels):
           for (index, value) in bytes.enumerated() { counts[index % channels * 256 + Int(value)] &+= times }
         case .distances:
@@ -53,45 +60,9 @@ final class GridTally {
     }
   }
 
-  /// Counts RGB, four pixels at a time. Each of the four has counters of its own: neighbours are often alike, and to add to a counter that
-  /// was only just stored makes the processor wait.
-  private static func countPixels(_ bytes: UnsafeRawBufferPointer, into counts: UnsafeMutableBufferPointer<Int64>, times: Int64) {
-    let values = 3 * 256
-    withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 4 * values) { own in
-      own.initialize(repeating: 0)
-      guard let own = own.baseAddress, let start = bytes.baseAddress else { return }
-      @inline(__always) func add(_ bits: UInt64, _ shift: UInt64, _ counter: Int) {
-        own[counter &+ Int(truncatingIfNeeded: bits &>> shift & 255)] &+= 1
-      }
-      let whole = bytes.count / 12 * 12
-      var offset = 0
-      while offset < whole {
-        let a = start.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-        let b = UInt64(start.loadUnaligned(fromByteOffset: offset + 8, as: UInt32.self))
-        add(a, 0, 0)
-        add(a, 8, 256)
-        add(a, 16, 512)
-        add(a, 24, values)
-        add(a, 32, values + 256)
-        add(a, 40, values + 512)
-        add(a, 48, 2 * values)
-        add(a, 56, 2 * values + 256)
-        add(b, 0, 2 * values + 512)
-        add(b, 8, 3 * values)
-        add(b, 16, 3 * values + 256)
-        add(b, 24, 3 * values + 512)
-        offset += 12
-      }
-      for index in whole..<bytes.count { own[index % 3 * 256 + Int(bytes[index])] &+= 1 }
-      for value in 0..<values {
-        let count = own[value] &+ own[values + value] &+ own[2 * values + value] &+ own[3 * values + value]
-        counts[value] &+= Int64(count) &* times
-      }
-    }
-  }
-
   func merge(_ other: GridTally) {
     for grid in counts.indices {
+      other.pixels[grid]?.move(to: &other.counts[grid])
       for bucket in counts[grid].indices { counts[grid][bucket] += other.counts[grid][bucket] }
     }
   }

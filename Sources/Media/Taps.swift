@@ -1,0 +1,49 @@
+import CPixels
+
+/// How to resize along one axis: for every output position the first input position that counts, and the weights from there on, which
+/// add up to 1. Every position has the same number of weights, some of them 0.
+///
+/// A triangle filter whose support grows with the reduction, so that shrinking averages and does not alias: the filter Pillow calls
+/// BILINEAR and PyTorch "bilinear, antialias=True".
+struct Taps {
+  let count: Int
+  let first: [Int32]
+  let weights: [Float]
+
+  /// - Parameter multiple: Weights of 0 are added up to a multiple of this count; they may be of positions beyond the last.
+  init(from source: Int, to target: Int, multiple: Int = 1) {
+    let scale = Double(source) / Double(target)
+    let support = max(scale, 1)
+    let count = min(source, Int((2 * support).rounded(.up)) + 1)
+    let padded = (count + multiple - 1) / multiple * multiple
+    var first: [Int32] = []
+    var weights: [Float] = []
+    for position in 0..<target {
+      let centre = (Double(position) + 0.5) * scale
+      let start = min(max(Int((centre - support + 0.5).rounded(.down)), 0), source - count)
+      let triangle = (start..<(start + count)).map { max(0, 1 - abs((Double($0) + 0.5 - centre) / support)) }
+      let sum = triangle.reduce(0, +)
+      first.append(Int32(start))
+      weights += triangle.map { Float($0 / sum) } + repeatElement(0, count: padded - count)
+    }
+    self.count = padded
+    self.first = first
+    self.weights = weights
+  }
+
+  func withPointers<Result>(_ body: (cpixels_taps) -> Result) -> Result {
+    first.withUnsafeBufferPointer { first in
+      weights.withUnsafeBufferPointer { weights in
+        body(cpixels_taps(first: first.baseAddress, weights: weights.baseAddress, count: count))
+      }
+    }
+  }
+
+  /// Blends rows of bytes, `pitch` bytes apart, into the output row `y`.
+  func blendRows(_ rows: UnsafePointer<UInt8>, pitch: Int, count: Int, at y: Int, into line: inout [Float]) {
+    weights.withUnsafeBufferPointer { weights in
+      guard let weights = weights.baseAddress else { return }
+      cpixels_blend_rows(rows + Int(first[y]) * pitch, pitch, count, weights + y * self.count, self.count, &line)
+    }
+  }
+}
