@@ -109,14 +109,22 @@ static Taps taps_for(int from, int to) {
 }
 
 static void resize(const unsigned char *in, int in_width, Taps rows, Taps columns, float *line, unsigned char *out) {
+  enum { BLOCK = 64 };  // sums that stay in registers
   int stride = in_width * 3;
   for (int y = 0; y < height; y++) {
-    memset(line, 0, sizeof(float) * stride);
-    for (int k = 0; k < rows.count; k++) {
-      float weight = rows.weights[y * rows.count + k];
-      const unsigned char *row = in + (rows.first[y] + k) * stride;
-      if (weight != 0)
-        for (int x = 0; x < stride; x++) line[x] += weight * row[x];
+    const unsigned char *first = in + (size_t)rows.first[y] * stride;
+    const float *weights = rows.weights + y * rows.count;
+    for (int x = 0; x < stride; x += BLOCK) {
+      float sums[BLOCK] = {0};
+      int count = stride - x < BLOCK ? stride - x : BLOCK;
+      for (int k = 0; k < rows.count; k++) {
+        const unsigned char *row = first + (size_t)k * stride + x;
+        if (count == BLOCK)
+          for (int i = 0; i < BLOCK; i++) sums[i] += weights[k] * row[i];
+        else
+          for (int i = 0; i < count; i++) sums[i] += weights[k] * row[i];
+      }
+      memcpy(line + x, sums, sizeof(float) * count);
     }
     for (int x = 0; x < width; x++) {
       float r = 0.5f, g = 0.5f, b = 0.5f;

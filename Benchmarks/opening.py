@@ -105,6 +105,10 @@ def main():
     rows.append((f"orjson and NumPy, {options.poses} poses", measure([sys.executable, __file__, "--peer", session / "poses.json"])))
     rows.append(("of that, importing NumPy and orjson", measure([sys.executable, "-c", "import numpy, orjson"])))
     takes, out = many_takes(work, options.takes), work / "out"
+    for path, frames in [(work / "short", 600), (session, options.poses)]:
+        command = [TAKESET, "run", path, "--output", out, "--progress", "none"]
+        shutil.rmtree(out, ignore_errors=True)
+        rows.append((f"takeset run, {frames} frames of 64x48", measure(command, 1)))
     rows.append((f"takeset plan, {options.takes} takes", measure([TAKESET, "plan", takes], 3)))
     shutil.rmtree(out, ignore_errors=True)
     run = [TAKESET, "run", takes, "--output", out, "--progress", "none"]

@@ -152,6 +152,8 @@ class Bench:
         program, *options = contender.split()
         takes = workload.inputs
         is_single = "" in workload.takes
+        if program == "limit" and not workload.is_session:
+            return decoding(Path(takes), int(options[1]))
         if program == "limit":
             sessions = [Path(takes) / folder for folder in workload.takes]
             return ["./limit-measured", options[1], workload.level, workload.image_compression, *workload.stored_size, *sessions]
@@ -222,7 +224,8 @@ class Bench:
         peers = self.peers(workload)
         frames, agreement = self.check_agreement(workload, peers)
         self.warm(path)
-        limits = [f"limit --jobs {jobs}" for jobs in THREADS] if workload.is_session and self.has_limit else []
+        has_limit = self.has_limit if workload.is_session else shutil.which("ffmpeg")
+        limits = [f"limit --jobs {jobs}" for jobs in THREADS] if has_limit else []
         runs = {contender: [] for contender in [*dict.fromkeys(peers.values()), *peers, *limits]}
         for number in range(self.rounds):
             # Interleaved, and each round starts with another contender.
@@ -238,7 +241,8 @@ class Bench:
         with self.fresh_output() as out:
             run, printed = execute(self.command(contender, workload, out))
             if contender.startswith("limit"):
-                return json.loads(printed)
+                return json.loads(printed) if workload.is_session else {
+                    f"{name}_{kind}_seconds": run[f"{kind}_seconds"] for name in ("codec", "floor") for kind in ("cpu", "wall")}
             return run | {"output_bytes": size_of(out), "frames_per_second": round(frames / run["wall_seconds"], 1)}
 
     def check_agreement(self, workload, peers):
@@ -301,6 +305,15 @@ def execute(command):
             "system_seconds": round(usage.ru_stime, 3),
             "peak_rss_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
         }, printed.read()
+
+
+def decoding(takes, threads):
+    """A command by which FFmpeg decodes the movies and does no more: one in so many threads, of several as many at a time."""
+    movies = sorted(file for file in takes.rglob("*") if file.suffix in {".mov", ".mp4"})
+    at_a_time, each = (1, threads) if len(movies) == 1 else (threads, 1)
+    decode = ["ffmpeg", "-nostdin", "-v", "error", "-threads", each, "-i", "{}", "-f", "null", "-"]
+    return ["sh", "-c", 'jobs=$1; shift; n=$1; shift; for i in $(seq $n); do echo "$1"; shift; done | xargs -P "$jobs" -I{} "$@"', "sh",
+            at_a_time, len(movies), *movies, *decode]
 
 
 def compile_limit():

@@ -2,21 +2,29 @@
 
 #include <simdjson.h>
 
+#include <new>
+
 using namespace simdjson;
 
 namespace {
 
-/// A number of up to 19 digits; what version 3.0 makes of longer ones may be far off.
+constexpr size_t most_digits = 19;
+
+/// A number of so many digits at most; what version 3.0 makes of longer ones may be far off.
 bool read_number(ondemand::value value, double *number) {
-  int digits = 0;
-  for (char byte : value.raw_json_token()) {
-    if (byte >= '0' && byte <= '9') {
-      if (digits > 0 || byte != '0') digits++;
-    } else if (byte == 'e' || byte == 'E' || byte == ' ' || byte == '\n') {
-      break;
+  std::string_view token = value.raw_json_token();
+  if (token.size() > most_digits) {
+    size_t digits = 0;
+    for (char byte : token) {
+      if (byte >= '0' && byte <= '9') {
+        if (digits > 0 || byte != '0') digits++;
+      } else if (byte == 'e' || byte == 'E' || byte == ' ' || byte == '\n') {
+        break;
+      }
     }
+    if (digits > most_digits) return false;
   }
-  return digits <= 19 && !value.get_double().get(*number);
+  return !value.get_double().get(*number);
 }
 
 /// Four rows of four numbers, or sixteen numbers.
@@ -88,13 +96,20 @@ bool read_pose(ondemand::value value, csimdjson_pose *pose) {
 
 }  // namespace
 
+struct csimdjson_parser : ondemand::parser {};
+
+csimdjson_parser *csimdjson_new(void) { return new (std::nothrow) csimdjson_parser; }
+
+void csimdjson_free(csimdjson_parser *parser) { delete parser; }
+
 int64_t csimdjson_read_poses(
-    const uint8_t *text, size_t count, void *context, void (*visit)(void *context, const csimdjson_pose *pose)) {
+    csimdjson_parser *parser, const uint8_t *text, size_t count, void *context,
+    void (*visit)(void *context, const csimdjson_pose *pose)) {
   static_assert(CSIMDJSON_PADDING >= SIMDJSON_PADDING, "simdjson reads beyond the text");
-  ondemand::parser parser;
+  if (parser == nullptr) return -1;
   ondemand::document document;
   ondemand::array entries;
-  if (parser.iterate(text, count, count + CSIMDJSON_PADDING).get(document) || document.get_array().get(entries)) return -1;
+  if (parser->iterate(text, count, count + CSIMDJSON_PADDING).get(document) || document.get_array().get(entries)) return -1;
   int64_t read = 0;
   csimdjson_pose pose;
   for (auto element : entries) {

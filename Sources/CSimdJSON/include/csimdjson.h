@@ -25,10 +25,16 @@ typedef struct {
 /// Bytes after the text that must be readable.
 #define CSIMDJSON_PADDING 64
 
+/// A reader of poses, for texts one after the other.
+typedef struct csimdjson_parser csimdjson_parser;
+csimdjson_parser *csimdjson_new(void);
+void csimdjson_free(csimdjson_parser *parser);
+
 /// Reads a list of poses with simdjson and hands each to `visit`. Returns how many, or -1 for a text that is anything but a list of whole
 /// entries with the usual keys: broken, cut off, with NaN, with other keys. What `visit` was handed by then is of no use.
 int64_t csimdjson_read_poses(
-    const uint8_t *text, size_t count, void *context, void (*visit)(void *context, const csimdjson_pose *pose));
+    csimdjson_parser *parser, const uint8_t *text, size_t count, void *context,
+    void (*visit)(void *context, const csimdjson_pose *pose));
 
 #ifdef __cplusplus
 }

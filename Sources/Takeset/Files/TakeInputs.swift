@@ -140,24 +140,30 @@ package final class TakeInputs: Sendable {
 
   /// Reads a JSON file through a window, to its end.
   package func readJSON<Result>(_ index: Int, limit: Int, _ body: (JSONReader) throws -> Result) throws -> Result {
-    func parse(_ reader: JSONReader) throws -> Result {
-      do {
-        return try body(reader)
-      } catch let error as JSONError {
-        throw TakeFailure("json-invalid", error.message, field: ", " + error.place)
+    try stream(index, limit: limit) { read in
+      try withoutActuallyEscaping(read) { read in
+        do {
+          return try body(JSONReader(read))
+        } catch let error as JSONError {
+          throw TakeFailure("json-invalid", error.message, field: ", " + error.place)
+        }
       }
     }
+  }
+
+  /// Lets `body` read a file from its start, piece by piece.
+  func stream<Result>(_ index: Int, limit: Int, _ body: (JSONReader.Refill) throws -> Result) throws -> Result {
     switch location(index) {
     case .file(let file):
       return try withFile(file, hasher: SHA256()) { file in
         try Self.check(file.stamp.bytes, limit)
-        return try parse(JSONReader { try file.read(into: $0) })
+        return try body { try file.read(into: $0) }
       }
     case .member(let archive, let member):
       return try withMember(index, member, limit: limit) {
         let file = try archive.open(member)
-        let result = Swift.Result { try parse(JSONReader { try file.read(into: $0) }) }
-        // What a damaged member says is not to be believed, be it JSON or not.
+        let result = Swift.Result { try body { try file.read(into: $0) } }
+        // What a damaged member says is not to be believed, whatever it is.
         try file.finish()
         return try result.get()
       }
@@ -255,20 +261,21 @@ package final class TakeInputs: Sendable {
     return hasher.finish()
   }
 
-  /// The manifest's `inputs`, as canonical JSON: a long take has tens of thousands of files.
-  package var canonicalJSON: [UInt8] {
+  /// The manifest's `inputs`.
+  func appendCanonical(to output: inout [UInt8]) {
     let known = known.withLock(\.self)
-    var output: [UInt8] = [UInt8(ascii: "[")]
-    output.reserveCapacity(files.count * 136)
+    // Digits of the digest, keys and quotes, and some twenty bytes of path.
+    output.reserveCapacity(output.count + files.count * 150)
+    output.append(UInt8(ascii: "["))
+    let start = output.count
     for (entry, known) in zip(files, known) {
       guard let known else { continue }
-      if output.count > 1 { output.append(UInt8(ascii: ",")) }
+      if output.count > start { output.append(UInt8(ascii: ",")) }
       output += "{\"bytes\":\(known.bytes),\"path\":".utf8
       JSONValue.appendQuoted(entry.path, to: &output)
       output += ",\"role\":\"\(entry.role.rawValue)\",\"sha256\":\"\(known.digest)\"}".utf8
     }
     output.append(UInt8(ascii: "]"))
-    return output
   }
 
   /// For the take's record: the archive, and names that mean nothing to the reader.

@@ -7,8 +7,6 @@ package enum JSONValue: Hashable, Sendable {
   case string(String)
   case array([JSONValue])
   case object([String: JSONValue])
-  /// Bytes that are canonical JSON already, for parts too long to hold as values.
-  case canonical([UInt8])
 
   package subscript(key: String) -> JSONValue? {
     if case .object(let members) = self { members[key] } else { nil }
@@ -42,7 +40,6 @@ package enum JSONValue: Hashable, Sendable {
     case .string: "text"
     case .array: "a list"
     case .object: "an object"
-    case .canonical: "JSON"
     }
   }
 
@@ -56,7 +53,6 @@ package enum JSONValue: Hashable, Sendable {
     case .string(let value): "the text \"\(value)\""
     case .array: "a list"
     case .object: "an object"
-    case .canonical: "JSON"
     }
   }
 }
@@ -95,7 +91,6 @@ extension JSONValue {
     case .integer(let value): output += String(value).utf8
     case .number(let value): output += Self.ecmaScript(value).utf8
     case .string(let value): Self.appendQuoted(value, to: &output)
-    case .canonical(let bytes): output += bytes
     case .array(let elements):
       output.append(UInt8(ascii: "["))
       for (index, element) in elements.enumerated() {
@@ -103,17 +98,21 @@ extension JSONValue {
         element.appendCanonical(to: &output)
       }
       output.append(UInt8(ascii: "]"))
-    case .object(let members):
-      output.append(UInt8(ascii: "{"))
-      let keys = members.keys.sorted { $0.utf16.lexicographicallyPrecedes($1.utf16) }
-      for (index, key) in keys.enumerated() {
-        if index > 0 { output.append(UInt8(ascii: ",")) }
-        Self.appendQuoted(key, to: &output)
-        output.append(UInt8(ascii: ":"))
-        members[key]?.appendCanonical(to: &output)
-      }
-      output.append(UInt8(ascii: "}"))
+    case .object(let members): Self.appendObject(members.keys, to: &output) { members[$0]?.appendCanonical(to: &$1) }
     }
+  }
+
+  /// An object whose members `appendMember` writes, key by key: for what is too long to hold as values.
+  static func appendObject(_ keys: some Sequence<String>, to output: inout [UInt8], _ appendMember: (String, inout [UInt8]) -> Void) {
+    output.append(UInt8(ascii: "{"))
+    let keys = keys.sorted { $0.utf16.lexicographicallyPrecedes($1.utf16) }
+    for (index, key) in keys.enumerated() {
+      if index > 0 { output.append(UInt8(ascii: ",")) }
+      appendQuoted(key, to: &output)
+      output.append(UInt8(ascii: ":"))
+      appendMember(key, &output)
+    }
+    output.append(UInt8(ascii: "}"))
   }
 
   /// RFC 8785, section 3.2.2.2: the two-character escapes, \u00xx for other controls, all else as it is.

@@ -32,11 +32,27 @@ package struct TakeRecord: Sendable {
   var framesIn: Int { passage?.source.sourceFrames ?? 0 }
   var framesOut: Int { shard?.summary.samples ?? 0 }
 
-  package var json: JSONValue {
+  /// The record in the manifest's canonical form. Inputs are written one by one: a long take has tens of thousands.
+  package var canonicalBytes: [UInt8] {
+    let members = members
+    var output: [UInt8] = []
+    JSONValue.appendObject(members.keys + ["inputs"], to: &output) { key, output in
+      if let member = members[key] {
+        member.appendCanonical(to: &output)
+      } else if let inputs {
+        inputs.appendCanonical(to: &output)
+      } else {
+        output += "[]".utf8
+      }
+    }
+    return output
+  }
+
+  /// All members but the inputs.
+  private var members: [String: JSONValue] {
     var members: [String: JSONValue] = [
       "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(variant),
       "outcome": .string(outcome.rawValue), "reason": JSONValue(reason), "findings": .array(findings.map(\.json)),
-      "inputs": inputs.map { .canonical($0.canonicalJSON) } ?? [],
       "input_sha256": JSONValue(inputs.map { $0.digest.description }),
       "streams": .array(passage.map { streams($0.source) } ?? []),
       "alignment": .array(passage?.episode.alignments.map(\.json) ?? []), "steps": .array(steps),
@@ -45,7 +61,7 @@ package struct TakeRecord: Sendable {
     if let details = passage?.episode.details, !details.isEmpty { members["details"] = .object(details) }
     if let verification = passage?.episode.verification { members["verification"] = verification.json }
     if let shard { members["output"] = shard.summary.json(path: shard.path) }
-    return .object(members)
+    return members
   }
 
   private func streams(_ episode: Episode) -> [JSONValue] {

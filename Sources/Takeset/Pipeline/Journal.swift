@@ -30,6 +30,7 @@ package final class Journal: Sendable {
 
   struct Line: Sendable {
     var head: Head
+    /// Of the record in the file.
     var offset: Int64
     var length: Int
   }
@@ -89,9 +90,8 @@ package final class Journal: Sendable {
         ftruncate(state.descriptor, off_t(state.end))
         throw error
       }
-      if state.lines.updateValue(Line(head: head, offset: state.end, length: length), forKey: head.id) != nil {
-        state.stale += 1
-      }
+      let line = Line(head: head, offset: state.end + Int64(pieces[0].count), length: record.count)
+      if state.lines.updateValue(line, forKey: head.id) != nil { state.stale += 1 }
       state.end += Int64(length)
     }
   }
@@ -110,8 +110,7 @@ package final class Journal: Sendable {
       guard count > 0 else { throw FileError("read", path) }
       done += count
     }
-    guard let start = Self.recordStart(bytes) else { throw FileError("find the record of \(id) in", path, code: EBADMSG) }
-    return Array(bytes[start..<(bytes.count - 2)])
+    return bytes
   }
 
   /// Forgets these takes and drops superseded lines, by writing the journal anew.
@@ -140,12 +139,13 @@ package final class Journal: Sendable {
 
   private static let headKey = Array("{\"head\":".utf8)
   private static let recordKey = Array(",\"record\":".utf8)
+  private static let ending = Array("}\n".utf8)
 
   /// A line in pieces: records are long.
   private static func line(_ head: Head, _ record: [UInt8]) -> [[UInt8]] {
     var start = headKey
     head.json.appendCanonical(to: &start)
-    return [start + recordKey, record, Array("}\n".utf8)]
+    return [start + recordKey, record, ending]
   }
 
   /// Where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
@@ -173,14 +173,14 @@ package final class Journal: Sendable {
         }
         // A line that does not parse, damaged on disk, costs its take alone, which is then made anew.
         guard pending.starts(with: headKey), let start = recordStart(pending), start - recordKey.count > headKey.count,
+          pending.count - start > ending.count,
           let head = try? JSONReader(Array(pending[headKey.count..<(start - recordKey.count)])).value(), let parsed = Head(head)
         else {
           state.stale += 1
           continue
         }
-        if state.lines.updateValue(Line(head: parsed, offset: offset, length: pending.count), forKey: parsed.id) != nil {
-          state.stale += 1
-        }
+        let line = Line(head: parsed, offset: offset + Int64(start), length: pending.count - start - ending.count)
+        if state.lines.updateValue(line, forKey: parsed.id) != nil { state.stale += 1 }
       }
       pending += rest
     }

@@ -194,7 +194,7 @@ final class RunState: Sendable {
     var head = head(record, location: missed.path, seconds: 0)
     head.reader = nil
     do {
-      try append(head, record.json.canonicalBytes)
+      try append(head, record.canonicalBytes)
       count(record, seconds: 0, hasChanged: earlier[missed.id].map { $0.outcome != .failed } ?? true)
     } catch {
       stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
@@ -215,7 +215,7 @@ final class RunState: Sendable {
       // The manifest and the directory agree: an older shard of a take that no longer converts is not left behind.
       unlink(shardPath(head.id))
     }
-    let bytes = record.json.canonicalBytes
+    let bytes = record.canonicalBytes
     let isSame =
       try earlier[head.id].map { $0.outcome == head.outcome && head.outcome != .written } ?? false
       && journal.record(of: head.id) == bytes

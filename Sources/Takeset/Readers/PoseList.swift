@@ -39,6 +39,7 @@ struct PoseList {
       findings.append(
         Finding(.info, "poses-unsorted", "entries were not in the order of \(number)", file: file, count: inversions))
     }
+    guard zip(entries, entries.dropFirst()).contains(where: { $0.number == $1.number }) else { return }
     var kept: [Entry] = []
     var conflicts = 0
     for entry in entries {

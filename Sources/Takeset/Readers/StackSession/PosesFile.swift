@@ -2,11 +2,8 @@ import CSimdJSON
 
 /// Reads `poses.json`.
 extension PoseList {
-  /// Files up to this size are tried by simdjson first, which needs them whole.
-  private static let wholeLimit = 1 << 25
-
   init(json inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
-    var entries = try Self.quickly(inputs, file, limit: min(limit, Self.wholeLimit)) ?? []
+    var entries = try Self.quickly(inputs, file, limit: limit) ?? []
     if entries.isEmpty { entries = try Self.carefully(inputs, file, limit: limit, findings: &findings) }
     let transposed = entries.count(where: \.isTransposed)
     if transposed > 0 {
@@ -24,35 +21,71 @@ extension PoseList {
 
   /// The entries of a file in its plain form; `nil` for any other, which `carefully` reads, or tells what is wrong with it.
   static func quickly(_ inputs: TakeInputs, _ file: Int, limit: Int) throws -> [Entry]? {
-    let count = try inputs.bytes(of: file)
-    guard count <= limit else { return nil }
-    var text: [UInt8] = []
-    text.reserveCapacity(Int(count) + Int(CSIMDJSON_PADDING))
-    try inputs.read(file, limit: limit, hasher: SHA256(), into: &text)
-    return quickly(&text)
+    // An entry takes some 350 bytes of text.
+    let expected = try min(Int(inputs.bytes(of: file)), limit) / 330
+    return try inputs.stream(file, limit: limit) { try quickly($0, expected: expected) }
   }
 
-  static func quickly(_ text: inout [UInt8]) -> [Entry]? {
-    let count = text.count
-    text.append(contentsOf: repeatElement(0, count: Int(CSIMDJSON_PADDING)))
-    struct Reading {
-      var entries: [Entry] = []
-      var isPlain = true
+  /// Reads a window of text at a time, for memory's sake. The whole entries in it are made a list by brackets where there were commas. A
+  /// comma that is not one between two entries leaves a piece that is no list, and so does a bracket too many or too few.
+  static func quickly(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Entry]? {
+    let parser = csimdjson_new()
+    defer { csimdjson_free(parser) }
+    let text = UnsafeMutableRawBufferPointer.allocate(byteCount: window + Int(CSIMDJSON_PADDING), alignment: 64)
+    defer { text.deallocate() }
+    text.initializeMemory(as: UInt8.self, repeating: 0)
+    var reading = QuickReading()
+    reading.entries.reserveCapacity(expected)
+    var (filled, isFirst) = (0, true)
+    while true {
+      let read = try refill(UnsafeMutableRawBufferPointer(rebasing: text[filled..<window]))
+      filled += read
+      if read > 0, filled < window { continue }
+      let isLast = read == 0
+      guard let comma = isLast ? filled : lastComma(UnsafeRawBufferPointer(rebasing: text[..<filled])) else { return nil }
+      if !isLast { text[comma] = UInt8(ascii: "]") }
+      let count = reading.read(UnsafeRawBufferPointer(rebasing: text[..<(isLast ? filled : comma + 1)]), parser)
+      // After a comma there has to be something.
+      guard count > 0 || count == 0 && isFirst else { return nil }
+      if isLast { return reading.entries }
+      text[comma] = UInt8(ascii: "[")
+      text.copyMemory(from: UnsafeRawBufferPointer(rebasing: text[comma..<filled]))
+      (filled, isFirst) = (filled - comma, false)
     }
-    var reading = Reading()
-    // An entry takes some 350 bytes of text.
-    reading.entries.reserveCapacity(count / 300)
-    let read = withUnsafeMutablePointer(to: &reading) { reading in
-      csimdjson_read_poses(text, count, reading) { context, pose in
-        guard let reading = context?.assumingMemoryBound(to: Reading.self), let pose = pose?.pointee else { return }
-        guard reading.pointee.isPlain, let entry = Entry(pose) else {
-          reading.pointee.isPlain = false
-          return
-        }
-        reading.pointee.entries.append(entry)
+  }
+
+  /// The last comma after a closed entry.
+  private static func lastComma(_ text: UnsafeRawBufferPointer) -> Int? {
+    var comma: Int?
+    for index in text.indices.reversed() {
+      switch text[index] {
+      case UInt8(ascii: ","): comma = index
+      case UInt8(ascii: "}"): if let comma { return comma }
+      case UInt8(ascii: " "), UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: "\t"): break
+      default: comma = nil
       }
     }
-    return read >= 0 && reading.isPlain ? reading.entries : nil
+    return nil
+  }
+
+  private struct QuickReading {
+    var entries: [Entry] = []
+    var isPlain = true
+
+    /// How many entries the list has; -1 where it is not plain.
+    mutating func read(_ list: UnsafeRawBufferPointer, _ parser: OpaquePointer?) -> Int64 {
+      let count = withUnsafeMutablePointer(to: &self) { reading in
+        csimdjson_read_poses(parser, list.bindMemory(to: UInt8.self).baseAddress, list.count, reading) { context, pose in
+          guard let reading = context?.assumingMemoryBound(to: QuickReading.self), let pose = pose?.pointee else { return }
+          guard reading.pointee.isPlain, let entry = Entry(pose) else {
+            reading.pointee.isPlain = false
+            return
+          }
+          reading.pointee.entries.append(entry)
+        }
+      }
+      return isPlain ? count : -1
+    }
   }
 
   /// The entries of any file that has some; a file that was cut off gives its whole ones.

@@ -341,12 +341,13 @@ package struct StackSession: ArchiveReader {
   }
 
   private func depthPoints(_ poses: PoseList, _ clock: Clock) -> Stream? {
-    let measured = poses.entries.filter { $0.isInOrder && $0.depthPoint > 0 && $0.depthPoint.isFinite }
+    let entries = poses.entries
+    let measured = entries.indices.filter { entries[$0].isInOrder && entries[$0].depthPoint > 0 && entries[$0].depthPoint.isFinite }
     guard !measured.isEmpty else { return nil }
     return Stream(
       spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "m", clock: clock),
-      source: NumbersSource(width: 1, values: measured.map(\.depthPoint)),
-      timestamps: measured.map(\.timestamp), sourceIndex: measured.map(\.number))
+      source: NumbersSource(width: 1, values: measured.map { entries[$0].depthPoint }),
+      timestamps: measured.map { entries[$0].timestamp }, sourceIndex: measured.map { entries[$0].number })
   }
 
   /// The frames of the episode, and what belongs to each.
@@ -364,8 +365,14 @@ package struct StackSession: ArchiveReader {
       frames = Episode.Frames(
         timestamps: join.rows.map { file.entries[$0].timestamp }, sourceIndex: join.rows.map { file.entries[$0].number },
         clock: capture?.clock ?? .deviceUptime, tick: capture?.tick ?? 1)
-      poses = join.rows.compactMap { file.entries[$0].pose }
-      images = join.rows.compactMap { folder.images[file.entries[$0].number] }
+      // An array that grows takes up to twice its size.
+      poses.reserveCapacity(join.rows.count)
+      images = []
+      images.reserveCapacity(join.rows.count)
+      for entry in join.rows.lazy.map({ file.entries[$0] }) {
+        if let pose = entry.pose { poses.append(pose) }
+        if let image = folder.images[entry.number] { images.append(image) }
+      }
       sourceFrames = join.sourceFrames
       dropped = join.dropped
       coverage = join.coverage
