@@ -42,7 +42,7 @@ test: test-deps build ## run the Swift tests, then the Python ones against the b
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q Tests/python
 
 bench: build ## measure against the peers in Benchmarks/
-	@scripts/install-packages python3 python3-venv
+	@scripts/install-packages python3 python3-venv ffmpeg
 	@scripts/make-venv .build/bench-venv Benchmarks/requirements.txt
 	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
 

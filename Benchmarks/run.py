@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -106,20 +107,24 @@ def main():
         options.work.mkdir(parents=True, exist_ok=True)
     keep = contextlib.nullcontext(options.work) if options.work else tempfile.TemporaryDirectory(prefix="takeset-bench-")
     with keep as work:
-        result = measure_all(Path(work).resolve(), options.takeset, rounds=1 if options.quick else 3, only=options.only)
-    name = f"{result['date']}-{result['commit'] or 'unknown'}.json"
-    output = options.output or HERE / "results" / name
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=1) + "\n")
+        result = measure_all(Path(work).resolve(), options)
     print(tables(result))
 
 
-def measure_all(work, takeset, rounds, only):
-    shutil.copy2(takeset, work / "takeset-measured")  # a copy, so that a build in the meantime changes nothing
+def save(result, output):
+    """Writes what has been measured so far."""
+    output = output or HERE / "results" / f"{result['date']}-{result['commit'] or 'unknown'}.json"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def measure_all(work, options):
+    output = options.output and options.output.resolve()
+    shutil.copy2(options.takeset, work / "takeset-measured")  # a copy, so that a build in the meantime changes nothing
     home = Path.cwd()
     os.chdir(work)  # so that commands, and what they may complain of, name no directory of this machine
     try:
-        return Bench(rounds).run(only)
+        return Bench(1 if options.quick else 3).run(options.only, lambda result: save(result, output))
     finally:
         os.chdir(home)
 
@@ -132,13 +137,18 @@ class Bench:
         self.libraries = {}
         self.has_limit = compile_limit()
 
-    def run(self, only=None):
+    def run(self, only, save):
         result = self.circumstances()
-        result["workloads"] = [self.measure(workload) for workload in WORKLOADS if not only or re.search(only, workload.name)]
+        result["workloads"] = []
+        for workload in WORKLOADS:
+            if not only or re.search(only, workload.name):
+                result["workloads"].append(self.measure(workload))
+                save(result)
         result["versions"] |= {f"takeset's {name}": version for name, version in self.libraries.items()}
         if not only:
             result["memory"] = self.measure_memory()
         result["load_average_after"] = round(os.getloadavg()[0], 2)
+        save(result)
         return result
 
     @staticmethod
@@ -311,9 +321,9 @@ def decoding(takes, threads):
     """A command by which FFmpeg decodes the movies and does no more: one in so many threads, of several as many at a time."""
     movies = sorted(file for file in takes.rglob("*") if file.suffix in {".mov", ".mp4"})
     at_a_time, each = (1, threads) if len(movies) == 1 else (threads, 1)
-    decode = ["ffmpeg", "-nostdin", "-v", "error", "-threads", each, "-i", "{}", "-f", "null", "-"]
-    return ["sh", "-c", 'jobs=$1; shift; n=$1; shift; for i in $(seq $n); do echo "$1"; shift; done | xargs -P "$jobs" -I{} "$@"', "sh",
-            at_a_time, len(movies), *movies, *decode]
+    decode = ["ffmpeg", "-nostdin", "-v", "error", "-threads", str(each), "-i", "{}", "-f", "null", "-"]
+    names = shlex.join(["printf", "%s\\n", *map(str, movies)])
+    return ["sh", "-c", f"{names} | {shlex.join(['xargs', '-P', str(at_a_time), '-I{}', *decode])}"]
 
 
 def compile_limit():

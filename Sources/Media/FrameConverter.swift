@@ -81,12 +81,15 @@ package final class FrameConverter {
 
   private func prepare(_ kind: Kind) throws {
     let table = sws_getCoefficients(kind.matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : Int32(kind.matrix.rawValue))
-    self.kind = kind
+    self.kind = nil
     reducer = nil
     if kind.format == AV_PIX_FMT_YUV420P || kind.format == AV_PIX_FMT_YUVJ420P, let table {
       let coefficients = Array(UnsafeBufferPointer(start: table, count: 4))
       reducer = PlanarReducer(from: kind.size, to: target, coefficients: coefficients, isFullRange: kind.range == AVCOL_RANGE_JPEG)
-      if reducer != nil { return }
+      if reducer != nil {
+        self.kind = kind
+        return
+      }
     }
     sws_freeContext(context)
     context = sws_getContext(
@@ -97,5 +100,6 @@ package final class FrameConverter {
     let isRGB = (descriptor?.pointee.flags ?? 0) & UInt64(AV_PIX_FMT_FLAG_RGB) != 0
     let isFull = kind.range == AVCOL_RANGE_JPEG || isRGB
     sws_setColorspaceDetails(context, table, isFull ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16)
+    self.kind = kind
   }
 }

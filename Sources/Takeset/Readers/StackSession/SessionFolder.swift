@@ -43,7 +43,7 @@ struct SessionFolder {
     case "encoders.json": return .encoders
     case "imu.json": return .imu
     case "calib.txt": return .calibration
-    case _ where path.lowercased() == "video.mov": return .movie
+    case _ where path.utf8.count == 9 && path.lowercased() == "video.mov": return .movie
     case _ where path.hasPrefix("encoders") && path.hasSuffix(".csv"): return .encoders
     default: break
     }
@@ -56,12 +56,11 @@ struct SessionFolder {
 
   /// The number that a name of six digits or more, zero-padded to six, stands for; other names are not the app's.
   static func number(inFileName name: Substring) -> Int64? {
-    let digits = name.prefix { $0 != "." }
+    let digits = name.utf8.prefix { $0 != UInt8(ascii: ".") }
     // 000003.small.jpg is somebody else's.
-    guard name.dropFirst(digits.count + 1).firstIndex(of: ".") == nil else { return nil }
-    guard digits.utf8.count >= 6, digits.utf8.count <= 18, digits.utf8.allSatisfy({ (48...57).contains($0) }),
-      digits.utf8.count == 6 || digits.first != "0"
+    guard !name.utf8[digits.endIndex...].dropFirst().contains(UInt8(ascii: ".")) else { return nil }
+    guard (6...18).contains(digits.count), digits.allSatisfy({ (48...57).contains($0) }), digits.count == 6 || digits.first != 48
     else { return nil }
-    return Int64(digits)
+    return digits.reduce(0) { $0 * 10 + Int64($1 - 48) }
   }
 }
