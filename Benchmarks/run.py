@@ -320,6 +320,7 @@ def execute(command):
 def decoding(takes, threads):
     """A command by which FFmpeg decodes the movies and does no more: one in so many threads, of several as many at a time."""
     movies = sorted(file for file in takes.rglob("*") if file.suffix in {".mov", ".mp4"})
+    assert movies, f"no movie in {takes}"
     at_a_time, each = (1, threads) if len(movies) == 1 else (threads, 1)
     decode = ["ffmpeg", "-nostdin", "-v", "error", "-threads", str(each), "-i", "{}", "-f", "null", "-"]
     names = shlex.join(["printf", "%s\\n", *map(str, movies)])

@@ -5,8 +5,8 @@
 // Compiled for several generations of processors, of which the loader picks one: pictures take half the time with AVX2. Swift cannot do
 // this for a single function. No products are contracted into sums, and sums are in the same order, so all give the same bytes.
 #pragma STDC FP_CONTRACT OFF
-#if defined(__x86_64__) && defined(__linux__)
-#define VARIANTS __attribute__((target_clones("arch=x86-64-v4,arch=x86-64-v3,default")))
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define VARIANTS __attribute__((target_clones("avx512bw,avx2,default")))
 #else
 #define VARIANTS
 #endif

@@ -3,16 +3,20 @@
 #include <simdjson.h>
 
 #include <new>
+#include <utility>
 
 using namespace simdjson;
 
 namespace {
 
 constexpr size_t most_digits = 19;
+/// Of a number, as the careful reader has it.
+constexpr size_t most_characters = 400;
 
 /// A number of so many digits at most; what version 3.0 makes of longer ones may be far off.
 bool read_number(ondemand::value value, double *number) {
   std::string_view token = value.raw_json_token();
+  if (token.size() > most_characters) return false;
   if (token.size() > most_digits) {
     size_t digits = 0;
     for (char byte : token) {
@@ -59,27 +63,29 @@ bool read_pose(ondemand::value value, csimdjson_pose *pose) {
   ondemand::object object;
   if (value.get_object().get(object)) return false;
   *pose = {};
-  bool has_number = false, has_transform = false;
+  bool has_number = false, has_transform = false, has_depth = false, has_depth_index = false;
   for (auto field : object) {
     std::string_view key;
     ondemand::value member;
     if (field.unescaped_key().get(key) || field.value().get(member)) return false;
+    // A key that comes twice is left to the careful reader, as any other is.
     if (key == "transform") {
-      if (!read_transform(member, pose->transform)) return false;
+      if (has_transform || !read_transform(member, pose->transform)) return false;
       has_transform = true;
     } else if (key == "timestamp") {
       std::string_view digits = member.raw_json_token();
+      if (pose->timestamp != nullptr || digits.size() > most_characters) return false;
       while (!digits.empty() && static_cast<unsigned char>(digits.back()) <= ' ') digits.remove_suffix(1);
       double seconds;
       if (member.get_double().get(seconds)) return false;
       pose->timestamp = digits.data();
       pose->timestamp_count = digits.size();
     } else if (key == "rgbIndex") {
-      if (!read_number(member, &pose->number)) return false;
+      if (has_number || !read_number(member, &pose->number)) return false;
       has_number = true;
     } else if (key == "depthIndex" || key == "depth") {
       bool is_depth = key == "depth", is_null;
-      if (member.is_null().get(is_null)) return false;
+      if (std::exchange(is_depth ? has_depth : has_depth_index, true) || member.is_null().get(is_null)) return false;
       if (!is_null && !read_number(member, is_depth ? &pose->depth : &pose->depth_index)) return false;
       if (is_depth) {
         pose->has_depth = !is_null;

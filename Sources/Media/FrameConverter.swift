@@ -39,7 +39,10 @@ package final class FrameConverter {
     if kind != self.kind { try prepare(kind) }
     let width = target.width * 3
     if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
-    if let reducer, let luma = frame.data.0, let cb = frame.data.1, let cr = frame.data.2 {
+    if let reducer {
+      guard let luma = frame.data.0, let cb = frame.data.1, let cr = frame.data.2 else {
+        throw MovieError(.colour, "a picture has no pixels")
+      }
       let pitches = (Int(frame.linesize.0), Int(frame.linesize.1), Int(frame.linesize.2))
       output.withUnsafeMutableBufferPointer {
         guard let output = $0.baseAddress else { return }

@@ -55,6 +55,12 @@ import Testing
       let text = String(decoding: sound, as: UTF8.self)
       for range in text.ranges(of: right) { #expect(try quickly(Array(text.replacingCharacters(in: range, with: wrong).utf8)) == nil) }
     }
+    // Keys that come twice, and endless numbers, are the careful reader's.
+    let first = try #require(String(decoding: sound, as: UTF8.self).firstRange(of: "\"rgbIndex\""))
+    for more in ["\"depth\": 1.5, \"depth\": null,", "\"rgbIndex\": 0,", "\"depth\": 1.\(String(repeating: "0", count: 450)),"] {
+      let text = String(decoding: sound, as: UTF8.self).replacingCharacters(in: first, with: more + "\"rgbIndex\"")
+      #expect(try quickly(Array(text.utf8)) == nil)
+    }
     var mutator = Mutator(seed: 7)
     var compared = 0
     for _ in 0..<1000 {
