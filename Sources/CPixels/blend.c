@@ -2,7 +2,7 @@
 
 #include "cpixels.h"
 
-// Compiled for several generations of processors, of which the loader picks one: pictures take half the time with AVX2. Swift cannot do
+// Compiled for several generations of processors, of which the loader picks one: rows take less than half the time with AVX2. Swift cannot do
 // this for a single function. No products are contracted into sums, and sums are in the same order, so all give the same bytes.
 #pragma STDC FP_CONTRACT OFF
 #if defined(__x86_64__) && defined(__GLIBC__)

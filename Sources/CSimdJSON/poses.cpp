@@ -63,7 +63,7 @@ bool read_pose(ondemand::value value, csimdjson_pose *pose) {
   ondemand::object object;
   if (value.get_object().get(object)) return false;
   *pose = {};
-  bool has_number = false, has_transform = false, has_depth = false, has_depth_index = false;
+  bool has_number = false, has_transform = false, saw_depth = false, saw_depth_index = false;
   for (auto field : object) {
     std::string_view key;
     ondemand::value member;
@@ -85,7 +85,7 @@ bool read_pose(ondemand::value value, csimdjson_pose *pose) {
       has_number = true;
     } else if (key == "depthIndex" || key == "depth") {
       bool is_depth = key == "depth", is_null;
-      if (std::exchange(is_depth ? has_depth : has_depth_index, true) || member.is_null().get(is_null)) return false;
+      if (std::exchange(is_depth ? saw_depth : saw_depth_index, true) || member.is_null().get(is_null)) return false;
       if (!is_null && !read_number(member, is_depth ? &pose->depth : &pose->depth_index)) return false;
       if (is_depth) {
         pose->has_depth = !is_null;

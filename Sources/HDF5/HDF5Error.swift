@@ -19,9 +19,12 @@ package struct HDF5Error: Error, CustomStringConvertible, Equatable {
 /// Guards libhdf5's process-wide state. Debian's build is thread-safe; a build that is not becomes safe by this lock.
 ///
 /// Not a `Mutex`, for whose sake waiting threads would spin: with many short takes, threads wait here for a good part of their time.
-private let library = NSLock()
-/// Under the lock.
-nonisolated(unsafe) private var isOpen = false
+private let library = {
+  // The library's own exit handler would retry writes that already failed (a full disk), for ever.
+  H5dont_atexit()
+  H5open()
+  return NSLock()
+}()
 
 /// Runs one libhdf5 call under the lock and turns a negative result into an `HDF5Error`.
 ///
@@ -32,12 +35,6 @@ func hdf5<Status: SignedInteger & Sendable>(
   _ call: String, _ target: @autoclosure () -> String, _ body: () -> Status
 ) throws(HDF5Error) -> Status {
   let (result, message) = library.withLock { () -> (Status, String?) in
-    if !isOpen {
-      // The library's own exit handler would retry writes that already failed (a full disk), for ever.
-      H5dont_atexit()
-      H5open()
-      isOpen = true
-    }
     H5Eset_auto2(chdf5_default, nil, nil)
     let result = body()
     guard result < 0 else { return (result, nil) }

@@ -46,7 +46,9 @@ final class GridTally {
       counts[grid].withUnsafeMutableBufferPointer { counts in
         switch buckets[grid] {
         case .bytes(let channels):
-          for (index, value) in bytes.enumerated() { counts[index % channels * 256 + Int(value)] &+= times }
+          for channel in 0..<channels {
+            for index in stride(from: channel, to: bytes.count, by: channels) { counts[channel * 256 + Int(bytes[index])] &+= times }
+          }
         case .distances:
           for value in bytes.bindMemory(to: UInt16.self) where value > 0 { counts[Int(value)] &+= times }
         case .metres:
