@@ -30,26 +30,28 @@ let package = Package(
     // Its pkg-config file has a flag that SwiftPM warns of.
     .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
 
+    .target(name: "Model", swiftSettings: settings),
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
-    .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG"], swiftSettings: settings),
+    .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
     .target(
       name: "Takeset",
-      dependencies: ["HDF5", "Media", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
+      dependencies: ["HDF5", "Media", "Model", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
-    .target(name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Media", "Takeset"], swiftSettings: settings),
+    .target(name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Media", "Model", "Takeset"], swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CRevision", "Media", "Simulate", "Takeset",
+        "CRevision", "Media", "Model", "Simulate", "Takeset",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings),
-    .target(name: "TestSupport", dependencies: ["Simulate", "Takeset"], swiftSettings: settings),
+    .target(name: "TestSupport", dependencies: ["Model", "Simulate", "Takeset"], swiftSettings: settings),
 
+    .testTarget(name: "ModelTests", dependencies: ["Model", "TestSupport"], swiftSettings: settings),
     .testTarget(name: "HDF5Tests", dependencies: ["HDF5"], swiftSettings: settings),
-    .testTarget(name: "MediaTests", dependencies: ["Media", "TestSupport"], swiftSettings: settings),
-    .testTarget(name: "TakesetTests", dependencies: ["Media", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
-    .testTarget(name: "SimulateTests", dependencies: ["Simulate"], swiftSettings: settings),
+    .testTarget(name: "MediaTests", dependencies: ["Media", "Model", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "TakesetTests", dependencies: ["HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "SimulateTests", dependencies: ["Model", "Simulate"], swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17

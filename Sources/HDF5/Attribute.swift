@@ -42,6 +42,22 @@ extension Object {
     return value
   }
 
+  /// The names of all attributes, in order. `H5Aget_name_by_idx`.
+  package func attributeNames() throws -> [String] {
+    var info = H5O_info_t()
+    try hdf5("H5Oget_info", name) { H5Oget_info1(id, &info) }
+    return try (0..<info.num_attrs).map { index in
+      let length = try hdf5("H5Aget_name_by_idx", name) {
+        H5Aget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, index, nil, 0, chdf5_default)
+      }
+      var bytes = [CChar](repeating: 0, count: length + 1)
+      try hdf5("H5Aget_name_by_idx", name) {
+        H5Aget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, index, &bytes, length + 1, chdf5_default)
+      }
+      return String(decoding: bytes.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+  }
+
   private func attribute(_ key: String) -> String { "\(name)@\(key)" }
 
   private func setAttribute(_ key: String, type: hid_t, dims: [Int]?, from value: UnsafeRawPointer) throws {

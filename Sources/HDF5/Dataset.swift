@@ -6,10 +6,13 @@ package struct Layout: Hashable, Sendable {
   package var dims: [Int]
   /// Extents of a chunk; `nil` stores the array in one piece.
   package var chunk: [Int]?
+  /// In its header, where it is in one piece and has at most some kilobytes: one object less to find and to read.
+  package var isCompact = false
   /// Byte shuffle then deflate at this level; `nil` stores chunks as they are.
   package var deflate: Int?
 
-  package init(type: Datatype, dims: [Int], chunk: [Int]? = nil, deflate: Int? = nil) {
+  package init(type: Datatype, dims: [Int], chunk: [Int]? = nil, deflate: Int? = nil, isCompact: Bool = false) {
+    self.isCompact = isCompact
     self.type = type
     self.dims = dims
     self.chunk = chunk
@@ -153,6 +156,17 @@ package final class Dataset: Object {
     return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL
   }
 
+  /// Whether its chunks go through the deflate filter. `H5Pget_filter2`.
+  package var isDeflated: Bool {
+    guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return false }
+    defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
+    let count = (try? hdf5("H5Pget_nfilters", name) { H5Pget_nfilters(list) }) ?? 0
+    return (0..<UInt32(max(count, 0))).contains { index in
+      var (flags, elements): (UInt32, Int) = (0, 0)
+      return ((try? hdf5("H5Pget_filter2", name) { H5Pget_filter2(list, index, &flags, &elements, nil, 0, nil, nil) }) ?? -1) == 1
+    }
+  }
+
   /// Extents of one chunk, or `nil` when the array is stored in one piece. `H5Pget_chunk`.
   package var chunk: [Int]? {
     guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return nil }
@@ -170,6 +184,8 @@ extension Group {
     let path = "\(name)/\(member)"
     return try withPropertyList(chdf5_class_dataset_create) { creation in
       try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
+      try hdf5("H5Pset_attr_phase_change", path) { H5Pset_attr_phase_change(creation, 64, 48) }
+      if layout.isCompact { try hdf5("H5Pset_layout", path) { H5Pset_layout(creation, H5D_COMPACT) } }
       if let chunk = layout.chunk {
         try hdf5("H5Pset_chunk", path) { H5Pset_chunk(creation, Int32(chunk.count), chunk.map { hsize_t($0) }) }
         // Every chunk is written, so there is nothing to fill.

@@ -35,6 +35,12 @@ package enum Datatype: Hashable, Sendable {
     }
   }
 
+  /// The type of that name, of numbers and sequences of bytes.
+  package init?(numpyName: String) {
+    guard let type = (Self.numbers + [.bytes]).first(where: { $0.numpyName == numpyName }) else { return nil }
+    self = type
+  }
+
   static let numbers: [Datatype] = [.uint8, .int8, .uint16, .int32, .int64, .float32, .float64]
 
   /// The library's type; numbers are predefined and must not be closed, so strings are the only ones made here.

@@ -18,6 +18,7 @@ package final class File {
   package static func create(at path: String) throws -> File {
     try withPropertyList(chdf5_class_file_create) { creation in
       try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
+      try hdf5("H5Pset_link_phase_change", path) { H5Pset_link_phase_change(creation, 1024, 512) }
       return try withPropertyList(chdf5_class_file_access) { access in
         try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
         // Closing the file closes what is still open in it: a shard is sealed by `close`, never by a deinit.

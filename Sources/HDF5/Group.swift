@@ -11,9 +11,13 @@ package final class Group: Object {
   private func path(_ member: String) -> String { "\(name)/\(member)" }
 
   /// Creates a group directly under this one. `H5Gcreate2`.
-  package func createGroup(_ member: String) throws -> Group {
+  ///
+  /// - Parameter isSmall: Whether it will have some dozens of members at most.
+  package func createGroup(_ member: String, isSmall: Bool = true) throws -> Group {
     try withPropertyList(chdf5_class_group_create) { creation in
       try hdf5("H5Pset_obj_track_times", path(member)) { H5Pset_obj_track_times(creation, false) }
+      // A few dozen links in the header cost less than a heap of them, to write and to read.
+      if isSmall { try hdf5("H5Pset_link_phase_change", path(member)) { H5Pset_link_phase_change(creation, 1024, 512) } }
       let id = try hdf5("H5Gcreate2", path(member)) { H5Gcreate2(self.id, member, chdf5_default, creation, chdf5_default) }
       return Group(id: id, name: path(member))
     }

@@ -1,3 +1,4 @@
+package import Model
 import CFFmpeg
 
 /// Turns pictures of a movie into RGB rows of the wanted size. The matrix and range are those that the picture names; without a name

@@ -1,3 +1,4 @@
+package import Model
 import CPixels
 
 /// Resizes RGB pictures from one size to another, with the filter of `Taps`. One resizer serves one thread.

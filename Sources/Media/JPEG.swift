@@ -1,3 +1,4 @@
+package import Model
 import CJPEG
 import Foundation
 
@@ -10,24 +11,6 @@ package struct MediaError: Error, CustomStringConvertible, Equatable {
     self.message = message
   }
   package var description: String { "\(call): \(message)" }
-}
-
-/// Width and height in pixels.
-package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
-  package var width: Int
-  package var height: Int
-  package init(width: Int, height: Int) {
-    self.width = width
-    self.height = height
-  }
-  package var description: String { "\(width)x\(height)" }
-
-  /// The largest size of the same shape that fits within `box` and is no larger than this one.
-  package func fitted(within box: ImageSize) -> ImageSize {
-    let scale = min(Double(box.width) / Double(width), Double(box.height) / Double(height), 1)
-    return ImageSize(
-      width: max(1, Int((Double(width) * scale).rounded())), height: max(1, Int((Double(height) * scale).rounded())))
-  }
 }
 
 /// Decodes JPEG files to rows of RGB bytes with libjpeg-turbo, exactly as libjpeg does by default (accurate IDCT, smooth
@@ -95,31 +78,63 @@ package final class JPEGDecoder {
     return ImageSize(width: Int(width), height: Int(height))
   }
 
-  /// Replaces `pixels` by the picture, RGB, top row first, at 1/`reduction` of its size (the inverse DCT then makes
+  /// Replaces `pixels` by the image, RGB, top row first, at 1/`reduction` of its size (the inverse DCT then makes
   /// fewer pixels, each an average). A file that ends early or is damaged throws; no grey filling. `tjDecompress2`.
   ///
-  /// - Parameter limit: Pictures wider or higher than this are refused from the header.
-  /// - Returns: The size of `pixels`: each side of the file's divided by `reduction`, rounded up.
+  /// - Parameters:
+  ///   - expected: The size that the image is to have; one of another size is not decoded.
+  ///   - limit: Images wider or higher than this are refused from the header.
+  /// - Returns: The size that the header declares; `pixels` has each side divided by `reduction`, rounded up.
   package func decode(
-    _ file: UnsafeRawBufferPointer, reduction: Int = 1, limit: Int = 8192, into pixels: inout [UInt8]
+    _ file: UnsafeRawBufferPointer, reduction: Int = 1, expecting expected: ImageSize? = nil, limit: Int = 8192,
+    into pixels: inout [UInt8]
   ) throws -> ImageSize {
     let full = try size(of: file)
     guard full.width <= limit, full.height <= limit else {
       throw MediaError(call: "JPEG header", message: "\(full) is larger than \(limit)x\(limit)")
     }
+    if let expected, expected != full { return full }
     let size = Self.reduced(full, by: reduction)
     let count = size.width * size.height * 3
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
-    // A scan limit bounds the time a hostile progressive file can take.
-    let flags = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS
+    try checkScans(file)
     let bytes = try marked(file)
     let status = pixels.withUnsafeMutableBufferPointer {
       tjDecompress2(
         handle, bytes, UInt(file.count), $0.baseAddress, Int32(size.width), 0, Int32(size.height),
-        Int32(TJPF_RGB.rawValue), flags)
+        Int32(TJPF_RGB.rawValue), TJFLAG_STOPONWARNING)
     }
     guard status == 0 else { throw failure("JPEG data") }
-    return size
+    return full
+  }
+
+  /// The scans that a progressive image may have. Encoders make ten or so; each of them costs a pass over all coefficients, so that a small
+  /// file of many takes seconds.
+  package static let scanLimit = 100
+
+  /// Counts the scans of a progressive image by their markers (ITU-T T.81, B.1.1), which takes the time of one look at its bytes.
+  private func checkScans(_ file: UnsafeRawBufferPointer) throws {
+    var (scans, offset) = (0, 2)
+    while offset + 4 <= file.count {
+      guard file[offset] == 0xFF else {
+        // Entropy-coded data: on to the next marker that is neither stuffing nor a restart.
+        guard let start = file.baseAddress, let hit = memchr(start + offset, 0xFF, file.count - offset) else { return }
+        offset = UnsafeRawPointer(hit) - start
+        if offset + 1 < file.count, file[offset + 1] == 0 || (0xD0...0xD7).contains(file[offset + 1]) { offset += 2 }
+        continue
+      }
+      switch file[offset + 1] {
+      case 0xFF: offset += 1
+      case 0, 0x01, 0xD0...0xD8: offset += 2
+      case 0xD9: return
+      // Baseline and extended sequential images have one scan, or one for each of few components.
+      case 0xC0, 0xC1: return
+      case let marker:
+        if marker == 0xDA { scans += 1 }
+        if scans > Self.scanLimit { throw MediaError(call: "JPEG header", message: "it has more than \(Self.scanLimit) scans") }
+        offset += 2 + (Int(file[offset + 2]) << 8 | Int(file[offset + 3]))
+      }
+    }
   }
 
   /// The size at which a picture of size `full` is decoded with this reduction.

@@ -1,3 +1,4 @@
+package import Model
 import CFFmpeg
 
 /// A QuickTime or MP4 movie with one H.264 or HEVC video track: what its index and its first picture say, and when each

@@ -1,3 +1,4 @@
+package import Model
 import CFFmpeg
 
 /// A decoded picture of a movie, as the codec gives it.

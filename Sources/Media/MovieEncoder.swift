@@ -1,3 +1,4 @@
+package import Model
 import CFFmpeg
 
 /// Writes H.264 or HEVC movies, for simulated takes. The same pictures and options give the same bytes. Serves one thread.

@@ -1,3 +1,4 @@
+package import Model
 import CPNG
 
 /// PNG files by way of libpng.

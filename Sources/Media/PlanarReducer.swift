@@ -1,3 +1,4 @@
+import Model
 import CPixels
 
 /// Makes smaller RGB pictures of 4:2:0 ones, 8 bits a sample, as movies have them, with the filter of `Taps` and rounding once.

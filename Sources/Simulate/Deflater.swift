@@ -1,3 +1,4 @@
+import Model
 import CZlib
 
 /// Compresses bytes for simulated depth parts.

@@ -1,3 +1,4 @@
+import Model
 import Media
 
 /// A frame's number as a row of 24 black and white blocks along the top edge of its picture, which survives JPEG, video

@@ -1,3 +1,4 @@
+import Model
 import CZip
 import Foundation
 import Takeset
@@ -70,7 +71,7 @@ struct SessionArchive {
     let session = SessionFiles(directory: directory)
     let metadata = try session.read("metadata.json")
     let paths = try FileManager.default.subpathsOfDirectory(atPath: directory).filter {
-      Directory.existingKind(of: directory + "/" + $0) == .file
+      try Directory.kind(at: directory + "/" + $0) == .file
     }
     let root = URL(fileURLWithPath: directory).lastPathComponent
     let members = paths.sorted().map { (name: "\(root)/\($0)", path: "\(directory)/\($0)") }

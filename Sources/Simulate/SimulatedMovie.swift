@@ -1,5 +1,6 @@
+package import Model
 import Foundation
-package import Media
+import Media
 import Takeset
 
 /// A movie of a camera moving through `Room`. Each picture carries its number in presentation order as a `FrameCode`.
@@ -46,7 +47,7 @@ package struct SimulatedMovie: Sendable {
 
   /// Encodes the movie into a file, whose ending says MOV or MP4. `visit` sees every picture, in order.
   func write(to path: String, visit: (Picture) throws -> Void = { _ in }) throws {
-    guard let turn = QuarterTurn(rawValue: rotation) else { throw UsageError("--rotation: expected 0, 90, 180 or 270") }
+    guard let turn = Rotation90(rawValue: rotation) else { throw UsageError("--rotation: expected 0, 90, 180 or 270") }
     let coded = turn.size(of: size)
     var options = MovieEncoder.Options(size: isDoublyRotated ? size : coded)
     options.codec = codec
@@ -77,7 +78,7 @@ package struct SimulatedMovie: Sendable {
       }
       for picture in pictures {
         var pixels = picture.pixels
-        if !isDoublyRotated, turn != .none { inverse(turn).turn(picture.pixels, size: size, bytes: 3, into: &pixels) }
+        if !isDoublyRotated, turn != .none { RotatedPixels(rotation: inverse(turn), from: size, pixelBytes: 3).map(picture.pixels, into: &pixels) }
         try encoder.add(pixels, at: ticks[picture.number])
         try visit(picture)
       }
@@ -85,7 +86,7 @@ package struct SimulatedMovie: Sendable {
     try encoder.finish()
   }
 
-  private func inverse(_ turn: QuarterTurn) -> QuarterTurn { turn == .right ? .left : turn == .left ? .right : turn }
+  private func inverse(_ turn: Rotation90) -> Rotation90 { turn == .right ? .left : turn == .left ? .right : turn }
 
   /// Writes `<name>.mov` and `truth.json` into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
   package func write(named name: String, into directory: String) throws {

@@ -1,5 +1,6 @@
+package import Model
 import Foundation
-package import Media
+import Media
 import Synchronization
 import Takeset
 

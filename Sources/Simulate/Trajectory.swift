@@ -1,5 +1,6 @@
+package import Model
 import Foundation
-package import Takeset
+import Takeset
 
 /// Where a simulated camera is over time: camera-to-world matrices at exact nanoseconds of device uptime.
 package struct Trajectory: Sendable {

@@ -1,3 +1,5 @@
+import Model
+
 /// Everything a pipeline file can name, in alphabetical order: the table of contents of the product.
 package enum Registry {
   package static let readers: [any Reader.Type] = [

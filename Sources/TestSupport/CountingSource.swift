@@ -1,5 +1,6 @@
+package import Model
 import Synchronization
-package import Takeset
+import Takeset
 
 /// Samples in memory that count how often they are read.
 package final class CountingSource: SampleSource {
@@ -10,12 +11,13 @@ package final class CountingSource: SampleSource {
 
   package var readCount: Int { reads.withLock(\.self) }
 
-  package func makeCursor() -> any SampleCursor { Cursor(source: self) }
+  package var access: SampleAccess { .random }
 
-  package func probe(_ index: Int) { reads.withLock { $0 += 1 } }
+  package func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 
   private struct Cursor: SampleCursor {
     let source: CountingSource
+    var size: ImageSize? { nil }
     func read(_ index: Int, into bytes: inout [UInt8]) {
       source.reads.withLock { $0 += 1 }
       bytes = source.samples[index]

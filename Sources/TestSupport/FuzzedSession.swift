@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Simulate
 import Takeset
@@ -47,12 +48,12 @@ package final class FuzzedSession {
     defer { _ = try? directory.write(name, sound[part] ?? []) }
     let place = TakeLocation(path: directory.path + (isArchive ? "/" + name : "/session"), isDirectory: !isArchive)
     let reader = StackSession()
-    guard reader.recognises(place) else { return nil }
+    guard try reader.recognises(place) else { return nil }
     do {
       let take = Take(id: "fuzzed", location: place, inputs: try reader.inputs(of: place))
-      let episode = try Align().apply(to: reader.open(take))
+      let episode = try Align().apply(to: reader.open(take), in: RunContext())
       for stream in episode.streams.values where isArchive {
-        var cursor = try stream.source.makeCursor()
+        var cursor = try stream.source.makeCursor(SampleRequest())
         var sample: [UInt8] = []
         for index in stream.timestamps.indices {
           do { try cursor.read(index, into: &sample) } catch is SampleFailure {}

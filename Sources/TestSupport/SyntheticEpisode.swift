@@ -1,41 +1,50 @@
-package import Takeset
+import Model
+import Takeset
 
-/// The smallest episode that has a stream of every kind: frames at `times`, depth at every other one, joints between them.
+/// The smallest episode that has a stream of every kind: frames at `times`, depth at every other one, joints between them, an IMU on another clock.
 package struct SyntheticEpisode {
   package var episode: Episode
-  package var sources: [CountingSource] = []
+  /// Those of images and depth.
+  package let rasters: [CountingSource]
 
   package init(times: [Int64] = [0, 16_666_667, 33_333_333, 50_000_000, 66_666_667, 83_333_333]) {
     let stamps = times.map { Timestamp(nanoseconds: $0) }
     let numbers = times.indices.map { Int64($0) }
-    var sources: [CountingSource] = []
-    func stream(
-      _ kind: StreamSpec.Kind, _ shape: [Int], _ stamps: [Timestamp], rows: [Int?]?, sample: (Int) -> [UInt8]
-    ) -> Takeset.Stream {
+    func stream(_ spec: StreamSpec, _ stamps: [Timestamp], rows: [Row?]?, sample: (Int) -> [UInt8]) -> SampleStream {
       let source = CountingSource(stamps.indices.map(sample))
-      sources.append(source)
-      return Stream(
-        spec: StreamSpec(
-          kind: kind, type: kind == .image ? .uint8 : .float32, shape: shape, unit: "m", clock: .deviceUptime,
-          intrinsics: kind == .image ? Camera(Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3)) : nil),
-        source: source, timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, rows: rows)
+      return SampleStream(
+        spec: spec, source: source, timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, rows: rows)
     }
-    let identity = times.indices.map { Int?($0) }
+    func vector(_ kind: StreamKind, _ width: Int, _ clock: Clock = .deviceUptime) -> StreamSpec {
+      StreamSpec(kind: kind, type: .float32, shape: [width], unit: kind == .angles ? "degree" : "m", clock: clock)
+    }
+    func raster(_ kind: StreamKind, _ size: ImageSize, _ channels: Int) -> StreamSpec {
+      StreamSpec(
+        raster: Raster(size: size, covering: ImageSize(width: 8, height: 6)), kind: kind, type: kind == .image ? .uint8 : .float32,
+        channels: channels, unit: kind == .depth ? "m" : "sRGB 0..255", clock: .deviceUptime)
+    }
     let even = stride(from: 0, to: times.count, by: 2).map { stamps[$0] }
     let between = stamps.map { $0.advanced(by: 3_000_000) }
-    let streams = [
-      "pose": stream(.pose(.arkit), [7], stamps, rows: identity) { floats([Float($0), 0, 0, 0, 0, 0, 1]) },
-      "camera_image": stream(.image, [6, 8, 3], stamps, rows: identity) { [UInt8](repeating: UInt8($0), count: 6 * 8 * 3) },
-      "camera_depth": stream(.depth, [3, 4, 1], even, rows: nil) { floats([Float](repeating: Float($0) + 1, count: 12)) },
-      "joints": stream(.numbers, [4], between, rows: nil) { floats([Float](repeating: Float($0), count: 4)) },
+    // On a clock of its own, an hour ahead, so that `align` has something to find out.
+    let inertial = (0..<(4 * times.count)).map { Timestamp(nanoseconds: 3_600_000_000_000 + Int64($0) * 4_000_000) }
+    let streams: [StreamName: SampleStream] = [
+      .pose: stream(vector(.pose(.arkit), 7), stamps, rows: stamps.indices.rows) { floats([Float($0), 0, 0, 0, 0, 0, 1]) },
+      .image: stream(raster(.image, ImageSize(width: 8, height: 6), 3), stamps, rows: stamps.indices.rows) {
+        [UInt8](repeating: UInt8($0), count: 6 * 8 * 3)
+      },
+      .depth: stream(raster(.depth, ImageSize(width: 4, height: 3), 1), even, rows: nil) { floats([Float](repeating: Float($0) + 1, count: 12)) },
+      .joints: stream(vector(.angles, 4), between, rows: nil) { floats([Float](repeating: Float($0), count: 4)) },
+      .imu: stream(vector(.inertial, 6, .phoneUnix), inertial, rows: nil) { floats([0, 0, 0, Float($0), 0, 0]) },
     ]
     episode = Episode(
       id: "synthetic", sourceFrames: times.count,
       frames: Episode.Frames(timestamps: stamps, sourceIndex: numbers, clock: .deviceUptime), streams: streams)
-    self.sources = sources
+    episode.cameras[.phone] = Camera(size: ImageSize(width: 8, height: 6), lens: Lens(Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3)), pose: .pose)
+    rasters = [StreamName.image, .depth].compactMap { streams[$0]?.source as? CountingSource }
   }
 
-  package var readCount: Int { sources.reduce(0) { $0 + $1.readCount } }
+  /// Images and depth maps that were read.
+  package var readCount: Int { rasters.reduce(0) { $0 + $1.readCount } }
 }
 
 /// Little-endian Float32.

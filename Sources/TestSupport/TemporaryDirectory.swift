@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// A directory that goes when the test is over.

@@ -1,3 +1,4 @@
+import Model
 import ArgumentParser
 import Foundation
 import Takeset
@@ -15,6 +16,10 @@ struct InspectCommand: ParsableCommand {
 
   @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "path"))
   var paths: [String]
+  @Option(help: ArgumentHelp("Pipeline file (YAML), through whose steps takes are looked at.", valueName: "file"))
+  var pipeline: String?
+  @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"))
+  var keys: String?
   @Flag(help: "Print JSON.")
   var json = false
   @Option(
@@ -24,7 +29,9 @@ struct InspectCommand: ParsableCommand {
 
   func run() throws {
     var sheet = Preview()
-    let (inspections, notices) = try Inspection.all(inputs: paths, readers: PipelineFile.defaultPipeline().candidates) {
+    let (inspections, notices) = try Inspection.all(
+      inputs: paths, pipeline: takeset_cli.pipeline(pipeline), context: RunContext(keys: deviceKeys(keys))
+    ) {
       if preview != nil { sheet.add($0) }
     }
     notices.forEach { standardError($0) }
@@ -58,40 +65,38 @@ struct InspectCommand: ParsableCommand {
     return lines.joined(separator: "\n")
   }
 
-  /// What there is, a line each: frames, streams, lenses, clocks, unit, and how all this was told.
-  private func describe(_ episode: Episode, of take: Inspection) -> [String] {
+  /// What there is, a line each: frames, streams, intrinsics, clocks, unit, and how the format was detected.
+  private func describe(_ episode: EpisodeSummary, of take: Inspection) -> [String] {
     func line(_ name: String, _ text: String) -> String {
       name.padding(toLength: max(name.count, 13), withPad: " ", startingAt: 0) + " " + text
     }
-    func rate(_ cadence: Cadence) -> String? { cadence.rateHz.map { String(format: "%.2f Hz", $0) } }
+    func rate(_ hertz: Double?) -> String? { hertz.map { String(format: "%.2f Hz", $0) } }
     var lines: [String] = []
     if let evidence = episode.details["evidence"]?.array?.compactMap(\.string), !evidence.isEmpty {
-      lines.append(line("told by", evidence.joined(separator: "; ")))
+      lines.append(line("detected from", evidence.joined(separator: "; ")))
     }
     if let archive = episode.details["archive"], let format = archive["format"]?.string, let members = archive["members"]?.integer {
       lines.append(line("archive", "\(format), \(members) files"))
     }
-    let left = episode.dropped.map { ", \($0.count) left out (\($0.reason))" }.joined()
+    let dropped = episode.dropped.map { ", \($0.count) dropped (\($0.reason))" }.joined()
     let seconds = String(format: "%.2f s", episode.seconds ?? 0)
+    let gaps = episode.gaps == 1 ? "1 gap" : "\(episode.gaps) gaps"
     lines.append(
       line(
-        "frames",
-        "\(episode.frames.count) of \(episode.sourceFrames)\(left); \(rate(episode.frames.cadence) ?? "one frame"), \(seconds), \(episode.gapCount) gaps"
-      ))
-    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
-      let spec = stream.spec
-      let shape = spec.shape.map(String.init).joined(separator: "x")
+        "frames", "\(episode.frames) of \(episode.sourceFrames)\(dropped); \(rate(episode.rateHz) ?? "one frame"), \(seconds), \(gaps)"))
+    for stream in episode.streams {
+      let shape = stream.shape.map(String.init).joined(separator: "x")
       let parts = [
-        "\(stream.timestamps.count) samples of \(shape) \(spec.type.numpyName)", spec.unit,
-        rate(Cadence(stream.timestamps, nominalRate: stream.nominalRate)).map { "\($0) on \(spec.clock.rawValue)" },
-        take.coverage[name].map { String(format: "%.1f %% of frames", $0 * 100) },
+        "\(stream.samples) samples of \(shape) \(stream.numpyName)", stream.unit,
+        rate(stream.rateHz).map { "\($0) on \(stream.clock.rawValue)" },
+        stream.coverage.map { String(format: "%.1f %% of frames", $0 * 100) },
       ]
-      lines.append(line(name, parts.compactMap(\.self).joined(separator: ", ")))
+      lines.append(line(stream.name.rawValue, parts.compactMap(\.self).joined(separator: ", ")))
     }
-    if let stream = episode.streams["camera_image"] ?? episode.streams["camera_depth"] {
-      let camera = stream.spec.intrinsics.map { camera in
-        String(format: "fx %.2f, fy %.2f, cx %.2f, cy %.2f", camera.usual.fx, camera.usual.fy, camera.usual.cx, camera.usual.cy)
-          + (camera.bySample == nil ? "" : ", and another for each frame")
+    if let stream = episode.streams.first(where: { $0.name == .image }) ?? episode.streams.first(where: { $0.size != nil }) {
+      let camera = stream.intrinsics.map { camera in
+        String(format: "fx %.2f, fy %.2f, cx %.2f, cy %.2f", camera.fx, camera.fy, camera.cx, camera.cy)
+          + (stream.hasMovingLens ? ", and others for each frame" : "")
       }
       lines.append(line("intrinsics", camera ?? "none"))
     }
@@ -99,11 +104,11 @@ struct InspectCommand: ParsableCommand {
       let offset = alignment.offset.map { String(format: "%+.4f s", Double($0) / 1e9) }
       let residual = alignment.residual.map { String(format: "within %.4f s", Double($0) / 1e9) }
       lines.append(
-        line("clock", ([alignment.stream + ": " + alignment.method, offset, residual].compactMap(\.self)).joined(separator: ", ")))
+        line("clock", (["\(alignment.stream): \(alignment.method)", offset, residual].compactMap(\.self)).joined(separator: ", ")))
     }
-    if case .pose(let frame)? = episode.streams["pose"]?.spec.kind {
+    if let unit = episode.poseUnit {
       let factor = episode.details["scale_factor"]?.double.map { ", factor \($0)" } ?? ""
-      lines.append(line("scale", frame.unit + factor))
+      lines.append(line("scale", unit + factor))
     }
     return lines
   }

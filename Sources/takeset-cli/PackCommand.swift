@@ -1,3 +1,4 @@
+import Model
 import ArgumentParser
 import Takeset
 
@@ -16,7 +17,7 @@ struct PackCommand: ParsableCommand {
   var output: String
 
   func run() throws {
-    let count = try Pack.pack(directory: directory, output: output)
-    standardOutput("\(output): \(count) episodes")
+    let packed = try Pack.pack(directory: directory, output: output)
+    standardOutput("\(output): \(packed.episodes) episode\(packed.episodes == 1 ? "" : "s"), sha256 \(packed.digest)")
   }
 }

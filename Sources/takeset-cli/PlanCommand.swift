@@ -1,3 +1,4 @@
+import Model
 import ArgumentParser
 import Foundation
 import Takeset
@@ -37,16 +38,17 @@ struct PlanCommand: ParsableCommand {
       }
       lines.append("\(entry.id): \(entry.frames) frames, \(megabytes(entry.rawBytes)) before compression")
       for dataset in entry.datasets {
-        let shape = "(" + dataset.layout.dims.map(String.init).joined(separator: ", ") + ")"
-        let filters = dataset.layout.filters.isEmpty ? "no filter" : dataset.layout.filters.joined(separator: " + ")
-        lines.append(
-          "  \(("/" + dataset.path).padding(toLength: 50, withPad: " ", startingAt: 0)) \(dataset.layout.type.numpyName) \(shape.padding(toLength: 20, withPad: " ", startingAt: 0)) \(filters)"
-        )
+        let shape = "(" + dataset.shape.map(String.init).joined(separator: ", ") + ")"
+        let filters = dataset.filters.isEmpty ? "no filter" : dataset.filters.joined(separator: " + ")
+        let (path, extents) = (padded(dataset.path, 50), padded(shape, 20))
+        lines.append("  \(path) \(dataset.dtype) \(extents) \(filters)")
       }
     }
     lines.append("\(plan.entries.count) takes, \(plan.frames) frames, \(megabytes(plan.rawBytes)) before compression")
     return lines.joined(separator: "\n")
   }
+
+  private func padded(_ text: String, _ width: Int) -> String { text.padding(toLength: max(width, text.count), withPad: " ", startingAt: 0) }
 
   private func megabytes(_ bytes: Int) -> String { String(format: "%.1f MB", Double(bytes) / 1e6) }
 }

@@ -1,3 +1,4 @@
+import Model
 import ArgumentParser
 import Foundation
 import Synchronization
@@ -34,7 +35,7 @@ struct RunCommand: ParsableCommand {
   var onFailure = OnFailure.skip
   @Option(help: "How inputs are compared with the last run's: by stat (size, time, inode) or by content.")
   var check = Check.stat
-  @Flag(help: "Make the dataset anew although it was made by another pipeline.")
+  @Flag(help: "Rebuild the dataset even if it was written by a different pipeline.")
   var replace = false
   @Flag(help: "Remove episodes whose take is no longer among the inputs.")
   var prune = false
@@ -71,9 +72,10 @@ struct RunCommand: ParsableCommand {
     }
     display.finish()
     if let signal = interruption.signal {
-      standardError("takeset: interrupted; \(summary.written) takes were sealed, the same command goes on from there")
+      standardError("takeset: interrupted; \(summary.written) takes were sealed, the same command resumes from there")
       throw ExitCode(128 + signal)
     }
+    for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.code): \(finding.message)") }
     standardOutput(describe(summary))
     if summary.failed > 0 { throw ExitCode(3) }
   }

@@ -1,3 +1,4 @@
+import Model
 import ArgumentParser
 import CRevision
 import Foundation
@@ -24,10 +25,10 @@ struct TakesetCommand: ParsableCommand {
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, VerifyCommand.self, StepsCommand.self,
-      SimulateCommand.self, PackCommand.self,
+      SimulateCommand.self, PackCommand.self, CheckForeignCommand.self,
     ])
 
-  static let tool = ToolIdentity(version: "0.1.0", revision: String(cString: takeset_revision))
+  static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
 
   static func main() {
     // Writing beyond a file-size limit or into a closed pipe is an error to report, not a reason to die.

@@ -1,12 +1,13 @@
 import ArgumentParser
 import Foundation
+import Model
 import Takeset
 
 struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify", abstract: "Compare a dataset with the digests it was written with.",
     discussion: """
-      Names every file and dataset that differs, and exits with 2 when one does. A file to which another program has \
+      Names every file, dataset and row that differs, and exits with 2 when one does. A file to which another program has \
       added something still passes, as long as what Takeset wrote is unchanged.
 
         takeset verify dataset/
@@ -18,32 +19,106 @@ struct VerifyCommand: ParsableCommand {
   var path: String
   @Flag(help: "Digest the inputs again too, where the last run found them.")
   var inputs = false
+  @Flag(help: "Print the SHA-256 of every file of the dataset as well, for publishing it.")
+  var fileDigests = false
   @Flag(help: "Print JSON.")
   var json = false
+  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
+  var jobs: Int?
+
+  func validate() throws {
+    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
+  }
 
   func run() throws {
     let verification: Verification
-    switch Directory.existingKind(of: path, followingLinks: true) {
+    switch try Directory.kind(at: path, followingLinks: true) {
     case nil: throw UsageError("there is no such file or directory: \(path)")
-    case .directory: verification = try Verification(directory: path, inputs: inputs)
-    default:
-      do {
-        verification = try Verification(file: path)
-      } catch let error where !(error is UsageError) {
-        standardOutput("\(path): cannot be opened: \(error)")
-        throw ExitCode(2)
-      }
+    case .directory:
+      verification = try Verification(
+        directory: path, inputs: inputs, digestsFiles: fileDigests, threads: jobs ?? Cores.available, foreign: ForeignProcess.foreign)
+    default: verification = try ForeignProcess.file(path)
     }
     if json {
       standardOutput(verification.json.canonicalText)
     } else {
       for note in verification.notes { standardOutput("note: \(note)") }
       for difference in verification.differences { standardOutput("\(difference.path): \(difference.message)") }
+      for (file, digest) in verification.fileDigests.sorted(by: { $0.key < $1.key }) { standardOutput("\(digest)  \(file)") }
       let size = String(format: "%.1f MB", Double(verification.bytes) / 1e6)
-      standardOutput(
-        "\(path): \(verification.isSound ? "sound" : "\(verification.differences.count) differences"); \(verification.files) files, \(verification.datasets) datasets, \(size) read"
-      )
+      let count = verification.differences.count
+      let verdict = verification.isSound ? "sound" : count == 1 ? "1 difference" : "\(count) differences"
+      standardOutput("\(path): \(verdict); \(verification.files) files, \(verification.datasets) datasets, \(size) read")
     }
     if !verification.isSound { throw ExitCode(2) }
+  }
+}
+
+/// Checks of HDF5 files that another program may have written to, in a process of their own: a damaged file may crash libhdf5.
+enum ForeignProcess {
+  static let foreign = Verification.Foreign(
+    shard: { path, output in
+      let record = try JSONEncoder().encode(output)
+      return try run(["shard", path], input: record, path)
+    },
+    index: { path, directory in try run(["index", path, directory], input: Data(), path) })
+
+  static func file(_ path: String) throws -> Verification { try run(["file", path], input: Data(), path) }
+
+  private static func run(_ arguments: [String], input: Data, _ path: String) throws -> Verification {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/proc/self/exe")
+    process.arguments = ["check-foreign"] + arguments
+    let (stdin, stdout, stderr) = (Pipe(), Pipe(), Pipe())
+    (process.standardInput, process.standardOutput, process.standardError) = (stdin, stdout, stderr)
+    try process.run()
+    try? stdin.fileHandleForWriting.write(contentsOf: input)
+    try? stdin.fileHandleForWriting.close()
+    let output = (try? stdout.fileHandleForReading.readToEnd()) ?? Data()
+    let words = (try? stderr.fileHandleForReading.readToEnd()) ?? Data()
+    process.waitUntilExit()
+    if process.terminationReason == .exit, process.terminationStatus == 0,
+      let report = try? JSONDecoder().decode(Verification.self, from: output)
+    {
+      return report
+    }
+    if process.terminationReason == .exit, process.terminationStatus == 64 {
+      throw UsageError(String(decoding: words, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines).replacing("takeset: ", with: ""))
+    }
+    var report = Verification()
+    report.differ(
+      path,
+      process.terminationReason == .uncaughtSignal
+        ? "is so damaged that libhdf5 crashes on it (signal \(process.terminationStatus))"
+        : "cannot be read: \(String(decoding: words, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))")
+    return report
+  }
+}
+
+/// What `ForeignProcess` starts; not for users.
+struct CheckForeignCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "check-foreign", shouldDisplay: false)
+
+  @Argument var what: String
+  @Argument var path: String
+  @Argument var directory: String?
+
+  func run() throws {
+    let report: Verification
+    switch what {
+    case "shard":
+      let record = try JSONDecoder().decode(OutputRecord.self, from: FileHandle.standardInput.readToEnd() ?? Data())
+      report = try ForeignCheck.shard(path, record)
+    case "index": report = try Verification.Foreign.here.index(path, directory ?? "")
+    default:
+      do {
+        report = try Verification(file: path)
+      } catch let error where !(error is UsageError) {
+        var damaged = Verification()
+        damaged.differ(path, "cannot be opened: \(error)")
+        return FileHandle.standardOutput.write(try JSONEncoder().encode(damaged))
+      }
+    }
+    FileHandle.standardOutput.write(try JSONEncoder().encode(report))
   }
 }

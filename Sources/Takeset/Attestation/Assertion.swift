@@ -1,3 +1,5 @@
+import Model
+
 /// A signature that a phone's Secure Enclave made through Apple's App Attest service: CBOR (RFC 8949) of a map of
 /// `signature` and `authenticatorData`.
 struct Assertion: Equatable {

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// Binary data as it stands in JSON.

@@ -1,3 +1,5 @@
+package import Model
+
 /// What an uploaded bundle brings along to show that it is genuine, as its reader found it.
 package struct BundleEvidence: Sendable {
   /// The hash chain's bytes and name; `nil` where there is none.
@@ -18,8 +20,20 @@ package struct BundleEvidence: Sendable {
   var frameSeconds: [Double]
   var recordedSeconds: Double
   var recordedFrames: Int { frameSeconds.count }
-  /// Those of the run.
-  var keys: DeviceKeys?
+}
+
+extension Episode {
+  /// What an uploaded bundle brings to show that it is genuine.
+  package var evidence: BundleEvidence? {
+    get { extensions[BundleEvidence.self] }
+    set { extensions[BundleEvidence.self] = newValue }
+  }
+
+  /// What has been proven of it; set by `verify-hash-chain`.
+  package var verification: BundleVerification? {
+    get { extensions[BundleVerification.self] }
+    set { extensions[BundleVerification.self] = newValue }
+  }
 }
 
 /// What has been proven of a bundle, level by level; never that the movie shows what was hashed, which nobody can tell.

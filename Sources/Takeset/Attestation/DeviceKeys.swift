@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// Public keys of registered devices, from the file of `--keys`:

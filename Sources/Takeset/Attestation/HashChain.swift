@@ -1,3 +1,5 @@
+import Model
+
 /// The `hash_chain` part of an uploaded bundle: a SHA-256 for each frame that the phone recorded, checkpoints every so many of
 /// them, and the last one, which the phone signed.
 ///

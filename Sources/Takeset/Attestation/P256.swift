@@ -1,3 +1,4 @@
+import Model
 import CCrypto
 
 /// Signatures on the curve NIST P-256 (FIPS 186-5), by libcrypto.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The names in a directory.
+/// The names in a directory, and what is at a path.
 package enum Directory {
   package struct Member: Sendable, Equatable {
     package var name: String
@@ -34,7 +34,7 @@ package enum Directory {
         case Int(DT_REG): .file
         case Int(DT_DIR): .directory
         case Int(DT_LNK): .link
-        case Int(DT_UNKNOWN): Self.kind(of: path + "/" + name)
+        case Int(DT_UNKNOWN): try Self.kind(at: path + "/" + name) ?? .other
         default: .other
         }
       members.append(Member(name: name, kind: kind))
@@ -42,13 +42,14 @@ package enum Directory {
     return members.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
   }
 
-  /// What stands at a path; `nil` for nothing.
-  package static func existingKind(of path: String, followingLinks: Bool = false) -> Kind? {
+  /// What is at a path; `nil` where nothing is. Whatever else keeps the system from telling is thrown as `FileError`: a disk that fails to
+  /// answer does not prove absence. Nothing else in this module asks the system whether a file exists.
+  package static func kind(at path: String, followingLinks: Bool = false) throws -> Kind? {
     var status = stat()
-    return (followingLinks ? stat(path, &status) : lstat(path, &status)) == 0 ? kind(mode: status.st_mode) : nil
+    if (followingLinks ? stat(path, &status) : lstat(path, &status)) == 0 { return kind(mode: status.st_mode) }
+    guard errno == ENOENT || errno == ENOTDIR else { throw FileError("look at", path) }
+    return nil
   }
-
-  private static func kind(of path: String) -> Kind { existingKind(of: path) ?? .other }
 
   private static func kind(mode: mode_t) -> Kind {
     switch mode & S_IFMT {

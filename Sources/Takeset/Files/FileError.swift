@@ -1,4 +1,5 @@
 import Foundation
+import Model
 
 /// A system call on a file that failed: what was tried, on which path, and the system's own words.
 package struct FileError: Error, CustomStringConvertible, Equatable {
@@ -15,4 +16,9 @@ package struct FileError: Error, CustomStringConvertible, Equatable {
 
   package var reason: String { String(cString: strerror(code)) }
   package var description: String { "cannot \(action) \(path): \(reason)" }
+
+  /// What it costs a take, naming the file by its path inside of it.
+  func failure(_ file: String? = nil) -> TakeFailure {
+    TakeFailure(code == EACCES ? "permission" : "unreadable", "cannot \(action): \(reason)", file: file)
+  }
 }

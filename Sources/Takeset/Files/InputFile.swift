@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// What `stat` says of a file; together with its path it tells whether the file has changed since.
@@ -5,13 +6,16 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
   package var bytes: Int64
   package var modified: Int64
   package var inode: UInt64
+  /// When the inode was last changed, which no program can set back as it can the time of modification.
+  package var changed: Int64
 
-  package var description: String { "\(bytes) \(modified) \(inode)" }
+  package var description: String { "\(bytes) \(modified) \(inode) \(changed)" }
 
   init(_ status: stat) {
     bytes = Int64(status.st_size)
     modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     inode = UInt64(status.st_ino)
+    changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
   }
 
   /// The stamp of a regular file; links are not followed, pipes and devices are not opened.
@@ -35,8 +39,9 @@ package final class InputFile {
     descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", path) }
     var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-      let error = InputFile.notRegular(path, status.st_mode)
+    let isKnown = fstat(descriptor, &status) == 0
+    guard isKnown, status.st_mode & S_IFMT == S_IFREG else {
+      let error: any Error = isKnown ? InputFile.notRegular(path, status.st_mode) : FileError("look at", path)
       close(descriptor)
       throw error
     }
@@ -56,12 +61,19 @@ package final class InputFile {
     ].contains(ending)
   }
 
-  /// The first bytes of a regular file, as many as can be had, to see what it is.
-  static func start(of path: String, count: Int) -> [UInt8] {
-    guard let file = try? InputFile(path) else { return [] }
-    var bytes = [UInt8](repeating: 0, count: count)
-    let got = (try? bytes.withUnsafeMutableBytes { try file.read(into: $0) }) ?? 0
-    return Array(bytes.prefix(got))
+  /// The first bytes of a regular file, to see what it is; none of anything else, or of what is not there.
+  static func start(of path: String, count: Int) throws -> [UInt8] {
+    do {
+      let file = try InputFile(path)
+      var bytes = [UInt8](repeating: 0, count: count)
+      let got = try bytes.withUnsafeMutableBytes { try file.read(into: $0) }
+      return Array(bytes.prefix(got))
+    } catch let error as FileError where [ENOENT, ENOTDIR, ELOOP, EACCES, ENXIO].contains(error.code) {
+      // What may not be read is refused when it is to be read; a link or a socket shows as such.
+      return []
+    } catch is TakeFailure {
+      return []
+    }
   }
 
   /// Fills the start of `buffer` and returns how many bytes; 0 at the end.
@@ -97,6 +109,13 @@ package final class InputFile {
       }
     }
     if done < count { bytes.removeLast(count - done) }
+  }
+
+  /// Throws when the file is no longer as it was when it was opened: what was read may be of two versions.
+  func checkUnchanged() throws {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw FileError("look at", path) }
+    guard FileStamp(status) == stamp else { throw TakeFailure("changed-while-reading", "the file was changed while it was read") }
   }
 
   /// The digest of the whole file: what was read, and what is left.

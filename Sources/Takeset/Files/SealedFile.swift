@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// Puts files in place so that a name holds either the whole file or nothing, even after a power cut: written under a

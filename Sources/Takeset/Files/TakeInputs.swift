@@ -1,3 +1,4 @@
+import Model
 import Foundation
 package import Media
 import Synchronization
@@ -6,7 +7,7 @@ import Synchronization
 ///
 /// Workers read files at the same time; each file's digest is that of the bytes that were used.
 package final class TakeInputs: Sendable {
-  package enum Role: String, Sendable {
+  package enum Role: String, Sendable, Codable {
     case metadata, poses, encoders, image, depth, confidence, movie, imu, calibration
     case hashChain = "hash-chain"
     /// A zip or tar that the take is in, and a copy of its metadata beside it.
@@ -199,6 +200,7 @@ package final class TakeInputs: Sendable {
       }
       let result = Swift.Result { try body(file) }
       try note(index, Known(digest: file.finish(), bytes: file.stamp.bytes))
+      try file.checkUnchanged()
       return try result.get()
     } catch {
       throw Self.naming(path, error)
@@ -212,7 +214,7 @@ package final class TakeInputs: Sendable {
       failure.file = path
       return failure
     case let error as FileError:
-      return TakeFailure(error.code == EACCES ? "permission" : "unreadable", "cannot \(error.action): \(error.reason)", file: path)
+      return error.failure(path)
     default: return error
     }
   }
@@ -261,21 +263,12 @@ package final class TakeInputs: Sendable {
     return hasher.finish()
   }
 
-  /// The manifest's `inputs`.
-  func appendCanonical(to output: inout [UInt8]) {
+  /// The manifest's `inputs`: every file whose digest is known.
+  var records: [TakeRecord.Input] {
     let known = known.withLock(\.self)
-    // Digits of the digest, keys and quotes, and some twenty bytes of path.
-    output.reserveCapacity(output.count + files.count * 150)
-    output.append(UInt8(ascii: "["))
-    let start = output.count
-    for (entry, known) in zip(files, known) {
-      guard let known else { continue }
-      if output.count > start { output.append(UInt8(ascii: ",")) }
-      output += "{\"bytes\":\(known.bytes),\"path\":".utf8
-      JSONValue.appendQuoted(entry.path, to: &output)
-      output += ",\"role\":\"\(entry.role.rawValue)\",\"sha256\":\"\(known.digest)\"}".utf8
+    return zip(files, known).compactMap { file, known in
+      known.map { TakeRecord.Input(path: file.path, bytes: $0.bytes, digest: $0.digest, role: file.role) }
     }
-    output.append(UInt8(ascii: "]"))
   }
 
   /// For the take's record: the archive, and names that mean nothing to the reader.
@@ -315,7 +308,7 @@ package final class TakeInputs: Sendable {
     do {
       return try FileStamp.of(fullPath(index))
     } catch let error as FileError {
-      throw TakeFailure("unreadable", "cannot \(error.action): \(error.reason)", file: files[index].path)
+      throw error.failure(files[index].path)
     } catch var failure as TakeFailure {
       failure.file = files[index].path
       throw failure

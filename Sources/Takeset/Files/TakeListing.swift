@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// What stands in a take's folder, or in an archive that holds a take: names at the top, and in subfolders that the format has.
@@ -19,7 +20,9 @@ struct TakeListing {
     do {
       try self.init(searching: folder, subfolders)
     } catch let error as FileError {
-      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "the take cannot be searched: \(error.reason)")
+      var failure = error.failure()
+      failure.message = "the take cannot be searched: \(error.reason)"
+      throw failure
     }
   }
 

@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 
 /// Where a JSON text goes wrong, and how.

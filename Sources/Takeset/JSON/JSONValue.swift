@@ -1,3 +1,5 @@
+import Model
+
 /// A JSON document in memory, for the small ones: metadata, options, a take's record.
 package enum JSONValue: Hashable, Sendable {
   case null
@@ -165,5 +167,41 @@ extension JSONValue {
     let power = point - 1
     let mantissa = count == 1 ? digits : digits.prefix(1) + "." + digits.dropFirst()
     return sign + mantissa + "e" + (power < 0 ? "-" : "+") + "\(abs(power))"
+  }
+}
+
+// MARK: - Codable
+
+extension JSONValue: Codable {
+  package init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    if container.decodeNil() {
+      self = .null
+    } else if let flag = try? container.decode(Bool.self) {
+      self = .bool(flag)
+    } else if let whole = try? container.decode(Int64.self) {
+      self = .integer(whole)
+    } else if let number = try? container.decode(Double.self) {
+      self = .number(number)
+    } else if let text = try? container.decode(String.self) {
+      self = .string(text)
+    } else if let elements = try? container.decode([JSONValue].self) {
+      self = .array(elements)
+    } else {
+      self = .object(try container.decode([String: JSONValue].self))
+    }
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    switch self {
+    case .null: try container.encodeNil()
+    case .bool(let value): try container.encode(value)
+    case .integer(let value): try container.encode(value)
+    case .number(let value): try container.encode(value)
+    case .string(let value): try container.encode(value)
+    case .array(let value): try container.encode(value)
+    case .object(let value): try container.encode(value)
+    }
   }
 }

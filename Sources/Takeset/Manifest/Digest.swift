@@ -1,3 +1,4 @@
+import Model
 import CCrypto
 
 /// A SHA-256 digest.
@@ -14,6 +15,30 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
       return String(
         decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
+  }
+
+  /// From 64 hexadecimal digits, or 32 bytes.
+  package init?(hex text: String) {
+    let digits = Array(text.utf8)
+    guard digits.count == 64 else { return nil }
+    func value(_ digit: UInt8) -> UInt8? {
+      switch digit {
+      case 48...57: digit - 48
+      case 97...102: digit - 87
+      default: nil
+      }
+    }
+    var bytes: [UInt8] = []
+    for index in stride(from: 0, to: 64, by: 2) {
+      guard let high = value(digits[index]), let low = value(digits[index + 1]) else { return nil }
+      bytes.append(high << 4 | low)
+    }
+    self.init(bytes: bytes[...])
+  }
+
+  package init?(bytes: ArraySlice<UInt8>) {
+    guard bytes.count == 32 else { return nil }
+    words = bytes.withUnsafeBytes { $0.loadUnaligned(as: SIMD4<UInt64>.self) }
   }
 
   /// The 32 bytes.
@@ -37,6 +62,21 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
   }
 
   package static func of(_ text: String) -> Digest { of(text.utf8) }
+}
+
+extension Digest: Codable {
+  package init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    guard let digest = Digest(hex: try container.decode(String.self)) else {
+      throw DecodingError.dataCorruptedError(in: container, debugDescription: "expected 64 hexadecimal digits")
+    }
+    self = digest
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(description)
+  }
 }
 
 /// SHA-256 of bytes that come in pieces, by libcrypto, which uses the processor's SHA instructions. One hasher serves one thread.

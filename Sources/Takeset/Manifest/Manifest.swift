@@ -1,6 +1,7 @@
 import Foundation
 import HDF5
 import Media
+package import Model
 
 /// Which program made a dataset.
 package struct ToolIdentity: Sendable {
@@ -45,22 +46,61 @@ package struct ToolIdentity: Sendable {
   }
 }
 
-/// `manifest.json`: `record`, which depends on inputs, pipeline and version alone, its digest, and `run`, which tells of this run.
+/// The manifest's `record`, as data.
+package struct ManifestRecord: Sendable, Decodable {
+  package struct Index: Sendable, Equatable, Decodable {
+    package var path: String
+    package var bytes: Int64
+    package var digest: Digest
+
+    private enum CodingKeys: String, CodingKey {
+      case path, bytes
+      case digest = "sha256"
+    }
+  }
+
+  package var version: Int
+  package var tool: [String: JSONValue]
+  package var pipeline: JSONValue
+  package var pipelineDigest: String
+  package var takes: [TakeRecord]
+  package var index: Index
+  package var splits: [String: JSONValue]
+  /// By key.
+  package var statistics: [String: JSONValue]
+  package var totals: [String: JSONValue]
+  /// Of the dataset as a whole.
+  package var findings: [Finding]
+
+  private enum CodingKeys: String, CodingKey {
+    case tool, pipeline, takes, index, splits, statistics, totals, findings
+    case version = "manifest_version"
+    case pipelineDigest = "pipeline_sha256"
+  }
+
+  /// The writer that made the dataset.
+  package var writer: (any Writer)? {
+    guard let name = pipeline["writer"]?.object?.keys.first else { return nil }
+    return Registry.writers.first { $0.name == name }?.init()
+  }
+}
+
+/// `manifest.json`: `record`, which depends on inputs, pipeline and version alone, `run`, which is of one run, and a digest of each.
 struct Manifest {
+  static let version = 2
+
   var tool: ToolIdentity
   var pipeline: JSONValue
   var pipelineDigest: String
-  var split: Split?
-  var parts: [(id: String, part: Split.Part)]
-  var statistics: [String: Statistics]
-  var heads: [Journal.Head]
-  /// Of `dataset.h5`.
-  var index: (digest: Digest, bytes: Int64)
+  var split: (any SplitRule)?
+  var parts: [(id: String, part: SplitPart)]
+  var entries: [Journal.Entry]
+  var index: PublishedIndex
   var run: JSONValue
 
   /// Writes the manifest; records of takes come one at a time from `record`, so that no more than one is in memory.
   ///
-  /// Takes stand on lines of their own, which reads and compares well; the digest is of the canonical bytes, without
+  /// Takes are on lines of their own, which reads and compares well; the digests are of the canonical bytes, without
   /// those line ends.
   func write(to path: String, record: (String) throws -> [UInt8]) throws {
     try SealedFile.write(path) { write in
@@ -72,11 +112,12 @@ struct Manifest {
       func emit(_ text: String, isCanonical: Bool = true) throws { try emit(Array(text.utf8), isCanonical: isCanonical) }
 
       try emit("{\n\"record\":\n", isCanonical: false)
-      // Members of a canonical object stand in the order of their keys; "takes" comes between these two groups.
+      // Members of a canonical object are in the order of their keys; "takes" comes between these two groups.
       let before: [String: JSONValue] = [
-        "index": ["path": "dataset.h5", "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
-        "manifest_version": 1, "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
-        "statistics": .object(statistics.mapValues(\.json)),
+        "findings": .array(index.findings.map(\.json)),
+        "index": ["path": .string(index.path), "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
+        "manifest_version": JSONValue(Self.version), "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
+        "statistics": .object(index.statistics.mapValues(\.json)),
       ]
       let after: [String: JSONValue] = ["tool": tool.json, "totals": totals]
       var isFirst = true
@@ -89,10 +130,10 @@ struct Manifest {
       try emit(",")
       try emit("\n", isCanonical: false)
       try emit("\"takes\":[")
-      for (index, head) in heads.enumerated() {
+      for (index, entry) in entries.enumerated() {
         if index > 0 { try emit(",") }
         try emit("\n", isCanonical: false)
-        try emit(record(head.id))
+        try emit(record(entry.id))
       }
       try emit("\n", isCanonical: false)
       try emit("]")
@@ -102,26 +143,74 @@ struct Manifest {
         try emit("\"\(key)\":" + value.canonicalText)
       }
       try emit("}")
-      try emit(",\n\"record_sha256\":\"\(hasher.finish())\",\n\"run\":\(run.canonicalText)\n}\n", isCanonical: false)
+      let runBytes = run.canonicalBytes
+      try emit(
+        ",\n\"record_sha256\":\"\(hasher.finish())\",\n\"run_sha256\":\"\(Digest.of(runBytes))\",\n\"run\":", isCanonical: false)
+      try emit(runBytes, isCanonical: false)
+      try emit("\n}\n", isCanonical: false)
     }
   }
 
   private var splits: JSONValue {
     var lists = Dictionary(grouping: parts, by: \.part.rawValue).mapValues { JSONValue.array($0.map { .string($0.id) }) }
-    for part in Split.Part.allCases where lists[part.rawValue] == nil { lists[part.rawValue] = [] }
-    lists["rule"] = JSONValue(split.map { "by \($0.group.rawValue): valid \($0.valid), test \($0.test)" } ?? "none: all in train")
+    for part in SplitPart.allCases where lists[part.rawValue] == nil { lists[part.rawValue] = [] }
+    lists["rule"] = JSONValue(split?.words ?? "none: all in train")
     lists["seed"] = split.map { .integer(Int64($0.seed)) } ?? .null
     return .object(lists)
   }
 
   private var totals: JSONValue {
-    func count(_ outcome: TakeRecord.Outcome) -> JSONValue { JSONValue(heads.count { $0.outcome == outcome }) }
-    let framesIn = heads.reduce(0) { $0 + $1.framesIn }
-    let framesOut = heads.reduce(0) { $0 + $1.framesOut }
+    func count(_ outcome: TakeRecord.Outcome) -> JSONValue { JSONValue(entries.count { $0.outcome == outcome }) }
+    let framesIn = entries.reduce(0) { $0 + $1.framesIn }
+    let framesOut = entries.reduce(0) { $0 + $1.framesOut }
     return [
-      "takes": JSONValue(heads.count), "written": count(.written), "rejected": count(.rejected), "failed": count(.failed),
+      "takes": JSONValue(entries.count), "written": count(.written), "rejected": count(.rejected), "failed": count(.failed),
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "frames_dropped": JSONValue(framesIn - framesOut),
     ]
+  }
+}
+
+/// A manifest as it was read.
+struct ManifestFile {
+  /// `nil` where the record cannot be understood.
+  let record: ManifestRecord?
+  let run: JSONValue
+  /// What is not as Takeset writes it.
+  let damage: [String]
+
+  /// Throws `FileError`, or `JSONError` where the file is not JSON.
+  init(_ directory: String) throws {
+    let file = try InputFile(directory + "/" + DatasetFiles.manifest)
+    var text: [UInt8] = []
+    try file.readAll(limit: 4 << 30, into: &text)
+    let reader = JSONReader(text)
+    let document = try reader.value()
+    try reader.expectEnd()
+    run = document["run"] ?? .null
+    var damage: [String] = []
+    // The bytes themselves: digits beyond what a number can hold would not show in its value.
+    for (key, digestKey) in [("record", "record_sha256"), ("run", "run_sha256")] {
+      let found = Self.member(key, of: text).map { Digest.of($0).description }
+      if found == nil || document[digestKey]?.string != found {
+        damage.append("its \(key)'s sha256 is \(found ?? "unknown"), recorded \(document[digestKey]?.string ?? "nothing")")
+      }
+    }
+    if document.object.map({ Set($0.keys) != ["record", "record_sha256", "run", "run_sha256"] }) ?? true {
+      damage.append("it has other members than record, run and their digests")
+    }
+    record = document["record"].flatMap { try? JSONDecoder().decode(ManifestRecord.self, from: Data($0.canonicalBytes)) }
+    if record == nil { damage.append("its record cannot be understood") }
+    self.damage = damage
+  }
+
+  /// The canonical bytes of a member as `Manifest` lays it out: from its key at the start of a line to the key after it, without line ends.
+  private static func member(_ key: String, of text: [UInt8]) -> [UInt8]? {
+    let data = Data(text)
+    guard let start = data.range(of: Data("\n\"\(key)\":".utf8)) else { return nil }
+    let ending = key == "record" ? "},\n\"record_sha256\":" : "}\n}\n"
+    guard let end = data.range(of: Data(ending.utf8), options: .backwards), end.lowerBound >= start.upperBound else { return nil }
+    if key == "run", end.upperBound != data.endIndex { return nil }
+    return data[start.upperBound...end.lowerBound].filter { $0 != 0x0A }
   }
 }
 

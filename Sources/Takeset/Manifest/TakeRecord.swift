@@ -1,9 +1,67 @@
 import Foundation
-import HDF5
+package import Model
 
-/// What the manifest says of one take.
-package struct TakeRecord: Sendable {
-  package enum Outcome: String, Sendable { case written, rejected, failed }
+/// What the manifest says of one take. Plain data: it can be decoded from the manifest, the journal or a worker's result.
+package struct TakeRecord: Codable, Sendable, Equatable {
+  package enum Outcome: String, Codable, Sendable { case written, rejected, failed }
+
+  package struct Input: Codable, Sendable, Equatable {
+    /// Relative to the take, `/`-separated.
+    package var path: String
+    package var bytes: Int64
+    package var digest: Digest
+    package var role: TakeInputs.Role
+
+    private enum CodingKeys: String, CodingKey {
+      case path, bytes, role
+      case digest = "sha256"
+    }
+  }
+
+  package struct StreamRecord: Codable, Sendable, Equatable {
+    package var name: StreamName
+    package var samples: Int
+    package var rateHz: Double?
+    package var clock: Clock
+
+    private enum CodingKeys: String, CodingKey {
+      case name, samples, clock
+      case rateHz = "rate_hz"
+    }
+  }
+
+  package struct Step: Codable, Sendable, Equatable {
+    package var name: String
+    package var options: JSONValue
+    package var framesIn: Int
+    package var framesOut: Int
+    package var dropped: [Dropped]
+
+    package struct Dropped: Codable, Sendable, Equatable {
+      package var reason: String
+      package var count: Int
+    }
+
+    private enum CodingKeys: String, CodingKey {
+      case name, options, dropped
+      case framesIn = "frames_in"
+      case framesOut = "frames_out"
+    }
+  }
+
+  package struct Alignment: Codable, Sendable, Equatable {
+    package var stream: StreamName
+    package var method: String
+    /// Decimal text: offsets between clocks can exceed 2^53 ns.
+    package var offset: String?
+    package var residual: Int64?
+
+    private enum CodingKeys: String, CodingKey {
+      case stream, method
+      case offset = "offset_ns"
+      case residual = "residual_ns"
+    }
+  }
 
   package var id: String
   package var reader: String?
@@ -11,39 +69,70 @@ package struct TakeRecord: Sendable {
   package var outcome: Outcome
   package var reason: String?
   package var findings: [Finding]
-  package var inputs: TakeInputs?
-  package var passage: Passage?
-  package var shard: (path: String, summary: ShardSummary)?
+  package var inputs: [Input] = []
+  package var inputDigest: Digest?
+  package var streams: [StreamRecord] = []
+  package var alignment: [Alignment] = []
+  package var steps: [Step] = []
+  package var details: [String: JSONValue]?
+  package var verification: JSONValue?
+  package var output: OutputRecord?
 
-  package init(
-    id: String, reader: String?, outcome: Outcome, reason: String? = nil, findings: [Finding], inputs: TakeInputs? = nil,
-    passage: Passage? = nil
-  ) {
-    self.id = id
-    self.reader = reader
-    variant = passage?.source.variant
-    self.outcome = outcome
-    self.reason = reason
-    self.findings = findings
-    self.inputs = inputs
-    self.passage = passage
+  private enum CodingKeys: String, CodingKey {
+    case id, reader, variant, outcome, reason, findings, inputs, streams, alignment, steps, details, verification, output
+    case inputDigest = "input_sha256"
   }
 
-  var framesIn: Int { passage?.source.sourceFrames ?? 0 }
-  var framesOut: Int { shard?.summary.samples ?? 0 }
+  package init(id: String, reader: String?, outcome: Outcome, reason: String? = nil, findings: [Finding]) {
+    (self.id, self.reader, self.outcome, self.reason, self.findings) = (id, reader, outcome, reason, findings)
+  }
 
-  /// The record in the manifest's canonical form. Inputs are written one by one: a long take has tens of thousands.
+  /// Decodes a record that `canonicalBytes` made, or one of a manifest.
+  package init(json bytes: [UInt8]) throws { self = try JSONDecoder().decode(TakeRecord.self, from: Data(bytes)) }
+
+  package var framesIn: Int { steps.first?.framesIn ?? 0 }
+  package var framesOut: Int { output?.samples ?? 0 }
+
+  // MARK: Filling in
+
+  /// Takes in what reading and transforming a take showed. Frames that were left when a take was given up are dropped by its outcome.
+  mutating func add(_ passage: Passage) {
+    variant = variant ?? passage.source.variant
+    streams = passage.source.streams.sorted { $0.key < $1.key }.map { name, stream in
+      StreamRecord(name: name, samples: stream.timestamps.count, rateHz: stream.cadence.rateHz, clock: stream.spec.clock)
+    }
+    alignment = passage.episode.alignments.map { Alignment($0) }
+    steps = passage.steps
+    if outcome != .written, let last = steps.indices.last, steps[last].framesOut > 0 {
+      steps[last].dropped.append(Step.Dropped(reason: "take-\(outcome.rawValue)", count: steps[last].framesOut))
+      steps[last].framesOut = 0
+    }
+    details = passage.episode.details.isEmpty ? nil : passage.episode.details
+    verification = passage.episode.verification?.json
+  }
+
+  mutating func add(_ inputs: TakeInputs) {
+    self.inputs = inputs.records
+    inputDigest = inputs.digest
+  }
+
+  // MARK: Canonical form
+
+  /// The record in the manifest's canonical form (RFC 8785). Inputs are written one by one: a long take has tens of thousands.
   package var canonicalBytes: [UInt8] {
     let members = members
     var output: [UInt8] = []
+    output.reserveCapacity(4096 + inputs.count * 150)
     JSONValue.appendObject(members.keys + ["inputs"], to: &output) { key, output in
-      if let member = members[key] {
-        member.appendCanonical(to: &output)
-      } else if let inputs {
-        inputs.appendCanonical(to: &output)
-      } else {
-        output += "[]".utf8
+      if let member = members[key] { return member.appendCanonical(to: &output) }
+      output.append(UInt8(ascii: "["))
+      for (index, input) in inputs.enumerated() {
+        if index > 0 { output.append(UInt8(ascii: ",")) }
+        output += "{\"bytes\":\(input.bytes),\"path\":".utf8
+        JSONValue.appendQuoted(input.path, to: &output)
+        output += ",\"role\":\"\(input.role.rawValue)\",\"sha256\":\"\(input.digest)\"}".utf8
       }
+      output.append(UInt8(ascii: "]"))
     }
     return output
   }
@@ -51,43 +140,43 @@ package struct TakeRecord: Sendable {
   /// All members but the inputs.
   private var members: [String: JSONValue] {
     var members: [String: JSONValue] = [
-      "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(variant),
-      "outcome": .string(outcome.rawValue), "reason": JSONValue(reason), "findings": .array(findings.map(\.json)),
-      "input_sha256": JSONValue(inputs.map { $0.digest.description }),
-      "streams": .array(passage.map { streams($0.source) } ?? []),
-      "alignment": .array(passage?.episode.alignments.map(\.json) ?? []), "steps": .array(steps),
-      "output": .null,
+      "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(variant), "outcome": .string(outcome.rawValue),
+      "reason": JSONValue(reason), "findings": .array(findings.map(\.json)), "input_sha256": JSONValue(inputDigest?.description),
+      "streams": .array(
+        streams.map {
+          [
+            "name": .string($0.name.rawValue), "samples": JSONValue($0.samples), "rate_hz": $0.rateHz.map { .number($0) } ?? .null,
+            "clock": .string($0.clock.rawValue),
+          ]
+        }),
+      "alignment": .array(alignment.map(\.json)), "steps": .array(steps.map(\.json)), "output": output?.json ?? .null,
     ]
-    if let details = passage?.episode.details, !details.isEmpty { members["details"] = .object(details) }
-    if let verification = passage?.episode.verification { members["verification"] = verification.json }
-    if let shard { members["output"] = shard.summary.json(path: shard.path) }
+    if let details { members["details"] = .object(details) }
+    if let verification { members["verification"] = verification }
     return members
   }
+}
 
-  private func streams(_ episode: Episode) -> [JSONValue] {
-    episode.streams.sorted { $0.key < $1.key }.map { name, stream in
-      [
-        "name": .string(name), "samples": JSONValue(stream.timestamps.count),
-        "rate_hz": Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { .number($0) } ?? .null,
-        "clock": .string(stream.spec.clock.rawValue),
-      ]
-    }
+extension TakeRecord.Step {
+  var json: JSONValue {
+    [
+      "name": .string(name), "options": options, "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut),
+      "dropped": .array(dropped.map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
+    ]
+  }
+}
+
+extension TakeRecord.Alignment {
+  package init(_ alignment: Episode.Alignment) {
+    self.init(
+      stream: alignment.stream, method: alignment.method, offset: alignment.offset.map { String($0) }, residual: alignment.residual)
   }
 
-  /// The steps that ran; frames that were left when a take was given up are dropped by its outcome.
-  private var steps: [JSONValue] {
-    var records = passage?.steps ?? []
-    if outcome != .written, let last = records.indices.last, records[last].framesOut > 0 {
-      records[last].dropped.append(Episode.Dropped(reason: "take-\(outcome.rawValue)", count: records[last].framesOut))
-      records[last].framesOut = 0
-    }
-    return records.map { step in
-      [
-        "name": .string(step.name), "options": step.options, "frames_in": JSONValue(step.framesIn),
-        "frames_out": JSONValue(step.framesOut),
-        "dropped": .array(step.dropped.map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
-      ]
-    }
+  package var json: JSONValue {
+    [
+      "stream": .string(stream.rawValue), "method": .string(method), "offset_ns": JSONValue(offset),
+      "residual_ns": residual.map { .integer($0) } ?? .null,
+    ]
   }
 }
 
@@ -100,30 +189,5 @@ extension Finding {
     if let field { members["field"] = .string(field) }
     if let count { members["count"] = JSONValue(count) }
     return .object(members)
-  }
-}
-
-extension Episode.Alignment {
-  /// Offsets between clocks can exceed 2^53 ns and are decimal text.
-  var json: JSONValue {
-    [
-      "stream": .string(stream), "method": .string(method), "offset_ns": JSONValue(offset.map { String($0) }),
-      "residual_ns": residual.map { .integer($0) } ?? .null,
-    ]
-  }
-}
-
-extension ShardSummary {
-  func json(path: String) -> JSONValue {
-    [
-      "path": .string(path), "bytes": .integer(bytes), "sha256": .string(digest.description),
-      "samples": JSONValue(samples),
-      "datasets": .array(
-        datasets.map { dataset in
-          var members = dataset.layout.json(path: dataset.path)
-          members["sha256"] = .string(dataset.digest.description)
-          return .object(members)
-        }),
-    ]
   }
 }

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// How many processors this process may use.

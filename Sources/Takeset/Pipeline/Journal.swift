@@ -1,27 +1,30 @@
+import Model
+import CZlib
 import Foundation
 import Synchronization
 
 /// `journal.jsonl`: a line for every finished take, synced before the next one counts; what a resume reads.
 ///
-/// A line holds a head, which decides whether the take has to be made again, and the take's record for the manifest. Only
-/// heads are kept in memory; records, which list every input file, are read from the file when the manifest is written.
+/// A line holds an entry, which decides whether the take has to be made again, the take's record for the manifest, and a checksum of both:
+/// a line that has changed on disk is never believed. Only entries are kept in memory; records, which list every input file, are read from
+/// the file when the manifest is written.
 package final class Journal: Sendable {
-  package struct Head: Sendable, Equatable {
+  package struct Entry: Sendable, Equatable {
     package var id: String
     package var location: String
     package var pipeline: String
     package var toolVersion: String
     package var outcome: TakeRecord.Outcome
     package var reader: String?
-    /// Of the inputs' paths, sizes, times and inodes.
+    /// Digest of the inputs' paths, sizes, times and inodes.
     package var stamp: String?
     package var inputDigest: String?
-    /// Size, time and inode of the shard.
+    /// Size, times and inode of the shard.
     package var shard: String?
     package var framesIn = 0
     package var framesOut = 0
     package var splitGroup: String?
-    /// Digest of the keys file that its signature was checked against.
+    /// Digest of the keys file that its signature was checked against, `none` without one; `nil` where keys do not matter.
     package var keys: String?
     /// Whether a folder of the archive's name was among the takes, with which it was compared.
     package var hadTwin = false
@@ -29,8 +32,8 @@ package final class Journal: Sendable {
   }
 
   struct Line: Sendable {
-    var head: Head
-    /// Of the record in the file.
+    var entry: Entry
+    /// Byte offset and length of the record in the file.
     var offset: Int64
     var length: Int
   }
@@ -43,6 +46,17 @@ package final class Journal: Sendable {
     var lines: [String: Line] = [:]
     var end: Int64 = 0
     var stale = 0
+    /// Lines whose checksum is wrong.
+    var damaged = 0
+    /// Lines without a checksum, of an earlier version.
+    var unchecked = 0
+  }
+
+  /// What a journal holds, read only.
+  package struct Contents: Sendable {
+    package var entries: [String: Entry] = [:]
+    package var damaged = 0
+    package var unchecked = 0
   }
 
   /// Opens the journal of an output directory, creating it if need be; a line that was cut off by a crash is removed.
@@ -65,19 +79,19 @@ package final class Journal: Sendable {
 
   deinit { state.withLock { _ = close($0.descriptor) } }
 
-  /// The heads of a journal, read only; empty when there is none.
-  package static func heads(at path: String) throws -> [String: Head] {
-    guard Directory.existingKind(of: path) == .file else { return [:] }
+  /// The contents of a journal; empty when there is none.
+  package static func contents(at path: String) throws -> Contents {
+    guard try Directory.kind(at: path) == .file else { return Contents() }
     var state = State(descriptor: -1)
     try load(path, into: &state)
-    return state.lines.mapValues(\.head)
+    return Contents(entries: state.lines.mapValues(\.entry), damaged: state.damaged, unchecked: state.unchecked)
   }
 
-  package var heads: [String: Head] { state.withLock { $0.lines.mapValues(\.head) } }
+  package var entries: [String: Entry] { state.withLock { $0.lines.mapValues(\.entry) } }
 
   /// Appends a line and syncs it.
-  package func append(_ head: Head, record: [UInt8]) throws {
-    let pieces = Self.line(head, record)
+  package func append(_ entry: Entry, record: [UInt8]) throws {
+    let pieces = Self.line(entry, record)
     let length = pieces.reduce(0) { $0 + $1.count }
     try state.withLock { state in
       guard lseek(state.descriptor, off_t(state.end), SEEK_SET) >= 0 else { throw FileError("seek in", path) }
@@ -90,8 +104,8 @@ package final class Journal: Sendable {
         ftruncate(state.descriptor, off_t(state.end))
         throw error
       }
-      let line = Line(head: head, offset: state.end + Int64(pieces[0].count), length: record.count)
-      if state.lines.updateValue(line, forKey: head.id) != nil { state.stale += 1 }
+      let line = Line(entry: entry, offset: state.end + Int64(pieces[0].count), length: record.count)
+      if state.lines.updateValue(line, forKey: entry.id) != nil { state.stale += 1 }
       state.end += Int64(length)
     }
   }
@@ -121,7 +135,7 @@ package final class Journal: Sendable {
     guard stale > 0 || !removed.isEmpty else { return }
     try SealedFile.write(path) { write in
       for (id, line) in kept.sorted(by: { $0.key < $1.key }) {
-        for piece in try Self.line(line.head, record(of: id)) { try piece.withUnsafeBytes(write) }
+        for piece in try Self.line(line.entry, record(of: id)) { try piece.withUnsafeBytes(write) }
       }
     }
     let descriptor = open(path, O_RDWR | O_CLOEXEC)
@@ -137,21 +151,43 @@ package final class Journal: Sendable {
 
   // MARK: Lines
 
-  private static let headKey = Array("{\"head\":".utf8)
+  private static let entryKey = Array("{\"entry\":".utf8)
   private static let recordKey = Array(",\"record\":".utf8)
-  private static let ending = Array("}\n".utf8)
+  private static let checksumKey = Array(",\"crc32\":\"".utf8)
+  /// After the key: eight digits, quote, brace, line end.
+  private static let endingCount = checksumKey.count + 8 + 3
 
   /// A line in pieces: records are long.
-  private static func line(_ head: Head, _ record: [UInt8]) -> [[UInt8]] {
-    var start = headKey
-    head.json.appendCanonical(to: &start)
-    return [start + recordKey, record, ending]
+  private static func line(_ entry: Entry, _ record: [UInt8]) -> [[UInt8]] {
+    var start = entryKey
+    entry.json.appendCanonical(to: &start)
+    start += recordKey
+    let checksum = checksum([start, record])
+    return [start, record, checksumKey + Array(checksum.utf8) + Array("\"}\n".utf8)]
+  }
+
+  /// CRC-32 (ISO 3309) as eight hexadecimal digits.
+  private static func checksum(_ pieces: [some Collection<UInt8>]) -> String {
+    let value = pieces.reduce(crc32(0, nil, 0)) { sum, piece in Array(piece).withUnsafeBufferPointer { crc32_z(sum, $0.baseAddress, $0.count) } }
+    let digits = String(value, radix: 16)
+    return String(repeating: "0", count: 8 - digits.count) + digits
   }
 
   /// Where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
-  private static func recordStart(_ line: [UInt8]) -> Int? {
+  private static func recordStart(_ line: ArraySlice<UInt8>) -> Int? {
     guard line.count > recordKey.count else { return nil }
     return (0...(line.count - recordKey.count)).first { line[$0...].starts(with: recordKey) }.map { $0 + recordKey.count }
+  }
+
+  /// The entry of a line and where its record is; `nil` for a line that is not as it was written.
+  private static func parse(_ line: [UInt8]) -> (entry: Entry, record: Range<Int>)? {
+    guard line.starts(with: entryKey), line.count > endingCount else { return nil }
+    let body = line[..<(line.count - endingCount)]
+    guard Array(line[body.endIndex...]) == checksumKey + Array(checksum([body]).utf8) + Array("\"}\n".utf8),
+      let start = recordStart(body), start - recordKey.count > entryKey.count,
+      let json = try? JSONReader(Array(body[entryKey.count..<(start - recordKey.count)])).value(), let entry = Entry(json)
+    else { return nil }
+    return (entry, start..<body.endIndex)
   }
 
   private static func load(_ path: String, into state: inout State) throws {
@@ -171,23 +207,20 @@ package final class Journal: Sendable {
           state.end = offset
           pending.removeAll(keepingCapacity: true)
         }
-        // A line that does not parse, damaged on disk, costs its take alone, which is then made anew.
-        guard pending.starts(with: headKey), let start = recordStart(pending), start - recordKey.count > headKey.count,
-          pending.count - start > ending.count,
-          let head = try? JSONReader(Array(pending[headKey.count..<(start - recordKey.count)])).value(), let parsed = Head(head)
-        else {
+        guard let (entry, record) = parse(pending) else {
           state.stale += 1
+          if pending.starts(with: Array("{\"head\":".utf8)) { state.unchecked += 1 } else { state.damaged += 1 }
           continue
         }
-        let line = Line(head: parsed, offset: offset + Int64(start), length: pending.count - start - ending.count)
-        if state.lines.updateValue(line, forKey: parsed.id) != nil { state.stale += 1 }
+        let line = Line(entry: entry, offset: offset + Int64(record.lowerBound), length: record.count)
+        if state.lines.updateValue(line, forKey: entry.id) != nil { state.stale += 1 }
       }
       pending += rest
     }
   }
 }
 
-extension Journal.Head {
+extension Journal.Entry {
   fileprivate var json: JSONValue {
     [
       "id": .string(id), "location": .string(location), "pipeline_sha256": .string(pipeline),

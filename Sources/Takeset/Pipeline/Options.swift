@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// The options of steps: read over the defaults, and written out in full.

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// The directory a run writes into: checked before any work, locked while a run writes.
@@ -5,10 +6,9 @@ final class OutputDirectory {
   let path: String
   private let lock: Int32
 
-  var episodes: String { path + "/episodes" }
-  var journal: String { path + "/journal.jsonl" }
-  var manifest: String { path + "/manifest.json" }
-  var index: String { path + "/dataset.h5" }
+  var episodes: String { path + "/" + DatasetFiles.episodes }
+  var journal: String { path + "/" + DatasetFiles.journal }
+  var manifest: String { path + "/" + DatasetFiles.manifest }
 
   /// Creates the directory if need be. Throws `UsageError` when it lies inside an input, `OutputFailure` when it cannot
   /// be written.
@@ -21,7 +21,7 @@ final class OutputDirectory {
       }
     }
     do {
-      try Self.create(path + "/episodes")
+      try Self.create(path + "/" + DatasetFiles.episodes)
     } catch {
       throw OutputFailure("cannot create the output directory \(given): \(error)")
     }
@@ -31,7 +31,7 @@ final class OutputDirectory {
       close(lock)
       throw OutputFailure("another run is writing into \(given); wait for it or choose another directory")
     }
-    guard access(path, W_OK) == 0, access(path + "/episodes", W_OK) == 0 else {
+    guard access(path, W_OK) == 0, access(path + "/" + DatasetFiles.episodes, W_OK) == 0 else {
       let error = FileError("write into", given)
       close(lock)
       throw OutputFailure("\(error)")
@@ -68,11 +68,11 @@ final class OutputDirectory {
 
   /// Creates a directory and those above it, as far as they are missing.
   private static func create(_ path: String) throws {
-    if Directory.existingKind(of: path) == .directory { return }
+    if try Directory.kind(at: path) == .directory { return }
     let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
     if parent != path { try create(parent) }
-    guard mkdir(path, 0o777) == 0 || errno == EEXIST && Directory.existingKind(of: path) == .directory else {
-      throw FileError("create", path)
-    }
+    if mkdir(path, 0o777) == 0 { return }
+    let error = FileError("create", path)
+    guard error.code == EEXIST, try Directory.kind(at: path) == .directory else { throw error }
   }
 }

@@ -1,3 +1,5 @@
+package import Model
+
 /// What a run does to every take: a reader, transforms in order, a writer.
 package struct Pipeline: Sendable {
   package enum Readers: Sendable {
@@ -45,57 +47,63 @@ package struct Pipeline: Sendable {
   package func digest() throws -> Digest { Digest.of(try canonical().canonicalBytes) }
 
   /// The split rule of the pipeline, if it has one; the last one counts.
-  var split: Split? { transforms.compactMap { $0 as? Split }.last }
+  var split: (any SplitRule)? { transforms.compactMap { $0 as? any SplitRule }.last }
 }
 
 /// What became of an episode on its way through the transforms.
 package struct Passage: Sendable {
-  /// One step's share in the manifest's `steps`.
-  package struct StepRecord: Sendable {
-    package var name: String
-    package var options: JSONValue
-    package var framesIn: Int
-    package var framesOut: Int
-    package var dropped: [Episode.Dropped]
-  }
-
   /// As the reader gave it.
   package var source: Episode
-  /// As the writer gets it.
+  /// As the writer gets it, or as far as it came.
   package var episode: Episode
-  package var steps: [StepRecord]
+  package var steps: [TakeRecord.Step]
+  /// The `TakeFailure` or `Rejection` that ended the way early.
+  package var obstacle: (any Error)?
+
+  /// The episode for the writer. Throws what is in the way.
+  package func get() throws -> Episode {
+    if let obstacle { throw obstacle }
+    return episode
+  }
 }
 
 extension Pipeline {
-  /// Opens a take and applies every transform. What was done before an error is in `passage`, for the take's record.
-  package func open(_ take: Take, with reader: any Reader, passage: inout Passage?) throws -> Passage {
+  /// Opens a take and applies every transform. The one way in which takes are opened, to be converted, planned or inspected.
+  ///
+  /// - Throws: What the reader throws. What stops the take later is in the passage.
+  package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> Passage {
     let source = try reader.open(take)
-    let reading = Passage.StepRecord(
-      name: type(of: reader).name, options: try reader.optionValues(), framesIn: source.sourceFrames,
-      framesOut: source.frames.count, dropped: source.dropped)
-    var current = Passage(source: source, episode: source, steps: [reading])
+    var passage = Passage(
+      source: source, episode: source,
+      steps: [step(type(of: reader).name, try reader.optionValues(), source.sourceFrames, source.frames.count, source.dropped[...])])
     for transform in transforms {
-      let before = current.episode
+      let before = passage.episode
+      let name = type(of: transform).name
       do {
-        current.episode = try transform.apply(to: before)
+        passage.episode = try transform.apply(to: before, in: context)
       } catch var failure as TakeFailure {
-        passage = current
-        failure.message = "\(type(of: transform).name): \(failure.message)"
-        throw failure
+        failure.message = "\(name): \(failure.message)"
+        passage.obstacle = failure
+        return passage
       } catch let rejection as Rejection {
-        current.episode = rejection.episode ?? before
-        passage = current
-        throw Rejection("\(type(of: transform).name): \(rejection.reason)")
+        passage.episode = rejection.episode ?? before
+        passage.obstacle = Rejection("\(name): \(rejection.reason)")
+        return passage
       }
-      let after = current.episode
-      current.steps.append(
-        Passage.StepRecord(
-          name: type(of: transform).name, options: try transform.optionValues(), framesIn: before.frames.count,
-          framesOut: after.frames.count, dropped: Array(after.dropped.dropFirst(before.dropped.count))))
+      let after = passage.episode
+      passage.steps.append(
+        step(name, try transform.optionValues(), before.frames.count, after.frames.count, after.dropped.dropFirst(before.dropped.count)))
     }
-    passage = current
-    if current.episode.frames.count == 0 { throw Rejection("no frames are left after the transforms") }
-    return current
+    if passage.episode.frames.count == 0 { passage.obstacle = Rejection("no frames are left after the transforms") }
+    return passage
+  }
+
+  private func step(
+    _ name: String, _ options: JSONValue, _ framesIn: Int, _ framesOut: Int, _ dropped: ArraySlice<Episode.Dropped>
+  ) -> TakeRecord.Step {
+    TakeRecord.Step(
+      name: name, options: options, framesIn: framesIn, framesOut: framesOut,
+      dropped: dropped.map { TakeRecord.Step.Dropped(reason: $0.reason, count: $0.count) })
   }
 }
 

@@ -1,3 +1,4 @@
+import Model
 import Yams
 
 /// A pipeline as a user writes it, in YAML or JSON, or the default one.
@@ -67,7 +68,7 @@ package enum PipelineFile {
     }
   }
 
-  private static func reader(_ name: String, options: JSONValue) throws -> any Reader {
+  static func reader(_ name: String, options: JSONValue) throws -> any Reader {
     guard let type = Registry.readers.first(where: { $0.name == name }) else {
       throw unknown("reader", name, at: "reader", among: Registry.readers)
     }

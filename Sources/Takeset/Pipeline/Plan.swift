@@ -1,3 +1,5 @@
+import Model
+
 /// What a run would write, without decoding anything.
 package struct Plan: Sendable {
   package struct Entry: Sendable {
@@ -5,12 +7,12 @@ package struct Plan: Sendable {
     package var reader: String?
     package var frames: Int
     /// Empty for a take that would not be written.
-    package var datasets: [PlannedDataset]
+    package var datasets: [ArrayRecord]
     package var outcome: TakeRecord.Outcome
     package var reason: String?
 
     /// Before compression.
-    package var rawBytes: Int { datasets.reduce(0) { $0 + $1.layout.dims.reduce($1.layout.type.size, *) } }
+    package var rawBytes: Int { datasets.reduce(0) { $0 + $1.rawBytes } }
   }
 
   /// By take id.
@@ -36,13 +38,10 @@ package struct Plan: Sendable {
   private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> Entry {
     let reader = type(of: found.reader).name
     do {
-      var take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), twin: found.twin)
-      take.keys = keys
-      var passage: Passage?
-      let episode = try pipeline.open(take, with: found.reader, passage: &passage).episode
+      let take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), twin: found.twin)
+      let episode = try pipeline.open(take, with: found.reader, in: RunContext(keys: keys)).get()
       return Entry(
-        id: found.id, reader: reader, frames: episode.frames.count, datasets: try pipeline.writer.plan(episode),
-        outcome: .written)
+        id: found.id, reader: reader, frames: episode.frames.count, datasets: try pipeline.writer.plan(episode), outcome: .written)
     } catch {
       let outcome: TakeRecord.Outcome = error is Rejection ? .rejected : .failed
       return Entry(id: found.id, reader: reader, frames: 0, datasets: [], outcome: outcome, reason: "\(error)")
@@ -61,7 +60,7 @@ extension Plan.Entry {
     [
       "id": .string(id), "reader": JSONValue(reader), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
       "frames": JSONValue(frames), "raw_bytes": JSONValue(rawBytes),
-      "datasets": .array(datasets.map { .object($0.layout.json(path: $0.path)) }),
+      "datasets": .array(datasets.map(\.json)),
     ]
   }
 }

@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 import Synchronization
 
@@ -24,7 +25,7 @@ package struct Run: Sendable {
     self.tool = tool
   }
 
-  /// What a run tells while it goes on; called from several threads.
+  /// What a run reports while it goes on; called from several threads.
   package enum Event: Sendable {
     case found(takes: Int)
     case log(String)
@@ -37,12 +38,14 @@ package struct Run: Sendable {
     package var written = 0
     package var rejected = 0
     package var failed = 0
-    /// Takes whose output was there and sound.
+    /// Takes whose output was there already.
     package var unchanged = 0
     package var pruned = 0
     package var rows = 0
     package var isCancelled = false
     package var isUpToDate = false
+    /// Of the dataset as a whole.
+    package var findings: [Finding] = []
   }
 
   /// Runs to the end, or until `isCancelled` says otherwise. Throws `UsageError`, `NoInputs` or `OutputFailure`.
@@ -50,20 +53,23 @@ package struct Run: Sendable {
     isCancelled: @escaping @Sendable () -> Bool = { false }, report: @escaping @Sendable (Event) -> Void
   ) throws -> Summary {
     let started = Date()
-    let digest = try pipeline.digest().description
-    // The earlier heads decide ids, so they are read before anything is created.
+    let conversion = try TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
+    // The earlier entries decide ids, so they are read before anything is created.
     let outputPath = OutputDirectory.absolute(output)
-    let earlier: [String: Journal.Head]
+    let earlier: Journal.Contents
     do {
-      earlier = try Journal.heads(at: outputPath + "/journal.jsonl")
+      earlier = try Journal.contents(at: outputPath + "/" + DatasetFiles.journal)
     } catch {
       throw OutputFailure("cannot read the journal of \(output): \(error)")
     }
-    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, owners: TakeOwners(earlier))
+    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, owners: TakeOwners(earlier.entries))
     search.notices.forEach { report(.log($0)) }
     if search.isHopeless { throw NoInputs(search) }
 
-    try refuseForeignOutput(outputPath, earlier, digest)
+    try refuseForeignOutput(outputPath, earlier, conversion.digest)
+    if earlier.damaged > 0 {
+      report(.log("\(DatasetFiles.journal): \(earlier.damaged) lines are damaged and are not believed; their takes are rebuilt"))
+    }
     let directory = try OutputDirectory(output, inputs: inputs)
     let journal: Journal
     do {
@@ -71,104 +77,159 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure(error, writing: directory.journal)
     }
-    let state = RunState(run: self, directory: directory.path, journal: journal, digest: digest, report: report)
+    let ledger = Ledger(journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, report: report)
     report(.found(takes: search.found.count + search.missed.count))
-    for missed in search.missed { state.fail(missed) }
+    for missed in search.missed { ledger.fail(missed) }
 
-    let jobs = search.found.map { TakeJob(take: $0) }
-    let cancelled: @Sendable () -> Bool = { isCancelled() || state.isStopped }
-    Scheduler(
-      jobs: jobs, threads: max(1, self.jobs),
-      work: Scheduler.Work(
-        open: { state.open($0) }, finish: { state.finish($0, isCancelled: cancelled) },
-        didStore: { state.didStore($0) }, isCancelled: cancelled)
-    ).run()
+    let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
+    try convert(search, conversion, journal, ledger, directory.path, cancelled)
 
-    if let failure = state.outputFailure { throw failure }
-    var summary = state.summary
+    if let failure = ledger.outputFailure { throw failure }
+    var summary = ledger.summary
     summary.isCancelled = isCancelled()
     if summary.isCancelled { return summary }
-    let seen = state.seen(search)
-    if !state.isStopped { summary.pruned = try removeVanished(search, seen, journal, directory, digest, report) }
-    let stamp = IndexStamp(directory.path, vanished: journal.heads.keys.filter { !seen.contains($0) })
+    let seen = ledger.seen(search)
+    let gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
+    summary.pruned = gone.count
+    let stamp = IndexStamp(directory.path, vanished: journal.entries.keys.filter { !seen.contains($0) && !gone.contains($0) })
     summary.isUpToDate =
-      !state.hasChanged && summary.pruned == 0 && stamp == IndexStamp.recorded(in: directory.path)
-    if !summary.isUpToDate { try publish(directory, journal, digest, seen, started) }
+      !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
+    if !summary.isUpToDate {
+      // What is to go is forgotten first, by journal, index and manifest, and removed last: a name that is left over harms nobody.
+      do {
+        try journal.compact(removing: Set(gone))
+      } catch {
+        throw OutputFailure(error, writing: directory.journal)
+      }
+      summary.findings = try publish(directory, journal, conversion.digest, seen, started)
+    }
+    // A shard whose line was damaged may be all that is left of its take.
+    if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
     return summary
   }
 
+  private func convert(
+    _ search: TakeSearch, _ conversion: TakeConversion, _ journal: Journal, _ ledger: Ledger, _ directory: String,
+    _ isCancelled: @escaping @Sendable () -> Bool
+  ) throws {
+    let freshness = Freshness(
+      journal: journal, earlier: journal.entries, conversion: conversion, directory: directory, checksContent: checksContent)
+    let jobs = try search.found.map { found in
+      TakeJob(
+        task: try TakeTask(id: found.id, location: found.location, reader: found.reader, twin: found.twin, findings: found.findings),
+        reader: found.reader)
+    }
+    Scheduler(
+      jobs: jobs, threads: max(1, self.jobs),
+      work: Scheduler.Work(
+        open: { job in
+          do {
+            try conversion.list(job)
+            switch try freshness.verdict(job) {
+            case .fresh(let entry):
+              ledger.keep(entry)
+              return false
+            case .stale(let reason):
+              if let reason { ledger.log("\(job.task.id): \(reason)") }
+            }
+            try conversion.open(job, at: directory + "/" + conversion.pipeline.writer.shardPath(job.task.id))
+            return true
+          } catch {
+            ledger.finish(job, Result { try conversion.giveUp(job, error) })
+            return false
+          }
+        },
+        finish: { job in
+          ledger.finish(
+            job,
+            Result {
+              do { return try conversion.seal(job, isCancelled: isCancelled) } catch { return try conversion.giveUp(job, error) }
+            })
+        },
+        didStore: { ledger.didStore($0) }, isCancelled: isCancelled)
+    ).run()
+  }
+
   /// Another pipeline's output is not touched unless it is to be replaced.
-  private func refuseForeignOutput(_ path: String, _ earlier: [String: Journal.Head], _ digest: String) throws {
+  private func refuseForeignOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
     guard !replaces else { return }
-    if let other = earlier.values.first(where: { $0.pipeline != digest }) {
+    if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
       throw UsageError(
         """
         \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(digest.prefix(12))); \
-        give another --output, or --replace to make it anew
+        give another --output, or --replace to rebuild it
         """)
     }
-    if earlier.isEmpty {
-      for name in ["dataset.h5", "manifest.json"] where Directory.existingKind(of: path + "/" + name) != nil {
+    if earlier.unchecked > 0 {
+      throw UsageError("\(output) was written by an earlier version of Takeset, in format 1; give another --output, or --replace to rebuild it")
+    }
+    if earlier.entries.isEmpty, earlier.damaged == 0 {
+      for name in [DatasetIndex.path, DatasetFiles.manifest] where try exists(path + "/" + name) {
         throw UsageError("\(output) holds a \(name) that no journal accounts for; give another --output, or --replace to overwrite it")
       }
     }
   }
 
-  /// Removes takes that are no longer among the inputs, where asked to, and those of a replaced pipeline.
-  private func removeVanished(
+  private func exists(_ path: String) throws -> Bool {
+    do { return try Directory.kind(at: path) != nil } catch { throw OutputFailure("\(error)") }
+  }
+
+  /// Takes that are no longer among the inputs and are to go, where that is asked for, and those of a replaced pipeline.
+  private func vanished(
     _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
     _ report: (Event) -> Void
-  ) throws -> Int {
+  ) -> [String] {
     if prunes, !search.missed.isEmpty {
       report(.log("nothing is pruned, because an input could not be read: what seems to have vanished may only be out of reach"))
     }
-    let gone = journal.heads.values.filter { head in
+    let gone = journal.entries.values.filter { entry in
       // An entry for an input that gave no take says nothing once that input is not asked for, and a take whose input and
       // episode are both gone is gone.
-      if seen.contains(head.id) { return false }
-      let hasLostShard =
-        head.outcome == .written && Directory.existingKind(of: directory.path + "/" + DatasetIndex.shardPath(head.id)) == nil
-      return prunes && search.missed.isEmpty || head.pipeline != digest || head.reader == nil || hasLostShard
+      if seen.contains(entry.id) { return false }
+      let shard = directory.path + "/" + pipeline.writer.shardPath(entry.id)
+      let hasLostShard = entry.outcome == .written && TakeOwners.isGone(shard)
+      return prunes && search.missed.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
     }
-    for head in gone.sorted(by: { $0.id < $1.id }) {
-      unlink(directory.path + "/" + DatasetIndex.shardPath(head.id))
-      report(.log("\(head.id): removed, it is no longer among the inputs"))
-    }
-    do {
-      try journal.compact(removing: Set(gone.map(\.id)))
-    } catch {
-      throw OutputFailure(error, writing: directory.journal)
-    }
-    return gone.count
+    for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed, it is no longer among the inputs")) }
+    return gone.map(\.id).sorted()
   }
 
-  /// Writes `dataset.h5` and `manifest.json` from the journal.
+  /// Removes shards that no take of the journal has: those of pruned takes, also when a run was killed before it came to that.
+  private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
+    let known = Set(journal.entries.values.filter { $0.outcome == .written }.map { pipeline.writer.shardPath($0.id) })
+    for member in (try? Directory.members(of: directory.episodes)) ?? [] where member.kind == .file {
+      let path = "\(DatasetFiles.episodes)/\(member.name)"
+      let id = URL(fileURLWithPath: member.name).deletingPathExtension().lastPathComponent
+      // Only what is a shard by its name and by what it says of itself.
+      guard !known.contains(path), pipeline.writer.shardPath(id) == path, pipeline.writer.isShard(directory.path + "/" + path, of: id) else { continue }
+      unlink(directory.path + "/" + path)
+    }
+  }
+
+  /// Writes `dataset.h5` and `manifest.json` from the journal, and returns what was found out about the dataset as a whole.
   private func publish(
     _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ started: Date
-  ) throws {
+  ) throws -> [Finding] {
     // After a --replace that was stopped half-way, the rest is still the other pipeline's.
-    let heads = journal.heads.values.filter { $0.pipeline == digest }.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
-    let written = heads.filter { $0.outcome == .written }
+    let entries = journal.entries.values.filter { $0.pipeline == digest }.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    let written = entries.filter { $0.outcome == .written }
     let parts = pipeline.split?.assign(written.map { $0.splitGroup ?? $0.id }) ?? written.map { _ in .train }
-    let members = zip(written, parts).enumerated().map { number, member in
-      DatasetIndex.Member(
-        id: member.0.id, reader: member.0.reader ?? "", samples: member.0.framesOut, part: member.1,
-        demo: DatasetIndex.demoName(number))
-    }
+    let members = zip(written, parts).map { DatasetMember(id: $0.id, samples: $0.framesOut, part: $1) }
+    let readers = Set(written.map { $0.reader ?? "" })
+    let identity = ShardIdentity(
+      reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
     do {
-      let statistics = try DatasetIndex(
-        members: members, directory: directory.path, toolVersion: tool.version, pipelineDigest: digest
-      ).write()
+      let index = try pipeline.writer.publish(members, identity: identity, in: directory.path)
       let manifest = Manifest(
         tool: tool, pipeline: try pipeline.canonical(), pipelineDigest: digest, split: pipeline.split,
-        parts: members.map { ($0.id, $0.part) }, statistics: statistics, heads: heads,
-        index: try SealedFile.digest(of: directory.index),
-        run: runSection(heads, started, IndexStamp(directory.path, vanished: heads.map(\.id).filter { !seen.contains($0) })))
+        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index,
+        run: runSection(entries, started, IndexStamp(directory.path, vanished: entries.map(\.id).filter { !seen.contains($0) })))
       try manifest.write(to: directory.manifest) { id in
         let record = try journal.record(of: id)
         return seen.contains(id) ? record : try Self.markVanished(record)
       }
       try SealedFile.syncDirectory(of: directory.manifest)
+      return index.findings
     } catch {
       throw OutputFailure(error, writing: directory.path)
     }
@@ -176,13 +237,12 @@ package struct Run: Sendable {
 
   /// A take that stays although its input is gone says so.
   private static func markVanished(_ record: [UInt8]) throws -> [UInt8] {
-    var members = try JSONReader(record).value().object ?? [:]
-    let finding = Finding(.warning, "input-vanished", "the take is no longer among the inputs; its episode is kept")
-    members["findings"] = .array((members["findings"]?.array ?? []) + [finding.json])
-    return JSONValue.object(members).canonicalBytes
+    var record = try TakeRecord(json: record)
+    record.findings.append(Finding(.warning, "input-vanished", "the take is no longer among the inputs; its episode is kept"))
+    return record.canonicalBytes
   }
 
-  private func runSection(_ heads: [Journal.Head], _ started: Date, _ index: IndexStamp) -> JSONValue {
+  private func runSection(_ entries: [Journal.Entry], _ started: Date, _ index: IndexStamp) -> JSONValue {
     let format = ISO8601DateFormatter()
     var host = utsname()
     uname(&host)
@@ -195,7 +255,7 @@ package struct Run: Sendable {
       "index": .string(index.text),
       "takes": .object(
         Dictionary(
-          uniqueKeysWithValues: heads.map {
+          uniqueKeysWithValues: entries.map {
             ($0.id, ["location": .string($0.location), "seconds": .number($0.seconds)])
           })),
     ]
@@ -208,7 +268,7 @@ private struct IndexStamp: Equatable {
   var text: String
 
   init(_ directory: String, vanished: [String]) {
-    let file = (try? FileStamp.of(directory + "/dataset.h5").description) ?? "missing"
+    let file = (try? FileStamp.of(directory + "/" + DatasetIndex.path).description) ?? "missing"
     text = ([file] + vanished.sorted()).joined(separator: "\n")
   }
 
@@ -216,7 +276,7 @@ private struct IndexStamp: Equatable {
 
   /// What the manifest's last line says; reading all of a manifest of thousands of takes would take longer than the check.
   static func recorded(in directory: String) -> IndexStamp? {
-    guard let handle = FileHandle(forReadingAtPath: directory + "/manifest.json"),
+    guard let handle = FileHandle(forReadingAtPath: directory + "/" + DatasetFiles.manifest),
       let size = try? handle.seekToEnd()
     else { return nil }
     defer { try? handle.close() }

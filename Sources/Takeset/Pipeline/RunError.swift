@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// The output cannot be written: disk full, not writable, vanished. The run stops; what is sealed stays.
@@ -5,15 +6,19 @@ package struct OutputFailure: Error, CustomStringConvertible {
   package var message: String
   package init(_ message: String) { self.message = message }
 
+  /// - Parameter path: Of the file that could not be written, or of a directory; the free space that is told is that of its file system.
   init(_ error: any Error, writing path: String) {
     message = "cannot write \(path): \(error)"
     var space = statvfs()
-    let directory = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    var directory = OutputDirectory.absolute(path)
+    while directory != "/", (try? Directory.kind(at: directory, followingLinks: true)) != .directory {
+      directory = URL(fileURLWithPath: directory).deletingLastPathComponent().path
+    }
     if statvfs(directory, &space) == 0 {
       let free = Double(space.f_bavail) * Double(space.f_frsize) / 1e6
       message += " (\(Int(free)) MB are free there)"
     }
-    message += "; what is sealed stays, and the same command goes on from there"
+    message += "; what is sealed stays, and the same command resumes from there"
   }
 
   package var description: String { message }

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// Keeps a fixed number of threads busy with takes: the blocks of the takes that are open, in order, and, when those
@@ -57,10 +58,12 @@ final class Scheduler: @unchecked Sendable {
         let key = ObjectIdentifier(job)
         let result = Result { () throws -> PreparedBlock in
           guard let shard = job.shard else { throw CancellationError() }
-          if shard.fetchesInOrder {
+          let prefetch = shard.prefetch
+          if let prefetch {
             defer { locked { job.didFetch() } }
-            try shard.fetch(block)
+            try prefetch.fetch(block)
           }
+          defer { prefetch?.release(block) }
           let worker = try workers[key] ?? shard.makeWorker()
           workers[key] = worker
           return try worker.prepare(block)
@@ -92,11 +95,11 @@ final class Scheduler: @unchecked Sendable {
       let stored = Result { () throws in
         let block = try next.get()
         do {
-          try job.shard?.store(block)
+          try block.store()
         } catch let failure as TakeFailure {
           throw failure
         } catch {
-          throw OutputFailure(error, writing: job.take.id)
+          throw OutputFailure(error, writing: job.path)
         }
       }
       if case .success(let block) = next, case .success = stored { work.didStore(block) }

@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 
 /// Anything a pipeline file can name. Stored properties are its options, their initial values the defaults; the property
@@ -30,15 +31,15 @@ package struct OptionError: Error, Equatable {
 
 /// Finds takes of one format and opens them.
 package protocol Reader: Step {
-  /// Whether a take of this format stands at `place`; looks at names and headers, never at pixels.
-  func recognises(_ place: TakeLocation) -> Bool
+  /// Whether a take of this format is at `place`; looks at names and headers, never at pixels. Throws where the system does not tell.
+  func recognises(_ place: TakeLocation) throws -> Bool
   /// The take's name, from which its id is made.
   func name(of place: TakeLocation) -> String
   /// Whether a take's name is one that many have, so that it does not serve as an id.
   func hasGenericName(_ stem: String) -> Bool
   /// The files of the take, by name.
   func inputs(of place: TakeLocation) throws -> TakeInputs
-  /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is sound
+  /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is intact
   /// but lacks something.
   func open(_ take: Take) throws -> Episode
 }
@@ -48,20 +49,55 @@ extension Reader {
   package func hasGenericName(_ stem: String) -> Bool { false }
 }
 
-/// Turns an episode into another.
+/// Makes an episode out of another.
 package protocol Transform: Step {
-  /// Whether it has to look at samples before any is written.
+  /// Whether it has to look at images or depth before any is written.
   static var readsSamples: Bool { get }
   /// Throws `Rejection` to leave the episode out.
-  func apply(to episode: Episode) throws -> Episode
+  func apply(to episode: Episode, in context: RunContext) throws -> Episode
 }
 
 extension Transform {
   package static var readsSamples: Bool { false }
 }
 
+/// A transform that also divides the takes of a dataset.
+package protocol SplitRule: Transform {
+  /// The part of each take, given the takes' groups.
+  func assign(_ groups: [String]) -> [SplitPart]
+  /// The rule in words, for the manifest.
+  var words: String { get }
+  var seed: Int { get }
+}
+
+package enum SplitPart: String, Sendable, CaseIterable { case train, valid, test }
+
+/// What steps need from outside of the take.
+package struct RunContext: Sendable {
+  /// Public keys of devices, against which signatures are checked.
+  package var keys: DeviceKeys?
+  package init(keys: DeviceKeys? = nil) { self.keys = keys }
+}
+
+extension Episode {
+  /// Whether what becomes of the take depends on the keys of the run.
+  package var dependsOnKeys: Bool {
+    get { extensions[KeyDependence.self] != nil }
+    set { extensions[KeyDependence.self] = newValue ? KeyDependence() : nil }
+  }
+
+  /// What the reader and the transforms found out about the take, for its record.
+  package var details: [String: JSONValue] {
+    get { extensions[Details.self]?.members ?? [:] }
+    set { extensions[Details.self] = Details(members: newValue) }
+  }
+
+  private struct KeyDependence: Sendable {}
+  private struct Details: Sendable { var members: [String: JSONValue] }
+}
+
 /// A place in the file system where a take may be.
-package struct TakeLocation: Hashable, Sendable {
+package struct TakeLocation: Hashable, Sendable, Codable {
   package var path: String
   package var isDirectory: Bool
   package init(path: String, isDirectory: Bool) {
@@ -81,8 +117,6 @@ package struct Take: Sendable {
   package var inputs: TakeInputs
   /// For an archive, the folder of its name beside it, where that is another take of the run: older versions of the app left both.
   package var twin: TakeLocation?
-  /// Keys of devices, against which signatures are checked.
-  package var keys: DeviceKeys?
   package init(id: String, location: TakeLocation, inputs: TakeInputs, twin: TakeLocation? = nil) {
     (self.id, self.location, self.inputs, self.twin) = (id, location, inputs, twin)
   }

@@ -1,3 +1,5 @@
+import Model
+
 /// One take on its way through a run. All mutable state belongs to the scheduler's lock, save what the phase gives to
 /// the one worker that entered it.
 ///
@@ -12,15 +14,18 @@ final class TakeJob: @unchecked Sendable {
     case finish
   }
 
-  let take: TakeSearch.Found
+  let task: TakeTask
   var phase = Phase.waiting
   var startedAt = ContinuousClock.now
 
-  // Set by `open`.
+  // Set by `TakeConversion`, as far as it came.
+  var reader: (any Reader)?
   var inputs: TakeInputs?
   var stamp: Digest?
   var passage: Passage?
   var shard: (any ShardWriter)?
+  /// Where the shard is to be.
+  var path = ""
   /// What ended the take early.
   var failure: (any Error)?
 
@@ -31,7 +36,7 @@ final class TakeJob: @unchecked Sendable {
   private var isStoring = false
   private var isFetching = false
 
-  init(take: TakeSearch.Found) { self.take = take }
+  init(task: TakeTask, reader: (any Reader)? = nil) { (self.task, self.reader) = (task, reader) }
 
   /// The next thing to do, if there is any now; called under the lock.
   func claim(window: Int, isCancelled: Bool) -> Task? {
@@ -51,7 +56,7 @@ final class TakeJob: @unchecked Sendable {
       }
       guard nextBlock < blocks, nextBlock < stored + window, !isFetching else { return nil }
       defer { nextBlock += 1 }
-      isFetching = shard?.fetchesInOrder ?? false
+      isFetching = shard?.prefetch != nil
       inFlight += 1
       return .prepare(block: nextBlock)
     case .opening, .finishing, .done: return nil
@@ -85,7 +90,7 @@ final class TakeJob: @unchecked Sendable {
     }
   }
 
-  /// Lets go of everything that was needed to convert the take; called under the lock.
+  /// Releases everything that was needed to convert the take; called under the lock.
   func release() {
     phase = .done
     (inputs, passage, shard) = (nil, nil, nil)

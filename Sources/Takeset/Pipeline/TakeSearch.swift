@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 
 /// Takes found among the inputs, and inputs in which there was none.
@@ -47,11 +48,18 @@ package struct TakeSearch: Sendable {
 
   private mutating func search(_ input: String) {
     guard let real = realpath(input, nil) else {
-      return miss(input, TakeFailure("input-missing", "there is no such file or directory"))
+      let error = FileError("look at", input)
+      let isMissing = [ENOENT, ENOTDIR].contains(error.code)
+      return miss(input, isMissing ? TakeFailure("input-missing", "there is no such file or directory") : error.failure())
     }
     defer { free(real) }
     let path = String(cString: real)
-    let isDirectory = Directory.existingKind(of: path) == .directory
+    let isDirectory: Bool
+    do {
+      isDirectory = try Directory.kind(at: path) == .directory
+    } catch {
+      return miss(input, (error as? FileError)?.failure() ?? TakeFailure("unreadable", "\(error)"))
+    }
     if visited.contains(Array(path.utf8)) { return }
     let before = (found.count, missed.count)
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
@@ -66,7 +74,12 @@ package struct TakeSearch: Sendable {
   private mutating func look(at place: TakeLocation, depth: Int) {
     // Inputs may overlap.
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
-    if let reader = readers.first(where: { $0.recognises(place) }) { return add(place, reader) }
+    do {
+      if let reader = try readers.first(where: { try $0.recognises(place) }) { return add(place, reader) }
+    } catch {
+      // What cannot be looked at may be a take; to pass over it would be to lose it.
+      return miss(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure("unreadable", "\(error)"))
+    }
     guard place.isDirectory else { return }
     guard depth < Self.depthLimit else {
       notices.append("\(place.path) is nested deeper than \(Self.depthLimit) directories and is not searched")
@@ -84,7 +97,9 @@ package struct TakeSearch: Sendable {
         }
       }
     } catch {
-      miss(place.path, TakeFailure("permission", "the directory cannot be searched: \((error as? FileError)?.reason ?? "\(error)")"))
+      var failure = (error as? FileError)?.failure() ?? TakeFailure("unreadable", "")
+      failure.message = "the directory cannot be searched: \((error as? FileError)?.reason ?? "\(error)")"
+      miss(place.path, failure)
     }
   }
 

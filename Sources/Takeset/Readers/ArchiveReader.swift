@@ -1,3 +1,5 @@
+import Model
+
 /// A reader whose takes may stand in a zip or tar; these are its options.
 protocol ArchiveReader: Reader {
   var maxArchiveEntries: Int { get }

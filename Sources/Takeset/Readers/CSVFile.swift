@@ -1,3 +1,5 @@
+import Model
+
 /// A small table of numbers: lines whose fields are parted by commas with blanks around them ignored, no quotes. Lines end in LF or CRLF;
 /// a byte order mark and blank lines are passed over.
 struct CSVFile {

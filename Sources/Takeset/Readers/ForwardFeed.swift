@@ -1,3 +1,4 @@
+import Model
 import Synchronization
 
 /// Reads samples from something that goes forward best.

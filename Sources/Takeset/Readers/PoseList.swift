@@ -1,3 +1,5 @@
+import Model
+
 /// Poses of a camera by frame number, in that order, each number once.
 struct PoseList {
   struct Entry {

@@ -1,3 +1,5 @@
+import Model
+
 /// The capture app's own preview of depth: where the distance steps, pixels are painted over the picture, cyan near to magenta far.
 ///
 /// Sobel's 3x3 gradient of metres, not normalised, so that a slope of s m a pixel gives 8 s; an edge is where its length exceeds
@@ -9,7 +11,7 @@ struct EdgeOverlay {
   private static let near: Float = 0.5, far: Float = 5
 
   /// For each pixel of the depth map the colour of its edge in 0...1, or `nil`.
-  static func colours(_ depth: [Float], size: Pixels) -> [SIMD3<Float>?] {
+  static func colours(_ depth: [Float], size: ImageSize) -> [SIMD3<Float>?] {
     func isValid(_ metres: Float) -> Bool { metres > 0 && metres < .infinity }
     return depth.indices.map { index in
       let (x, y) = (index % size.width, index / size.width)
@@ -34,7 +36,7 @@ struct EdgeOverlay {
   }
 
   /// Paints the edges over an RGB picture of the depth map's size, four parts edge to one part picture.
-  static func draw(_ depth: [Float], size: Pixels, over picture: inout [UInt8]) {
+  static func draw(_ depth: [Float], size: ImageSize, over picture: inout [UInt8]) {
     for (index, colour) in colours(depth, size: size).enumerated() {
       guard let colour else { continue }
       for channel in 0..<3 {

@@ -1,4 +1,6 @@
-/// What is in a take, and everything odd about it; nothing is written.
+package import Model
+
+/// What is in a take, what was found out about it, and what a run would make of it; nothing is written.
 package struct Inspection: Sendable {
   package var id: String
   package var path: String
@@ -7,45 +9,32 @@ package struct Inspection: Sendable {
   package var outcome: TakeRecord.Outcome
   package var reason: String?
   package var findings: [Finding] = []
-  package var episode: Episode?
+  package var episode: EpisodeSummary?
   package var verification: BundleVerification?
   /// What `align` would do.
   package var alignments: [Episode.Alignment] = []
-  /// Part of the frames that would have a sample, by stream.
-  package var coverage: [String: Double] = [:]
 
-  /// Every take among the inputs, by id. `visit` may read samples of each; afterwards these are let go of, and with them the files that they
-  /// are read from. Throws `NoInputs` when not one input is there.
+  /// Every take among the inputs, by id. `visit` may read samples of each, as the pipeline leaves it. Throws `NoInputs` when not one input
+  /// is there.
   package static func all(
-    inputs: [String], readers: [any Reader], visit: (Episode) -> Void = { _ in }
+    inputs: [String], pipeline: Pipeline, context: RunContext = RunContext(), visit: (Episode) -> Void = { _ in }
   ) throws -> (inspections: [Inspection], notices: [String]) {
-    let search = TakeSearch(inputs: inputs, readers: readers)
+    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
     if search.isHopeless { throw NoInputs(search) }
     let missed = search.missed.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])
     }
-    let found = search.found.map { found in
-      var inspection = Inspection(found)
-      inspection.episode.map(visit)
-      for name in inspection.episode?.streams.keys.sorted() ?? [] { inspection.episode?.streams[name]?.source = NoSamples() }
-      return inspection
-    }
+    let found = search.found.map { Inspection($0, pipeline, context, visit) }
     let all = (found + missed).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     return (all, search.notices)
   }
 
-  private init(
-    id: String, path: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding]
-  ) {
-    self.id = id
-    self.path = path
-    self.outcome = outcome
-    self.reason = reason
-    self.findings = findings
+  private init(id: String, path: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding]) {
+    (self.id, self.path, self.outcome, self.reason, self.findings) = (id, path, outcome, reason, findings)
   }
 
-  private init(_ found: TakeSearch.Found) {
+  private init(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ context: RunContext, _ visit: (Episode) -> Void) {
     id = found.id
     path = found.location.path
     reader = type(of: found.reader).name
@@ -54,59 +43,51 @@ package struct Inspection: Sendable {
     do {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
-      let episode = try found.reader.open(Take(id: found.id, location: found.location, inputs: inputs, twin: found.twin))
-      self.episode = episode
-      variant = episode.variant
-      // Without keys, only the chain's form; a run by default rejects a bundle whose chain is broken.
-      do {
-        let verified = try VerifyHashChain().apply(to: episode)
-        verification = verified.verification
-        findings += verified.findings.dropFirst(episode.findings.count)
-      } catch let rejection as Rejection {
-        verification = rejection.episode?.verification
-        findings += (rejection.episode?.findings ?? []).dropFirst(episode.findings.count)
-        outcome = .rejected
-        reason = "\(VerifyHashChain.name): \(rejection.reason)"
-      }
-      findings += episode.findings
-      // Nothing is moved by it; how the clocks were brought together is what is wanted.
-      let aligned = try Align().apply(to: episode)
-      findings += aligned.findings.dropFirst(episode.findings.count)
-      alignments = aligned.alignments
-      for (name, stream) in aligned.streams {
-        guard let rows = stream.rows, !rows.isEmpty else { continue }
-        coverage[name] = Double(rows.count { $0 != nil }) / Double(rows.count)
-      }
-      try probe(episode)
+      let take = Take(id: found.id, location: found.location, inputs: inputs, twin: found.twin)
+      let passage = try pipeline.open(take, with: found.reader, in: context)
+      variant = passage.source.variant
+      findings += passage.episode.findings
+      alignments = passage.episode.alignments
+      verification = passage.episode.verification
+      episode = EpisodeSummary(passage.source, final: passage.episode)
+      visit(passage.episode)
+      if let obstacle = passage.obstacle { end(obstacle) }
+      try check(passage.source)
       try inputs.checkMembers()
-    } catch let rejection as Rejection {
+    } catch {
+      end(error)
+    }
+  }
+
+  private mutating func end(_ error: any Error) {
+    if let rejection = error as? Rejection {
       outcome = .rejected
       reason = rejection.reason
       variant = variant ?? rejection.variant
-    } catch {
-      let failure = error as? TakeFailure ?? TakeFailure("internal", "\(error)")
+    } else {
+      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure("internal", "\(error)")
       outcome = .failed
       reason = failure.description
       findings.append(failure.finding)
     }
   }
 
-  /// Looks at every sample's size and header, and decodes movies, which have no others.
-  private mutating func probe(_ episode: Episode) throws {
-    for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.isGrid {
-      var first: [Finding] = []
+  /// Decodes every sample, of images at the least size.
+  private mutating func check(_ episode: Episode) throws {
+    for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.kind.isRaster {
+      var lost: [Finding] = []
+      var cursor = try stream.source.makeCursor(SampleRequest(form: .check))
+      var bytes: [UInt8] = []
       for index in stream.timestamps.indices {
         do {
-          try stream.source.probe(index)
+          try cursor.read(index, into: &bytes)
         } catch let failure as SampleFailure {
-          let same = first.firstIndex { $0.code == failure.finding.code }
-          if same == nil { first.append(failure.finding) }
-          first[same ?? first.count - 1].count = (same.flatMap { first[$0].count } ?? 0) + 1
+          lost.note(failure.finding)
         }
       }
-      try stream.source.feed?.finish()
-      findings += first
-      if stream.spec.kind == .image, let finding = first.first, first.reduce(0, { $0 + ($1.count ?? 0) }) * 5 > stream.timestamps.count {
+      try stream.source.access.feed?.finish()
+      findings += lost
+      if stream.spec.kind == .image, let finding = lost.first, lost.reduce(0, { $0 + ($1.count ?? 0) }) * 5 > stream.timestamps.count {
         throw TakeFailure.tooManyUndecodable(of: stream.timestamps.count, first: finding)
       }
     }
@@ -116,36 +97,28 @@ package struct Inspection: Sendable {
     [
       "id": .string(id), "path": .string(path), "reader": JSONValue(reader), "variant": JSONValue(variant),
       "would_be": .string(outcome.rawValue), "reason": JSONValue(reason), "findings": .array(findings.map(\.json)),
-      "frames": episode.map { JSONValue($0.frames.count) } ?? .null,
+      "frames": episode.map { JSONValue($0.frames) } ?? .null,
       "source_frames": episode.map { JSONValue($0.sourceFrames) } ?? .null,
       "seconds": episode?.seconds.map { .number($0) } ?? .null,
-      "rate_hz": episode.flatMap { $0.frames.cadence.rateHz }.map { .number($0) } ?? .null,
+      "rate_hz": episode?.rateHz.map { .number($0) } ?? .null,
       "details": episode.map { .object($0.details) } ?? [:], "verification": verification?.json ?? .null,
-      "alignment": .array(alignments.map(\.json)),
-      "gaps": episode.map { JSONValue($0.gapCount) } ?? .null,
+      "alignment": .array(alignments.map { TakeRecord.Alignment($0).json }),
+      "gaps": episode.map { JSONValue($0.gaps) } ?? .null,
       "dropped": .array(
         (episode?.dropped ?? []).map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
-      "streams": .array(
-        (episode?.streams ?? [:]).sorted { $0.key < $1.key }.map { name, stream in
-          [
-            "name": .string(name), "samples": JSONValue(stream.timestamps.count),
-            "shape": .array(stream.spec.shape.map { JSONValue($0) }), "dtype": .string(stream.spec.type.numpyName),
-            "unit": .string(stream.spec.unit), "clock": .string(stream.spec.clock.rawValue),
-            "coverage": coverage[name].map { .number($0) } ?? .null,
-            "intrinsics": stream.spec.intrinsics?.usual.json(for: stream.spec.pixels) ?? .null,
-            "rate_hz": Cadence(stream.timestamps, nominalRate: stream.nominalRate).rateHz.map { .number($0) } ?? .null,
-          ]
-        }),
+      "streams": .array((episode?.streams ?? []).map(\.json)),
     ]
   }
 }
 
-extension Episode {
-  /// From the first frame to the last.
-  package var seconds: Double? {
-    guard let first = frames.timestamps.first, let last = frames.timestamps.last else { return nil }
-    return Double(last.since(first)) / 1e9
+extension EpisodeSummary.StreamSummary {
+  fileprivate var json: JSONValue {
+    [
+      "name": .string(name.rawValue), "samples": JSONValue(samples), "shape": .array(shape.map { JSONValue($0) }),
+      "dtype": .string(numpyName), "unit": .string(unit), "clock": .string(clock.rawValue),
+      "coverage": coverage.map { .number($0) } ?? .null,
+      "intrinsics": size.flatMap { size in intrinsics.map { $0.json(for: size) } } ?? .null,
+      "rate_hz": rateHz.map { .number($0) } ?? .null,
+    ]
   }
-
-  package var gapCount: Int { frames.gaps.count }
 }

@@ -1,21 +1,23 @@
+import Model
 import Foundation
 import HDF5
 
 /// Makes one self-contained HDF5 file of a dataset directory; stored chunks are copied as they are.
 package enum Pack {
-  /// Returns the number of episodes. Throws `UsageError` for what is not a dataset, `OutputFailure` when the file cannot be written.
-  package static func pack(directory: String, output: String) throws -> Int {
-    guard Directory.existingKind(of: output) == nil else {
+  /// Returns the number of episodes, and the SHA-256 of the file, which is for publishing. Throws `UsageError` for what is not a dataset, `OutputFailure` when the file cannot be written.
+  package static func pack(directory: String, output: String) throws -> (episodes: Int, digest: Digest) {
+    guard try Directory.kind(at: output) == nil else {
       throw UsageError("\(output) exists already; choose another name or remove it")
     }
+    let dataset = try Dataset(directory: directory)
     let index: File
     do {
-      index = try File.open(directory + "/dataset.h5")
+      index = try File.open(directory + "/" + dataset.record.index.path)
     } catch {
       throw UsageError("\(directory) is not a Takeset dataset: \(error)")
     }
     defer { try? index.close() }
-    let shards = try self.shards(of: directory)
+    let shards = dataset.written.compactMap { $0.output?.path }.filter(DatasetFiles.isInside)
     let demos = try index.root.group("data").members()
     guard demos.count == shards.count else {
       throw UsageError("\(directory)/dataset.h5 has \(demos.count) episodes, manifest.json \(shards.count); run takeset run again")
@@ -26,8 +28,8 @@ package enum Pack {
     do {
       let file = try File.create(at: temporary)
       try copyAttributes(["format", "format_version", "tool_version", "pipeline_sha256"], from: index.root, to: file.root)
-      let data = try file.root.createGroup("data")
-      let meta = try file.root.createGroup("meta")
+      let data = try file.root.createGroup("data", isSmall: false)
+      let meta = try file.root.createGroup("meta", isSmall: false)
       for (demo, shard) in zip(demos, shards) {
         let source = try File.open(directory + "/" + shard)
         try data.copy("demo_0", from: source.root.group("data"), as: demo.name)
@@ -39,23 +41,12 @@ package enum Pack {
       try data.setAttribute("total", indexData.integerAttribute("total") ?? 0)
       for group in ["mask", "stats"] { try file.root.copy(group, from: index.root, as: group) }
       try file.close()
+      let digest = try SealedFile.digest(of: temporary).digest
       try SealedFile.seal(temporary, as: path)
+      return (demos.count, digest)
     } catch {
       unlink(temporary)
       throw OutputFailure(error, writing: output)
-    }
-    return demos.count
-  }
-
-  /// Paths of the shards in id order, from the manifest, none of which may leave the directory.
-  private static func shards(of directory: String) throws -> [String] {
-    do {
-      let file = try InputFile(directory + "/manifest.json")
-      let manifest = try JSONReader { try file.read(into: $0) }.value()
-      return (manifest["record"]?["takes"]?.array ?? []).compactMap { $0["output"]?["path"]?.string }
-        .filter { !$0.hasPrefix("/") && !$0.split(separator: "/").contains("..") }
-    } catch {
-      throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
     }
   }
 

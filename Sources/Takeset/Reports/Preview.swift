@@ -1,9 +1,10 @@
+package import Model
 import Media
 
 /// A contact sheet: for each take a row of pictures, evenly spaced in time, below them their depth, near in cyan, far in magenta, none
 /// in black, and below that the pictures once more with the edges of the depth over them.
 package struct Preview {
-  private static let cell = Pixels(width: 200, height: 150)
+  private static let cell = ImageSize(width: 200, height: 150)
   private static let columns = 6
   private static let margin = 4
 
@@ -17,19 +18,20 @@ package struct Preview {
   package mutating func add(_ episode: Episode) { try? addStrips(episode) }
 
   private mutating func addStrips(_ episode: Episode) throws {
-    // Depth has its own times in a source; the default alignment pairs it with pictures.
-    let aligned = try Align().apply(to: episode)
-    let count = min(Self.columns, aligned.frames.count)
-    let rows = (0..<count).map { count > 1 ? $0 * (aligned.frames.count - 1) / (count - 1) : 0 }
-    let image = aligned.streams["camera_image"], depth = aligned.streams["camera_depth"]
+    let count = min(Self.columns, episode.frames.count)
+    let rows = (0..<count).map { count > 1 ? $0 * (episode.frames.count - 1) / (count - 1) : 0 }
+    func first(_ kind: StreamKind) -> SampleStream? {
+      episode.streams.filter { $0.value.spec.kind == kind && $0.value.rows != nil }.min { $0.key < $1.key }?.value
+    }
+    let image = first(.image), depth = first(.depth)
     if let image {
-      let size = image.spec.pixels.fitted(within: Self.cell)
+      let size = image.spec.gridSize.fitted(within: Self.cell)
       add(try pictures(image, rows, size), size)
     }
     guard let depth else { return }
     // Small maps are enlarged to fill their cell.
-    let own = depth.spec.pixels
-    let size = Pixels(width: own.width * 8, height: own.height * 8).fitted(within: Self.cell)
+    let own = depth.spec.gridSize
+    let size = ImageSize(width: own.width * 8, height: own.height * 8).fitted(within: Self.cell)
     let maps = try samples(depth, rows)
     let resizer = ImageResizer(from: own, to: size)
     func resized(_ picture: [UInt8]) -> [UInt8] {
@@ -50,11 +52,11 @@ package struct Preview {
   /// The sheet as a PNG; `nil` when there was nothing to draw.
   package func png() throws -> [UInt8]? {
     guard height > 0 else { return nil }
-    return try PNG.encode(sheet, size: Pixels(width: width, height: height))
+    return try PNG.encode(sheet, size: ImageSize(width: width, height: height))
   }
 
   /// One strip of cells, grey where there is nothing.
-  private mutating func add(_ cells: [[UInt8]?], _ size: Pixels) {
+  private mutating func add(_ cells: [[UInt8]?], _ size: ImageSize) {
     let top = height + Self.margin
     height = top + size.height
     sheet += [UInt8](repeating: 48, count: width * height * 3 - sheet.count)
@@ -70,11 +72,11 @@ package struct Preview {
 
   // MARK: Samples
 
-  /// The samples of some rows, as the source gives them; `nil` where there is none to be had.
-  private func samples(_ stream: Stream, _ rows: [Int], from source: (any SampleSource)? = nil) throws -> [[UInt8]?] {
-    var cursor = try (source ?? stream.source).makeCursor()
+  /// The samples of some rows, as a cursor gives them; `nil` where there is none to be had.
+  private func samples(_ stream: SampleStream, _ rows: [Int], _ cursor: any SampleCursor) throws -> [[UInt8]?] {
+    var cursor = cursor
     return try rows.map { row in
-      guard let sample = stream.rows?[row] else { return nil }
+      guard let sample = stream.rows?[row]?.nearest else { return nil }
       var bytes: [UInt8] = []
       do {
         try cursor.read(sample, into: &bytes)
@@ -85,16 +87,14 @@ package struct Preview {
     }
   }
 
-  private func samples(_ stream: Stream, _ rows: [Int]) throws -> [[Float]?] {
-    let bytes: [[UInt8]?] = try samples(stream, rows, from: nil)
-    return bytes.map { $0.map(stream.spec.metres) }
+  private func samples(_ stream: SampleStream, _ rows: [Int]) throws -> [[Float]?] {
+    try samples(stream, rows, stream.source.makeCursor(SampleRequest())).map { $0.map(stream.spec.metres) }
   }
 
-  private func pictures(_ stream: Stream, _ rows: [Int], _ size: Pixels) throws -> [[UInt8]?] {
-    var (source, decoded) = (stream.source, stream.spec.pixels)
-    if let reducible = source as? any ReducibleImageSource { (source, decoded) = reducible.reduced(covering: size) }
-    let resizer = ImageResizer(from: decoded, to: size)
-    return try samples(stream, rows, from: source).map { picture in
+  private func pictures(_ stream: SampleStream, _ rows: [Int], _ size: ImageSize) throws -> [[UInt8]?] {
+    let cursor = try stream.source.makeCursor(SampleRequest(enough: size))
+    let resizer = ImageResizer(from: cursor.size ?? stream.spec.gridSize, to: size)
+    return try samples(stream, rows, cursor).map { picture in
       guard let picture else { return nil }
       var output: [UInt8] = []
       resizer.resize(picture, into: &output)
@@ -114,6 +114,6 @@ package struct Preview {
 }
 
 extension StreamSpec {
-  /// Width and height of a picture or depth map.
-  var pixels: Pixels { Pixels(width: shape[1], height: shape[0]) }
+  /// Width and height of an image or depth map.
+  fileprivate var gridSize: ImageSize { raster?.size ?? ImageSize(width: shape[1], height: shape[0]) }
 }

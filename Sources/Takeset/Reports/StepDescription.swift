@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// A step as `takeset steps` shows it.

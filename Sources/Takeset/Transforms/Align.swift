@@ -1,3 +1,5 @@
+package import Model
+
 /// Brings every stream onto the frames' timeline: for each frame the nearest sample within a tolerance, or a value
 /// between the two neighbours, and a mask where there is none.
 ///
@@ -30,20 +32,21 @@ package struct Align: Transform {
     guard tolerance >= 0, tolerance <= 3600 else { throw OptionError("tolerance", "expected 0 to 3600 seconds") }
   }
 
-  package func apply(to episode: Episode) throws -> Episode {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())
     let motion = try MotionCorrelation(episode)
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows == nil {
-      if referenceCompatible, name == "joints" {
+      let isAngles = stream.spec.kind == .angles
+      if referenceCompatible, isAngles {
         aligned.streams[name] = try ReferenceJoints.align(stream, to: episode.frames)
         aligned.alignments.append(Episode.Alignment(stream: name, method: "reference-compatible"))
         continue
       }
-      let offset = ClockOffset(from: stream, to: episode, motion: motion, correlatesJoints: correlateJoints && name == "joints")
+      let offset = ClockOffset(from: stream, to: episode, motion: motion, correlatesJoints: correlateJoints && isAngles)
       aligned.findings += offset.findings.map { finding in
         var named = finding
-        named.field = name
+        named.field = name.rawValue
         return named
       }
       var moved = stream
@@ -52,14 +55,14 @@ package struct Align: Transform {
       aligned.alignments.append(
         Episode.Alignment(
           stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual))
-      if stream.spec.kind == .inertial {
+      if stream.spec.kind.place == .meta {
         if offset.offset == nil { moved.spec.clock = stream.spec.clock }
       } else if offset.offset == nil {
         moved.rows = Array(repeating: nil, count: episode.frames.count)
-      } else if method == .linear, stream.spec.kind == .numbers {
-        moved = interpolated(moved, at: episode.frames.timestamps, limit: limit)
+      } else if method == .linear, stream.spec.kind.interpolation == .linear {
+        moved.rows = blended(moved.timestamps, at: episode.frames.timestamps, limit: limit)
       } else {
-        moved.rows = nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit)
+        moved.rows = nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit).map { $0.map { Row($0) } }
       }
       aligned.streams[name] = moved
     }
@@ -79,70 +82,19 @@ package struct Align: Transform {
 
   private func distance(_ a: Timestamp, _ b: Timestamp) -> Int64 { max(a.since(b), -.max) }
 
-  /// The stream with one sample a frame, on the line between the two samples around it; no extrapolation. Times and
-  /// numbers of the samples stay those of the nearer one.
-  private func interpolated(_ stream: Stream, at frames: [Timestamp], limit: Int64) -> Stream {
-    var blends: [InterpolatedSource.Blend] = []
-    let near = nearest(in: stream.timestamps, to: frames, limit: limit)
-    var rows: [Int?] = []
+  /// For each frame the two samples around it, both no farther than `limit`, and how they are blended; no extrapolation. A sample at the very
+  /// time of the frame is taken as it is.
+  private func blended(_ samples: [Timestamp], at frames: [Timestamp], limit: Int64) -> [Row?] {
+    let near = nearest(in: samples, to: frames, limit: limit)
     var next = 0
-    for (frame, nearest) in zip(frames, near) {
-      while next < stream.timestamps.count, stream.timestamps[next] < frame { next += 1 }
+    return zip(frames, near).map { frame, nearest in
+      while next < samples.count, samples[next] < frame { next += 1 }
       let (before, after) = (next - 1, next)
-      if let nearest, stream.timestamps[nearest] == frame {
-        blends.append(.init(before: nearest, after: nearest, weight: 0))
-      } else if nearest != nil, before >= 0, after < stream.timestamps.count,
-        frame.since(stream.timestamps[before]) <= limit, stream.timestamps[after].since(frame) <= limit
-      {
-        let whole = Double(stream.timestamps[after].since(stream.timestamps[before]))
-        let part = Double(frame.since(stream.timestamps[before]))
-        blends.append(.init(before: before, after: after, weight: Float(part / whole)))
-      } else {
-        rows.append(nil)
-        continue
-      }
-      rows.append(blends.count - 1)
-    }
-    let used = zip(rows, near).compactMap { row, nearest in row == nil ? nil : nearest }
-    var result = stream
-    result.source = InterpolatedSource(base: stream.source, blends: blends)
-    result.raw = stream.raw.map { raw in InterpolatedSource(base: raw, blends: used.map { .init(before: $0, after: $0, weight: 0) }) }
-    result.timestamps = used.map { stream.timestamps[$0] }
-    result.sourceIndex = used.map { stream.sourceIndex[$0] }
-    result.rows = rows
-    return result
-  }
-}
-
-/// Numbers on the line between two samples of another source; NaN on either side stays NaN.
-struct InterpolatedSource: SampleSource {
-  struct Blend: Sendable {
-    var before, after: Int
-    /// 0 gives `before`, 1 gives `after`.
-    var weight: Float
-  }
-
-  let base: any SampleSource
-  let blends: [Blend]
-
-  func makeCursor() throws -> any SampleCursor { Cursor(base: try base.makeCursor(), blends: blends) }
-
-  private struct Cursor: SampleCursor {
-    var base: any SampleCursor
-    let blends: [Blend]
-    var other: [UInt8] = []
-
-    mutating func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      let blend = blends[index]
-      try base.read(blend.before, into: &bytes)
-      if blend.before == blend.after { return }
-      try base.read(blend.after, into: &other)
-      other.withUnsafeBytes { other in
-        bytes.withUnsafeMutableBytes { bytes in
-          let (a, b) = (bytes.bindMemory(to: Float.self), other.bindMemory(to: Float.self))
-          for element in a.indices { a[element] += (b[element] - a[element]) * blend.weight }
-        }
-      }
+      guard let nearest else { return nil }
+      if samples[nearest] == frame { return Row(nearest) }
+      guard before >= 0, after < samples.count, frame.since(samples[before]) <= limit, samples[after].since(frame) <= limit else { return nil }
+      let whole = Double(samples[after].since(samples[before]))
+      return Row(before, towards: after, by: Float(Double(frame.since(samples[before])) / whole))
     }
   }
 }

@@ -1,3 +1,5 @@
+import Model
+
 /// How one stream's clock relates to the frames', by the best evidence there is, in this order:
 ///
 /// - `same-clock`: both are the same clock, or start within 5 s of each other: used as they are.
@@ -22,7 +24,7 @@ struct ClockOffset {
 
   /// - Parameter motion: What the motion of the take says of the clock of its IMU.
   /// - Parameter correlatesJoints: Whether `activity-correlation` is asked for.
-  init(from stream: Stream, to episode: Episode, motion: MotionCorrelation? = nil, correlatesJoints: Bool = false) {
+  init(from stream: SampleStream, to episode: Episode, motion: MotionCorrelation? = nil, correlatesJoints: Bool = false) {
     let frames = episode.frames
     if stream.spec.clock == frames.clock {
       (method, offset, residual, timestamps) = ("same-clock", 0, 0, stream.timestamps)
@@ -48,13 +50,13 @@ struct ClockOffset {
       (method, offset, residual, timestamps) = (prefix + "same-clock", 0, delay, times)
       return
     }
-    let imu = episode.streams["imu"].flatMap { $0.spec.clock == stream.spec.clock ? $0 : nil }
+    let imu = episode.streams.first { $0.value.spec.kind == .inertial && $0.value.spec.clock == stream.spec.clock }?.value
     if imu != nil, let motion {
       (method, offset, residual) = (prefix + "motion-correlation", motion.offset, motion.residual)
       timestamps = times.map { $0.advanced(by: motion.offset) }
       return
     }
-    if correlatesJoints, stream.spec.kind == .numbers, let found = try? MotionCorrelation(joints: stream, at: times, in: episode) {
+    if correlatesJoints, let found = try? MotionCorrelation(joints: stream, at: times, in: episode) {
       (method, offset, residual) = (prefix + "activity-correlation", found.offset, found.residual)
       timestamps = times.map { $0.advanced(by: found.offset) }
       return

@@ -1,3 +1,5 @@
+package import Model
+
 /// Keeps some of the frames, with their true times.
 ///
 ///     - decimate: {every: 2}
@@ -31,7 +33,7 @@ package struct Decimate: Transform {
     if rule == .counter, rate == nil { throw OptionError("rule", "counter goes with \"rate\"") }
   }
 
-  package func apply(to episode: Episode) throws -> Episode {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let rows: [Int]
     if let every {
       rows = Array(stride(from: 0, to: episode.frames.count, by: every))

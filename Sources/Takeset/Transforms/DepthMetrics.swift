@@ -1,3 +1,5 @@
+import Model
+
 /// How believable a sequence of depth maps is as a film of one real scene: measures of the RealityCam project's server, computed in
 /// 32-bit floats as there.
 ///
@@ -17,12 +19,12 @@ struct DepthMetrics: Equatable {
   private var jumps = 0
   private var vectors: [SIMD2<Float>] = []
   private var previous: (depth: [Float], centroid: SIMD2<Float>)?
-  private let size: Pixels
+  private let size: ImageSize
 
   private static let range: ClosedRange<Float> = 0.1...20
   private static let binWidth: Float = (20 - 0.1) / 10
 
-  init(size: Pixels) { self.size = size }
+  init(size: ImageSize) { self.size = size }
 
   static func == (a: DepthMetrics, b: DepthMetrics) -> Bool { a.json(DepthThresholds()) == b.json(DepthThresholds()) }
 

@@ -1,3 +1,5 @@
+package import Model
+
 /// Leaves out frames with something wrong, by the names of `meta/quality`.
 ///
 ///     - drop-frames: {with: [pose-jump, pose-repeated]}
@@ -21,11 +23,11 @@ package struct DropFrames: Transform {
     }
   }
 
-  package func apply(to episode: Episode) throws -> Episode {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var kept = episode
     for name in with {
       guard let bit = FrameQuality(named: name) else { continue }
-      let quality = kept.quality
+      let quality = kept.quality()
       kept = kept.keeping(quality.indices.filter { !quality[$0].contains(bit) }, dropping: name)
     }
     return kept

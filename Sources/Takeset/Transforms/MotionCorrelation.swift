@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// Brings the clock of a phone's IMU together with that of the frames by what both saw: how fast the phone turned, as the gyroscope measured
@@ -136,12 +137,13 @@ struct MotionCorrelation {
 extension MotionCorrelation {
   /// For an episode with poses and an IMU on another clock.
   init?(_ episode: Episode) throws {
-    guard let pose = episode.streams["pose"], let imu = episode.streams["imu"], imu.spec.clock != episode.frames.clock,
+    guard let pose = episode.bodyPose, let imu = episode.streams.first(where: { $0.value.spec.kind == .inertial })?.value,
+      imu.spec.clock != episode.frames.clock,
       let first = imu.timestamps.first, let start = episode.captureStart ?? episode.frames.timestamps.first
     else { return nil }
     let turns = try Self.turnRates(pose, since: start)
     var gyro = Series(times: [], values: [])
-    var cursor = try imu.source.makeCursor()
+    var cursor = try imu.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     for index in imu.timestamps.indices {
       try cursor.read(index, into: &bytes)
@@ -158,12 +160,12 @@ extension MotionCorrelation {
   /// For joints of a session without an IMU: how fast they move, all channels together, against how fast the phone turns.
   ///
   /// - Parameter times: Of the readings, on their own clock.
-  init?(joints: Stream, at times: [Timestamp], in episode: Episode) throws {
-    guard let pose = episode.streams["pose"], let first = times.first, let start = episode.captureStart ?? episode.frames.timestamps.first
+  init?(joints: SampleStream, at times: [Timestamp], in episode: Episode) throws {
+    guard let pose = episode.bodyPose, let first = times.first, let start = episode.captureStart ?? episode.frames.timestamps.first
     else { return nil }
     let turns = try Self.turnRates(pose, since: start)
     var activity = Series(times: [], values: [])
-    var cursor = try joints.source.makeCursor()
+    var cursor = try joints.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     var last: (time: Double, angles: [Float])?
     for index in times.indices {
@@ -184,9 +186,9 @@ extension MotionCorrelation {
   }
 
   /// Turn rates between neighbouring poses in rad/s. Seconds since `start` keep doubles exact enough.
-  private static func turnRates(_ pose: Stream, since start: Timestamp) throws -> Series {
+  private static func turnRates(_ pose: SampleStream, since start: Timestamp) throws -> Series {
     var turns = Series(times: [], values: [])
-    var cursor = try pose.source.makeCursor()
+    var cursor = try pose.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     var last: (time: Double, quaternion: SIMD4<Double>)?
     for index in pose.timestamps.indices {
@@ -208,5 +210,12 @@ extension MotionCorrelation {
     self.offset = offset
     self.residual = residual
     self.correlation = correlation
+  }
+}
+
+extension Episode {
+  /// The poses of the phone: with several streams of poses the first by name.
+  fileprivate var bodyPose: SampleStream? {
+    streams.filter { $0.value.spec.kind.poseFrame != nil }.min { $0.key < $1.key }?.value
   }
 }

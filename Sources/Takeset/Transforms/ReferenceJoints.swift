@@ -1,3 +1,5 @@
+import Model
+
 /// Joints as the recorder's own loader pairs them with frames: not how it should be done, but what its users' models were trained on.
 ///
 /// Both clocks start at their first samples; a frame gets the nearest reading closer than 50 ms, or zeros; then each joint is
@@ -5,9 +7,9 @@
 enum ReferenceJoints {
   private static let limit: Int64 = 50_000_000
 
-  static func align(_ stream: Stream, to frames: Episode.Frames) throws -> Stream {
+  static func align(_ stream: SampleStream, to frames: Episode.Frames) throws -> SampleStream {
     guard let firstFrame = frames.timestamps.first, let firstSample = stream.timestamps.first else { return stream }
-    var cursor = try (stream.raw ?? stream.source).makeCursor()
+    var cursor = try (stream.raw ?? stream.source).makeCursor(SampleRequest())
     let width = stream.spec.shape[0]
     var values: [Float] = []
     var bytes: [UInt8] = []
@@ -24,12 +26,12 @@ enum ReferenceJoints {
     }
     for channel in 0..<width { unwrap(&values, channel: channel, width: width) }
     var aligned = stream
-    aligned.source = NumbersSource(width: width, values: values)
+    aligned.source = VectorSource(width: width, values: values)
     aligned.raw = nil
     aligned.spec.clock = frames.clock
     aligned.timestamps = zip(rows, frames.timestamps).map { row, frame in row.map { shifted[$0] } ?? frame }
     aligned.sourceIndex = rows.map { $0.map { stream.sourceIndex[$0] } ?? -1 }
-    aligned.rows = frames.timestamps.indices.map { $0 }
+    aligned.rows = frames.timestamps.indices.rows
     return aligned
   }
 

@@ -1,3 +1,5 @@
+package import Model
+
 /// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one
 /// room look alike, and a model must not be validated on what it has seen.
 ///
@@ -6,7 +8,7 @@
 /// Groups are put in an order that depends on the seed and their names alone. From its start, whole groups go to `valid`
 /// until it has its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0
 /// gets at least one group when there are enough.
-package struct Split: Transform {
+package struct Split: SplitRule {
   package static let name = "split"
   package static let summary = "Divides takes into train, valid and test masks, whole groups at a time"
   package static let help = [
@@ -19,7 +21,7 @@ package struct Split: Transform {
   var valid = 0.1
   var test = 0.0
   var group = Group.day
-  var seed = 0
+  package var seed = 0
 
   package init() {}
 
@@ -30,7 +32,7 @@ package struct Split: Transform {
     if seed.magnitude > 1 << 52 { throw OptionError("seed", "expected a whole number below 2^52") }
   }
 
-  package func apply(to episode: Episode) throws -> Episode {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var grouped = episode
     grouped.splitGroup =
       switch group {
@@ -40,15 +42,14 @@ package struct Split: Transform {
     return grouped
   }
 
-  package enum Part: String, Sendable, CaseIterable { case train, valid, test }
+  package var words: String { "by \(group.rawValue): valid \(valid), test \(test)" }
 
-  /// The part of each take, given the takes' groups.
-  func assign(_ groups: [String]) -> [Part] {
+  package func assign(_ groups: [String]) -> [SplitPart] {
     let sizes = Dictionary(groups.map { ($0, 1) }, uniquingKeysWith: +)
     let order = sizes.keys.map { (Digest.of("\(seed)\n\($0)").description, $0) }.sorted { $0 < $1 }.map(\.1)
-    var parts: [String: Part] = [:]
+    var parts: [String: SplitPart] = [:]
     var rest = order[...]
-    for (part, share) in [(Part.valid, valid), (.test, test)] where share > 0 {
+    for (part, share) in [(SplitPart.valid, valid), (.test, test)] where share > 0 {
       let wanted = share * Double(groups.count)
       var taken = 0
       // At least one group is left to train on. A group goes in when that brings the share nearer.

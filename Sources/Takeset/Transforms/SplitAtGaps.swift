@@ -1,3 +1,5 @@
+package import Model
+
 /// Numbers the stretches without a gap, so that windows need not cross one, and leaves out those that are too short to be of use. The numbers
 /// are in `meta/segment`, from 0.
 ///
@@ -24,7 +26,7 @@ package struct SplitAtGaps: Transform {
     if !(1...1_000_000).contains(minFrames) { throw OptionError("min-frames", "expected 1 to 1000000") }
   }
 
-  package func apply(to episode: Episode) throws -> Episode {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let count = episode.frames.count
     guard count > 0 else { return episode }
     let ends = episode.frames.gaps.filter { Double($0.step) / 1e9 > longerThan }.map { $0.row + 1 } + [count]

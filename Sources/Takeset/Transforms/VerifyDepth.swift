@@ -1,3 +1,5 @@
+package import Model
+
 /// Measures whether depth looks like one real scene, filmed in one go. Reads the keyframes, unlike other transforms.
 ///
 ///     - verify-depth: {every: 1, on-miss: reject}
@@ -30,8 +32,10 @@ package struct VerifyDepth: Transform {
     }
   }
 
-  package func apply(to episode: Episode) throws -> Episode {
-    guard let stream = episode.streams["camera_depth"] else { return episode }
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
+    guard let stream = episode.streams.filter({ $0.value.spec.kind == .depth }).min(by: { $0.key < $1.key })?.value,
+      let size = stream.spec.raster?.size
+    else { return episode }
     var verified = episode
     let samples = Array(stride(from: 0, to: stream.timestamps.count, by: every))
     guard samples.count >= 2 else {
@@ -39,8 +43,8 @@ package struct VerifyDepth: Transform {
         Finding(.warning, "depth-metrics-unavailable", "\(samples.count) depth maps were to be looked at; it takes at least 2"))
       return verified
     }
-    var metrics = DepthMetrics(size: Pixels(width: stream.spec.shape[1], height: stream.spec.shape[0]))
-    var cursor = try stream.source.makeCursor()
+    var metrics = DepthMetrics(size: size)
+    var cursor = try stream.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     for sample in samples {
       do {

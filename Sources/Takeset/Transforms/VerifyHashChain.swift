@@ -1,3 +1,5 @@
+package import Model
+
 /// Checks what an uploaded bundle brings along to show that it is genuine: the form of its hash chain, and, against the keys given to
 /// the run, the phone's signature of the chain's end or of a checkpoint. What is proven goes into the take's record; takes that
 /// bring nothing of the kind pass.
@@ -17,15 +19,16 @@ package struct VerifyHashChain: Transform {
 
   package init() {}
 
-  package func apply(to episode: Episode) throws -> Episode {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     guard let evidence = episode.evidence else { return episode }
     var verified = episode
+    verified.dependsOnKeys = true
     var verification = BundleVerification()
     verification.recordedFrames = evidence.recordedFrames
     verification.recordedSeconds = evidence.recordedSeconds
-    verification.keysDigest = evidence.keys?.digest
+    verification.keysDigest = context.keys?.digest
     let chain = checkChain(evidence, &verification, &verified.findings)
-    checkAssertion(evidence, chain, &verification, &verified.findings)
+    checkAssertion(evidence, context.keys, chain, &verification, &verified.findings)
     verified.verification = verification
     if require != .none, verification.chain == .broken {
       throw Rejection("the hash chain is broken: \(verification.chainReason ?? "")", episode: verified)
@@ -75,7 +78,8 @@ package struct VerifyHashChain: Transform {
   private static let placeholder = Array("POST\n".utf8)
 
   private func checkAssertion(
-    _ evidence: BundleEvidence, _ chain: HashChain?, _ verification: inout BundleVerification, _ findings: inout [Finding]
+    _ evidence: BundleEvidence, _ keys: DeviceKeys?, _ chain: HashChain?, _ verification: inout BundleVerification,
+    _ findings: inout [Finding]
   ) {
     if evidence.isPartial == true { verification.partial = .partial }
     func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ code: String, _ message: String) {
@@ -100,7 +104,7 @@ package struct VerifyHashChain: Transform {
         .invalid, .warning, "assertion-invalid", "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
     }
     verification.counter = assertion.counter
-    guard let keys = evidence.keys else {
+    guard let keys else {
       return end(.noKey, .info, "assertion-unverified", "no keys were given, so the signature is not checked")
     }
     if let device = evidence.device, keys.devices[device] == nil {

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 import TestSupport
@@ -66,7 +67,7 @@ import Testing
     for container in ["gzip", "zlib", "deflate", "none"] {
       let part = Self.wrap(inner, container)
       let blob = try blob(part, claimed: 2)
-      #expect(blob.container.rawValue == container && blob.layout == .rldp && blob.size == Pixels(width: 3, height: 2))
+      #expect(blob.container.rawValue == container && blob.layout == .rldp && blob.size == ImageSize(width: 3, height: 2))
       #expect(blob.seconds == [0, 0.1] && blob.inflatedDigest == Digest.of(inner))
       var cursor = DepthKeyframes(blob, try slice(part), file: "d").makeCursor()
       var bytes: [UInt8] = []
@@ -82,12 +83,12 @@ import Testing
     let maps = Self.maps(4)
     let blob = try blob(Self.wrap(maps.flatMap(\.self), container), claimed: 4)
     #expect(blob.container.rawValue == container && blob.layout == .headerless)
-    #expect(blob.keyframes == 4 && blob.size == Pixels(width: 256, height: 192) && blob.findings.isEmpty)
+    #expect(blob.keyframes == 4 && blob.size == ImageSize(width: 256, height: 192) && blob.findings.isEmpty)
   }
 
   @Test(arguments: [(320, 240), (384, 288), (640, 480)]) func knowsTheSizesThatPhonesMake(size: (Int, Int)) throws {
     let blob = try blob(Self.wrap(Self.maps(2, size).flatMap(\.self), "deflate"), claimed: 2)
-    #expect(blob.size == Pixels(width: size.0, height: size.1))
+    #expect(blob.size == ImageSize(width: size.0, height: size.1))
   }
 
   @Test func assumesTheUsualSizeWhenNothingTells() throws {

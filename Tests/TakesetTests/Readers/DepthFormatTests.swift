@@ -1,3 +1,4 @@
+import Model
 import Media
 import Testing
 
@@ -14,12 +15,12 @@ import Testing
     }
   #endif
 
-  private func formats(_ bytes: Int, _ declared: Pixels?) -> [String] {
+  private func formats(_ bytes: Int, _ declared: ImageSize?) -> [String] {
     DepthFormat.candidates(bytes: bytes, declared: declared).map(\.description)
   }
 
   @Test func tellsFormatsByTheirSize() {
-    let usual = Pixels(width: 256, height: 192)
+    let usual = ImageSize(width: 256, height: 192)
     #expect(formats(196_608, usual) == ["256x192 float32"])
     #expect(formats(98_304, usual) == ["256x192 float16"])
     #expect(formats(1088 * 192, usual) == ["256x192 float32, rows padded by 64 bytes"])

@@ -1,3 +1,4 @@
+import Model
 import Simulate
 import TestSupport
 import Testing

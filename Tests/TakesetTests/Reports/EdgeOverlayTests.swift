@@ -1,10 +1,11 @@
+import Model
 import Media
 import Testing
 
 @testable import Takeset
 
 @Suite struct EdgeOverlayTests {
-  private let size = Pixels(width: 8, height: 6)
+  private let size = ImageSize(width: 8, height: 6)
 
   private func map(_ metres: (Int, Int) -> Float) -> [Float] {
     (0..<(size.width * size.height)).map { metres($0 % size.width, $0 / size.width) }

@@ -1,3 +1,4 @@
+import Model
 import TestSupport
 import Testing
 
@@ -41,7 +42,7 @@ import Testing
   @Test func interpolatesNumbersBetweenNeighboursOnly() throws {
     let times: [Int64] = [0, 10_000_000, 20_000_000, 30_000_000]
     var episode = SyntheticEpisode(times: times).episode
-    episode.streams["joints"] = Stream(
+    episode.streams["joints"] = SampleStream(
       spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "degree", clock: .deviceUptime),
       source: NumbersSource(width: 1, values: [10, 20, .nan]), timestamps: stamps([5, 15, 25]), sourceIndex: [0, 1, 2])
     var align = Align()
@@ -61,8 +62,8 @@ import Testing
 }
 
 @Suite struct ClockTests {
-  private func joints(arrivals: [Int64], sent: [UInt32]? = nil, clock: Clock = .phoneUnix) -> Takeset.Stream {
-    var stream = Stream(
+  private func joints(arrivals: [Int64], sent: [UInt32]? = nil, clock: Clock = .phoneUnix) -> SampleStream {
+    var stream = SampleStream(
       spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "degree", clock: clock),
       source: NumbersSource(width: 1, values: arrivals.map { _ in 0 }),
       timestamps: arrivals.map { Timestamp(nanoseconds: $0) }, sourceIndex: arrivals.indices.map { Int64($0) })

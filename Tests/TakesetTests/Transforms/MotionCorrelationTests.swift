@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Testing
 
@@ -69,11 +70,11 @@ import Testing
       id: "arm", sourceFrames: stamps.count,
       frames: Episode.Frames(timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, clock: .deviceUptime),
       streams: [
-        "pose": Stream(
+        "pose": SampleStream(
           spec: StreamSpec(kind: .pose(.arkit), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
           source: PoseSource(poses: poses), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) },
           rows: stamps.indices.map { Int?($0) }),
-        "joints": Stream(
+        "joints": SampleStream(
           spec: StreamSpec(kind: .numbers, type: .float32, shape: [4], unit: "degree", clock: .phoneUnix),
           source: NumbersSource(width: 4, values: values),
           timestamps: readings.map { Timestamp(nanoseconds: Int64((epoch + $0 - offset) * 1e9)) },

@@ -1,3 +1,4 @@
+import Model
 import Media
 import TestSupport
 import Testing

@@ -1,3 +1,4 @@
+import Model
 import Media
 import TestSupport
 import Testing
@@ -28,7 +29,7 @@ import Testing
 
   @Test(arguments: scenes.indices, [1, 10]) func agreesWithTheServer(scene index: Int, every: Int) {
     let scene = Self.scenes[index]
-    var metrics = DepthMetrics(size: Pixels(width: 32, height: 24))
+    var metrics = DepthMetrics(size: ImageSize(width: 32, height: 24))
     for keyframe in stride(from: 0, to: 15, by: every) {
       let map = (0..<(32 * 24)).map { scene.depth(keyframe, Float($0 % 32), Float($0 / 32)) }
       metrics.add(map, index: keyframe)
@@ -43,7 +44,7 @@ import Testing
   }
 
   @Test func mapsWithoutDepthAreUnlikeAll() {
-    var metrics = DepthMetrics(size: Pixels(width: 16, height: 8))
+    var metrics = DepthMetrics(size: ImageSize(width: 16, height: 8))
     metrics.add([Float](repeating: 0, count: 128), index: 0)
     metrics.add([Float](repeating: 2, count: 128), index: 1)
     #expect(metrics.consistency == 0.5 && metrics.suspicious == [1])

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 
@@ -62,7 +63,7 @@ package final class Archive: Sendable {
       (self.path, self.format, stamp, self.content) = (path, format, file.stamp, content)
       (members, bytes) = checked
     } catch let error as FileError {
-      throw TakeFailure(error.code == EACCES ? "permission" : "unreadable", "cannot \(error.action): \(error.reason)", file: name)
+      throw error.failure(name)
     } catch let error as ArchiveError {
       throw TakeFailure("archive-unreadable", "the \(format.rawValue) cannot be read: \(error.message)", file: name)
     } catch var failure as TakeFailure {
@@ -72,10 +73,10 @@ package final class Archive: Sendable {
   }
 
   /// What the first bytes say a file is, or else its name.
-  package static func format(of path: String) -> Format? {
+  package static func format(of path: String) throws -> Format? {
     let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
     if InputFile.isOther(ending) { return nil }
-    let start = InputFile.start(of: path, count: 512)
+    let start = try InputFile.start(of: path, count: 512)
     if [[0x50, 0x4B, 3, 4], [0x50, 0x4B, 5, 6]].contains(where: { start.starts(with: $0) }) { return .zip }
     if start.count == 512, start[257...].starts(with: Array("ustar".utf8)) { return .tar }
     return Format(rawValue: ending)

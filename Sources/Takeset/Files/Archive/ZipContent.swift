@@ -1,3 +1,4 @@
+import Model
 import CZip
 import Foundation
 import Media

@@ -1,15 +1,15 @@
+import Model
 import Media
 
-/// The pictures of a movie, decoded in order, and brought to their size in the pass that makes them RGB.
+/// The frames of a movie, decoded in order, and brought to their size in the pass that makes them RGB.
 ///
-/// One decoder feeds all cursors, or, where a writer asks for it, each cursor has its own and starts it anew at each run of pictures: so
+/// One decoder feeds all cursors, or, where that is asked for, each cursor has its own and starts it anew at each run of frames: so
 /// several threads decode one movie, and what they decode does not depend on who did what before.
-struct MovieFrames: ReducibleImageSource {
+struct MovieFrames: SampleSource {
   private let shared: ForwardFeed<MovieReader>
   private let open: @Sendable () throws -> MovieReader
-  private let movieRuns: [Int]
-  private var size: Pixels
-  private var isFed = true
+  private let runs: [Int]
+  private let size: ImageSize
 
   init(_ movie: Movie, file: String, maxSeconds: Double) {
     // Planes of the codec: 4:2:0 takes 1.5 values a pixel.
@@ -17,51 +17,42 @@ struct MovieFrames: ReducibleImageSource {
     let open: @Sendable () throws -> MovieReader = { try naming(file) { try MovieReader(movie, file: file, maxSeconds: maxSeconds) } }
     shared = ForwardFeed(sampleBytes: bytes, open: open)
     self.open = open
-    movieRuns = movie.runs
+    runs = movie.runs
     size = movie.size
   }
 
-  var feed: (any SampleFeed)? { isFed ? shared : nil }
+  var access: SampleAccess { .runs(runs, shared) }
 
-  var runs: [Int]? { movieRuns }
-
-  var unfed: any SampleSource {
-    var copy = self
-    copy.isFed = false
-    return copy
-  }
-
-  /// Decodes it: nothing less tells whether it can be.
-  func probe(_ index: Int) throws { _ = try shared.sample(index) }
-
-  func makeCursor() -> any SampleCursor { Cursor(source: self, converter: FrameConverter(to: size)) }
-
-  func reduced(covering target: Pixels) -> (source: any SampleSource, size: Pixels) {
-    var copy = self
-    copy.size = target
-    return (copy, target)
+  func makeCursor(_ request: SampleRequest) -> any SampleCursor {
+    Cursor(
+      source: self, isStandalone: request.isStandalone,
+      converter: request.form == .check ? nil : FrameConverter(to: request.enough ?? size))
   }
 
   private struct Cursor: SampleCursor {
     let source: MovieFrames
-    let converter: FrameConverter
+    let isStandalone: Bool
+    /// Absent where nobody looks at the frames.
+    let converter: FrameConverter?
     var reader: MovieReader?
     /// The run that the reader is in.
     var run: Int?
 
+    var size: ImageSize? { converter?.target }
+
     mutating func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      let frame = try source.isFed ? source.shared.sample(index) : decoded(index)
-      try naming("") { try converter.convert(frame, into: &bytes) }
+      let frame = try isStandalone ? decoded(index) : source.shared.sample(index)
+      try naming("") { try converter?.convert(frame, into: &bytes) }
     }
 
     private mutating func decoded(_ index: Int) throws -> MovieFrame {
-      var (low, high) = (0, source.movieRuns.count)
+      var (low, high) = (0, source.runs.count)
       while high - low > 1 {
         let middle = (low + high) / 2
-        if source.movieRuns[middle] <= index { low = middle } else { high = middle }
+        if source.runs[middle] <= index { low = middle } else { high = middle }
       }
       var reader = try self.reader ?? source.open()
-      if run != low || reader.position > index { try reader.start(atRun: source.movieRuns[low]) }
+      if run != low || reader.position > index { try reader.start(atRun: source.runs[low]) }
       (self.reader, run) = (nil, low)
       let frame = try reader.read(index)
       self.reader = reader

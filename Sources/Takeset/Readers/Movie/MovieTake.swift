@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 
@@ -22,7 +23,7 @@ package enum MovieRotation: String, Codable, Sendable {
 struct MovieTake {
   let movie: Movie
   let file: String
-  let turn: QuarterTurn
+  let rotation: Rotation90
   private(set) var findings: [Finding] = []
   private let options: MovieOptions
 
@@ -34,22 +35,22 @@ struct MovieTake {
     movie = try naming(file) { try Movie(slice, limits: options.limits) }
     self.file = file
     self.options = options
-    var wanted = QuarterTurn(rawValue: Int(movie.rotation))
+    var wanted = Rotation90(rawValue: Int(movie.rotation))
     if movie.isMirrored || Double(wanted?.rawValue ?? -1) != movie.rotation {
       findings.append(
         Finding(
           .warning, "rotation-unsupported",
           "the display matrix \(movie.isMirrored ? "mirrors" : "turns by \(movie.rotation) degrees"); pictures are stored as they are coded",
           file: file))
-      wanted = QuarterTurn.none
+      wanted = Rotation90.none
     }
     if options.rotation == .keep {
-      wanted = QuarterTurn.none
-    } else if options.rotation == .auto, wanted != QuarterTurn.none, let reason = suspicion(movie) {
+      wanted = Rotation90.none
+    } else if options.rotation == .auto, wanted != Rotation90.none, let reason = suspicion(movie) {
       findings.append(Finding(.warning, "rotation-suspect", "\(reason); pictures are stored as they are coded", file: file))
-      wanted = QuarterTurn.none
+      wanted = Rotation90.none
     }
-    turn = wanted ?? .none
+    rotation = wanted ?? .none
     noteOddities()
     notePrivateTags()
   }
@@ -73,19 +74,21 @@ struct MovieTake {
     return movie.nanoseconds.map { origin.advanced(by: $0) }
   }
 
+  /// As coded; `rotation` is for the caller to apply, when it has added what else the camera saw.
   func episode(id: String, snapsRate: Bool) -> Episode {
     let stamps = timestamps
     var frames = Episode.Frames(
       timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) }, clock: .mediaTime, tick: movie.tickNanoseconds)
     if snapsRate { frames.nominalRate = nominalRate }
-    var stream = Stream(
+    var stream = SampleStream(
       spec: StreamSpec(
-        kind: .image, type: .uint8, shape: [movie.size.height, movie.size.width, 3], unit: "sRGB 0..255", clock: .mediaTime),
+        raster: Raster(size: movie.size, covering: movie.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255",
+        clock: .mediaTime),
       source: MovieFrames(movie, file: file, maxSeconds: options.maxDecodeSeconds),
-      timestamps: stamps, sourceIndex: frames.sourceIndex, rows: stamps.indices.map { Int?($0) })
+      timestamps: stamps, sourceIndex: frames.sourceIndex, rows: stamps.indices.rows)
     stream.nominalRate = frames.nominalRate
-    var episode = Episode(
-      id: id, sourceFrames: stamps.count, frames: frames, streams: ["camera_image": stream.turned(turn)])
+    var episode = Episode(id: id, sourceFrames: stamps.count, frames: frames, streams: [.image: stream])
+    episode.cameras[.phone] = Camera(size: movie.size)
     episode.captureStart = stamps.first
     episode.findings = findings
     episode.details = details

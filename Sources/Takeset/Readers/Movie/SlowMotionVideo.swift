@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 import Media
 
@@ -28,7 +29,7 @@ package struct SlowMotionVideo: Reader {
     try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
   }
 
-  package func recognises(_ place: TakeLocation) -> Bool { !place.isDirectory && MovieFile.recognises(place.path) }
+  package func recognises(_ place: TakeLocation) throws -> Bool { try !place.isDirectory && MovieFile.recognises(place.path) }
 
   package func hasGenericName(_ stem: String) -> Bool { MovieFile.isGeneric(stem) }
 
@@ -46,10 +47,10 @@ package struct SlowMotionVideo: Reader {
       // The app's WebRTC mode turned the pictures and set the matrix as well.
       if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files turns pictures that are upright already" }
       let isPortrait = movie.size.height > movie.size.width
-      return isPortrait && QuarterTurn(rawValue: Int(movie.rotation))?.swapsSides == true
+      return isPortrait && Rotation90(rawValue: Int(movie.rotation))?.swapsSides == true
         ? "the pictures are portrait already, and the display matrix would turn them by \(Int(movie.rotation)) degrees" : nil
     }
-    var episode = movie.episode(id: take.id, snapsRate: true)
+    var episode = movie.episode(id: take.id, snapsRate: true).rotating(.phone, by: movie.rotation)
     episode.variant = movie.nominalRate.map { "\(Int($0))fps" }
     episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(take.id) ?? episode.unixOrigin.map { Day.utc(of: $0.nanoseconds) }
@@ -87,10 +88,10 @@ enum MovieFile {
   ]
 
   /// A movie by its ending, or, under any other, by its first box.
-  static func recognises(_ path: String) -> Bool {
+  static func recognises(_ path: String) throws -> Bool {
     let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
     if endings.contains(ending) { return true }
-    return !InputFile.isOther(ending) && startsAsMovie(InputFile.start(of: path, count: 12))
+    return try !InputFile.isOther(ending) && startsAsMovie(InputFile.start(of: path, count: 12))
   }
 
   /// A file type box with a brand of movies; pictures (HEIC, AVIF) and music (M4A) start with such a box as well.

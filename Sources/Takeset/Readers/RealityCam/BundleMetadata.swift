@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// The `metadata` part of a bundle. Types are held to; ranges are the app's server's, and only a strict reader holds to those.
@@ -6,7 +7,7 @@ struct BundleMetadata {
   let durationMilliseconds: Int64
   let frameCount: Int64
   let keyframeCount: Int64
-  let resolution: Pixels
+  let resolution: ImageSize
   let codec: String
   let finalHash: String
   let assertion: String?
@@ -63,7 +64,7 @@ struct BundleMetadata {
     guard let width = members["resolution"]?["width"]?.integer, let height = members["resolution"]?["height"]?.integer,
       (0...65_535).contains(width), (0...65_535).contains(height)
     else { throw wrong("resolution", "an object of width and height") }
-    resolution = Pixels(width: Int(width), height: Int(height))
+    resolution = ImageSize(width: Int(width), height: Int(height))
     codec = try text("codec")
     let model = try text("device_model")
     _ = try text("attestation_level")

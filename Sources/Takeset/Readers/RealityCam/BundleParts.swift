@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 
@@ -104,7 +105,7 @@ struct BundleParts {
   }
 }
 
-/// Which files of a folder are the parts of a bundle: by their names, and where names tell nothing by their first bytes.
+/// Which files of a folder, or of an archive's, are the parts of a bundle: by their names, and where names tell nothing by their first bytes.
 struct BundleFolder {
   private(set) var files: [BundleParts.Name: String] = [:]
   /// Whether names or contents show that this is a bundle and not something else with a movie in it.
@@ -113,36 +114,78 @@ struct BundleFolder {
   /// A folder of more files than this is no bundle.
   private static let fileLimit = 32
 
-  init(_ root: String) {
-    guard let members = try? Directory.members(of: root) else { return }
-    if members.contains(where: { ["rgb", "poses.json", "odometry.csv"].contains($0.name) }) { return }
+  init(_ root: String) throws {
+    let members = try Directory.members(of: root)
     // A part that is a link or a pipe is a part, and is refused when it is to be read.
-    let names = members.filter { $0.kind != .directory && !$0.name.hasPrefix(".") }.map(\.name)
+    let files = members.filter { $0.kind != .directory }.map(\.name)
+    try self.init(files, folders: members.filter { $0.kind == .directory }.map(\.name)) { name, count in
+      try InputFile.start(of: root + "/" + name, count: count)
+    }
+  }
+
+  /// The folder in an archive that a bundle could be in: the shallowest with files in it, if it is the only one.
+  static func root(in archive: Archive) -> String? {
+    var folders: Set<[Substring]> = []
+    for member in archive.members {
+      let parts = member.path.split(separator: "/")
+      if !parts.contains(where: { $0.hasPrefix(".") || $0 == "__MACOSX" }) { folders.insert(Array(parts.dropLast())) }
+    }
+    let depth = folders.map(\.count).min()
+    let shallowest = folders.filter { $0.count == depth }
+    return shallowest.count == 1 ? shallowest.first?.joined(separator: "/") : nil
+  }
+
+  init(_ archive: Archive, root: String) throws {
+    let prefix = root.isEmpty ? "" : root + "/"
+    var members: [String: Archive.Member] = [:]
+    var folders: Set<String> = []
+    for member in archive.members where member.path.hasPrefix(prefix) {
+      let parts = member.path.dropFirst(prefix.count).split(separator: "/")
+      if parts.count == 1 { members[String(parts[0])] = member } else { folders.insert(String(parts[0])) }
+    }
+    try self.init(members.keys.sorted(), folders: Array(folders)) { name, count in
+      guard let member = members[name] else { return [] }
+      let reader = try archive.open(member)
+      var start = [UInt8](repeating: 0, count: count)
+      var done = 0
+      try start.withUnsafeMutableBytes { buffer in
+        while done < min(count, Int(clamping: member.bytes)) {
+          done += try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
+        }
+      }
+      return Array(start.prefix(done))
+    }
+  }
+
+  /// - Parameter start: The first bytes of a file, so many of them.
+  private init(_ files: [String], folders: [String], start: (String, Int) throws -> [UInt8]) throws {
+    if (files + folders).contains(where: { ["rgb", "poses.json", "odometry.csv"].contains($0) }) { return }
+    let names = files.filter { !$0.hasPrefix(".") }
     guard !names.isEmpty, names.count <= Self.fileLimit else { return }
     var unknown: [String] = []
     for name in names {
-      if let part = Self.part(named: name), files[part] == nil { files[part] = name } else { unknown.append(name) }
+      if let part = Self.part(named: name), self.files[part] == nil { self.files[part] = name } else { unknown.append(name) }
     }
     var movies: [String] = [], others: [String] = []
     for name in unknown {
-      let start = InputFile.start(of: root + "/" + name, count: 4096)
-      if Self.isMovie(name) || MovieFile.startsAsMovie(start) {
+      let bytes = try start(name, 4096)
+      if Self.isMovie(name) || MovieFile.startsAsMovie(bytes) {
         movies.append(name)
-      } else if let part = Self.jsonPart(start) {
-        if files[part] == nil { files[part] = name }
-      } else if !start.starts(with: [0xFF, 0xD8]), !start.starts(with: [0x89, 0x50, 0x4E, 0x47]), !Self.isText(start), name != "Thumbs.db" {
+      } else if let part = Self.jsonPart(bytes) {
+        if self.files[part] == nil { self.files[part] = name }
+      } else if !bytes.starts(with: [0xFF, 0xD8]), !bytes.starts(with: [0x89, 0x50, 0x4E, 0x47]), !Self.isText(bytes), name != "Thumbs.db" {
         others.append(name)
       }
     }
-    let hasMetadata =
-      files[.metadata].map { Self.jsonPart(InputFile.start(of: root + "/" + $0, count: 4096)) == .metadata } ?? false
-    if files[.video] == nil, movies.count == 1 { files[.video] = movies[0] }
+    let hasMetadata = try self.files[.metadata].map { Self.jsonPart(try start($0, 4096)) == .metadata } ?? false
+    if self.files[.video] == nil, movies.count == 1 { self.files[.video] = movies[0] }
     // One part alone is no bundle, and what is named like one may be something else.
-    isBundle = files.count > 1 && (files[.chain] != nil || hasMetadata || files[.depth] != nil && files[.video] != nil)
-    if files[.depth] == nil, others.count == 1 { files[.depth] = others[0] }
+    isBundle = self.files.count > 1 && (self.files[.chain] != nil || hasMetadata || self.files[.depth] != nil && self.files[.video] != nil)
+    if self.files[.depth] == nil, others.count == 1 { self.files[.depth] = others[0] }
   }
 
-  var entries: [TakeInputs.Entry] { files.map { TakeInputs.Entry(path: $0.value, role: $0.key.role) } }
+  /// What a file of the folder is, by its name.
+  func role(of name: String) -> TakeInputs.Role? { files.first { $0.value == name }?.key.role }
 
   private static func part(named name: String) -> BundleParts.Name? {
     let url = URL(fileURLWithPath: name.lowercased())

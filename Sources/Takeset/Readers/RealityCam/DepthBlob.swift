@@ -1,3 +1,4 @@
+import Model
 import Media
 
 /// The depth part of a bundle: keyframes of little-endian Float32 metres, top row first, behind one another, in whichever wrapping the
@@ -11,7 +12,7 @@ struct DepthBlob: Sendable {
 
   let container: Inflater.Container
   let layout: Layout
-  let size: Pixels
+  let size: ImageSize
   /// Of each keyframe, in inflated bytes.
   let offsets: [Int64]
   /// Seconds since the movie's first sample, where the layout has them.
@@ -26,8 +27,8 @@ struct DepthBlob: Sendable {
   static let keyframeLimit = 200
   private static let sideLimit = 1000
   /// Sizes of maps that a phone makes, by the number of pixels.
-  private static let sizes: [Int: Pixels] = Dictionary(
-    uniqueKeysWithValues: [(256, 192), (320, 240), (384, 288), (640, 480)].map { ($0.0 * $0.1, Pixels(width: $0.0, height: $0.1)) })
+  private static let sizes: [Int: ImageSize] = Dictionary(
+    uniqueKeysWithValues: [(256, 192), (320, 240), (384, 288), (640, 480)].map { ($0.0 * $0.1, ImageSize(width: $0.0, height: $0.1)) })
   /// The most that headerless keyframes can take.
   private static let headerlessLimit = Int64(keyframeLimit * 640 * 480 * 4)
 
@@ -137,7 +138,7 @@ struct DepthBlob: Sendable {
     Finding(.warning, "depth-count-mismatch", message, file: file)
   }
 
-  private static func headerless(_ bytes: Int64, _ claimed: Int64?) throws -> (count: Int, size: Pixels, isAssumed: Bool) {
+  private static func headerless(_ bytes: Int64, _ claimed: Int64?) throws -> (count: Int, size: ImageSize, isAssumed: Bool) {
     if let claimed, (1...Int64(keyframeLimit)).contains(claimed), bytes % (claimed * 4) == 0 {
       guard let size = sizes[Int(bytes / claimed / 4)] else {
         throw Undecodable(
@@ -145,7 +146,7 @@ struct DepthBlob: Sendable {
       }
       return (Int(claimed), size, false)
     }
-    let usual = Pixels(width: 256, height: 192)
+    let usual = ImageSize(width: 256, height: 192)
     let usualBytes = Int64(usual.width * usual.height * 4)
     let count = bytes / usualBytes
     guard bytes % usualBytes == 0, count > 0 else {
@@ -161,7 +162,7 @@ struct DepthBlob: Sendable {
   /// Reads the header of the RLDP layout while bytes go by.
   private struct Scan {
     struct Index {
-      var size: Pixels
+      var size: ImageSize
       var offsets: [Int64]
       var seconds: [Double]?
       var end: Int64
@@ -216,7 +217,7 @@ struct DepthBlob: Sendable {
 
     private mutating func readIndex() throws {
       let count = (wanted - 16) / 12
-      let size = Pixels(width: Int(number(UInt16.self, at: 12)), height: Int(number(UInt16.self, at: 14)))
+      let size = ImageSize(width: Int(number(UInt16.self, at: 12)), height: Int(number(UInt16.self, at: 14)))
       let offsets = (0..<count).map { Int64(wanted) + Int64(number(UInt32.self, at: 16 + 12 * $0 + 8)) }
       let seconds = (0..<count).map { Double(bitPattern: number(UInt64.self, at: 16 + 12 * $0)) }
       let isOrdered =
@@ -241,12 +242,13 @@ struct DepthKeyframes: SampleSource {
     keyframes = ForwardFeed(sampleBytes: blob.keyframeBytes) { DepthReader(blob: blob, slice: slice, file: file) }
   }
 
-  var feed: (any SampleFeed)? { keyframes }
+  var access: SampleAccess { .forward(keyframes) }
 
-  func makeCursor() -> any SampleCursor { Cursor(keyframes: keyframes) }
+  func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(keyframes: keyframes) }
 
   private struct Cursor: SampleCursor {
     let keyframes: ForwardFeed<DepthReader>
+    var size: ImageSize? { nil }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
       bytes = try keyframes.sample(index)

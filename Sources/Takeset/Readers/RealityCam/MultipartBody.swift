@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 
@@ -18,10 +19,10 @@ struct MultipartBody {
   private static let partLimit = 64
 
   /// Whether a file starts as such a body does.
-  static func recognises(_ path: String) -> Bool {
+  static func recognises(_ path: String) throws -> Bool {
     let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
     guard !InputFile.isOther(ending), !MovieFile.endings.contains(ending) else { return false }
-    let start = InputFile.start(of: path, count: 1024)
+    let start = try InputFile.start(of: path, count: 1024)
     guard start.starts(with: Array("--".utf8)) else { return false }
     return String(decoding: start, as: UTF8.self).lowercased().contains("content-disposition: form-data")
   }

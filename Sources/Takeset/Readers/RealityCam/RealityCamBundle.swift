@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 import Media
 
@@ -5,7 +6,7 @@ import Media
 /// metadata. In a folder, in the layout of the app's server, or as the upload's body.
 ///
 ///     reader: {name: realitycam-bundle, depth: optional}
-package struct RealityCamBundle: Reader {
+package struct RealityCamBundle: ArchiveReader {
   package static let name = "realitycam-bundle"
   package static let summary = "Uploaded bundles: a movie, depth keyframes, a hash chain and metadata"
   package static let help = [
@@ -17,7 +18,7 @@ package struct RealityCamBundle: Reader {
     "keep-location": "pass on a location that movie or metadata carry",
     "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
     "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
-  ]
+  ].merging(Archive.Limits.help) { own, _ in own }
 
   package enum DepthPolicy: String, Codable, Sendable { case required, optional }
   package enum AmbiguityPolicy: String, Codable, Sendable { case mask, assume }
@@ -31,22 +32,45 @@ package struct RealityCamBundle: Reader {
   var maxSeconds = 600.0
   var maxSide = 8192
   var maxDecodeSeconds = 3600.0
+  var maxArchiveEntries = Archive.Limits.usual.entries
+  var maxArchiveGibibytes = Archive.Limits.usual.gibibytes
+  var maxArchiveRatio = Archive.Limits.usual.ratio
 
   package init() {}
 
   package func validate() throws {
     try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
+    try archiveLimits.validate()
   }
 
-  package func recognises(_ place: TakeLocation) -> Bool {
-    place.isDirectory ? BundleFolder(place.path).isBundle : MultipartBody.recognises(place.path)
+  package func recognises(_ place: TakeLocation) throws -> Bool {
+    if place.isDirectory { return try BundleFolder(place.path).isBundle }
+    guard let format = try Archive.format(of: place.path) else { return try MultipartBody.recognises(place.path) }
+    do {
+      let archive = try Archive(place.path, format: format, limits: archiveLimits)
+      return try BundleFolder.root(in: archive).map { try BundleFolder(archive, root: $0).isBundle } ?? false
+    } catch let error where error is TakeFailure || error is ArchiveError {
+      // One that cannot be listed is reported by the reader of sessions, which are the more usual.
+      return false
+    }
   }
 
   package func hasGenericName(_ stem: String) -> Bool { MovieFile.isGeneric(stem) }
 
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
-    place.isDirectory
-      ? TakeInputs(root: place.path, entries: BundleFolder(place.path).entries) : TakeInputs(file: place.path, role: .body)
+    if place.isDirectory {
+      do {
+        let folder = try BundleFolder(place.path)
+        return TakeInputs(root: place.path, entries: folder.files.map { TakeInputs.Entry(path: $0.value, role: $0.key.role) })
+      } catch let error as FileError {
+        throw error.failure()
+      }
+    }
+    guard let format = try Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .body) }
+    let archive = try Archive(place.path, format: format, limits: archiveLimits)
+    let root = BundleFolder.root(in: archive) ?? ""
+    let folder = try BundleFolder(archive, root: root)
+    return TakeListing(archive: archive, root: root, subfolders: []).inputs(role: folder.role)
   }
 
   package func open(_ take: Take) throws -> Episode {
@@ -68,6 +92,8 @@ package struct RealityCamBundle: Reader {
 
     episode.variant = "no-depth"
     if let depth = try readDepth(parts, metadata, &episode.findings) { addDepth(depth, movie, &episode) }
+    episode = episode.rotating(.phone, by: movie.rotation)
+    episode.details.merge(take.inputs.details) { own, _ in own }
     episode.details["parts"] = try parts.json()
     episode.evidence = try evidence(take, parts, metadata, movie)
     return episode
@@ -160,16 +186,16 @@ package struct RealityCamBundle: Reader {
           "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); which frames they belong to cannot be told"
             + (ambiguousDepth == .mask ? ", so all are masked" : ""), file: depth.part.file))
     }
-    var stream = Stream(
+    var stream = SampleStream(
       spec: StreamSpec(
-        kind: .depth, type: .float32, shape: [blob.size.height, blob.size.width, 1], unit: "m", clock: .mediaTime),
+        raster: Raster(size: blob.size, covering: movie.movie.size), kind: .depth, type: .float32, channels: 1, unit: "m", clock: .mediaTime),
       source: DepthKeyframes(blob, depth.part.slice, file: depth.part.file), timestamps: stamps,
       sourceIndex: stamps.indices.map { Int64($0) })
     if alignment == "ambiguous", ambiguousDepth == .mask {
       stream.rows = frames.map { _ in nil }
-      episode.alignments.append(Episode.Alignment(stream: "camera_depth", method: "ambiguous"))
+      episode.alignments.append(Episode.Alignment(stream: .depth, method: "ambiguous"))
     }
-    episode.streams["camera_depth"] = stream.turned(movie.turn)
+    episode.streams[.depth] = stream
     let container = blob.container == .none ? "" : blob.container.rawValue
     let layout = blob.layout == .rldp ? "rldp" : ""
     episode.variant = container.isEmpty && layout.isEmpty ? "raw" : [container, layout].filter { !$0.isEmpty }.joined(separator: "-")
@@ -192,6 +218,6 @@ package struct RealityCamBundle: Reader {
       chain: try chain.map { (try parts.bytes($0), $0.file) }, finalHash: metadata?.finalHash, assertion: metadata?.assertion,
       frameCount: metadata?.frameCount, isPartial: metadata?.isPartial, metadataFile: parts.existing(.metadata)?.file,
       device: metadata?.device, folders: [name, url.deletingLastPathComponent().lastPathComponent].map { $0.lowercased() },
-      isStrict: strict, frameSeconds: movie.movie.nanoseconds.map { Double($0) / 1e9 }, recordedSeconds: movie.seconds, keys: take.keys)
+      isStrict: strict, frameSeconds: movie.movie.nanoseconds.map { Double($0) / 1e9 }, recordedSeconds: movie.seconds)
   }
 }

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 
@@ -25,10 +26,10 @@ struct ArchivedSession {
     }
   }
 
-  var inputs: TakeInputs {
+  func inputs() throws -> TakeInputs {
     let listing = TakeListing(archive: archive, root: root, subfolders: SessionFolder.subfolders)
     let sidecar = Self.stem(archive.path) + Self.sidecarEnding
-    let exists = Directory.existingKind(of: sidecar) == .file
+    let exists = try Directory.kind(at: sidecar) == .file
     return listing.inputs(sidecar: exists ? URL(fileURLWithPath: sidecar).lastPathComponent : nil, role: SessionFolder.role)
   }
 
@@ -42,17 +43,17 @@ struct ArchivedSession {
   }
 
   /// The app writes one beside each archive and carries on when the archive could not be written.
-  static func isSidecarAlone(_ path: String) -> Bool {
+  static func isSidecarAlone(_ path: String) throws -> Bool {
     guard let name = nameBySidecar(path) else { return false }
     let stem = String(path.dropLast(sidecarEnding.count))
-    guard name.hasPrefix("session_") || SessionMetadata.recognises(InputFile.start(of: path, count: 4096)) else { return false }
-    return ["", ".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"].allSatisfy { Directory.existingKind(of: stem + $0) == nil }
+    guard try name.hasPrefix("session_") || SessionMetadata.recognises(InputFile.start(of: path, count: 4096)) else { return false }
+    return try ["", ".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"].allSatisfy { try Directory.kind(at: stem + $0) == nil }
   }
 
   /// Whether the copy of a session's metadata stands beside an archive, so that it was to hold the session.
-  static func hasSidecar(_ path: String) -> Bool {
+  static func hasSidecar(_ path: String) throws -> Bool {
     let sidecar = stem(path) + sidecarEnding
-    return Directory.existingKind(of: sidecar) == .file && SessionMetadata.recognises(InputFile.start(of: sidecar, count: 4096))
+    return try Directory.kind(at: sidecar) == .file && SessionMetadata.recognises(InputFile.start(of: sidecar, count: 4096))
   }
 
   /// The archive's path without its ending.
@@ -60,17 +61,19 @@ struct ArchivedSession {
 
   // MARK: Duplicates
 
-  /// Whether a folder has the same files in it, byte by byte. What cannot be read is not the same.
-  static func isDuplicate(_ inputs: TakeInputs, of folder: String) -> Bool {
-    guard let archive = inputs.archive, let listing = try? TakeListing(folder: folder, subfolders: SessionFolder.subfolders) else {
-      return false
-    }
-    let other = listing.inputs(role: SessionFolder.role)
+  /// Whether a folder has the same files in it, byte by byte.
+  static func isDuplicate(_ inputs: TakeInputs, of folder: String) throws -> Bool {
+    guard let archive = inputs.archive else { return false }
+    let other = try TakeListing(folder: folder, subfolders: SessionFolder.subfolders).inputs(role: SessionFolder.role)
     let members = inputs.entries.compactMap { entry in entry.member.map { (path: entry.path, member: archive.members[$0]) } }
     guard members.map(\.path) == other.entries.map(\.path) else { return false }
     // All lengths first: they cost nothing to compare.
-    let haveLengths = members.indices.allSatisfy { (try? other.bytes(of: $0)) == members[$0].member.bytes }
-    return haveLengths && members.indices.allSatisfy { (try? isSame(archive, members[$0].member, other.slice($0))) ?? false }
+    let haveLengths = try members.indices.allSatisfy { try other.bytes(of: $0) == members[$0].member.bytes }
+    // A member that is damaged is not the same as anything.
+    return try haveLengths
+      && members.indices.allSatisfy { index in
+        do { return try isSame(archive, members[index].member, other.slice(index)) } catch is ArchiveError { return false }
+      }
   }
 
   private static func isSame(_ archive: Archive, _ member: Archive.Member, _ file: FileSlice) throws -> Bool {

@@ -1,3 +1,4 @@
+import Model
 import Media
 
 /// When each picture was taken, in sessions whose poses do not tell: SLAM invents times of picture number over 60, and a raw session

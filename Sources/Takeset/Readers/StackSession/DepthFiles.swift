@@ -1,3 +1,4 @@
+import Model
 import Media
 
 /// How the depth maps of a session are stored: rows of little-endian numbers, top row first, no header. The app writes Float32 without
@@ -5,7 +6,7 @@ import Media
 struct DepthFormat: Equatable {
   enum Element: String { case float32, float16 }
 
-  var size: Pixels
+  var size: ImageSize
   var element: Element
   var bytesPerRow: Int
 
@@ -17,12 +18,12 @@ struct DepthFormat: Equatable {
   }
 
   /// Grids that phones make, of which one is taken when none is declared that fits.
-  private static let sizes = [(256, 192), (320, 240), (384, 288), (640, 480), (192, 144), (128, 96)].map { Pixels(width: $0, height: $1) }
+  private static let sizes = [(256, 192), (320, 240), (384, 288), (640, 480), (192, 144), (128, 96)].map { ImageSize(width: $0, height: $1) }
 
   /// The formats that a file of so many bytes can be in, the likeliest first.
-  static func candidates(bytes: Int, declared: Pixels?) -> [DepthFormat] {
+  static func candidates(bytes: Int, declared: ImageSize?) -> [DepthFormat] {
     guard bytes > 0 else { return [] }
-    func formats(_ size: Pixels) -> [DepthFormat] {
+    func formats(_ size: ImageSize) -> [DepthFormat] {
       let (full, half) = (4 * size.width, 2 * size.width)
       if bytes == full * size.height { return [DepthFormat(size: size, element: .float32, bytesPerRow: full)] }
       if bytes == half * size.height { return [DepthFormat(size: size, element: .float16, bytesPerRow: half)] }
@@ -90,16 +91,17 @@ struct DepthFiles: SampleSource {
   let format: DepthFormat
 
   /// Finds out the format from the first files: the size that most of them have, and what their numbers look like.
-  static func format(of files: [Int], in inputs: TakeInputs, declared: Pixels?, findings: inout [Finding]) throws -> DepthFormat {
-    let usual = declared ?? Pixels(width: 256, height: 192)
-    let sizes = files.prefix(15).compactMap { try? inputs.bytes(of: $0) }
+  static func format(of files: [Int], in inputs: TakeInputs, declared: ImageSize?, findings: inout [Finding]) throws -> DepthFormat {
+    let usual = declared ?? ImageSize(width: 256, height: 192)
+    let first = Array(files.prefix(15))
+    let sizes = try first.map { try inputs.bytes(of: $0) }
     let counts = Dictionary(sizes.map { ($0, 1) }, uniquingKeysWith: +)
     // Of sizes that are as frequent, the first that occurs.
     guard let bytes = sizes.max(by: { counts[$0, default: 0] < counts[$1, default: 0] }), bytes < 1 << 24,
-      let file = files.prefix(15).first(where: { (try? inputs.bytes(of: $0)) == bytes })
+      let file = zip(first, sizes).first(where: { $1 == bytes })?.0
     else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
     let candidates = DepthFormat.candidates(bytes: Int(bytes), declared: usual)
-    guard let first = candidates.first else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
+    guard let likeliest = candidates.first else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
     var whole: [UInt8] = []
     try inputs.read(file, limit: 1 << 24, hasher: SHA256(), into: &whole)
     let format =
@@ -108,7 +110,7 @@ struct DepthFiles: SampleSource {
         guard whole.count == candidate.fileBytes else { return false }
         candidate.decode(&decoded)
         return DepthFormat.isPlausible(decoded)
-      } ?? first
+      } ?? likeliest
     if !format.isUsual || format.size != usual {
       findings.append(
         Finding(
@@ -119,12 +121,9 @@ struct DepthFiles: SampleSource {
     return format
   }
 
-  func makeCursor() -> any SampleCursor { Cursor(files: self) }
+  var access: SampleAccess { .random }
 
-  func probe(_ index: Int) throws {
-    let bytes = try inputs.bytes(of: files[index])
-    if bytes != format.fileBytes { throw failure(index, found: Int(bytes)) }
-  }
+  func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(files: self) }
 
   private func failure(_ index: Int, found: Int) -> SampleFailure {
     SampleFailure(
@@ -136,6 +135,7 @@ struct DepthFiles: SampleSource {
   private final class Cursor: SampleCursor {
     let files: DepthFiles
     let hasher = SHA256()
+    var size: ImageSize? { nil }
 
     init(files: DepthFiles) { self.files = files }
 

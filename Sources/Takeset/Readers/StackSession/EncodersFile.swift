@@ -1,3 +1,5 @@
+import Model
+
 /// The readings of `encoders.json`: four joint angles in degrees, stamped by the phone on arrival and by the sender when
 /// measured.
 struct EncodersFile {
@@ -7,7 +9,7 @@ struct EncodersFile {
   static let failedRead: Float = -1
 
   /// The readings as a stream on the phone's Unix clock, each channel unwrapped; `nil` when there are none.
-  private(set) var stream: Stream?
+  private(set) var stream: SampleStream?
   /// What the angles tell of the firmware, which is written nowhere: `0..360`, `signed`, or `unknown`.
   private(set) var range = "unknown"
   /// Readings in the file.
@@ -67,12 +69,13 @@ struct EncodersFile {
     noteLink(order.map { arrivals[$0] }, clock == .laptop ? nil : startTime, &findings)
     noteSteps(sorted, order.map { arrivals[$0] }, &findings)
     for index in sorted.indices { sorted[index] *= signs[index % width] }
-    stream = Stream(
-      spec: StreamSpec(kind: .numbers, type: .float32, shape: [width], unit: "degree", clock: clock),
-      source: NumbersSource(width: width, values: sorted), timestamps: order.map { arrivals[$0] },
+    stream = SampleStream(
+      spec: StreamSpec(kind: .angles, type: .float32, shape: [width], unit: "degree", clock: clock),
+      source: VectorSource(width: width, values: sorted), timestamps: order.map { arrivals[$0] },
       sourceIndex: order.map { Int64($0) })
+    stream?.spec.elements = Self.channels
     stream?.senderMilliseconds = order.map { readings[$0].sent }
-    stream?.raw = NumbersSource(width: width, values: raw)
+    stream?.raw = VectorSource(width: width, values: raw)
   }
 
   /// Firmware before 2026-02-20 sends 0 to 360 degrees, later ones -180 to 180.

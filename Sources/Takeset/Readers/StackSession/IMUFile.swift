@@ -1,3 +1,5 @@
+import Model
+
 /// The readings of `imu.json`: user acceleration in g, without gravity, and turn rates in rad/s, in the device's axes, stamped by the
 /// phone when it handled them.
 struct IMUFile {
@@ -5,7 +7,7 @@ struct IMUFile {
   static let gravity = 9.80665
 
   /// Acceleration in m/s² and turn rate in rad/s; `nil` when there are no readings.
-  private(set) var stream: Stream?
+  private(set) var stream: SampleStream?
   /// Readings in the file.
   let count: Int
 
@@ -40,9 +42,9 @@ struct IMUFile {
         Finding(.warning, "imu-unusable", "readings that are not finite are left out", file: "imu.json", count: order.count - usable.count))
     }
     guard !usable.isEmpty else { return }
-    stream = Stream(
+    stream = SampleStream(
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: .phoneUnix),
-      source: NumbersSource(width: 6, values: usable.flatMap { values[($0 * 6)..<($0 * 6 + 6)] }),
+      source: VectorSource(width: 6, values: usable.flatMap { values[($0 * 6)..<($0 * 6 + 6)] }),
       timestamps: usable.map { times[$0] }, sourceIndex: usable.map { Int64($0) })
     stream?.spec.sourceUnit = "g"
   }

@@ -1,3 +1,4 @@
+import Model
 import CSimdJSON
 
 /// Reads `poses.json`.

@@ -1,3 +1,5 @@
+import Model
+
 /// What `rgbIndex` means in poses from SLAM, which counts pictures by their place in the sorted listing.
 ///
 /// That is the number in their names as long as none was missing when SLAM ran. Where some are missing now, and an index lies beyond the

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import Media
 
@@ -28,7 +29,7 @@ struct SessionCamera {
     let recorded = SessionVariant.recordedSize
     json["calib.txt"] = calibrated.json(for: recorded)
     if let camera {
-      let other = camera.scaled(x: Double(recorded.width) / Double(size.width), y: Double(recorded.height) / Double(size.height))
+      let other = camera.applying(.scale(from: size, to: recorded))
       let largest =
         [(other.fx, calibrated.fx), (other.fy, calibrated.fy), (other.cx, calibrated.cx), (other.cy, calibrated.cy)]
         .map { abs($0 - $1) }.max() ?? 0
@@ -43,8 +44,9 @@ struct SessionCamera {
     (camera, size) = (calibrated, recorded)
   }
 
-  /// The intrinsics for a grid of this size, which covers what the pictures cover; the app scales the sides by themselves.
-  func intrinsics(for grid: Pixels) -> Camera? {
-    camera.map { Camera($0).scaled(x: Double(grid.width) / Double(size.width), y: Double(grid.height) / Double(size.height)) }
+  /// The camera, for images of this size where it says nothing of its own. Its rasters cover what the images cover; the app scales the sides
+  /// independently.
+  func camera(for images: ImageSize) -> Camera {
+    camera.map { Camera(size: size, lens: Lens($0), pose: .pose) } ?? Camera(size: images, pose: .pose)
   }
 }

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// The files of a session by what they are: pictures and depth maps by their own numbers.
@@ -20,7 +21,7 @@ struct SessionFolder {
   var calibration: Int? { inputs.index(of: "calib.txt") }
   var movie: Int? { inputs.entries.firstIndex { $0.role == .movie } }
 
-  init(_ inputs: TakeInputs) {
+  init(_ inputs: TakeInputs) throws {
     self.inputs = inputs
     for (index, entry) in inputs.entries.enumerated() {
       switch entry.role {
@@ -29,7 +30,7 @@ struct SessionFolder {
       default: break
       }
     }
-    hasDepthFolder = !depths.isEmpty || inputs.archive == nil && Directory.existingKind(of: inputs.root + "/depth") == .directory
+    hasDepthFolder = try !depths.isEmpty || inputs.archive == nil && Directory.kind(at: inputs.root + "/depth") == .directory
   }
 
   /// What a session's own folders are called.

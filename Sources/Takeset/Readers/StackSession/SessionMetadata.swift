@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// What `metadata.json` claims. Counts and sizes in it are hints: the files themselves decide.
@@ -10,8 +11,8 @@ struct SessionMetadata {
   var needsSLAM: Bool { captureSource.map { $0 != "iphone_arkit" } ?? false }
   /// Translations were multiplied by this, if it is to be believed.
   var scaleFactor: Double?
-  var rgbResolution: Pixels?
-  var depthResolution: Pixels?
+  var rgbResolution: ImageSize?
+  var depthResolution: ImageSize?
   /// Unix time in nanoseconds, known to a second.
   var startTime: Int64?
   /// The UTC day of `startTime`.
@@ -77,19 +78,24 @@ struct SessionMetadata {
       guard let text = value.string else { throw Self.mismatch(key, "text", value) }
       return text
     }
-    func size(_ key: String) throws -> Pixels? {
+    // The files themselves tell their sizes; these are hints.
+    func size(_ key: String) -> ImageSize? {
       guard let value = members[key], value != .null else { return nil }
       let sides = value.array?.compactMap(\.integer) ?? []
-      guard sides.count == 2, sides.allSatisfy({ (1...65_535).contains($0) }) else {
-        throw Self.mismatch(key, "[width, height]", value)
+      guard sides.count == 2, value.array?.count == 2, sides.allSatisfy({ (1...65_535).contains($0) }) else {
+        findings.append(
+          Finding(
+            .warning, "resolution-unusable", "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is not used",
+            file: "metadata.json", field: ".\(key)"))
+        return nil
       }
-      return Pixels(width: Int(sides[0]), height: Int(sides[1]))
+      return ImageSize(width: Int(sides[0]), height: Int(sides[1]))
     }
     captureSource = try text("captureSource")
     isSynthetic = members["synthetic"]?.bool ?? false
     hasVideo = members["hasVideo"]?.bool ?? false
-    rgbResolution = try size("rgbResolution")
-    depthResolution = try size("depthResolution")
+    rgbResolution = size("rgbResolution")
+    depthResolution = size("depthResolution")
     if let depthResolution, depthResolution.width > 1000 || depthResolution.height > 1000 {
       throw TakeFailure("limit", "\(depthResolution) is over the limit of 1000x1000", file: "metadata.json", field: ".depthResolution")
     }
@@ -114,7 +120,17 @@ struct SessionMetadata {
             field: ".cameraIntrinsics"))
       }
     }
-    for key in Self.counts { if let number = members[key]?.double, number.isFinite { declared[key] = members[key] } }
+    // Beyond 2^53 a number in the record would not be the same to every reader of JSON.
+    for key in Self.counts {
+      guard let number = members[key]?.double, number.isFinite else { continue }
+      if abs(number) < 0x1p53 {
+        declared[key] = members[key]
+      } else {
+        findings.append(
+          Finding(
+            .warning, "count-unusable", "expected a number below 2^53; it is not used", file: "metadata.json", field: ".\(key)"))
+      }
+    }
   }
 
   /// A whole number that the metadata declare, under any of these names.
@@ -122,13 +138,5 @@ struct SessionMetadata {
 
   private static func mismatch(_ key: String, _ expected: String, _ found: JSONValue) -> TakeFailure {
     TakeFailure("json-type", "expected \(expected), found \(found.kind)", file: "metadata.json", field: ".\(key)")
-  }
-}
-
-extension Intrinsics {
-  /// fx, fy, cx, cy; `nil` unless these are four finite numbers with positive focal lengths.
-  init?(_ numbers: [Double]) {
-    guard numbers.count == 4, numbers.allSatisfy({ Float($0).isFinite }), numbers[0] > 0, numbers[1] > 0 else { return nil }
-    self.init(fx: numbers[0], fy: numbers[1], cx: numbers[2], cy: numbers[3])
   }
 }

@@ -1,20 +1,30 @@
+import Model
 import Foundation
 import Media
 
 /// Which of the app's formats a session is in. The version is written nowhere; files, keys and numbers tell.
 struct SessionVariant {
-  enum Poses { case none, arkit, slam, synthetic }
+  enum Poses: Equatable {
+    case none, arkit, synthetic
+    case slam(Scale)
+
+    var isSLAM: Bool { if case .slam = self { true } else { false } }
+  }
+  /// What a unit of SLAM's poses is.
+  enum Scale { case arbitrary, claimed }
 
   /// As in the manifest.
   let name: String
+  /// The packing script has been over it: images were downscaled, movie and IMU are gone.
+  var isPacked: Bool { name == "packed" }
   let poses: Poses
-  /// What tells, for the record.
+  /// How the variant was detected, for the record.
   let evidence: [String]
 
   /// Pictures of v2 and later, before packing.
-  static let recordedSize = Pixels(width: 480, height: 360)
+  static let recordedSize = ImageSize(width: 480, height: 360)
 
-  init(_ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, imageSize: Pixels?) {
+  init(_ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, imageSize: ImageSize?) {
     var evidence: [String] = []
     let isEmpty = poses.map { $0.entries.isEmpty } ?? true
     let source = metadata.captureSource
@@ -30,7 +40,7 @@ struct SessionVariant {
         (self.poses, name) = (.none, "v3-raw")
         evidence.append("there are no poses")
       } else {
-        self.poses = .slam
+        self.poses = .slam(metadata.scaleFactor == nil ? .arbitrary : .claimed)
         if metadata.scaleFactor != nil { evidence.append("metadata has scale_factor") }
         let base = metadata.scaleFactor == nil ? "v3-slam" : "v3-scaled"
         let isPacked = Self.isPacked(metadata, folder, imageSize)
@@ -60,7 +70,7 @@ struct SessionVariant {
   }
 
   /// The packing script makes pictures smaller and leaves movie and IMU out.
-  private static func isPacked(_ metadata: SessionMetadata, _ folder: SessionFolder, _ size: Pixels?) -> Bool {
+  private static func isPacked(_ metadata: SessionMetadata, _ folder: SessionFolder, _ size: ImageSize?) -> Bool {
     guard let size, let declared = metadata.rgbResolution, size != declared, size.width == size.height else { return false }
     return folder.movie == nil && folder.imu == nil
   }

@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 import Media
 
@@ -41,19 +42,28 @@ package struct StackSession: ArchiveReader {
     try archiveLimits.validate()
   }
 
-  package func recognises(_ place: TakeLocation) -> Bool {
+  package func recognises(_ place: TakeLocation) throws -> Bool {
     let path = place.path
     if place.isDirectory {
-      if Directory.existingKind(of: path + "/poses.json") != nil { return true }
-      // Somebody may have put a Stray Scanner movie's pictures into rgb/.
-      if Directory.existingKind(of: path + "/" + OdometryFile.name) != nil { return false }
-      return Directory.existingKind(of: path + "/rgb") == .directory
-        || Directory.existingKind(of: path + "/metadata.json") == .file
-          && SessionMetadata.recognises(InputFile.start(of: path + "/metadata.json", count: 4096))
+      func kind(_ name: String) throws -> Directory.Kind? { try Directory.kind(at: path + "/" + name) }
+      if try kind("poses.json") != nil { return true }
+      // Somebody may have put a Stray Scanner movie's frames into rgb/.
+      if try kind(OdometryFile.name) != nil { return false }
+      if try kind("metadata.json") == .file {
+        // Other apps write a metadata.json too, and Record3D an rgb/ with files of its own names.
+        if try SessionMetadata.recognises(InputFile.start(of: path + "/metadata.json", count: 4096)) { return true }
+      }
+      guard try kind("rgb") == .directory else { return false }
+      let images = try Directory.members(of: path + "/rgb")
+      return images.isEmpty || place.name.hasPrefix("session_") || images.contains { SessionFolder.role(of: "rgb/" + $0.name) == .image }
     }
-    guard let format = Archive.format(of: path) else { return ArchivedSession.isSidecarAlone(path) }
+    guard let format = try Archive.format(of: path) else { return try ArchivedSession.isSidecarAlone(path) }
     // An archive that cannot be listed may well be a session; passing over it would lose it silently.
-    do { return try ArchivedSession(path, format, archiveLimits) != nil || ArchivedSession.hasSidecar(path) } catch { return true }
+    do {
+      return try ArchivedSession(path, format, archiveLimits) != nil || ArchivedSession.hasSidecar(path)
+    } catch is TakeFailure {
+      return true
+    }
   }
 
   package func name(of place: TakeLocation) -> String {
@@ -64,13 +74,13 @@ package struct StackSession: ArchiveReader {
     if place.isDirectory {
       return try TakeListing(folder: place.path, subfolders: SessionFolder.subfolders).inputs(role: SessionFolder.role)
     }
-    guard let format = Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
+    guard let format = try Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
     guard let session = try ArchivedSession(place.path, format, archiveLimits) else {
       throw TakeFailure(
         "no-frames", "the archive holds no session, although the copy of one's metadata is beside it",
         file: URL(fileURLWithPath: place.path).lastPathComponent)
     }
-    return session.inputs
+    return try session.inputs()
   }
 
   package func open(_ take: Take) throws -> Episode {
@@ -79,25 +89,25 @@ package struct StackSession: ArchiveReader {
         "archive-missing", "this is the copy of a session's metadata, and the archive with the session is not beside it",
         file: take.inputs.entries[0].path)
     }
-    if let twin = take.twin, ArchivedSession.isDuplicate(take.inputs, of: twin.path) {
+    if let twin = take.twin, try ArchivedSession.isDuplicate(take.inputs, of: twin.path) {
       throw Rejection("duplicate: the folder \(URL(fileURLWithPath: twin.path).lastPathComponent) has the same files")
     }
-    let folder = SessionFolder(take.inputs)
+    let folder = try SessionFolder(take.inputs)
     let jsonLimit = maxJsonMebibytes << 20
     var findings: [Finding] = []
 
     let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), findings: &findings)
     var poses = try readPoses(folder, metadata, limit: jsonLimit, &findings)
     let images = folder.images.sorted { $0.key < $1.key }
-    let size = try images.isEmpty ? nil : imageSize(images.map(\.value), take.inputs, &findings)
+    let size = try images.isEmpty ? nil : JPEGFiles.size(of: images.map(\.value), in: take.inputs, limit: maxImageSide, findings: &findings)
     let variant = SessionVariant(metadata, poses, folder, imageSize: size)
     if variant.poses == .none, self.poses == .required { try refuse(variant, poses, folder) }
     let imu = try folder.imu.map { try IMUFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
 
     // Sessions whose poses have times of their own need no others.
     var capture: CaptureTimes?
-    let slam = variant.poses == .slam ? poses.map { SLAMNumbers($0, images.map(\.key)) } : nil
-    if variant.poses == .slam || variant.poses == .none {
+    let slam = variant.poses.isSLAM ? poses.map { SLAMNumbers($0, images.map(\.key)) } : nil
+    if variant.poses.isSLAM || variant.poses == .none {
       let times = CaptureTimes(pictures: slam?.recorded ?? images.count, movie: movie(folder, &findings), imuSpan: imu?.span)
       findings += times.findings
       capture = times
@@ -123,48 +133,50 @@ package struct StackSession: ArchiveReader {
     findings += rows.frames.findings(isWhole: rows.dropped.isEmpty)
     let frames = rows.frames
     let clock = frames.clock
-    let identity = frames.timestamps.indices.map { Int?($0) }
+    let camera = try SessionCamera(folder, metadata, &findings)
+    let phone = camera.camera(for: size)
 
-    var streams: [String: Stream] = [:]
+    var streams: [StreamName: SampleStream] = [:]
     var details: [String: JSONValue] = ["evidence": .array(variant.evidence.map { .string($0) })]
     if !rows.poses.isEmpty {
       let frame = poseFrame(variant)
-      streams["pose"] = Stream(
+      streams[.pose] = SampleStream(
         spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit, clock: clock),
-        source: PoseSource(poses: rows.poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
+        source: VectorSource(rows.poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex,
+        rows: frames.timestamps.indices.rows)
     }
-    let camera = try SessionCamera(folder, metadata, &findings)
-    streams["camera_image"] = Stream(
+    streams[.image] = SampleStream(
       spec: StreamSpec(
-        kind: .image, type: .uint8, shape: [size.height, size.width, 3], unit: "sRGB 0..255", clock: clock,
-        intrinsics: camera.intrinsics(for: size)),
+        raster: Raster(size: size, covering: phone.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255", clock: clock),
       source: JPEGFiles(inputs: take.inputs, entries: rows.images, size: size, limit: maxImageSide),
-      timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: identity)
+      timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: frames.timestamps.indices.rows)
+    streams[.image]?.spec.sourceEncoding = .jpeg
     if let poses {
-      streams["camera_depth"] = try depthMaps(poses, folder, metadata, camera, clock, &findings)
-      streams["depth_point"] = depthPoints(poses, clock)
+      streams[.depth] = try depthMaps(poses, folder, metadata, phone, clock, &findings)
+      streams[.depthPoint] = depthPoints(poses, clock)
     }
-    for file in folder.encoders where streams["joints"] == nil {
+    for file in folder.encoders where streams[.joints] == nil {
       let encoders = try EncodersFile(
         take.inputs, file, limit: jsonLimit, startTime: metadata.startTime, signs: jointSigns.map { $0 == "-" ? -1 : 1 },
         csvOffset: csvClockOffset, findings: &findings)
-      streams["joints"] = encoders.stream
+      streams[.joints] = encoders.stream
       if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
       guard encoders.count > 0 || file == folder.encoders.last else { continue }
       noteReadings("encoderCount", encoders.count, take.inputs.entries[file].path, metadata, &findings)
       noteSigns(metadata, encoders, &findings)
     }
-    streams["imu"] = imu?.stream
+    streams[.imu] = imu?.stream
     if let imu { noteReadings("imuCount", imu.count, "imu.json", metadata, &findings) }
-    if variant.poses == .slam { details["slam_backend"] = "unknown" }
+    if variant.poses.isSLAM { details["slam_backend"] = "unknown" }
     if let factor = metadata.scaleFactor { details["scale_factor"] = .number(factor) }
 
     var episode = Episode(id: take.id, sourceFrames: rows.sourceFrames, frames: frames, streams: streams)
+    episode.cameras[.phone] = phone
     episode.variant = variant.name
     episode.findings = findings
     episode.dropped = rows.dropped
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
-    episode.captureStart = capture?.times.first ?? poses?.entries.first(where: \.isInOrder)?.timestamp
+    episode.captureStart = capture?.times.first ?? poses.flatMap { captureStart($0, images.first?.key) }
     episode.day = Day.inName(take.id) ?? metadata.startDay
     episode.details = details
     episode.details.merge(take.inputs.details) { own, _ in own }
@@ -203,10 +215,19 @@ package struct StackSession: ArchiveReader {
 
   private func poseFrame(_ variant: SessionVariant) -> PoseFrame {
     switch variant.poses {
-    case .slam: .slam(unit: variant.evidence.contains("metadata has scale_factor") ? "m (claimed)" : "arbitrary")
+    case .slam(.claimed): .slam(unit: "m (claimed)")
+    case .slam(.arbitrary): .slam(unit: "arbitrary")
     case .synthetic: .synthetic
     case .arkit, .none: .arkit
     }
+  }
+
+  /// When the first image was taken. Where the first poses are missing, as many periods before the first that is there.
+  private func captureStart(_ poses: PoseList, _ firstImage: Int64?) -> Timestamp? {
+    let ordered = poses.entries.filter(\.isInOrder)
+    guard let first = ordered.first else { return nil }
+    guard let firstImage, firstImage < first.number, let period = Cadence(ordered.map(\.timestamp)).nominalPeriod else { return first.timestamp }
+    return first.timestamp.advanced(byNanoseconds: -Double(first.number - firstImage) * period)
   }
 
   /// The movie that v2 and later record beside the pictures; it is only asked for times.
@@ -225,13 +246,13 @@ package struct StackSession: ArchiveReader {
 
   /// What the metadata say and the files show otherwise, and what the poses are worth.
   private func noteClaims(
-    _ variant: SessionVariant, _ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, _ size: Pixels?,
+    _ variant: SessionVariant, _ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, _ size: ImageSize?,
     _ findings: inout [Finding]
   ) {
     func odd(_ code: String, _ field: String, _ message: String) {
       findings.append(Finding(.warning, code, message, file: "metadata.json", field: ".\(field)"))
     }
-    if let claimed = metadata.rgbResolution, let size, claimed != size, variant.name != "packed" {
+    if let claimed = metadata.rgbResolution, let size, claimed != size, !variant.isPacked {
       odd("resolution-mismatch", "rgbResolution", "rgbResolution says \(claimed), the pictures are \(size)")
     }
     if let source = metadata.captureSource, !["iphone_arkit", "iphone_ultrawide"].contains(source) {
@@ -246,7 +267,7 @@ package struct StackSession: ArchiveReader {
     if let count = metadata.count("depthFrameCount"), count != Int64(folder.depths.count) {
       odd("count-mismatch", "depthFrameCount", "it is \(count), depth/ has \(folder.depths.count) maps")
     }
-    if variant.poses == .slam {
+    if variant.poses.isSLAM {
       findings.append(
         metadata.scaleFactor == nil
           ? Finding(
@@ -255,7 +276,7 @@ package struct StackSession: ArchiveReader {
             .warning, "scale-claimed", "poses are from SLAM, and the metadata claim that they were scaled to metres; nothing proves it",
             file: "metadata.json", field: ".scale_factor"))
     }
-    if variant.name == "packed", metadata.declared["imuCount"] != nil || metadata.hasVideo {
+    if variant.isPacked, metadata.declared["imuCount"] != nil || metadata.hasVideo {
       odd("packed-without", "hasVideo", "hasVideo and imuCount are of the session before it was packed; movie and IMU were left out then")
     }
   }
@@ -279,42 +300,10 @@ package struct StackSession: ArchiveReader {
       Finding(.warning, "count-mismatch", "it is \(declared), \(file) has \(count) readings", file: "metadata.json", field: ".\(key)"))
   }
 
-  /// The size in the header of the first picture that has one; a picture of another size will fail the take.
-  private func imageSize(_ files: [Int], _ inputs: TakeInputs, _ findings: inout [Finding]) throws -> Pixels {
-    let decoder = try JPEGDecoder()
-    var bytes: [UInt8] = []
-    var first: TakeFailure?
-    // When more than a fifth cannot be decoded, the take fails anyhow.
-    for file in files.prefix(files.count / 5 + 1) {
-      do {
-        try inputs.readSample(file, limit: JPEGFiles.byteLimit, hasher: SHA256(), as: "image-undecodable", into: &bytes)
-        let size = try bytes.withUnsafeBytes { try decoder.size(of: $0) }
-        if max(size.width, size.height) > maxImageSide {
-          let limit = "\(maxImageSide)x\(maxImageSide)"
-          throw TakeFailure("limit", "the picture is \(size), over the limit of \(limit)", file: inputs.entries[file].path)
-        }
-        if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
-          findings.append(
-            Finding(
-              .warning, "exif-rotation",
-              "the EXIF orientation is \(orientation), of this picture at least; pictures are stored as they are coded",
-              file: inputs.entries[file].path))
-        }
-        return size
-      } catch let failure as SampleFailure {
-        first = first ?? .tooManyUndecodable(of: files.count, first: failure.finding)
-      } catch let error as MediaError {
-        let finding = Finding(.warning, "image-undecodable", "\(error)", file: inputs.entries[file].path)
-        first = first ?? .tooManyUndecodable(of: files.count, first: finding)
-      }
-    }
-    throw first ?? TakeFailure("no-frames", "no picture has a pose with its number")
-  }
-
   private func depthMaps(
-    _ poses: PoseList, _ folder: SessionFolder, _ metadata: SessionMetadata, _ camera: SessionCamera, _ clock: Clock,
+    _ poses: PoseList, _ folder: SessionFolder, _ metadata: SessionMetadata, _ phone: Camera, _ clock: Clock,
     _ findings: inout [Finding]
-  ) throws -> Stream? {
+  ) throws -> SampleStream? {
     let named = poses.entries.filter { $0.depthIndex != nil && $0.isInOrder }
     let orphans = Set(folder.depths.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {
@@ -332,21 +321,20 @@ package struct StackSession: ArchiveReader {
     guard !present.isEmpty else { return nil }
     let files = present.map(\.1)
     let format = try DepthFiles.format(of: files, in: folder.inputs, declared: metadata.depthResolution, findings: &findings)
-    let size = format.size
     let spec = StreamSpec(
-      kind: .depth, type: .float32, shape: [size.height, size.width, 1], unit: "m", clock: clock, intrinsics: camera.intrinsics(for: size))
-    return Stream(
+      raster: Raster(size: format.size, covering: phone.size), kind: .depth, type: .float32, channels: 1, unit: "m", clock: clock)
+    return SampleStream(
       spec: spec, source: DepthFiles(inputs: folder.inputs, files: files, format: format),
       timestamps: present.map(\.0.timestamp), sourceIndex: present.map { $0.0.depthIndex ?? -1 })
   }
 
-  private func depthPoints(_ poses: PoseList, _ clock: Clock) -> Stream? {
+  private func depthPoints(_ poses: PoseList, _ clock: Clock) -> SampleStream? {
     let entries = poses.entries
     let measured = entries.indices.filter { entries[$0].isInOrder && entries[$0].depthPoint > 0 && entries[$0].depthPoint.isFinite }
     guard !measured.isEmpty else { return nil }
-    return Stream(
-      spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "m", clock: clock),
-      source: NumbersSource(width: 1, values: measured.map { entries[$0].depthPoint }),
+    return SampleStream(
+      spec: StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "m", clock: clock),
+      source: VectorSource(width: 1, values: measured.map { entries[$0].depthPoint }),
       timestamps: measured.map { entries[$0].timestamp }, sourceIndex: measured.map { entries[$0].number })
   }
 

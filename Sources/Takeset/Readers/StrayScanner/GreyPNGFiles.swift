@@ -1,3 +1,4 @@
+import Model
 import Media
 
 /// Grey PNG files of one size: depth maps in whole millimetres (16 bits), or how far each of these is to be trusted (8 bits).
@@ -18,17 +19,20 @@ struct GreyPNGFiles: SampleSource {
   /// Entries of `inputs`; `nil` where the file is missing.
   let files: [Int?]
   let content: Content
-  let size: Pixels
+  let size: ImageSize
 
   /// The size that most of the first files have in their headers, of equally frequent ones the first.
-  static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> Pixels? {
+  static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> ImageSize? {
     var bytes: [UInt8] = []
-    var found: [(size: Pixels, count: Int)] = []
+    var found: [(size: ImageSize, count: Int)] = []
     // When a fifth cannot be read from the start, the others hardly can.
     for file in files.prefix(files.count / 5 + 15) where found.reduce(0, { $0 + $1.count }) < 15 {
-      guard (try? inputs.read(file, limit: byteLimit, hasher: SHA256(), into: &bytes)) != nil,
-        let size = try? bytes.withUnsafeBytes({ try PNG.greySize(of: $0, bits: content.bits) })
-      else { continue }
+      do {
+        try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: content.undecodable, into: &bytes)
+      } catch is SampleFailure {
+        continue
+      }
+      guard let size = try? bytes.withUnsafeBytes({ try PNG.greySize(of: $0, bits: content.bits) }) else { continue }
       if let known = found.firstIndex(where: { $0.size == size }) { found[known].count += 1 } else { found.append((size, 1)) }
     }
     guard let most = found.map(\.count).max(), let size = found.first(where: { $0.count == most })?.size else { return nil }
@@ -38,17 +42,15 @@ struct GreyPNGFiles: SampleSource {
     return size
   }
 
-  func makeCursor() -> any SampleCursor { Cursor(source: self) }
+  var access: SampleAccess { .random }
 
-  func probe(_ index: Int) throws {
-    var bytes: [UInt8] = []
-    try Cursor(source: self).read(index, into: &bytes)
-  }
+  func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 
   private final class Cursor: SampleCursor {
     let source: GreyPNGFiles
     let hasher = SHA256()
     var file: [UInt8] = []
+    var size: ImageSize? { nil }
 
     init(source: GreyPNGFiles) { self.source = source }
 

@@ -1,3 +1,4 @@
+import Model
 import Media
 
 /// Which picture of `rgb.mp4` belongs to which row of the odometry.

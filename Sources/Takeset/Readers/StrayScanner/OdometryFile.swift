@@ -1,3 +1,5 @@
+import Model
+
 /// The rows of `odometry.csv`: for each frame its time, pose and, from newer versions of the app, its intrinsics.
 struct OdometryFile {
   static let name = "odometry.csv"

@@ -1,3 +1,4 @@
+package import Model
 import Foundation
 import Media
 
@@ -16,7 +17,7 @@ package struct StrayScanner: ArchiveReader {
   ].merging(Archive.Limits.help) { own, _ in own }
 
   /// Of the app's pictures, for which its intrinsics are.
-  private static let pictureSize = Pixels(width: 1920, height: 1440)
+  private static let pictureSize = ImageSize(width: 1920, height: 1440)
   private static let subfolders: Set<String> = ["depth", "confidence"]
   private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
 
@@ -40,20 +41,23 @@ package struct StrayScanner: ArchiveReader {
 
   // MARK: Files
 
-  package func recognises(_ place: TakeLocation) -> Bool {
+  package func recognises(_ place: TakeLocation) throws -> Bool {
     guard place.isDirectory else {
-      guard let format = Archive.format(of: place.path), let archive = try? Archive(place.path, format: format, limits: archiveLimits)
-      else {
+      guard let format = try Archive.format(of: place.path) else { return false }
+      do {
+        return try Archive(place.path, format: format, limits: archiveLimits).root(holding: [OdometryFile.name], folders: []) != nil
+      } catch let failure as TakeFailure where failure.code == "archive-ambiguous" {
+        return true
+      } catch is TakeFailure {
         return false
       }
-      return (try? archive.root(holding: [OdometryFile.name], folders: [])) != .some(nil)
     }
-    func exists(_ name: String) -> Bool { Directory.existingKind(of: place.path + "/" + name) != nil }
-    return exists(OdometryFile.name) && ["depth", Self.movieName, Self.matrixName].contains(where: exists)
+    func exists(_ name: String) throws -> Bool { try Directory.kind(at: place.path + "/" + name) != nil }
+    return try exists(OdometryFile.name) && ["depth", Self.movieName, Self.matrixName].contains(where: exists)
   }
 
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
-    if let format = place.isDirectory ? nil : Archive.format(of: place.path) {
+    if let format = try place.isDirectory ? nil : Archive.format(of: place.path) {
       let archive = try Archive(place.path, format: format, limits: archiveLimits)
       let root = try archive.root(holding: [OdometryFile.name], folders: []) ?? ""
       return TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
@@ -127,29 +131,28 @@ package struct StrayScanner: ArchiveReader {
     findings += frames.findings(isWhole: join.dropped.isEmpty)
 
     let fullSize = movie?.take.movie.size ?? Self.pictureSize
-    let lens = try Lens(
-      odometry, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, fullSize, &findings)
-    var streams: [String: Stream] = [
-      "pose": Stream(
+    let calibration = try Calibration(
+      odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, &findings)
+    var streams: [StreamName: SampleStream] = [
+      .pose: SampleStream(
         spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
-        source: PoseSource(poses: poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex,
-        rows: rows.indices.map { Int?($0) })
+        source: VectorSource(poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows)
     ]
-    if let movie, var pictures = movie.episode.streams["camera_image"] {
-      pictures.spec.clock = .deviceUptime
-      pictures.timestamps = movie.pairing.timestamps
-      pictures.rows = rows.map { movie.pairing.samples[$0.number] }
-      let numbers = Dictionary(movie.pairing.samples.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
-      pictures.spec.intrinsics = lens.camera(for: fullSize, pictures.timestamps.indices.map { numbers[$0] ?? -1 })
-      streams["camera_image"] = pictures
+    if let movie, var images = movie.episode.streams[.image] {
+      images.spec.clock = .deviceUptime
+      images.spec.rotationApplied = 0
+      images.timestamps = movie.pairing.timestamps
+      images.rows = rows.map { movie.pairing.samples[$0.number].map { Row($0) } }
+      streams[.image] = images
     }
     addDepth(
-      odometry.poses.entries, depth, lens, inputs,
+      odometry.poses.entries, depth, fullSize, inputs,
       try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams,
       &findings)
-    streams["imu"] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), &findings) }
+    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), &findings) }
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
+    episode.cameras[.phone] = Camera(size: fullSize, lens: calibration.lens, pose: .pose)
     episode.variant = movie == nil ? "depth-only" : depth.isEmpty ? "rgb-only" : "rgbd"
     episode.findings = findings
     episode.dropped = join.dropped
@@ -161,7 +164,7 @@ package struct StrayScanner: ArchiveReader {
       if movie.pairing.method == .number { episode.details["time_base_meaning"] = nil }
       episode.details["movie_pairing"] = .string(movie.pairing.method.rawValue)
     }
-    if let matrix = lens.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }
+    if let matrix = calibration.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
     return episode
   }
@@ -184,7 +187,7 @@ package struct StrayScanner: ArchiveReader {
   }
 
   private func addDepth(
-    _ rows: [PoseList.Entry], _ files: [Int64: Int], _ lens: Lens, _ inputs: TakeInputs, _ size: Pixels?, _ streams: inout [String: Stream],
+    _ rows: [PoseList.Entry], _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs, _ size: ImageSize?, _ streams: inout [StreamName: SampleStream],
     _ findings: inout [Finding]
   ) {
     let ordered = rows.filter(\.isInOrder)
@@ -202,25 +205,24 @@ package struct StrayScanner: ArchiveReader {
       findings.append(Finding(.warning, "depth-undecodable", "no depth map can be decoded; the take is written without", file: "depth"))
       return
     }
-    func stream(_ kind: StreamSpec.Kind, _ type: GreyPNGFiles.Content, _ files: [Int?], _ unit: String) -> Stream {
-      Stream(
+    func stream(_ kind: StreamKind, _ type: GreyPNGFiles.Content, _ files: [Int?], _ unit: String) -> SampleStream {
+      SampleStream(
         spec: StreamSpec(
-          kind: kind, type: type == .depth ? .uint16 : .uint8, shape: [size.height, size.width, 1], unit: unit, clock: .deviceUptime),
+          raster: Raster(size: size, covering: fullSize), kind: kind, type: type == .depth ? .uint16 : .uint8, channels: 1, unit: unit,
+          clock: .deviceUptime),
         source: GreyPNGFiles(inputs: inputs, files: files, content: type, size: size), timestamps: present.map(\.timestamp),
         sourceIndex: present.map(\.number))
     }
-    var maps = stream(.depth, .depth, present.map { files[$0.number] }, "mm")
-    maps.spec.intrinsics = lens.camera(for: size, present.map(\.number))
-    streams["camera_depth"] = maps
+    streams[.depth] = stream(.depth, .depth, present.map { files[$0.number] }, "mm")
     let confidence = numbered(.confidence, inputs)
     if !confidence.isEmpty {
-      streams["camera_depth_confidence"] = stream(
+      streams[.confidence] = stream(
         .confidence, .confidence, present.map { confidence[$0.number] }, "0 low, 1 medium, 2 high")
     }
   }
 
   /// Acceleration in m/s² and turn rate in rad/s, by position: headers differ between versions.
-  private func imu(_ table: CSVFile, _ findings: inout [Finding]) throws -> Stream? {
+  private func imu(_ table: CSVFile, _ findings: inout [Finding]) throws -> SampleStream? {
     var readings: [(time: Timestamp, values: [Float])] = []
     var unusable = 0
     var isFirst = true
@@ -238,22 +240,21 @@ package struct StrayScanner: ArchiveReader {
     }
     guard !readings.isEmpty else { return nil }
     let sorted = readings.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
-    return Stream(
+    return SampleStream(
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: .deviceUptime),
-      source: NumbersSource(width: 6, values: sorted.flatMap(\.element.values)), timestamps: sorted.map(\.element.time),
+      source: VectorSource(width: 6, values: sorted.flatMap(\.element.values)), timestamps: sorted.map(\.element.time),
       sourceIndex: sorted.map { Int64($0.offset) })
   }
 }
 
-/// The camera of a recording: one for each frame where the odometry has it, and the one of `camera_matrix.csv`.
-private struct Lens {
+/// The intrinsics of a recording: those of each frame where the odometry has them, and those of `camera_matrix.csv`; all for the app's
+/// full-size image.
+private struct Calibration {
   let matrix: Intrinsics?
-  private let byFrame: [Int64: Intrinsics]
-  /// The pictures that these are for.
-  private let size: Pixels
+  private(set) var lens: Lens?
 
-  init(_ odometry: OdometryFile, matrix table: CSVFile?, _ size: Pixels, _ findings: inout [Finding]) throws {
-    (byFrame, self.size) = (odometry.cameras, size)
+  /// - Parameter ordered: The rows of the odometry whose times ascend.
+  init(_ odometry: OdometryFile, _ ordered: [PoseList.Entry], matrix table: CSVFile?, _ findings: inout [Finding]) throws {
     var lines: [CSVFile.Line] = []
     table?.forEachLine { if lines.count < 4 { lines.append($0) } }
     let places = [(0, 0), (1, 1), (0, 2), (1, 2)]
@@ -263,17 +264,13 @@ private struct Lens {
         Finding(
           .warning, "intrinsics-unusable", "expected three rows of three numbers, with positive focal lengths", file: "camera_matrix.csv"))
     }
-  }
-
-  /// The camera of a grid that covers what pictures cover, for samples of these frame numbers.
-  func camera(for grid: Pixels, _ numbers: [Int64]) -> Camera? {
-    let known = numbers.compactMap { byFrame[$0] }
+    let known = ordered.compactMap { odometry.cameras[$0.number] }
     func median(_ value: (Intrinsics) -> Double) -> Double { known.map(value).sorted()[known.count / 2] }
-    let usual =
-      matrix ?? (known.isEmpty ? nil : Intrinsics(fx: median(\.fx), fy: median(\.fy), cx: median(\.cx), cy: median(\.cy)))
-    return usual.map { usual in
-      Camera(usual, bySample: known.isEmpty ? nil : numbers.map { byFrame[$0] ?? usual })
-        .scaled(x: Double(grid.width) / Double(size.width), y: Double(grid.height) / Double(size.height))
+    let usual = matrix ?? (known.isEmpty ? nil : Intrinsics(fx: median(\.fx), fy: median(\.fy), cx: median(\.cx), cy: median(\.cy)))
+    lens = usual.map { usual in
+      Lens(
+        usual,
+        moments: known.isEmpty ? [] : ordered.map { Lens.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
     }
   }
 }

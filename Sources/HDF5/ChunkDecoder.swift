@@ -1,0 +1,68 @@
+import CDeflate
+
+/// Makes a chunk's logical bytes of its stored ones, outside libhdf5 and on the caller's thread. One decoder serves one thread.
+package final class ChunkDecoder {
+  private let decompressor: OpaquePointer
+  private var shuffled: [UInt8] = []
+
+  package init() throws {
+    guard let decompressor = libdeflate_alloc_decompressor() else {
+      throw HDF5Error(call: "libdeflate_alloc_decompressor", target: "chunk", message: "out of memory")
+    }
+    self.decompressor = decompressor
+  }
+
+  deinit { libdeflate_free_decompressor(decompressor) }
+
+  /// Fills `output`, which has the length of a whole chunk.
+  ///
+  /// - Parameters:
+  ///   - skipped: Bit i set means that filter i of the layout was not applied.
+  ///   - strict: Also refuse bits of the stored bytes that no reader looks at but that no writer sets, so that every changed bit shows.
+  package func decode(
+    _ stored: UnsafeRawBufferPointer, _ layout: Layout, skipped: UInt32, strict: Bool = false, into output: UnsafeMutableRawBufferPointer
+  ) throws {
+    func damaged(_ message: String) -> HDF5Error { HDF5Error(call: "inflate", target: "chunk", message: message) }
+    let deflateBit: UInt32 = layout.shuffles ? 0b10 : 0b1
+    let isDeflated = layout.deflate != nil && skipped & deflateBit == 0
+    let isShuffled = layout.shuffles && skipped & 0b1 == 0
+    guard isShuffled || isDeflated else {
+      guard stored.count == output.count else { throw damaged("it has \(stored.count) bytes, expected \(output.count)") }
+      return output.copyMemory(from: stored)
+    }
+    guard isShuffled else { return try inflate(stored, strict: strict, into: output) }
+    if !isDeflated {
+      guard stored.count == output.count else { throw damaged("it has \(stored.count) bytes, expected \(output.count)") }
+      return unshuffle(stored, elementSize: layout.type.size, into: output)
+    }
+    if shuffled.count != output.count { shuffled = [UInt8](repeating: 0, count: output.count) }
+    try shuffled.withUnsafeMutableBytes { try inflate(stored, strict: strict, into: $0) }
+    shuffled.withUnsafeBytes { unshuffle($0, elementSize: layout.type.size, into: output) }
+  }
+
+  private func inflate(_ stored: UnsafeRawBufferPointer, strict: Bool, into output: UnsafeMutableRawBufferPointer) throws {
+    func run(_ bytes: UnsafeRawBufferPointer) -> Bool {
+      var used = 0
+      let status = libdeflate_zlib_decompress_ex(decompressor, bytes.baseAddress, bytes.count, output.baseAddress, output.count, &used, nil)
+      return status == LIBDEFLATE_SUCCESS && used == bytes.count
+    }
+    guard run(stored) else { throw HDF5Error(call: "inflate", target: "chunk", message: "its compressed data are damaged") }
+    guard strict, stored.count > 6 else { return }
+    // A deflate stream ends within a byte, whose other bits are 0. If clearing the highest set bit changes nothing, that bit was padding.
+    let last = stored.count - 5
+    guard stored[last] != 0 else { return }
+    var altered = Array(stored)
+    altered[last] &= ~(0x80 >> UInt8(stored[last].leadingZeroBitCount))
+    if altered.withUnsafeBytes(run) {
+      throw HDF5Error(call: "inflate", target: "chunk", message: "bits after the end of its compressed data are set")
+    }
+  }
+}
+
+/// Puts byte k of every element back from plane k, the inverse of `shuffle`.
+func unshuffle(_ source: UnsafeRawBufferPointer, elementSize: Int, into target: UnsafeMutableRawBufferPointer) {
+  let count = source.count / elementSize
+  for plane in 0..<elementSize {
+    for index in 0..<count { target[index * elementSize + plane] = source[plane * count + index] }
+  }
+}

@@ -1,0 +1,205 @@
+/// Where the chunks of a file are, read from the file's own structure without the library: superblock, object headers, links and chunk indices
+/// as `File` writes them (HDF5 File Format Specification 3.0: superblock 2, object headers 2, compact links, layout 3, version 1 B-trees).
+///
+/// A checker needs this before it lets the library near a file that may be damaged, since the library has been seen to crash on such.
+/// Every number is checked before it is used.
+package struct FileMap: Sendable {
+  package struct Chunk: Equatable, Sendable {
+    /// Number of the chunk's first row.
+    package var row: Int
+    package var offset: Int64
+    package var count: Int
+    package var skipped: UInt32
+  }
+
+  package struct Damaged: Error, CustomStringConvertible, Equatable {
+    package var description: String
+    package init(description: String) { self.description = description }
+  }
+
+  /// The bytes of a range of the file, fewer where it ends.
+  package typealias Read = @Sendable (Range<Int64>) throws -> [UInt8]
+
+  /// By path from the root, without a leading slash; chunked arrays only, chunks in the order of their rows.
+  package private(set) var chunks: [String: [Chunk]] = [:]
+  /// By path: where the bytes of an array in one piece are.
+  package private(set) var whole: [String: (offset: Int64, count: Int)] = [:]
+  private let read: Read
+  private let size: Int64
+  private var objects = 0
+
+  private static let objectLimit = 100_000
+  private static let depthLimit = 32
+  private static let undefined: UInt64 = .max
+
+  package init(size: Int64, read: @escaping Read) throws {
+    (self.size, self.read) = (size, read)
+    let superblock = try bytes(0, 48)
+    guard Array(superblock[..<8]) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A] else { throw Damaged(description: "it does not start as an HDF5 file") }
+    guard superblock[8] == 2, superblock[9] == 8, superblock[10] == 8 else { throw Damaged(description: "its superblock is of another version") }
+    try visit(number(superblock, 36, 8), path: "", depth: 0)
+  }
+
+  /// The ranges of the file that belong to no chunk, ascending. Throws when chunks overlap or lie outside.
+  package func structure() throws -> [Range<Int64>] {
+    var ranges: [Range<Int64>] = []
+    var position: Int64 = 0
+    for chunk in chunks.values.joined().sorted(by: { $0.offset < $1.offset }) where chunk.count > 0 {
+      guard chunk.offset >= position, chunk.offset <= size - Int64(chunk.count) else { throw Damaged(description: "its chunks overlap") }
+      if chunk.offset > position { ranges.append(position..<chunk.offset) }
+      position = chunk.offset + Int64(chunk.count)
+    }
+    if position < size { ranges.append(position..<size) }
+    return ranges
+  }
+
+  // MARK: Bytes
+
+  private func bytes(_ offset: Int64, _ count: Int) throws -> [UInt8] {
+    guard offset >= 0, count >= 0, Int64(count) <= size, offset <= size - Int64(count) else {
+      throw Damaged(description: "it names bytes beyond its end")
+    }
+    let found = try read(offset..<(offset + Int64(count)))
+    guard found.count == count else { throw Damaged(description: "it is shorter than it was") }
+    return found
+  }
+
+  private func number(_ bytes: some RandomAccessCollection<UInt8>, _ offset: Int, _ count: Int) throws -> UInt64 {
+    guard offset >= 0, offset + count <= bytes.count else { throw Damaged(description: "a header is cut short") }
+    let start = bytes.index(bytes.startIndex, offsetBy: offset)
+    return bytes[start..<bytes.index(start, offsetBy: count)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  private func address(_ value: UInt64) throws -> Int64 {
+    guard let address = Int64(exactly: value), address < size else { throw Damaged(description: "it names an address beyond its end") }
+    return address
+  }
+
+  // MARK: Objects
+
+  private mutating func visit(_ header: UInt64, path: String, depth: Int) throws {
+    objects += 1
+    guard depth < Self.depthLimit, objects < Self.objectLimit else { throw Damaged(description: "it has more objects than any file of ours") }
+    var links: [(String, UInt64)] = []
+    var layout: ArraySlice<UInt8>?
+    var place: Int64 = 0
+    try forEachMessage(of: try address(header)) { type, body, offset in
+      switch type {
+      case 0x06: if let link = try self.hardLink(body) { links.append(link) }
+      case 0x02:
+        // Link info: groups with a heap of links are not of our making.
+        let flags = try self.number(body, 1, 1)
+        if try self.number(body, flags & 1 == 1 ? 10 : 2, 8) != Self.undefined { throw Damaged(description: "a group's links are in a heap") }
+      case 0x08: (layout, place) = (body, offset)
+      default: break
+      }
+    }
+    if let layout { try note(layout, at: place, path) }
+    for (name, target) in links { try visit(target, path: path.isEmpty ? name : path + "/" + name, depth: depth + 1) }
+  }
+
+  private mutating func note(_ layout: ArraySlice<UInt8>, at place: Int64, _ path: String) throws {
+    switch try number(layout, 1, 1) {
+    case 0: whole[path] = (place + 4, Int(try number(layout, 2, 2)))
+    case 1:
+      let start = try number(layout, 2, 8)
+      guard let count = Int(exactly: try number(layout, 10, 8)), Int64(count) <= size else {
+        throw Damaged(description: "an array is longer than the file")
+      }
+      // An array without elements has no place.
+      whole[path] = start == Self.undefined ? (0, 0) : (try address(start), count)
+    default: chunks[path] = try index(layout)
+    }
+  }
+
+  /// Hands each message of an object to `body`: type, contents, and where these are in the file.
+  private func forEachMessage(of header: Int64, _ body: (UInt64, ArraySlice<UInt8>, Int64) throws -> Void) throws {
+    let prefix = try bytes(header, Int(min(64, size - header)))
+    guard prefix.starts(with: Array("OHDR".utf8)), try number(prefix, 4, 1) == 2 else { throw Damaged(description: "an object header is damaged") }
+    let flags = try number(prefix, 5, 1)
+    var start = 6
+    if flags & 0x20 != 0 { start += 16 }
+    if flags & 0x10 != 0 { start += 4 }
+    let width = 1 << Int(flags & 3)
+    let length = try number(prefix, start, width)
+    var pieces = [(header + Int64(start + width), length)]
+    var done = 0
+    while done < pieces.count {
+      let (offset, length) = pieces[done]
+      done += 1
+      guard done < 64, let count = Int(exactly: length), count <= 1 << 26 else { throw Damaged(description: "an object header is damaged") }
+      let messages = try bytes(offset, count)
+      let head = flags & 0x04 != 0 ? 6 : 4
+      var position = 0
+      while position + head <= messages.count {
+        let type = try number(messages, position, 1)
+        let length = Int(try number(messages, position + 1, 2))
+        guard position + head + length <= messages.count else { throw Damaged(description: "an object header is damaged") }
+        let message = messages[(position + head)..<(position + head + length)]
+        position += head + length
+        if type == 0x10 {
+          let next = try address(number(message, 0, 8)), size = try number(message, 8, 8)
+          guard size >= 8, try bytes(next, 4) == Array("OCHK".utf8) else { throw Damaged(description: "an object header is damaged") }
+          pieces.append((next + 4, size - 8))
+        } else {
+          try body(type, message, offset + Int64(message.startIndex))
+        }
+      }
+    }
+  }
+
+  /// The name and header address of a hard link; `nil` for links of other kinds.
+  private func hardLink(_ message: ArraySlice<UInt8>) throws -> (String, UInt64)? {
+    let flags = try number(message, 1, 1)
+    var position = 2
+    var isHard = true
+    if flags & 0x08 != 0 {
+      isHard = try number(message, position, 1) == 0
+      position += 1
+    }
+    if flags & 0x04 != 0 { position += 8 }
+    if flags & 0x10 != 0 { position += 1 }
+    let width = 1 << Int(flags & 3)
+    guard let length = Int(exactly: try number(message, position, width)) else { throw Damaged(description: "a link is damaged") }
+    position += width
+    guard length <= message.count - position else { throw Damaged(description: "a link is damaged") }
+    let start = message.startIndex + position
+    let name = String(decoding: message[start..<(start + length)], as: UTF8.self)
+    return isHard ? (name, try number(message, position + length, 8)) : nil
+  }
+
+  // MARK: Chunk indices
+
+  /// The chunks of a layout message of class 2.
+  private func index(_ layout: ArraySlice<UInt8>) throws -> [Chunk] {
+    guard try number(layout, 0, 1) == 3 else { throw Damaged(description: "a chunked array is laid out in another way than ours") }
+    let rank = Int(try number(layout, 2, 1))
+    let tree = try number(layout, 3, 8)
+    guard (2...33).contains(rank) else { throw Damaged(description: "a chunked array has \(rank - 1) dimensions") }
+    if tree == Self.undefined { return [] }
+    var chunks: [Chunk] = []
+    try walk(try address(tree), keySize: 8 + 8 * rank, depth: 0, into: &chunks)
+    return chunks.sorted { $0.row < $1.row }
+  }
+
+  private func walk(_ node: Int64, keySize: Int, depth: Int, into chunks: inout [Chunk]) throws {
+    let head = try bytes(node, 24)
+    guard depth < 16, head.starts(with: Array("TREE".utf8)), head[4] == 1 else { throw Damaged(description: "a chunk index is damaged") }
+    let (level, used) = (Int(head[5]), Int(try number(head, 6, 2)))
+    guard depth == 0 || level < 16, used <= 1 << 14 else { throw Damaged(description: "a chunk index is damaged") }
+    let body = try bytes(node + 24, used * (keySize + 8))
+    for entry in 0..<used {
+      let key = entry * (keySize + 8)
+      let child = try address(number(body, key + keySize, 8))
+      if level > 0 {
+        try walk(child, keySize: keySize, depth: depth + 1, into: &chunks)
+        continue
+      }
+      guard let row = Int(exactly: try number(body, key + 8, 8)) else { throw Damaged(description: "a chunk index is damaged") }
+      chunks.append(
+        Chunk(
+          row: row, offset: child, count: Int(try number(body, key, 4)), skipped: UInt32(truncatingIfNeeded: try number(body, key + 4, 4))))
+      guard chunks.count <= 1 << 26 else { throw Damaged(description: "a chunk index is damaged") }
+    }
+  }
+}

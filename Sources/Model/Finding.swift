@@ -1,0 +1,85 @@
+/// Something odd about a take that can be lived with, or the reason why it could not be converted.
+package struct Finding: Hashable, Sendable, Codable {
+  package enum Severity: String, Sendable, Codable { case info, warning, error }
+
+  /// Lower-case words with hyphens, listed in `docs/findings.md`.
+  package var code: String
+  package var severity: Severity
+  /// A sentence: what was found and what was expected.
+  package var message: String
+  /// Path inside the take, `/`-separated.
+  package var file: String?
+  /// Where in the file: `[412].timestamp`, `line 3, column 7`.
+  package var field: String?
+  /// How often, when it happened to several samples.
+  package var count: Int?
+
+  package init(
+    _ severity: Severity, _ code: String, _ message: String, file: String? = nil, field: String? = nil,
+    count: Int? = nil
+  ) {
+    self.code = code
+    self.severity = severity
+    self.message = message
+    self.file = file
+    self.field = field
+    self.count = count
+  }
+}
+
+extension [Finding] {
+  /// Adds what happened to one more sample: those of a code are one finding, the first, with their count.
+  package mutating func note(_ finding: Finding) {
+    if let known = firstIndex(where: { $0.code == finding.code }) {
+      self[known].count = (self[known].count ?? 0) + 1
+    } else {
+      append(finding)
+      self[count - 1].count = 1
+    }
+  }
+}
+
+/// A take that cannot be converted: unreadable, corrupt, or over a limit. Its outcome is `failed`.
+package struct TakeFailure: Error, CustomStringConvertible, Equatable {
+  package var code: String
+  package var message: String
+  package var file: String?
+  package var field: String?
+
+  package init(_ code: String, _ message: String, file: String? = nil, field: String? = nil) {
+    self.code = code
+    self.message = message
+    self.file = file
+    self.field = field
+  }
+
+  package var description: String { [place, message].compactMap(\.self).joined(separator: ": ") }
+  private var place: String? { file.map { $0 + (field ?? "") } }
+
+  package var finding: Finding { Finding(.error, code, message, file: file, field: field) }
+
+  /// Up to a fifth of a take's images may be undecodable; `first` is the first of them.
+  package static func tooManyUndecodable(of count: Int, first: Finding) -> TakeFailure {
+    TakeFailure(
+      first.code, "more than a fifth of the \(count) images cannot be decoded, the first: \(first.message)", file: first.file)
+  }
+}
+
+/// A take that a rule of the pipeline leaves out. Its outcome is `rejected`.
+package struct Rejection: Error, CustomStringConvertible {
+  package var reason: String
+  /// What the transform had found out by then.
+  package var episode: Episode?
+  /// What the reader knew by then.
+  package var variant: String?
+  package init(_ reason: String, episode: Episode? = nil, variant: String? = nil) {
+    (self.reason, self.episode, self.variant) = (reason, episode, variant)
+  }
+  package var description: String { reason }
+}
+
+/// One sample that could not be read; its row stays, with its mask off, and the take goes on.
+package struct SampleFailure: Error, Equatable {
+  package var finding: Finding
+  package init(finding: Finding) { self.finding = finding }
+}

@@ -1,0 +1,96 @@
+import Foundation
+
+/// What may be wrong with a frame, a bit each.
+package struct FrameQuality: OptionSet, Hashable, Sendable {
+  package let rawValue: UInt8
+  package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// The pose is that of the frames around it, three or more in a row: tracking stood still.
+  package static let poseRepeated = FrameQuality(rawValue: 1)
+  /// The camera would have moved faster than 5 m/s or rotated faster than 10 rad/s since the frame before.
+  package static let poseJump = FrameQuality(rawValue: 2)
+  /// The pose lies on a line between two others over more than six frames: SLAM filled it in.
+  package static let poseInterpolated = FrameQuality(rawValue: 4)
+  package static let imageUndecodable = FrameQuality(rawValue: 8)
+  package static let depthMissing = FrameQuality(rawValue: 16)
+  package static let jointsMissing = FrameQuality(rawValue: 32)
+
+  /// By bit, least significant first.
+  package static let names = [
+    "pose-repeated", "pose-jump", "pose-interpolated", "image-undecodable", "depth-missing", "joints-missing",
+  ]
+
+  /// `nil` for an unknown name.
+  package init?(named name: String) {
+    guard let bit = Self.names.firstIndex(of: name) else { return nil }
+    self.init(rawValue: 1 << UInt8(bit))
+  }
+
+  /// What the poses say of each frame.
+  ///
+  /// - Parameter isMetric: Whether positions are in metres, so that a speed means something.
+  /// - Parameter ordinals: Where poses may have been filled in between keyframes, the place of each in the program's own count, in which it
+  ///   fills evenly.
+  package static func of(_ poses: [Pose], at times: [Timestamp], isMetric: Bool, ordinals: [Int]? = nil) -> [FrameQuality] {
+    var quality = [FrameQuality](repeating: [], count: poses.count)
+    mark(runsOf: poses.indices.dropFirst().map { poses[$0] == poses[$0 - 1] }, longerThan: 1, as: .poseRepeated, in: &quality)
+    // Of each frame since the one before.
+    var moves: [SIMD3<Double>] = [], turns: [SIMD3<Double>] = []
+    for index in poses.indices.dropFirst() {
+      let seconds = max(Double(times[index].since(times[index - 1])) / 1e9, 1e-9)
+      let step = poses[index].position - poses[index - 1].position
+      let turn = rotationVector(from: poses[index - 1].quaternion, to: poses[index].quaternion)
+      let (speed, rate) = (length(step) / seconds, length(turn) / seconds)
+      if isMetric && speed > 5 || rate > 10 { quality[index].insert(.poseJump) }
+      let count = ordinals.map { Double(max(1, $0[index] - $0[index - 1])) } ?? 1
+      moves.append(step / count)
+      turns.append(turn / count)
+    }
+    if ordinals != nil, moves.count > 1 {
+      let scale = moves.map(length).max() ?? 0
+      let steady = moves.indices.dropFirst().map { index in
+        length(moves[index] - moves[index - 1]) <= 1e-6 * scale + 1e-12 && length(turns[index] - turns[index - 1]) <= 1e-7
+          && length(moves[index]) + length(turns[index]) > 0
+      }
+      mark(runsOf: steady, longerThan: 5, as: .poseInterpolated, in: &quality, reach: 2)
+    }
+    return quality
+  }
+
+  /// What the poses' bits come to, for the record.
+  package static func findings(_ quality: [FrameQuality], file: String) -> [Finding] {
+    [
+      (poseRepeated, "pose-repeated", "frames whose pose is that of their neighbours: tracking stood still"),
+      (poseJump, "pose-jump", "frames to which the camera would have moved faster than 5 m/s or 10 rad/s"),
+      (poseInterpolated, "pose-interpolated", "frames whose pose SLAM filled in between others"),
+    ].compactMap { bit, code, message in
+      let count = quality.count { $0.contains(bit) }
+      return count > 0 ? Finding(.warning, code, message, file: file, count: count) : nil
+    }
+  }
+
+  /// Marks the frames of runs of true longer than `limit`; element i compares frames i to i + `reach`.
+  private static func mark(
+    runsOf flags: [Bool], longerThan limit: Int, as bit: FrameQuality, in quality: inout [FrameQuality], reach: Int = 1
+  ) {
+    var start = 0
+    for index in 0...flags.count where index == flags.count || !flags[index] {
+      if index - start > limit { for frame in start...(index - 1 + reach) { quality[frame].insert(bit) } }
+      start = index + 1
+    }
+  }
+
+  /// Axis times angle in radians of the rotation from one unit quaternion to another.
+  package static func rotationVector(from a: SIMD4<Double>, to b: SIMD4<Double>) -> SIMD3<Double> {
+    // conjugate(a) * b
+    let (av, bv) = (SIMD3(a.x, a.y, a.z), SIMD3(b.x, b.y, b.z))
+    var vector = a.w * bv - b.w * av - cross(av, bv)
+    var w = a.w * b.w + (av * bv).sum()
+    if w < 0 { (vector, w) = (-vector, -w) }
+    let sine = length(vector)
+    guard sine > 1e-12 else { return vector * 2 }
+    return vector * (2 * atan2(sine, w) / sine)
+  }
+
+  private static func length(_ vector: SIMD3<Double>) -> Double { (vector * vector).sum().squareRoot() }
+}

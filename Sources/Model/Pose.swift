@@ -1,0 +1,165 @@
+import Foundation
+
+/// In which axes and unit poses are given.
+package struct PoseFrame: Equatable, Sendable {
+  /// Directions of a camera's axes; the raw values stand in files.
+  package enum CameraAxes: String, Sendable {
+    case arkit = "x right, y up, z back"
+    case opencv = "x right, y down, z forward"
+    case arbitrary
+  }
+
+  package var cameraAxes: CameraAxes
+  package var worldAxes: String
+  /// `m`, `m (claimed)` or `arbitrary`.
+  package var unit: String
+
+  /// A structure-from-motion program's camera, in OpenCV's axes, in a world of its own.
+  package static func slam(unit: String) -> PoseFrame {
+    PoseFrame(cameraAxes: .opencv, worldAxes: "arbitrary rotation and origin, right-handed", unit: unit)
+  }
+
+  /// ARKit's world, seen by a camera whose y and z point the other way.
+  package static let strayScanner = PoseFrame(cameraAxes: .opencv, worldAxes: arkit.worldAxes, unit: "m")
+
+  /// Numbers that stand for no camera.
+  package static let synthetic = PoseFrame(cameraAxes: .arbitrary, worldAxes: "arbitrary", unit: "arbitrary")
+
+  package init(cameraAxes: CameraAxes, worldAxes: String, unit: String) {
+    (self.cameraAxes, self.worldAxes, self.unit) = (cameraAxes, worldAxes, unit)
+  }
+
+  /// ARKit's camera and gravity-aligned world.
+  package static let arkit = PoseFrame(
+    cameraAxes: .arkit, worldAxes: "y up, gravity-aligned; origin and heading of the AR session",
+    unit: "m")
+}
+
+/// A camera-to-world pose: position, and rotation as a unit quaternion, scalar last.
+package struct Pose: Equatable, Sendable {
+  package var position: SIMD3<Double>
+  /// x, y, z, w.
+  package var quaternion: SIMD4<Double>
+
+  package init(position: SIMD3<Double>, quaternion: SIMD4<Double>) {
+    self.position = position
+    self.quaternion = quaternion
+  }
+
+  /// Why a matrix is not a pose.
+  package enum Defect: String, Error {
+    case notFinite = "a number that is not finite"
+    case lastRow = "a last row other than 0 0 0 1"
+    case determinant = "a rotation whose determinant is not within 0.99..1.01"
+    case orthogonality = "axes that are not orthonormal within 1e-3"
+  }
+
+  /// The pose of a 4x4 row-major camera-to-world matrix, whose rotation part is replaced by the nearest rotation
+  /// (the orthogonal factor of its polar decomposition, Higham 1986).
+  package init(rowMajor m: UnsafeBufferPointer<Double>) throws(Defect) {
+    precondition(m.count == 16, "a 4x4 matrix has 16 numbers")
+    // Poses are stored as 32-bit floats, in which these must be finite too.
+    for number in m where !Float(number).isFinite { throw .notFinite }
+    guard abs(m[12]) < 1e-6, abs(m[13]) < 1e-6, abs(m[14]) < 1e-6, abs(m[15] - 1) < 1e-6 else { throw .lastRow }
+    let rotation = Matrix3(rows: [m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]])
+    guard (0.99...1.01).contains(rotation.determinant) else { throw .determinant }
+    guard rotation.orthogonalityError < 1e-3 else { throw .orthogonality }
+    position = [m[3], m[7], m[11]]
+    quaternion = rotation.nearestRotation.quaternion
+  }
+
+  package init(rowMajor m: [Double]) throws(Defect) { self = try m.withUnsafeBufferPointer { (m) throws(Defect) in try Pose(rowMajor: m) } }
+
+  /// From x, y, z, qx, qy, qz, qw.
+  package init(floats: [Float]) {
+    let n = floats.map { Double($0) }
+    self.init(position: [n[0], n[1], n[2]], quaternion: [n[3], n[4], n[5], n[6]])
+  }
+
+  /// x, y, z, qx, qy, qz, qw.
+  package var floats: [Float] {
+    [position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w].map { Float($0) }
+  }
+
+  /// The pose on the way to another: position along the line, rotation along the shortest arc (Shoemake 1985).
+  package func interpolated(to other: Pose, by weight: Double) -> Pose {
+    let (a, dot) = (quaternion, (quaternion * other.quaternion).sum())
+    let b = dot < 0 ? -other.quaternion : other.quaternion
+    let angle = acos(min(abs(dot), 1))
+    var blended: SIMD4<Double>
+    if angle < 1e-6 {
+      blended = a + (b - a) * weight
+    } else {
+      blended = (a * sin((1 - weight) * angle) + b * sin(weight * angle)) / sin(angle)
+    }
+    blended /= (blended * blended).sum().squareRoot()
+    return Pose(position: position + (other.position - position) * weight, quaternion: blended)
+  }
+
+  /// The pose of a frame that is rotated in this pose's own axes: this rotation times `rotation`.
+  package func rotated(by rotation: SIMD4<Double>) -> Pose {
+    let (a, b) = (quaternion, rotation)
+    let (av, bv) = (SIMD3(a.x, a.y, a.z), SIMD3(b.x, b.y, b.z))
+    let v = a.w * bv + b.w * av + cross(av, bv)
+    return Pose(position: position, quaternion: [v.x, v.y, v.z, a.w * b.w - (av * bv).sum()])
+  }
+
+  /// The quaternion or its negative, whichever is nearer to `previous`; without one, the one with w >= 0.
+  package func continuing(_ previous: SIMD4<Double>?) -> Pose {
+    let reference = previous ?? [0, 0, 0, 1]
+    return (quaternion * reference).sum() < 0 ? Pose(position: position, quaternion: -quaternion) : self
+  }
+}
+
+/// A 3x3 matrix by rows.
+package struct Matrix3 {
+  package var rows: (SIMD3<Double>, SIMD3<Double>, SIMD3<Double>)
+
+  package init(rows a: SIMD3<Double>, _ b: SIMD3<Double>, _ c: SIMD3<Double>) { rows = (a, b, c) }
+
+  package var determinant: Double { (rows.0 * cross(rows.1, rows.2)).sum() }
+
+  /// The largest deviation of R times its transpose from the identity.
+  package var orthogonalityError: Double {
+    let (a, b, c) = rows
+    let lengths = max(abs((a * a).sum() - 1), abs((b * b).sum() - 1), abs((c * c).sum() - 1))
+    return max(lengths, abs((a * b).sum()), abs((a * c).sum()), abs((b * c).sum()))
+  }
+
+  /// Newton's iteration X <- (X + inverse transpose of X) / 2, which converges quadratically to the orthogonal polar factor.
+  package var nearestRotation: Matrix3 {
+    var x = self
+    for _ in 0..<20 {
+      let (a, b, c) = x.rows
+      // The rows of the inverse transpose are the cofactors over the determinant.
+      let scale = 1 / x.determinant
+      let next = Matrix3(
+        rows: (a + cross(b, c) * scale) / 2, (b + cross(c, a) * scale) / 2, (c + cross(a, b) * scale) / 2)
+      let (da, db, dc) = (next.rows.0 - a, next.rows.1 - b, next.rows.2 - c)
+      let step = (da * da).sum() + (db * db).sum() + (dc * dc).sum()
+      x = next
+      if step < 1e-30 { break }
+    }
+    return x
+  }
+
+  /// The unit quaternion x, y, z, w of a rotation, from its largest component (Shepperd 1978), with w >= 0.
+  package var quaternion: SIMD4<Double> {
+    let (r0, r1, r2) = rows
+    let trace = r0.x + r1.y + r2.z
+    let greatest = max(r0.x, r1.y, r2.z, trace)
+    var q: SIMD4<Double>
+    switch greatest {
+    case r0.x: q = [1 + r0.x - r1.y - r2.z, r0.y + r1.x, r0.z + r2.x, r2.y - r1.z]
+    case r1.y: q = [r0.y + r1.x, 1 - r0.x + r1.y - r2.z, r1.z + r2.y, r0.z - r2.x]
+    case r2.z: q = [r0.z + r2.x, r1.z + r2.y, 1 - r0.x - r1.y + r2.z, r1.x - r0.y]
+    default: q = [r2.y - r1.z, r0.z - r2.x, r1.x - r0.y, 1 + trace]
+    }
+    q /= (q * q).sum().squareRoot()
+    return q.w < 0 ? -q : q
+  }
+}
+
+package func cross(_ a: SIMD3<Double>, _ b: SIMD3<Double>) -> SIMD3<Double> {
+  [a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x]
+}

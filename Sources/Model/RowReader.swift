@@ -1,0 +1,102 @@
+/// The values of an episode's rows: samples are read and blended, quaternions keep their sign from row to row. Serves one thread.
+///
+/// For streams of vectors, poses and derived streams; images and depth maps, of which every row is one sample, are read by cursors.
+package struct RowReader {
+  package let episode: Episode
+  private var readers: [StreamName: VectorReader] = [:]
+  /// What was wrong with samples that could not be read; their rows are missing.
+  package private(set) var findings: [Finding] = []
+
+  package init(_ episode: Episode) { self.episode = episode }
+
+  package var count: Int { episode.frames.count }
+
+  /// The numbers of a row, NaN where there is none.
+  package mutating func values(of name: StreamName, at row: Int) throws -> [Float] {
+    if let derived = episode.derived[name] {
+      let values = try derived.value(at: row, of: &self)
+      guard values.count == derived.spec.elementCount else {
+        throw TakeFailure("internal", "\(name) has \(values.count) numbers in row \(row), expected \(derived.spec.elementCount)")
+      }
+      return values
+    }
+    guard let stream = episode.streams[name], let rows = stream.rows else {
+      throw TakeFailure("internal", "there is no stream \(name) on the frames' timeline")
+    }
+    var reader = try readers[name] ?? VectorReader(stream)
+    defer { readers[name] = reader }
+    return try reader.values(at: row, of: rows, noting: &findings)
+  }
+
+  /// The numbers that the sensor itself gave for a row, of a stream that is stored otherwise.
+  package static func rawValues(of stream: SampleStream) throws -> (Int) throws -> [Float] {
+    var plain = stream
+    plain.source = stream.raw ?? stream.source
+    plain.rows = stream.rows?.map { $0.map { Row($0.nearest) } }
+    var reader = try VectorReader(plain)
+    let rows = plain.rows ?? []
+    var ignored: [Finding] = []
+    return { try reader.values(at: $0, of: rows, noting: &ignored) }
+  }
+}
+
+/// One stream of vectors or poses, row by row.
+private struct VectorReader {
+  private var cursor: any SampleCursor
+  private let width: Int
+  private let interpolation: StreamKind.Interpolation
+  /// Of every row up to the last one read, in order: whether its quaternion is the negative of what the source gives.
+  private var isNegated: [Bool] = []
+  private var lastQuaternion: SIMD4<Double>?
+  private var bytes: [UInt8] = []
+
+  init(_ stream: SampleStream) throws {
+    cursor = try stream.source.makeCursor(SampleRequest())
+    width = stream.spec.elementCount
+    interpolation = stream.spec.kind.interpolation
+  }
+
+  mutating func values(at row: Int, of rows: [Row?], noting findings: inout [Finding]) throws -> [Float] {
+    guard interpolation == .slerp else { return try value(of: rows[row], &findings) }
+    // A sign follows from all rows before; these are read once.
+    while isNegated.count < row { _ = try continued(isNegated.count, rows, &findings) }
+    return try continued(row, rows, &findings)
+  }
+
+  private mutating func continued(_ row: Int, _ rows: [Row?], _ findings: inout [Finding]) throws -> [Float] {
+    var numbers = try value(of: rows[row], &findings)
+    if row == isNegated.count {
+      let quaternion = SIMD4(numbers[3...6].map { Double($0) })
+      let pose = Pose(position: .zero, quaternion: quaternion).continuing(lastQuaternion)
+      isNegated.append(!numbers[3].isNaN && pose.quaternion != quaternion)
+      if !numbers[3].isNaN { lastQuaternion = pose.quaternion }
+    }
+    if isNegated[row] { for element in 3...6 { numbers[element] = -numbers[element] } }
+    return numbers
+  }
+
+  private mutating func value(of row: Row?, _ findings: inout [Finding]) throws -> [Float] {
+    guard let row else { return Array(repeating: .nan, count: width) }
+    do {
+      let numbers = try sample(row.sample)
+      guard row.isBlend else { return numbers }
+      let next = try sample(row.next)
+      switch interpolation {
+      case .nearest: return row.nearest == row.sample ? numbers : next
+      case .linear: return zip(numbers, next).map { $0 + ($1 - $0) * row.weight }
+      case .slerp: return Pose(floats: numbers).interpolated(to: Pose(floats: next), by: Double(row.weight)).floats
+      }
+    } catch let failure as SampleFailure {
+      findings.note(failure.finding)
+      return Array(repeating: .nan, count: width)
+    }
+  }
+
+  private mutating func sample(_ index: Int) throws -> [Float] {
+    try cursor.read(index, into: &bytes)
+    guard bytes.count == 4 * width else {
+      throw TakeFailure("sample-size", "a sample has \(bytes.count) bytes, expected \(4 * width)")
+    }
+    return bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+  }
+}

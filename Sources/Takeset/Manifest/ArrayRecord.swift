@@ -1,0 +1,90 @@
+/// An array of a shard, as plans and manifests describe it.
+package struct ArrayRecord: Codable, Sendable, Equatable {
+  /// From the root, with a leading slash.
+  package var path: String
+  /// NumPy's name: `<f4`, `|u1`.
+  package var dtype: String
+  package var shape: [Int]
+  /// Extents of a chunk; absent for an array in one piece.
+  package var chunk: [Int]?
+  package var filters: [String]
+  /// Of what `digestOf` says; absent in plans.
+  package var digest: Digest?
+  package var digestOf: DigestScope?
+
+  /// What an array's digest is taken over.
+  package enum DigestScope: String, Codable, Sendable {
+    /// Its logical content: row-major little-endian bytes, uncompressed.
+    case bytes
+    /// The digests of its rows' logical content, 32 bytes each, one after the other.
+    case rows
+  }
+
+  private enum CodingKeys: String, CodingKey {
+    case path, dtype, shape, chunk, filters
+    case digest = "sha256"
+    case digestOf = "sha256_of"
+  }
+
+  package init(path: String, dtype: String, shape: [Int], chunk: [Int]?, filters: [String], elementBytes: Int) {
+    (self.path, self.dtype, self.shape, self.chunk, self.filters) = (path, dtype, shape, chunk, filters)
+    rawBytes = shape.reduce(elementBytes, *)
+  }
+
+  /// Before compression; 0 in records that were read back.
+  package private(set) var rawBytes = 0
+
+  package var json: JSONValue {
+    var members: [String: JSONValue] = [
+      "path": .string(path), "dtype": .string(dtype), "shape": .array(shape.map { JSONValue($0) }),
+      "chunk": chunk.map { .array($0.map { JSONValue($0) }) } ?? .null, "filters": .array(filters.map { .string($0) }),
+    ]
+    if let digest { members["sha256"] = .string(digest.description) }
+    if let digestOf { members["sha256_of"] = .string(digestOf.rawValue) }
+    return .object(members)
+  }
+}
+
+/// A shard, as the manifest describes it.
+package struct OutputRecord: Codable, Sendable, Equatable {
+  /// Relative to the dataset's directory.
+  package var path: String
+  package var bytes: Int64
+  package var samples: Int
+  package var arrays: [ArrayRecord]
+  /// Of the lines `<sha256>  <array path>`, sorted bytewise.
+  package var contentDigest: Digest
+  /// Of every byte that belongs to no chunk of an array, in file order.
+  package var structureDigest: Digest
+  /// Of every attribute of every object: lines `<object path>@<name>=<value as JSON>`, sorted bytewise.
+  package var attributesDigest: Digest
+
+  private enum CodingKeys: String, CodingKey {
+    case path, bytes, samples
+    case arrays = "datasets"
+    case contentDigest = "content_sha256"
+    case structureDigest = "structure_sha256"
+    case attributesDigest = "attributes_sha256"
+  }
+
+  package init(
+    path: String, bytes: Int64, samples: Int, arrays: [ArrayRecord], structureDigest: Digest, attributesDigest: Digest
+  ) {
+    (self.path, self.bytes, self.samples, self.arrays) = (path, bytes, samples, arrays)
+    (self.structureDigest, self.attributesDigest) = (structureDigest, attributesDigest)
+    contentDigest = Self.contentDigest(of: arrays)
+  }
+
+  package static func contentDigest(of arrays: [ArrayRecord]) -> Digest {
+    let lines = arrays.map { Array("\($0.digest?.description ?? "")  \($0.path)\n".utf8) }.sorted { $0.lexicographicallyPrecedes($1) }
+    return Digest.of(lines.joined())
+  }
+
+  package var json: JSONValue {
+    [
+      "path": .string(path), "bytes": .integer(bytes), "samples": JSONValue(samples), "datasets": .array(arrays.map(\.json)),
+      "content_sha256": .string(contentDigest.description), "structure_sha256": .string(structureDigest.description),
+      "attributes_sha256": .string(attributesDigest.description),
+    ]
+  }
+}

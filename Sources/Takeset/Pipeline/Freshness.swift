@@ -1,0 +1,55 @@
+import Model
+
+/// Whether takes are in the dataset already, as they would be made now.
+struct Freshness: Sendable {
+  let journal: Journal
+  /// What was there before the run.
+  let earlier: [String: Journal.Entry]
+  let conversion: TakeConversion
+  /// The dataset's directory.
+  let directory: String
+  /// Whether inputs are compared by content rather than by size, times and inode.
+  let checksContent: Bool
+
+  enum Verdict {
+    case fresh(Journal.Entry)
+    /// To be made, with the reason where the take was there before.
+    case stale(String?)
+  }
+
+  /// Compares a take whose files have been listed. An entry that only has to be written anew, because files were touched or moved, is.
+  func verdict(_ job: TakeJob) throws -> Verdict {
+    guard var entry = earlier[job.task.id], let inputs = job.inputs, let stamp = job.stamp, entry.pipeline == conversion.digest,
+      entry.toolVersion == conversion.tool.version, entry.reader == job.task.reader.name, entry.outcome != .failed,
+      entry.keys == nil || entry.keys == TakeConversion.keysWord(conversion.context),
+      // Whether it is the same as the folder beside it has to be seen anew.
+      job.task.twin == nil, !entry.hadTwin
+    else { return .stale(nil) }
+    let shard = Self.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath(entry.id))
+    if entry.outcome == .written, entry.shard != shard {
+      // A copied dataset has other times and inodes but the same contents.
+      let record = try TakeRecord(json: journal.record(of: entry.id))
+      var report = Verification()
+      conversion.pipeline.writer.check(record, in: directory, pipelineDigest: entry.pipeline, into: &report)
+      guard report.isSound, report.notes.isEmpty else { return .stale("its shard was changed or removed and is rebuilt") }
+    }
+    if entry.stamp != stamp.description || checksContent {
+      try inputs.finishDigests()
+      guard entry.inputDigest == inputs.digest.description else { return .stale("its inputs have changed and it is rebuilt") }
+    }
+    if entry.stamp != stamp.description || entry.location != job.task.location.path || entry.shard != shard {
+      // Touched or moved, but the same: the next run need not read it again.
+      entry.shard = shard
+      entry.stamp = stamp.description
+      entry.location = job.task.location.path
+      do {
+        try journal.append(entry, record: journal.record(of: entry.id))
+      } catch {
+        throw OutputFailure(error, writing: journal.path)
+      }
+    }
+    return .fresh(entry)
+  }
+
+  static func stamp(of path: String) -> String? { try? FileStamp.of(path).description }
+}

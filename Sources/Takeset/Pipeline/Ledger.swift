@@ -1,0 +1,136 @@
+import Foundation
+import Synchronization
+
+/// What a run has done so far: results go to the journal, counts and events come out. Used by all workers.
+final class Ledger: Sendable {
+  private struct Counts {
+    var summary = Run.Summary()
+    var outputFailure: OutputFailure?
+    var isStopped = false
+    var hasChanged = false
+  }
+
+  private let journal: Journal
+  private let earlier: [String: Journal.Entry]
+  private let conversion: TakeConversion
+  private let directory: String
+  private let stopsAtFailure: Bool
+  private let report: @Sendable (Run.Event) -> Void
+  private let counts = Mutex(Counts())
+
+  init(
+    _ journal: Journal, _ conversion: TakeConversion, directory: String, stopsAtFailure: Bool,
+    report: @escaping @Sendable (Run.Event) -> Void
+  ) {
+    (self.journal, self.conversion, self.directory, self.stopsAtFailure) = (journal, conversion, directory, stopsAtFailure)
+    self.report = report
+    earlier = journal.entries
+  }
+
+  var summary: Run.Summary { counts.withLock(\.summary) }
+  var outputFailure: OutputFailure? { counts.withLock(\.outputFailure) }
+  /// A failure has ended the run; sealed takes stay.
+  var isStopped: Bool { counts.withLock(\.isStopped) }
+  var hasChanged: Bool { counts.withLock(\.hasChanged) }
+
+  /// Ids of the takes that this run found, and of inputs that never gave a take.
+  func seen(_ search: TakeSearch) -> Set<String> {
+    Set(search.found.map(\.id) + search.missed.map(\.id).filter { earlier[$0]?.reader == nil })
+  }
+
+  func keep(_ entry: Journal.Entry) {
+    counts.withLock {
+      $0.summary.unchanged += 1
+      $0.summary.rows += entry.framesOut
+    }
+  }
+
+  func log(_ line: String) { report(.log(line)) }
+
+  func didStore(_ block: PreparedBlock) { report(.progress(rows: block.rows, bytes: block.bytes)) }
+
+  /// Takes in a result, or the error that no take is to blame for.
+  func finish(_ job: TakeJob, _ result: Result<TakeResult, any Error>) {
+    do {
+      let result = try result.get()
+      try add(result, location: job.task.location.path, hadTwin: job.task.twin != nil)
+      if result.record.outcome == .failed, stopsAtFailure { counts.withLock { $0.isStopped = true } }
+    } catch is CancellationError {
+      return
+    } catch {
+      stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
+    }
+  }
+
+  private func add(_ result: TakeResult, location: String, hadTwin: Bool) throws {
+    let record = result.record
+    let shard = directory + "/" + conversion.pipeline.writer.shardPath(record.id)
+    var entry = entry(record, location: location, seconds: result.seconds)
+    (entry.stamp, entry.splitGroup, entry.keys, entry.hadTwin) = (result.stamp, result.splitGroup, result.keys, hadTwin)
+    if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
+    let bytes = record.canonicalBytes
+    let isSame =
+      try earlier[entry.id].map { $0.outcome == entry.outcome && entry.outcome != .written } ?? false
+      && journal.record(of: entry.id) == bytes
+    try append(entry, bytes)
+    // The journal says first that an older shard of a take that no longer converts is gone.
+    if record.outcome != .written { unlink(shard) }
+    count(record, seconds: result.seconds, hasChanged: !isSame)
+  }
+
+  /// The entry of an input that gave no take.
+  func fail(_ missed: TakeSearch.Missed) {
+    if earlier[missed.id]?.reader != nil {
+      // A take of that name was there once. It has vanished from the inputs, and its episode is kept.
+      report(.log("\(missed.path): \(missed.failure.message); the episode that was made from it is kept"))
+      return counts.withLock { $0.summary.failed += 1 }
+    }
+    // The record names no place outside the dataset; the log does.
+    report(.log("\(missed.path): \(missed.failure.message)"))
+    let record = TakeRecord(
+      id: missed.id, reader: nil, outcome: .failed, reason: missed.failure.description, findings: [missed.failure.finding])
+    do {
+      try append(entry(record, location: missed.path, seconds: 0), record.canonicalBytes)
+      count(record, seconds: 0, hasChanged: earlier[missed.id].map { $0.outcome != .failed } ?? true)
+    } catch {
+      stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
+    }
+  }
+
+  private func entry(_ record: TakeRecord, location: String, seconds: Double) -> Journal.Entry {
+    Journal.Entry(
+      id: record.id, location: location, pipeline: conversion.digest, toolVersion: conversion.tool.version, outcome: record.outcome,
+      reader: record.reader, inputDigest: record.inputDigest?.description, framesIn: record.framesIn, framesOut: record.framesOut,
+      seconds: seconds)
+  }
+
+  private func append(_ entry: Journal.Entry, _ record: [UInt8]) throws {
+    do {
+      try journal.append(entry, record: record)
+    } catch {
+      throw OutputFailure(error, writing: journal.path)
+    }
+  }
+
+  private func count(_ record: TakeRecord, seconds: Double, hasChanged: Bool) {
+    counts.withLock { counts in
+      if hasChanged { counts.hasChanged = true }
+      counts.summary.rows += record.framesOut
+      switch record.outcome {
+      case .written: counts.summary.written += 1
+      case .rejected: counts.summary.rejected += 1
+      case .failed: counts.summary.failed += 1
+      }
+    }
+    report(
+      .finished(
+        id: record.id, outcome: record.outcome, reason: record.reason, rows: record.framesOut, seconds: seconds))
+  }
+
+  func stop(_ failure: OutputFailure) {
+    counts.withLock {
+      $0.outputFailure = $0.outputFailure ?? failure
+      $0.isStopped = true
+    }
+  }
+}

@@ -1,0 +1,126 @@
+import Media
+import Model
+
+/// JPEG files of one size.
+struct JPEGFiles: SampleSource {
+  /// No image of the greatest size allowed needs more bytes.
+  static let byteLimit = 1 << 28
+
+  let inputs: TakeInputs
+  /// Entries of `inputs`.
+  let entries: [Int]
+  /// As the headers say.
+  let size: ImageSize
+  /// Sides longer than this are not decoded.
+  let limit: Int
+
+  var access: SampleAccess { .random }
+
+  func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
+    // The whole of the data is read at any reduction, which is all that a check needs.
+    let enough = request.form == .check ? ImageSize(width: 1, height: 1) : request.enough ?? size
+    return try Cursor(
+      source: self, isEncoded: request.form == .encoded, reduction: JPEGDecoder.reduction(from: size, covering: enough))
+  }
+
+  /// The size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first
+  /// cannot be decoded that the take fails anyhow.
+  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, findings: inout [Finding]) throws -> ImageSize {
+    let decoder = try JPEGDecoder()
+    var bytes: [UInt8] = [], pixels: [UInt8] = []
+    var first: TakeFailure?
+    for file in files.prefix(files.count / 5 + 1) {
+      let path = inputs.entries[file].path
+      do {
+        try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: "image-undecodable", into: &bytes)
+        let size = try bytes.withUnsafeBytes { bytes in
+          let size = try decoder.size(of: bytes)
+          guard max(size.width, size.height) <= limit else {
+            first = first ?? TakeFailure("limit", "the image is \(size), over the limit of \(limit)x\(limit)", file: path)
+            throw MediaError(call: "JPEG header", message: "\(size) is over the limit of \(limit)x\(limit)")
+          }
+          // A damaged header claims another size as well as the true one; what decodes is whole.
+          _ = try decoder.decode(bytes, reduction: 8, limit: limit, into: &pixels)
+          return size
+        }
+        if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
+          findings.append(
+            Finding(
+              .warning, "exif-rotation",
+              "the EXIF orientation is \(orientation), of this image at least; images are stored as they are coded", file: path))
+        }
+        return size
+      } catch let failure as SampleFailure {
+        first = first ?? .tooManyUndecodable(of: files.count, first: failure.finding)
+      } catch let error as MediaError {
+        first = first ?? .tooManyUndecodable(of: files.count, first: Finding(.warning, "image-undecodable", "\(error)", file: path))
+      }
+    }
+    throw first ?? TakeFailure("no-frames", "no image has a pose with its number")
+  }
+
+  private final class Cursor: SampleCursor {
+    private let source: JPEGFiles
+    private let isEncoded: Bool
+    private let reduction: Int
+    private let decoder: JPEGDecoder
+    private let hasher = SHA256()
+    private var file: [UInt8] = []
+
+    init(source: JPEGFiles, isEncoded: Bool, reduction: Int) throws {
+      (self.source, self.isEncoded, self.reduction) = (source, isEncoded, reduction)
+      decoder = try JPEGDecoder()
+    }
+
+    var size: ImageSize? { isEncoded ? nil : JPEGDecoder.reduced(source.size, by: reduction) }
+
+    func read(_ index: Int, into bytes: inout [UInt8]) throws {
+      if isEncoded {
+        try load(index, into: &bytes)
+        try bytes.withUnsafeBytes { try checkWhole($0, index) }
+      } else {
+        try load(index, into: &file)
+        try decoding(index) {
+          try file.withUnsafeBytes { file in
+            let found = try decoder.decode(file, reduction: reduction, expecting: source.size, limit: source.limit, into: &bytes)
+            if found != source.size { try refuse(found, file, index) }
+          }
+        }
+      }
+    }
+
+    private func load(_ index: Int, into bytes: inout [UInt8]) throws {
+      try source.inputs.readSample(source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, as: "image-undecodable", into: &bytes)
+    }
+
+    private func checkWhole(_ file: UnsafeRawBufferPointer, _ index: Int) throws {
+      try decoding(index) {
+        let found = try decoder.size(of: file)
+        if found != source.size { try refuse(found, file, index) }
+        // Some encoders pad after the end marker; a cut file has none in its last bytes.
+        let tail = file.suffix(64)
+        if !zip(tail, tail.dropFirst()).contains(where: { $0 == 0xFF && $1 == 0xD9 }) {
+          throw MediaError(call: "JPEG data", message: "the file ends before its end marker (FF D9)")
+        }
+      }
+    }
+
+    /// An image of another size is another take's; one whose header alone says so is damaged.
+    private func refuse(_ found: ImageSize, _ file: UnsafeRawBufferPointer, _ index: Int) throws {
+      var pixels: [UInt8] = []
+      _ = try decoder.decode(file, reduction: 8, expecting: found, limit: source.limit, into: &pixels)
+      throw TakeFailure(
+        "image-size-changed", "the image is \(found), the session's first is \(source.size)",
+        file: source.inputs.entries[source.entries[index]].path)
+    }
+
+    private func decoding(_ index: Int, _ body: () throws -> Void) throws {
+      do {
+        try body()
+      } catch let error as MediaError {
+        let path = source.inputs.entries[source.entries[index]].path
+        throw SampleFailure(finding: Finding(.warning, "image-undecodable", "\(error)", file: path))
+      }
+    }
+  }
+}

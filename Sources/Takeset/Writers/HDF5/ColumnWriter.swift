@@ -1,0 +1,126 @@
+import HDF5
+import Model
+
+/// Makes and stores the small arrays of a shard, in order, once all frames have been read.
+struct ColumnWriter {
+  private let layout: ShardLayout
+  private let rowDigests: [[UInt8]]
+  private let isUnreadable: [StreamName: [Bool]]
+  private var rows: RowReader
+  private var encoders: [Int: ChunkEncoder] = [:]
+  private var encoded: [UInt8] = []
+  /// Of the streams whose values were written.
+  private(set) var statistics: [StreamName: Statistics] = [:]
+
+  var findings: [Finding] { rows.findings }
+
+  init(_ layout: ShardLayout, rowDigests: [[UInt8]], isUnreadable: [StreamName: [Bool]]) throws {
+    (self.layout, self.rowDigests, self.isUnreadable) = (layout, rowDigests, isUnreadable)
+    rows = RowReader(layout.episode)
+  }
+
+  /// Stores an array and returns the digest of its logical content.
+  mutating func write(_ column: ShardLayout.Column, to dataset: HDF5.Dataset) throws -> Digest {
+    let layout = layout.arrays[column.array].layout
+    let hasher = SHA256()
+    let make = try maker(column.content, width: layout.dims.dropFirst().reduce(1, *))
+    let count = layout.dims[0]
+    guard let chunk = layout.chunk else {
+      let bytes = try make(0..<count, &self)
+      hasher.update(bytes)
+      try bytes.withUnsafeBytes { try dataset.write($0) }
+      return hasher.finish()
+    }
+    for start in stride(from: 0, to: count, by: chunk[0]) {
+      var raw = try make(start..<min(start + chunk[0], count), &self)
+      hasher.update(raw)
+      // Chunks are stored whole; the last one is filled up.
+      raw.append(contentsOf: repeatElement(0, count: layout.chunkBytes - raw.count))
+      let origin = [start] + layout.dims.dropFirst().map { _ in 0 }
+      if let level = layout.deflate {
+        let encoder = try encoders[level] ?? ChunkEncoder(level: level)
+        encoders[level] = encoder
+        let skipped = raw.withUnsafeBytes { encoder.encode($0, elementSize: layout.type.size, into: &encoded) }
+        try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: origin, skipped: skipped) }
+      } else {
+        try raw.withUnsafeBytes { try dataset.writeChunk($0, at: origin, skipped: 0) }
+      }
+    }
+    return hasher.finish()
+  }
+
+  private typealias Make = (Range<Int>, inout ColumnWriter) throws -> [UInt8]
+
+  /// What gives the bytes of a range of rows.
+  private mutating func maker(_ content: ShardLayout.Column.Content, width: Int) throws -> Make {
+    func bytes<Number>(_ numbers: some RandomAccessCollection<Number>) -> [UInt8] { Array(numbers).withUnsafeBytes { Array($0) } }
+    let episode = layout.episode
+    switch content {
+    case .integers(let values):
+      return { range, _ in bytes(values[(range.lowerBound * width)..<(range.upperBound * width)]) }
+    case .floats(let values): return { range, _ in bytes(values[range]) }
+    case .rowDigests(let array):
+      let digests = rowDigests[array]
+      return { range, _ in Array(digests[(range.lowerBound * 32)..<(range.upperBound * 32)]) }
+    case .values(let name):
+      let spec = try self.spec(name)
+      statistics[name] = Statistics(channels: spec.elementCount, .floats)
+      return { range, writer in
+        try range.flatMap { row in bytes(try writer.value(name, row, spec)) }
+      }
+    case .rawValues(let name):
+      guard let stream = episode.streams[name] else { return { _, _ in [] } }
+      let read = try RowReader.rawValues(of: stream)
+      return { range, _ in try range.flatMap { bytes(try read($0)) } }
+    case .mask(let name):
+      let isWhole = try spec(name).kind.mask == .row
+      return { range, writer in
+        try range.flatMap { row in
+          let values = try writer.rows.values(of: name, at: row)
+          return isWhole ? [values.contains(where: \.isNaN) ? 0 : 1] : values.map { $0.isNaN ? UInt8(0) : 1 }
+        }
+      }
+    case .samples(let name, let numbers):
+      guard let stream = episode.streams[name] else { return { _, _ in [] } }
+      var cursor = try stream.source.makeCursor(SampleRequest())
+      var sample: [UInt8] = []
+      return { range, _ in
+        try range.flatMap { index in
+          try cursor.read(index, into: &sample)
+          return Array(sample[(4 * numbers.lowerBound)..<(4 * numbers.upperBound)])
+        }
+      }
+    case .readable(let name):
+      let flags = isUnreadable[name].map { $0.map { $0 ? UInt8(0) : 1 } } ?? (episode.streams[name]?.rows ?? []).map { $0 == nil ? 0 : 1 }
+      return { range, _ in Array(flags[range]) }
+    case .intrinsics(let name):
+      guard let stream = episode.streams[name] else { return { _, _ in [] } }
+      return { range, _ in
+        range.flatMap { row in
+          let camera = episode.intrinsics(of: stream, at: stream.rows?[row])
+          return bytes(camera.map { [$0.fx, $0.fy, $0.cx, $0.cy].map { Float($0) } } ?? Array(repeating: .nan, count: 4))
+        }
+      }
+    case .quality:
+      let quality = episode.quality(unreadable: isUnreadable).map(\.rawValue)
+      return { range, _ in Array(quality[range]) }
+    }
+  }
+
+  private func spec(_ name: StreamName) throws -> StreamSpec {
+    guard let spec = layout.episode.streams[name]?.spec ?? layout.episode.derived[name]?.spec else {
+      throw TakeFailure("internal", "there is no stream \(name)")
+    }
+    return spec
+  }
+
+  /// The numbers of a row as they are stored, counted in the statistics.
+  private mutating func value(_ name: StreamName, _ row: Int, _ spec: StreamSpec) throws -> [Float] {
+    let values = try rows.values(of: name, at: row)
+    if spec.kind.mask == .row, values.contains(where: \.isNaN) {
+      return Array(repeating: spec.kind.missingValue, count: values.count)
+    }
+    for (channel, value) in values.enumerated() where !value.isNaN { statistics[name]?.add(value, channel: channel) }
+    return values
+  }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import HDF5
+import Model
+
+/// `dataset.h5`: links to every shard's episode, masks and statistics, so that the directory opens as one file.
+struct DatasetIndex {
+  static let path = "dataset.h5"
+
+  /// By take id; numbered from 0 in that order.
+  let members: [DatasetMember]
+  let directory: String
+  let identity: ShardIdentity
+  let shardPath: (String) -> String
+
+  /// The name of an episode in the index.
+  static func demoName(_ number: Int) -> String {
+    let digits = String(number)
+    return "demo_" + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+  }
+
+  /// What robomimic wants to know of the environment; type 2 is its "gym", which it asks nothing of.
+  static func environmentArguments(_ reader: String) -> String {
+    JSONValue.object(["env_name": .string(reader), "type": 2, "env_kwargs": [:]]).canonicalText
+  }
+
+  func write() throws -> PublishedIndex {
+    let (statistics, findings) = try trainingStatistics()
+    let path = directory + "/" + Self.path
+    let temporary = SealedFile.temporaryPath(for: path)
+    unlink(temporary)
+    do {
+      let file = try File.create(at: temporary)
+      try fill(file.root, statistics)
+      try file.close()
+      try SealedFile.seal(temporary, as: path)
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    let (digest, bytes) = try SealedFile.digest(of: path)
+    return PublishedIndex(
+      path: Self.path, bytes: bytes, digest: digest, statistics: statistics.mapValues(\.statistics), findings: findings)
+  }
+
+  private func fill(_ root: Group, _ statistics: [String: Key]) throws {
+    var attributes = AttributeList()
+    try attributes.set(
+      [
+        "format": .text("takeset"), "format_version": .text(HDF5Writer.formatVersion), "tool_version": .text(identity.toolVersion),
+        "pipeline_sha256": .text(identity.pipelineDigest),
+      ], on: root, path: "/")
+    let data = try root.createGroup("data", isSmall: false)
+    let meta = try root.createGroup("meta", isSmall: false)
+    for (number, member) in members.enumerated() {
+      // A file name in a link is relative to the file that holds the link.
+      try data.link(Self.demoName(number), toFile: shardPath(member.id), object: "/data/demo_0")
+      try meta.link(Self.demoName(number), toFile: shardPath(member.id), object: "/meta/demo_0")
+    }
+    try attributes.set(
+      [
+        "total": .integer(Int64(members.reduce(0) { $0 + $1.samples })),
+        "env_args": .text(Self.environmentArguments(identity.reader)),
+      ], on: data, path: "/data")
+    try writeMasks(to: root)
+    let stats = try root.createGroup("stats")
+    for (name, key) in statistics.sorted(by: { $0.key < $1.key }) {
+      let group = try stats.createGroup(name)
+      try key.statistics.write(to: group)
+      try attributes.set(["unit": .text(key.meaning.unit)], on: group, path: "/stats/\(name)")
+    }
+  }
+
+  /// Demo names as byte strings of one length, as robomimic wants them.
+  private func writeMasks(to root: Group) throws {
+    let mask = try root.createGroup("mask")
+    let demos = members.indices.map(Self.demoName)
+    let width = demos.map(\.utf8.count).max() ?? 11
+    for part in SplitPart.allCases {
+      let names = zip(demos, members).filter { $0.1.part == part }.map(\.0)
+      let dataset = try mask.createDataset(part.rawValue, Layout(type: .string(width), dims: [names.count]))
+      let bytes = names.flatMap { Array($0.utf8) + [UInt8](repeating: 0, count: width - $0.utf8.count) }
+      try bytes.withUnsafeBytes { try dataset.write($0) }
+    }
+  }
+
+  // MARK: Statistics
+
+  struct Key {
+    var meaning: ShardStatistics.Meaning
+    var statistics: Statistics
+  }
+
+  /// Statistics of the training takes. Where one name stands for several meanings, each has its own, and findings name them.
+  private func trainingStatistics() throws -> (keys: [String: Key], findings: [Finding]) {
+    var merged: [String: [ShardStatistics.Meaning: Statistics]] = [:]
+    /// Takes by name and meaning, and by name and size of the images.
+    var meanings: [String: [ShardStatistics.Meaning: [String]]] = [:]
+    var sizes: [String: [[Int]: [String]]] = [:]
+    for member in members {
+      let file = try File.open(directory + "/" + shardPath(member.id))
+      defer { try? file.close() }
+      for entry in try ShardStatistics(from: file.root).entries {
+        meanings[entry.name, default: [:]][entry.meaning, default: []].append(member.id)
+        sizes[entry.name, default: [:]][entry.shape, default: []].append(member.id)
+        guard member.part == .train else { continue }
+        if merged[entry.name]?[entry.meaning] == nil {
+          merged[entry.name, default: [:]][entry.meaning] = entry.statistics
+        } else {
+          merged[entry.name]?[entry.meaning]?.merge(entry.statistics)
+        }
+      }
+    }
+    var keys: [String: Key] = [:]
+    for (name, all) in merged {
+      for (meaning, statistics) in all { keys[label(name, meaning, among: meanings[name] ?? [:])] = Key(meaning: meaning, statistics: statistics) }
+    }
+    return (keys, Self.mixed(meanings) + Self.mixed(sizes))
+  }
+
+  /// The key, with the unit where several meanings share it, and with what else tells them apart where the unit does not.
+  private func label(_ name: String, _ meaning: ShardStatistics.Meaning, among all: [ShardStatistics.Meaning: [String]]) -> String {
+    guard all.count > 1 else { return name }
+    var label = "\(name)@\(meaning.unit)"
+    let same = all.keys.filter { $0.unit == meaning.unit }
+    if Set(same.map(\.axes)).count > 1, let axes = meaning.axes { label += " (\(axes))" }
+    if Set(same.map(\.channels)).count > 1 { label += " (\(meaning.channels))" }
+    if Set(same.map(\.type)).count > 1 { label += " (\(meaning.type))" }
+    return label
+  }
+
+  private static func mixed(_ meanings: [String: [ShardStatistics.Meaning: [String]]]) -> [Finding] {
+    meanings.sorted { $0.key < $1.key }.compactMap { name, all in
+      guard all.count > 1 else { return nil }
+      let parts = all.map { meaning, takes in
+        ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes)
+      }
+      return Finding(.warning, "mixed-units", sentence(name, "means different things", parts) + "; statistics are kept apart", field: name)
+    }
+  }
+
+  private static func mixed(_ sizes: [String: [[Int]: [String]]]) -> [Finding] {
+    sizes.sorted { $0.key < $1.key }.compactMap { name, all in
+      guard all.count > 1 else { return nil }
+      let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
+      return Finding(.warning, "mixed-sizes", sentence(name, "has several shapes", parts) + "; takes of one shape alone batch together", field: name)
+    }
+  }
+
+  private static func sentence(_ name: String, _ what: String, _ parts: [(String, [String])]) -> String {
+    "\(name) \(what): "
+      + parts.sorted { $0.0 < $1.0 }.map { part, takes in
+        let shown = takes.prefix(3).joined(separator: ", ") + (takes.count > 3 ? " and \(takes.count - 3) more" : "")
+        return "\(part) in \(shown)"
+      }.joined(separator: "; ")
+  }
+}

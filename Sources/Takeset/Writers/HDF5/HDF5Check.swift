@@ -1,0 +1,189 @@
+import Foundation
+import HDF5
+import Model
+
+/// Compares shards and index with their records.
+///
+/// The library sees a shard only when its structure is what it was: libhdf5 has been seen to crash on files with one bit changed. A file that
+/// another program has added to is compared object by object, by `foreign`, which may do that in a process of its own.
+struct HDF5Check {
+  let directory: String
+
+  func check(_ take: TakeRecord, pipelineDigest: String, into report: inout Verification) {
+    guard let output = take.output else { return }
+    guard DatasetFiles.isInside(output.path) else {
+      return report.differ(DatasetFiles.manifest, "an output path leaves the dataset: \(output.path)")
+    }
+    report.noteFile()
+    report.catching(output.path) { report in
+      let shard: WrittenShard
+      do {
+        shard = try WrittenShard(directory + "/" + output.path)
+        if try shard.structureDigest() != output.structureDigest { throw FileMap.Damaged(description: "its structure is not what it was") }
+      } catch let damage as FileMap.Damaged {
+        return try checkForeign(take, output, damage.description, pipelineDigest, into: &report)
+      }
+      report.noteBytes(shard.size)
+      checkArrays(output, shard, into: &report)
+      try checkIdentity(take, output, pipelineDigest, into: &report)
+    }
+  }
+
+  /// That the record is of this shard.
+  private func checkIdentity(_ take: TakeRecord, _ output: OutputRecord, _ pipelineDigest: String, into report: inout Verification) throws {
+    let file = try File.open(directory + "/" + output.path)
+    defer { try? file.close() }
+    let demo = try file.root.group("data/demo_0")
+    func compare(_ what: String, _ found: String?, _ expected: String?) {
+      if found != expected { report.differ("\(output.path):/", "\(what) is \(found ?? "missing"), the manifest says \(expected ?? "nothing")") }
+    }
+    compare("its take_id", try demo.textAttribute("take_id"), take.id)
+    compare("its reader", try demo.textAttribute("reader"), take.reader)
+    compare("its pipeline_sha256", try file.root.textAttribute("pipeline_sha256"), pipelineDigest)
+    compare("its num_samples", try demo.integerAttribute("num_samples").map { "\($0)" }, "\(output.samples)")
+    for array in output.arrays {
+      let dataset = try file.root.dataset(String(array.path.dropFirst()))
+      compare("the digest of \(array.path)", try dataset.textAttribute("sha256"), array.digest?.description)
+    }
+    if OutputRecord.contentDigest(of: output.arrays) != output.contentDigest {
+      report.differ(DatasetFiles.manifest, "content_sha256 of \(output.path) is not that of its datasets")
+    }
+  }
+
+  /// The logical content of every array, read past the library, whose structure has been found to be what it was.
+  private func checkArrays(_ output: OutputRecord, _ shard: WrittenShard, into report: inout Verification) {
+    for array in output.arrays {
+      report.noteDataset()
+      let name = "\(output.path):\(array.path)"
+      report.catching(name) { report in
+        guard let layout = Layout(array) else { throw FileMap.Damaged(description: "its type is none of ours") }
+        if array.digestOf == .rows, layout.type == .bytes {
+          // Sequences lie in the structure; only which row is asked here.
+          let file = try File.open(directory + "/" + output.path)
+          defer { try? file.close() }
+          return try ForeignCheck.checkSequences(file.root, array, name, into: &report)
+        }
+        guard array.digestOf == .rows else {
+          if try shard.digest(of: String(array.path.dropFirst()), layout) != array.digest { report.differ(name, "its content is not what it was") }
+          return
+        }
+        try checkRows(array, layout, shard, name, into: &report)
+      }
+    }
+  }
+
+  private func checkRows(
+    _ array: ArrayRecord, _ layout: Layout, _ shard: WrittenShard, _ name: String, into report: inout Verification
+  ) throws {
+    let path = String(array.path.dropFirst())
+    let leaf = path.split(separator: "/").last ?? ""
+    guard let place = shard.map.whole["meta/demo_0/row_sha256/\(leaf)"], place.count % 32 == 0, place.count / 32 == layout.dims[0] else {
+      throw FileMap.Damaged(description: "the digests of its rows are missing")
+    }
+    let digests = try shard.slice.bytes(place.offset..<(place.offset + Int64(place.count)))
+    if Digest.of(digests) != array.digest { report.differ(name, "the digests of its rows are not what they were") }
+    let changed = try shard.changedRows(of: path, layout, digests: digests)
+    for row in changed.prefix(Verification.rowsNamed) { report.differ("\(name)[\(row.row)]", row.reason) }
+    if changed.count > Verification.rowsNamed { report.differ(name, "\(changed.count - Verification.rowsNamed) more rows are not what they were") }
+  }
+
+  /// A file whose structure has changed. Of the length it was, it is damaged; otherwise a program has added to it or stored it anew, which is
+  /// allowed as long as everything that the record names is what it was.
+  private func checkForeign(
+    _ take: TakeRecord, _ output: OutputRecord, _ damage: String, _ pipelineDigest: String, into report: inout Verification
+  ) throws {
+    let size = try FileStamp.of(directory + "/" + output.path).bytes
+    if size == output.bytes { report.differ(output.path, damage) }
+    let before = report.differences.count
+    report.merge(try report.foreign(directory + "/" + output.path, output))
+    if size != output.bytes, report.differences.count == before {
+      report.note("\(output.path): \(abs(size - output.bytes)) bytes were \(size > output.bytes ? "added" : "saved") by another program; what Takeset wrote is there unchanged")
+    }
+  }
+
+  // MARK: The index
+
+  /// The index by its bytes, or, when a program has added to it, by what it says: attributes, links, masks, statistics.
+  func checkIndex(_ manifest: ManifestRecord, shardPath: (String) -> String, into report: inout Verification) {
+    report.noteFile()
+    report.catching(DatasetIndex.path) { report in
+      let path = directory + "/" + DatasetIndex.path
+      let (digest, size) = try SealedFile.digest(of: path)
+      report.noteBytes(size)
+      if digest == manifest.index.digest { return }
+      if size == manifest.index.bytes { return report.differ(DatasetIndex.path, "its bytes are not what they were") }
+      let before = report.differences.count
+      report.merge(try report.foreignIndex(path, manifest))
+      if report.differences.count == before {
+        report.note("\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is there unchanged")
+      }
+    }
+  }
+}
+
+extension DatasetFiles {
+  /// True for a relative path that does not lead out of the directory.
+  static func isInside(_ path: String) -> Bool { !path.hasPrefix("/") && !path.split(separator: "/").contains("..") && !path.isEmpty }
+}
+
+extension Layout {
+  /// The layout that a record describes.
+  init?(_ record: ArrayRecord) {
+    guard let type = Datatype(numpyName: record.dtype), !record.shape.isEmpty else { return nil }
+    var deflate: Int?
+    for filter in record.filters where filter.hasPrefix("deflate ") { deflate = Int(filter.dropFirst("deflate ".count)) }
+    let extents = record.shape + (record.chunk ?? [])
+    guard extents.allSatisfy({ $0 >= 0 }), Self.product(record.shape, type.size) != nil, Self.product(record.chunk ?? [], type.size) != nil
+    else { return nil }
+    self.init(type: type, dims: record.shape, chunk: record.chunk, deflate: deflate)
+  }
+
+  private static func product(_ extents: [Int], _ size: Int) -> Int? {
+    var product = size
+    for extent in extents {
+      let (next, overflow) = product.multipliedReportingOverflow(by: extent)
+      if overflow || next > 1 << 40 { return nil }
+      product = next
+    }
+    return product
+  }
+}
+
+extension WrittenShard {
+  /// Rows whose content is not what their digests say, and why.
+  func changedRows(of path: String, _ layout: Layout, digests: [UInt8]) throws -> [(row: Int, reason: String)] {
+    var changed: [(row: Int, reason: String)] = []
+    let decoder = try ChunkDecoder()
+    let hasher = SHA256()
+    var stored: [UInt8] = []
+    var logical = [UInt8](repeating: 0, count: layout.chunkBytes)
+    var expected = 0
+    for chunk in map.chunks[path] ?? [] where chunk.row < layout.dims[0] {
+      while expected < chunk.row {
+        changed.append((expected, "the row is missing"))
+        expected += 1
+      }
+      expected = chunk.row + 1
+      stored.resize(to: chunk.count)
+      let got = try stored.withUnsafeMutableBytes { try slice.read(into: $0, at: chunk.offset) }
+      do {
+        guard got == chunk.count else { throw HDF5Error(call: "read", target: path, message: "the file is shorter than it was") }
+        try stored.withUnsafeBytes { stored in
+          try logical.withUnsafeMutableBytes { try decoder.decode(stored, layout, skipped: chunk.skipped, strict: true, into: $0) }
+        }
+        hasher.update(logical)
+        let digest = hasher.finish()
+        if digest != Digest(bytes: digests[(32 * chunk.row)..<(32 * chunk.row + 32)]) {
+          changed.append((chunk.row, "its content is not what it was"))
+        }
+      } catch let error as HDF5Error {
+        changed.append((chunk.row, error.message))
+      }
+    }
+    while expected < layout.dims[0] {
+      changed.append((expected, "the row is missing"))
+      expected += 1
+    }
+    return changed
+  }
+}

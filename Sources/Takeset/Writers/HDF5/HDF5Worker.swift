@@ -1,0 +1,152 @@
+import HDF5
+import Model
+import Synchronization
+
+/// Buffers that are used again, so that memory stays as it is however long the take is.
+final class BufferPool: Sendable {
+  private let free = Mutex<[[[UInt8]]]>([])
+
+  /// - Parameter kinds: How many kinds of buffers there are; those of a kind have about the same size.
+  init(kinds: Int) { free.withLock { $0 = Array(repeating: [], count: kinds) } }
+
+  func take(_ kind: Int) -> [UInt8] { free.withLock { $0[kind].popLast() } ?? [] }
+
+  func drain() { free.withLock { $0 = Array(repeating: [], count: $0.count) } }
+
+  func give(_ buffer: [UInt8], _ kind: Int) { free.withLock { $0[kind].append(buffer) } }
+}
+
+/// A chunk ready to be stored: its logical bytes and their digest, and its stored ones. Both buffers go back to the pool when nobody needs
+/// the chunk any more.
+final class PreparedChunk: Sendable {
+  let raw: [UInt8]
+  let digest: Digest
+  /// `nil` when the bytes are stored as they are.
+  let encoded: [UInt8]?
+  let skipped: UInt32
+  private let array: Int
+  private let pool: BufferPool
+
+  init(raw: [UInt8], digest: Digest, encoded: [UInt8]?, skipped: UInt32, array: Int, pool: BufferPool) {
+    (self.raw, self.digest, self.encoded, self.skipped, self.array, self.pool) = (raw, digest, encoded, skipped, array, pool)
+  }
+
+  deinit {
+    pool.give(raw, 2 * array)
+    if let encoded { pool.give(encoded, 2 * array + 1) }
+  }
+
+  var stored: [UInt8] { encoded ?? raw }
+}
+
+/// One row of the rasters: for each its chunks, or what went wrong.
+struct PreparedRow: Sendable {
+  struct Cell: Sendable {
+    var samples: PreparedChunk
+    var mask: PreparedChunk?
+    /// Of the valid elements, for depth; images keep theirs in the histogram.
+    var moments = Moments()
+    var isReadable: Bool
+    var finding: Finding?
+  }
+  /// By raster.
+  var cells: [Cell]
+}
+
+/// Prepares rows of the rasters on one thread: reads, decodes, filters, counts, digests.
+final class HDF5Worker: ShardWorker {
+  private let shard: HDF5Shard
+  private var layout: ShardLayout { shard.layout }
+  private var cursors: [any SampleCursor]
+  private var encoders: [Int: ChunkEncoder] = [:]
+  private let hasher = SHA256()
+  /// The last sample of each raster: neighboring rows often share a depth map, which is then read and deflated once.
+  private var last: [(sample: Int, cell: PreparedRow.Cell)?]
+  private var blank: [PreparedRow.Cell?]
+  private let tally: RasterTally
+  private let pool: BufferPool
+
+  init(_ shard: HDF5Shard, tally: RasterTally, pool: BufferPool) throws {
+    (self.shard, self.tally, self.pool) = (shard, tally, pool)
+    cursors = try shard.layout.rasters.map { try $0.stream.source.makeCursor($0.request) }
+    last = shard.layout.rasters.map { _ in nil }
+    blank = shard.layout.rasters.map { _ in nil }
+  }
+
+  func prepare(_ block: Int) throws -> PreparedBlock {
+    let range = layout.blocks.blocks[block]
+    let rows = try range.map { row in
+      PreparedRow(cells: try layout.rasters.indices.map { try cell(raster: $0, row: row, of: range) })
+    }
+    let bytes = rows.reduce(0) { $0 + $1.cells.reduce(0) { $0 + $1.samples.raw.count } }
+    let shard = shard
+    return PreparedBlock(rows: rows.count, bytes: bytes) { try shard.store(rows) }
+  }
+
+  private func cell(raster index: Int, row: Int, of block: Range<Int>) throws -> PreparedRow.Cell {
+    let raster = layout.rasters[index]
+    guard let sample = raster.rows[row]?.sample else { return try blankCell(index) }
+    var cell: PreparedRow.Cell
+    if let last = last[index], last.sample == sample {
+      cell = last.cell
+    } else {
+      do {
+        cell = try read(sample, index)
+      } catch let failure as SampleFailure {
+        cell = try blankCell(index)
+        cell.finding = failure.finding
+      }
+      last[index] = (sample, cell)
+    }
+    // Values of a sample that neighboring rows share are counted at the first of them.
+    if cell.isReadable, raster.sampleBytes != nil, row == block.lowerBound || raster.rows[row - 1]?.sample != sample {
+      let times = raster.rows[row..<block.upperBound].prefix { $0?.sample == sample }.count
+      tally.count(cell.samples.raw, raster: index, times: Int64(times))
+    }
+    return cell
+  }
+
+  private func read(_ sample: Int, _ index: Int) throws -> PreparedRow.Cell {
+    let raster = layout.rasters[index]
+    var raw = pool.take(2 * raster.samples)
+    try cursors[index].read(sample, into: &raw)
+    if let expected = raster.sampleBytes, raw.count != expected {
+      throw TakeFailure("sample-size", "a sample of \(raster.name) has \(raw.count) bytes, expected \(expected)")
+    }
+    guard let array = raster.mask else {
+      return PreparedRow.Cell(samples: try chunk(raw, raster.samples), isReadable: true)
+    }
+    var mask = pool.take(2 * array)
+    let moments = DepthMask.mark(raw, raster.stream.spec.type, in: &mask)
+    return PreparedRow.Cell(
+      samples: try chunk(raw, raster.samples), mask: try chunk(mask, array), moments: moments, isReadable: true)
+  }
+
+  /// Nothing, with its mask off.
+  private func blankCell(_ index: Int) throws -> PreparedRow.Cell {
+    if let blank = blank[index] { return blank }
+    let raster = layout.rasters[index]
+    let zeros = [UInt8](repeating: 0, count: raster.sampleBytes ?? 0)
+    var cell = PreparedRow.Cell(samples: try chunk(zeros, raster.samples), isReadable: false)
+    if let mask = raster.mask {
+      cell.mask = try chunk([UInt8](repeating: 0, count: layout.arrays[mask].layout.chunkBytes), mask)
+    }
+    blank[index] = cell
+    return cell
+  }
+
+  private func chunk(_ raw: [UInt8], _ array: Int) throws -> PreparedChunk {
+    let layout = layout.arrays[array].layout
+    // While the bytes are in this thread's cache.
+    hasher.update(raw)
+    let digest = hasher.finish()
+    guard let level = layout.deflate else {
+      return PreparedChunk(raw: raw, digest: digest, encoded: nil, skipped: 0, array: array, pool: pool)
+    }
+    let encoder = try encoders[level] ?? ChunkEncoder(level: level)
+    encoders[level] = encoder
+    var encoded = pool.take(2 * array + 1)
+    let skipped = raw.withUnsafeBytes { encoder.encode($0, elementSize: layout.type.size, into: &encoded) }
+    return PreparedChunk(raw: raw, digest: digest, encoded: encoded, skipped: skipped, array: array, pool: pool)
+  }
+}

@@ -1,0 +1,98 @@
+import Model
+
+/// Counts values of images and depth maps by bucket. Whole numbers, so the order of counting does not matter.
+final class RasterTally {
+  /// How the values of one raster are counted.
+  private enum Buckets: Equatable {
+    /// Bytes in channels, each value by itself.
+    case bytes(channels: Int)
+    /// Whole numbers of 16 bits, each by itself; 0 is none.
+    case distances
+    /// Metres in the buckets of `Histogram`, from 2^-10 to 2^10 m; what lies outside counts at the ends.
+    case metres
+
+    static let metreBuckets = (Histogram.bucket(of: 0x1p-10))...(Histogram.bucket(of: 0x1p10))
+
+    init(_ spec: StreamSpec) {
+      self = spec.kind != .depth ? .bytes(channels: spec.shape.last ?? 1) : spec.type == .uint16 ? .distances : .metres
+    }
+
+    var count: Int {
+      switch self {
+      case .bytes(let channels): 256 * channels
+      case .distances: 1 << 16
+      case .metres: Self.metreBuckets.count
+      }
+    }
+  }
+
+  private let buckets: [Buckets]
+  private var counts: [[Int64]]
+  /// For rasters with large images, from the first one on.
+  private var pixels: [PixelTally?]
+
+  init(_ rasters: [ShardLayout.RasterArrays]) {
+    buckets = rasters.map { Buckets($0.stream.spec) }
+    counts = buckets.map { [Int64](repeating: 0, count: $0.count) }
+    pixels = rasters.map { _ in nil }
+  }
+
+  /// Counts every value of a sample `times` times.
+  func count(_ raw: [UInt8], raster: Int, times: Int64) {
+    raw.withUnsafeBytes { bytes in
+      if buckets[raster] == .bytes(channels: 3), bytes.count >= PixelTally.leastBytes {
+        if pixels[raster] == nil { pixels[raster] = PixelTally() }
+        pixels[raster]?.count(bytes, times: times, into: &counts[raster])
+        return
+      }
+      counts[raster].withUnsafeMutableBufferPointer { counts in
+        switch buckets[raster] {
+        case .bytes(let channels):
+          for channel in 0..<channels {
+            for index in stride(from: channel, to: bytes.count, by: channels) { counts[channel * 256 + Int(bytes[index])] &+= times }
+          }
+        case .distances:
+          for value in bytes.bindMemory(to: UInt16.self) where value > 0 { counts[Int(value)] &+= times }
+        case .metres:
+          let lowest = Int32(truncatingIfNeeded: Buckets.metreBuckets.lowerBound)
+          let highest = Int32(truncatingIfNeeded: Buckets.metreBuckets.upperBound)
+          for value in bytes.bindMemory(to: Int32.self) where value > 0 {
+            counts[Int(min(max(value >> 12, lowest), highest) - lowest)] &+= times
+          }
+        }
+      }
+    }
+  }
+
+  func merge(_ other: RasterTally) {
+    for raster in counts.indices {
+      other.pixels[raster]?.move(to: &other.counts[raster])
+      for bucket in counts[raster].indices { counts[raster][bucket] += other.counts[raster][bucket] }
+    }
+  }
+
+  /// The statistics of one raster; metres bring their moments along, those of whole numbers follow from the counts.
+  func statistics(raster: Int, moments: Moments) -> Statistics {
+    var statistics: Statistics
+    func add(_ value: Int, channel: Int, count: Int64) {
+      guard count > 0 else { return }
+      statistics.histograms[channel].add(bucket: Int64(value), count: count)
+      statistics.moments[channel].merge(Moments(count: count, mean: Double(value), m2: 0, min: Double(value), max: Double(value)))
+    }
+    switch buckets[raster] {
+    case .bytes(let channels):
+      statistics = Statistics(channels: channels, .integers)
+      for (index, count) in counts[raster].enumerated() { add(index % 256, channel: index / 256, count: count) }
+    case .distances:
+      statistics = Statistics(channels: 1, .integers)
+      for (value, count) in counts[raster].enumerated() { add(value, channel: 0, count: count) }
+    case .metres:
+      statistics = Statistics(channels: 1, .floats)
+      statistics.moments[0] = moments
+      for (offset, count) in counts[raster].enumerated() where count > 0 {
+        statistics.histograms[0].add(bucket: Buckets.metreBuckets.lowerBound + Int64(offset), count: count)
+      }
+    }
+    return statistics
+  }
+}

@@ -1,0 +1,326 @@
+import HDF5
+import Model
+
+/// Which arrays an episode becomes, and where their numbers come from: section 3 of the format.
+struct ShardLayout: Sendable {
+  enum Attribute: Sendable, Equatable {
+    case text(String)
+    case integer(Int64)
+
+    var json: JSONValue {
+      switch self {
+      case .text(let text): .string(text)
+      case .integer(let number): .integer(number)
+      }
+    }
+  }
+
+  /// One array of the file.
+  struct Planned: Sendable {
+    /// From the root, without a leading slash.
+    var path: String
+    var layout: Layout
+    var attributes: [String: Attribute] = [:]
+    /// Whether its rows, each a chunk, have digests of their own; `nil` for arrays without a digest.
+    var digestOf: ArrayRecord.DigestScope?
+
+    var record: ArrayRecord {
+      ArrayRecord(
+        path: "/" + path, dtype: layout.type.numpyName, shape: layout.dims, chunk: layout.chunk, filters: layout.filters,
+        elementBytes: layout.type.size)
+    }
+  }
+
+  /// A stream of images, depth or confidence: one chunk a row.
+  struct RasterArrays: Sendable {
+    var name: StreamName
+    var stream: SampleStream
+    var rows: [Row?]
+    /// What cursors are asked for.
+    var request: SampleRequest
+    /// Indices into `arrays`: the samples, and the mask of their elements if they have one.
+    var samples: Int
+    var mask: Int?
+    /// Set for samples of fixed size, whose values are counted.
+    var sampleBytes: Int?
+  }
+
+  /// A small array, whose rows are made when all frames have been read.
+  struct Column: Sendable {
+    enum Content: Sendable {
+      case integers([Int64])
+      case floats([Float])
+      /// The values of a stream's rows.
+      case values(StreamName)
+      /// As the sensor gave them.
+      case rawValues(StreamName)
+      /// Which elements, or which rows, of a stream's values are valid.
+      case mask(StreamName)
+      /// Some of the numbers of every sample of a stream, in its own order.
+      case samples(StreamName, numbers: Range<Int>)
+      /// One byte a row: whether the stream has a readable sample there.
+      case readable(StreamName)
+      /// fx, fy, cx, cy of each row; NaN where there is none.
+      case intrinsics(StreamName)
+      /// One byte a row: what is wrong with it.
+      case quality
+      /// The digests of another array's rows.
+      case rowDigests(array: Int)
+    }
+    var array: Int
+    var content: Content
+  }
+
+  /// Every name that an attribute of an array can have.
+  static let attributeNames: Set<String> = [
+    "axes", "bits", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "nominal_rate_hz", "order", "origin_ns",
+    "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "transform", "unit",
+    "unix_origin_ns", "unix_origin_resolution_ns", "width", "world_axes",
+  ]
+
+  let episode: Episode
+  private(set) var arrays: [Planned] = []
+  private(set) var rasters: [RasterArrays] = []
+  private(set) var columns: [Column] = []
+  let blocks: RowBlocks
+
+  /// Rows of a chunk of a small array: a window of an episode costs a few kilobytes of inflating.
+  private static let columnRows = 1024
+  /// An array of fewer bytes is stored in its header: to open it is to read it.
+  private static let compactBytes = 8 << 10
+
+  private let compression: Compression
+  private let imageCompression: Compression
+  private var count: Int { episode.frames.count }
+  private static let data = "data/demo_0", meta = "meta/demo_0"
+
+  init(_ episode: Episode, writer: HDF5Writer) throws {
+    self.episode = episode
+    (compression, imageCompression) = (writer.compression, writer.imageCompression)
+    var read: [SampleStream] = []
+    for (name, stream) in episode.streams where stream.rows == nil && stream.spec.kind.place != .meta {
+      throw TakeFailure(
+        "not-aligned", "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
+    }
+    let streams = episode.streams.sorted { $0.key < $1.key }
+    for (name, stream) in streams where stream.spec.kind.isRaster {
+      let isEncoded = stream.spec.kind == .image && writer.image == .jpeg
+      if isEncoded, stream.spec.sourceEncoding != .jpeg {
+        throw TakeFailure(
+          "not-jpeg", "the images of \(name) are not untouched JPEG files; take resize-image out of the pipeline or store them raw")
+      }
+      read.append(stream)
+    }
+    blocks = RowBlocks(read, count: episode.frames.count)
+    for (name, stream) in streams {
+      if stream.spec.kind.place == .meta {
+        addInertial(name, stream)
+      } else if stream.spec.kind.isRaster {
+        addRaster(name, stream, isEncoded: stream.spec.kind == .image && writer.image == .jpeg)
+      } else {
+        addVector(name, stream.spec, hasRaw: stream.raw != nil)
+      }
+    }
+    for (name, derived) in episode.derived.sorted(by: { $0.key < $1.key }) { addVector(name, derived.spec, hasRaw: false) }
+    addTimeline()
+    for (name, stream) in streams where stream.rows != nil { addRows(name, stream) }
+    for raster in rasters {
+      for array in [raster.samples, raster.mask].compactMap(\.self) { addRowDigests(of: array) }
+    }
+  }
+
+  // MARK: Streams
+
+  private mutating func addRaster(_ name: StreamName, _ stream: SampleStream, isEncoded: Bool) {
+    let spec = stream.spec
+    var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
+    if let raster = spec.raster { attributes["camera"] = .text(raster.camera.rawValue) }
+    if spec.kind == .image {
+      attributes["encoding"] = .text(isEncoded ? "jpeg" : "raw")
+      attributes["channel_order"] = .text("rgb")
+    }
+    if let degrees = spec.rotationApplied { attributes["rotation_applied"] = .integer(Int64(degrees)) }
+    if let raster = spec.raster, let camera = episode.cameras[raster.camera], camera.lens != nil {
+      // From these and the intrinsics of the rows a reader has the camera back.
+      let map = raster.rasterFromFull
+      attributes["camera_size"] = .text("\(camera.size)")
+      attributes["raster_from_camera"] = .text(
+        [map.xx, map.xy, map.x0, map.yx, map.yy, map.y0].map { JSONValue.number($0).canonicalText }.joined(separator: " "))
+    }
+    let path = "\(Self.data)/obs/\(name)"
+    var request = SampleRequest(form: isEncoded ? .encoded : .decoded)
+    request.isStandalone = blocks.isStandalone
+    if isEncoded {
+      attributes["height"] = .integer(Int64(spec.shape[0]))
+      attributes["width"] = .integer(Int64(spec.shape[1]))
+      let samples = add(Planned(path: path, layout: Layout(type: .bytes, dims: [count]), attributes: attributes, digestOf: .rows))
+      rasters.append(RasterArrays(name: name, stream: stream, rows: stream.rows ?? [], request: request, samples: samples))
+      return
+    }
+    let deflate = (spec.kind == .image ? imageCompression : compression).deflate
+    func layout(_ type: Datatype, _ deflate: Int?) -> Layout {
+      Layout(type: type, dims: [count] + spec.shape, chunk: [1] + spec.shape, deflate: deflate)
+    }
+    let samples = add(Planned(path: path, layout: layout(Datatype(spec.type), deflate), attributes: attributes, digestOf: .rows))
+    var mask: Int?
+    if spec.kind.mask == .positive {
+      mask = add(
+        Planned(path: path + "_valid", layout: layout(.uint8, compression.deflate), attributes: ["unit": .text("0 or 1")], digestOf: .rows))
+    }
+    rasters.append(
+      RasterArrays(
+        name: name, stream: stream, rows: stream.rows ?? [], request: request, samples: samples, mask: mask, sampleBytes: spec.sampleBytes))
+  }
+
+  private mutating func addVector(_ name: StreamName, _ spec: StreamSpec, hasRaw: Bool) {
+    var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
+    if let frame = spec.kind.poseFrame {
+      attributes["transform"] = .text("camera_to_world")
+      attributes["camera_axes"] = .text(frame.cameraAxes.rawValue)
+      attributes["world_axes"] = .text(frame.worldAxes)
+      attributes["quaternion_order"] = .text("xyzw")
+      attributes["unit"] = .text(frame.unit)
+    }
+    if !spec.elements.isEmpty { attributes["order"] = .text(spec.elements.joined(separator: " ")) }
+    let folder = spec.kind.place == .action ? Self.data : Self.data + "/obs"
+    addColumn("\(folder)/\(name)", .float32, spec.shape, .values(name), attributes)
+    if hasRaw { addColumn("\(Self.meta)/\(name)_raw", .float32, spec.shape, .rawValues(name), ["unit": .text(spec.unit)]) }
+    switch spec.kind.mask {
+    case .notNaN: addColumn("\(folder)/\(name)_valid", .uint8, spec.shape, .mask(name), ["unit": .text("0 or 1")])
+    case .row: addColumn("\(folder)/\(name)_valid", .uint8, Array(spec.shape.dropLast()), .mask(name), ["unit": .text("0 or 1")])
+    case .positive, nil: break
+    }
+  }
+
+  /// A stream at its own times: on the frames' timeline where clocks could be aligned, else from its own first sample.
+  private mutating func addInertial(_ name: StreamName, _ stream: SampleStream) {
+    let isAligned = stream.spec.clock == episode.frames.clock
+    let first = isAligned ? episode.frames.timestamps.first : stream.timestamps.first
+    let origin = first ?? Timestamp(nanoseconds: 0)
+    addColumn(
+      "\(Self.meta)/\(name)/timestamp_ns", .int64, [], rows: stream.timestamps.count, .integers(stream.timestamps.map { $0.since(origin) }),
+      ["unit": .text("ns"), "clock": .text(stream.spec.clock.rawValue), "origin_ns": .integer(origin.nanoseconds)])
+    for (part, numbers, unit) in [("accel", 0..<3, "m/s^2"), ("gyro", 3..<6, "rad/s")] {
+      var attributes: [String: Attribute] = [
+        "unit": .text(unit), "axes": .text("device: x right, y to the top edge, z out of the screen, in portrait"),
+      ]
+      if part == "accel", let source = stream.spec.sourceUnit { attributes["source_unit"] = .text(source) }
+      addColumn(
+        "\(Self.meta)/\(name)/\(part)", .float32, [3], rows: stream.timestamps.count, .samples(name, numbers: numbers), attributes)
+    }
+  }
+
+  // MARK: Provenance
+
+  private mutating func addTimeline() {
+    let frames = episode.frames
+    let origin = frames.timestamps.first ?? Timestamp(nanoseconds: 0)
+    var clock: [String: Attribute] = [
+      "unit": .text("ns"), "clock": .text(frames.clock.rawValue), "origin_ns": .integer(origin.nanoseconds),
+    ]
+    if let unix = episode.unixOrigin {
+      clock["unix_origin_ns"] = .integer(unix.nanoseconds)
+      clock["unix_origin_resolution_ns"] = .integer(unix.resolution)
+    }
+    if frames.tick != 1 { clock["tick_ns"] = .integer(frames.tick) }
+    if let rate = frames.nominalRate { clock["nominal_rate_hz"] = .text(JSONValue.number(rate).canonicalText) }
+    addColumn("\(Self.meta)/timestamp_ns", .int64, [], .integers(frames.timestamps.map { $0.since(origin) }), clock)
+    addColumn("\(Self.meta)/source_index", .int64, [], .integers(frames.sourceIndex), ["unit": .text("source frame number")])
+    if let segment = frames.segment {
+      addColumn("\(Self.meta)/segment", .int64, [], .integers(segment), ["unit": .text("number of the segment without a gap")])
+    }
+    addColumn(
+      "\(Self.meta)/quality", .uint8, [], .quality, ["unit": .text("bits"), "bits": .text(FrameQuality.names.joined(separator: " "))])
+    let gaps = frames.gaps
+    addColumn(
+      "\(Self.meta)/gaps", .int64, [2], rows: gaps.count, .integers(gaps.flatMap { [Int64($0.row), $0.step] }),
+      ["unit": .text("row before the gap, ns")])
+  }
+
+  /// How each row's value came about.
+  private mutating func addRows(_ name: StreamName, _ stream: SampleStream) {
+    let rows = stream.rows ?? []
+    let group = "\(Self.meta)/streams/\(name)"
+    func number(_ sample: Int?) -> Int64 { sample.map { stream.sourceIndex[$0] } ?? -1 }
+    addColumn(
+      "\(group)/dt_ns", .int64, [],
+      .integers(zip(rows, episode.frames.timestamps).map { row, frame in row.map { stream.delay(of: $0, at: frame) } ?? 0 }),
+      ["unit": .text("ns, sample minus row; 0 where the value was interpolated to the row's time and where source_index is -1")])
+    addColumn(
+      "\(group)/source_index", .int64, [], .integers(rows.map { number($0?.sample) }), ["unit": .text("source sample number; -1: none")])
+    addColumn("\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
+    addColumn("\(group)/weight", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
+    addColumn("\(group)/valid", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
+    if stream.spec.kind != .confidence, episode.camera(of: stream)?.lens != nil {
+      addColumn(
+        "\(Self.meta)/\(intrinsicsName(name, stream))", .float32, [4], .intrinsics(name), ["unit": .text("pixel"), "order": .text("fx fy cx cy")])
+    }
+  }
+
+  /// `intrinsics` for the image of the first camera; the others have their stream's name before it.
+  private func intrinsicsName(_ name: StreamName, _ stream: SampleStream) -> String {
+    let isFirst = stream.spec.kind == .image && stream.spec.raster?.camera == episode.cameras.keys.min()
+    return isFirst ? "intrinsics" : "\(name)_intrinsics"
+  }
+
+  private mutating func addRowDigests(of array: Int) {
+    let name = arrays[array].path.split(separator: "/").last ?? ""
+    let index = add(
+      Planned(
+        path: "\(Self.meta)/row_sha256/\(name)", layout: Layout(type: .uint8, dims: [count, 32]), attributes: ["unit": .text("sha256")]))
+    columns.append(Column(array: index, content: .rowDigests(array: array)))
+  }
+
+  // MARK: Adding
+
+  private mutating func addColumn(
+    _ path: String, _ type: Datatype, _ shape: [Int], rows: Int? = nil, _ content: Column.Content, _ attributes: [String: Attribute]
+  ) {
+    let rows = rows ?? count
+    let bytes = shape.reduce(rows * type.size, *)
+    var layout = Layout(type: type, dims: [rows] + shape)
+    if bytes > 0, bytes <= Self.compactBytes {
+      layout.isCompact = true
+    } else if bytes > 0 {
+      layout.chunk = [min(rows, Self.columnRows)] + shape
+      layout.deflate = compression.deflate
+    }
+    columns.append(Column(array: add(Planned(path: path, layout: layout, attributes: attributes, digestOf: .bytes)), content: content))
+  }
+
+  private mutating func add(_ planned: Planned) -> Int {
+    arrays.append(planned)
+    return arrays.count - 1
+  }
+
+  /// robomimic's and robosuite's camera matrices by camera, where intrinsics are known.
+  var cameraInfo: JSONValue? {
+    let cameras = rasters.compactMap { raster -> (String, JSONValue)? in
+      guard raster.stream.spec.kind != .confidence, let grid = raster.stream.spec.raster,
+        let camera = episode.cameras[grid.camera]?.usualIntrinsics(grid)
+      else { return nil }
+      let matrix: JSONValue = [
+        [.number(camera.fx), 0, .number(camera.cx)], [0, .number(camera.fy), .number(camera.cy)], [0, 0, 1],
+      ]
+      return (
+        raster.name.rawValue, ["intrinsics": matrix, "height": JSONValue(grid.size.height), "width": JSONValue(grid.size.width)]
+      )
+    }
+    return cameras.isEmpty ? nil : .object(Dictionary(uniqueKeysWithValues: cameras))
+  }
+}
+
+extension Datatype {
+  init(_ type: ScalarType) {
+    self =
+      switch type {
+      case .uint8: .uint8
+      case .int8: .int8
+      case .uint16: .uint16
+      case .int32: .int32
+      case .int64: .int64
+      case .float32: .float32
+      case .float64: .float64
+      }
+  }
+}

@@ -1,0 +1,95 @@
+package import Model
+
+/// How the rows of an episode are divided among workers, and what is fetched for them beforehand.
+package struct RowBlocks: Sendable {
+  package private(set) var blocks: [Range<Int>] = []
+  package private(set) var prefetch: Prefetch?
+  /// Whether workers read movies by themselves, each a run at a time.
+  package private(set) var isStandalone = false
+
+  /// - Parameter rasters: The streams whose samples are read block by block; all have rows.
+  package init(_ rasters: [SampleStream], count: Int) {
+    guard !rasters.isEmpty, count > 0 else { return }
+    if let runs = Self.runs(rasters, count) {
+      (blocks, isStandalone) = (runs, true)
+    } else {
+      blocks = Self.even(rasters, count)
+    }
+    let fed = rasters.filter { stream in
+      if isStandalone, stream.source.access.runs != nil { return false }
+      return stream.source.access.feed != nil
+    }
+    prefetch = fed.isEmpty ? nil : Prefetch(fed, blocks)
+  }
+
+  /// Blocks that are whole runs of a movie's frames, so that several threads can decode it; `nil` where there is no movie, or where the
+  /// frames of a run, as they are stored, would take too much memory.
+  private static func runs(_ rasters: [SampleStream], _ count: Int) -> [Range<Int>]? {
+    guard let movie = rasters.first(where: { $0.source.access.runs != nil }), let runs = movie.source.access.runs, runs.count > 1 else {
+      return nil
+    }
+    let most = (24 << 20) / rasters.reduce(1) { $0 + $1.spec.sampleBytes }
+    var blocks: [Range<Int>] = []
+    var (start, next) = (0, 1)
+    for row in 0..<count {
+      guard let sample = movie.rows?[row]?.sample else { continue }
+      // The last run that has begun by this frame.
+      let before = next
+      while next < runs.count, runs[next] <= sample { next += 1 }
+      if next > before, row > start {
+        blocks.append(start..<row)
+        start = row
+      }
+    }
+    blocks.append(start..<count)
+    return blocks.allSatisfy { $0.count <= most } ? blocks : nil
+  }
+
+  /// The rows in blocks of some two megabytes, which end where possible between rows that share no sample: neighbors often
+  /// share a depth map, which is then read and deflated once, by one worker.
+  private static func even(_ rasters: [SampleStream], _ count: Int) -> [Range<Int>] {
+    let isFed = rasters.contains { $0.source.access.feed != nil }
+    let rowBytes = rasters.reduce(1) { $0 + $1.spec.sampleBytes + ($1.source.access.feed?.sampleBytes ?? 0) }
+    // Frames of a movie wait at their full size; fewer of them than share a depth map would have it deflated again.
+    let budget = isFed ? 16 << 20 : 2 << 20
+    let target = min(max(budget / rowBytes, 1), 8)
+    var blocks: [Range<Int>] = []
+    var start = 0
+    for row in 1...count {
+      let length = row - start
+      let isShared = row < count && rasters.contains { $0.rows?[row] != nil && $0.rows?[row] == $0.rows?[row - 1] }
+      guard row == count || length >= 2 * target || length >= target && !isShared else { continue }
+      blocks.append(start..<row)
+      start = row
+    }
+    return blocks
+  }
+}
+
+/// Samples that are read front to back, and which block needs which of them.
+package struct Prefetch: Sendable {
+  private let feeds: [(feed: any SampleFeed, samples: [[Int]])]
+
+  fileprivate init(_ streams: [SampleStream], _ blocks: [Range<Int>]) {
+    feeds = streams.compactMap { stream in
+      guard let feed = stream.source.access.feed, let rows = stream.rows else { return nil }
+      let samples = blocks.map { block in
+        // Each once.
+        rows[block].reduce(into: [Int]()) { samples, row in
+          if let row, samples.last != row.sample { samples.append(row.sample) }
+        }
+      }
+      return (feed, samples)
+    }
+  }
+
+  /// Reads what a block needs; after the last, whatever is left. Blocks are fetched in order, one at a time.
+  package func fetch(_ block: Int) throws {
+    for (feed, samples) in feeds {
+      try feed.fetch(samples[block])
+      if block == samples.count - 1 { try feed.finish() }
+    }
+  }
+
+  package func release(_ block: Int) { for (feed, samples) in feeds { feed.release(samples[block]) } }
+}
