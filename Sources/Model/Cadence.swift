@@ -11,6 +11,8 @@ package struct Cadence: Equatable, Sendable {
     package var row: Int
     /// The whole step from that row to the next, in nanoseconds.
     package var step: Int64
+
+    package init(row: Int, step: Int64) { (self.row, self.step) = (row, step) }
   }
 
   /// A regression of time over sample number in which a step counts as the nearest whole number of periods. A median

@@ -1,5 +1,5 @@
-import Model
-import Takeset
+package import Model
+package import Takeset
 
 /// The smallest episode that has a stream of every kind: frames at `times`, depth at every other one, joints between them, an IMU on another clock.
 package struct SyntheticEpisode {
@@ -49,3 +49,8 @@ package struct SyntheticEpisode {
 
 /// Little-endian Float32.
 package func floats(_ numbers: [Float]) -> [UInt8] { numbers.withUnsafeBytes { Array($0) } }
+
+extension Transform {
+  /// Applies the step as a run without keys does.
+  package func apply(to episode: Episode) throws -> Episode { try apply(to: episode, in: RunContext()) }
+}

@@ -24,17 +24,26 @@ import Testing
     return chain
   }
 
-  private func evidence(_ chain: SimulatedChain, assertion: String?, keys: DeviceKeys?) -> BundleEvidence {
-    BundleEvidence(
-      chain: (Array(chain.json.utf8), "hash_chain.json"), finalHash: Data(chain.hashes[chain.hashes.count - 1].bytes).base64EncodedString(),
-      assertion: assertion, frameCount: Int64(chain.recorded), isPartial: nil, metadataFile: "metadata.json", device: nil,
-      isStrict: false, frameSeconds: (0..<chain.recorded).map { Double($0) / 30 }, recordedSeconds: Double(chain.recorded) / 30, keys: keys)
+  private struct Case {
+    var evidence: BundleEvidence
+    var keys: DeviceKeys?
   }
 
-  private func verify(_ evidence: BundleEvidence, _ step: VerifyHashChain = VerifyHashChain()) throws -> BundleVerification {
+  private func evidence(_ chain: SimulatedChain, assertion: String?, keys: DeviceKeys?) -> Case {
+    Case(
+      evidence: BundleEvidence(
+      chain: (Array(chain.json.utf8), "hash_chain.json"), finalHash: Data(chain.hashes[chain.hashes.count - 1].bytes).base64EncodedString(),
+      assertion: assertion, frameCount: Int64(chain.recorded), isPartial: nil, metadataFile: "metadata.json", device: nil,
+      isStrict: false, frameSeconds: (0..<chain.recorded).map { Double($0) / 30 }, recordedSeconds: Double(chain.recorded) / 30),
+      keys: keys)
+  }
+
+  private func verify(_ given: Case, _ step: VerifyHashChain = VerifyHashChain()) throws -> BundleVerification {
     var episode = SyntheticEpisode().episode
-    episode.evidence = evidence
-    return try #require(try step.apply(to: episode).verification)
+    episode.evidence = given.evidence
+    let verified = try step.apply(to: episode, in: RunContext(keys: given.keys))
+    #expect(verified.dependsOnKeys)
+    return try #require(verified.verification)
   }
 
   private func signed(_ data: [UInt8], by key: SigningKey? = nil, counter: UInt32 = 1) -> String {
@@ -106,16 +115,16 @@ import Testing
   @Test func looksForTheKeyOfTheNamedDevice() throws {
     let chain = simulatedChain(10)
     var evidence = evidence(chain, assertion: signed(chain.hashes[9].bytes), keys: try keys(["a": key, "b": SigningKey(seed: 8)]))
-    evidence.device = "a"
+    evidence.evidence.device = "a"
     #expect(try verify(evidence).assertion == .verified)
-    evidence.device = "b"
+    evidence.evidence.device = "b"
     #expect(try verify(evidence).assertion == .invalid)
-    evidence.device = "c"
+    evidence.evidence.device = "c"
     #expect(try verify(evidence).assertion == .noKey)
-    evidence.device = nil
-    evidence.folders = ["bundles", "b"]
+    evidence.evidence.device = nil
+    evidence.evidence.folders = ["bundles", "b"]
     #expect(try verify(evidence).assertion == .invalid)
-    evidence.folders = ["bundles", "x"]
+    evidence.evidence.folders = ["bundles", "x"]
     #expect(try verify(evidence).assertion == .verified)
   }
 
@@ -123,7 +132,7 @@ import Testing
     let chain = simulatedChain(10)
     var evidence = evidence(chain, assertion: signed(chain.hashes[9].bytes), keys: nil)
     #expect(try verify(evidence).partial == .unknown)
-    evidence.isPartial = true
+    evidence.evidence.isPartial = true
     #expect(try verify(evidence).partial == .partial)
     #expect(try verify(evidence).verifiedFrames == 0)
     evidence.keys = try keys(["d": key])
@@ -136,7 +145,7 @@ import Testing
     assertion.require = .assertion
     let chain = simulatedChain(10)
     var broken = evidence(chain, assertion: nil, keys: nil)
-    broken.finalHash = Data(chain.hashes[0].bytes).base64EncodedString()
+    broken.evidence.finalHash = Data(chain.hashes[0].bytes).base64EncodedString()
     #expect(try verify(broken, none).chain == .broken)
     let rejection = #expect(throws: Rejection.self) { try verify(broken) }
     #expect(rejection?.episode?.verification?.chain == .broken)
@@ -144,7 +153,7 @@ import Testing
     let good = evidence(chain, assertion: signed(chain.hashes[9].bytes), keys: try keys(["d": key]))
     #expect(try verify(good, assertion).assertion == .verified)
     var absent = good
-    absent.chain = nil
+    absent.evidence.chain = nil
     #expect(try verify(absent).chain == .absent)
   }
 

@@ -62,7 +62,7 @@ import Testing
     return try make(type)
   }
 
-  @Test(arguments: Registry.transforms.indices) func transformsReadNoSample(index: Int) throws {
+  @Test(arguments: Registry.transforms.indices) func transformsReadNoImageAndNoDepth(index: Int) throws {
     let synthetic = SyntheticEpisode()
     _ = try busy(Registry.transforms[index]).apply(to: synthetic.episode)
     #expect(synthetic.readCount == 0 || Registry.transforms[index].readsSamples)
@@ -77,7 +77,7 @@ import Testing
       #expect(stream.sourceIndex.count == stream.timestamps.count)
       if let rows = stream.rows {
         #expect(rows.count == episode.frames.count)
-        #expect(rows.allSatisfy { $0.map(stream.timestamps.indices.contains) ?? true })
+        #expect(rows.allSatisfy { $0.map { stream.timestamps.indices.contains($0.sample) && stream.timestamps.indices.contains($0.next) } ?? true })
       }
     }
   }
@@ -85,7 +85,7 @@ import Testing
   @Test(arguments: Registry.transforms.indices) func theSameInGivesTheSameOut(index: Int) throws {
     func outline(_ episode: Episode) -> [String] {
       ["\(episode.frames)", "\(episode.findings)", "\(episode.dropped)", "\(episode.alignments)", "\(episode.splitGroup ?? "")"]
-        + episode.streams.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.spec) \($0.value.timestamps) \($0.value.rows ?? [])" }
+        + episode.streams.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.spec) \($0.value.timestamps) \(String(describing: $0.value.rows))" }
     }
     let transform = try busy(Registry.transforms[index])
     #expect(try outline(transform.apply(to: SyntheticEpisode().episode)) == outline(transform.apply(to: SyntheticEpisode().episode)))

@@ -69,7 +69,7 @@ import Testing
       let blob = try blob(part, claimed: 2)
       #expect(blob.container.rawValue == container && blob.layout == .rldp && blob.size == ImageSize(width: 3, height: 2))
       #expect(blob.seconds == [0, 0.1] && blob.inflatedDigest == Digest.of(inner))
-      var cursor = DepthKeyframes(blob, try slice(part), file: "d").makeCursor()
+      var cursor = DepthKeyframes(blob, try slice(part), file: "d").makeCursor(SampleRequest())
       var bytes: [UInt8] = []
       // NaN and 0 become 0; 5 and 2.5 stay.
       try cursor.read(1, into: &bytes)
@@ -109,7 +109,7 @@ import Testing
     let bytes = UInt32(maps[0].count)
     let part = Self.wrap(Self.rldp(maps, (8, 6), offsets: [2 * bytes, 0, 0]), "gzip")
     let blob = try blob(part, claimed: 3)
-    var cursor = DepthKeyframes(blob, try slice(part), file: "d").makeCursor()
+    var cursor = DepthKeyframes(blob, try slice(part), file: "d").makeCursor(SampleRequest())
     var read: [UInt8] = []
     for (index, map) in [(0, 2), (1, 0), (2, 0), (0, 2)] {
       try cursor.read(index, into: &read)

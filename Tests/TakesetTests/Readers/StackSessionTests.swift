@@ -34,7 +34,7 @@ import Testing
     // Unsorted, number 2 without a picture, pictures 5 and 9 without a pose.
     let episode = try open("[" + [3, 0, 4, 2, 1].map { entry($0) }.joined(separator: ",") + "]")
     #expect(episode.frames.sourceIndex == [0, 1, 3, 4])
-    #expect(episode.streams["camera_image"]?.sourceIndex == [0, 1, 3, 4])
+    #expect(episode.streams[.image]?.sourceIndex == [0, 1, 3, 4])
     #expect(Set(episode.findings.map(\.code)) == ["poses-unsorted", "image-missing", "pose-missing", "pose-repeated", "short-episode"])
     #expect(episode.sourceFrames == 7)
     #expect(episode.dropped.reduce(0) { $0 + $1.count } + episode.frames.count == episode.sourceFrames)
@@ -106,7 +106,7 @@ import Testing
       "[\(entry(0, extra: ",\"depthIndex\":0")),\(entry(1)),\(entry(2, extra: ",\"depthIndex\":1"))]",
       metadata: "{\"depthResolution\":[4,3]}")
     #expect(episode.variant == "v1")
-    let depth = try #require(episode.streams["camera_depth"])
+    let depth = try #require(episode.streams[.depth])
     #expect(depth.timestamps.map(\.nanoseconds) == [0, 200_000_000])
     #expect(depth.sourceIndex == [0, 1])
     #expect(depth.spec.shape == [3, 4, 1])

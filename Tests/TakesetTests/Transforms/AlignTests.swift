@@ -42,30 +42,28 @@ import Testing
   @Test func interpolatesNumbersBetweenNeighboursOnly() throws {
     let times: [Int64] = [0, 10_000_000, 20_000_000, 30_000_000]
     var episode = SyntheticEpisode(times: times).episode
-    episode.streams["joints"] = SampleStream(
-      spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "degree", clock: .deviceUptime),
-      source: NumbersSource(width: 1, values: [10, 20, .nan]), timestamps: stamps([5, 15, 25]), sourceIndex: [0, 1, 2])
+    episode.streams[.joints] = SampleStream(
+      spec: StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "degree", clock: .deviceUptime),
+      source: VectorSource(width: 1, values: [10, 20, .nan]), timestamps: stamps([5, 15, 25]), sourceIndex: [0, 1, 2])
     var align = Align()
     align.method = .linear
-    let joints = try #require(try align.apply(to: episode).streams["joints"])
-    #expect(joints.rows == [nil, 0, 1, nil])
-    var bytes: [UInt8] = []
-    let cursor = try joints.source.makeCursor()
-    var copy = cursor
-    try copy.read(0, into: &bytes)
-    #expect(bytes == floats([15]))
-    try copy.read(1, into: &bytes)
-    #expect(bytes.withUnsafeBytes { $0.loadUnaligned(as: Float.self) }.isNaN)
-    // The nearer sample's number and time, of two equally near the earlier.
-    #expect(joints.sourceIndex == [0, 1])
+    let joints = try #require(try align.apply(to: episode).streams[.joints])
+    #expect(joints.rows == [nil, Row(0, towards: 1, by: 0.5), Row(1, towards: 2, by: 0.5), nil])
+    episode.streams[.joints] = joints
+    var rows = RowReader(episode)
+    #expect(try rows.values(of: .joints, at: 1) == [15])
+    #expect(try rows.values(of: .joints, at: 2)[0].isNaN)
+    #expect(try rows.values(of: .joints, at: 0)[0].isNaN)
+    // Of a value that was interpolated to the row's time, the time is the row's.
+    #expect(joints.delay(of: try #require(joints.rows?[1]), at: stamps([10])[0]) == 0)
   }
 }
 
 @Suite struct ClockTests {
   private func joints(arrivals: [Int64], sent: [UInt32]? = nil, clock: Clock = .phoneUnix) -> SampleStream {
     var stream = SampleStream(
-      spec: StreamSpec(kind: .numbers, type: .float32, shape: [1], unit: "degree", clock: clock),
-      source: NumbersSource(width: 1, values: arrivals.map { _ in 0 }),
+      spec: StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "degree", clock: clock),
+      source: VectorSource(width: 1, values: arrivals.map { _ in 0 }),
       timestamps: arrivals.map { Timestamp(nanoseconds: $0) }, sourceIndex: arrivals.indices.map { Int64($0) })
     stream.senderMilliseconds = sent
     return stream
@@ -73,6 +71,8 @@ import Testing
 
   private func episode(start: Int64?) -> Episode {
     var episode = SyntheticEpisode().episode
+    // With an IMU on the stream's clock there would be better evidence.
+    episode.streams[.imu] = nil
     episode.unixOrigin = start.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     return episode
   }
@@ -101,9 +101,9 @@ import Testing
 
   @Test func masksEveryRowOfAStreamItCannotPlace() throws {
     var episode = episode(start: nil)
-    episode.streams["joints"] = joints(arrivals: [epoch, epoch + 20_000_000])
+    episode.streams[.joints] = joints(arrivals: [epoch, epoch + 20_000_000])
     let aligned = try Align().apply(to: episode)
-    #expect(aligned.streams["joints"]?.rows?.allSatisfy { $0 == nil } == true)
+    #expect(aligned.streams[.joints]?.rows?.allSatisfy { $0 == nil } == true)
     #expect(aligned.findings.map(\.code) == ["clock-unaligned"])
     #expect(aligned.alignments.contains { $0.stream == "joints" && $0.offset == nil })
   }

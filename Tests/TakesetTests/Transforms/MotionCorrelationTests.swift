@@ -72,11 +72,11 @@ import Testing
       streams: [
         "pose": SampleStream(
           spec: StreamSpec(kind: .pose(.arkit), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
-          source: PoseSource(poses: poses), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) },
-          rows: stamps.indices.map { Int?($0) }),
+          source: VectorSource(poses), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) },
+          rows: stamps.indices.rows),
         "joints": SampleStream(
-          spec: StreamSpec(kind: .numbers, type: .float32, shape: [4], unit: "degree", clock: .phoneUnix),
-          source: NumbersSource(width: 4, values: values),
+          spec: StreamSpec(kind: .angles, type: .float32, shape: [4], unit: "degree", clock: .phoneUnix),
+          source: VectorSource(width: 4, values: values),
           timestamps: readings.map { Timestamp(nanoseconds: Int64((epoch + $0 - offset) * 1e9)) },
           sourceIndex: readings.indices.map { Int64($0) }),
       ])
@@ -98,7 +98,7 @@ import Testing
   @Test func jointsThatMoveByThemselvesAreNotJoined() throws {
     var episode = armEpisode(offset: 0)
     let values = (0..<1500).flatMap { index in (0..<4).map { Float(20 * sin(Double(index) * 0.11 + Double($0))) } }
-    episode.streams["joints"]?.source = NumbersSource(width: 4, values: values)
+    episode.streams[.joints]?.source = VectorSource(width: 4, values: values)
     var align = Align()
     align.correlateJoints = true
     #expect(try align.apply(to: episode).alignments.first { $0.stream == "joints" }?.method == "unaligned+nearest")

@@ -1,5 +1,6 @@
 import Model
 import Media
+import Simulate
 import TestSupport
 import Testing
 
@@ -15,7 +16,7 @@ import Testing
     decimate.every = 4
     let episode = try decimate.apply(to: SyntheticEpisode().episode)
     #expect(episode.frames.sourceIndex == [0, 4])
-    #expect(episode.streams["pose"]?.rows == [0, 4])
+    #expect(episode.streams[.pose]?.rows == [0, 4].rows)
     #expect(episode.dropped == [Episode.Dropped(reason: "decimated", count: 4)])
   }
 
@@ -47,7 +48,7 @@ import Testing
   }
 
   @Test func agreesWithASearchOfAllFrames() {
-    var generator = SystemRandomNumberGenerator()
+    var generator = SplitMix(seed: 7)
     for _ in 0..<50 {
       // Frames ascend, so no two are at the same time.
       let times = [0] + Set((0..<60).map { _ in Int64.random(in: 1...2_000_000, using: &generator) }).sorted()
@@ -70,23 +71,26 @@ import Testing
 @Suite struct ResampleDepthTests {
   @Test(arguments: [(256, 128), (4, 7), (3, 3), (5, 2)]) func takesThePixelUnderEachCentre(old: Int, new: Int) {
     let expected = (0..<new).map { Int(((Double($0) + 0.5) * Double(old) / Double(new)).rounded(.down)) }
-    #expect(ResampleDepth.nearest(from: old, to: new) == expected)
+    #expect(NearestPixels.nearest(from: old, to: new) == expected)
   }
 
   @Test func keepsHolesHolesAndNeverBlends() throws {
     let depth: [Float] = [1, 0, 3, 4, 0, 6, 7, 8, 9, 10, 11, 0]
     var episode = SyntheticEpisode().episode
-    episode.streams["camera_depth"]?.source = CountingSource([floats(depth)])
-    episode.streams["camera_depth"]?.spec.intrinsics = Camera(
-      Intrinsics(fx: 4, fy: 3, cx: 2, cy: 1.5), bySample: [Intrinsics(fx: 4.4, fy: 3.3, cx: 2, cy: 1.5)])
+    episode.streams[.depth]?.source = CountingSource([floats(depth)])
+    episode.cameras[.phone]?.lens = Lens(
+      Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3),
+      moments: [Lens.Moment(time: Timestamp(nanoseconds: 0), intrinsics: Intrinsics(fx: 8.8, fy: 6.6, cx: 4, cy: 3))])
     var step = ResampleDepth()
     (step.width, step.height) = (8, 6)
-    let stream = try #require(try step.apply(to: episode).streams["camera_depth"])
+    let resampled = try step.apply(to: episode)
+    let stream = try #require(resampled.streams[.depth])
     #expect(stream.spec.shape == [6, 8, 1])
-    #expect(stream.spec.intrinsics?.usual == Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3))
-    #expect(stream.spec.intrinsics?.bySample == [Intrinsics(fx: 8.8, fy: 6.6, cx: 4, cy: 3)])
+    #expect(resampled.camera(of: stream)?.usualIntrinsics(try #require(stream.spec.raster)) == Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3))
+    #expect(resampled.intrinsics(of: stream, at: Row(0)) == Intrinsics(fx: 8.8, fy: 6.6, cx: 4, cy: 3))
+    #expect(resampled.intrinsics(of: stream, at: nil) == nil)
     var bytes: [UInt8] = []
-    var cursor = try stream.source.makeCursor()
+    var cursor = try stream.source.makeCursor(SampleRequest())
     try cursor.read(0, into: &bytes)
     let expected = (0..<6).flatMap { y in (0..<8).map { x in depth[(y / 2) * 4 + x / 2] } }
     #expect(bytes == floats(expected))
@@ -97,23 +101,25 @@ import Testing
   @Test func scalesIntrinsicsWithThePicture() throws {
     var step = ResizeImage()
     (step.width, step.height) = (4, 3)
-    let stream = try #require(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"])
+    let episode = try step.apply(to: SyntheticEpisode().episode)
+    let stream = try #require(episode.streams[.image])
     #expect(stream.spec.shape == [3, 4, 3])
-    #expect(stream.spec.intrinsics?.usual == Intrinsics(fx: 4, fy: 4, cx: 2, cy: 1.5))
+    #expect(episode.intrinsics(of: stream, at: Row(0)) == Intrinsics(fx: 4, fy: 4, cx: 2, cy: 1.5))
   }
 
   @Test func leavesSmallPicturesAlone() throws {
     var step = ResizeImage()
     (step.width, step.height, step.whenLargerThan) = (4, 3, 8)
-    #expect(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"]?.spec.shape == [6, 8, 3])
+    #expect(try step.apply(to: SyntheticEpisode().episode).streams[.image]?.spec.shape == [6, 8, 3])
   }
 
   @Test func stretchesWhenAsked() throws {
     var step = ResizeImage()
     (step.width, step.height, step.mode) = (16, 6, .stretch)
-    let stream = try #require(try step.apply(to: SyntheticEpisode().episode).streams["camera_image"])
+    let episode = try step.apply(to: SyntheticEpisode().episode)
+    let stream = try #require(episode.streams[.image])
     #expect(stream.spec.shape == [6, 16, 3])
-    #expect(stream.spec.intrinsics?.usual == Intrinsics(fx: 16, fy: 8, cx: 8, cy: 3))
+    #expect(episode.intrinsics(of: stream, at: Row(0)) == Intrinsics(fx: 16, fy: 8, cx: 8, cy: 3))
   }
 }
 

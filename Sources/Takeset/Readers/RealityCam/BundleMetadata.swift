@@ -122,23 +122,3 @@ struct BundleMetadata {
     }
   }
 }
-
-/// Times as texts give them.
-enum UnixTime {
-  /// Unix nanoseconds of an RFC 3339 time, with or without a fraction of a second, in any zone, from 1970 to 2096.
-  static func nanoseconds(rfc3339 text: String) -> Int64? {
-    var plain = text
-    var fraction: Int64 = 0
-    if let dot = text.firstIndex(of: ".") {
-      let digits = text[text.index(after: dot)...].prefix { $0.isASCII && $0.isNumber }
-      guard !digits.isEmpty else { return nil }
-      let nine = (digits.prefix(9) + String(repeating: "0", count: max(0, 9 - digits.count)))
-      fraction = Int64(nine) ?? 0
-      plain = String(text[..<dot] + text[digits.endIndex...])
-    }
-    guard let date = ISO8601DateFormatter().date(from: plain), let seconds = Int64(exactly: date.timeIntervalSince1970.rounded(.down)),
-      (0..<4_000_000_000).contains(seconds)
-    else { return nil }
-    return seconds * 1_000_000_000 + fraction
-  }
-}

@@ -200,15 +200,16 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private func writeStatistics(
     _ vectors: [StreamName: Statistics]
   ) throws -> (dataset: HDF5.Dataset, planned: ShardLayout.Planned, digest: Digest) {
-    let tally = RasterTally(layout.rasters)
-    tallies.withLock { for box in $0 { tally.merge(box.tally) } }
-    var all = vectors
+    let all = tallies.withLock { $0.map(\.tally) }
+    let tally = all.first ?? RasterTally(layout.rasters)
+    for other in all.dropFirst() { tally.merge(other) }
+    var statistics = vectors
     for (index, raster) in layout.rasters.enumerated() where raster.sampleBytes != nil {
-      all[raster.name] = tally.statistics(raster: index, moments: moments[index])
+      statistics[raster.name] = tally.statistics(raster: index, moments: moments[index])
     }
     let specs = layout.episode.streams.mapValues(\.spec).merging(layout.episode.derived.mapValues(\.spec)) { own, _ in own }
-    let statistics = ShardStatistics(all.compactMap { name, statistics in specs[name].map { ShardStatistics.Entry(name, $0, statistics) } })
-    return try statistics.write(to: groups["meta/demo_0"] ?? file.root)
+    let entries = ShardStatistics(statistics.compactMap { name, statistics in specs[name].map { ShardStatistics.Entry(name, $0, statistics) } })
+    return try entries.write(to: groups["meta/demo_0"] ?? file.root)
   }
 }
 

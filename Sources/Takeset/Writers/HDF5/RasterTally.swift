@@ -66,13 +66,22 @@ final class RasterTally {
 
   func merge(_ other: RasterTally) {
     for raster in counts.indices {
-      other.pixels[raster]?.move(to: &other.counts[raster])
-      for bucket in counts[raster].indices { counts[raster][bucket] += other.counts[raster][bucket] }
+      other.movePixels(raster)
+      movePixels(raster)
+      other.counts[raster].withUnsafeBufferPointer { other in
+        counts[raster].withUnsafeMutableBufferPointer { own in
+          for bucket in own.indices { own[bucket] &+= other[bucket] }
+        }
+      }
     }
   }
 
+  private func movePixels(_ raster: Int) { pixels[raster]?.move(to: &counts[raster]) }
+
   /// The statistics of one raster; metres bring their moments along, those of whole numbers follow from the counts.
   func statistics(raster: Int, moments: Moments) -> Statistics {
+    movePixels(raster)
+    let counts = counts[raster]
     var statistics: Statistics
     func add(_ value: Int, channel: Int, count: Int64) {
       guard count > 0 else { return }
@@ -82,14 +91,14 @@ final class RasterTally {
     switch buckets[raster] {
     case .bytes(let channels):
       statistics = Statistics(channels: channels, .integers)
-      for (index, count) in counts[raster].enumerated() { add(index % 256, channel: index / 256, count: count) }
+      for (index, count) in counts.enumerated() { add(index % 256, channel: index / 256, count: count) }
     case .distances:
       statistics = Statistics(channels: 1, .integers)
-      for (value, count) in counts[raster].enumerated() { add(value, channel: 0, count: count) }
+      for (value, count) in counts.enumerated() { add(value, channel: 0, count: count) }
     case .metres:
       statistics = Statistics(channels: 1, .floats)
       statistics.moments[0] = moments
-      for (offset, count) in counts[raster].enumerated() where count > 0 {
+      for (offset, count) in counts.enumerated() where count > 0 {
         statistics.histograms[0].add(bucket: Buckets.metreBuckets.lowerBound + Int64(offset), count: count)
       }
     }
