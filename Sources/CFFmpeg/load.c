@@ -91,6 +91,12 @@ FORWARD(CODEC, int, avcodec_default_get_buffer2, (AVCodecContext * a, AVFrame *b
 FORWARD(CODEC, const AVCodec *, avcodec_find_decoder, (enum AVCodecID a), (a))
 FORWARD(CODEC, const AVCodec *, avcodec_find_encoder_by_name, (const char *a), (a))
 FORWARD(CODEC, void, avcodec_free_context, (AVCodecContext * *a), (a))
+FORWARD(CODEC, void, av_parser_close, (AVCodecParserContext * a), (a))
+FORWARD(CODEC, AVCodecParserContext *, av_parser_init, (int a), (a))
+FORWARD(
+    CODEC, int, av_parser_parse2,
+    (AVCodecParserContext * a, AVCodecContext *b, uint8_t **c, int *d, const uint8_t *e, int f, int64_t g, int64_t h, int64_t i),
+    (a, b, c, d, e, f, g, h, i))
 FORWARD(CODEC, const AVClass *, avcodec_get_class, (void), ())
 FORWARD(CODEC, const char *, avcodec_get_name, (enum AVCodecID a), (a))
 FORWARD(CODEC, int, avcodec_open2, (AVCodecContext * a, const AVCodec *b, AVDictionary **c), (a, b, c))
@@ -138,3 +144,19 @@ FORWARD(
 FORWARD(
     SCALE, int, sws_setColorspaceDetails, (struct SwsContext * a, const int b[4], int c, const int d[4], int e, int f, int g, int h),
     (a, b, c, d, e, f, g, h))
+
+void cffmpeg_coded_size(const AVCodecParameters *parameters, const AVPacket *packet, int *width, int *height) {
+  *width = *height = 0;
+  AVCodecParserContext *parser = av_parser_init(parameters->codec_id);
+  AVCodecContext *context = avcodec_alloc_context3(NULL);
+  if (parser && context && avcodec_parameters_to_context(context, parameters) >= 0) {
+    uint8_t *data;
+    int size;
+    parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+    av_parser_parse2(parser, context, &data, &size, packet->data, packet->size, packet->pts, packet->dts, packet->pos);
+    *width = parser->coded_width;
+    *height = parser->coded_height;
+  }
+  avcodec_free_context(&context);
+  if (parser) av_parser_close(parser);
+}

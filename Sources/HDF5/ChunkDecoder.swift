@@ -46,16 +46,16 @@ package final class ChunkDecoder {
       let status = libdeflate_zlib_decompress_ex(decompressor, bytes.baseAddress, bytes.count, output.baseAddress, output.count, &used, nil)
       return status == LIBDEFLATE_SUCCESS && used == bytes.count
     }
-    guard run(stored) else { throw HDF5Error(call: "inflate", target: "chunk", message: "its compressed data are damaged") }
-    guard strict, stored.count > 6 else { return }
-    // A deflate stream ends within a byte, whose other bits are 0. If clearing the highest set bit changes nothing, that bit was padding.
+    // A deflate stream ends within a byte, whose other bits are 0. If it reads the same without the highest set bit, that bit was padding.
     let last = stored.count - 5
-    guard stored[last] != 0 else { return }
-    var altered = Array(stored)
-    altered[last] &= ~(0x80 >> UInt8(stored[last].leadingZeroBitCount))
-    if altered.withUnsafeBytes(run) {
-      throw HDF5Error(call: "inflate", target: "chunk", message: "bits after the end of its compressed data are set")
+    if strict, last > 1, stored[last] != 0 {
+      var altered = Array(stored)
+      altered[last] &= ~(0x80 >> UInt8(stored[last].leadingZeroBitCount))
+      if altered.withUnsafeBytes(run) {
+        throw HDF5Error(call: "inflate", target: "chunk", message: "bits after the end of its compressed data are set")
+      }
     }
+    guard run(stored) else { throw HDF5Error(call: "inflate", target: "chunk", message: "its compressed data are damaged") }
   }
 }
 

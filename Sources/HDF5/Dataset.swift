@@ -156,6 +156,21 @@ package final class Dataset: Object {
     return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL
   }
 
+  /// Where the library has the chunks, by row: `H5Dget_num_chunks`, `H5Dget_chunk_info`. Takes time that grows with their number squared.
+  package func chunkPlaces() throws -> [(row: Int, offset: Int, count: Int, skipped: Int)] {
+    guard chunk != nil else { return [] }
+    let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }
+    defer { _ = try? hdf5("H5Sclose", name) { H5Sclose(space) } }
+    var count: hsize_t = 0
+    try hdf5("H5Dget_num_chunks", name) { H5Dget_num_chunks(id, space, &count) }
+    return try (0..<count).map { index in
+      var offsets = [hsize_t](repeating: 0, count: dims.count)
+      var (mask, address, size): (UInt32, haddr_t, hsize_t) = (0, 0, 0)
+      try hdf5("H5Dget_chunk_info", name) { H5Dget_chunk_info(id, space, index, &offsets, &mask, &address, &size) }
+      return (Int(offsets[0]), Int(address), Int(size), Int(mask))
+    }.sorted { $0.row < $1.row }
+  }
+
   /// Whether its chunks go through the deflate filter. `H5Pget_filter2`.
   package var isDeflated: Bool {
     guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return false }

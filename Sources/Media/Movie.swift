@@ -101,7 +101,7 @@ package struct Movie: Sendable {
     rotation = abs(turned - quarters * 90) < 0.5 ? (quarters * 90).truncatingRemainder(dividingBy: 360) : turned
     isMirrored = display?.isMirrored ?? false
 
-    let decoder = try MovieDecoder(Demuxer(input), samples: samples)
+    let decoder = try MovieDecoder(Demuxer(input), samples: samples, side: limits.side)
     let picture = try decoder.next()
     (size, colour) = (picture.size, picture.colour)
     guard size.width <= limits.side, size.height <= limits.side else {

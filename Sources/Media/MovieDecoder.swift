@@ -42,6 +42,7 @@ package final class MovieDecoder {
   private let input: FileSlice?
   private var demuxer: Demuxer
   private let samples: [Movie.Sample]
+  private let side: Int
   private var context: UnsafeMutablePointer<AVCodecContext>?
   private let frame: UnsafeMutablePointer<AVFrame>
   private var isDrained = false
@@ -56,11 +57,16 @@ package final class MovieDecoder {
   package private(set) var position = 0
 
   package convenience init(_ movie: Movie) throws {
-    try self.init(Demuxer(movie.input), samples: movie.samples, input: movie.input)
+    // Frames of another size are an error; codecs count whole blocks of 64 pixels at most.
+    let side = max(movie.size.width, movie.size.height) + 64
+    try self.init(Demuxer(movie.input), samples: movie.samples, input: movie.input, side: side)
   }
 
-  /// - Parameter input: Needed to start again from the front.
-  init(_ demuxer: Demuxer, samples: [Movie.Sample], input: FileSlice? = nil) throws {
+  /// - Parameters:
+  ///   - input: Needed to start again from the front.
+  ///   - side: Frames wider or higher than this are refused before anything is allocated for them.
+  init(_ demuxer: Demuxer, samples: [Movie.Sample], input: FileSlice? = nil, side: Int) throws {
+    self.side = side
     self.input = input
     self.demuxer = demuxer
     self.samples = samples
@@ -86,6 +92,7 @@ package final class MovieDecoder {
     avcodec_parameters_to_context(context, parameters)
     context.pointee.pkt_timebase = demuxer.stream.pointee.time_base
     context.pointee.thread_count = 1
+    context.pointee.max_pixels = Int64(side) * Int64(side)
     context.pointee.err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE
     cffmpeg_clear_buffers(context)
     context.pointee.opaque = UnsafeMutableRawPointer(errors)
@@ -129,9 +136,11 @@ package final class MovieDecoder {
   }
 
   private func feed() throws {
+    let isFirst = !hasFed
     hasFed = true
     if damage == nil, !isDrained {
       let isMore = try demuxer.next { packet in
+        if isFirst { try checkSize(packet) }
         let status = avcodec_send_packet(context, packet)
         if status < 0 { damage = MovieError.words(status) }
       }
@@ -141,6 +150,15 @@ package final class MovieDecoder {
     guard !isDrained else { throw failure(damage ?? "the movie ends before it") }
     isDrained = true
     avcodec_send_packet(context, nil)
+  }
+
+  /// What the codec's own headers say of the size, which the index may hide.
+  private func checkSize(_ packet: UnsafeMutablePointer<AVPacket>) throws {
+    var (width, height): (Int32, Int32) = (0, 0)
+    cffmpeg_coded_size(demuxer.stream.pointee.codecpar, packet, &width, &height)
+    guard width <= side, height <= side else {
+      throw MovieError(.limit, "the codec's headers announce frames of \(width)x\(height), over the limit of \(side)x\(side)")
+    }
   }
 
   private func check(_ picture: MovieFrame) throws {

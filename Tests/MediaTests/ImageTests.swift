@@ -139,8 +139,8 @@ import Testing
   }
 
   @Test func decodesSmallerByReduction() throws {
-    let (decoded, pixels) = try decode(picture(), reduction: 4)
-    #expect(decoded == ImageSize(width: 16, height: 12))
+    let (declared, pixels) = try decode(picture(), reduction: 4)
+    #expect(declared == ImageSize(width: 64, height: 48))
     #expect(pixels.count == 16 * 12 * 3)
   }
 

@@ -20,7 +20,7 @@ from bundles import (
     traces,
 )
 from conftest import BINARY, manifest
-from test_record import validator
+from test_record import STATISTICS, validator
 
 SMALL = {"container": "gzip", "layout": "rldp", "size": (8, 6)}
 
@@ -790,7 +790,9 @@ def test_a_plan_is_what_a_run_writes(takeset, tmp_path):
     def layout(found):
         return sorted((d["path"], d["dtype"], d["shape"]) for d in found["datasets"])
 
-    shapes = {t["id"]: layout(t["output"]) for t in manifest(tmp_path / "out")["record"]["takes"]}
+    written = {t["id"]: layout(t["output"]) for t in manifest(tmp_path / "out")["record"]["takes"]}
+    shapes = {name: [one for one in found if one[0] != STATISTICS] for name, found in written.items()}
+    assert all(len(found) == len(shapes[name]) + 1 for name, found in written.items())
     plan = json.loads(takeset("plan", root, "--json", check=0).stdout)["takes"]
     assert {t["id"]: layout(t) for t in plan} == shapes and len(shapes) == 5
     assert dict((path, shape) for path, _, shape in shapes["turned"])["/data/demo_0/obs/camera_image"] == [3, 240, 160, 3]

@@ -41,6 +41,10 @@ static inline int cffmpeg_cleared_buffer(AVCodecContext *context, AVFrame *frame
 }
 static inline void cffmpeg_clear_buffers(AVCodecContext *context) { context->get_buffer2 = cffmpeg_cleared_buffer; }
 
+/// The size of the frames that a sample's own headers announce, which may be another than the file's index does; 0 where they do not. Nothing is
+/// decoded or allocated for frames.
+void cffmpeg_coded_size(const AVCodecParameters *parameters, const AVPacket *packet, int *width, int *height);
+
 /// Loads FFmpeg's libraries, unless they are. Returns NULL, or what the system says is wrong.
 const char *cffmpeg_load(void);
 

@@ -26,13 +26,12 @@ package struct ArrayRecord: Codable, Sendable, Equatable {
     case digestOf = "sha256_of"
   }
 
-  package init(path: String, dtype: String, shape: [Int], chunk: [Int]?, filters: [String], elementBytes: Int) {
+  package init(path: String, dtype: String, shape: [Int], chunk: [Int]?, filters: [String]) {
     (self.path, self.dtype, self.shape, self.chunk, self.filters) = (path, dtype, shape, chunk, filters)
-    rawBytes = shape.reduce(elementBytes, *)
   }
 
-  /// Before compression; 0 in records that were read back.
-  package private(set) var rawBytes = 0
+  /// Before compression; of sequences of bytes, whose length nothing says, none.
+  package var rawBytes: Int { shape.reduce(dtype.last?.wholeNumberValue ?? 0, *) }
 
   package var json: JSONValue {
     var members: [String: JSONValue] = [

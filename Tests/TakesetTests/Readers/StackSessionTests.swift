@@ -118,14 +118,25 @@ import Testing
   }
 
   @Test(arguments: [
-    ("[]", "expected an object"), ("{\"rgbResolution\":[480]}", ".rgbResolution: expected [width, height]"),
-    ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
+    ("[]", "expected an object"), ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
     ("{\"depthResolution\":[60000,60000]}", "over the limit"),
   ]) func saysWhatIsWrongWithTheMetadata(text: String, message: String) throws {
     try writePictures(0..<2)
     let failure = #expect(throws: TakeFailure.self) { try open("[\(entry(0)),\(entry(1))]", metadata: text) }
     #expect(failure?.file == "metadata.json")
     #expect(failure?.description.contains(message) == true, "\(String(describing: failure))")
+  }
+
+  /// The files tell their sizes themselves, and counts beyond 2^53 are not the same to every reader of JSON.
+  @Test(arguments: [
+    ("{\"rgbResolution\":[480]}", "resolution-unusable"), ("{\"rgbResolution\":[1e9,1e9]}", "resolution-unusable"),
+    ("{\"rgbResolution\":\"480x360\"}", "resolution-unusable"), ("{\"depthResolution\":[-480,360]}", "resolution-unusable"),
+    ("{\"imuCount\":9223372036854775807}", "count-unusable"),
+  ]) func passesOverHintsThatCannotBe(text: String, code: String) throws {
+    try writePictures(0..<2)
+    let episode = try open("[\(entry(0)),\(entry(1))]", metadata: text)
+    #expect(episode.findings.map(\.code).contains(code))
+    #expect(episode.details["declared"] == nil)
   }
 
   @Test func doesWithoutMetadata() throws {

@@ -26,8 +26,7 @@ struct ShardLayout: Sendable {
 
     var record: ArrayRecord {
       ArrayRecord(
-        path: "/" + path, dtype: layout.type.numpyName, shape: layout.dims, chunk: layout.chunk, filters: layout.filters,
-        elementBytes: layout.type.size)
+        path: "/" + path, dtype: layout.type.numpyName, shape: layout.dims, chunk: layout.chunk, filters: layout.filters)
     }
   }
 

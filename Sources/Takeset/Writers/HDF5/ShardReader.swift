@@ -126,7 +126,7 @@ struct ShardReader {
     let valid = try meta.dataset("streams/\(name)/valid").readAll()
     let source: any SampleSource
     if isEncoded {
-      source = StoredImages(dataset: dataset, isReadable: valid, size: size)
+      source = StoredImages(dataset: dataset, of: file, isReadable: valid, size: size)
     } else {
       let path = "data/demo_0/obs/\(name)"
       source = StoredSamples(
@@ -244,13 +244,17 @@ private struct StoredSamples: SampleSource {
 /// Rows of an array of JPEG files.
 private struct StoredImages: SampleSource {
   /// `@unchecked Sendable`: every call to the library is under its lock.
-  private struct Box: @unchecked Sendable { let dataset: HDF5.Dataset }
+  private struct Box: @unchecked Sendable {
+    let dataset: HDF5.Dataset
+    /// Closing it would close the dataset.
+    let file: File
+  }
   private let box: Box
   private let isReadable: [UInt8]
   private let size: ImageSize
 
-  init(dataset: HDF5.Dataset, isReadable: [UInt8], size: ImageSize) {
-    (box, self.isReadable, self.size) = (Box(dataset: dataset), isReadable, size)
+  init(dataset: HDF5.Dataset, of file: File, isReadable: [UInt8], size: ImageSize) {
+    (box, self.isReadable, self.size) = (Box(dataset: dataset, file: file), isReadable, size)
   }
 
   var access: SampleAccess { .random }
