@@ -41,7 +41,7 @@ let package = Package(
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CRevision", "Media", "Model", "Simulate", "Takeset",
+        "CLinux", "CRevision", "Media", "Model", "Simulate", "Takeset",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings),
@@ -50,7 +50,8 @@ let package = Package(
     .testTarget(name: "ModelTests", dependencies: ["Model", "TestSupport"], swiftSettings: settings),
     .testTarget(name: "HDF5Tests", dependencies: ["HDF5"], swiftSettings: settings),
     .testTarget(name: "MediaTests", dependencies: ["Media", "Model", "TestSupport"], swiftSettings: settings),
-    .testTarget(name: "TakesetTests", dependencies: ["HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
+    .testTarget(
+      name: "TakesetTests", dependencies: ["HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
     .testTarget(name: "SimulateTests", dependencies: ["Model", "Simulate"], swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6],

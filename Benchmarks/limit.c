@@ -5,7 +5,7 @@
 //
 // A session has rgb/*.jpg and may have depth/*.bin of 256x192 float32. Pictures are decoded to WIDTH x HEIGHT as Takeset does, by the
 // smallest reduced size that covers it and a triangle filter, and deflated when PICTURE-LEVEL is not 0. Depth maps are shuffled and
-// deflated once each, with their masks. Digests are of the inputs, of each frame's arrays, and of all that would be stored. Prints JSON: CPU
+// deflated once each, with their masks. Digests are one of each input file, each image, each depth map and each mask. Prints JSON: CPU
 // and wall seconds of the codecs alone, and of codecs and digests; maps deflated, and bytes that would be stored. Nothing is written anywhere.
 
 #include <dirent.h>
@@ -143,7 +143,9 @@ static Blob pack(struct libdeflate_compressor *compressor, unsigned char *in, si
 }
 
 static void digest(EVP_MD_CTX *context, const void *bytes, size_t count) {
-  if (with_digests) EVP_DigestUpdate(context, bytes, count);
+  unsigned char result[EVP_MAX_MD_SIZE];
+  if (!with_digests) return;
+  if (!EVP_DigestInit_ex(context, NULL, NULL) || !EVP_DigestUpdate(context, bytes, count) || !EVP_DigestFinal_ex(context, result, NULL)) exit(1);
 }
 
 // Where a block of neighbouring pictures starts, so that those that share a map go to one thread.
@@ -157,9 +159,8 @@ static void *work(void *argument) {
   tjhandle decoder = tjInitDecompress();
   struct libdeflate_compressor *compressor = level ? libdeflate_alloc_compressor(level) : NULL;
   struct libdeflate_compressor *picture_compressor = picture_level ? libdeflate_alloc_compressor(picture_level) : NULL;
-  enum { INPUTS, PICTURES, DEPTH, MASKS, FILE_ITSELF, DIGESTS };
-  EVP_MD_CTX *digests[DIGESTS];
-  for (int i = 0; i < DIGESTS; i++) EVP_DigestInit_ex(digests[i] = EVP_MD_CTX_new(), EVP_sha256(), NULL);
+  EVP_MD_CTX *context = EVP_MD_CTX_new();
+  EVP_DigestInit_ex(context, EVP_sha256(), NULL);
   size_t picture_bytes = (size_t)width * height * 3;
   unsigned char *full = malloc(8192 * 8192), *picture = malloc(picture_bytes), *shuffled = malloc(PIXELS * 4), *mask = malloc(PIXELS);
   unsigned char *packed_space = malloc(PIXELS * 5), *mask_space = malloc(PIXELS * 2), *picture_space = malloc(picture_bytes * 2);
@@ -181,9 +182,8 @@ static void *work(void *argument) {
       }
       Blob packed_picture = pack(picture_compressor, picture, picture_bytes, picture_space, picture_bytes * 2);
       stored_bytes += packed_picture.count;
-      digest(digests[INPUTS], pictures[i].bytes, pictures[i].count);
-      digest(digests[PICTURES], picture, picture_bytes);
-      digest(digests[FILE_ITSELF], packed_picture.bytes, packed_picture.count);
+      digest(context, pictures[i].bytes, pictures[i].count);
+      digest(context, picture, picture_bytes);
       if (map_of[i] < 0) continue;
       Blob map = maps[map_of[i]];
       if (map_of[i] != last_map) {
@@ -195,13 +195,11 @@ static void *work(void *argument) {
           for (int k = 0; k < PIXELS; k++) shuffled[plane * PIXELS + k] = map.bytes[k * 4 + plane];
         packed = pack(compressor, shuffled, PIXELS * 4, packed_space, PIXELS * 5);
         packed_mask = pack(compressor, mask, PIXELS, mask_space, PIXELS * 2);
-        digest(digests[INPUTS], map.bytes, map.count);
+        digest(context, map.bytes, map.count);  // of the input,
+        digest(context, map.bytes, map.count);  // and of the row that it becomes
+        digest(context, mask, PIXELS);
       }
       stored_bytes += packed.count + packed_mask.count;
-      digest(digests[DEPTH], map.bytes, map.count);
-      digest(digests[MASKS], mask, PIXELS);
-      digest(digests[FILE_ITSELF], packed.bytes, packed.count);
-      digest(digests[FILE_ITSELF], packed_mask.bytes, packed_mask.count);
     }
   }
   return NULL;

@@ -1,4 +1,4 @@
-"""Measures how long it takes until work begins: start-up, a session of 36,000 poses, and directories of 10,000 takes.
+"""Measures what is not the work itself: start-up, opening and sealing a take, a session of 36,000 poses, and directories of 10,000 takes.
 
     python Benchmarks/opening.py [--work DIR] [--takes N]
 
@@ -77,6 +77,22 @@ def long_session(work, poses):
     return path
 
 
+def each_take(work, out, count=200):
+    """What a take costs besides its frames: many of 6 frames, less one of as many frames as all of them, over their number. One thread."""
+    takes, one = many_takes(work, count), work / "as_long"
+    if not one.exists():
+        simulated(one, count / 10, "32x24")
+    medians = []
+    for path in (takes, one):
+        runs = []
+        for _ in range(5):
+            shutil.rmtree(out, ignore_errors=True)
+            runs.append(measure([TAKESET, "run", path, "--output", out, "--jobs", "1", "--progress", "none"], 1))
+        medians.append([statistics.median(column) for column in zip(*runs)])
+    (many_wall, many_cpu, rss), (one_wall, one_cpu, _) = medians
+    return (many_wall - one_wall) / count, (many_cpu - one_cpu) / count, rss
+
+
 def many_takes(work, count):
     path = work / f"takes_{count}"
     if path.exists():
@@ -110,13 +126,14 @@ def main():
         shutil.rmtree(out, ignore_errors=True)
         rows.append((f"takeset run, {frames} frames of 64x48", measure(command, 1)))
     rows.append((f"takeset plan, {options.takes} takes", measure([TAKESET, "plan", takes], 3)))
+    rows.append(("each further take: found, opened, sealed, recorded", each_take(work, out)))
     shutil.rmtree(out, ignore_errors=True)
     run = [TAKESET, "run", takes, "--output", out, "--progress", "none"]
     rows.append((f"takeset run, {options.takes} takes of 6 frames", measure(run, 1)))
     rows.append(("the same again: nothing to do", measure(run, 3)))
     print("| what | wall s | CPU s | peak MiB |\n|---|--:|--:|--:|")
     for name, (wall, cpu, rss) in rows:
-        print(f"| {name} | {wall:.3f} | {cpu:.3f} | {rss:.0f} |")
+        print(f"| {name} | {wall:.4f} | {cpu:.4f} | {rss:.0f} |")
     if not options.work:
         shutil.rmtree(work)
 

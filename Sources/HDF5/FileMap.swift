@@ -35,8 +35,12 @@ package struct FileMap: Sendable {
   package init(size: Int64, read: @escaping Read) throws {
     (self.size, self.read) = (size, read)
     let superblock = try bytes(0, 48)
-    guard Array(superblock[..<8]) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A] else { throw Damaged(description: "it does not start as an HDF5 file") }
-    guard superblock[8] == 2, superblock[9] == 8, superblock[10] == 8 else { throw Damaged(description: "its superblock is of another version") }
+    guard Array(superblock[..<8]) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A] else {
+      throw Damaged(description: "it does not start as an HDF5 file")
+    }
+    guard superblock[8] == 2, superblock[9] == 8, superblock[10] == 8 else {
+      throw Damaged(description: "its superblock is of another version")
+    }
     try visit(number(superblock, 36, 8), path: "", depth: 0)
   }
 
@@ -79,7 +83,9 @@ package struct FileMap: Sendable {
 
   private mutating func visit(_ header: UInt64, path: String, depth: Int) throws {
     objects += 1
-    guard depth < Self.depthLimit, objects < Self.objectLimit else { throw Damaged(description: "it has more objects than any file of ours") }
+    guard depth < Self.depthLimit, objects < Self.objectLimit else {
+      throw Damaged(description: "it has more objects than any file of ours")
+    }
     var links: [(String, UInt64)] = []
     var layout: ArraySlice<UInt8>?
     var place: Int64 = 0
@@ -89,7 +95,9 @@ package struct FileMap: Sendable {
       case 0x02:
         // Link info: groups with a heap of links are not of our making.
         let flags = try self.number(body, 1, 1)
-        if try self.number(body, flags & 1 == 1 ? 10 : 2, 8) != Self.undefined { throw Damaged(description: "a group's links are in a heap") }
+        if try self.number(body, flags & 1 == 1 ? 10 : 2, 8) != Self.undefined {
+          throw Damaged(description: "a group's links are in a heap")
+        }
       case 0x08: (layout, place) = (body, offset)
       default: break
       }
@@ -115,7 +123,9 @@ package struct FileMap: Sendable {
   /// Hands each message of an object to `body`: type, contents, and where these are in the file.
   private func forEachMessage(of header: Int64, _ body: (UInt64, ArraySlice<UInt8>, Int64) throws -> Void) throws {
     let prefix = try bytes(header, Int(min(64, size - header)))
-    guard prefix.starts(with: Array("OHDR".utf8)), try number(prefix, 4, 1) == 2 else { throw Damaged(description: "an object header is damaged") }
+    guard prefix.starts(with: Array("OHDR".utf8)), try number(prefix, 4, 1) == 2 else {
+      throw Damaged(description: "an object header is damaged")
+    }
     let flags = try number(prefix, 5, 1)
     var start = 6
     if flags & 0x20 != 0 { start += 16 }

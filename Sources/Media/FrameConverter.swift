@@ -1,5 +1,5 @@
-package import Model
 import CFFmpeg
+package import Model
 
 /// Turns pictures of a movie into RGB rows of the wanted size. The matrix and range are those that the picture names; without a name
 /// BT.601 and limited range, as FFmpeg and what builds on it take them.

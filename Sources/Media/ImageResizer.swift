@@ -1,5 +1,5 @@
-package import Model
 import CPixels
+package import Model
 
 /// Resizes RGB pictures from one size to another, with the filter of `Taps`. One resizer serves one thread.
 package final class ImageResizer {

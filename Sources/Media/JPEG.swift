@@ -1,6 +1,6 @@
-package import Model
 import CJPEG
 import Foundation
+package import Model
 
 /// An image that could not be decoded or encoded: which call, and the library's own words.
 package struct MediaError: Error, CustomStringConvertible, Equatable {

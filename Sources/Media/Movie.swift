@@ -1,5 +1,5 @@
-package import Model
 import CFFmpeg
+package import Model
 
 /// A QuickTime or MP4 movie with one H.264 or HEVC video track: what its index and its first picture say, and when each
 /// sample is shown. FFmpeg's libraries read it; `MovieDecoder` gives the pictures.

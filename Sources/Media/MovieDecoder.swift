@@ -1,5 +1,5 @@
-package import Model
 import CFFmpeg
+package import Model
 
 /// A decoded picture of a movie, as the codec gives it.
 ///

@@ -1,5 +1,5 @@
-package import Model
 import CFFmpeg
+package import Model
 
 /// Writes H.264 or HEVC movies, for simulated takes. The same pictures and options give the same bytes. Serves one thread.
 package final class MovieEncoder {

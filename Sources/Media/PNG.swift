@@ -1,5 +1,5 @@
-package import Model
 import CPNG
+package import Model
 
 /// PNG files by way of libpng.
 package enum PNG {

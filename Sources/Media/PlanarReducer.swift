@@ -1,5 +1,5 @@
-import Model
 import CPixels
+import Model
 
 /// Makes smaller RGB pictures of 4:2:0 ones, 8 bits a sample, as movies have them, with the filter of `Taps` and rounding once.
 ///

@@ -1,5 +1,5 @@
-import Model
 import CZlib
+import Model
 
 /// Compresses bytes for simulated depth parts.
 enum Deflater {

@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// A frame's number as a row of 24 black and white blocks along the top edge of its picture, which survives JPEG, video
 /// and shrinking: 20 bits, most significant first, then the parity of each five. Any picture can so be asked which frame it is.

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 import Takeset
 
 /// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g without gravity, turn rate in

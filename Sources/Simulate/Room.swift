@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// A room with a few things in it, simple enough that what a camera sees can be computed exactly: a textured box of
 /// 6 x 2.8 x 5 m seen from inside, three balls and a crate.

@@ -1,6 +1,6 @@
-import Model
 import CZip
 import Foundation
+import Model
 import Takeset
 
 /// The files of a session that is being spoilt.

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 import Takeset
 
 /// Something odd about a StackCapture session, as it has been seen in the wild; each is a row of the table in `docs/formats/stack-session.md`.

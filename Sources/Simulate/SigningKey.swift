@@ -1,5 +1,5 @@
-import Model
 import CCrypto
+import Model
 import Takeset
 
 /// A P-256 key made from a seed, which signs as a phone's Secure Enclave does but with a nonce that depends on key and message alone,

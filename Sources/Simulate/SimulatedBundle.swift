@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 import Takeset
 
 /// A bundle as the RealityCam app uploads it, with everything about it known; `truth.json` beside it says what a reader should find.

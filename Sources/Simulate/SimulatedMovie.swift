@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 import Takeset
 
 /// A movie of a camera moving through `Room`. Each picture carries its number in presentation order as a `FrameCode`.
@@ -78,7 +78,9 @@ package struct SimulatedMovie: Sendable {
       }
       for picture in pictures {
         var pixels = picture.pixels
-        if !isDoublyRotated, turn != .none { RotatedPixels(rotation: inverse(turn), from: size, pixelBytes: 3).map(picture.pixels, into: &pixels) }
+        if !isDoublyRotated, turn != .none {
+          RotatedPixels(rotation: inverse(turn), from: size, pixelBytes: 3).map(picture.pixels, into: &pixels)
+        }
         try encoder.add(pixels, at: ticks[picture.number])
         try visit(picture)
       }

@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 import Synchronization
 import Takeset
 

@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 import Takeset
 
 /// A Stray Scanner recording of a camera moving through `Room`: a movie, depth in millimetres with confidence, odometry with the lens of each

@@ -1,5 +1,5 @@
-package import Model
 import Foundation
+package import Model
 import Takeset
 
 /// Where a simulated camera is over time: camera-to-world matrices at exact nanoseconds of device uptime.

@@ -75,7 +75,8 @@ package struct MemoryWriter: Writer {
       let written = shard.withLock(\.self)
       MemoryWriter.store.withLock { $0[path] = written }
       let output = OutputRecord(
-        path: name, bytes: 0, samples: episode.frames.count, arrays: arrays, structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
+        path: name, bytes: 0, samples: episode.frames.count, arrays: arrays, structureDigest: Digest.of(""), attributesDigest: Digest.of("")
+      )
       return ShardSummary(output: output, findings: rows.findings)
     }
   }

@@ -32,7 +32,9 @@ package struct SyntheticEpisode {
       .image: stream(raster(.image, ImageSize(width: 8, height: 6), 3), stamps, rows: stamps.indices.rows) {
         [UInt8](repeating: UInt8($0), count: 6 * 8 * 3)
       },
-      .depth: stream(raster(.depth, ImageSize(width: 4, height: 3), 1), even, rows: nil) { floats([Float](repeating: Float($0) + 1, count: 12)) },
+      .depth: stream(raster(.depth, ImageSize(width: 4, height: 3), 1), even, rows: nil) {
+        floats([Float](repeating: Float($0) + 1, count: 12))
+      },
       .joints: stream(vector(.angles, 4), between, rows: nil) { floats([Float](repeating: Float($0), count: 4)) },
       .imu: stream(vector(.inertial, 6, .phoneUnix), inertial, rows: nil) { floats([0, 0, 0, Float($0), 0, 0]) },
     ]

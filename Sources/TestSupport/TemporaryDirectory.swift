@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// A directory that goes when the test is over.
 package final class TemporaryDirectory {

@@ -1,5 +1,5 @@
-import Model
 import ArgumentParser
+import Model
 import Takeset
 
 struct PackCommand: ParsableCommand {

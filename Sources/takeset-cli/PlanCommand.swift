@@ -1,6 +1,6 @@
-import Model
 import ArgumentParser
 import Foundation
+import Model
 import Takeset
 
 struct PlanCommand: ParsableCommand {
@@ -48,7 +48,9 @@ struct PlanCommand: ParsableCommand {
     return lines.joined(separator: "\n")
   }
 
-  private func padded(_ text: String, _ width: Int) -> String { text.padding(toLength: max(width, text.count), withPad: " ", startingAt: 0) }
+  private func padded(_ text: String, _ width: Int) -> String {
+    text.padding(toLength: max(width, text.count), withPad: " ", startingAt: 0)
+  }
 
   private func megabytes(_ bytes: Int) -> String { String(format: "%.1f MB", Double(bytes) / 1e6) }
 }

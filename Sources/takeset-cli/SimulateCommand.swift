@@ -1,7 +1,7 @@
-import Model
 import ArgumentParser
 import Foundation
 import Media
+import Model
 import Simulate
 import Takeset
 

@@ -1,7 +1,8 @@
-import Model
 import ArgumentParser
+import CLinux
 import CRevision
 import Foundation
+import Model
 import Takeset
 
 @main
@@ -34,6 +35,9 @@ struct TakesetCommand: ParsableCommand {
     // Writing beyond a file-size limit or into a closed pipe is an error to report, not a reason to die.
     signal(SIGXFSZ, SIG_IGN)
     signal(SIGPIPE, SIG_IGN)
+    // Large buffers go back to the system. Left to itself, glibc keeps more and more of them in its heap, where aligned ones (Swift's
+    // `allocate`) leave holes that it does not fill again: 130 KiB a take.
+    clinux_map_large_buffers(128 << 10)
     do {
       var command = try parseAsRoot()
       try command.run()

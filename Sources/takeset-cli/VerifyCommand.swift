@@ -83,7 +83,8 @@ enum ForeignProcess {
       return report
     }
     if process.terminationReason == .exit, process.terminationStatus == 64 {
-      throw UsageError(String(decoding: words, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines).replacing("takeset: ", with: ""))
+      throw UsageError(
+        String(decoding: words, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines).replacing("takeset: ", with: ""))
     }
     var report = Verification()
     report.differ(

@@ -53,7 +53,8 @@ import Testing
 
   @Test(arguments: [0.0, 0.25, 0.5, 0.9, 1]) func blendsRotationsAlongTheShortestArc(weight: Double) throws {
     // The second is given by its negative, the long way round.
-    let episode = episode([pose(0.4, at: 0), pose(1.4, at: 2, negated: true)], kind: .pose(.arkit), rows: [Row(0, towards: 1, by: Float(weight))])
+    let episode = episode(
+      [pose(0.4, at: 0), pose(1.4, at: 2, negated: true)], kind: .pose(.arkit), rows: [Row(0, towards: 1, by: Float(weight))])
     var rows = RowReader(episode)
     let expected = pose(0.4 + weight, at: Float(2 * weight))
     #expect(zip(try rows.values(of: "s", at: 0), expected).allSatisfy { abs($0 - $1) < 1e-6 })

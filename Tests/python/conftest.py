@@ -105,7 +105,8 @@ def demos(directory):
 def canonical(value):
     """JSON as RFC 8785 has it."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in sorted(value, key=lambda k: k.encode("utf-16-be"))) + "}"
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in keys) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(canonical, value)) + "]"
     if isinstance(value, float):

@@ -3,12 +3,15 @@
 import dataclasses
 import gzip
 import hashlib
+import io
 import json
 import os
 import shutil
 import struct
 import subprocess
+import tarfile
 import time
+import zipfile
 import zlib
 from fractions import Fraction
 
@@ -399,6 +402,63 @@ def test_the_storage_layout_has_no_metadata(takeset, tmp_path):
     holds(demo, meta, maps(15), [k * 100_000_000 for k in range(15)])
     assert entry["verification"]["chain"]["state"] == "sound" and entry["verification"]["assertion"]["state"] == "absent"
     assert {p["name"] for p in entry["details"]["parts"]} == {"video", "depth_data", "hash_chain"}
+
+
+def archived(kind, path, root, files):
+    """A zip or tar of files below a folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in files.items():
+                archive.writestr(root + name, data)
+    else:
+        with tarfile.open(path, "w") as archive:
+            for name, data in files.items():
+                member = tarfile.TarInfo(root + name)
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+    return path.read_bytes()
+
+
+def contents(directory):
+    return {p.relative_to(directory).as_posix(): p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("root", ["", "kitchen-7/", "exports/today/kitchen-7/"])
+@pytest.mark.parametrize("names", [NAMES, STORAGE], ids=["uploaded", "stored"])
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_an_archive_of_a_bundle_converts_as_its_folder(takeset, tmp_path, kind, names, root):
+    folder = bundle(checkpoints=(15,), **SMALL).write(tmp_path / "in/plain", names)
+    data = archived(kind, tmp_path / f"in/packed.{kind}", root, contents(folder))
+    before = contents(tmp_path / "in")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    packed, plain = manifest(tmp_path / "out")["record"]["takes"]
+    assert (packed["id"], packed["reader"], packed["outcome"]) == ("packed", "realitycam-bundle", "written")
+    assert packed["output"]["content_sha256"] == plain["output"]["content_sha256"]
+    for part in "variant", "findings", "streams", "alignment", "steps", "verification":
+        assert packed[part] == plain[part], part
+    assert packed["inputs"] == [{"path": f"packed.{kind}", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "role": "archive"}]
+    assert contents(tmp_path / "in") == before
+    takeset("verify", tmp_path / "out", "--inputs", check=0)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_what_is_wrong_with_a_bundle_is_wrong_in_its_archive_too(takeset, tmp_path, kind):
+    parts = contents(bundle(count=6, **SMALL).write(tmp_path / "plain"))
+    chain = json.loads(parts["hash_chain.json"])
+    chain["final_hash"] = chain["frame_hashes"][1]
+    damaged = {
+        "broken": parts | {"hash_chain.json": json.dumps(chain).encode()}, "evil": parts | {"../evil": b"x"},
+        "incomplete": {name: data for name, data in parts.items() if name != "depth.gz"}, "sound": parts,
+    }
+    for name, files in damaged.items():
+        archived(kind, tmp_path / f"in/{name}.{kind}", "", files)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
+    broken, evil, incomplete, sound = manifest(tmp_path / "out")["record"]["takes"]
+    assert broken["outcome"] == "rejected" and broken["reason"].startswith("verify-hash-chain: ")
+    failed_with(evil, "archive-hostile", "../evil")
+    failed_with(incomplete, "part-missing", "depth")
+    assert sound["outcome"] == "written" and not (tmp_path / "evil").exists()
 
 
 BODIES = {

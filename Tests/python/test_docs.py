@@ -8,7 +8,8 @@ import textwrap
 import pytest
 from conftest import BINARY, ROOT
 
-SOURCES = "\n".join(p.read_text() for p in sorted((ROOT / "Sources/Takeset").rglob("*.swift")))
+SOURCES = "\n".join(p.read_text() for folder in ("Model", "Takeset") for p in sorted((ROOT / "Sources" / folder).rglob("*.swift")))
+EVERYTHING = "\n".join(p.read_text() for folder in ("Sources", "Tests") for p in sorted((ROOT / folder).rglob("*.swift")))
 MEDIA = "\n".join(p.read_text() for p in sorted((ROOT / "Sources/Media").rglob("*.swift")))
 
 
@@ -57,7 +58,7 @@ def test_the_architecture_page_names_what_is_there():
         assert f"`{folder.name}/`" in page
     for name in set(re.findall(r"`([A-Z][A-Za-z]+)`", page)) - {"NaN"}:
         if not (ROOT / "Sources" / name).exists():
-            assert re.search(rf"\b(struct|class|enum|protocol|typealias) {name}\b", SOURCES + MEDIA), name
+            assert re.search(rf"\b(struct|class|enum|protocol|typealias) {name}\b", EVERYTHING), name
 
 
 def test_every_package_in_the_documents_command_is_installed_by_make():
@@ -122,3 +123,11 @@ def test_the_default_pipeline_is_the_one_that_is_documented(takeset, example):
     (example / "p.yaml").write_text(text)
     done = takeset("run", "build/examples/sessions", "--output", "build/dataset", "--pipeline", "p.yaml", cwd=example, check=0)
     assert "nothing to do" in done.stdout
+
+
+def test_the_model_imports_no_other_target():
+    targets = {p.name for p in (ROOT / "Sources").iterdir() if p.is_dir()} | {"Yams"}
+    for source in (ROOT / "Sources/Model").glob("*.swift"):
+        assert not targets & set(re.findall(r"^(?:package |public |@\w+ )?import (\w+)", source.read_text(), re.M)), source.name
+    (model,) = re.findall(r'\.target\(name: "Model"(.*)\)', (ROOT / "Package.swift").read_text())
+    assert "dependencies" not in model

@@ -24,7 +24,7 @@ def published(directory):
     for path in [*(directory / "episodes").glob("*.h5"), directory / "dataset.h5", directory / "manifest.json"]:
         if path.exists():
             data = path.read_bytes()
-            files[path.name] = data[: data.index(b'\n"run":')] if path.suffix == ".json" else data
+            files[path.name] = data[: data.index(b'\n"run')] if path.suffix == ".json" else data
     return files
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -72,6 +73,24 @@ def test_a_missing_input_does_not_stop_the_others(takeset, sessions, tmp_path):
     assert len(demos(tmp_path / "out")) == 2
 
 
+def test_folders_with_rgb_that_are_no_sessions_are_passed_over(takeset, sessions, tmp_path):
+    metadata = (sessions / V1 / "metadata.json").read_bytes()
+    picture = (sessions / V1 / "rgb/000003.jpg").read_bytes()
+    others = {"holiday": {"rgb/beach.jpg": picture, "rgb/3.jpg": picture}, "album": {"rgb/a.png": b"", "metadata.json": b'{"album": 1}'}}
+    lost = {"session_lost": {"rgb/notes.txt": b""}, "told": {"rgb/notes.txt": b"", "metadata.json": metadata}, "pictures": {"rgb/000003.jpg": picture}}
+    for name, files in {**others, **lost}.items():
+        for path, data in files.items():
+            (tmp_path / "in" / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in" / name / path).write_bytes(data)
+    takeset.convert(tmp_path / "in", sessions, output=tmp_path / "out", check=3)
+    takes = {t["id"]: (t["reader"], t["outcome"]) for t in manifest(tmp_path / "out")["record"]["takes"]}
+    # What may be a session of which the pictures are lost is not passed over in silence.
+    expected = {name: ("stack-session", "failed") for name in lost} | {name: ("stack-session", "written") for name in (V1, V2)}
+    assert takes == expected
+    takeset.convert(tmp_path / "in/holiday", output=tmp_path / "alone", check=3)
+    assert [f["code"] for f in take(tmp_path / "alone", "holiday")["findings"]] == ["no-take-found"]
+
+
 # Sessions that are damaged
 
 
@@ -85,12 +104,44 @@ def test_a_missing_input_does_not_stop_the_others(takeset, sessions, tmp_path):
         ("poses.json", b'[{"rgbIndex": 0, "timestamp": 1, "transform": [[1, 0], [0, 1]]}]', "json-type", ["transform[0]", "four numbers, found 2"]),
         ("poses.json", b"[" * 5000, "json-type", ["expected an object"]),
         ("metadata.json", b"{]", "json-invalid", ["metadata.json", "line 1, column 2"]),
-        ("metadata.json", b'{"rgbResolution": "big"}', "json-type", [".rgbResolution", "expected [width, height]"]),
+        ("metadata.json", b'["rgbResolution"]', "json-type", ["metadata.json", "expected an object"]),
     ],
 )
 def test_json_that_is_broken(takeset, sessions, tmp_path, name, contents, code, words):
     (sessions / V1 / name).write_bytes(contents)
     fails(takeset, sessions, tmp_path / "out", code, *words)
+
+
+@pytest.mark.parametrize("field", ["rgbResolution", "depthResolution"])
+@pytest.mark.parametrize("value", ["big", [640], [640, 480, 3], [640, "480"], [0, 480], [-640, 480], [640.5, 480], [1e300, 480], {"width": 640}, True])
+def test_a_resolution_that_is_none_is_told_and_not_used(takeset, sessions, tmp_path, field, value):
+    path = sessions / V1 / "metadata.json"
+    sound = json.loads(path.read_text())
+    path.write_text(json.dumps({key: one for key, one in sound.items() if key != field}))
+    takeset.convert(sessions / V1, output=tmp_path / "without")
+    path.write_text(json.dumps(sound | {field: value}))
+    takeset.convert(sessions, output=tmp_path / "out", check=0)
+    record = take(tmp_path / "out", V1)
+    (finding,) = [f for f in record["findings"] if f["code"] == "resolution-unusable"]
+    assert (finding["severity"], finding["file"], finding["field"]) == ("warning", "metadata.json", f".{field}")
+    assert "expected [width, height]" in finding["message"]
+    assert record["outcome"] == "written" and record["output"]["samples"] == 30
+    (found, _), (expected, _) = demos(tmp_path / "out")[V1], demos(tmp_path / "without")[V1]
+    for name in found["obs"]:
+        assert np.array_equal(found["obs"][name][:], expected["obs"][name][:]), name
+    (inspected,) = json.loads(takeset("inspect", sessions / V1, "--json", check=0).stdout)["takes"]
+    assert [f["code"] for f in inspected["findings"]].count("resolution-unusable") == 1
+
+
+@pytest.mark.parametrize("count", [2**53, 2**53 + 1, 2**63, 10**30, 1e19])
+def test_counts_of_2_to_the_53_and_more_are_told_and_not_recorded(takeset, sessions, tmp_path, count):
+    path = sessions / V1 / "metadata.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rgbFrameCount": count, "poseCount": 30}))
+    takeset.convert(sessions, output=tmp_path / "out", check=0)
+    record = take(tmp_path / "out", V1)
+    assert [f["severity"] for f in record["findings"] if f["code"] == "count-unusable"] == ["warning"]
+    assert "rgbFrameCount" not in record["details"]["declared"] and record["details"]["declared"]["poseCount"] == 30
+    assert all(number < 2**53 for number in map(int, re.findall(r"(?<![\w.\"])[0-9]+(?![\w.\"])", json.dumps(record))))
 
 
 def test_encoders_that_are_broken(takeset, sessions, tmp_path):
@@ -141,8 +192,11 @@ def test_a_picture_that_cannot_be_decoded_is_a_row_with_its_mask_off(takeset, se
     assert finding["count"] == 2 and finding["file"] == "rgb/000000.jpg" and words in finding["message"]
     inspected = json.loads(takeset("inspect", sessions / V1, "--json", check=0).stdout)["takes"][0]
     assert [f["count"] for f in inspected["findings"] if f["code"] == "image-undecodable"] == [2]
-    with h5py.File(tmp_path / "out/episodes" / f"{V1}.h5") as f:  # masked rows count for nothing
-        assert f["stats/camera_image/count"][0] == 28 * 480 * 360
+    takeset.convert(sessions / V1, output=tmp_path / "alone")
+    with h5py.File(tmp_path / "alone/dataset.h5") as f:  # masked rows count for nothing
+        assert list(f["mask/train"][:]) == [b"demo_000000"]
+        assert f["stats/camera_image/count"][:].tolist() == [28 * 480 * 360] * 3
+        assert f["stats/camera_image/min"][:].tolist() == demo["obs/camera_image"][:][valid == 1].min((0, 1, 2)).tolist()
 
 
 def test_too_many_pictures_that_cannot_be_decoded(takeset, sessions, tmp_path):
@@ -315,7 +369,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_sealed(takeset, sessions, t
         episodes = [p.name for p in (tmp_path / "disk/out/episodes").iterdir()]
         assert episodes == [f"{V1}.h5"]
         takeset("verify", tmp_path / "disk/out/episodes" / f"{V1}.h5", check=0)
-        # With room again the same command goes on: the first take is not made anew.
+        # With room again the same command resumes: the first take is not rebuilt.
         shutil.copytree(tmp_path / "disk/out", tmp_path / "out", copy_function=shutil.copy2)
     finally:
         unmount()
@@ -474,7 +528,7 @@ def test_the_reason_of_a_failure_does_not_depend_on_timing(takeset, sessions, tm
         Image.new("RGB", size).save(sessions / V1 / f"rgb/{number:06d}.jpg")
     for attempt in range(8):
         takeset.convert(sessions / V1, output=tmp_path / f"out{attempt}", check=3, arguments=["--jobs", attempt + 1])
-        assert "rgb/000012.jpg: the picture is 20x10" in take(tmp_path / f"out{attempt}", V1)["reason"]
+        assert "rgb/000012.jpg: the image is 20x10, the session's first is 480x360" in take(tmp_path / f"out{attempt}", V1)["reason"]
 
 
 def test_a_preview_of_damaged_takes_keeps_the_exit_code(takeset, sessions, tmp_path):

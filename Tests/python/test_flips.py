@@ -3,11 +3,16 @@
 import os
 import random
 import shutil
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from conftest import manifest
+from conftest import BINARY, manifest
 
 FLIPS = int(os.environ.get("TAKESET_FLIPS", 300))
 
@@ -81,17 +86,34 @@ def files(directory):
     return [*sorted((directory / "episodes").glob("*.h5")), directory / "dataset.h5", directory / "manifest.json"]
 
 
-def some_bit(path, lottery):
-    """An offset and a bit; of a shard as often outside of chunks, where the library's own structures are, as anywhere."""
-    size = path.stat().st_size
-    taken = chunks(path) if path.parent.name == "episodes" and lottery.random() < 0.5 else []
+def some_bit(path, taken, lottery):
+    """An offset and a bit; as often outside of chunks, where the library's own structures are, as anywhere."""
+    anywhere = lottery.random() < 0.5
     while True:
-        offset = lottery.randrange(size)
-        if not any(start <= offset < start + count for start, count, _ in taken):
+        offset = lottery.randrange(path.stat().st_size)
+        if anywhere or not any(start <= offset < start + count for start, count, _ in taken):
             return offset, lottery.randrange(8)
 
 
 # Flips
+
+
+def children_of(process):
+    return [int(word) for path in Path(f"/proc/{process.pid}/task").glob("*/children") for word in path.read_text().split()]
+
+
+def verified(directory, seconds=20):
+    """The exit code and output of verify; of one that does not end, "endless"."""
+    process = subprocess.Popen(
+        [BINARY, "verify", directory], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, errors = process.communicate(timeout=seconds)
+        return process.returncode, out, errors
+    except subprocess.TimeoutExpired:
+        for child in children_of(process):
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+        return "endless", *process.communicate()
 
 
 def harm(path, offset, bit, original):
@@ -106,28 +128,32 @@ def harm(path, offset, bit, original):
     if path.parent.name != "episodes":
         return "unknown"
     flipped(path, offset, bit)
-    try:
-        return "none" if values(path) == values(original) else "other values"
-    except Exception as error:
-        return f"unreadable: {error}"
-    finally:
-        flipped(path, offset, bit)
+    child = os.fork()
+    if child == 0:  # the library may crash or never come back
+        signal.alarm(10)
+        try:
+            os._exit(values(path) != values(original))
+        except Exception:
+            os._exit(2)
+    status = os.waitpid(child, 0)[1]
+    flipped(path, offset, bit)
+    return {0: "none", 1: "other values", 2: "unreadable"}.get(os.waitstatus_to_exitcode(status), "crash or no end")
 
 
 def misses(takeset, directory, original, count, seed):
     """Flips that verify does not answer with exit 2 and the name of the file, and what harm they do."""
     lottery = random.Random(seed)
-    places = files(directory)
+    places = [(path, chunks(path) if path.parent.name == "episodes" else []) for path in files(directory)]
     found = []
     for number in range(count):
-        path = places[number % len(places)]
-        offset, bit = some_bit(path, lottery)
+        path, taken = places[number % len(places)]
+        offset, bit = some_bit(path, taken, lottery)
         flipped(path, offset, bit)
-        done = takeset("verify", directory)
+        code, out, errors = verified(directory)
         flipped(path, offset, bit)
-        if done.returncode != 2 or path.name not in done.stdout:
+        if code != 2 or path.name not in out:
             effect = harm(path, offset, bit, original / path.relative_to(directory))
-            found.append((path.name, offset, bit, done.returncode, effect, done.stdout, done.stderr))
+            found.append((path.name, offset, bit, code, effect, out, errors))
     takeset("verify", directory, check=0)
     return found
 
@@ -153,12 +179,69 @@ def test_a_flip_in_a_chunk_is_told_by_dataset_and_row(takeset, copy, whole):
         start, count, name = lottery.choice(places)
         offset, bit = start + lottery.randrange(count), lottery.randrange(8)
         flipped(path, offset, bit)
-        done = takeset("verify", copy)
+        code, out, errors = verified(copy)
         flipped(path, offset, bit)
-        if done.returncode != 2 or not any(line.startswith(name) for line in done.stdout.splitlines()):
+        if code != 2 or not any(line.startswith(name) for line in out.splitlines()):
             effect = harm(path, offset, bit, whole / path.relative_to(copy))
-            found.append((name, path.name, offset, bit, f"-{start + count - offset} of {count}", done.returncode, effect, done.stdout, done.stderr))
+            found.append((name, path.name, offset, bit, f"-{start + count - offset} of {count}", code, effect, out, errors))
     assert found == []
+
+
+def lengths_of_texts(data):
+    """Where the lengths of the objects of every global heap are (HDF5 file format, III.E), but that of free space."""
+    found, heap = [], data.find(b"GCOL")
+    while heap >= 0:
+        end, at = heap + struct.unpack_from("<Q", data, heap + 8)[0], heap + 16
+        while at + 16 <= end:
+            number, _, size = struct.unpack_from("<HH4xQ", data, at)
+            if number == 0:
+                break
+            found.append(at + 8)
+            at += 16 + -(-size // 8) * 8
+        heap = data.find(b"GCOL", end)
+    return found
+
+
+@pytest.mark.parametrize("name", ["v1", "v2"])
+def test_verify_ends_when_lengths_of_texts_have_changed(takeset, copy, name):
+    """The library that reads HDF5 runs in circles over some of them."""
+    path = of_take(copy, name)
+    places = lengths_of_texts(path.read_bytes())
+    assert len(places) > 60
+    lottery, found = random.Random(5), []
+    for start in lottery.sample(places, min(len(places), max(FLIPS // 4, 40))):
+        offset, bit = start + lottery.choice([0, 1, 1, 7]), lottery.randrange(8)
+        flipped(path, offset, bit)
+        code, out, errors = verified(copy, seconds=5)
+        flipped(path, offset, bit)
+        if code != 2:
+            found.append((offset, bit, code, out, errors))
+        if len(found) == 3:
+            break
+    assert found == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_goes_on_when_verify_is_stopped(takeset, copy, number):
+    """What reads foreign HDF5 for it ends with it, even in the middle of a file that is slow to read."""
+    path = of_take(copy, "v1")
+    for place in lengths_of_texts(path.read_bytes()):
+        flipped(path, place + 1, 2)
+        process = subprocess.Popen([BINARY, "verify", copy], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            children = children_of(process)
+            process.send_signal(number)
+            process.wait(timeout=10)
+            time.sleep(1)
+            left = [child for child in children if Path(f"/proc/{child}").exists()]
+            for child in left:
+                os.kill(child, signal.SIGKILL)
+            assert left == [], "it goes on"
+            return
+        flipped(path, place + 1, 2)
+    pytest.skip("no file was found that takes long")
 
 
 # The journal

@@ -276,6 +276,17 @@ def test_a_directory_is_searched_for_movies(takeset, tmp_path):
     takeset("verify", tmp_path / "out", check=0)
 
 
+def test_times_say_their_tick_and_the_rate_that_the_movie_is_of(takeset, tmp_path):
+    _, _, meta, _ = convert(takeset, tmp_path, movie(count=12, fps=120), "pour.mov")
+    attributes = meta["timestamp_ns"].attrs
+    assert attributes["clock"] == "media-time" and float(attributes["nominal_rate_hz"]) == 120
+    # The time base is a whole part of a second, of which every time is a multiple.
+    tick = int(attributes["tick_ns"])
+    base = round(1e9 / tick)
+    assert abs(tick - 1e9 / base) < 1
+    assert all(abs(t * base / 1e9 - round(t * base / 1e9)) < 1e-3 for t in meta["timestamp_ns"][:].tolist())
+
+
 def test_pictures_and_music_beside_a_movie_are_no_takes(takeset, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/pour.mov").write_bytes(movie(count=6))

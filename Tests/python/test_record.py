@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 
 import h5py
 import numpy as np
+import pytest
 from conftest import BINARY, ROOT, arrays, canonical, check_digests, digest, manifest, take
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
@@ -54,6 +56,17 @@ def test_every_manifest_fits_the_schema_and_its_digest(dataset, takes, takeset, 
                 assert step["frames_in"] == step["frames_out"] + sum(d["count"] for d in step["dropped"])
         assert [t["id"] for t in record["takes"]] == sorted(t["id"] for t in record["takes"])
     assert outcomes == {"written", "failed", "rejected"}
+
+
+def test_the_manifest_has_its_keys_in_order_and_ends_with_a_line(dataset):
+    def in_order(pairs):
+        keys = [key for key, _ in pairs]
+        assert keys == sorted(keys)
+        return dict(pairs)
+
+    text = (dataset / "manifest.json").read_bytes()
+    assert text.endswith(b"}\n") and not text.endswith(b"\n\n")
+    json.loads(text.decode("utf-8"), object_pairs_hook=in_order)
 
 
 def test_a_rejected_take_does_not_fail_the_run(takes, takeset, tmp_path):
@@ -398,6 +411,46 @@ def test_the_pipeline_schema_accepts_what_takeset_accepts(takeset, tmp_path):
         (tmp_path / "empty").mkdir(exist_ok=True)
         accepted = takeset("plan", tmp_path / "empty", "--pipeline", tmp_path / "p.yaml").returncode != 64
         assert accepted == is_good == validator("pipeline.schema.json").is_valid(yaml.safe_load(text)), text
+
+
+STEPS = [
+    "[align, decimate: {every: 2}, resize-image: {width: 160, height: 120}]",
+    "[align, drop-frames: {with: [joints-missing, depth-missing]}, decimate: {rate: 30}]",
+    "[align, drop-frames: {with: [pose-jump, pose-repeated, pose-interpolated, depth-missing, joints-missing]}, decimate: {every: 99}]",
+    "[align, verify-hash-chain: {require: assertion}, resize-image: {width: 64, height: 64, mode: stretch}]",
+]
+
+
+def test_inspect_goes_through_all_steps_of_a_pipeline(takes, takeset, tmp_path):
+    copy = tmp_path / "takes"
+    shutil.copytree(takes, copy)
+    names = sorted(p.name for p in copy.iterdir())
+    (copy / names[0] / "rgb/000010.jpg").unlink()
+    text = takeset("inspect", copy / names[0], check=0).stdout
+    assert "  detected from there are depth maps\n" in text
+    assert re.search(r"frames +29 of 30, 1 dropped \(image-missing\); 60\.\d\d Hz, 0\.48 s, 1 gap$", text, re.M)
+    for number, steps in enumerate(STEPS):
+        (tmp_path / "p.yaml").write_text(f"version: 1\ntransforms: {steps}\n")
+        pipeline = ["--pipeline", tmp_path / "p.yaml"]
+        inspected = takeset("inspect", copy, "--json", *pipeline)
+        done = takeset("run", copy, "--output", tmp_path / f"out{number}", *pipeline)
+        assert inspected.returncode == done.returncode
+        told = {t["id"]: (t["would_be"], [f["code"] for f in t["findings"]]) for t in json.loads(inspected.stdout)["takes"]}
+        record = manifest(tmp_path / f"out{number}")["record"]
+        assert told == {t["id"]: (t["outcome"], [f["code"] for f in t["findings"]]) for t in record["takes"]}, steps
+
+
+@pytest.mark.parametrize("steps, code", [
+    ("transforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg}}", "not-jpeg"),
+    ("transforms: []", "not-aligned"),
+])
+def test_inspect_foresees_that_a_take_does_not_fit_the_writer(takes, takeset, tmp_path, steps, code):
+    (tmp_path / "p.yaml").write_text(f"version: 1\n{steps}\n")
+    name = sorted(p.name for p in takes.iterdir())[0]
+    takeset.convert(takes / name, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"], check=3)
+    assert take(tmp_path / "out", name)["findings"][-1]["code"] == code
+    (told,) = json.loads(takeset("inspect", takes / name, "--json", "--pipeline", tmp_path / "p.yaml", check=3).stdout)["takes"]
+    assert (told["would_be"], told["findings"][-1]["code"]) == ("failed", code)
 
 
 def test_help_teaches(takeset):

@@ -1,6 +1,8 @@
 """What a run promises over time: the same bytes whatever happened on the way, nothing done twice, and every take its own id."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,11 +12,12 @@ from conftest import BINARY, demos, manifest, take
 
 
 def outputs(directory):
-    """What must not depend on how a run went: shards, index, and the record's line of the manifest."""
+    """What must not depend on how a run went: shards, index, and the record's lines of the manifest with its digest."""
     files = {p.name: p.read_bytes() for p in (directory / "episodes").iterdir()}
     files["dataset.h5"] = (directory / "dataset.h5").read_bytes()
     text = (directory / "manifest.json").read_bytes()
-    files["record"] = text[: text.index(b'\n"run":')]
+    files["record"] = text[: text.index(b'\n"run')]
+    assert b'"record_sha256":' in files["record"]
     return files
 
 
@@ -34,7 +37,7 @@ def test_time_zone_locale_umask_and_folder_do_not_show(takes, takeset, tmp_path)
     assert outputs(tmp_path / "a") == outputs(tmp_path / "b")
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(takes, takeset, tmp_path):
+def test_a_killed_run_resumes_to_the_same_bytes(takes, takeset, tmp_path):
     takeset.convert(takes, output=tmp_path / "whole")
     expected = outputs(tmp_path / "whole")
     kills = 0
@@ -62,7 +65,7 @@ def test_the_same_run_again_does_nothing(takes, takeset, tmp_path):
     assert "nothing to do" in checked.stdout
 
 
-def test_a_changed_input_is_made_anew_and_only_that(takes, takeset, tmp_path):
+def test_a_changed_input_is_rebuilt_and_only_that(takes, takeset, tmp_path):
     copy = tmp_path / "takes"
     shutil.copytree(takes, copy)
     output = tmp_path / "out"
@@ -76,12 +79,12 @@ def test_a_changed_input_is_made_anew_and_only_that(takes, takeset, tmp_path):
     assert {n for n in after if after[n] != inodes[n]} == {changed.name + ".h5"}
     demo, _ = demos(output)[changed.name]
     assert (demo["obs/camera_image"][1] == demo["obs/camera_image"][2]).all()
-    # Touched but the same: read once, not made anew.
+    # Touched but the same: read once, not rebuilt.
     (changed / "poses.json").touch()
     assert "nothing to do" in takeset.convert(copy, output=output).stdout
 
 
-def test_a_damaged_or_lost_shard_is_made_anew(takes, takeset, tmp_path):
+def test_a_damaged_or_lost_shard_is_rebuilt(takes, takeset, tmp_path):
     output = tmp_path / "out"
     takeset.convert(takes, output=output)
     expected = outputs(output)
@@ -192,7 +195,7 @@ def test_a_take_keeps_its_id_and_no_other_take_gets_it(takes, takeset, tmp_path,
     assert "nothing to do" in takeset.convert("moved", output=output).stdout
 
 
-def test_a_copied_dataset_is_not_made_anew(takes, takeset, tmp_path):
+def test_a_copied_dataset_is_not_rebuilt(takes, takeset, tmp_path):
     takeset.convert(takes, output=tmp_path / "out")
     shutil.copytree(tmp_path / "out", tmp_path / "copy", copy_function=shutil.copy)
     done = takeset.convert(takes, output=tmp_path / "copy")
@@ -220,10 +223,32 @@ def test_a_damaged_journal_costs_the_damaged_takes_alone(takes, takeset, tmp_pat
     takeset.convert(takes, output=output, arguments=["--jobs", "1"])
     expected = outputs(output)
     lines = (output / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    for damaged in lines[0].replace(b'"head"', b'"hea?"'), b',"record":{}}\n', b"\n", b"{}\n":
+    assert len(lines) == 4 and all(sorted(json.loads(line)) == ["crc32", "entry", "record"] for line in lines)
+    digits = lines[0].index(b'"input_sha256":"') + 20  # of the entry: still JSON, of the same length
+    changed = lines[0][:digits] + (b"1" if lines[0][digits : digits + 1] != b"1" else b"2") + lines[0][digits + 1 :]
+    record = lines[0].replace(b'"bytes":', b'"byteS":', 1)
+    unsummed = lines[0][: lines[0].index(b',"crc32"')] + b"}\n"
+    for damaged in changed, record, unsummed, lines[0].replace(b'"entry"', b'"entr?"', 1), lines[0][:-40] + b"\n", b',"record":{}}\n', b"\n", b"{}\n":
+        assert damaged != lines[0]
         (output / "journal.jsonl").write_bytes(b"".join([damaged, *lines[1:]]))
-        assert "1 written, 3 unchanged" in takeset.convert(takes, output=output).stdout
+        done = takeset.convert(takes, output=output)
+        assert "1 written, 3 unchanged" in done.stdout and re.search("journal.jsonl: 1 lines? (is|are) damaged", done.stderr), damaged[:80]
         assert outputs(output) == expected
+        takeset("verify", output, check=0)
+    (output / "journal.jsonl").write_bytes(b"".join([changed, record, *lines[2:]]))
+    done = takeset.convert(takes, output=output)
+    assert "2 written, 2 unchanged" in done.stdout and "2 lines are damaged" in done.stderr
+    assert outputs(output) == expected
+
+
+def test_a_journal_that_was_cut_off_in_its_last_line_is_carried_on(takes, takeset, tmp_path):
+    output = tmp_path / "out"
+    takeset.convert(takes, output=output, arguments=["--jobs", "1"])
+    expected, text = outputs(output), (output / "journal.jsonl").read_bytes()
+    (output / "journal.jsonl").write_bytes(text[:-100])  # as a crash in the middle of a write leaves it
+    done = takeset.convert(takes, output=output)
+    assert "1 written, 3 unchanged" in done.stdout and "damaged" not in done.stderr
+    assert outputs(output) == expected
 
 
 def test_a_vanished_take_whose_episode_is_lost_too_is_let_go(takes, takeset, tmp_path):

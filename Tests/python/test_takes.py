@@ -8,7 +8,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from conftest import demos, take
+from conftest import check_digests, demos, take
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -334,8 +334,10 @@ def test_jpeg_files_can_be_stored_untouched(sessions, takeset, tmp_path):
     images = demo["obs/camera_image"]
     assert images.shape == (15,) and h5py.check_vlen_dtype(images.dtype) == np.uint8
     assert dict(images.attrs) | {"sha256": ""} == {
-        "channel_order": "rgb", "encoding": "jpeg", "height": 360, "width": 480, "sha256": "", "unit": "sRGB 0..255",
+        "camera": "camera", "channel_order": "rgb", "encoding": "jpeg", "height": 360, "kind": "image", "sha256": "", "sha256_of": "rows",
+        "unit": "sRGB 0..255", "width": 480,
     }
+    check_digests(demo, meta)
     for row in range(15):
         stored = images[row].tobytes()
         assert stored == (b"" if row == 2 else (session / f"rgb/{2 * row:06d}.jpg").read_bytes())
@@ -346,7 +348,10 @@ def test_jpeg_files_can_be_stored_untouched(sessions, takeset, tmp_path):
     takeset("verify", tmp_path / "packed.h5", check=0)
     with h5py.File(tmp_path / "out2" / shard, "r+") as f:
         f["data/demo_0/obs/camera_image"][5] = np.zeros(3, np.uint8)
-    assert "camera_image" in takeset("verify", tmp_path / "out2", check=2).stdout
+    told = takeset("verify", tmp_path / "out2", check=2).stdout
+    # Files of other lengths than before lie elsewhere too, which is structure.
+    assert f"{shard}: its structure is not what it was" in told
+    assert f"{shard}:/data/demo_0/obs/camera_image[5]: its content is not what it was" in told and "2 differences" in told
 
 
 def test_resized_pictures_are_not_passed_off_as_the_sources_files(sessions, takeset, tmp_path):

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// Binary data as it stands in JSON.
 enum Base64 {

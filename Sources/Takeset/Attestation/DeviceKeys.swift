@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// Public keys of registered devices, from the file of `--keys`:
 ///

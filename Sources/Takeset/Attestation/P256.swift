@@ -1,5 +1,5 @@
-import Model
 import CCrypto
+import Model
 
 /// Signatures on the curve NIST P-256 (FIPS 186-5), by libcrypto.
 package enum P256 {

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// What `stat` says of a file; together with its path it tells whether the file has changed since.
 package struct FileStamp: Hashable, Sendable, CustomStringConvertible {

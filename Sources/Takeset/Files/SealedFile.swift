@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// Puts files in place so that a name holds either the whole file or nothing, even after a power cut: written under a
 /// temporary name in the same directory, fsynced, renamed, and the directory fsynced.

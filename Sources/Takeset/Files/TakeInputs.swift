@@ -1,6 +1,6 @@
-import Model
 import Foundation
 package import Media
+import Model
 import Synchronization
 
 /// The files of one take: their names, and, as they are read, their sizes and digests.

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// What stands in a take's folder, or in an archive that holds a take: names at the top, and in subfolders that the format has.
 struct TakeListing {

@@ -1,6 +1,6 @@
-import Model
 import CLinux
 import Foundation
+import Model
 
 /// Has the kernel write a growing file while it grows, so that the fsync that seals it finds little left to do.
 ///

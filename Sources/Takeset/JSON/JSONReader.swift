@@ -1,5 +1,5 @@
-package import Model
 import Foundation
+package import Model
 
 /// Where a JSON text goes wrong, and how.
 package struct JSONError: Error, Equatable, CustomStringConvertible {

@@ -1,5 +1,5 @@
-import Model
 import CCrypto
+import Model
 
 /// A SHA-256 digest.
 package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {

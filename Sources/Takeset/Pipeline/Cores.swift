@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// How many processors this process may use.
 package enum Cores {

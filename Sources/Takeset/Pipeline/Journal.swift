@@ -1,6 +1,6 @@
-import Model
 import CZlib
 import Foundation
+import Model
 import Synchronization
 
 /// `journal.jsonl`: a line for every finished take, synced before the next one counts; what a resume reads.
@@ -168,7 +168,9 @@ package final class Journal: Sendable {
 
   /// CRC-32 (ISO 3309) as eight hexadecimal digits.
   private static func checksum(_ pieces: [some Collection<UInt8>]) -> String {
-    let value = pieces.reduce(crc32(0, nil, 0)) { sum, piece in Array(piece).withUnsafeBufferPointer { crc32_z(sum, $0.baseAddress, $0.count) } }
+    let value = pieces.reduce(crc32(0, nil, 0)) { sum, piece in
+      Array(piece).withUnsafeBufferPointer { crc32_z(sum, $0.baseAddress, $0.count) }
+    }
     let digits = String(value, radix: 16)
     return String(repeating: "0", count: 8 - digits.count) + digits
   }

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// The options of steps: read over the defaults, and written out in full.
 enum Options {

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// The directory a run writes into: checked before any work, locked while a run writes.
 final class OutputDirectory {

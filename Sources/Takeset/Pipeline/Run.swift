@@ -1,5 +1,5 @@
-package import Model
 import Foundation
+package import Model
 import Synchronization
 
 /// A batch run: every take found among the inputs is brought into the output directory, or its entry says why not.
@@ -161,7 +161,8 @@ package struct Run: Sendable {
         """)
     }
     if earlier.unchecked > 0 {
-      throw UsageError("\(output) was written by an earlier version of Takeset, in format 1; give another --output, or --replace to rebuild it")
+      throw UsageError(
+        "\(output) was written by an earlier version of Takeset, in format 1; give another --output, or --replace to rebuild it")
     }
     if earlier.entries.isEmpty, earlier.damaged == 0 {
       for name in [DatasetIndex.path, DatasetFiles.manifest] where try exists(path + "/" + name) {
@@ -201,7 +202,8 @@ package struct Run: Sendable {
       let path = "\(DatasetFiles.episodes)/\(member.name)"
       let id = URL(fileURLWithPath: member.name).deletingPathExtension().lastPathComponent
       // Only what is a shard by its name and by what it says of itself.
-      guard !known.contains(path), pipeline.writer.shardPath(id) == path, pipeline.writer.isShard(directory.path + "/" + path, of: id) else { continue }
+      guard !known.contains(path), pipeline.writer.shardPath(id) == path, pipeline.writer.isShard(directory.path + "/" + path, of: id)
+      else { continue }
       unlink(directory.path + "/" + path)
     }
   }

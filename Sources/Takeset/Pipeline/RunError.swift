@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// The output cannot be written: disk full, not writable, vanished. The run stops; what is sealed stays.
 package struct OutputFailure: Error, CustomStringConvertible {

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// Keeps a fixed number of threads busy with takes: the blocks of the takes that are open, in order, and, when those
 /// have nothing to do, opening the next take. So one long take uses all threads as well as many short ones do, and no

@@ -1,5 +1,5 @@
-package import Model
 import Foundation
+package import Model
 
 /// Anything a pipeline file can name. Stored properties are its options, their initial values the defaults; the property
 /// `keepLocation` is the option `keep-location`.

@@ -1,5 +1,5 @@
-package import Model
 import Foundation
+package import Model
 
 /// Takes found among the inputs, and inputs in which there was none.
 package struct TakeSearch: Sendable {

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// Days as YYYY-MM-DD, by which takes are grouped.
 enum Day {

@@ -14,8 +14,10 @@ enum UnixTime {
       rest = rest.dropFirst()
       return true
     }
-    guard let year = number(4), skip("-"), let month = number(2), skip("-"), let day = number(2), skip("Tt"), let hour = number(2), skip(":"),
-      let minute = number(2), skip(":"), let second = number(2), (1970...2096).contains(year), (1...12).contains(month), hour < 24, minute < 60,
+    guard let year = number(4), skip("-"), let month = number(2), skip("-"), let day = number(2), skip("Tt"), let hour = number(2),
+      skip(":"),
+      let minute = number(2), skip(":"), let second = number(2), (1970...2096).contains(year), (1...12).contains(month), hour < 24,
+      minute < 60,
       second < 60, (1...daysInMonth(year, month)).contains(day)
     else { return nil }
     var nanoseconds: Int64 = 0

@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import HDF5
+import Model
 
 /// Makes one self-contained HDF5 file of a dataset directory; stored chunks are copied as they are.
 package enum Pack {

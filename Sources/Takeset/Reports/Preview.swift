@@ -1,5 +1,5 @@
-package import Model
 import Media
+package import Model
 
 /// A contact sheet: for each take a row of pictures, evenly spaced in time, below them their depth, near in cyan, far in magenta, none
 /// in black, and below that the pictures once more with the edges of the depth over them.

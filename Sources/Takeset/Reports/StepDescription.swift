@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// A step as `takeset steps` shows it.
 package struct StepDescription: Sendable {

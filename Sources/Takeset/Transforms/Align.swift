@@ -92,7 +92,9 @@ package struct Align: Transform {
       let (before, after) = (next - 1, next)
       guard let nearest else { return nil }
       if samples[nearest] == frame { return Row(nearest) }
-      guard before >= 0, after < samples.count, frame.since(samples[before]) <= limit, samples[after].since(frame) <= limit else { return nil }
+      guard before >= 0, after < samples.count, frame.since(samples[before]) <= limit, samples[after].since(frame) <= limit else {
+        return nil
+      }
       let whole = Double(samples[after].since(samples[before]))
       return Row(before, towards: after, by: Float(Double(frame.since(samples[before])) / whole))
     }

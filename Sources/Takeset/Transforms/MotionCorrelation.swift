@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// Brings the clock of a phone's IMU together with that of the frames by what both saw: how fast the phone turned, as the gyroscope measured
 /// it, and as the poses say it. The turn rate's magnitude is the same in camera and device axes.

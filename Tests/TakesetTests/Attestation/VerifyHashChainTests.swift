@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 import TestSupport
 import Testing
 
@@ -32,9 +32,10 @@ import Testing
   private func evidence(_ chain: SimulatedChain, assertion: String?, keys: DeviceKeys?) -> Case {
     Case(
       evidence: BundleEvidence(
-      chain: (Array(chain.json.utf8), "hash_chain.json"), finalHash: Data(chain.hashes[chain.hashes.count - 1].bytes).base64EncodedString(),
-      assertion: assertion, frameCount: Int64(chain.recorded), isPartial: nil, metadataFile: "metadata.json", device: nil,
-      isStrict: false, frameSeconds: (0..<chain.recorded).map { Double($0) / 30 }, recordedSeconds: Double(chain.recorded) / 30),
+        chain: (Array(chain.json.utf8), "hash_chain.json"),
+        finalHash: Data(chain.hashes[chain.hashes.count - 1].bytes).base64EncodedString(),
+        assertion: assertion, frameCount: Int64(chain.recorded), isPartial: nil, metadataFile: "metadata.json", device: nil,
+        isStrict: false, frameSeconds: (0..<chain.recorded).map { Double($0) / 30 }, recordedSeconds: Double(chain.recorded) / 30),
       keys: keys)
   }
 

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 import TestSupport
 import Testing
 
@@ -77,7 +77,10 @@ import Testing
       #expect(stream.sourceIndex.count == stream.timestamps.count)
       if let rows = stream.rows {
         #expect(rows.count == episode.frames.count)
-        #expect(rows.allSatisfy { $0.map { stream.timestamps.indices.contains($0.sample) && stream.timestamps.indices.contains($0.next) } ?? true })
+        #expect(
+          rows.allSatisfy {
+            $0.map { stream.timestamps.indices.contains($0.sample) && stream.timestamps.indices.contains($0.next) } ?? true
+          })
       }
     }
   }
@@ -85,7 +88,9 @@ import Testing
   @Test(arguments: Registry.transforms.indices) func theSameInGivesTheSameOut(index: Int) throws {
     func outline(_ episode: Episode) -> [String] {
       ["\(episode.frames)", "\(episode.findings)", "\(episode.dropped)", "\(episode.alignments)", "\(episode.splitGroup ?? "")"]
-        + episode.streams.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.spec) \($0.value.timestamps) \(String(describing: $0.value.rows))" }
+        + episode.streams.sorted { $0.key < $1.key }.map {
+          "\($0.key) \($0.value.spec) \($0.value.timestamps) \(String(describing: $0.value.rows))"
+        }
     }
     let transform = try busy(Registry.transforms[index])
     #expect(try outline(transform.apply(to: SyntheticEpisode().episode)) == outline(transform.apply(to: SyntheticEpisode().episode)))

@@ -29,7 +29,8 @@ private struct TwoCameras: Reader {
     func arm(_ first: Float) -> SampleStream {
       SampleStream(
         spec: StreamSpec(kind: .angles, type: .float32, shape: [2], unit: "degree", clock: .deviceUptime),
-        source: VectorSource(width: 2, values: stamps.indices.flatMap { [first + Float($0), .nan] }), timestamps: stamps, sourceIndex: numbers)
+        source: VectorSource(width: 2, values: stamps.indices.flatMap { [first + Float($0), .nan] }), timestamps: stamps,
+        sourceIndex: numbers)
     }
     let (wide, wrist) = (ImageSize(width: 16, height: 12), ImageSize(width: 8, height: 8))
     var episode = Episode(
@@ -104,8 +105,12 @@ private struct TwoCameras: Reader {
     #expect(received.record == result.record && received.record.canonicalBytes == result.record.canonicalBytes)
     #expect(try TakeRecord(json: result.record.canonicalBytes) == result.record)
     // Alone or beside others, the bytes are the same.
-    _ = try Run(inputs: [location.path], output: directory.path + "/out", pipeline: PipelineFile.defaultPipeline(), tool: tool).execute { _ in }
-    #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data(contentsOf: URL(fileURLWithPath: directory.path + "/out/episodes/session_1.h5")))
+    _ = try Run(inputs: [location.path], output: directory.path + "/out", pipeline: PipelineFile.defaultPipeline(), tool: tool).execute {
+      _ in
+    }
+    #expect(
+      try Data(contentsOf: URL(fileURLWithPath: path))
+        == Data(contentsOf: URL(fileURLWithPath: directory.path + "/out/episodes/session_1.h5")))
   }
 
   @Test func whatIsWrongWithATakeIsInItsResult() throws {

@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 import TestSupport
 import Testing
 
@@ -70,7 +70,9 @@ import Testing
     #expect(zip(try back.values(of: .pose, at: 2), [2, 0, 0, 0, 0, 0, 1]).allSatisfy { abs($0 - $1) < 1e-6 })
   }
 
-  @Test(arguments: [RasterMap.resize(ImageSize(width: 5, height: 9)), .rotate(.left), .crop(x: 2, y: 1, size: ImageSize(width: 3, height: 4))])
+  @Test(arguments: [
+    RasterMap.resize(ImageSize(width: 5, height: 9)), .rotate(.left), .crop(x: 2, y: 1, size: ImageSize(width: 3, height: 4)),
+  ])
   func mapsHaveAWayBack(map: RasterMap) {
     let raster = Raster(size: ImageSize(width: 8, height: 6), covering: ImageSize(width: 80, height: 60)).applying(map)
     let (x, y) = raster.rasterFromFull.inverse(1.25, 2.5)

@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 import TestSupport
 import Testing
 

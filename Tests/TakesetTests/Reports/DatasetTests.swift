@@ -37,7 +37,8 @@ import Testing
     writer.image = image
     if image == .jpeg { try FileManager.default.removeItem(atPath: directory.path + "/in/scan") }
     let summary = try Run(
-      inputs: [directory.path + "/in"], output: output, pipeline: Pipeline(readers: .auto, transforms: [Align()], writer: writer), tool: tool
+      inputs: [directory.path + "/in"], output: output, pipeline: Pipeline(readers: .auto, transforms: [Align()], writer: writer),
+      tool: tool
     ).execute { _ in }
     #expect(summary.written == (image == .raw ? 4 : 3))
     let dataset = try Takeset.Dataset(directory: output)
@@ -86,7 +87,9 @@ import Testing
     var maps = 0
     for _ in 0..<400 {
       var bytes = whole
-      for _ in 0..<(1 + random.next() % 4) { bytes[Int(random.next() % UInt64(min(bytes.count, 30_000)))] = UInt8(truncatingIfNeeded: random.next()) }
+      for _ in 0..<(1 + random.next() % 4) {
+        bytes[Int(random.next() % UInt64(min(bytes.count, 30_000)))] = UInt8(truncatingIfNeeded: random.next())
+      }
       if random.next() % 4 == 0 { bytes.removeLast(Int(random.next() % UInt64(bytes.count))) }
       let damaged = bytes
       let map = try? FileMap(size: Int64(damaged.count)) { Array(damaged[Int($0.lowerBound)..<min(Int($0.upperBound), damaged.count)]) }

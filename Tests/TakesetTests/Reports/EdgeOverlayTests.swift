@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 import Testing
 
 @testable import Takeset

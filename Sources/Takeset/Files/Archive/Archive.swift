@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// A zip or tar file whose members are read where they stand: nothing is unpacked.
 package final class Archive: Sendable {

@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// A tar by its headers of 512 bytes: ustar, with pax records and GNU long names (POSIX.1-2017, pax "ustar Interchange Format").
 ///

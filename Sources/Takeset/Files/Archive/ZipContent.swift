@@ -1,7 +1,7 @@
-import Model
 import CZip
 import Foundation
 import Media
+import Model
 import Synchronization
 
 /// A zip by way of libzip, which serves one thread for each time that it opens the file.

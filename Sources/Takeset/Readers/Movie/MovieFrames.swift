@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// The frames of a movie, decoded in order, and brought to their size in the pass that makes them RGB.
 ///

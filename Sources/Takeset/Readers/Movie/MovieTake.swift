@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// What readers of movies let their users choose.
 struct MovieOptions {

@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 
 /// Movies without anything beside them, such as the slow-motion app's recordings at 60, 120 or 240 pictures a second, which play in
 /// real time.

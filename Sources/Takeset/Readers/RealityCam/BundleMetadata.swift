@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// The `metadata` part of a bundle. Types are held to; ranges are the app's server's, and only a strict reader holds to those.
 struct BundleMetadata {

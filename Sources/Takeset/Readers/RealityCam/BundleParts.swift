@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// The parts of an uploaded bundle, in a folder or in the body of the upload as it was received.
 struct BundleParts {

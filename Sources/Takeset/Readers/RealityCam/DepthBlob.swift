@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// The depth part of a bundle: keyframes of little-endian Float32 metres, top row first, behind one another, in whichever wrapping the
 /// sender chose. Nothing in a name or a MIME type is believed.

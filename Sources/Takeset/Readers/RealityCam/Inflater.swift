@@ -1,6 +1,6 @@
-import Model
 import CZlib
 import Media
+import Model
 
 /// The bytes of a file, inflated as they are asked for, in constant memory. Serves one thread.
 final class Inflater {

@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// The body of a `multipart/form-data` request (RFC 7578) as it came over the wire. Only the places of its parts are found; nothing is
 /// held in memory.

@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 
 /// Bundles that the RealityCam app uploads: a movie of up to 15 s, depth keyframes at a third of its rate, a hash for each frame, and
 /// metadata. In a folder, in the layout of the app's server, or as the upload's body.
@@ -188,7 +188,8 @@ package struct RealityCamBundle: ArchiveReader {
     }
     var stream = SampleStream(
       spec: StreamSpec(
-        raster: Raster(size: blob.size, covering: movie.movie.size), kind: .depth, type: .float32, channels: 1, unit: "m", clock: .mediaTime),
+        raster: Raster(size: blob.size, covering: movie.movie.size), kind: .depth, type: .float32, channels: 1, unit: "m", clock: .mediaTime
+      ),
       source: DepthKeyframes(blob, depth.part.slice, file: depth.part.file), timestamps: stamps,
       sourceIndex: stamps.indices.map { Int64($0) })
     if alignment == "ambiguous", ambiguousDepth == .mask {

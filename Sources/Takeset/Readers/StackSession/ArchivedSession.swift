@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// A session in a zip or tar, as the app exports and the packing script leaves it, and the copy of its metadata beside it.
 struct ArchivedSession {

@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// When each picture was taken, in sessions whose poses do not tell: SLAM invents times of picture number over 60, and a raw session
 /// has none at all.

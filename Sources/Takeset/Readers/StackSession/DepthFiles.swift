@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// How the depth maps of a session are stored: rows of little-endian numbers, top row first, no header. The app writes Float32 without
 /// padding; half floats and padded rows have been seen in what others write.
@@ -18,7 +18,9 @@ struct DepthFormat: Equatable {
   }
 
   /// Grids that phones make, of which one is taken when none is declared that fits.
-  private static let sizes = [(256, 192), (320, 240), (384, 288), (640, 480), (192, 144), (128, 96)].map { ImageSize(width: $0, height: $1) }
+  private static let sizes = [(256, 192), (320, 240), (384, 288), (640, 480), (192, 144), (128, 96)].map {
+    ImageSize(width: $0, height: $1)
+  }
 
   /// The formats that a file of so many bytes can be in, the likeliest first.
   static func candidates(bytes: Int, declared: ImageSize?) -> [DepthFormat] {

@@ -1,5 +1,5 @@
-import Model
 import CSimdJSON
+import Model
 
 /// Reads `poses.json`.
 extension PoseList {

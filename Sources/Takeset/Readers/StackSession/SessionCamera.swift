@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// The pinhole camera of a session, where it says one: `calib.txt`, which SLAM writes, before `cameraIntrinsics` of the metadata, which
 /// the phone may.

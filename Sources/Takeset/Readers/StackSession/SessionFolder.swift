@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// The files of a session by what they are: pictures and depth maps by their own numbers.
 struct SessionFolder {

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// What `metadata.json` claims. Counts and sizes in it are hints: the files themselves decide.
 struct SessionMetadata {

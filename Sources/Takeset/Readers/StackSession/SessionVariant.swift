@@ -1,6 +1,6 @@
-import Model
 import Foundation
 import Media
+import Model
 
 /// Which of the app's formats a session is in. The version is written nowhere; files, keys and numbers tell.
 struct SessionVariant {

@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 
 /// Sessions of the StackCapture iPhone app: a folder with `poses.json`, `rgb/NNNNNN.jpg`, and, by variant, depth maps
 /// (`v1`) or one depth number a frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).
@@ -226,7 +226,9 @@ package struct StackSession: ArchiveReader {
   private func captureStart(_ poses: PoseList, _ firstImage: Int64?) -> Timestamp? {
     let ordered = poses.entries.filter(\.isInOrder)
     guard let first = ordered.first else { return nil }
-    guard let firstImage, firstImage < first.number, let period = Cadence(ordered.map(\.timestamp)).nominalPeriod else { return first.timestamp }
+    guard let firstImage, firstImage < first.number, let period = Cadence(ordered.map(\.timestamp)).nominalPeriod else {
+      return first.timestamp
+    }
     return first.timestamp.advanced(byNanoseconds: -Double(first.number - firstImage) * period)
   }
 

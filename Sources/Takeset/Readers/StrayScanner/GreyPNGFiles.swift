@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// Grey PNG files of one size: depth maps in whole millimetres (16 bits), or how far each of these is to be trusted (8 bits).
 struct GreyPNGFiles: SampleSource {

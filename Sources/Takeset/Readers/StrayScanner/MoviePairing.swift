@@ -1,5 +1,5 @@
-import Model
 import Media
+import Model
 
 /// Which picture of `rgb.mp4` belongs to which row of the odometry.
 ///

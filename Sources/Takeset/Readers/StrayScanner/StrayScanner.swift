@@ -1,6 +1,6 @@
-package import Model
 import Foundation
 import Media
+package import Model
 
 /// Recordings of the Stray Scanner app: `odometry.csv`, and as far as they are there `rgb.mp4`, `depth/NNNNNN.png`,
 /// `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`. In a folder, a zip or a tar.
@@ -187,7 +187,8 @@ package struct StrayScanner: ArchiveReader {
   }
 
   private func addDepth(
-    _ rows: [PoseList.Entry], _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs, _ size: ImageSize?, _ streams: inout [StreamName: SampleStream],
+    _ rows: [PoseList.Entry], _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs, _ size: ImageSize?,
+    _ streams: inout [StreamName: SampleStream],
     _ findings: inout [Finding]
   ) {
     let ordered = rows.filter(\.isInOrder)

@@ -112,7 +112,9 @@ struct DatasetIndex {
     }
     var keys: [String: Key] = [:]
     for (name, all) in merged {
-      for (meaning, statistics) in all { keys[label(name, meaning, among: meanings[name] ?? [:])] = Key(meaning: meaning, statistics: statistics) }
+      for (meaning, statistics) in all {
+        keys[label(name, meaning, among: meanings[name] ?? [:])] = Key(meaning: meaning, statistics: statistics)
+      }
     }
     return (keys, Self.mixed(meanings) + Self.mixed(sizes))
   }
@@ -142,7 +144,8 @@ struct DatasetIndex {
     sizes.sorted { $0.key < $1.key }.compactMap { name, all in
       guard all.count > 1 else { return nil }
       let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
-      return Finding(.warning, "mixed-sizes", sentence(name, "has several shapes", parts) + "; takes of one shape alone batch together", field: name)
+      return Finding(
+        .warning, "mixed-sizes", sentence(name, "has several shapes", parts) + "; takes of one shape alone batch together", field: name)
     }
   }
 

@@ -107,7 +107,9 @@ package enum ForeignCheck {
       let file = try File.open(path)
       defer { try? file.close() }
       func compare(_ what: String, _ found: String?, _ expected: String?) {
-        if found != expected { report.differ("\(DatasetIndex.path):\(what)", "is \(found ?? "missing"), expected \(expected ?? "nothing")") }
+        if found != expected {
+          report.differ("\(DatasetIndex.path):\(what)", "is \(found ?? "missing"), expected \(expected ?? "nothing")")
+        }
       }
       compare("/@format", try file.root.textAttribute("format"), "takeset")
       compare("/@format_version", try file.root.textAttribute("format_version"), HDF5Writer.formatVersion)
@@ -139,7 +141,8 @@ package enum ForeignCheck {
       for (name, take) in zip(names, written) {
         let target = try? group.externalTarget(name)
         if target?.file != take.output?.path || target?.object != "/\(section)/demo_0" {
-          report.differ("\(DatasetIndex.path):/\(section)/\(name)", "does not lead to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
+          report.differ(
+            "\(DatasetIndex.path):/\(section)/\(name)", "does not lead to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
         }
       }
     }

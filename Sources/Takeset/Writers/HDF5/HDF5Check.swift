@@ -35,7 +35,9 @@ struct HDF5Check {
     defer { try? file.close() }
     let demo = try file.root.group("data/demo_0")
     func compare(_ what: String, _ found: String?, _ expected: String?) {
-      if found != expected { report.differ("\(output.path):/", "\(what) is \(found ?? "missing"), the manifest says \(expected ?? "nothing")") }
+      if found != expected {
+        report.differ("\(output.path):/", "\(what) is \(found ?? "missing"), the manifest says \(expected ?? "nothing")")
+      }
     }
     compare("its take_id", try demo.textAttribute("take_id"), take.id)
     compare("its reader", try demo.textAttribute("reader"), take.reader)
@@ -64,7 +66,9 @@ struct HDF5Check {
           return try ForeignCheck.checkSequences(file.root, array, name, into: &report)
         }
         guard array.digestOf == .rows else {
-          if try shard.digest(of: String(array.path.dropFirst()), layout) != array.digest { report.differ(name, "its content is not what it was") }
+          if try shard.digest(of: String(array.path.dropFirst()), layout) != array.digest {
+            report.differ(name, "its content is not what it was")
+          }
           return
         }
         try checkRows(array, layout, shard, name, into: &report)
@@ -84,7 +88,9 @@ struct HDF5Check {
     if Digest.of(digests) != array.digest { report.differ(name, "the digests of its rows are not what they were") }
     let changed = try shard.changedRows(of: path, layout, digests: digests)
     for row in changed.prefix(Verification.rowsNamed) { report.differ("\(name)[\(row.row)]", row.reason) }
-    if changed.count > Verification.rowsNamed { report.differ(name, "\(changed.count - Verification.rowsNamed) more rows are not what they were") }
+    if changed.count > Verification.rowsNamed {
+      report.differ(name, "\(changed.count - Verification.rowsNamed) more rows are not what they were")
+    }
   }
 
   /// A file whose structure has changed. Of the length it was, it is damaged; otherwise a program has added to it or stored it anew, which is
@@ -97,7 +103,9 @@ struct HDF5Check {
     let before = report.differences.count
     report.merge(try report.foreign(directory + "/" + output.path, output))
     if size != output.bytes, report.differences.count == before {
-      report.note("\(output.path): \(abs(size - output.bytes)) bytes were \(size > output.bytes ? "added" : "saved") by another program; what Takeset wrote is there unchanged")
+      report.note(
+        "\(output.path): \(abs(size - output.bytes)) bytes were \(size > output.bytes ? "added" : "saved") by another program; what Takeset wrote is there unchanged"
+      )
     }
   }
 
@@ -115,7 +123,8 @@ struct HDF5Check {
       let before = report.differences.count
       report.merge(try report.foreignIndex(path, manifest))
       if report.differences.count == before {
-        report.note("\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is there unchanged")
+        report.note(
+          "\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is there unchanged")
       }
     }
   }

@@ -208,7 +208,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       statistics[raster.name] = tally.statistics(raster: index, moments: moments[index])
     }
     let specs = layout.episode.streams.mapValues(\.spec).merging(layout.episode.derived.mapValues(\.spec)) { own, _ in own }
-    let entries = ShardStatistics(statistics.compactMap { name, statistics in specs[name].map { ShardStatistics.Entry(name, $0, statistics) } })
+    let entries = ShardStatistics(
+      statistics.compactMap { name, statistics in specs[name].map { ShardStatistics.Entry(name, $0, statistics) } })
     return try entries.write(to: groups["meta/demo_0"] ?? file.root)
   }
 }

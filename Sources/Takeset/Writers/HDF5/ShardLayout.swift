@@ -72,7 +72,8 @@ struct ShardLayout: Sendable {
 
   /// Every name that an attribute of an array can have.
   static let attributeNames: Set<String> = [
-    "axes", "bits", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "nominal_rate_hz", "order", "origin_ns",
+    "axes", "bits", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "nominal_rate_hz",
+    "order", "origin_ns",
     "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "transform", "unit",
     "unix_origin_ns", "unix_origin_resolution_ns", "width", "world_axes",
   ]
@@ -247,12 +248,14 @@ struct ShardLayout: Sendable {
       ["unit": .text("ns, sample minus row; 0 where the value was interpolated to the row's time and where source_index is -1")])
     addColumn(
       "\(group)/source_index", .int64, [], .integers(rows.map { number($0?.sample) }), ["unit": .text("source sample number; -1: none")])
-    addColumn("\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
+    addColumn(
+      "\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
     addColumn("\(group)/weight", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
     addColumn("\(group)/valid", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
     if stream.spec.kind != .confidence, episode.camera(of: stream)?.lens != nil {
       addColumn(
-        "\(Self.meta)/\(intrinsicsName(name, stream))", .float32, [4], .intrinsics(name), ["unit": .text("pixel"), "order": .text("fx fy cx cy")])
+        "\(Self.meta)/\(intrinsicsName(name, stream))", .float32, [4], .intrinsics(name),
+        ["unit": .text("pixel"), "order": .text("fx fy cx cy")])
     }
   }
 

@@ -62,7 +62,8 @@ struct ShardReader {
   private func kind(of dataset: HDF5.Dataset) throws -> StreamKind? {
     guard let word = try dataset.textAttribute("kind") else { return nil }
     var frame: PoseFrame?
-    if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init), let unit = try dataset.textAttribute("unit") {
+    if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init), let unit = try dataset.textAttribute("unit")
+    {
       frame = PoseFrame(cameraAxes: axes, worldAxes: try dataset.textAttribute("world_axes") ?? "", unit: unit)
     }
     return StreamKind(word: word, frame: frame)

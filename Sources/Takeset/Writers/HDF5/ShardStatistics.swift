@@ -67,7 +67,9 @@ struct ShardStatistics {
     var encoded: [UInt8] = []
     let skipped = try bytes.withUnsafeBytes { try ChunkEncoder(level: 1).encode($0, elementSize: 1, into: &encoded) }
     try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: [0], skipped: skipped) }
-    return (dataset, ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes), Digest.of(bytes))
+    return (
+      dataset, ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes), Digest.of(bytes)
+    )
   }
 
   init(from root: Group) throws {

@@ -1,0 +1,170 @@
+/* Preloaded into the command: the FAIL_AT-th call of one kind (FAIL_KIND) below a directory (FAIL_BELOW) fails with FAIL_ERRNO, that one only.
+   FAIL_LOG is made when it does. With FAIL_COUNT, how many such calls there were is written to that file at the end. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static atomic_int calls;
+
+#define REAL(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
+
+static int is_below(const char *path) {
+  const char *prefix = getenv("FAIL_BELOW");
+  return prefix && path && strncmp(path, prefix, strlen(prefix)) == 0;
+}
+
+/* Counts a call of a kind on a path; 1 with errno set when it is the one to fail. */
+static int fails(const char *kind, const char *path) {
+  const char *wanted = getenv("FAIL_KIND"), *at = getenv("FAIL_AT"), *code = getenv("FAIL_ERRNO"), *log = getenv("FAIL_LOG");
+  if (!wanted || strcmp(wanted, kind) != 0 || !is_below(path)) return 0;
+  int number = atomic_fetch_add(&calls, 1) + 1;
+  if (!at || !code || number != atoi(at)) return 0;
+  if (log) {
+    int descriptor = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (descriptor >= 0) {
+      syscall(SYS_write, descriptor, path, strlen(path));
+      syscall(SYS_close, descriptor);
+    }
+  }
+  errno = atoi(code);
+  return 1;
+}
+
+static const char *of_descriptor(int descriptor, char *path) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  ssize_t length = readlink(link, path, PATH_MAX - 1);
+  if (length < 0) return NULL;
+  path[length] = 0;
+  return path;
+}
+
+static const char *at_descriptor(int directory, const char *name, char *path) {
+  if (!name || name[0] == '/' || directory == AT_FDCWD) return name;
+  if (!of_descriptor(directory, path)) return NULL;
+  size_t length = strlen(path);
+  snprintf(path + length, PATH_MAX - length, "%s%s", name[0] ? "/" : "", name);
+  return path;
+}
+
+__attribute__((destructor)) static void tell(void) {
+  const char *path = getenv("FAIL_COUNT");
+  if (!path) return;
+  char text[32];
+  int length = snprintf(text, sizeof text, "%d", atomic_load(&calls));
+  int descriptor = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (descriptor < 0) return;
+  syscall(SYS_write, descriptor, text, length);
+  syscall(SYS_close, descriptor);
+}
+
+#define MODE(flags) \
+  mode_t mode = 0; \
+  if ((flags) & (O_CREAT | __O_TMPFILE)) { \
+    va_list rest; \
+    va_start(rest, flags); \
+    mode = va_arg(rest, mode_t); \
+    va_end(rest); \
+  }
+
+int open(const char *path, int flags, ...) {
+  MODE(flags)
+  return fails("open", path) ? -1 : REAL(open)(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+  MODE(flags)
+  return fails("open", path) ? -1 : REAL(open64)(path, flags, mode);
+}
+
+int openat(int directory, const char *path, int flags, ...) {
+  char whole[PATH_MAX];
+  MODE(flags)
+  return fails("open", at_descriptor(directory, path, whole)) ? -1 : REAL(openat)(directory, path, flags, mode);
+}
+
+int openat64(int directory, const char *path, int flags, ...) {
+  char whole[PATH_MAX];
+  MODE(flags)
+  return fails("open", at_descriptor(directory, path, whole)) ? -1 : REAL(openat64)(directory, path, flags, mode);
+}
+
+FILE *fopen(const char *path, const char *mode) { return fails("open", path) ? NULL : REAL(fopen)(path, mode); }
+FILE *fopen64(const char *path, const char *mode) { return fails("open", path) ? NULL : REAL(fopen64)(path, mode); }
+
+DIR *opendir(const char *path) { return fails("opendir", path) ? NULL : REAL(opendir)(path); }
+
+DIR *fdopendir(int descriptor) {
+  char path[PATH_MAX];
+  return fails("opendir", of_descriptor(descriptor, path)) ? NULL : REAL(fdopendir)(descriptor);
+}
+
+struct dirent *readdir(DIR *handle) {
+  char path[PATH_MAX];
+  return fails("readdir", of_descriptor(dirfd(handle), path)) ? NULL : REAL(readdir)(handle);
+}
+
+struct dirent64 *readdir64(DIR *handle) {
+  char path[PATH_MAX];
+  return fails("readdir", of_descriptor(dirfd(handle), path)) ? NULL : REAL(readdir64)(handle);
+}
+
+int stat(const char *path, struct stat *found) { return fails("stat", path) ? -1 : REAL(stat)(path, found); }
+int stat64(const char *path, struct stat64 *found) { return fails("stat", path) ? -1 : REAL(stat64)(path, found); }
+int lstat(const char *path, struct stat *found) { return fails("stat", path) ? -1 : REAL(lstat)(path, found); }
+int lstat64(const char *path, struct stat64 *found) { return fails("stat", path) ? -1 : REAL(lstat64)(path, found); }
+
+int fstatat(int directory, const char *path, struct stat *found, int flags) {
+  char whole[PATH_MAX];
+  return fails("stat", at_descriptor(directory, path, whole)) ? -1 : REAL(fstatat)(directory, path, found, flags);
+}
+
+int fstatat64(int directory, const char *path, struct stat64 *found, int flags) {
+  char whole[PATH_MAX];
+  return fails("stat", at_descriptor(directory, path, whole)) ? -1 : REAL(fstatat64)(directory, path, found, flags);
+}
+
+int statx(int directory, const char *path, int flags, unsigned mask, struct statx *found) {
+  char whole[PATH_MAX];
+  return fails("stat", at_descriptor(directory, path, whole)) ? -1 : REAL(statx)(directory, path, flags, mask, found);
+}
+
+int fstat(int descriptor, struct stat *found) {
+  char path[PATH_MAX];
+  return fails("fstat", of_descriptor(descriptor, path)) ? -1 : REAL(fstat)(descriptor, found);
+}
+
+int fstat64(int descriptor, struct stat64 *found) {
+  char path[PATH_MAX];
+  return fails("fstat", of_descriptor(descriptor, path)) ? -1 : REAL(fstat64)(descriptor, found);
+}
+
+int access(const char *path, int mode) { return fails("stat", path) ? -1 : REAL(access)(path, mode); }
+
+char *realpath(const char *path, char *resolved) { return fails("realpath", path) ? NULL : REAL(realpath)(path, resolved); }
+
+ssize_t read(int descriptor, void *bytes, size_t count) {
+  char path[PATH_MAX];
+  return fails("read", of_descriptor(descriptor, path)) ? -1 : REAL(read)(descriptor, bytes, count);
+}
+
+ssize_t pread(int descriptor, void *bytes, size_t count, off_t offset) {
+  char path[PATH_MAX];
+  return fails("pread", of_descriptor(descriptor, path)) ? -1 : REAL(pread)(descriptor, bytes, count, offset);
+}
+
+ssize_t pread64(int descriptor, void *bytes, size_t count, off64_t offset) {
+  char path[PATH_MAX];
+  return fails("pread", of_descriptor(descriptor, path)) ? -1 : REAL(pread64)(descriptor, bytes, count, offset);
+}
