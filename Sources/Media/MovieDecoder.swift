@@ -57,8 +57,9 @@ package final class MovieDecoder {
   package private(set) var position = 0
 
   package convenience init(_ movie: Movie) throws {
-    // Frames of another size are an error; codecs count whole blocks of 64 pixels at most.
-    let side = max(movie.size.width, movie.size.height) + 64
+    // Frames of another size are an error that names both; what claims far more is not decoded at all. Codecs count whole blocks of 64
+    // pixels at most.
+    let side = max(2 * max(movie.size.width, movie.size.height), 2048) + 64
     try self.init(Demuxer(movie.input), samples: movie.samples, input: movie.input, side: side)
   }
 

@@ -98,6 +98,11 @@ def some_bit(path, taken, lottery):
 # Flips
 
 
+def told(found):
+    """Misses one a line, for who reads the failure."""
+    return f"{len(found)} missed:\n" + "\n".join(map(str, found))
+
+
 def children_of(process):
     return [int(word) for path in Path(f"/proc/{process.pid}/task").glob("*/children") for word in path.read_text().split()]
 
@@ -160,12 +165,14 @@ def misses(takeset, directory, original, count, seed):
 
 def test_every_flipped_bit_is_found(takeset, copy, whole):
     """In shards, index and manifest; the file is named."""
-    assert misses(takeset, copy, whole, FLIPS, seed=1) == []
+    found = misses(takeset, copy, whole, FLIPS, seed=1)
+    assert not found, told(found)
 
 
 def test_every_flipped_bit_of_encoded_pictures_is_found(takeset, encoded, tmp_path):
     copy = shutil.copytree(encoded, tmp_path / "copy")
-    assert misses(takeset, copy, encoded, max(FLIPS // 6, 24), seed=2) == []
+    found = misses(takeset, copy, encoded, max(FLIPS // 6, 24), seed=2)
+    assert not found, told(found)
 
 
 def test_a_flip_in_a_chunk_is_told_by_dataset_and_row(takeset, copy, whole):
@@ -184,7 +191,7 @@ def test_a_flip_in_a_chunk_is_told_by_dataset_and_row(takeset, copy, whole):
         if code != 2 or not any(line.startswith(name) for line in out.splitlines()):
             effect = harm(path, offset, bit, whole / path.relative_to(copy))
             found.append((name, path.name, offset, bit, f"-{start + count - offset} of {count}", code, effect, out, errors))
-    assert found == []
+    assert not found, told(found)
 
 
 def lengths_of_texts(data):
@@ -218,7 +225,7 @@ def test_verify_ends_when_lengths_of_texts_have_changed(takeset, copy, name):
             found.append((offset, bit, code, out, errors))
         if len(found) == 3:
             break
-    assert found == []
+    assert not found, told(found)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -266,12 +273,12 @@ def test_a_flipped_bit_in_the_journal_never_reaches_the_record(takeset, inputs, 
         flipped(journal, offset, bit)
         done = takeset("run", *four, "--output", output)
         after = manifest(output)
-        told = "journal" in done.stdout + done.stderr or offset == newlines[-1]  # a last line without its end is one that a crash cut
+        noted = "journal" in done.stdout + done.stderr or offset == newlines[-1]  # a last line without its end is one that a crash cut
         same = {path.name: path.read_bytes() for path in (output / "episodes").iterdir()} == shards
         sound = done.returncode == 0 and takeset("verify", output).returncode == 0
-        if not (sound and told and same and after["record"] == expected["record"] and after["record_sha256"] == expected["record_sha256"]):
-            found.append((offset, bit, done.returncode, told, same, after["record"] == expected["record"], done.stdout, done.stderr))
-    assert found == []
+        if not (sound and noted and same and after["record"] == expected["record"] and after["record_sha256"] == expected["record_sha256"]):
+            found.append((offset, bit, done.returncode, noted, same, after["record"] == expected["record"], done.stdout, done.stderr))
+    assert not found, told(found)
 
 
 # What another program writes

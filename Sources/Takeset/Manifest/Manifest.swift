@@ -144,10 +144,9 @@ struct Manifest {
       }
       try emit("}")
       let runBytes = run.canonicalBytes
-      try emit(
-        ",\n\"record_sha256\":\"\(hasher.finish())\",\n\"run_sha256\":\"\(Digest.of(runBytes))\",\n\"run\":", isCanonical: false)
+      try emit(",\n\"record_sha256\":\"\(hasher.finish())\",\n\"run\":", isCanonical: false)
       try emit(runBytes, isCanonical: false)
-      try emit("\n}\n", isCanonical: false)
+      try emit(",\n\"run_sha256\":\"\(Digest.of(runBytes))\"\n}\n", isCanonical: false)
     }
   }
 
@@ -207,9 +206,8 @@ struct ManifestFile {
   private static func member(_ key: String, of text: [UInt8]) -> [UInt8]? {
     let data = Data(text)
     guard let start = data.range(of: Data("\n\"\(key)\":".utf8)) else { return nil }
-    let ending = key == "record" ? "},\n\"record_sha256\":" : "}\n}\n"
-    guard let end = data.range(of: Data(ending.utf8), options: .backwards), end.lowerBound >= start.upperBound else { return nil }
-    if key == "run", end.upperBound != data.endIndex { return nil }
+    let ending = Data("},\n\"\(key)_sha256\":".utf8)
+    guard let end = data.range(of: ending, options: .backwards), end.lowerBound >= start.upperBound else { return nil }
     return data[start.upperBound...end.lowerBound].filter { $0 != 0x0A }
   }
 }

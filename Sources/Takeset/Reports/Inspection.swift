@@ -51,7 +51,7 @@ package struct Inspection: Sendable {
       verification = passage.episode.verification
       episode = EpisodeSummary(passage.source, final: passage.episode)
       visit(passage.episode)
-      if let obstacle = passage.obstacle { end(obstacle) }
+      if let obstacle = passage.obstacle { end(obstacle) } else { _ = try pipeline.writer.plan(passage.episode) }
       try check(passage.source)
       try inputs.checkMembers()
     } catch {
