@@ -31,12 +31,14 @@ package struct MemoryWriter: Writer {
 
   package func shardPath(_ id: String) -> String { "\(DatasetFiles.episodes)/\(id).memory" }
 
+  package var indexPath: String { "index.memory" }
+
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
     Writing(episode: episode, reader: identity.reader, path: path, name: shardPath(episode.id), arrays: try plan(episode))
   }
 
   package func publish(_ members: [DatasetMember], identity: ShardIdentity, in directory: String) throws -> PublishedIndex {
-    PublishedIndex(path: "index.memory", bytes: 0, digest: Digest.of(members.map(\.id).joined()), statistics: [:], findings: [])
+    PublishedIndex(path: indexPath, bytes: 0, digest: Digest.of(members.map(\.id).joined()), statistics: [:], findings: [])
   }
 
   package func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification) {

@@ -1,11 +1,13 @@
-/* Preloaded into the command: the FAIL_AT-th call of one kind (FAIL_KIND) below a directory (FAIL_BELOW) fails with FAIL_ERRNO, that one only.
-   FAIL_LOG is made when it does. With FAIL_COUNT, how many such calls there were is written to that file at the end. */
+/* Preloaded into the command: the FAIL_AT-th call of one kind (FAIL_KIND) below a directory (FAIL_BELOW) fails with FAIL_ERRNO, that one only;
+   with an errno of 0 it goes well, but first the whole process stops until it is sent on its way. FAIL_LOG, a file, then gets the path.
+   How many such calls there were is written to the file FAIL_COUNT at the end. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,6 +39,7 @@ static int fails(const char *kind, const char *path) {
       syscall(SYS_close, descriptor);
     }
   }
+  if (atoi(code) == 0) return kill(getpid(), SIGSTOP), 0;
   errno = atoi(code);
   return 1;
 }

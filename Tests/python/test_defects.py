@@ -21,6 +21,7 @@ from quirks import (
 )
 from stray import session as scan
 from test_faults import mount_tmpfs
+from test_syscalls import preload  # noqa: F401, a fixture
 
 
 def converted(takeset, session, root, check=0, arguments=(), name="session"):
@@ -625,57 +626,59 @@ def one_version(entry, demo, versions, shown):
     assert {path: digests[path] for path in expected} == expected, "digests of another version"
 
 
-def disturbed(takeset, tmp_path, path, versions, shown, moments):
-    """Runs during which a take is rewritten; how many failed by it and how many were written."""
-    lottery, failed, written = random.Random(14), 0, 0
-    arguments = [path, "--output", tmp_path / "out", "--jobs", "1"]
+def disturbed(takeset, preload, tmp_path, path, versions, shown, kind, share):
+    """Runs that stand still at one call of a kind while a take is rewritten; how many failed by it."""
+    arguments = ["run", path, "--output", tmp_path / "out", "--jobs", "1"]
+    environment = {**os.environ, "LD_PRELOAD": str(preload), "FAIL_KIND": kind, "FAIL_BELOW": str(path), "FAIL_COUNT": str(tmp_path / "count")}
+    takeset(*arguments, check=0, env=environment)
+    count = int((tmp_path / "count").read_text())
+    del environment["FAIL_COUNT"]
 
     def place(version):
         for name, data in versions[version].items():
             rewritten(path / name if path.is_dir() else path, data)
 
-    start = time.monotonic()
-    takeset("run", *arguments, check=0)
-    length = time.monotonic() - start
-    for _ in range(moments):
+    failed, tried = 0, [round(1 + (count - 1) * k / share) for k in range(share + 1)]
+    assert len(set(tried)) > 5
+    for number in tried:
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         place(0)
-        process = subprocess.Popen([BINARY, "run", *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(lottery.uniform(0.05, 0.95) * length)
+        process = subprocess.Popen(
+            [BINARY, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**environment, "FAIL_AT": str(number), "FAIL_ERRNO": "0"})
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
         place(1)
+        process.send_signal(signal.SIGCONT)
         code = process.wait(timeout=60)
         (entry,) = manifest(tmp_path / "out")["record"]["takes"]
         if entry["outcome"] == "written":
             assert code == 0
             one_version(entry, demos(tmp_path / "out")[entry["id"]][0], versions, shown)
-            written += 1
         else:
-            assert code == 3 and entry["findings"][-1]["code"] == "changed-while-reading", entry["findings"]
+            assert code == 3 and entry["findings"][-1]["code"] == "changed-while-reading", (number, count, entry["findings"])
             failed += 1
-        takeset("run", *arguments, check=0)
+        takeset(*arguments, check=0)
         (entry,) = manifest(tmp_path / "out")["record"]["takes"]
         assert entry["outcome"] == "written"
-        one_version(entry, demos(tmp_path / "out")[entry["id"]][0], [versions[1]] * 2, lambda number: 1)
+        one_version(entry, demos(tmp_path / "out")[entry["id"]][0], [None, versions[1]], lambda number: 1)
         assert {shown(number) for number in numbers(demos(tmp_path / "out")[entry["id"]][0]["obs/camera_image"][:])} == {1}
-    return failed, written
+    return failed
 
 
-def test_a_session_that_is_rewritten_while_it_is_read_is_never_of_two_versions(takeset, tmp_path):
-    session = v2(300)
-    files = same_length([jpeg(number) for number in [*range(300), *range(1000, 1300)]])
-    session.rgb = dict(enumerate(files[:300]))
+def test_a_session_that_is_rewritten_while_it_is_read_is_never_of_two_versions(takeset, preload, tmp_path):
+    session = v2(60)
+    files = same_length([jpeg(number) for number in [*range(60), *range(1000, 1060)]])
+    session.rgb = dict(enumerate(files[:60]))
     write(tmp_path / "session", session.contents())
-    versions = [{f"rgb/{n:06d}.jpg": data for n, data in enumerate(half)} for half in (files[:300], files[300:])]
-    failed, _ = disturbed(takeset, tmp_path, tmp_path / "session", versions, lambda number: int(number >= 1000), 12)
-    assert failed > 0
+    versions = [{f"rgb/{n:06d}.jpg": data for n, data in enumerate(half)} for half in (files[:60], files[60:])]
+    assert disturbed(takeset, preload, tmp_path, tmp_path / "session", versions, lambda number: int(number >= 1000), "open", 12) > 0
 
 
-def test_a_movie_that_is_rewritten_while_it_is_read_is_never_of_two_versions(takeset, tmp_path):
+def test_a_movie_that_is_rewritten_while_it_is_read_is_never_of_two_versions(takeset, preload, tmp_path):
     arguments = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", "320x240", "-r", 60, "-i", "-", *ENCODERS["h264"], "-g", 15, "-threads", 1, *BT709]
-    pair = [made(".mp4", *arguments, contents=b"".join(picture(first + k, 320, 240) for k in range(300))) for first in (0, 1000)]
+    pair = [made(".mp4", *arguments, contents=b"".join(picture(first + k, 320, 240) for k in range(120))) for first in (0, 1000)]
     longest = max(map(len, pair)) + 8
     pair = [data + struct.pack(">I4s", longest - len(data), b"free") + bytes(longest - len(data) - 8) for data in pair]
     (tmp_path / "pour.mp4").write_bytes(pair[0])
     versions = [{"pour.mp4": data} for data in pair]
-    failed, _ = disturbed(takeset, tmp_path, tmp_path / "pour.mp4", versions, lambda number: int(number >= 1000), 12)
-    assert failed > 0
+    assert disturbed(takeset, preload, tmp_path, tmp_path / "pour.mp4", versions, lambda number: int(number >= 1000), "pread", 12) > 0

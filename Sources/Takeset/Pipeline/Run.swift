@@ -91,7 +91,7 @@ package struct Run: Sendable {
     let seen = ledger.seen(search)
     let gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
     summary.pruned = gone.count
-    let stamp = IndexStamp(directory.path, vanished: journal.entries.keys.filter { !seen.contains($0) && !gone.contains($0) })
+    let stamp = IndexStamp(indexPath(directory), vanished: journal.entries.keys.filter { !seen.contains($0) && !gone.contains($0) })
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
     if !summary.isUpToDate {
@@ -165,11 +165,13 @@ package struct Run: Sendable {
         "\(output) was written by an earlier version of Takeset, in format 1; give another --output, or --replace to rebuild it")
     }
     if earlier.entries.isEmpty, earlier.damaged == 0 {
-      for name in [DatasetIndex.path, DatasetFiles.manifest] where try exists(path + "/" + name) {
+      for name in [pipeline.writer.indexPath, DatasetFiles.manifest] where try exists(path + "/" + name) {
         throw UsageError("\(output) holds a \(name) that no journal accounts for; give another --output, or --replace to overwrite it")
       }
     }
   }
+
+  private func indexPath(_ directory: OutputDirectory) -> String { directory.path + "/" + pipeline.writer.indexPath }
 
   private func exists(_ path: String) throws -> Bool {
     do { return try Directory.kind(at: path) != nil } catch { throw OutputFailure("\(error)") }
@@ -225,7 +227,7 @@ package struct Run: Sendable {
       let manifest = Manifest(
         tool: tool, pipeline: try pipeline.canonical(), pipelineDigest: digest, split: pipeline.split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index,
-        run: runSection(entries, started, IndexStamp(directory.path, vanished: entries.map(\.id).filter { !seen.contains($0) })))
+        run: runSection(entries, started, IndexStamp(indexPath(directory), vanished: entries.map(\.id).filter { !seen.contains($0) })))
       try manifest.write(to: directory.manifest) { id in
         let record = try journal.record(of: id)
         return seen.contains(id) ? record : try Self.markVanished(record)
@@ -264,13 +266,13 @@ package struct Run: Sendable {
   }
 }
 
-/// Size, time and inode of `dataset.h5`, and the takes that are no longer among the inputs: by these a later run sees
+/// Size, time and inode of the index, and the takes that are no longer among the inputs: by these a later run sees
 /// that index and manifest are still what they would be.
 private struct IndexStamp: Equatable {
   var text: String
 
-  init(_ directory: String, vanished: [String]) {
-    let file = (try? FileStamp.of(directory + "/" + DatasetIndex.path).description) ?? "missing"
+  init(_ index: String, vanished: [String]) {
+    let file = (try? FileStamp.of(index).description) ?? "missing"
     text = ([file] + vanished.sorted()).joined(separator: "\n")
   }
 

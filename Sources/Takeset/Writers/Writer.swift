@@ -6,6 +6,8 @@ package protocol Writer: Step {
   func plan(_ episode: Episode) throws -> [ArrayRecord]
   /// Where a take's shard is, relative to the dataset's directory.
   func shardPath(_ id: String) -> String
+  /// Where the index is, likewise.
+  var indexPath: String { get }
   /// Starts a shard under a temporary name beside `path`.
   func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter
   /// Writes the index over all shards and merges their statistics.

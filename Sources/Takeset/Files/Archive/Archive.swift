@@ -125,6 +125,17 @@ package final class Archive: Sendable {
     return (members, total)
   }
 
+  /// The first bytes of a member, `count` of them or all. Throws `ArchiveError`.
+  func start(of member: Member, count: Int) throws -> [UInt8] {
+    let reader = try open(member)
+    var start = [UInt8](repeating: 0, count: min(count, Int(clamping: member.bytes)))
+    try start.withUnsafeMutableBytes { buffer in
+      var done = 0
+      while done < buffer.count { done += try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...])) }
+    }
+    return start
+  }
+
   /// A member's bytes from its first on. Serves one thread; several may be open.
   func open(_ member: Member) throws -> any MemberReader { CountedReader(try content.open(member.number), count: member.bytes) }
 

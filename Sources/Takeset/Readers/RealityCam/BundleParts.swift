@@ -144,16 +144,10 @@ struct BundleFolder {
       if parts.count == 1 { members[String(parts[0])] = member } else { folders.insert(String(parts[0])) }
     }
     try self.init(members.keys.sorted(), folders: Array(folders)) { name, count in
-      guard let member = members[name] else { return [] }
-      let reader = try archive.open(member)
-      var start = [UInt8](repeating: 0, count: count)
-      var done = 0
-      try start.withUnsafeMutableBytes { buffer in
-        while done < min(count, Int(clamping: member.bytes)) {
-          done += try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
-        }
+      do { return try members[name].map { try archive.start(of: $0, count: count) } ?? [] } catch is ArchiveError {
+        // What a damaged member is shows when it is read, and so does the damage.
+        return []
       }
-      return Array(start.prefix(done))
     }
   }
 

@@ -49,7 +49,7 @@ package struct RealityCamBundle: ArchiveReader {
     do {
       let archive = try Archive(place.path, format: format, limits: archiveLimits)
       return try BundleFolder.root(in: archive).map { try BundleFolder(archive, root: $0).isBundle } ?? false
-    } catch let error where error is TakeFailure || error is ArchiveError {
+    } catch is TakeFailure {
       // One that cannot be listed is reported by the reader of sessions, which are the more usual.
       return false
     }
