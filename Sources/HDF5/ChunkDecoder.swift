@@ -16,11 +16,9 @@ package final class ChunkDecoder {
 
   /// Fills `output`, which has the length of a whole chunk.
   ///
-  /// - Parameters:
-  ///   - skipped: Bit i set means that filter i of the layout was not applied.
-  ///   - strict: Also refuse bits of the stored bytes that no reader looks at but that no writer sets, so that every changed bit shows.
+  /// - Parameter skipped: Bit i set means that filter i of the layout was not applied.
   package func decode(
-    _ stored: UnsafeRawBufferPointer, _ layout: Layout, skipped: UInt32, strict: Bool = false, into output: UnsafeMutableRawBufferPointer
+    _ stored: UnsafeRawBufferPointer, _ layout: Layout, skipped: UInt32, into output: UnsafeMutableRawBufferPointer
   ) throws {
     func damaged(_ message: String) -> HDF5Error { HDF5Error(call: "inflate", target: "chunk", message: message) }
     let deflateBit: UInt32 = layout.shuffles ? 0b10 : 0b1
@@ -30,32 +28,22 @@ package final class ChunkDecoder {
       guard stored.count == output.count else { throw damaged("it has \(stored.count) bytes, expected \(output.count)") }
       return output.copyMemory(from: stored)
     }
-    guard isShuffled else { return try inflate(stored, strict: strict, into: output) }
+    guard isShuffled else { return try inflate(stored, into: output) }
     if !isDeflated {
       guard stored.count == output.count else { throw damaged("it has \(stored.count) bytes, expected \(output.count)") }
       return unshuffle(stored, elementSize: layout.type.size, into: output)
     }
     if shuffled.count != output.count { shuffled = [UInt8](repeating: 0, count: output.count) }
-    try shuffled.withUnsafeMutableBytes { try inflate(stored, strict: strict, into: $0) }
+    try shuffled.withUnsafeMutableBytes { try inflate(stored, into: $0) }
     shuffled.withUnsafeBytes { unshuffle($0, elementSize: layout.type.size, into: output) }
   }
 
-  private func inflate(_ stored: UnsafeRawBufferPointer, strict: Bool, into output: UnsafeMutableRawBufferPointer) throws {
-    func run(_ bytes: UnsafeRawBufferPointer) -> Bool {
-      var used = 0
-      let status = libdeflate_zlib_decompress_ex(decompressor, bytes.baseAddress, bytes.count, output.baseAddress, output.count, &used, nil)
-      return status == LIBDEFLATE_SUCCESS && used == bytes.count
+  private func inflate(_ stored: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) throws {
+    var used = 0
+    let status = libdeflate_zlib_decompress_ex(decompressor, stored.baseAddress, stored.count, output.baseAddress, output.count, &used, nil)
+    guard status == LIBDEFLATE_SUCCESS, used == stored.count else {
+      throw HDF5Error(call: "inflate", target: "chunk", message: "its compressed data are damaged")
     }
-    // A deflate stream ends within a byte, whose other bits are 0. If it reads the same without the highest set bit, that bit was padding.
-    let last = stored.count - 5
-    if strict, last > 1, stored[last] != 0 {
-      var altered = Array(stored)
-      altered[last] &= ~(0x80 >> UInt8(stored[last].leadingZeroBitCount))
-      if altered.withUnsafeBytes(run) {
-        throw HDF5Error(call: "inflate", target: "chunk", message: "bits after the end of its compressed data are set")
-      }
-    }
-    guard run(stored) else { throw HDF5Error(call: "inflate", target: "chunk", message: "its compressed data are damaged") }
   }
 }
 

@@ -55,6 +55,11 @@ package final class ChunkEncoder {
   }
 }
 
+/// CRC-32 (RFC 1952) of a chunk's stored bytes. Compressed data can change and still inflate to the same.
+package func chunkChecksum(_ stored: UnsafeRawBufferPointer) -> UInt32 {
+  libdeflate_crc32(0, stored.baseAddress, stored.count)
+}
+
 /// Gathers byte k of every element into plane k, as HDF5's shuffle filter does.
 func shuffle(_ source: UnsafeRawBufferPointer, elementSize: Int, into target: UnsafeMutableRawBufferPointer) {
   let count = source.count / elementSize

@@ -27,6 +27,9 @@ package struct Layout: Hashable, Sendable {
     (shuffles ? ["shuffle"] : []) + (deflate.map { ["deflate \($0)"] } ?? [])
   }
 
+  /// 0 where the array is stored in one piece. Chunks divide the first axis only.
+  package var chunkCount: Int { chunk.map { (dims[0] + $0[0] - 1) / max($0[0], 1) } ?? 0 }
+
   /// Bytes of one whole chunk before filtering.
   package var chunkBytes: Int { (chunk ?? dims).reduce(type.size, *) }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Foundation
 import Model
 import Takeset
@@ -90,7 +91,7 @@ enum ForeignProcess {
     report.differ(
       path,
       process.terminationReason == .uncaughtSignal
-        ? "is so damaged that libhdf5 crashes on it (signal \(process.terminationStatus))"
+        ? "is so damaged that libhdf5 \(process.terminationStatus == SIGXCPU ? "gets lost in it" : "crashes on it (signal \(process.terminationStatus))")"
         : "cannot be read: \(String(decoding: words, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))")
     return report
   }
@@ -105,6 +106,9 @@ struct CheckForeignCommand: ParsableCommand {
   @Argument var directory: String?
 
   func run() throws {
+    // Some damage has libhdf5 go round in circles. Undamaged files take a hundredth of this.
+    let bytes = (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? UInt64) ?? 0
+    clinux_end_with_parent(2 + bytes / 10_000_000)
     let report: Verification
     switch what {
     case "shard":

@@ -107,6 +107,14 @@ def children_of(process):
     return [int(word) for path in Path(f"/proc/{process.pid}/task").glob("*/children") for word in path.read_text().split()]
 
 
+def is_running(process):
+    """Whether there is such a process, and not only its exit code that nobody has asked for."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def verified(directory, seconds=20):
     """The exit code and output of verify; of one that does not end, "endless"."""
     process = subprocess.Popen(
@@ -242,7 +250,7 @@ def test_nothing_goes_on_when_verify_is_stopped(takeset, copy, number):
             process.send_signal(number)
             process.wait(timeout=10)
             time.sleep(1)
-            left = [child for child in children if Path(f"/proc/{child}").exists()]
+            left = [child for child in children if is_running(child)]
             for child in left:
                 os.kill(child, signal.SIGKILL)
             assert left == [], "it goes on"

@@ -40,6 +40,8 @@ package final class TakeInputs: Sendable {
 
   /// Members that are read in any order, so that their checksums are compared afterwards.
   private let sliced = Mutex<Set<Int>>([])
+  /// By file, as `stamp` found it.
+  private let listed = Mutex<[FileStamp]>([])
 
   struct Known: Equatable {
     var digest: Digest
@@ -288,12 +290,18 @@ package final class TakeInputs: Sendable {
 
   /// A digest of every file's path, size, time of change and inode: equal as long as nobody touched the take.
   package func stamp() throws -> Digest {
+    let stamps = try files.indices.map { try stamp(ofFile: $0) }
+    listed.withLock { $0 = stamps }
     let hasher = SHA256()
-    for (index, file) in files.enumerated() {
-      let stamp = try stamp(ofFile: index)
-      hasher.update(Array("\(file.path)\0\(stamp)\n".utf8))
-    }
+    for (file, stamp) in zip(files, stamps) { hasher.update(Array("\(file.path)\0\(stamp)\n".utf8)) }
     return hasher.finish()
+  }
+
+  /// Throws `changed-while-reading` when a file is no longer as `stamp` found it: then what was read may be of two versions of the take.
+  func checkUnchanged() throws {
+    for (index, before) in listed.withLock(\.self).enumerated() where try stamp(ofFile: index) != before {
+      throw TakeFailure("changed-while-reading", "the file was changed while the take was converted", file: files[index].path)
+    }
   }
 
   /// The length of entry `index`.

@@ -174,6 +174,8 @@ struct ManifestFile {
   /// `nil` where the record cannot be understood.
   let record: ManifestRecord?
   let run: JSONValue
+  /// Whether it is of format 1.
+  let isEarlier: Bool
   /// What is not as Takeset writes it.
   let damage: [String]
 
@@ -186,6 +188,7 @@ struct ManifestFile {
     let document = try reader.value()
     try reader.expectEnd()
     run = document["run"] ?? .null
+    isEarlier = document["record"]?["manifest_version"]?.integer == 1
     var damage: [String] = []
     // The bytes themselves: digits beyond what a number can hold would not show in its value.
     for (key, digestKey) in [("record", "record_sha256"), ("run", "run_sha256")] {

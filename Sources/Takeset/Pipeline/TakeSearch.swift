@@ -112,14 +112,18 @@ package struct TakeSearch: Sendable {
     }
     guard reader.hasGenericName(stem) else { return found.append(Found(id: stem, location: place, reader: reader)) }
     if let known = owners.id(of: place) { return found.append(Found(id: known, location: place, reader: reader)) }
-    // Named by what it holds; an input that cannot be read keeps its name, and fails with the reason.
-    let digest = try? { () throws in
+    // Named by what it holds.
+    do {
       let inputs = try reader.inputs(of: place)
+      _ = try inputs.stamp()
       try inputs.finishDigests()
-      return inputs.digest
-    }()
-    let id = digest.map { String($0.description.prefix(12)) } ?? stem
-    found.append(Found(id: id, location: place, reader: reader))
+      found.append(Found(id: String(inputs.digest.description.prefix(12)), location: place, reader: reader))
+    } catch {
+      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure("internal", "\(error)")
+      // What may be readable the next moment would be written under another name. What is no take keeps its name, and fails with the reason.
+      if ["changed-while-reading", "permission", "unreadable"].contains(failure.code) { return miss(place.path, failure) }
+      found.append(Found(id: stem, location: place, reader: reader))
+    }
   }
 
   private mutating func miss(_ input: String, _ failure: TakeFailure) {

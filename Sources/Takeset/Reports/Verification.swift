@@ -202,7 +202,7 @@ package struct Verification: Sendable, Codable {
       throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
     }
     files += 1
-    if manifest.record == nil, try Self.isEarlier(directory) {
+    if manifest.isEarlier {
       throw UsageError(
         """
         \(directory) was written by an earlier version of Takeset, in format 1, whose digests this one does not read; \
@@ -235,12 +235,6 @@ package struct Verification: Sendable, Codable {
         fileDigests[path] = try? SealedFile.digest(of: directory + "/" + path).digest.description
       }
     }
-  }
-
-  /// Whether a manifest is of format 1.
-  private static func isEarlier(_ directory: String) throws -> Bool {
-    let file = try InputFile(directory + "/" + DatasetFiles.manifest)
-    return try JSONReader { try file.read(into: $0) }.value()["record"]?["manifest_version"]?.integer == 1
   }
 
   private static func inParallel(_ count: Int, threads: Int, _ body: @escaping @Sendable (Int) -> Verification) -> [Verification] {

@@ -63,9 +63,13 @@ struct SessionMetadata {
       if folder.metadata == nil {
         findings.append(
           Finding(.warning, "metadata-from-sidecar", "the archive has no metadata.json; the copy beside it is used", file: name))
-      } else if (try? read(sidecar)) != document {
-        findings.append(
-          Finding(.warning, "sidecar-differs", "it is not the copy of the metadata.json in the archive, which is used", file: name))
+      } else {
+        var copy: JSONValue?
+        do { copy = try read(sidecar) } catch let failure as TakeFailure where failure.code == "json-invalid" {}
+        if copy != document {
+          findings.append(
+            Finding(.warning, "sidecar-differs", "it is not the copy of the metadata.json in the archive, which is used", file: name))
+        }
       }
     }
     guard case .object(let members) = document else {

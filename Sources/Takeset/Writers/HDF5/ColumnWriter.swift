@@ -11,6 +11,8 @@ struct ColumnWriter {
   private var encoded: [UInt8] = []
   /// Of the streams whose values were written.
   private(set) var statistics: [StreamName: Statistics] = [:]
+  /// Of the stored chunks, by array.
+  private(set) var checksums: [Int: [UInt32]] = [:]
 
   var findings: [Finding] { rows.findings }
 
@@ -25,7 +27,7 @@ struct ColumnWriter {
     let hasher = SHA256()
     let make = try maker(column.content, width: layout.dims.dropFirst().reduce(1, *))
     let count = layout.dims[0]
-    guard let chunk = layout.chunk else {
+    guard let chunk = layout.chunk, let level = layout.deflate else {
       let bytes = try make(0..<count, &self)
       hasher.update(bytes)
       try bytes.withUnsafeBytes { try dataset.write($0) }
@@ -37,13 +39,12 @@ struct ColumnWriter {
       // Chunks are stored whole; the last one is filled up.
       raw.append(contentsOf: repeatElement(0, count: layout.chunkBytes - raw.count))
       let origin = [start] + layout.dims.dropFirst().map { _ in 0 }
-      if let level = layout.deflate {
-        let encoder = try encoders[level] ?? ChunkEncoder(level: level)
-        encoders[level] = encoder
-        let skipped = raw.withUnsafeBytes { encoder.encode($0, elementSize: layout.type.size, into: &encoded) }
-        try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: origin, skipped: skipped) }
-      } else {
-        try raw.withUnsafeBytes { try dataset.writeChunk($0, at: origin, skipped: 0) }
+      let encoder = try encoders[level] ?? ChunkEncoder(level: level)
+      encoders[level] = encoder
+      let skipped = raw.withUnsafeBytes { encoder.encode($0, elementSize: layout.type.size, into: &encoded) }
+      try encoded.withUnsafeBytes {
+        try dataset.writeChunk($0, at: origin, skipped: skipped)
+        checksums[column.array, default: []].append(chunkChecksum($0))
       }
     }
     return hasher.finish()

@@ -24,7 +24,7 @@ struct HDF5Check {
         return try checkForeign(take, output, damage.description, pipelineDigest, into: &report)
       }
       report.noteBytes(shard.size)
-      checkArrays(output, shard, into: &report)
+      try checkArrays(output, shard, into: &report)
       try checkIdentity(take, output, pipelineDigest, into: &report)
     }
   }
@@ -53,7 +53,9 @@ struct HDF5Check {
   }
 
   /// The logical content of every array, read past the library, whose structure has been found to be what it was.
-  private func checkArrays(_ output: OutputRecord, _ shard: WrittenShard, into report: inout Verification) {
+  private func checkArrays(_ output: OutputRecord, _ shard: WrittenShard, into report: inout Verification) throws {
+    let arrays = output.arrays.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+    let checksums = try shard.checksums(of: arrays.compactMap { array in Layout(array).map { (String(array.path.dropFirst()), $0) } })
     for array in output.arrays {
       report.noteDataset()
       let name = "\(output.path):\(array.path)"
@@ -66,18 +68,20 @@ struct HDF5Check {
           return try ForeignCheck.checkSequences(file.root, array, name, into: &report)
         }
         guard array.digestOf == .rows else {
-          if try shard.digest(of: String(array.path.dropFirst()), layout) != array.digest {
+          let path = String(array.path.dropFirst())
+          if try shard.digest(of: path, layout, checksums: checksums[path]) != array.digest {
             report.differ(name, "its content is not what it was")
           }
           return
         }
-        try checkRows(array, layout, shard, name, into: &report)
+        try checkRows(array, layout, shard, checksums, name, into: &report)
       }
     }
   }
 
   private func checkRows(
-    _ array: ArrayRecord, _ layout: Layout, _ shard: WrittenShard, _ name: String, into report: inout Verification
+    _ array: ArrayRecord, _ layout: Layout, _ shard: WrittenShard, _ checksums: [String: ArraySlice<Int64>], _ name: String,
+    into report: inout Verification
   ) throws {
     let path = String(array.path.dropFirst())
     let leaf = path.split(separator: "/").last ?? ""
@@ -86,7 +90,7 @@ struct HDF5Check {
     }
     let digests = try shard.slice.bytes(place.offset..<(place.offset + Int64(place.count)))
     if Digest.of(digests) != array.digest { report.differ(name, "the digests of its rows are not what they were") }
-    let changed = try shard.changedRows(of: path, layout, digests: digests)
+    let changed = try shard.changedRows(of: path, layout, digests: digests, checksums: checksums[path])
     for row in changed.prefix(Verification.rowsNamed) { report.differ("\(name)[\(row.row)]", row.reason) }
     if changed.count > Verification.rowsNamed {
       report.differ(name, "\(changed.count - Verification.rowsNamed) more rows are not what they were")
@@ -155,44 +159,5 @@ extension Layout {
       product = next
     }
     return product
-  }
-}
-
-extension WrittenShard {
-  /// Rows whose content is not what their digests say, and why.
-  func changedRows(of path: String, _ layout: Layout, digests: [UInt8]) throws -> [(row: Int, reason: String)] {
-    var changed: [(row: Int, reason: String)] = []
-    let decoder = try ChunkDecoder()
-    let hasher = SHA256()
-    var stored: [UInt8] = []
-    var logical = [UInt8](repeating: 0, count: layout.chunkBytes)
-    var expected = 0
-    for chunk in map.chunks[path] ?? [] where chunk.row < layout.dims[0] {
-      while expected < chunk.row {
-        changed.append((expected, "the row is missing"))
-        expected += 1
-      }
-      expected = chunk.row + 1
-      stored.resize(to: chunk.count)
-      let got = try stored.withUnsafeMutableBytes { try slice.read(into: $0, at: chunk.offset) }
-      do {
-        guard got == chunk.count else { throw HDF5Error(call: "read", target: path, message: "the file is shorter than it was") }
-        try stored.withUnsafeBytes { stored in
-          try logical.withUnsafeMutableBytes { try decoder.decode(stored, layout, skipped: chunk.skipped, strict: true, into: $0) }
-        }
-        hasher.update(logical)
-        let digest = hasher.finish()
-        if digest != Digest(bytes: digests[(32 * chunk.row)..<(32 * chunk.row + 32)]) {
-          changed.append((chunk.row, "its content is not what it was"))
-        }
-      } catch let error as HDF5Error {
-        changed.append((chunk.row, error.message))
-      }
-    }
-    while expected < layout.dims[0] {
-      changed.append((expected, "the row is missing"))
-      expected += 1
-    }
-    return changed
   }
 }

@@ -29,6 +29,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private var findings: [Finding] = []
   /// By array: of arrays with one row a chunk, the rows' digests one after the other.
   private var rowDigests: [[UInt8]]
+  /// By array, of its deflated chunks.
+  private var checksums: [[UInt32]]
   private var attributes = AttributeList()
 
   /// A worker's tally, which the shard reads once the worker has stopped.
@@ -41,6 +43,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     isUnreadable = layout.rasters.map { _ in [] }
     moments = layout.rasters.map { _ in Moments() }
     rowDigests = layout.arrays.map { _ in [] }
+    checksums = layout.arrays.map { _ in [] }
     pool = BufferPool(kinds: 2 * layout.arrays.count)
 
     do {
@@ -107,6 +110,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
 
   private func write(_ chunk: PreparedChunk, array: Int) throws {
     rowDigests[array] += chunk.digest.bytes
+    if let checksum = chunk.checksum { checksums[array].append(checksum) }
     let layout = layout.arrays[array].layout
     if layout.type == .bytes {
       return try chunk.raw.withUnsafeBytes { try datasets[array].writeSequence($0, row: rowsStored) }
@@ -136,19 +140,21 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     findings = columns.findings.reduce(into: findings) { all, finding in
       if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
     }
+    for (array, sums) in columns.checksums { checksums[array] = sums }
+    let statistics = try writeStatistics(columns.statistics)
+    digests[layout.checksums] = try writeChecksums(statistics)
     var records: [ArrayRecord] = []
     for (array, planned) in layout.arrays.enumerated() { try describe(datasets[array], planned, digests[array], in: &records) }
-    let statistics = try writeStatistics(columns.statistics)
     try describe(statistics.dataset, statistics.planned, statistics.digest, in: &records)
     try writeGroupAttributes()
     try file.close()
     writeback.finished()
 
     let written = try WrittenShard(temporary)
-    for column in layout.columns {
-      let planned = layout.arrays[column.array]
+    for array in layout.columns.map(\.array) + [layout.checksums] {
+      let planned = layout.arrays[array]
       // Closing a file on a full disk is where libraries lose things; chunks went to the file one by one, each with an error of its own.
-      guard try written.digest(of: planned.path, planned.layout) == digests[column.array] else {
+      guard try written.digest(of: planned.path, planned.layout) == digests[array] else {
         throw HDF5Error(call: "read back", target: "\(temporary):/\(planned.path)", message: "reads back other than it was written")
       }
     }
@@ -197,9 +203,20 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     try attributes.set(own, on: demo, path: "/data/demo_0")
   }
 
-  private func writeStatistics(
-    _ vectors: [StreamName: Statistics]
-  ) throws -> (dataset: HDF5.Dataset, planned: ShardLayout.Planned, digest: Digest) {
+  private func writeChecksums(_ statistics: ShardStatistics.Written) throws -> Digest {
+    var sums = zip(layout.arrays, checksums).map { (path: $0.path, sums: $1) }
+    sums.append((statistics.planned.path, [statistics.checksum]))
+    sums.sort { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+    let numbers = sums.flatMap(\.sums).map { Int64($0) }
+    return try numbers.withUnsafeBytes { bytes in
+      try datasets[layout.checksums].write(bytes)
+      let hasher = SHA256()
+      hasher.update(bytes)
+      return hasher.finish()
+    }
+  }
+
+  private func writeStatistics(_ vectors: [StreamName: Statistics]) throws -> ShardStatistics.Written {
     let all = tallies.withLock { $0.map(\.tally) }
     let tally = all.first ?? RasterTally(layout.rasters)
     for other in all.dropFirst() { tally.merge(other) }

@@ -24,11 +24,14 @@ final class PreparedChunk: Sendable {
   /// `nil` when the bytes are stored as they are.
   let encoded: [UInt8]?
   let skipped: UInt32
+  /// Of the encoded bytes.
+  let checksum: UInt32?
   private let array: Int
   private let pool: BufferPool
 
   init(raw: [UInt8], digest: Digest, encoded: [UInt8]?, skipped: UInt32, array: Int, pool: BufferPool) {
     (self.raw, self.digest, self.encoded, self.skipped, self.array, self.pool) = (raw, digest, encoded, skipped, array, pool)
+    checksum = encoded?.withUnsafeBytes(chunkChecksum)
   }
 
   deinit {

@@ -83,6 +83,8 @@ struct ShardLayout: Sendable {
   private(set) var rasters: [RasterArrays] = []
   private(set) var columns: [Column] = []
   let blocks: RowBlocks
+  /// The array of the checksums of all deflated chunks.
+  private(set) var checksums = 0
 
   /// Rows of a chunk of a small array: a window of an episode costs a few kilobytes of inflating.
   private static let columnRows = 1024
@@ -127,6 +129,7 @@ struct ShardLayout: Sendable {
     for raster in rasters {
       for array in [raster.samples, raster.mask].compactMap(\.self) { addRowDigests(of: array) }
     }
+    addChecksums()
   }
 
   // MARK: Streams
@@ -273,6 +276,16 @@ struct ShardLayout: Sendable {
     columns.append(Column(array: index, content: .rowDigests(array: array)))
   }
 
+  /// CRC-32 of each deflated chunk as stored: dataset after dataset in the order of their paths, the statistics' one included. Not every
+  /// change of compressed data shows in what they inflate to.
+  private mutating func addChecksums() {
+    let chunks = arrays.filter { $0.layout.deflate != nil }.map(\.layout.chunkCount).reduce(ShardStatistics.chunkCount, +)
+    checksums = add(
+      Planned(
+        path: "\(Self.meta)/chunk_crc32", layout: Layout(type: .int64, dims: [chunks], isCompact: 8 * chunks <= Self.compactBytes),
+        attributes: ["unit": .text("CRC-32 of each deflated chunk, by dataset path and row")], digestOf: .bytes))
+  }
+
   // MARK: Adding
 
   private mutating func addColumn(
@@ -283,9 +296,9 @@ struct ShardLayout: Sendable {
     var layout = Layout(type: type, dims: [rows] + shape)
     if bytes > 0, bytes <= Self.compactBytes {
       layout.isCompact = true
-    } else if bytes > 0 {
+    } else if bytes > 0, let level = compression.deflate {
       layout.chunk = [min(rows, Self.columnRows)] + shape
-      layout.deflate = compression.deflate
+      layout.deflate = level
     }
     columns.append(Column(array: add(Planned(path: path, layout: layout, attributes: attributes, digestOf: .bytes)), content: content))
   }

@@ -28,6 +28,16 @@ struct ShardStatistics {
     }
   }
 
+  /// The dataset that they have become, of one chunk.
+  struct Written {
+    var dataset: HDF5.Dataset
+    var planned: ShardLayout.Planned
+    var digest: Digest
+    var checksum: UInt32
+  }
+
+  static let chunkCount = 1
+
   struct Meaning: Hashable {
     var unit: String
     var type: String
@@ -52,7 +62,7 @@ struct ShardStatistics {
   init(_ entries: [Entry]) { self.entries = entries.sorted { $0.name < $1.name } }
 
   /// Stores them and returns the array, with its digest.
-  func write(to meta: Group) throws -> (dataset: HDF5.Dataset, planned: ShardLayout.Planned, digest: Digest) {
+  func write(to meta: Group) throws -> Written {
     let json = JSONValue.array(
       entries.map { entry in
         [
@@ -67,9 +77,9 @@ struct ShardStatistics {
     var encoded: [UInt8] = []
     let skipped = try bytes.withUnsafeBytes { try ChunkEncoder(level: 1).encode($0, elementSize: 1, into: &encoded) }
     try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: [0], skipped: skipped) }
-    return (
-      dataset, ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes), Digest.of(bytes)
-    )
+    return Written(
+      dataset: dataset, planned: ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes),
+      digest: Digest.of(bytes), checksum: encoded.withUnsafeBytes(chunkChecksum))
   }
 
   init(from root: Group) throws {

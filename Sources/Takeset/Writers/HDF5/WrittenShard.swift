@@ -38,7 +38,9 @@ struct WrittenShard: Sendable {
   }
 
   /// Of an array's logical content, read from the file.
-  func digest(of path: String, _ layout: Layout) throws -> Digest {
+  ///
+  /// - Parameter checksums: Of its stored chunks, where these are to be checked.
+  func digest(of path: String, _ layout: Layout, checksums: ArraySlice<Int64>? = nil) throws -> Digest {
     let hasher = SHA256()
     guard layout.chunk != nil else {
       guard let place = map.whole[path] else { throw FileMap.Damaged(description: "\(path) is missing") }
@@ -46,41 +48,80 @@ struct WrittenShard: Sendable {
       return hasher.finish()
     }
     var rest = layout.dims.reduce(layout.type.size, *)
-    try forEachChunk(of: path, layout) { _, chunk in
-      hasher.update(UnsafeRawBufferPointer(rebasing: chunk.prefix(rest)))
-      rest -= min(rest, chunk.count)
+    try forEachChunk(of: path, layout, checksums: checksums) { row, chunk in
+      switch chunk {
+      case .success(let bytes):
+        hasher.update(UnsafeRawBufferPointer(rebasing: bytes.prefix(rest)))
+        rest -= min(rest, bytes.count)
+      case .failure(let error): throw FileMap.Damaged(description: "the chunk from row \(row) on: \(error.message)")
+      }
     }
     guard rest == 0 else { throw FileMap.Damaged(description: "chunks of \(path) are missing") }
     return hasher.finish()
   }
 
-  /// Hands the logical bytes of each chunk to `body`, in order of rows.
-  ///
-  /// - Parameter strict: As for `ChunkDecoder`.
+  /// Hands the logical bytes of each chunk to `body`, or what is wrong with it, in order of rows.
   func forEachChunk(
-    of path: String, _ layout: Layout, strict: Bool = false, _ body: (_ row: Int, _ bytes: UnsafeRawBufferPointer) throws -> Void
+    of path: String, _ layout: Layout, checksums: ArraySlice<Int64>?,
+    _ body: (_ row: Int, _ bytes: Result<UnsafeRawBufferPointer, HDF5Error>) throws -> Void
   ) throws {
     let decoder = try ChunkDecoder()
     var stored: [UInt8] = []
     var logical = [UInt8](repeating: 0, count: layout.chunkBytes)
-    for chunk in map.chunks[path] ?? [] {
+    for (number, chunk) in (map.chunks[path] ?? []).enumerated() {
       stored.resize(to: chunk.count)
       guard try stored.withUnsafeMutableBytes({ try slice.read(into: $0, at: chunk.offset) }) == chunk.count else {
         throw FileMap.Damaged(description: "it is shorter than it was")
       }
-      do {
-        try stored.withUnsafeBytes { stored in
-          try logical.withUnsafeMutableBytes { try decoder.decode(stored, layout, skipped: chunk.skipped, strict: strict, into: $0) }
+      let failure = stored.withUnsafeBytes { stored -> HDF5Error? in
+        do {
+          try logical.withUnsafeMutableBytes { try decoder.decode(stored, layout, skipped: chunk.skipped, into: $0) }
+        } catch {
+          return error as? HDF5Error
         }
-      } catch let error as HDF5Error {
-        throw DamagedChunk(row: chunk.row, reason: error.message)
+        guard let checksums, number >= checksums.count || checksums[checksums.startIndex + number] != Int64(chunkChecksum(stored)) else {
+          return nil
+        }
+        return HDF5Error(call: "compare", target: path, message: "its stored bytes are not what they were")
       }
-      try logical.withUnsafeBytes { try body(chunk.row, $0) }
+      try logical.withUnsafeBytes { try body(chunk.row, failure.map { .failure($0) } ?? .success($0)) }
     }
   }
 
-  struct DamagedChunk: Error {
-    var row: Int
-    var reason: String
+  /// Rows whose content is not what their digests say, and why.
+  func changedRows(
+    of path: String, _ layout: Layout, digests: [UInt8], checksums: ArraySlice<Int64>?
+  ) throws -> [(row: Int, reason: String)] {
+    var changed: [(row: Int, reason: String)] = []
+    let hasher = SHA256()
+    var expected = 0
+    try forEachChunk(of: path, layout, checksums: checksums) { row, chunk in
+      guard row < layout.dims[0] else { return }
+      changed += (expected..<max(expected, row)).map { ($0, "the row is missing") }
+      expected = row + 1
+      switch chunk {
+      case .success(let bytes):
+        hasher.update(bytes)
+        if hasher.finish() != Digest(bytes: digests[(32 * row)..<(32 * row + 32)]) { changed.append((row, "its content is not what it was")) }
+      case .failure(let error): changed.append((row, error.message))
+      }
+    }
+    return changed + (min(expected, layout.dims[0])..<layout.dims[0]).map { ($0, "the row is missing") }
+  }
+
+  /// The checksums of the stored chunks of each array that is deflated.
+  func checksums(of arrays: [(path: String, layout: Layout)]) throws -> [String: ArraySlice<Int64>] {
+    guard let place = map.whole["meta/demo_0/chunk_crc32"] else { throw FileMap.Damaged(description: "the checksums of its chunks are missing") }
+    let all = try slice.bytes(place.offset..<(place.offset + Int64(place.count))).withUnsafeBytes { bytes in
+      (0..<(bytes.count / 8)).map { Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * $0, as: Int64.self)) }
+    }
+    var (sums, next): ([String: ArraySlice<Int64>], Int) = ([:], 0)
+    for array in arrays where array.layout.deflate != nil {
+      let end = next + array.layout.chunkCount
+      guard end <= all.count else { throw FileMap.Damaged(description: "there are fewer checksums than chunks") }
+      sums[array.path] = all[next..<end]
+      next = end
+    }
+    return sums
   }
 }
