@@ -39,7 +39,7 @@ test-deps: deps
 
 test: test-deps build ## run the Swift tests, then the Python ones against the built command
 	swift test --disable-xctest
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q Tests/python
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto Tests/python
 
 bench: build ## measure against the peers in Benchmarks/
 	@scripts/install-packages python3 python3-venv ffmpeg

@@ -68,7 +68,10 @@ package struct Run: Sendable {
 
     try refuseForeignOutput(outputPath, earlier, conversion.digest)
     if earlier.damaged > 0 {
-      report(.log("\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") not believed; their takes are rebuilt"))
+      report(
+        .log(
+          "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") not believed; their takes are rebuilt"
+        ))
     }
     let directory = try OutputDirectory(output, inputs: inputs)
     let journal: Journal

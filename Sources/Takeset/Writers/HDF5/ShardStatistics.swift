@@ -78,7 +78,8 @@ struct ShardStatistics {
     let skipped = try bytes.withUnsafeBytes { try ChunkEncoder(level: 1).encode($0, elementSize: 1, into: &encoded) }
     try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: [0], skipped: skipped) }
     return Written(
-      dataset: dataset, planned: ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes),
+      dataset: dataset,
+      planned: ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes),
       digest: Digest.of(bytes), checksum: encoded.withUnsafeBytes(chunkChecksum))
   }
 

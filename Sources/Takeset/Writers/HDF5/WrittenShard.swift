@@ -102,7 +102,9 @@ struct WrittenShard: Sendable {
       switch chunk {
       case .success(let bytes):
         hasher.update(bytes)
-        if hasher.finish() != Digest(bytes: digests[(32 * row)..<(32 * row + 32)]) { changed.append((row, "its content is not what it was")) }
+        if hasher.finish() != Digest(bytes: digests[(32 * row)..<(32 * row + 32)]) {
+          changed.append((row, "its content is not what it was"))
+        }
       case .failure(let error): changed.append((row, error.message))
       }
     }
@@ -111,7 +113,9 @@ struct WrittenShard: Sendable {
 
   /// The checksums of the stored chunks of each array that is deflated.
   func checksums(of arrays: [(path: String, layout: Layout)]) throws -> [String: ArraySlice<Int64>] {
-    guard let place = map.whole["meta/demo_0/chunk_crc32"] else { throw FileMap.Damaged(description: "the checksums of its chunks are missing") }
+    guard let place = map.whole["meta/demo_0/chunk_crc32"] else {
+      throw FileMap.Damaged(description: "the checksums of its chunks are missing")
+    }
     let all = try slice.bytes(place.offset..<(place.offset + Int64(place.count))).withUnsafeBytes { bytes in
       (0..<(bytes.count / 8)).map { Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * $0, as: Int64.self)) }
     }
