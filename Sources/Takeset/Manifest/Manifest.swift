@@ -16,14 +16,16 @@ package struct ToolIdentity: Sendable {
   var json: JSONValue {
     [
       "name": "takeset", "version": .string(version), "revision": .string(revision),
-      "libraries": [
-        "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion),
-        "libjpeg": .string(JPEGDecoder.library), "ffmpeg": .string(Movie.library),
-        "swift": .string(Self.swiftVersion),
-      ],
-      "target": .string(Self.target),
+      "libraries": Self.libraries, "target": .string(Self.target),
     ]
   }
+
+  /// Asked for first while takes are converted: to ask FFmpeg is to load it.
+  static let libraries: JSONValue = [
+    "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion),
+    "libjpeg": .string(JPEGDecoder.library), "ffmpeg": .string(Movie.library),
+    "swift": .string(swiftVersion),
+  ]
 
   private static var swiftVersion: String {
     #if compiler(>=6.3)

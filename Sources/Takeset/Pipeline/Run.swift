@@ -134,6 +134,7 @@ package struct Run: Sendable {
               return false
             case .stale(let reason):
               if let reason { ledger.log("\(job.task.id): \(reason)") }
+              Self.askLibraries
             }
             try conversion.open(job, at: directory + "/" + conversion.pipeline.writer.shardPath(job.task.id))
             return true
@@ -249,13 +250,16 @@ package struct Run: Sendable {
     return record.canonicalBytes
   }
 
+  /// The manifest names the libraries' versions, and to ask all of them takes 10 ms; once, beside the work.
+  private static let askLibraries: Void = DispatchQueue.global().async { _ = ToolIdentity.libraries }
+
   private func runSection(_ entries: [Journal.Entry], _ started: Date, _ index: IndexStamp) -> JSONValue {
-    let format = ISO8601DateFormatter()
+    func text(_ date: Date) -> String { UnixTime.rfc3339(seconds: Int64(date.timeIntervalSince1970)) }
     var host = utsname()
     uname(&host)
     let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     return [
-      "started": .string(format.string(from: started)), "finished": .string(format.string(from: Date())),
+      "started": .string(text(started)), "finished": .string(text(Date())),
       "seconds": .number((Date().timeIntervalSince(started) * 1000).rounded() / 1000), "jobs": JSONValue(jobs),
       "host": .string(name), "user": .string(NSUserName()),
       "command_line": .array(commandLine.map { .string($0) }),

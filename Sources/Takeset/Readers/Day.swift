@@ -1,6 +1,3 @@
-import Foundation
-import Model
-
 /// Days as YYYY-MM-DD, by which takes are grouped.
 enum Day {
   /// The first YYYY-MM-DD in a name: the phone's local day.
@@ -19,7 +16,6 @@ enum Day {
 
   /// The UTC day of a Unix time in nanoseconds.
   static func utc(of nanoseconds: Int64) -> String {
-    let date = Date(timeIntervalSince1970: Double(nanoseconds / 1_000_000_000))
-    return String(ISO8601DateFormatter().string(from: date).prefix(10))
+    String(UnixTime.rfc3339(seconds: nanoseconds / 1_000_000_000).prefix(10))
   }
 }

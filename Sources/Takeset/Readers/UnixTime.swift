@@ -1,5 +1,16 @@
+import Foundation
+
 /// Times as texts give them.
 enum UnixTime {
+  /// A Unix time in UTC, to the second, as RFC 3339 has it. Foundation's formatters load ICU, which takes 10 ms.
+  static func rfc3339(seconds: Int64) -> String {
+    var (time, parts) = (time_t(seconds), tm())
+    gmtime_r(&time, &parts)
+    return String(
+      format: "%04d-%02d-%02dT%02d:%02d:%02dZ", Int(parts.tm_year) + 1900, Int(parts.tm_mon) + 1, Int(parts.tm_mday), Int(parts.tm_hour),
+      Int(parts.tm_min), Int(parts.tm_sec))
+  }
+
   /// Unix nanoseconds of an RFC 3339 time, with or without a fraction of a second, in any zone, from 1970 to 2096; `nil` for other texts.
   static func nanoseconds(rfc3339 text: String) -> Int64? {
     var rest = Substring(text).utf8
