@@ -108,7 +108,7 @@ struct CheckForeignCommand: ParsableCommand {
   func run() throws {
     // Some damage has libhdf5 go round in circles. Undamaged files take a hundredth of this.
     let bytes = (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? UInt64) ?? 0
-    clinux_end_with_parent(2 + bytes / 10_000_000)
+    Self.end(afterSeconds: 2 + bytes / 10_000_000)
     let report: Verification
     switch what {
     case "shard":
@@ -125,5 +125,17 @@ struct CheckForeignCommand: ParsableCommand {
       }
     }
     FileHandle.standardOutput.write(try JSONEncoder().encode(report))
+  }
+
+  /// Has this process end with the one that started it, or when it has used so much CPU time.
+  private static func end(afterSeconds seconds: UInt64) {
+    clinux_end_with_parent()
+    var limit = rlimit(rlim_cur: rlim_t(seconds), rlim_max: rlim_t(seconds) + 1)
+    setrlimit(__rlimit_resource_t(RLIMIT_CPU.rawValue), &limit)
+    // A process that a dispatch queue's thread has started has all signals blocked.
+    var none = sigset_t()
+    sigemptyset(&none)
+    sigprocmask(SIG_SETMASK, &none, nil)
+    signal(SIGXCPU, SIG_DFL)
   }
 }

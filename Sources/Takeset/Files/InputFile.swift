@@ -120,7 +120,7 @@ package final class InputFile {
 
   /// The digest of the whole file: what was read, and what is left.
   package func finish() throws -> Digest {
-    try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+    try withBuffer(of: 1 << 16) { buffer in
       while try read(into: buffer) > 0 {}
     }
     return hasher.finish()

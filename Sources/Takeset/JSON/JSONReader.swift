@@ -36,15 +36,19 @@ package final class JSONReader {
   private var linesGone = 0
   private var columnsGone = 0
 
-  package init(_ refill: @escaping Refill) {
-    window = .allocate(capacity: Self.windowSize)
+  package convenience init(_ refill: @escaping Refill) { self.init(window: Self.windowSize, refill) }
+
+  /// - Parameter bytes: How long a token can be.
+  private init(window bytes: Int, _ refill: @escaping Refill) {
+    // Not by `allocate`, for the reason that `withBuffer` has.
+    window = UnsafeMutableBufferPointer(start: malloc(bytes)?.bindMemory(to: UInt8.self, capacity: bytes), count: bytes)
     self.refill = refill
   }
 
   /// A reader of a text in memory.
   package convenience init(_ text: [UInt8]) {
     var rest = text[...]
-    self.init { buffer in
+    self.init(window: min(Self.windowSize, max(text.count, 1))) { buffer in
       let piece = rest.prefix(buffer.count)
       buffer.copyBytes(from: piece)
       rest = rest.dropFirst(piece.count)
@@ -52,7 +56,7 @@ package final class JSONReader {
     }
   }
 
-  deinit { window.deallocate() }
+  deinit { free(window.baseAddress) }
 
   // MARK: Structure
 

@@ -203,7 +203,7 @@ protocol MemberReader {
 extension MemberReader {
   /// Reads what is left: only then has the checksum been compared.
   func finish() throws {
-    try withUnsafeTemporaryAllocation(byteCount: 1 << 14, alignment: 16) { buffer in
+    try withBuffer(of: 1 << 14) { buffer in
       while try read(into: buffer) > 0 {}
     }
   }

@@ -161,7 +161,7 @@ final class ZipContent: ArchiveContent {
     }
 
     func skip(to offset: Int64) throws {
-      try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+      try withBuffer(of: 1 << 16) { buffer in
         while position < offset {
           let wanted = Int(min(offset - position, Int64(buffer.count)))
           if try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])) == 0 { return }

@@ -92,7 +92,7 @@ struct BundleParts {
 
   private func digest(_ slice: FileSlice) throws -> Digest {
     let hasher = SHA256()
-    try withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+    try withBuffer(of: 1 << 18) { buffer in
       var offset: Int64 = 0
       while offset < slice.count {
         let count = try slice.read(into: buffer, at: offset)

@@ -77,7 +77,7 @@ struct DepthBlob: Sendable {
     let inflater = try Inflater(slice, container)
     let hasher = SHA256()
     var scan = Scan(limit: Self.headerlessLimit)
-    try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+    try withBuffer(of: 1 << 16) { buffer in
       while true {
         let count = try inflater.read(into: buffer)
         if count == 0 { break }

@@ -101,7 +101,7 @@ final class Inflater {
 
   /// Reads and forgets everything up to `target`; false when the end comes first.
   func skip(to target: Int64) throws -> Bool {
-    try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+    try withBuffer(of: 1 << 16) { buffer in
       while position < target {
         let wanted = Int(min(Int64(buffer.count), target - position))
         if try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])) < wanted { return false }

@@ -78,7 +78,7 @@ struct ArchivedSession {
 
   private static func isSame(_ archive: Archive, _ member: Archive.Member, _ file: FileSlice) throws -> Bool {
     let reader = try archive.open(member)
-    return try withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 16) { buffer in
+    return try withBuffer(of: 1 << 17) { buffer in
       let (a, b) = (
         UnsafeMutableRawBufferPointer(rebasing: buffer[..<(1 << 16)]), UnsafeMutableRawBufferPointer(rebasing: buffer[(1 << 16)...])
       )

@@ -32,8 +32,12 @@ extension PoseList {
   static func quickly(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Entry]? {
     let parser = csimdjson_new()
     defer { csimdjson_free(parser) }
-    let text = UnsafeMutableRawBufferPointer.allocate(byteCount: window + Int(CSIMDJSON_PADDING), alignment: 64)
-    defer { text.deallocate() }
+    return try withBuffer(of: window + Int(CSIMDJSON_PADDING)) { try quickly(refill, window: window, expected: expected, text: $0, parser) }
+  }
+
+  private static func quickly(
+    _ refill: JSONReader.Refill, window: Int, expected: Int, text: UnsafeMutableRawBufferPointer, _ parser: OpaquePointer?
+  ) throws -> [Entry]? {
     text.initializeMemory(as: UInt8.self, repeating: 0)
     var reading = QuickReading()
     reading.entries.reserveCapacity(expected)

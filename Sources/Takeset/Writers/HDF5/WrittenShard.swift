@@ -22,7 +22,7 @@ struct WrittenShard: Sendable {
   /// Of every byte that belongs to no chunk, in file order.
   func structureDigest() throws -> Digest {
     let hasher = SHA256()
-    try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+    try withBuffer(of: 1 << 16) { buffer in
       for range in try map.structure() {
         var offset = range.lowerBound
         while offset < range.upperBound {
