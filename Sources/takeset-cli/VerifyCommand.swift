@@ -106,16 +106,20 @@ struct CheckForeignCommand: ParsableCommand {
   @Argument var directory: String?
 
   func run() throws {
-    // Some damage has libhdf5 go round in circles. Undamaged files take a hundredth of this.
-    let bytes = (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? UInt64) ?? 0
-    Self.end(afterSeconds: 2 + bytes / 10_000_000)
+    let bytes = Double((try? FileManager.default.attributesOfItem(atPath: path)[.size] as? UInt64) ?? 0)
     let report: Verification
     switch what {
     case "shard":
       let record = try JSONDecoder().decode(OutputRecord.self, from: FileHandle.standardInput.readToEnd() ?? Data())
+      let logical = record.arrays.reduce(0) { $0 + $1.shape.reduce(Double($1.dtype.last?.wholeNumberValue ?? 1)) { $0 * Double($1) } }
+      // Some damage has libhdf5 go round in circles. Undamaged files take a tenth of this and less.
+      Self.end(afterSeconds: 2 + (bytes + logical) / 20e6)
       report = try ForeignCheck.shard(path, record)
-    case "index": report = try Verification.Foreign.here.index(path, directory ?? "")
+    case "index":
+      Self.end(afterSeconds: 60 + bytes / 1e6)
+      report = try Verification.Foreign.here.index(path, directory ?? "")
     default:
+      Self.end(afterSeconds: 60 + bytes / 1e6)
       do {
         report = try Verification(file: path)
       } catch let error where !(error is UsageError) {
@@ -128,9 +132,10 @@ struct CheckForeignCommand: ParsableCommand {
   }
 
   /// Has this process end with the one that started it, or when it has used so much CPU time.
-  private static func end(afterSeconds seconds: UInt64) {
+  private static func end(afterSeconds: Double) {
     clinux_end_with_parent()
-    var limit = rlimit(rlim_cur: rlim_t(seconds), rlim_max: rlim_t(seconds) + 1)
+    let seconds = rlim_t(min(afterSeconds, 1e9))
+    var limit = rlimit(rlim_cur: seconds, rlim_max: seconds + 1)
     setrlimit(__rlimit_resource_t(RLIMIT_CPU.rawValue), &limit)
     // A process that a dispatch queue's thread has started has all signals blocked.
     var none = sigset_t()
