@@ -171,3 +171,22 @@ ssize_t pread64(int descriptor, void *bytes, size_t count, off64_t offset) {
   char path[PATH_MAX];
   return fails("pread", of_descriptor(descriptor, path)) ? -1 : REAL(pread64)(descriptor, bytes, count, offset);
 }
+
+int unlink(const char *path) { return fails("remove", path) ? -1 : REAL(unlink)(path); }
+
+int unlinkat(int directory, const char *path, int flags) {
+  char whole[PATH_MAX];
+  return fails("remove", at_descriptor(directory, path, whole)) ? -1 : REAL(unlinkat)(directory, path, flags);
+}
+
+int rename(const char *from, const char *to) { return fails("rename", to) ? -1 : REAL(rename)(from, to); }
+
+int renameat(int from_directory, const char *from, int to_directory, const char *to) {
+  char whole[PATH_MAX];
+  return fails("rename", at_descriptor(to_directory, to, whole)) ? -1 : REAL(renameat)(from_directory, from, to_directory, to);
+}
+
+int renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
+  char whole[PATH_MAX];
+  return fails("rename", at_descriptor(to_directory, to, whole)) ? -1 : REAL(renameat2)(from_directory, from, to_directory, to, flags);
+}
