@@ -37,7 +37,7 @@ final class Demuxer {
       Self.free(&io)
       var packet: UnsafeMutablePointer<AVPacket>? = self.packet
       av_packet_free(&packet)
-      throw MovieError(.corrupt, "the movie's index cannot be read: \(MovieError.words(status))")
+      throw MovieError(.movieCorrupt, "the movie's index cannot be read: \(MovieError.words(status))")
     }
     let streams = (0..<Int(context.pointee.nb_streams)).compactMap { context.pointee.streams[$0] }
     let videos = streams.filter {
@@ -49,7 +49,7 @@ final class Demuxer {
       Self.free(&io)
       var packet: UnsafeMutablePointer<AVPacket>? = self.packet
       av_packet_free(&packet)
-      throw MovieError(.corrupt, "the movie's index contradicts itself: \(videos.count) video tracks can be read")
+      throw MovieError(.movieCorrupt, "the movie's index contradicts itself: \(videos.count) video tracks can be read")
     }
     stream = video
     for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
@@ -99,7 +99,7 @@ final class Demuxer {
     while let context {
       let status = av_read_frame(context, packet)
       if status == cffmpeg_end() { return false }
-      guard status >= 0 else { throw MovieError(.corrupt, "a sample cannot be read: \(MovieError.words(status))") }
+      guard status >= 0 else { throw MovieError(.movieCorrupt, "a sample cannot be read: \(MovieError.words(status))") }
       defer { av_packet_unref(packet) }
       guard packet.pointee.stream_index == stream.pointee.index else { continue }
       try body(packet)
@@ -111,7 +111,7 @@ final class Demuxer {
   /// Goes to the sample with this decoding time, or the sync sample before it.
   func seek(to time: Int64) throws {
     let status = av_seek_frame(context, stream.pointee.index, time, AVSEEK_FLAG_BACKWARD)
-    guard status >= 0 else { throw MovieError(.corrupt, "seeking failed: \(MovieError.words(status))") }
+    guard status >= 0 else { throw MovieError(.movieCorrupt, "seeking failed: \(MovieError.words(status))") }
   }
 
   /// Where the samples lie, in file order, as far as the index tells.

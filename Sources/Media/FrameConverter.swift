@@ -42,7 +42,7 @@ package final class FrameConverter {
     if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
     if let reducer {
       guard let luma = frame.data.0, let cb = frame.data.1, let cr = frame.data.2 else {
-        throw MovieError(.colour, "a picture has no pixels")
+        throw MovieError(.colorUnsupported, "a picture has no pixels")
       }
       let pitches = (Int(frame.linesize.0), Int(frame.linesize.1), Int(frame.linesize.2))
       output.withUnsafeMutableBufferPointer {
@@ -73,7 +73,7 @@ package final class FrameConverter {
       }
     }
     guard status == Int32(target.height) else {
-      throw MovieError(.colour, "a picture of format \(picture.colour.pixelFormat) cannot be converted")
+      throw MovieError(.colorUnsupported, "a picture of format \(picture.colour.pixelFormat) cannot be converted")
     }
     output.withUnsafeMutableBytes { output in
       for y in 0..<target.height {
@@ -99,7 +99,7 @@ package final class FrameConverter {
     context = sws_getContext(
       Int32(kind.size.width), Int32(kind.size.height), kind.format, Int32(target.width), Int32(target.height), AV_PIX_FMT_RGB24,
       SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP, nil, nil, nil)
-    guard context != nil else { throw MovieError(.colour, "pictures of this format cannot be converted") }
+    guard context != nil else { throw MovieError(.colorUnsupported, "pictures of this format cannot be converted") }
     let descriptor = av_pix_fmt_desc_get(kind.format)
     let isRGB = (descriptor?.pointee.flags ?? 0) & UInt64(AV_PIX_FMT_FLAG_RGB) != 0
     let isFull = kind.range == AVCOL_RANGE_JPEG || isRGB

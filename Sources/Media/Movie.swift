@@ -56,7 +56,7 @@ package struct Movie: Sendable {
     guard parameters.codec_type == AVMEDIA_TYPE_VIDEO else { throw MovieError(.noVideo, "no track holds video") }
     guard parameters.codec_id == AV_CODEC_ID_H264 || parameters.codec_id == AV_CODEC_ID_HEVC else {
       let format = boxes.tracks.first { $0.handler == "vide" }?.format ?? ""
-      throw MovieError(.codec, "the video is coded as \(Self.name(parameters.codec_id)) (\(format)); expected H.264 or HEVC")
+      throw MovieError(.codecUnsupported, "the video is coded as \(Self.name(parameters.codec_id)) (\(format)); expected H.264 or HEVC")
     }
     codec = Self.name(parameters.codec_id)
     guard parameters.width <= limits.side, parameters.height <= limits.side else {
@@ -64,7 +64,7 @@ package struct Movie: Sendable {
       throw MovieError(.limit, "the pictures are \(parameters.width)x\(parameters.height), over the limit of \(limit)")
     }
     let base = demuxer.stream.pointee.time_base
-    guard base.num > 0, base.den > 0 else { throw MovieError(.corrupt, "the track has no time scale") }
+    guard base.num > 0, base.den > 0 else { throw MovieError(.movieCorrupt, "the track has no time scale") }
     timeBase = (Int64(base.num), Int64(base.den))
 
     if !boxes.isFragmented { try Self.checkPlaces(demuxer.places, input) }
@@ -75,7 +75,7 @@ package struct Movie: Sendable {
     let indexed = (boxes.tracks.first { $0.handler == "vide" }?.sampleCount ?? 0) + boxes.fragmentSamples
     if boxes.isFragmented, boxes.tracks.count == 1, samples.count + discarded < indexed {
       throw MovieError(
-        .truncated, "\(samples.count) of \(indexed) samples that the fragments name are in the file; the rest has been cut off")
+        .movieTruncated, "\(samples.count) of \(indexed) samples that the fragments name are in the file; the rest has been cut off")
     }
     hiddenSamples = max(discarded, boxes.tracks.count == 1 || !boxes.isFragmented ? indexed - samples.count : 0)
     if let first = samples.first, let last = samples.last {
@@ -117,10 +117,10 @@ package struct Movie: Sendable {
       throw MovieError(.noVideo, "no track holds video; the movie has \(tracks.isEmpty ? "no tracks" : "tracks of kind \(found)")")
     }
     guard videos.count == 1 else {
-      throw MovieError(.ambiguous, "the movie has \(videos.count) video tracks; expected one")
+      throw MovieError(.videoAmbiguous, "the movie has \(videos.count) video tracks; expected one")
     }
     if video.format == "encv" || video.format == "drmi" {
-      throw MovieError(.encrypted, "the video is encrypted (\(video.format))")
+      throw MovieError(.movieEncrypted, "the video is encrypted (\(video.format))")
     }
   }
 
@@ -129,7 +129,7 @@ package struct Movie: Sendable {
     let whole = places.count { $0.offset >= 0 && $0.count >= 0 && $0.offset <= input.count - $0.count }
     if whole < places.count {
       throw MovieError(
-        .truncated, "\(whole) of \(places.count) samples lie within the file's \(input.count) bytes; the rest has been cut off")
+        .movieTruncated, "\(whole) of \(places.count) samples lie within the file's \(input.count) bytes; the rest has been cut off")
     }
   }
 
@@ -143,7 +143,7 @@ package struct Movie: Sendable {
           hidden += 1
         } else {
           let time = packet.pointee.pts
-          guard time != cffmpeg_no_time() else { throw MovieError(.corrupt, "sample \(samples.count) has no time") }
+          guard time != cffmpeg_no_time() else { throw MovieError(.movieCorrupt, "sample \(samples.count) has no time") }
           samples.append(
             Sample(presentation: time, decoding: packet.pointee.dts, isSync: packet.pointee.flags & AV_PKT_FLAG_KEY != 0))
         }
@@ -155,7 +155,7 @@ package struct Movie: Sendable {
     guard !samples.isEmpty else { throw MovieError(.noVideo, "the video track has no samples") }
     samples.sort { $0.presentation < $1.presentation }
     for (index, pair) in zip(samples, samples.dropFirst()).enumerated() where pair.0.presentation == pair.1.presentation {
-      throw MovieError(.corrupt, "samples \(index) and \(index + 1) have one and the same time")
+      throw MovieError(.movieCorrupt, "samples \(index) and \(index + 1) have one and the same time")
     }
     return (samples, hidden)
   }
@@ -213,10 +213,10 @@ extension Movie.Colour {
       "smpte2084": "PQ (HDR)", "arib-std-b67": "HLG (HDR)", "linear": "linear light", "log100": "logarithmic", "log316": "logarithmic",
     ]
     if let transfer, let what = refused[transfer] {
-      throw MovieError(.colour, "the pictures are \(what), transfer \(transfer); converting these to 8-bit sRGB is not supported")
+      throw MovieError(.colorUnsupported, "the pictures are \(what), transfer \(transfer); converting these to 8-bit sRGB is not supported")
     }
     if let matrix, ["ycgco", "bt2020c", "ictcp", "chroma-derived-nc", "chroma-derived-c", "smpte2085"].contains(matrix) {
-      throw MovieError(.colour, "the pictures use the colour matrix \(matrix), which is not supported")
+      throw MovieError(.colorUnsupported, "the pictures use the colour matrix \(matrix), which is not supported")
     }
   }
 }

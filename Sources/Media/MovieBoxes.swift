@@ -33,7 +33,7 @@ struct MovieBoxes {
 
   init(_ input: FileSlice, limits: MovieLimits) throws {
     self.limits = limits
-    guard input.count > 0 else { throw MovieError(.empty, "the file is empty") }
+    guard input.count > 0 else { throw MovieError(.fileEmpty, "the file is empty") }
     var offset: Int64 = 0
     var moov: Range<Int64>?
     var hidden: String?
@@ -47,7 +47,7 @@ struct MovieBoxes {
       if boxes > Self.boxLimit { throw MovieError(.limit, "more than \(Self.boxLimit) boxes") }
       switch box.type {
       case "moov":
-        guard moov == nil else { throw MovieError(.corrupt, "there are two moov boxes; which index counts cannot be told") }
+        guard moov == nil else { throw MovieError(.movieCorrupt, "there are two moov boxes; which index counts cannot be told") }
         moov = box.payload
       case "moof":
         isFragmented = true
@@ -67,12 +67,12 @@ struct MovieBoxes {
     }
     guard let moov else {
       throw MovieError(
-        .unfinished, "there is no moov box, the movie's index: the recording was never finished, or the file is cut off before its end")
+        .movieUnfinished, "there is no moov box, the movie's index: the recording was never finished, or the file is cut off before its end")
     }
     if let hidden { throw Self.hiddenIndex(hidden) }
     guard moov.upperBound <= input.count else {
       throw MovieError(
-        .truncated, "the moov box should end at byte \(moov.upperBound), the file has \(input.count) bytes")
+        .movieTruncated, "the moov box should end at byte \(moov.upperBound), the file has \(input.count) bytes")
     }
     guard moov.count <= Self.moovLimit else {
       throw MovieError(.limit, "the moov box has \(moov.count) bytes, over the limit of \(Self.moovLimit)")
@@ -90,13 +90,13 @@ struct MovieBoxes {
     }
     guard let type = fourCC(header[4..<8]) else {
       if offset == 0 { throw notAMovie(input) }
-      throw MovieError(.corrupt, "at byte \(offset) there is no box where one should start")
+      throw MovieError(.movieCorrupt, "at byte \(offset) there is no box where one should start")
     }
     var size = Int64(UInt32(reading: header[0..<4]))
     var length: Int64 = 8
     if size == 1 {
       guard header.count == 16, let large = Int64(exactly: UInt64(reading: header[8..<16])) else {
-        throw MovieError(.corrupt, "the \(type) box at byte \(offset) has a size beyond 63 bits")
+        throw MovieError(.movieCorrupt, "the \(type) box at byte \(offset) has a size beyond 63 bits")
       }
       (size, length) = (large, 16)
     } else if size == 0 {
@@ -105,7 +105,7 @@ struct MovieBoxes {
     let (end, overflow) = offset.addingReportingOverflow(size)
     guard size >= length, !overflow else {
       if offset == 0 { throw notAMovie(input) }
-      throw MovieError(.corrupt, "the \(type) box at byte \(offset) cannot be \(size) bytes long")
+      throw MovieError(.movieCorrupt, "the \(type) box at byte \(offset) cannot be \(size) bytes long")
     }
     return (type, (offset + length)..<end)
   }
@@ -116,10 +116,10 @@ struct MovieBoxes {
     return String(bytes.map { Character(Unicode.Scalar($0)) })
   }
 
-  private static let cutFragment = MovieError(.truncated, "the file ends within one of its fragments; the rest has been cut off")
+  private static let cutFragment = MovieError(.movieTruncated, "the file ends within one of its fragments; the rest has been cut off")
 
   private static func hiddenIndex(_ type: String) -> MovieError {
-    MovieError(.corrupt, "a \(type) box holds an index beside the movie's own; which counts cannot be told")
+    MovieError(.movieCorrupt, "a \(type) box holds an index beside the movie's own; which counts cannot be told")
   }
 
   private static func notAMovie(_ input: FileSlice) -> MovieError {
@@ -131,7 +131,7 @@ struct MovieBoxes {
   // MARK: moov
 
   private mutating func walk(_ bytes: ArraySlice<UInt8>, depth: Int) throws {
-    guard depth <= Self.depthLimit else { throw MovieError(.corrupt, "boxes are nested deeper than \(Self.depthLimit)") }
+    guard depth <= Self.depthLimit else { throw MovieError(.movieCorrupt, "boxes are nested deeper than \(Self.depthLimit)") }
     var rest = bytes
     // QuickTime ends some lists with four zero bytes.
     while rest.count >= 8 {
@@ -146,7 +146,7 @@ struct MovieBoxes {
         size = rest.count
       }
       guard size >= length, size <= rest.count else {
-        throw MovieError(.corrupt, "a \(type) box of the index says it has \(size) bytes, \(rest.count) are left")
+        throw MovieError(.movieCorrupt, "a \(type) box of the index says it has \(size) bytes, \(rest.count) are left")
       }
       let payload = rest.prefix(size).dropFirst(length)
       if type == "trak" {
@@ -162,7 +162,7 @@ struct MovieBoxes {
     func word(_ index: Int) -> Int { Int(UInt32(reading: payload.dropFirst(4 * index).prefix(4))) }
     func check(_ count: Int, entries bytes: Int, after header: Int) throws {
       guard count <= (payload.count - header) / bytes else {
-        throw MovieError(.corrupt, "the \(type) box says it has \(count) entries; its \(payload.count) bytes have no room for them")
+        throw MovieError(.movieCorrupt, "the \(type) box says it has \(count) entries; its \(payload.count) bytes have no room for them")
       }
     }
     let track = tracks.indices.last
@@ -177,7 +177,7 @@ struct MovieBoxes {
       // A track's first handler says what its samples are; QuickTime adds one for how its data is stored.
       if let track, tracks[track].handler.isEmpty { tracks[track].handler = Self.fourCC(payload.dropFirst(8).prefix(4)) ?? "" }
     case "mdhd" where payload.count >= 24:
-      if word(payload.first == 1 ? 5 : 3) == 0 { throw MovieError(.corrupt, "a track has no time scale: mdhd says 0 ticks a second") }
+      if word(payload.first == 1 ? 5 : 3) == 0 { throw MovieError(.movieCorrupt, "a track has no time scale: mdhd says 0 ticks a second") }
     case "stsd" where payload.count >= 16:
       guard let track else { return }
       tracks[track].format = Self.fourCC(payload.dropFirst(12).prefix(4)) ?? ""
@@ -202,7 +202,7 @@ struct MovieBoxes {
     let isLong = payload.first == 1
     let bytes = isLong ? 20 : 12
     let count = Int(UInt32(reading: payload.dropFirst(4).prefix(4)))
-    guard count <= (payload.count - 8) / bytes else { throw MovieError(.corrupt, "the elst box has no room for its \(count) entries") }
+    guard count <= (payload.count - 8) / bytes else { throw MovieError(.movieCorrupt, "the elst box has no room for its \(count) entries") }
     guard count <= Self.editLimit else {
       throw MovieError(.limit, "an edit list has \(count) entries, over the limit of \(Self.editLimit)")
     }
@@ -221,7 +221,7 @@ struct MovieBoxes {
       guard size >= 12, size <= rest.count else { break }
       if rest.dropFirst(11).first.map({ $0 & 1 == 0 }) ?? true {
         let type = Self.fourCC(rest.dropFirst(4).prefix(4)) ?? "????"
-        throw MovieError(.externalData, "the movie refers to data in another file (a \(type) reference), which is never opened")
+        throw MovieError(.movieExternalData, "the movie refers to data in another file (a \(type) reference), which is never opened")
       }
       rest = rest.dropFirst(size)
     }

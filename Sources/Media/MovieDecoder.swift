@@ -82,7 +82,7 @@ package final class MovieDecoder {
     let parameters = demuxer.stream.pointee.codecpar
     let codec = parameters?.pointee.codec_id ?? AV_CODEC_ID_NONE
     guard let decoder = avcodec_find_decoder(codec) else {
-      throw MovieError(.codec, "the linked FFmpeg cannot decode \(Movie.name(codec))")
+      throw MovieError(.codecUnsupported, "the linked FFmpeg cannot decode \(Movie.name(codec))")
     }
     avcodec_free_context(&context)
     context = avcodec_alloc_context3(decoder)
@@ -98,7 +98,7 @@ package final class MovieDecoder {
     cffmpeg_clear_buffers(context)
     context.pointee.opaque = UnsafeMutableRawPointer(errors)
     let status = avcodec_open2(context, decoder, nil)
-    guard status >= 0 else { throw MovieError(.corrupt, "the decoder does not start: \(MovieError.words(status))") }
+    guard status >= 0 else { throw MovieError(.movieCorrupt, "the decoder does not start: \(MovieError.words(status))") }
   }
 
   deinit {
@@ -110,7 +110,7 @@ package final class MovieDecoder {
 
   /// The next picture, which is sample `position`.
   package func next() throws -> MovieFrame {
-    guard samples.indices.contains(position) else { throw MovieError(.corrupt, "there is no sample \(position)") }
+    guard samples.indices.contains(position) else { throw MovieError(.movieCorrupt, "there is no sample \(position)") }
     while true {
       let status = avcodec_receive_frame(context, frame)
       if status == cffmpeg_again() {
@@ -169,15 +169,15 @@ package final class MovieDecoder {
       return
     }
     guard picture.size == first.size else {
-      throw MovieError(.sizeChanged, "picture \(position) is \(picture.size), the first is \(first.size)")
+      throw MovieError(.imageSizeChanged, "picture \(position) is \(picture.size), the first is \(first.size)")
     }
     guard colour == first.colour else {
-      throw MovieError(.colour, "from picture \(position) on, pixels are coded in another way than before")
+      throw MovieError(.colorUnsupported, "from picture \(position) on, pixels are coded in another way than before")
     }
   }
 
   private func failure(_ words: String) -> MovieError {
-    MovieError(.corrupt, "\(position) of \(samples.count) pictures could be decoded; then there is damage: \(words)")
+    MovieError(.movieCorrupt, "\(position) of \(samples.count) pictures could be decoded; then there is damage: \(words)")
   }
 
   /// Decodes what is left: damage there is damage of the movie too.

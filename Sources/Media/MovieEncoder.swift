@@ -41,7 +41,7 @@ package final class MovieEncoder {
     self.stream = stream
     let name = options.codec == "hevc" ? "libx265" : "libx264"
     guard let encoder = avcodec_find_encoder_by_name(name), let codec = avcodec_alloc_context3(encoder) else {
-      throw MovieError(.codec, "the linked FFmpeg has no \(name)")
+      throw MovieError(.codecUnsupported, "the linked FFmpeg has no \(name)")
     }
     self.codec = codec
     codec.pointee.width = Int32(options.size.width)
@@ -103,13 +103,13 @@ package final class MovieEncoder {
   }
 
   private static func check(_ status: Int32, _ what: String) throws {
-    if status < 0 { throw MovieError(.corrupt, "\(what) failed: \(MovieError.words(status))") }
+    if status < 0 { throw MovieError(.movieCorrupt, "\(what) failed: \(MovieError.words(status))") }
   }
 
   /// Adds a picture, RGB rows, shown at `time` ticks of the timescale; times ascend.
   package func add(_ pixels: [UInt8], at time: Int64) throws {
     guard let frame, pixels.count == options.size.width * options.size.height * 3 else {
-      throw MovieError(.corrupt, "\(pixels.count) bytes are not an RGB picture of \(options.size)")
+      throw MovieError(.movieCorrupt, "\(pixels.count) bytes are not an RGB picture of \(options.size)")
     }
     try Self.check(av_frame_make_writable(frame), "allocating a picture")
     pixels.withUnsafeBufferPointer { pixels in

@@ -1,30 +1,13 @@
 import CFFmpeg
+package import Model
 
 /// A movie that cannot be used: which rule it breaks, and what was found.
 package struct MovieError: Error, CustomStringConvertible, Equatable {
-  /// The raw values are the codes of `docs/findings.md`.
-  package enum Kind: String, Sendable {
-    case empty = "file-empty"
-    case notAMovie = "not-a-movie"
-    case unfinished = "movie-unfinished"
-    case truncated = "movie-truncated"
-    case corrupt = "movie-corrupt"
-    case sizeChanged = "image-size-changed"
-    case externalData = "movie-external-data"
-    case encrypted = "movie-encrypted"
-    case noVideo = "no-video"
-    case ambiguous = "video-ambiguous"
-    case codec = "codec-unsupported"
-    case colour = "colour-unsupported"
-    case limit = "limit"
-    case unreadable = "unreadable"
-  }
-
-  package var kind: Kind
+  package var code: FindingCode
   package var message: String
 
-  init(_ kind: Kind, _ message: String) {
-    self.kind = kind
+  init(_ code: FindingCode, _ message: String) {
+    self.code = code
     self.message = message
   }
 

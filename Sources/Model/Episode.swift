@@ -37,11 +37,11 @@ package struct Episode: Sendable {
       let dropped = gaps.count { gap in isWhole || [gap.row, gap.row + 1, gap.row + 2].allSatisfy(follows) }
       if dropped > 0 {
         findings.append(
-          Finding(.warning, "frames-dropped", "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped))
+          Finding(.framesDropped, "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped))
       }
       if count > 0, count < Self.windowFrames {
         findings.append(
-          Finding(.warning, "short-episode", "\(count) frames; a policy that looks at 2 and acts over 16 needs \(Self.windowFrames)"))
+          Finding(.shortEpisode, "\(count) frames; a policy that looks at 2 and acts over 16 needs \(Self.windowFrames)"))
       }
       return findings
     }

@@ -1,25 +1,24 @@
-/// Something odd about a take that can be lived with, or the reason why it could not be converted.
+/// An anomaly of a take that conversion survives, or the reason why the take could not be converted.
 package struct Finding: Hashable, Sendable, Codable {
   package enum Severity: String, Sendable, Codable { case info, warning, error }
 
-  /// Lower-case words with hyphens, listed in `docs/findings.md`.
-  package var code: String
+  package var code: FindingCode
   package var severity: Severity
   /// A sentence: what was found and what was expected.
   package var message: String
   /// Path inside the take, `/`-separated.
   package var file: String?
-  /// Where in the file: `[412].timestamp`, `line 3, column 7`.
+  /// Place in the file: `[412].timestamp`, `line 3, column 7`.
   package var field: String?
-  /// How often, when it happened to several samples.
+  /// Number of occurrences, when several samples are affected.
   package var count: Int?
 
+  /// - Parameter severity: The severity of the code unless given.
   package init(
-    _ severity: Severity, _ code: String, _ message: String, file: String? = nil, field: String? = nil,
-    count: Int? = nil
+    _ code: FindingCode, _ message: String, severity: Severity? = nil, file: String? = nil, field: String? = nil, count: Int? = nil
   ) {
     self.code = code
-    self.severity = severity
+    self.severity = severity ?? code.severity
     self.message = message
     self.file = file
     self.field = field
@@ -39,14 +38,30 @@ extension [Finding] {
   }
 }
 
+/// The findings of one take, collected by everything that helps to open it, in the order in which they were made.
+package final class Notes {
+  package private(set) var findings: [Finding] = []
+  package init() {}
+
+  package func add(
+    _ code: FindingCode, _ message: String, severity: Finding.Severity? = nil, file: String? = nil, field: String? = nil,
+    count: Int? = nil
+  ) {
+    findings.append(Finding(code, message, severity: severity, file: file, field: field, count: count))
+  }
+
+  package func add(_ finding: Finding) { findings.append(finding) }
+  package func add(_ more: [Finding]) { findings += more }
+}
+
 /// A take that cannot be converted: unreadable, corrupt, or over a limit. Its outcome is `failed`.
 package struct TakeFailure: Error, CustomStringConvertible, Equatable {
-  package var code: String
+  package var code: FindingCode
   package var message: String
   package var file: String?
   package var field: String?
 
-  package init(_ code: String, _ message: String, file: String? = nil, field: String? = nil) {
+  package init(_ code: FindingCode, _ message: String, file: String? = nil, field: String? = nil) {
     self.code = code
     self.message = message
     self.file = file
@@ -56,7 +71,7 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
   package var description: String { [place, message].compactMap(\.self).joined(separator: ": ") }
   private var place: String? { file.map { $0 + (field ?? "") } }
 
-  package var finding: Finding { Finding(.error, code, message, file: file, field: field) }
+  package var finding: Finding { Finding(code, message, severity: .error, file: file, field: field) }
 
   /// Up to a fifth of a take's images may be undecodable; `first` is the first of them.
   package static func tooManyUndecodable(of count: Int, first: Finding) -> TakeFailure {
@@ -65,7 +80,7 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
   }
 }
 
-/// A take that a rule of the pipeline leaves out. Its outcome is `rejected`.
+/// A take that a rule of the pipeline rejects. Its outcome is `rejected`.
 package struct Rejection: Error, CustomStringConvertible {
   package var reason: String
   /// What the transform had found out by then.

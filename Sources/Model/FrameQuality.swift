@@ -60,12 +60,12 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
   /// What the poses' bits come to, for the record.
   package static func findings(_ quality: [FrameQuality], file: String) -> [Finding] {
     [
-      (poseRepeated, "pose-repeated", "frames whose pose is that of their neighbours: tracking stood still"),
-      (poseJump, "pose-jump", "frames to which the camera would have moved faster than 5 m/s or 10 rad/s"),
-      (poseInterpolated, "pose-interpolated", "frames whose pose SLAM filled in between others"),
+      (poseRepeated, FindingCode.poseRepeated, "frames whose pose is that of their neighbours: tracking stood still"),
+      (poseJump, .poseJump, "frames to which the camera would have moved faster than 5 m/s or 10 rad/s"),
+      (poseInterpolated, .poseInterpolated, "frames whose pose SLAM filled in between others"),
     ].compactMap { bit, code, message in
       let count = quality.count { $0.contains(bit) }
-      return count > 0 ? Finding(.warning, code, message, file: file, count: count) : nil
+      return count > 0 ? Finding(code, message, file: file, count: count) : nil
     }
   }
 

@@ -16,12 +16,12 @@ package struct RowReader {
     if let derived = episode.derived[name] {
       let values = try derived.value(at: row, of: &self)
       guard values.count == derived.spec.elementCount else {
-        throw TakeFailure("internal", "\(name) has \(values.count) numbers in row \(row), expected \(derived.spec.elementCount)")
+        throw TakeFailure(.internal, "\(name) has \(values.count) numbers in row \(row), expected \(derived.spec.elementCount)")
       }
       return values
     }
     guard let stream = episode.streams[name], let rows = stream.rows else {
-      throw TakeFailure("internal", "there is no stream \(name) on the frames' timeline")
+      throw TakeFailure(.internal, "there is no stream \(name) on the frames' timeline")
     }
     var reader = try readers[name] ?? VectorReader(stream)
     defer { readers[name] = reader }
@@ -95,7 +95,7 @@ private struct VectorReader {
   private mutating func sample(_ index: Int) throws -> [Float] {
     try cursor.read(index, into: &bytes)
     guard bytes.count == 4 * width else {
-      throw TakeFailure("sample-size", "a sample has \(bytes.count) bytes, expected \(4 * width)")
+      throw TakeFailure(.sampleSize, "a sample has \(bytes.count) bytes, expected \(4 * width)")
     }
     return bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
   }

@@ -61,7 +61,7 @@ package final class FuzzedSession {
       }
       return nil
     } catch let failure as TakeFailure {
-      return failure.code
+      return failure.code.rawValue
     } catch let rejection as Rejection {
       return rejection.reason
     }

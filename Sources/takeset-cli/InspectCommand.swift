@@ -60,7 +60,7 @@ struct InspectCommand: ParsableCommand {
     for finding in take.findings {
       let place = finding.file.map { " \($0)\(finding.field ?? ""):" } ?? ""
       let count = finding.count.map { " (\($0)x)" } ?? ""
-      lines.append("  \(finding.severity.rawValue)\(count) \(finding.code):\(place) \(finding.message)")
+      lines.append("  \(finding.severity.rawValue)\(count) \(finding.code.rawValue):\(place) \(finding.message)")
     }
     return lines.joined(separator: "\n")
   }

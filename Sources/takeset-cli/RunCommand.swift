@@ -75,7 +75,7 @@ struct RunCommand: ParsableCommand {
       standardError("takeset: interrupted; \(summary.written) takes were sealed, the same command resumes from there")
       throw ExitCode(128 + signal)
     }
-    for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.code): \(finding.message)") }
+    for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.code.rawValue): \(finding.message)") }
     standardOutput(describe(summary))
     if summary.failed > 0 { throw ExitCode(3) }
   }

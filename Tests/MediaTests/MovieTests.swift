@@ -126,18 +126,18 @@ import Testing
   private func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }
 
   @Test func refusesWhatIsNoMovie() throws {
-    #expect(try failure([]).kind == .empty)
-    #expect(try failure(Array("#EXTM3U\n/etc/passwd\n".utf8)).kind == .notAMovie)
-    #expect(try failure([0, 0]).kind == .notAMovie)
+    #expect(try failure([]).code == .fileEmpty)
+    #expect(try failure(Array("#EXTM3U\n/etc/passwd\n".utf8)).code == .notAMovie)
+    #expect(try failure([0, 0]).code == .notAMovie)
     let error = try failure(Array("ffconcat version 1.0\nfile other.mov\n".utf8))
-    #expect(error.kind == .notAMovie && error.message.contains("ffconcat"))
+    #expect(error.code == .notAMovie && error.message.contains("ffconcat"))
   }
 
   @Test func survivesEveryCut() throws {
     let whole = try bytes(write((0..<12).map { Int64($0) * 20 }))
     for cut in stride(from: 0, to: whole.count, by: max(1, whole.count / 60)) {
-      let kind = try failure(Array(whole[..<cut])).kind
-      #expect([.empty, .notAMovie, .unfinished, .truncated, .corrupt].contains(kind), "cut at \(cut): \(kind)")
+      let code = try failure(Array(whole[..<cut])).code
+      #expect([.fileEmpty, .notAMovie, .movieUnfinished, .movieTruncated, .movieCorrupt].contains(code), "cut at \(cut): \(code)")
     }
   }
 
@@ -159,9 +159,9 @@ import Testing
 
   @Test func holdsToLimits() throws {
     let whole = try bytes(write((0..<12).map { Int64($0) * 600 }))
-    #expect(try failure(whole) { $0.samples = 11 }.kind == .limit)
-    #expect(try failure(whole) { $0.seconds = 10.9 }.kind == .limit)
-    #expect(try failure(whole) { $0.side = 63 }.kind == .limit)
+    #expect(try failure(whole) { $0.samples = 11 }.code == .limit)
+    #expect(try failure(whole) { $0.seconds = 10.9 }.code == .limit)
+    #expect(try failure(whole) { $0.side = 63 }.code == .limit)
   }
 
   /// A count that the file has no room for is refused before FFmpeg sees it.
@@ -171,14 +171,14 @@ import Testing
     let count = place + (box == "stsz" ? 12 : 8)
     for byte in 0..<4 { whole[count + byte] = byte == 0 ? 0x7F : 0xFF }
     let error = try failure(whole)
-    #expect([.corrupt, .limit].contains(error.kind) && error.message.contains("2147483647"))
+    #expect([.movieCorrupt, .limit].contains(error.code) && error.message.contains("2147483647"))
   }
 
   @Test func refusesDataOfOtherFiles() throws {
     var whole = try bytes(write([0, 20]))
     let place = try #require(whole.indices.dropLast(11).last { Array(whole[$0..<($0 + 4)]) == Array("url ".utf8) })
     whole[place + 7] = 0
-    #expect(try failure(whole).kind == .externalData)
+    #expect(try failure(whole).code == .movieExternalData)
   }
 
   @Test func refusesDamagedPictures() throws {
@@ -198,7 +198,7 @@ import Testing
     let path = try directory.write("damaged.mov", changed)
     let movie = try Movie(slice(path))
     let error = try #require(throws: MovieError.self) { try levels(movie, Array(0..<30)) }
-    #expect(error.kind == .corrupt && error.message.contains("of 30 pictures could be decoded"))
+    #expect(error.code == .movieCorrupt && error.message.contains("of 30 pictures could be decoded"))
   }
 
   /// BT.709 from RGB and back, against the matrix of ITU-R BT.709 itself.

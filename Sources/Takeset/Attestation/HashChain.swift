@@ -71,14 +71,14 @@ struct HashChain: Sendable {
     guard final == hashes.last else { throw Broken("final_hash is not the last of frame_hashes") }
 
     if !isStandard {
-      findings.append(Finding(.info, "hash-encoding", "hashes are not in standard base64 with padding", file: file))
+      findings.append(Finding(.hashEncoding, "hashes are not in standard base64 with padding", file: file))
     }
     try placeCheckpoints(file)
     for (key, count) in [("frame_count", hashes.count), ("checkpoint_count", checkpoints.count)] {
       if let declared = members[key], declared.integer != Int64(count) {
         findings.append(
           Finding(
-            .warning, "chain-count-mismatch", "\(key) is \(declared.integer.map { String($0) } ?? declared.type), the list has \(count)",
+            .chainCountMismatch, "\(key) is \(declared.integer.map { String($0) } ?? declared.type), the list has \(count)",
             file: file, field: ".\(key)"))
       }
     }
@@ -105,12 +105,12 @@ struct HashChain: Sendable {
     }
     if reordered > 0 {
       findings.append(
-        Finding(.warning, "chain-reordered", "hashes of checkpoints stand at other frames than they say", file: file, count: reordered))
+        Finding(.chainReordered, "hashes of checkpoints stand at other frames than they say", file: file, count: reordered))
     }
     if spaced > 0 {
       findings.append(
         Finding(
-          .warning, "checkpoint-spacing", "checkpoints are not at every \(Self.spacing)th frame, in order", file: file, count: spaced))
+          .checkpointSpacing, "checkpoints are not at every \(Self.spacing)th frame, in order", file: file, count: spaced))
     }
   }
 
@@ -129,7 +129,7 @@ struct HashChain: Sendable {
     }
     if count < frames {
       findings.append(
-        Finding(.warning, "chain-short", "the chain has \(count) hashes for \(frames) recorded frames", file: file))
+        Finding(.chainShort, "the chain has \(count) hashes for \(frames) recorded frames", file: file))
     }
   }
 }

@@ -19,6 +19,6 @@ package struct FileError: Error, CustomStringConvertible, Equatable {
 
   /// What it costs a take, naming the file by its path inside of it.
   func failure(_ file: String? = nil) -> TakeFailure {
-    TakeFailure(code == EACCES ? "permission" : "unreadable", "cannot \(action): \(reason)", file: file)
+    TakeFailure(code == EACCES ? .permission : .unreadable, "cannot \(action): \(reason)", file: file)
   }
 }

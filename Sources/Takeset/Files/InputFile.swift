@@ -92,7 +92,7 @@ package final class InputFile {
   /// Replaces `bytes` by the whole file, which may not be larger than `limit`.
   package func readAll(limit: Int, into bytes: inout [UInt8]) throws {
     guard stamp.bytes <= limit else {
-      throw TakeFailure("input-too-large", "\(stamp.bytes) bytes are over the limit of \(limit)", file: path)
+      throw TakeFailure(.inputTooLarge, "\(stamp.bytes) bytes are over the limit of \(limit)", file: path)
     }
     let count = Int(stamp.bytes)
     if bytes.count > count {
@@ -115,7 +115,7 @@ package final class InputFile {
   func checkUnchanged() throws {
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { throw FileError("look at", path) }
-    guard FileStamp(status) == stamp else { throw TakeFailure("changed-while-reading", "the file was changed while it was read") }
+    guard FileStamp(status) == stamp else { throw TakeFailure(.changedWhileReading, "the file was changed while it was read") }
   }
 
   /// The digest of the whole file: what was read, and what is left.
@@ -135,6 +135,6 @@ package final class InputFile {
       case S_IFSOCK: "a socket"
       default: "a device"
       }
-    return TakeFailure("not-a-regular-file", "is \(kind); expected a regular file", file: path)
+    return TakeFailure(.notARegularFile, "is \(kind); expected a regular file", file: path)
   }
 }

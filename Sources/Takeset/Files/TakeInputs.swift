@@ -108,11 +108,11 @@ package final class TakeInputs: Sendable {
 
   /// Replaces `bytes` by an entry that is one sample of many. One that the archive has damaged is a sample that cannot be had, and the
   /// take goes on: `SampleFailure` with this code.
-  func readSample(_ index: Int, limit: Int, hasher: SHA256, as code: String, into bytes: inout [UInt8]) throws {
+  func readSample(_ index: Int, limit: Int, hasher: SHA256, as code: FindingCode, into bytes: inout [UInt8]) throws {
     do {
       try read(index, limit: limit, hasher: hasher, into: &bytes)
-    } catch let failure as TakeFailure where failure.code == Self.damaged {
-      throw SampleFailure(finding: Finding(.warning, code, failure.message, file: failure.file))
+    } catch let failure as TakeFailure where failure.code == .archiveDamaged {
+      throw SampleFailure(finding: Finding(code, failure.message, severity: .warning, file: failure.file))
     }
   }
 
@@ -148,7 +148,7 @@ package final class TakeInputs: Sendable {
         do {
           return try body(JSONReader(read))
         } catch let error as JSONError {
-          throw TakeFailure("json-invalid", error.message, field: ", " + error.place)
+          throw TakeFailure(.jsonInvalid, error.message, field: ", " + error.place)
         }
       }
     }
@@ -174,7 +174,7 @@ package final class TakeInputs: Sendable {
   }
 
   private static func check(_ bytes: Int64, _ limit: Int) throws {
-    if bytes > limit { throw TakeFailure("input-too-large", "\(bytes) bytes are over the limit of \(limit)") }
+    if bytes > limit { throw TakeFailure(.inputTooLarge, "\(bytes) bytes are over the limit of \(limit)") }
   }
 
   /// Lets `body` read a member; errors come out naming it.
@@ -183,14 +183,11 @@ package final class TakeInputs: Sendable {
       try Self.check(member.bytes, limit)
       return try body()
     } catch let error as ArchiveError {
-      throw TakeFailure(Self.damaged, "the archive's member is damaged: \(error.message)", file: entries[index].path)
+      throw TakeFailure(.archiveDamaged, "the archive's member is damaged: \(error.message)", file: entries[index].path)
     } catch {
       throw Self.naming(entries[index].path, error)
     }
   }
-
-  /// The code of a member that cannot be had from a sound archive.
-  static let damaged = "archive-damaged"
 
   /// Opens a file, lets `body` read, and notes the digest; errors come out naming the file.
   private func withFile<Result>(_ index: Int, hasher: SHA256, _ body: (InputFile) throws -> Result) throws -> Result {
@@ -198,7 +195,7 @@ package final class TakeInputs: Sendable {
     do {
       let file = try InputFile(fullPath(index), hasher: hasher)
       if let before = opened.withLock({ $0[index] }), before != file.stamp {
-        throw TakeFailure("changed-while-reading", "the file was changed while it was read")
+        throw TakeFailure(.changedWhileReading, "the file was changed while it was read")
       }
       let result = Swift.Result { try body(file) }
       try note(index, Known(digest: file.finish(), bytes: file.stamp.bytes))
@@ -227,7 +224,7 @@ package final class TakeInputs: Sendable {
       return known[index]
     }
     if let old, old != new {
-      throw TakeFailure("changed-while-reading", "its contents changed between two readings", file: files[index].path)
+      throw TakeFailure(.changedWhileReading, "its contents changed between two readings", file: files[index].path)
     }
   }
 
@@ -300,7 +297,7 @@ package final class TakeInputs: Sendable {
   /// Throws `changed-while-reading` when a file is no longer as `stamp` found it: then what was read may be of two versions of the take.
   func checkUnchanged() throws {
     for (index, before) in listed.withLock(\.self).enumerated() where try stamp(ofFile: index) != before {
-      throw TakeFailure("changed-while-reading", "the file was changed while the take was converted", file: files[index].path)
+      throw TakeFailure(.changedWhileReading, "the file was changed while the take was converted", file: files[index].path)
     }
   }
 

@@ -103,7 +103,7 @@ extension Archive {
     let shallowest = roots.filter { $0.count == depth }.map { $0.joined(separator: "/") }.sorted()
     guard shallowest.count == 1 else {
       throw TakeFailure(
-        "archive-ambiguous", "it holds \(shallowest.count) takes, \(shallowest.prefix(3).joined(separator: ", ")) among them; expected one",
+        .archiveAmbiguous, "it holds \(shallowest.count) takes, \(shallowest.prefix(3).joined(separator: ", ")) among them; expected one",
         file: URL(fileURLWithPath: path).lastPathComponent)
     }
     return shallowest[0]

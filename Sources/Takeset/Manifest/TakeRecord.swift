@@ -183,7 +183,7 @@ extension TakeRecord.Alignment {
 extension Finding {
   package var json: JSONValue {
     var members: [String: JSONValue] = [
-      "code": .string(code), "severity": .string(severity.rawValue), "message": .string(message),
+      "code": .string(code.rawValue), "severity": .string(severity.rawValue), "message": .string(message),
     ]
     if let file { members["file"] = .string(file) }
     if let field { members["field"] = .string(field) }

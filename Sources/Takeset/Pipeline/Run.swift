@@ -246,7 +246,7 @@ package struct Run: Sendable {
   /// A take that stays although its input is gone says so.
   private static func markVanished(_ record: [UInt8]) throws -> [UInt8] {
     var record = try TakeRecord(json: record)
-    record.findings.append(Finding(.warning, "input-vanished", "the take is no longer among the inputs; its episode is kept"))
+    record.findings.append(Finding(.inputVanished, "the take is no longer among the inputs; its episode is kept"))
     return record.canonicalBytes
   }
 

@@ -145,11 +145,11 @@ package struct TakeConversion: Sendable {
     if error is OutputFailure || error is CancellationError { throw error }
     // Files that somebody is writing may look damaged, or like what a rule rejects.
     var error = error
-    do { try job.inputs?.checkUnchanged() } catch let change as TakeFailure where change.code == "changed-while-reading" {
+    do { try job.inputs?.checkUnchanged() } catch let change as TakeFailure where change.code == .changedWhileReading {
       error = change
     } catch {}
     // What is neither a rejection nor a failure of the take is a mistake of ours, and the take's record says so.
-    let failure = error as? TakeFailure ?? TakeFailure("internal", "\(error)")
+    let failure = error as? TakeFailure ?? TakeFailure(.internal, "\(error)")
     let rejection = error as? Rejection
     try? job.inputs?.finishDigests()
     var record = TakeRecord(

@@ -43,14 +43,14 @@ package struct TakeSearch: Sendable {
 
   /// True when not one input is even there: a mistyped command rather than a bad take.
   package var isHopeless: Bool {
-    found.isEmpty && missed.allSatisfy { ["input-missing", "not-a-take"].contains($0.failure.code) }
+    found.isEmpty && missed.allSatisfy { [.inputMissing, .notATake].contains($0.failure.code) }
   }
 
   private mutating func search(_ input: String) {
     guard let real = realpath(input, nil) else {
       let error = FileError("look at", input)
       let isMissing = [ENOENT, ENOTDIR].contains(error.code)
-      return miss(input, isMissing ? TakeFailure("input-missing", "there is no such file or directory") : error.failure())
+      return miss(input, isMissing ? TakeFailure(.inputMissing, "there is no such file or directory") : error.failure())
     }
     defer { free(real) }
     let path = String(cString: real)
@@ -58,16 +58,16 @@ package struct TakeSearch: Sendable {
     do {
       isDirectory = try Directory.kind(at: path) == .directory
     } catch {
-      return miss(input, (error as? FileError)?.failure() ?? TakeFailure("unreadable", "\(error)"))
+      return miss(input, (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "\(error)"))
     }
     if visited.contains(Array(path.utf8)) { return }
     let before = (found.count, missed.count)
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
     guard (found.count, missed.count) == before else { return }
     if isDirectory {
-      miss(path, TakeFailure("no-take-found", "the directory holds no take that a reader recognises"))
+      miss(path, TakeFailure(.noTakeFound, "the directory holds no take that a reader recognises"))
     } else {
-      miss(path, TakeFailure("not-a-take", "no reader recognises this file; expected a session, an archive of one, a bundle or a movie"))
+      miss(path, TakeFailure(.notATake, "no reader recognises this file; expected a session, an archive of one, a bundle or a movie"))
     }
   }
 
@@ -78,7 +78,7 @@ package struct TakeSearch: Sendable {
       if let reader = try readers.first(where: { try $0.recognises(place) }) { return add(place, reader) }
     } catch {
       // What cannot be looked at may be a take; to pass over it would be to lose it.
-      return miss(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure("unreadable", "\(error)"))
+      return miss(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
     }
     guard place.isDirectory else { return }
     guard depth < Self.depthLimit else {
@@ -92,12 +92,12 @@ package struct TakeSearch: Sendable {
         case .directory: look(at: TakeLocation(path: path, isDirectory: true), depth: depth + 1)
         case .file: look(at: TakeLocation(path: path, isDirectory: false), depth: depth + 1)
         case .link: notices.append("\(path) is a symbolic link and is not followed; name it as an input to read it")
-        case .unnameable: miss(path, TakeFailure("bad-name", "the name is not UTF-8"))
+        case .unnameable: miss(path, TakeFailure(.badName, "the name is not UTF-8"))
         case .other: notices.append("\(path) is neither a file nor a directory and is not read")
         }
       }
     } catch {
-      var failure = (error as? FileError)?.failure() ?? TakeFailure("unreadable", "")
+      var failure = (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "")
       failure.message = "the directory cannot be searched: \((error as? FileError)?.reason ?? "\(error)")"
       miss(place.path, failure)
     }
@@ -107,7 +107,7 @@ package struct TakeSearch: Sendable {
     let stem = reader.name(of: place)
     guard Self.isUsable(stem) else {
       let failure = TakeFailure(
-        "bad-name", "the name cannot serve as a take id; expected 1 to 200 bytes without control characters")
+        .badName, "the name cannot serve as a take id; expected 1 to 200 bytes without control characters")
       return miss(place.path, failure)
     }
     guard reader.hasGenericName(stem) else { return found.append(Found(id: stem, location: place, reader: reader)) }
@@ -119,9 +119,9 @@ package struct TakeSearch: Sendable {
       try inputs.finishDigests()
       found.append(Found(id: String(inputs.digest.description.prefix(12)), location: place, reader: reader))
     } catch {
-      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure("internal", "\(error)")
+      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
       // What may be readable the next moment would be written under another name. What is no take keeps its name, and fails with the reason.
-      if ["changed-while-reading", "permission", "unreadable"].contains(failure.code) { return miss(place.path, failure) }
+      if [.changedWhileReading, .permission, .unreadable].contains(failure.code) { return miss(place.path, failure) }
       found.append(Found(id: stem, location: place, reader: reader))
     }
   }
@@ -160,7 +160,7 @@ package struct TakeSearch: Sendable {
       found[index].id = known[index] ?? free(stem) { owners.belongsToAnother($0, than: take.location, take.reader) }
       if found[index].id != stem {
         found[index].findings.append(
-          Finding(.warning, "duplicate-id", "another take is called \(stem) too; this one is called \(found[index].id)"))
+          Finding(.duplicateID, "another take is called \(stem) too; this one is called \(found[index].id)"))
       }
     }
     for (index, input) in missed.enumerated() {

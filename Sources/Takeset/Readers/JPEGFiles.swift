@@ -25,18 +25,18 @@ struct JPEGFiles: SampleSource {
 
   /// The size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first
   /// cannot be decoded that the take fails anyhow.
-  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, findings: inout [Finding]) throws -> ImageSize {
+  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, notes: Notes) throws -> ImageSize {
     let decoder = try JPEGDecoder()
     var bytes: [UInt8] = [], pixels: [UInt8] = []
     var first: TakeFailure?
     for file in files.prefix(files.count / 5 + 1) {
       let path = inputs.entries[file].path
       do {
-        try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: "image-undecodable", into: &bytes)
+        try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: .imageUndecodable, into: &bytes)
         let size = try bytes.withUnsafeBytes { bytes in
           let size = try decoder.size(of: bytes)
           guard max(size.width, size.height) <= limit else {
-            first = first ?? TakeFailure("limit", "the image is \(size), over the limit of \(limit)x\(limit)", file: path)
+            first = first ?? TakeFailure(.limit, "the image is \(size), over the limit of \(limit)x\(limit)", file: path)
             throw MediaError(call: "JPEG header", message: "\(size) is over the limit of \(limit)x\(limit)")
           }
           // A damaged header claims another size as well as the true one; what decodes is whole.
@@ -44,19 +44,16 @@ struct JPEGFiles: SampleSource {
           return size
         }
         if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
-          findings.append(
-            Finding(
-              .warning, "exif-rotation",
-              "the EXIF orientation is \(orientation), of this image at least; images are stored as they are coded", file: path))
+          notes.add(.exifRotation, "the EXIF orientation is \(orientation), of this image at least; images are stored as they are coded", file: path)
         }
         return size
       } catch let failure as SampleFailure {
         first = first ?? .tooManyUndecodable(of: files.count, first: failure.finding)
       } catch let error as MediaError {
-        first = first ?? .tooManyUndecodable(of: files.count, first: Finding(.warning, "image-undecodable", "\(error)", file: path))
+        first = first ?? .tooManyUndecodable(of: files.count, first: Finding(.imageUndecodable, "\(error)", file: path))
       }
     }
-    throw first ?? TakeFailure("no-frames", "no image has a pose with its number")
+    throw first ?? TakeFailure(.noFrames, "no image has a pose with its number")
   }
 
   private final class Cursor: SampleCursor {
@@ -90,7 +87,7 @@ struct JPEGFiles: SampleSource {
     }
 
     private func load(_ index: Int, into bytes: inout [UInt8]) throws {
-      try source.inputs.readSample(source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, as: "image-undecodable", into: &bytes)
+      try source.inputs.readSample(source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, as: .imageUndecodable, into: &bytes)
     }
 
     private func checkWhole(_ file: UnsafeRawBufferPointer, _ index: Int) throws {
@@ -110,7 +107,7 @@ struct JPEGFiles: SampleSource {
       var pixels: [UInt8] = []
       _ = try decoder.decode(file, reduction: 8, expecting: found, limit: source.limit, into: &pixels)
       throw TakeFailure(
-        "image-size-changed", "the image is \(found), the session's first is \(source.size)",
+        .imageSizeChanged, "the image is \(found), the session's first is \(source.size)",
         file: source.inputs.entries[source.entries[index]].path)
     }
 
@@ -119,7 +116,7 @@ struct JPEGFiles: SampleSource {
         try body()
       } catch let error as MediaError {
         let path = source.inputs.entries[source.entries[index]].path
-        throw SampleFailure(finding: Finding(.warning, "image-undecodable", "\(error)", file: path))
+        throw SampleFailure(finding: Finding(.imageUndecodable, "\(error)", file: path))
       }
     }
   }

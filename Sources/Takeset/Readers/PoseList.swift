@@ -28,18 +28,17 @@ struct PoseList {
   let number: String
 
   /// Sorts entries by number and marks those whose time is out of order. Throws `TakeFailure` when too many are.
-  init(_ entries: [Entry], file: String, number: String, findings: inout [Finding]) throws {
+  init(_ entries: [Entry], file: String, number: String, notes: Notes) throws {
     (self.entries, self.file, self.number) = (entries, file, number)
-    sortByNumber(&findings)
-    try markDisorder(&findings)
+    sortByNumber(notes)
+    try markDisorder(notes)
   }
 
-  private mutating func sortByNumber(_ findings: inout [Finding]) {
+  private mutating func sortByNumber(_ notes: Notes) {
     let inversions = zip(entries, entries.dropFirst()).count { $0.number > $1.number }
     if inversions > 0 {
       entries = entries.enumerated().sorted { ($0.element.number, $0.offset) < ($1.element.number, $1.offset) }.map(\.element)
-      findings.append(
-        Finding(.info, "poses-unsorted", "entries were not in the order of \(number)", file: file, count: inversions))
+      notes.add(.posesUnsorted, "entries were not in the order of \(number)", file: file, count: inversions)
     }
     guard zip(entries, entries.dropFirst()).contains(where: { $0.number == $1.number }) else { return }
     var kept: [Entry] = []
@@ -54,14 +53,12 @@ struct PoseList {
     }
     entries = kept
     if conflicts > 0 {
-      findings.append(
-        Finding(
-          .warning, "poses-duplicate", "several entries have the same \(number); the first is used", file: file, count: conflicts))
+      notes.add(.posesDuplicate, "several entries have the same \(number); the first is used", file: file, count: conflicts)
     }
   }
 
   /// Keeps the longest sequence of entries whose times ascend, so that one wild timestamp costs one frame.
-  private mutating func markDisorder(_ findings: inout [Finding]) throws {
+  private mutating func markDisorder(_ notes: Notes) throws {
     // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
     var tails: [Int] = []
     var before: [Int?] = Array(repeating: nil, count: entries.count)
@@ -83,14 +80,12 @@ struct PoseList {
     let count = entries.count - tails.count
     if count * 5 > entries.count {
       throw TakeFailure(
-        "too-few-times", "\(count) of \(entries.count) timestamps do not ascend with \(number); at most a fifth may not",
+        .tooFewTimes, "\(count) of \(entries.count) timestamps do not ascend with \(number); at most a fifth may not",
         file: file)
     }
     if count > 0 {
-      findings.append(
-        Finding(
-          .warning, "time-not-ascending", "timestamps that do not fit between their neighbours; such frames are left out",
-          file: file, count: count))
+      notes.add(.timeNotAscending, "timestamps that do not fit between their neighbours; such frames are left out",
+          file: file, count: count)
     }
   }
 }
@@ -107,7 +102,7 @@ struct FrameJoin {
 
   /// - Parameter images: The source's picture of each number; `nil` where a take has no pictures, and its poses are all there is.
   /// - Parameter place: What pictures are in, for messages.
-  init(poses: PoseList, images: [Int64: Int]?, in place: String, findings: inout [Finding]) throws {
+  init(poses: PoseList, images: [Int64: Int]?, in place: String, notes: Notes) throws {
     var (unusable, disorder, withoutPicture) = (0, 0, 0)
     var withPicture = 0
     for (index, entry) in poses.entries.enumerated() {
@@ -130,30 +125,28 @@ struct FrameJoin {
     let firstMissing = poses.entries.firstIndex { images?[$0.number] == nil }
     if images != nil, let firstMissing, firstMissing == withPicture, unposed == 0 {
       coverage = Double(withPicture) / Double(count)
-      findings.append(
-        Finding(
-          .warning, "partial-upload", "the pictures end after the first \(withPicture) of \(count) poses", file: place,
-          count: count - withPicture))
+      notes.add(.partialUpload, "the pictures end after the first \(withPicture) of \(count) poses", file: place,
+          count: count - withPicture)
     }
-    note("pose-unusable", unusable, "transforms that are not a rotation and a position", &findings)
-    note("time-not-ascending", disorder, nil, &findings)
-    note("image-missing", withoutPicture, "poses whose picture is not in \(place)", &findings)
-    note("pose-missing", unposed, "pictures whose number has no pose", &findings)
+    note(.poseUnusable, unusable, "transforms that are not a rotation and a position", notes)
+    note(.timeNotAscending, disorder, nil, notes)
+    note(.imageMissing, withoutPicture, "poses whose picture is not in \(place)", notes)
+    note(.poseMissing, unposed, "pictures whose number has no pose", notes)
     if withPicture * 2 < count {
       throw TakeFailure(
-        "too-few-images", "\(withPicture) of the \(count) pictures that \(poses.file) names are there; at least half are needed",
+        .tooFewImages, "\(withPicture) of the \(count) pictures that \(poses.file) names are there; at least half are needed",
         file: place)
     }
     if unusable * 5 > count {
       throw TakeFailure(
-        "too-few-poses", "\(unusable) of \(count) poses are not usable; at most a fifth may be", file: poses.file)
+        .tooFewPoses, "\(unusable) of \(count) poses are not usable; at most a fifth may be", file: poses.file)
     }
-    if rows.isEmpty { throw TakeFailure("no-frames", "no picture in \(place) has a pose with its number") }
+    if rows.isEmpty { throw TakeFailure(.noFrames, "no picture in \(place) has a pose with its number") }
   }
 
-  private mutating func note(_ code: String, _ count: Int, _ message: String?, _ findings: inout [Finding]) {
+  private mutating func note(_ code: FindingCode, _ count: Int, _ message: String?, _ notes: Notes) {
     guard count > 0 else { return }
-    dropped.append(Episode.Dropped(reason: code, count: count))
-    if let message { findings.append(Finding(.warning, code, message + "; such frames are left out", count: count)) }
+    dropped.append(Episode.Dropped(reason: code.rawValue, count: count))
+    if let message { notes.add(code, message + "; such frames are left out", count: count) }
   }
 }

@@ -65,7 +65,7 @@ package struct Inspection: Sendable {
       reason = rejection.reason
       variant = variant ?? rejection.variant
     } else {
-      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure("internal", "\(error)")
+      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
       outcome = .failed
       reason = failure.description
       findings.append(failure.finding)

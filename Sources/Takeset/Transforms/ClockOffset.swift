@@ -87,8 +87,7 @@ struct ClockOffset {
         ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
     findings.append(
       Finding(
-        .warning, "clock-unaligned",
-        "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked")
+        .clockUnaligned, "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked")
     )
   }
 }
@@ -119,7 +118,7 @@ struct SenderClock {
         timestamps = nil
         medianDelay = 0
         findings.append(
-          Finding(.warning, "sender-clock-unusable", "the sender's milliseconds do not advance with time; arrival times are used"))
+          Finding(.senderClockUnusable, "the sender's milliseconds do not advance with time; arrival times are used"))
         return
       }
       for (index, x) in zip(segment.range, sent) {
@@ -130,7 +129,7 @@ struct SenderClock {
     }
     if segments.count > 1 {
       findings.append(
-        Finding(.warning, "sender-restarted", "the sender's clock started again during the take", count: segments.count - 1))
+        Finding(.senderRestarted, "the sender's clock started again during the take", count: segments.count - 1))
     }
     delays.sort()
     // A clock that runs off by percents shows in delays that grow with the take.
@@ -139,8 +138,7 @@ struct SenderClock {
       medianDelay = 0
       findings.append(
         Finding(
-          .warning, "sender-clock-unusable",
-          "the sender's milliseconds and the arrival times drift apart; arrival times are used"))
+          .senderClockUnusable, "the sender's milliseconds and the arrival times drift apart; arrival times are used"))
       return
     }
     timestamps = fitted

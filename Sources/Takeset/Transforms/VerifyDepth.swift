@@ -40,7 +40,7 @@ package struct VerifyDepth: Transform {
     let samples = Array(stride(from: 0, to: stream.timestamps.count, by: every))
     guard samples.count >= 2 else {
       verified.findings.append(
-        Finding(.warning, "depth-metrics-unavailable", "\(samples.count) depth maps were to be looked at; it takes at least 2"))
+        Finding(.depthMetricsUnavailable, "\(samples.count) depth maps were to be looked at; it takes at least 2"))
       return verified
     }
     var metrics = DepthMetrics(size: size)
@@ -59,7 +59,7 @@ package struct VerifyDepth: Transform {
     guard !metrics.isLikelyReal(thresholds) else { return verified }
     let message =
       "consistency \(metrics.consistency), coherence \(metrics.coherence), stability \(metrics.stability), \(metrics.suspicious.count) suspicious keyframes"
-    verified.findings.append(Finding(.warning, "depth-suspicious", message))
+    verified.findings.append(Finding(.depthSuspicious, message))
     if onMiss == .reject { throw Rejection("the depth is not likely to be of a real scene: \(message)", episode: verified) }
     return verified
   }

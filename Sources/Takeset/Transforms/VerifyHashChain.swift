@@ -27,8 +27,10 @@ package struct VerifyHashChain: Transform {
     verification.recordedFrames = evidence.recordedFrames
     verification.recordedSeconds = evidence.recordedSeconds
     verification.keysDigest = context.keys?.digest
-    let chain = checkChain(evidence, &verification, &verified.findings)
-    checkAssertion(evidence, context.keys, chain, &verification, &verified.findings)
+    let notes = Notes()
+    let chain = checkChain(evidence, &verification, notes)
+    checkAssertion(evidence, context.keys, chain, &verification, notes)
+    verified.findings += notes.findings
     verified.verification = verification
     if require != .none, verification.chain == .broken {
       throw Rejection("the hash chain is broken: \(verification.chainReason ?? "")", episode: verified)
@@ -48,10 +50,10 @@ package struct VerifyHashChain: Transform {
   // MARK: The chain
 
   private func checkChain(
-    _ evidence: BundleEvidence, _ verification: inout BundleVerification, _ findings: inout [Finding]
+    _ evidence: BundleEvidence, _ verification: inout BundleVerification, _ notes: Notes
   ) -> HashChain? {
     guard let (bytes, file) = evidence.chain else {
-      findings.append(Finding(.warning, "chain-absent", "the bundle has no hash chain"))
+      notes.add(.chainAbsent, "the bundle has no hash chain")
       return nil
     }
     do {
@@ -61,12 +63,12 @@ package struct VerifyHashChain: Transform {
       verification.finalMatchesMetadata = evidence.finalHash.map { Base64.digest($0)?.bytes == chain.final }
       try chain.check(against: (evidence.finalHash, evidence.frameCount), file: file)
       verification.chain = .sound
-      findings += chain.findings
+      notes.add(chain.findings)
       return chain
     } catch {
       verification.chain = .broken
       verification.chainReason = (error as? HashChain.Broken)?.reason ?? "\(error)"
-      findings.append(Finding(.warning, "chain-broken", "the hash chain is broken: \(verification.chainReason ?? "")", file: file))
+      notes.add(.chainBroken, "the hash chain is broken: \(verification.chainReason ?? "")", file: file)
       return nil
     }
   }
@@ -79,47 +81,47 @@ package struct VerifyHashChain: Transform {
 
   private func checkAssertion(
     _ evidence: BundleEvidence, _ keys: DeviceKeys?, _ chain: HashChain?, _ verification: inout BundleVerification,
-    _ findings: inout [Finding]
+    _ notes: Notes
   ) {
     if evidence.isPartial == true { verification.partial = .partial }
-    func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ code: String, _ message: String) {
+    func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ code: FindingCode, _ message: String) {
       verification.assertion = state
       verification.assertionReason = message
       let file = evidence.metadataFile
-      findings.append(Finding(severity, code, message, file: file, field: file.map { _ in ".assertion" }))
+      notes.add(code, message, severity: severity, file: file, field: file.map { _ in ".assertion" })
     }
     guard let text = evidence.assertion, !text.allSatisfy(\.isWhitespace) else {
-      return end(.absent, .info, "assertion-absent", "the metadata holds no assertion; nobody signed the chain")
+      return end(.absent, .info, .assertionAbsent, "the metadata holds no assertion; nobody signed the chain")
     }
-    guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, "assertion-invalid", "the assertion is not base64") }
-    if bytes == Self.mock { return end(.mock, .warning, "assertion-mock", "the assertion is the fixed text of a debug build") }
+    guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, .assertionInvalid, "the assertion is not base64") }
+    if bytes == Self.mock { return end(.mock, .warning, .assertionMock, "the assertion is the fixed text of a debug build") }
     if bytes.starts(with: Self.placeholder) {
-      return end(.placeholder, .warning, "assertion-placeholder", "the assertion is the text that was to be signed, and no signature")
+      return end(.placeholder, .warning, .assertionPlaceholder, "the assertion is the text that was to be signed, and no signature")
     }
     let assertion: Assertion
     do {
       assertion = try Assertion(cbor: bytes)
     } catch {
       return end(
-        .invalid, .warning, "assertion-invalid", "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
+        .invalid, .warning, .assertionInvalid, "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
     }
     verification.counter = assertion.counter
     guard let keys else {
-      return end(.noKey, .info, "assertion-unverified", "no keys were given, so the signature is not checked")
+      return end(.noKey, .info, .assertionUnverified, "no keys were given, so the signature is not checked")
     }
     if let device = evidence.device, keys.devices[device] == nil {
-      return end(.noKey, .warning, "assertion-unverified", "the keys file holds no key of the device that the metadata name")
+      return end(.noKey, .warning, .assertionUnverified, "the keys file holds no key of the device that the metadata name")
     }
-    if keys.devices.isEmpty { return end(.noKey, .warning, "assertion-unverified", "the keys file holds no keys") }
+    if keys.devices.isEmpty { return end(.noKey, .warning, .assertionUnverified, "the keys file holds no keys") }
     let own = evidence.device.map { [$0] } ?? evidence.folders.filter { keys.devices[$0] != nil }
     guard keys.appDigests.contains(assertion.appDigest) else {
-      return end(.invalid, .warning, "assertion-invalid", "it was made for another app than the keys file names")
+      return end(.invalid, .warning, .assertionInvalid, "it was made for another app than the keys file names")
     }
-    guard assertion.counter > 0 else { return end(.invalid, .warning, "assertion-invalid", "its counter is 0") }
+    guard assertion.counter > 0 else { return end(.invalid, .warning, .assertionInvalid, "its counter is 0") }
 
     // Without a sound chain there is still the end that the metadata claim.
     guard let final = chain?.final ?? evidence.finalHash.flatMap({ Base64.digest($0)?.bytes }) else {
-      return end(.invalid, .warning, "assertion-invalid", "there is no hash that it could be the signature of")
+      return end(.invalid, .warning, .assertionInvalid, "there is no hash that it could be the signature of")
     }
     for device in own.isEmpty ? keys.devices.keys.sorted() : own {
       guard let key = keys.devices[device] else { continue }
@@ -129,10 +131,8 @@ package struct VerifyHashChain: Transform {
         verification.covers = .final
         cover(chain.hashes.count, evidence, &verification)
         if verification.partial == .complete, evidence.isPartial == true {
-          findings.append(
-            Finding(
-              .warning, "partial-mismatch", "is_partial is true, but the whole chain is signed", file: evidence.metadataFile,
-              field: ".is_partial"))
+          notes.add(.partialMismatch, "is_partial is true, but the whole chain is signed", file: evidence.metadataFile,
+              field: ".is_partial")
         }
         return
       }
@@ -143,12 +143,12 @@ package struct VerifyHashChain: Transform {
         cover(chain.frames(upTo: point), evidence, &verification)
         verification.partial = .partial
         verification.verifiedSeconds = min(verification.verifiedSeconds, point.seconds)
-        findings.append(Finding(.warning, "partially-verified", verification.summary, file: evidence.metadataFile, field: ".assertion"))
+        notes.add(.partiallyVerified, verification.summary, file: evidence.metadataFile, field: ".assertion")
         return
       }
     }
     end(
-      .invalid, .warning, "assertion-invalid",
+      .invalid, .warning, .assertionInvalid,
       own.isEmpty ? "no key of the keys file made it" : "it was not made by the key of device \(own[0])")
   }
 

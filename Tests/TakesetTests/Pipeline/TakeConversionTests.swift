@@ -121,7 +121,7 @@ private struct TwoCameras: Reader {
     let path = directory.path + "/shard.h5"
     let result = try conversion(TakeTask(id: "session_1", location: location, reader: StackSession()), to: path)
     #expect(result.record.outcome == .failed && result.record.output == nil)
-    #expect(result.record.findings.contains { $0.code == "json-invalid" })
+    #expect(result.record.findings.contains { $0.code == .jsonInvalid })
     #expect(!FileManager.default.fileExists(atPath: path))
   }
 }

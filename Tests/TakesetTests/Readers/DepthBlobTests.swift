@@ -95,13 +95,13 @@ import Testing
     let part = Self.wrap(Self.maps(3).flatMap(\.self), "gzip")
     for claimed in [nil, 7, 0] as [Int64?] {
       let blob = try blob(part, claimed: claimed)
-      #expect(blob.keyframes == 3 && blob.findings.map(\.code) == ["depth-count-mismatch"])
+      #expect(blob.keyframes == 3 && blob.findings.map(\.code) == [.depthCountMismatch])
     }
   }
 
   @Test func believesTheHeaderOverTheMetadata() throws {
     let blob = try blob(Self.rldp(Self.maps(3, (8, 6)), (8, 6)), claimed: 5)
-    #expect(blob.keyframes == 3 && blob.findings.map(\.code) == ["depth-count-mismatch"])
+    #expect(blob.keyframes == 3 && blob.findings.map(\.code) == [.depthCountMismatch])
   }
 
   @Test func readsKeyframesInAnyOrderOfOffsets() throws {
@@ -123,12 +123,12 @@ import Testing
 
   @Test func refusesWhatIsNoDepth() throws {
     let maps = Self.maps(3, (8, 6)), good = Self.rldp(maps, (8, 6))
-    #expect(try refusal(Array("hello, this is text".utf8)).code == "depth-undecodable")
+    #expect(try refusal(Array("hello, this is text".utf8)).code == .depthUndecodable)
     #expect(try refusal([UInt8](repeating: 7, count: 1001)).message.contains("cannot be read"))
     #expect(try refusal(Self.wrap([UInt8](repeating: 0, count: 1000), "gzip")).message.contains("1000 bytes"))
     for container in ["gzip", "zlib", "deflate"] {
       let whole = Self.wrap(good, container)
-      #expect(try refusal(Array(whole.dropLast(whole.count / 3))).code == "depth-undecodable")
+      #expect(try refusal(Array(whole.dropLast(whole.count / 3))).code == .depthUndecodable)
     }
     var badSum = Self.wrap(good, "gzip")
     badSum[badSum.count - 6] ^= 0xFF
@@ -136,11 +136,11 @@ import Testing
     #expect(try refusal(Self.rldp(maps, (8, 6), version: 2)).message.contains("version 2"))
     #expect(try refusal(Self.rldp([], (8, 6))).message.contains("0 keyframes"))
     #expect(try refusal(Self.rldp(maps, (0, 6))).message.contains("0x6"))
-    #expect(try refusal(Self.rldp(maps, (65_535, 65_535))).code == "limit")
+    #expect(try refusal(Self.rldp(maps, (65_535, 65_535))).code == .limit)
     #expect(try refusal(Self.rldp(maps, (9, 6))).message.contains("should end at byte"))
-    #expect(try refusal(Self.rldp(maps, (8, 6), count: 201)).code == "limit")
-    #expect(try refusal(Self.rldp(maps, (8, 6), count: .max)).code == "limit")
-    #expect(try refusal(Self.rldp(maps, (8, 6), offsets: [0, 192, .max])).code == "depth-undecodable")
+    #expect(try refusal(Self.rldp(maps, (8, 6), count: 201)).code == .limit)
+    #expect(try refusal(Self.rldp(maps, (8, 6), count: .max)).code == .limit)
+    #expect(try refusal(Self.rldp(maps, (8, 6), offsets: [0, 192, .max])).code == .depthUndecodable)
     for cut in [4, 10, 16, 20, 51] { #expect(try refusal(Array(good[..<cut])).message.contains("RLDP header")) }
   }
 
@@ -148,20 +148,20 @@ import Testing
     let zeros = [UInt8](repeating: 0, count: 1 << 20)
     let bomb = Deflater.deflate((0..<300).lazy.map { _ in zeros }, windowBits: 31)
     #expect(bomb.count < 400_000)
-    #expect(try refusal(bomb).code == "limit")
+    #expect(try refusal(bomb).code == .limit)
     // Behind a header that claims little, less is read.
     let headed = Deflater.deflate([Self.rldp(Self.maps(1, (8, 6)), (8, 6))] + (0..<3).map { _ in zeros }, windowBits: 31)
-    #expect(try refusal(headed).code == "limit")
+    #expect(try refusal(headed).code == .limit)
   }
 
   @Test func notesWhatFollows() throws {
     let part = Self.wrap(Self.rldp(Self.maps(2, (8, 6)), (8, 6)), "gzip")
-    #expect(try blob(part + [1, 2, 3], claimed: 2).findings.map(\.code) == ["depth-trailing-bytes"])
+    #expect(try blob(part + [1, 2, 3], claimed: 2).findings.map(\.code) == [.depthTrailingBytes])
     let raw = Self.rldp(Self.maps(2, (8, 6)), (8, 6))
     let members = Self.wrap(Array(raw[..<100]), "gzip") + Self.wrap(Array(raw[100...]), "gzip")
-    #expect(try blob(members, claimed: 2).findings.map(\.code) == ["depth-several-members"])
+    #expect(try blob(members, claimed: 2).findings.map(\.code) == [.depthSeveralMembers])
     let unordered = Self.rldp(Self.maps(2, (8, 6)), (8, 6), seconds: [1, 0])
-    #expect(try blob(unordered, claimed: 2).findings.map(\.code) == ["depth-times-unordered"])
+    #expect(try blob(unordered, claimed: 2).findings.map(\.code) == [.depthTimesUnordered])
     #expect(try blob(unordered, claimed: 2).seconds == nil)
   }
 }

@@ -15,7 +15,7 @@ import Testing
     let log: Log
     mutating func read(_ index: Int) throws -> Int {
       log.reads.withLock { $0.append(index) }
-      if index == 99 { throw TakeFailure("movie-corrupt", "no") }
+      if index == 99 { throw TakeFailure(.movieCorrupt, "no") }
       return index * 10
     }
   }

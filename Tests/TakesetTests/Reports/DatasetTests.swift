@@ -116,6 +116,6 @@ import Testing
     let dataset = try convert(Pipeline(readers: .auto, transforms: [Align()], writer: HDF5Writer()))
     #expect(Set(dataset.record.statistics.keys).isSuperset(of: ["camera_depth@m", "camera_depth@mm"]))
     #expect(dataset.record.statistics["camera_depth"] == nil)
-    #expect(dataset.record.findings.contains { $0.code == "mixed-units" && $0.field == "camera_depth" })
+    #expect(dataset.record.findings.contains { $0.code == .mixedUnits && $0.field == "camera_depth" })
   }
 }

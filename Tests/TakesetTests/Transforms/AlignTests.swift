@@ -92,7 +92,7 @@ import Testing
     let offset = ClockOffset(from: joints(arrivals: [epoch + 3_000_000_000]), to: episode(start: epoch))
     #expect(offset.method == "unaligned")
     #expect(offset.offset == nil)
-    #expect(offset.findings.map(\.code) == ["clock-unaligned"])
+    #expect(offset.findings.map(\.code) == [.clockUnaligned])
   }
 
   @Test func doesNotGuessWithoutAStartTime() {
@@ -104,7 +104,7 @@ import Testing
     episode.streams[.joints] = joints(arrivals: [epoch, epoch + 20_000_000])
     let aligned = try Align().apply(to: episode)
     #expect(aligned.streams[.joints]?.rows?.allSatisfy { $0 == nil } == true)
-    #expect(aligned.findings.map(\.code) == ["clock-unaligned"])
+    #expect(aligned.findings.map(\.code) == [.clockUnaligned])
     #expect(aligned.alignments.contains { $0.stream == "joints" && $0.offset == nil })
   }
 
@@ -138,7 +138,7 @@ import Testing
   @Test func reportsARestart() {
     let arrivals = (0..<6).map { Timestamp(nanoseconds: epoch + Int64($0) * 20_000_000) }
     let clock = SenderClock(arrivals: arrivals, milliseconds: [100, 120, 140, 0, 20, 40])
-    #expect(clock.findings.map(\.code) == ["sender-restarted"])
+    #expect(clock.findings.map(\.code) == [.senderRestarted])
     #expect(clock.timestamps?.count == 6)
   }
 }

@@ -56,11 +56,11 @@ import Testing
     var step = VerifyDepth()
     let noted = try step.apply(to: episode)
     #expect(noted.details["depth_metrics"]?["samples"] == 3)
-    #expect(noted.findings.map(\.code) == ["depth-suspicious"])
+    #expect(noted.findings.map(\.code) == [.depthSuspicious])
     step.onMiss = .reject
     let rejection = #expect(throws: Rejection.self) { try step.apply(to: episode) }
     #expect(rejection?.episode?.details["depth_metrics"] != nil)
     step.every = 10
-    #expect(try step.apply(to: episode).findings.map(\.code) == ["depth-metrics-unavailable"])
+    #expect(try step.apply(to: episode).findings.map(\.code) == [.depthMetricsUnavailable])
   }
 }

@@ -65,7 +65,7 @@ package final class Archive: Sendable {
     } catch let error as FileError {
       throw error.failure(name)
     } catch let error as ArchiveError {
-      throw TakeFailure("archive-unreadable", "the \(format.rawValue) cannot be read: \(error.message)", file: name)
+      throw TakeFailure(.archiveUnreadable, "the \(format.rawValue) cannot be read: \(error.message)", file: name)
     } catch var failure as TakeFailure {
       failure.file = name
       throw failure
@@ -85,7 +85,7 @@ package final class Archive: Sendable {
   /// The regular files among the entries. One entry that could lead outside, were it unpacked, has the archive refused whole.
   private static func check(_ entries: [ArchiveEntry], archiveBytes: Int64, _ limits: Limits) throws -> ([Member], Int64) {
     if entries.count > limits.entries {
-      throw TakeFailure("limit", "it has more than \(limits.entries) members (max-archive-entries)")
+      throw TakeFailure(.limit, "it has more than \(limits.entries) members (max-archive-entries)")
     }
     var members: [Member] = []
     var total: Int64 = 0
@@ -98,7 +98,7 @@ package final class Archive: Sendable {
         let shown = String(decoding: entry.name.prefix(200), as: UTF8.self).filter {
           !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true
         }
-        return TakeFailure("archive-hostile", "the member \"\(shown)\" \(what); such an archive is refused whole")
+        return TakeFailure(.archiveHostile, "the member \"\(shown)\" \(what); such an archive is refused whole")
       }
       if name.first == UInt8(ascii: "/") { throw refuse("has an absolute name") }
       if name.count > 1, name[1] == UInt8(ascii: ":") { throw refuse("names a drive") }
@@ -113,14 +113,14 @@ package final class Archive: Sendable {
       guard !path.isEmpty, names.insert(path).inserted else { throw refuse("occurs twice") }
       let (sum, overflows) = total.addingReportingOverflow(entry.bytes)
       guard entry.bytes >= 0, !overflows, Double(sum) <= limits.gibibytes * 0x1p30 else {
-        throw TakeFailure("limit", "its members have more than \(limits.gibibytes) GiB (max-archive-gibibytes)")
+        throw TakeFailure(.limit, "its members have more than \(limits.gibibytes) GiB (max-archive-gibibytes)")
       }
       total = sum
       members.append(Member(path: String(decoding: path, as: UTF8.self), bytes: entry.bytes, number: number))
     }
     guard Double(total) <= limits.ratio * Double(archiveBytes) else {
       let ratio = archiveBytes > 0 ? total / archiveBytes : 0
-      throw TakeFailure("limit", "its members have \(ratio) times the bytes of the archive, over \(limits.ratio) times (max-archive-ratio)")
+      throw TakeFailure(.limit, "its members have \(ratio) times the bytes of the archive, over \(limits.ratio) times (max-archive-ratio)")
     }
     return (members, total)
   }

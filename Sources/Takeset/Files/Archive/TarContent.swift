@@ -21,7 +21,7 @@ struct TarContent: ArchiveContent {
     do {
       try list(limit: limit)
     } catch let failure as FileSlice.Failure {
-      throw TakeFailure("unreadable", "cannot read: \(failure.description)")
+      throw TakeFailure(.unreadable, "cannot read: \(failure.description)")
     }
   }
 

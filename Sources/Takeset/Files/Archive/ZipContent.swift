@@ -57,7 +57,7 @@ final class ZipContent: ArchiveContent {
 
   init(_ file: InputFile, limit: Int) throws {
     if let claimed = Self.claimedCount(file), claimed > limit {
-      throw TakeFailure("limit", "it has \(claimed) members, over \(limit) (max-archive-entries)")
+      throw TakeFailure(.limit, "it has \(claimed) members, over \(limit) (max-archive-entries)")
     }
     let handle = try Handle(file)
     (path, stamp) = (file.path, file.stamp)
@@ -127,7 +127,7 @@ final class ZipContent: ArchiveContent {
   private func takeHandle() throws -> Handle {
     if let handle = free.withLock({ $0.popLast() }) { return handle }
     let file = try InputFile(path)
-    guard file.stamp == stamp else { throw TakeFailure("changed-while-reading", "the file was changed while it was read") }
+    guard file.stamp == stamp else { throw TakeFailure(.changedWhileReading, "the file was changed while it was read") }
     return try Handle(file)
   }
 

@@ -91,7 +91,7 @@ struct MovieReader: ForwardReader {
     let start = ContinuousClock.now
     defer { spent += start.duration(to: .now) }
     guard spent < .seconds(maxSeconds) else {
-      throw TakeFailure("limit", "decoding has taken more than \(Int(maxSeconds)) s", file: file)
+      throw TakeFailure(.limit, "decoding has taken more than \(Int(maxSeconds)) s", file: file)
     }
     return try naming(file) { try body(decoder) }
   }
@@ -102,8 +102,8 @@ func naming<Result>(_ file: String, _ body: () throws -> Result) throws -> Resul
   do {
     return try body()
   } catch let error as MovieError {
-    throw TakeFailure(error.kind.rawValue, error.message, file: file.isEmpty ? nil : file)
+    throw TakeFailure(error.code, error.message, file: file.isEmpty ? nil : file)
   } catch let error as FileSlice.Failure {
-    throw TakeFailure("unreadable", "reading failed: \(error)", file: file.isEmpty ? nil : file)
+    throw TakeFailure(.unreadable, "reading failed: \(error)", file: file.isEmpty ? nil : file)
   }
 }

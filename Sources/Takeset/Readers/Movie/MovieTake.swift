@@ -39,15 +39,14 @@ struct MovieTake {
     if movie.isMirrored || Double(wanted?.rawValue ?? -1) != movie.rotation {
       findings.append(
         Finding(
-          .warning, "rotation-unsupported",
-          "the display matrix \(movie.isMirrored ? "mirrors" : "turns by \(movie.rotation) degrees"); pictures are stored as they are coded",
+          .rotationUnsupported, "the display matrix \(movie.isMirrored ? "mirrors" : "turns by \(movie.rotation) degrees"); pictures are stored as they are coded",
           file: file))
       wanted = Rotation90.none
     }
     if options.rotation == .keep {
       wanted = Rotation90.none
     } else if options.rotation == .auto, wanted != Rotation90.none, let reason = suspicion(movie) {
-      findings.append(Finding(.warning, "rotation-suspect", "\(reason); pictures are stored as they are coded", file: file))
+      findings.append(Finding(.rotationSuspect, "\(reason); pictures are stored as they are coded", file: file))
       wanted = Rotation90.none
     }
     rotation = wanted ?? .none
@@ -132,20 +131,20 @@ struct MovieTake {
     if movie.isRetimed {
       findings.append(
         Finding(
-          .warning, "edit-list-retimed", "the edit list plays at another speed than was recorded; times are the recording's own", file: file
+          .editListRetimed, "the edit list plays at another speed than was recorded; times are the recording's own", file: file
         ))
     }
     if movie.hiddenSamples > 0 {
       findings.append(
-        Finding(.info, "samples-hidden", "samples that the edit list leaves out are no rows", file: file, count: movie.hiddenSamples))
+        Finding(.samplesHidden, "samples that the edit list leaves out are no rows", file: file, count: movie.hiddenSamples))
     }
     if movie.colour.matrix == nil {
       findings.append(
-        Finding(.info, "colour-untagged", "the movie does not say its colour matrix; BT.601 is taken, as FFmpeg does", file: file))
+        Finding(.colorUntagged, "the movie does not say its colour matrix; BT.601 is taken, as FFmpeg does", file: file))
     }
     if let primaries = movie.colour.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
       findings.append(
-        Finding(.info, "colour-primaries", "the primaries are \(primaries); colours are stored without adapting them to sRGB's", file: file)
+        Finding(.colorPrimaries, "the primaries are \(primaries); colours are stored without adapting them to sRGB's", file: file)
       )
     }
   }
@@ -157,7 +156,7 @@ struct MovieTake {
     }
     let names = ["author", "artist", "owner", "performer", "director", "producer", "user", "username", "device_name", "devicename"]
     if movie.tags.contains(where: { tag in tag.key.lowercased().split { ".:-".contains($0) }.contains { names.contains(String($0)) } }) {
-      findings.append(Finding(.info, "name-removed", "the movie names a person or a device, which is not passed on", file: file))
+      findings.append(Finding(.nameRemoved, "the movie names a person or a device, which is not passed on", file: file))
     }
   }
 
@@ -170,6 +169,6 @@ struct MovieTake {
 extension Finding {
   static func locationRemoved(file: String, field: String? = nil) -> Finding {
     Finding(
-      .info, "location-removed", "there is a location, which is not passed on; the option keep-location does", file: file, field: field)
+      .locationRemoved, "there is a location, which is not passed on; the option keep-location does", file: file, field: field)
   }
 }

@@ -24,15 +24,15 @@ struct BundleMetadata {
       document = try reader.value()
       try reader.expectEnd()
     } catch let error as JSONError {
-      throw TakeFailure("json-invalid", error.message, file: file, field: ", " + error.place)
+      throw TakeFailure(.jsonInvalid, error.message, file: file, field: ", " + error.place)
     }
     guard case .object(let members) = document else {
-      throw TakeFailure("metadata-invalid", "expected an object, found \(document.kind)", file: file)
+      throw TakeFailure(.metadataInvalid, "expected an object, found \(document.kind)", file: file)
     }
     func wrong(_ field: String, _ expected: String) -> TakeFailure {
       // What is there may be anybody's business; only its type is told.
       let found = members[field].map { "found \($0.type)" } ?? "it is missing"
-      return TakeFailure("metadata-invalid", "expected \(expected), \(found)", file: file, field: ".\(field)")
+      return TakeFailure(.metadataInvalid, "expected \(expected), \(found)", file: file, field: ".\(field)")
     }
     func text(_ field: String) throws -> String {
       guard let text = members[field]?.string else { throw wrong(field, "text") }
@@ -77,7 +77,7 @@ struct BundleMetadata {
     default: throw wrong("is_partial", "true or false")
     }
     if isFloat {
-      findings.append(Finding(.info, "metadata-number", "whole numbers are written as fractions, such as 240.0", file: file))
+      findings.append(Finding(.metadataNumber, "whole numbers are written as fractions, such as 240.0", file: file))
     }
     try readPrivate(members, file)
 
@@ -95,8 +95,8 @@ struct BundleMetadata {
     if !["h264", "hevc", "H264", "HEVC"].contains(codec) { odd.append(("codec", "it is not h264 or hevc")) }
     if model.allSatisfy(\.isWhitespace) { odd.append(("device_model", "it is blank")) }
     for (field, message) in odd {
-      if isStrict { throw TakeFailure("metadata-invalid", message, file: file, field: ".\(field)") }
-      findings.append(Finding(.warning, "metadata-range", message, file: file, field: ".\(field)"))
+      if isStrict { throw TakeFailure(.metadataInvalid, message, file: file, field: ".\(field)") }
+      findings.append(Finding(.metadataRange, message, file: file, field: ".\(field)"))
     }
   }
 
@@ -109,7 +109,7 @@ struct BundleMetadata {
         abs(latitude) <= 90, abs(longitude) <= 180
       else {
         throw TakeFailure(
-          "metadata-invalid", "expected latitude within 90 and longitude within 180 degrees", file: file, field: ".location")
+          .metadataInvalid, "expected latitude within 90 and longitude within 180 degrees", file: file, field: ".location")
       }
       var kept: [String: JSONValue] = ["latitude": .number(latitude), "longitude": .number(longitude)]
       for key in ["altitude", "accuracy"] { if let value = place[key]?.double { kept[key] = .number(value) } }
@@ -118,7 +118,7 @@ struct BundleMetadata {
     let names = ["device_name", "user_name", "user", "owner", "author", "email"]
     if let name = names.first(where: { members[$0]?.string.map { !$0.isEmpty } ?? false }) {
       findings.append(
-        Finding(.info, "name-removed", "the metadata name a person or a device, which is not passed on", file: file, field: ".\(name)"))
+        Finding(.nameRemoved, "the metadata name a person or a device, which is not passed on", file: file, field: ".\(name)"))
     }
   }
 }

@@ -60,7 +60,7 @@ struct BundleParts {
     for name in Name.allCases {
       guard let part = parts[name], part.slice.count > name.limit else { continue }
       throw TakeFailure(
-        "input-too-large", "the part \(name.rawValue) has \(part.slice.count) bytes, over the limit of \(name.limit)", file: part.file)
+        .inputTooLarge, "the part \(name.rawValue) has \(part.slice.count) bytes, over the limit of \(name.limit)", file: part.file)
     }
   }
 
@@ -69,9 +69,9 @@ struct BundleParts {
 
   /// The part. Throws `TakeFailure` when it is missing or empty.
   func required(_ name: Name) throws -> Part {
-    guard let part = parts[name] else { throw TakeFailure("part-missing", "the bundle has no part \(name.rawValue)") }
+    guard let part = parts[name] else { throw TakeFailure(.partMissing, "the bundle has no part \(name.rawValue)") }
     guard part.slice.count > 0 else {
-      throw TakeFailure("part-empty", "the part \(name.rawValue) is empty", file: part.file)
+      throw TakeFailure(.partEmpty, "the part \(name.rawValue) is empty", file: part.file)
     }
     return part
   }

@@ -33,9 +33,9 @@ struct DepthBlob: Sendable {
   private static let headerlessLimit = Int64(keyframeLimit * 640 * 480 * 4)
 
   struct Undecodable: Error {
-    var code = "depth-undecodable"
+    var code: FindingCode
     var message: String
-    init(_ message: String, code: String = "depth-undecodable") {
+    init(_ message: String, code: FindingCode = .depthUndecodable) {
       self.code = code
       self.message = message
     }
@@ -64,7 +64,7 @@ struct DepthBlob: Sendable {
         self = try DepthBlob(slice, container, claimed, file)
         return
       } catch let error as Undecodable {
-        if error.code == "limit" { throw error }
+        if error.code == .limit { throw error }
         reasons.append("as \(container == .none ? "uncompressed" : container.rawValue): \(error.message)")
       } catch let error as Inflater.Damaged {
         reasons.append("as \(container.rawValue): \(error.message)")
@@ -85,7 +85,7 @@ struct DepthBlob: Sendable {
         hasher.update(piece)
         try scan.take(piece)
         if inflater.position > scan.limit {
-          throw Undecodable("it inflates to more than the \(scan.limit) bytes that its keyframes can take", code: "limit")
+          throw Undecodable("it inflates to more than the \(scan.limit) bytes that its keyframes can take", code: .limit)
         }
       }
     }
@@ -105,7 +105,7 @@ struct DepthBlob: Sendable {
         findings.append(Self.mismatch("the depth part has \(index.offsets.count) keyframes, the metadata say \(claimed)", file))
       }
       if !index.isOrdered {
-        findings.append(Finding(.warning, "depth-times-unordered", "times in the depth index do not ascend; they are not used", file: file))
+        findings.append(Finding(.depthTimesUnordered, "times in the depth index do not ascend; they are not used", file: file))
       }
     } else {
       if scan.isCutHeader { throw Undecodable("it ends within its RLDP header, after \(inflatedBytes) bytes") }
@@ -127,15 +127,15 @@ struct DepthBlob: Sendable {
     }
     if inflater.trailingBytes > 0 {
       findings.append(
-        Finding(.warning, "depth-trailing-bytes", "\(inflater.trailingBytes) bytes follow the compressed data", file: file))
+        Finding(.depthTrailingBytes, "\(inflater.trailingBytes) bytes follow the compressed data", file: file))
     }
     if inflater.members > 1 {
-      findings.append(Finding(.warning, "depth-several-members", "the gzip file has \(inflater.members) members", file: file))
+      findings.append(Finding(.depthSeveralMembers, "the gzip file has \(inflater.members) members", file: file))
     }
   }
 
   private static func mismatch(_ message: String, _ file: String) -> Finding {
-    Finding(.warning, "depth-count-mismatch", message, file: file)
+    Finding(.depthCountMismatch, message, file: file)
   }
 
   private static func headerless(_ bytes: Int64, _ claimed: Int64?) throws -> (count: Int, size: ImageSize, isAssumed: Bool) {
@@ -154,7 +154,7 @@ struct DepthBlob: Sendable {
       throw Undecodable("\(bytes) bytes without a header are not \(says) of Float32 in a size that phones make")
     }
     guard count <= Int64(keyframeLimit) else {
-      throw Undecodable("\(count) keyframes are over the limit of \(keyframeLimit)", code: "limit")
+      throw Undecodable("\(count) keyframes are over the limit of \(keyframeLimit)", code: .limit)
     }
     return (Int(count), usual, true)
   }
@@ -206,11 +206,11 @@ struct DepthBlob: Sendable {
       guard count > 0 else { throw Undecodable("the RLDP header says 0 keyframes") }
       guard width > 0, height > 0 else { throw Undecodable("the RLDP header says keyframes of \(width)x\(height)") }
       guard count <= DepthBlob.keyframeLimit else {
-        throw Undecodable("the RLDP header says \(count) keyframes, over the limit of \(DepthBlob.keyframeLimit)", code: "limit")
+        throw Undecodable("the RLDP header says \(count) keyframes, over the limit of \(DepthBlob.keyframeLimit)", code: .limit)
       }
       guard width <= DepthBlob.sideLimit, height <= DepthBlob.sideLimit else {
         let limit = "\(DepthBlob.sideLimit)x\(DepthBlob.sideLimit)"
-        throw Undecodable("the RLDP header says keyframes of \(width)x\(height), over the limit of \(limit)", code: "limit")
+        throw Undecodable("the RLDP header says keyframes of \(width)x\(height), over the limit of \(limit)", code: .limit)
       }
       wanted = 16 + 12 * Int(count)
     }
@@ -292,9 +292,9 @@ struct DepthReader: ForwardReader {
       else { throw Inflater.Damaged("it ends within keyframe \(index)") }
       return bytes
     } catch let error as Inflater.Damaged {
-      throw TakeFailure("changed-while-reading", "the depth part is not what it was when it was first read: \(error.message)", file: file)
+      throw TakeFailure(.changedWhileReading, "the depth part is not what it was when it was first read: \(error.message)", file: file)
     } catch let error as FileSlice.Failure {
-      throw TakeFailure("unreadable", "reading failed: \(error)", file: file)
+      throw TakeFailure(.unreadable, "reading failed: \(error)", file: file)
     }
   }
 }

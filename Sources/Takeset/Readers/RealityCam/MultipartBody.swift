@@ -29,9 +29,9 @@ struct MultipartBody {
 
   /// Throws `TakeFailure` for a body that is cut off or none.
   init(_ slice: FileSlice, file: String) throws {
-    func damaged(_ message: String) -> TakeFailure { TakeFailure("body-damaged", message, file: file) }
+    func damaged(_ message: String) -> TakeFailure { TakeFailure(.bodyDamaged, message, file: file) }
     guard slice.count <= Self.limit else {
-      throw TakeFailure("input-too-large", "\(slice.count) bytes are over the limit of \(Self.limit)", file: file)
+      throw TakeFailure(.inputTooLarge, "\(slice.count) bytes are over the limit of \(Self.limit)", file: file)
     }
     let start = try slice.bytes(0..<256)
     guard let end = Self.find(Array("\r\n".utf8), in: start), end > 2, end <= 72 else {

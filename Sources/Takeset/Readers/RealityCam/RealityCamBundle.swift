@@ -86,12 +86,15 @@ package struct RealityCamBundle: ArchiveReader {
     episode.findings += metadata?.findings ?? []
     if metadata == nil {
       episode.findings.append(
-        Finding(.warning, "metadata-missing", "the server's storage keeps no metadata; start time, counts and signature are not known"))
+        Finding(.metadataMissing, "the server's storage keeps no metadata; start time, counts and signature are not known"))
     }
     if let metadata { compare(metadata, movie, parts, &episode) }
 
     episode.variant = "no-depth"
-    if let depth = try readDepth(parts, metadata, &episode.findings) { addDepth(depth, movie, &episode) }
+    let notes = Notes()
+    let depth = try readDepth(parts, metadata, notes)
+    episode.findings += notes.findings
+    if let depth { addDepth(depth, movie, &episode) }
     episode = episode.rotating(.phone, by: movie.rotation)
     episode.details.merge(take.inputs.details) { own, _ in own }
     episode.details["parts"] = try parts.json()
@@ -108,31 +111,31 @@ package struct RealityCamBundle: ArchiveReader {
   /// What the metadata say and the movie shows otherwise; the movie is believed.
   private func compare(_ metadata: BundleMetadata, _ movie: MovieTake, _ parts: BundleParts, _ episode: inout Episode) {
     let file = parts.existing(.metadata)?.file
-    func odd(_ code: String, _ field: String, _ message: String, _ severity: Finding.Severity = .warning) {
-      episode.findings.append(Finding(severity, code, message, file: file, field: ".\(field)"))
+    func note(_ code: FindingCode, _ field: String, _ message: String) {
+      episode.findings.append(Finding(code, message, file: file, field: ".\(field)"))
     }
     let samples = movie.movie.samples.count
     if metadata.frameCount != Int64(samples) {
-      odd("frame-count-mismatch", "frame_count", "it is \(metadata.frameCount), the movie has \(samples) pictures")
+      note(.frameCountMismatch, "frame_count", "it is \(metadata.frameCount), the movie has \(samples) pictures")
     }
     let seconds = movie.seconds
     if abs(Double(metadata.durationMilliseconds) / 1000 - seconds) > 2 {
-      odd(
-        "duration-mismatch", "duration_ms", "it is \(metadata.durationMilliseconds), the movie lasts \(Int((seconds * 1000).rounded())) ms")
+      note(
+        .durationMismatch, "duration_ms", "it is \(metadata.durationMilliseconds), the movie lasts \(Int((seconds * 1000).rounded())) ms")
     }
     if metadata.resolution != movie.movie.size {
-      odd(
-        "resolution-mismatch", "resolution",
+      note(
+        .resolutionMismatch, "resolution",
         "it is \(metadata.resolution), the pictures are \(movie.movie.size); whether they were cropped or squeezed to that is not recorded, so "
           + "depth may not cover them edge to edge")
     }
     if metadata.codec.lowercased() != movie.movie.codec {
-      odd("codec-mismatch", "codec", "it is another, the movie is \(movie.movie.codec)")
+      note(.codecMismatch, "codec", "it is another, the movie is \(movie.movie.codec)")
     }
     if let rate = movie.measuredRate, !(24...31).contains(rate) {
-      odd(
-        "frame-rate", "frame_count",
-        "the movie has \((rate * 100).rounded() / 100) frames a second, and not the 30 that the app's constants assume", .info)
+      note(
+        .frameRate, "frame_count",
+        "the movie has \((rate * 100).rounded() / 100) frames a second, and not the 30 that the app's constants assume")
     }
     episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }
@@ -148,7 +151,7 @@ package struct RealityCamBundle: ArchiveReader {
   // MARK: Depth
 
   private func readDepth(
-    _ parts: BundleParts, _ metadata: BundleMetadata?, _ findings: inout [Finding]
+    _ parts: BundleParts, _ metadata: BundleMetadata?, _ notes: Notes
   ) throws -> (blob: DepthBlob, part: BundleParts.Part)? {
     do {
       let part = try parts.required(.depth)
@@ -158,10 +161,10 @@ package struct RealityCamBundle: ArchiveReader {
       } catch let error as DepthBlob.Undecodable {
         throw TakeFailure(error.code, error.message, file: part.file)
       }
-    } catch let failure as TakeFailure where depth == .optional && failure.code != "unreadable" {
+    } catch let failure as TakeFailure where depth == .optional && failure.code != .unreadable {
       var finding = failure.finding
       finding.severity = .warning
-      findings.append(finding)
+      notes.add(finding)
       return nil
     }
   }
@@ -182,8 +185,7 @@ package struct RealityCamBundle: ArchiveReader {
       alignment = "ambiguous"
       episode.findings.append(
         Finding(
-          .warning, "depth-alignment-ambiguous",
-          "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); which frames they belong to cannot be told"
+          .depthAlignmentAmbiguous, "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); which frames they belong to cannot be told"
             + (ambiguousDepth == .mask ? ", so all are masked" : ""), file: depth.part.file))
     }
     var stream = SampleStream(

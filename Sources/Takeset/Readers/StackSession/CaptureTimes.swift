@@ -16,15 +16,14 @@ struct CaptureTimes {
     if let movie, movie.samples.count == pictures {
       times = movie.nanoseconds.map { Timestamp(nanoseconds: $0) }
       (clock, tick) = (.mediaTime, movie.tickNanoseconds)
-      findings.append(Finding(.info, "times-from-movie", "frame times are the presentation times of video.mov", file: "video.mov"))
+      findings.append(Finding(.timesFromMovie, "frame times are the presentation times of video.mov", file: "video.mov"))
       return
     }
     (clock, tick) = (.frameNumber, 1)
     if let movie {
       findings.append(
         Finding(
-          .warning, "movie-count-mismatch",
-          "video.mov has \(movie.samples.count) pictures, the session \(pictures); which is which cannot be told",
+          .movieCountMismatch, "video.mov has \(movie.samples.count) pictures, the session \(pictures); which is which cannot be told",
           file: "video.mov"))
     }
     if let imuSpan, imuSpan > 0, pictures > 1, (20...250).contains(Double(pictures - 1) * 1e9 / Double(imuSpan)) {
@@ -32,13 +31,13 @@ struct CaptureTimes {
       times = (0..<pictures).map { Timestamp(nanoseconds: Int64((Double($0) * period).rounded())) }
       findings.append(
         Finding(
-          .warning, "times-from-imu", "frame times are spread evenly over the time that the IMU spans; dropped frames cannot be seen",
+          .timesFromIMU, "frame times are spread evenly over the time that the IMU spans; dropped frames cannot be seen",
           file: "imu.json"))
     } else {
       times = (0..<pictures).map { Timestamp(nanoseconds: Int64((Double($0) * 1e9 / 60).rounded())) }
       findings.append(
         Finding(
-          .warning, "times-assumed", "nothing tells when pictures were taken; 60 a second are assumed, and dropped frames cannot be seen"))
+          .timesAssumed, "nothing tells when pictures were taken; 60 a second are assumed, and dropped frames cannot be seen"))
     }
   }
 }

@@ -93,7 +93,7 @@ struct DepthFiles: SampleSource {
   let format: DepthFormat
 
   /// Finds out the format from the first files: the size that most of them have, and what their numbers look like.
-  static func format(of files: [Int], in inputs: TakeInputs, declared: ImageSize?, findings: inout [Finding]) throws -> DepthFormat {
+  static func format(of files: [Int], in inputs: TakeInputs, declared: ImageSize?, notes: Notes) throws -> DepthFormat {
     let usual = declared ?? ImageSize(width: 256, height: 192)
     let first = Array(files.prefix(15))
     let sizes = try first.map { try inputs.bytes(of: $0) }
@@ -114,11 +114,8 @@ struct DepthFiles: SampleSource {
         return DepthFormat.isPlausible(decoded)
       } ?? likeliest
     if !format.isUsual || format.size != usual {
-      findings.append(
-        Finding(
-          .warning, "depth-format",
-          "depth maps of \(bytes) bytes are read as \(format.description)"
-            + (declared.map { ", depthResolution says \($0)" } ?? ""), file: inputs.entries[file].path))
+      notes.add(.depthFormat, "depth maps of \(bytes) bytes are read as \(format.description)"
+            + (declared.map { ", depthResolution says \($0)" } ?? ""), file: inputs.entries[file].path)
     }
     return format
   }
@@ -130,7 +127,7 @@ struct DepthFiles: SampleSource {
   private func failure(_ index: Int, found: Int) -> SampleFailure {
     SampleFailure(
       finding: Finding(
-        .warning, "depth-wrong-size", "\(found) bytes; expected \(format.fileBytes) for \(format.description)",
+        .depthWrongSize, "\(found) bytes; expected \(format.fileBytes) for \(format.description)",
         file: inputs.entries[files[index]].path))
   }
 
@@ -142,7 +139,7 @@ struct DepthFiles: SampleSource {
     init(files: DepthFiles) { self.files = files }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      try files.inputs.readSample(files.files[index], limit: 1 << 26, hasher: hasher, as: "depth-undecodable", into: &bytes)
+      try files.inputs.readSample(files.files[index], limit: 1 << 26, hasher: hasher, as: .depthUndecodable, into: &bytes)
       guard bytes.count == files.format.fileBytes else { throw files.failure(index, found: bytes.count) }
       files.format.decode(&bytes)
     }

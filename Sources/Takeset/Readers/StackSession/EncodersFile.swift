@@ -27,18 +27,18 @@ struct EncodersFile {
   /// - Parameter signs: By which each channel is multiplied, 1 or -1.
   /// - Parameter csvOffset: Seconds to add to the laptop's clock to have the phone's.
   init(
-    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], csvOffset: Double?, findings: inout [Finding]
+    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], csvOffset: Double?, notes: Notes
   ) throws {
     name = inputs.entries[file].path
     var readings: [Reading] = []
     var clock = Clock.phoneUnix
     if name.hasSuffix(".csv") {
-      readings = try Self.table(inputs, file, limit: limit, offset: csvOffset, &findings)
+      readings = try Self.table(inputs, file, limit: limit, offset: csvOffset, notes)
       if csvOffset == nil { clock = .laptop }
     } else {
       try inputs.readJSON(file, limit: limit) { reader in
         guard try reader.nextIsArray else {
-          throw TakeFailure("json-type", "expected a list of readings, found \(try reader.describeNext())")
+          throw TakeFailure(.jsonType, "expected a list of readings, found \(try reader.describeNext())")
         }
         try reader.beginArray()
         var isFirst = true
@@ -59,15 +59,13 @@ struct EncodersFile {
       let failed = Self.unwrap(&sorted, channel: channel, width: width)
       if failed > 0 {
         let isDead = failed == order.count
-        findings.append(
-          Finding(
-            .warning, isDead ? "joint-dead" : "joint-read-failed",
+        notes.add(isDead ? .jointDead : .jointReadFailed,
             isDead ? "the sensor never answered" : "readings of -1, the sensor's word for no answer, are masked",
-            file: name, field: ".\(Self.channels[channel])", count: failed))
+            file: name, field: ".\(Self.channels[channel])", count: failed)
       }
     }
-    noteLink(order.map { arrivals[$0] }, clock == .laptop ? nil : startTime, &findings)
-    noteSteps(sorted, order.map { arrivals[$0] }, &findings)
+    noteLink(order.map { arrivals[$0] }, clock == .laptop ? nil : startTime, notes)
+    noteSteps(sorted, order.map { arrivals[$0] }, notes)
     for index in sorted.indices { sorted[index] *= signs[index % width] }
     stream = SampleStream(
       spec: StreamSpec(kind: .angles, type: .float32, shape: [width], unit: "degree", clock: clock),
@@ -85,21 +83,18 @@ struct EncodersFile {
     return valid.contains { $0 > 180 } ? "0..360" : "unknown"
   }
 
-  private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ findings: inout [Finding]) {
+  private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ notes: Notes) {
     if let startTime, let first = arrivals.first, first.since(Timestamp(nanoseconds: startTime)) > Self.lateStart {
-      findings.append(
-        Finding(.warning, "joints-late", "the first reading arrived more than 1.1 s after the recording began", file: name))
+      notes.add(.jointsLate, "the first reading arrived more than 1.1 s after the recording began", file: name)
     }
     let gaps = zip(arrivals, arrivals.dropFirst()).count { $1.since($0) > Self.linkGap }
     if gaps > 0 {
-      findings.append(
-        Finding(
-          .warning, "joints-gap", "the readings pause for more than 0.2 s; frames there are masked", file: name, count: gaps))
+      notes.add(.jointsGap, "the readings pause for more than 0.2 s; frames there are masked", file: name, count: gaps)
     }
   }
 
   /// A new zero was set while recording when every channel that answers steps at once.
-  private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ findings: inout [Finding]) {
+  private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ notes: Notes) {
     let width = Self.channels.count
     var steps = 0
     for index in arrivals.indices.dropFirst() where arrivals[index].since(arrivals[index - 1]) <= Self.linkGap {
@@ -109,10 +104,8 @@ struct EncodersFile {
       if changes.count > 1, changes.allSatisfy({ abs($0) > least }) { steps += 1 }
     }
     if steps > 0 {
-      findings.append(
-        Finding(
-          .warning, "joints-recalibrated", "all joints step by more than 8 degrees from one reading to the next, as when a new zero is set",
-          file: name, count: steps))
+      notes.add(.jointsRecalibrated, "all joints step by more than 8 degrees from one reading to the next, as when a new zero is set",
+          file: name, count: steps)
     }
   }
 
@@ -143,7 +136,7 @@ struct EncodersFile {
   /// What the laptop's logger writes: `local_time`, the sender's milliseconds, four angles; raw captures of the serial line lack the first
   /// column and the header.
   private static func table(
-    _ inputs: TakeInputs, _ file: Int, limit: Int, offset: Double?, _ findings: inout [Finding]
+    _ inputs: TakeInputs, _ file: Int, limit: Int, offset: Double?, _ notes: Notes
   ) throws -> [Reading] {
     let name = inputs.entries[file].path
     var readings: [Reading] = []
@@ -162,14 +155,10 @@ struct EncodersFile {
       readings.append(Reading(arrival: arrival, sent: milliseconds, angles: angles.map { Float($0) }))
     }
     if skipped > 0 {
-      findings.append(
-        Finding(.warning, "encoder-csv-lines-skipped", "lines that are no readings are passed over", file: name, count: skipped))
+      notes.add(.encoderCSVLinesSkipped, "lines that are no readings are passed over", file: name, count: skipped)
     }
     if !readings.isEmpty, offset == nil {
-      findings.append(
-        Finding(
-          .warning, "encoder-csv-unaligned",
-          "readings are on the clock of the laptop that logged them; the option csv-clock-offset brings them onto the phone's", file: name))
+      notes.add(.encoderCSVUnaligned, "readings are on the clock of the laptop that logged them; the option csv-clock-offset brings them onto the phone's", file: name)
     }
     return readings
   }
@@ -182,7 +171,7 @@ struct EncodersFile {
 
   private static func reading(_ reader: JSONReader, index: Int) throws -> Reading {
     func failure(_ key: String, _ message: String) -> TakeFailure {
-      TakeFailure("json-type", message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
+      TakeFailure(.jsonType, message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
     }
     func mismatch(_ key: String, _ expected: String) -> TakeFailure {
       failure(key, "expected \(expected), found \((try? reader.describeNext()) ?? "something else")")

@@ -17,12 +17,12 @@ struct IMUFile {
     return last.since(first)
   }
 
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
     var times: [Timestamp] = []
     var values: [Float] = []
     try inputs.readJSON(file, limit: limit) { reader in
       guard try reader.nextIsArray else {
-        throw TakeFailure("json-type", "expected a list of readings, found \(try reader.describeNext())")
+        throw TakeFailure(.jsonType, "expected a list of readings, found \(try reader.describeNext())")
       }
       try reader.beginArray()
       var isFirst = true
@@ -38,8 +38,7 @@ struct IMUFile {
     let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }
     let usable = order.filter { index in values[(index * 6)..<(index * 6 + 6)].allSatisfy(\.isFinite) }
     if usable.count < order.count {
-      findings.append(
-        Finding(.warning, "imu-unusable", "readings that are not finite are left out", file: "imu.json", count: order.count - usable.count))
+      notes.add(.imuUnusable, "readings that are not finite are left out", file: "imu.json", count: order.count - usable.count)
     }
     guard !usable.isEmpty else { return }
     stream = SampleStream(
@@ -51,7 +50,7 @@ struct IMUFile {
 
   private static func reading(_ reader: JSONReader, index: Int) throws -> (time: Timestamp, values: [Float]) {
     func failure(_ key: String, _ message: String) -> TakeFailure {
-      TakeFailure("json-type", message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
+      TakeFailure(.jsonType, message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
     }
     func found() -> String { (try? reader.describeNext()) ?? "something else" }
     guard try reader.nextIsObject else { throw failure("", "expected an object, found \(found())") }

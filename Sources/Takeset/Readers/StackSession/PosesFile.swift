@@ -3,9 +3,9 @@ import Model
 
 /// Reads `poses.json`.
 extension PoseList {
-  init(json inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+  init(json inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
     var entries = try Self.quickly(inputs, file, limit: limit) ?? []
-    if entries.isEmpty { entries = try Self.carefully(inputs, file, limit: limit, findings: &findings) }
+    if entries.isEmpty { entries = try Self.carefully(inputs, file, limit: limit, notes: notes) }
     let transposed = entries.count(where: \.isTransposed)
     if transposed > 0 {
       // A pose at the origin looks the same either way; it is written as the others are.
@@ -13,11 +13,9 @@ extension PoseList {
       for index in entries.indices where isWhole && !entries[index].isTransposed && entries[index].pose?.position == .zero {
         entries[index].pose?.quaternion *= [-1, -1, -1, 1]
       }
-      findings.append(
-        Finding(
-          .warning, "poses-transposed", "matrices are written column by column; they are read so", file: "poses.json", count: transposed))
+      notes.add(.posesTransposed, "matrices are written column by column; they are read so", file: "poses.json", count: transposed)
     }
-    try self.init(entries, file: "poses.json", number: "rgbIndex", findings: &findings)
+    try self.init(entries, file: "poses.json", number: "rgbIndex", notes: notes)
   }
 
   /// The entries of a file in its plain form; `nil` for any other, which `carefully` reads, or tells what is wrong with it.
@@ -94,7 +92,7 @@ extension PoseList {
   }
 
   /// The entries of any file that has some; a file that was cut off gives its whole ones.
-  static func carefully(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws -> [Entry] {
+  static func carefully(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws -> [Entry] {
     var entries: [Entry] = []
     var cut: JSONError?
     try inputs.readJSON(file, limit: limit) { reader in
@@ -105,17 +103,15 @@ extension PoseList {
       }
     }
     if let cut {
-      findings.append(
-        Finding(
-          .warning, "poses-truncated", "the file ends too early (\(cut.message)); the \(entries.count) whole entries are used",
-          file: "poses.json", field: ", " + cut.place))
+      notes.add(.posesTruncated, "the file ends too early (\(cut.message)); the \(entries.count) whole entries are used",
+          file: "poses.json", field: ", " + cut.place)
     }
     return entries
   }
 
   static func carefully(_ reader: JSONReader, into entries: inout [Entry]) throws {
     guard try reader.nextIsArray else {
-      throw TakeFailure("json-type", "expected a list of poses, found \(try reader.describeNext())")
+      throw TakeFailure(.jsonType, "expected a list of poses, found \(try reader.describeNext())")
     }
     try reader.beginArray()
     var isFirst = true
@@ -256,6 +252,6 @@ private struct EntryReader {
   }
 
   private func failure(_ key: String, _ message: String) -> TakeFailure {
-    TakeFailure("json-type", message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
+    TakeFailure(.jsonType, message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
   }
 }

@@ -29,7 +29,7 @@ struct SLAMNumbers {
     guard places != nil else { return [] }
     return [
       Finding(
-        .warning, "slam-ordinals", "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the place in the listing",
+        .slamOrdinals, "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the place in the listing",
         file: "poses.json")
     ]
   }

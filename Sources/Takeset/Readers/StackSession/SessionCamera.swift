@@ -11,7 +11,7 @@ struct SessionCamera {
   /// Both, for the record.
   private(set) var json: [String: JSONValue] = [:]
 
-  init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ findings: inout [Finding]) throws {
+  init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ notes: Notes) throws {
     if let intrinsics = metadata.intrinsics, let resolution = metadata.rgbResolution {
       (camera, size) = (intrinsics, resolution)
       json["metadata.json"] = intrinsics.json(for: resolution)
@@ -21,8 +21,7 @@ struct SessionCamera {
     try folder.inputs.read(file, limit: 1 << 16, hasher: SHA256(), into: &bytes)
     let fields = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
     guard let calibrated = Intrinsics(fields.prefix(4).compactMap { Double($0) }) else {
-      findings.append(
-        Finding(.warning, "intrinsics-unusable", "expected fx fy cx cy, positive focal lengths, on one line", file: "calib.txt"))
+      notes.add(.intrinsicsUnusable, "expected fx fy cx cy, positive focal lengths, on one line", file: "calib.txt")
       return
     }
     // Written for the pictures as they were recorded, whatever they were packed to since.
@@ -34,11 +33,8 @@ struct SessionCamera {
         [(other.fx, calibrated.fx), (other.fy, calibrated.fy), (other.cx, calibrated.cx), (other.cy, calibrated.cy)]
         .map { abs($0 - $1) }.max() ?? 0
       if largest > 0.5 {
-        findings.append(
-          Finding(
-            .warning, "intrinsics-differ",
-            "calib.txt and cameraIntrinsics differ by up to \((largest * 10).rounded() / 10) pixels; calib.txt is used",
-            file: "calib.txt"))
+        notes.add(.intrinsicsDiffer, "calib.txt and cameraIntrinsics differ by up to \((largest * 10).rounded() / 10) pixels; calib.txt is used",
+            file: "calib.txt")
       }
     }
     (camera, size) = (calibrated, recorded)

@@ -44,7 +44,7 @@ struct SessionMetadata {
     return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
   }
 
-  init(_ folder: SessionFolder, limit: Int, findings: inout [Finding]) throws {
+  init(_ folder: SessionFolder, limit: Int, notes: Notes) throws {
     func read(_ file: Int) throws -> JSONValue {
       try folder.inputs.readJSON(file, limit: limit) { reader in
         let value = try reader.value()
@@ -53,27 +53,24 @@ struct SessionMetadata {
       }
     }
     guard let file = folder.metadata ?? folder.sidecar else {
-      findings.append(
-        Finding(.warning, "metadata-missing", "the session has no metadata.json; sizes and times come from the files alone"))
+      notes.add(.metadataMissing, "the session has no metadata.json; sizes and times come from the files alone")
       return
     }
     let document = try read(file)
     if let sidecar = folder.sidecar {
       let name = folder.inputs.entries[sidecar].path
       if folder.metadata == nil {
-        findings.append(
-          Finding(.warning, "metadata-from-sidecar", "the archive has no metadata.json; the copy beside it is used", file: name))
+        notes.add(.metadataFromSidecar, "the archive has no metadata.json; the copy beside it is used", file: name)
       } else {
         var copy: JSONValue?
-        do { copy = try read(sidecar) } catch let failure as TakeFailure where failure.code == "json-invalid" {}
+        do { copy = try read(sidecar) } catch let failure as TakeFailure where failure.code == .jsonInvalid {}
         if copy != document {
-          findings.append(
-            Finding(.warning, "sidecar-differs", "it is not the copy of the metadata.json in the archive, which is used", file: name))
+          notes.add(.sidecarDiffers, "it is not the copy of the metadata.json in the archive, which is used", file: name)
         }
       }
     }
     guard case .object(let members) = document else {
-      throw TakeFailure("json-type", "expected an object, found \(document.kind)", file: "metadata.json")
+      throw TakeFailure(.jsonType, "expected an object, found \(document.kind)", file: "metadata.json")
     }
     isPresent = true
     keys = Set(members.keys)
@@ -87,10 +84,8 @@ struct SessionMetadata {
       guard let value = members[key], value != .null else { return nil }
       let sides = value.array?.compactMap(\.integer) ?? []
       guard sides.count == 2, value.array?.count == 2, sides.allSatisfy({ (1...65_535).contains($0) }) else {
-        findings.append(
-          Finding(
-            .warning, "resolution-unusable", "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is not used",
-            file: "metadata.json", field: ".\(key)"))
+        notes.add(.resolutionUnusable, "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is not used",
+            file: "metadata.json", field: ".\(key)")
         return nil
       }
       return ImageSize(width: Int(sides[0]), height: Int(sides[1]))
@@ -101,7 +96,7 @@ struct SessionMetadata {
     rgbResolution = size("rgbResolution")
     depthResolution = size("depthResolution")
     if let depthResolution, depthResolution.width > 1000 || depthResolution.height > 1000 {
-      throw TakeFailure("limit", "\(depthResolution) is over the limit of 1000x1000", file: "metadata.json", field: ".depthResolution")
+      throw TakeFailure(.limit, "\(depthResolution) is over the limit of 1000x1000", file: "metadata.json", field: ".depthResolution")
     }
     if let factor = members["scale_factor"]?.double, factor.isFinite, factor > 0 { scaleFactor = factor }
     if let start = try text("startTime") {
@@ -109,19 +104,15 @@ struct SessionMetadata {
         startTime = time / 1_000_000_000 * 1_000_000_000
         startDay = String(start.prefix(10))
       } else {
-        findings.append(
-          Finding(
-            .warning, "start-time-unreadable", "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: "metadata.json",
-            field: ".startTime"))
+        notes.add(.startTimeUnreadable, "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: "metadata.json",
+            field: ".startTime")
       }
     }
     if case .object(let camera)? = members["cameraIntrinsics"] {
       intrinsics = Intrinsics(["fx", "fy", "cx", "cy"].compactMap { camera[$0]?.double })
       if intrinsics == nil {
-        findings.append(
-          Finding(
-            .warning, "intrinsics-unusable", "expected positive fx and fy, and cx and cy", file: "metadata.json",
-            field: ".cameraIntrinsics"))
+        notes.add(.intrinsicsUnusable, "expected positive fx and fy, and cx and cy", file: "metadata.json",
+            field: ".cameraIntrinsics")
       }
     }
     // Beyond 2^53 a number in the record would not be the same to every reader of JSON.
@@ -130,9 +121,7 @@ struct SessionMetadata {
       if abs(number) < 0x1p53 {
         declared[key] = members[key]
       } else {
-        findings.append(
-          Finding(
-            .warning, "count-unusable", "expected a number below 2^53; it is not used", file: "metadata.json", field: ".\(key)"))
+        notes.add(.countUnusable, "expected a number below 2^53; it is not used", file: "metadata.json", field: ".\(key)")
       }
     }
   }
@@ -141,6 +130,6 @@ struct SessionMetadata {
   func count(_ names: String...) -> Int64? { names.lazy.compactMap { declared[$0]?.integer }.first }
 
   private static func mismatch(_ key: String, _ expected: String, _ found: JSONValue) -> TakeFailure {
-    TakeFailure("json-type", "expected \(expected), found \(found.kind)", file: "metadata.json", field: ".\(key)")
+    TakeFailure(.jsonType, "expected \(expected), found \(found.kind)", file: "metadata.json", field: ".\(key)")
   }
 }

@@ -77,7 +77,7 @@ package struct StackSession: ArchiveReader {
     guard let format = try Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
     guard let session = try ArchivedSession(place.path, format, archiveLimits) else {
       throw TakeFailure(
-        "no-frames", "the archive holds no session, although the copy of one's metadata is beside it",
+        .noFrames, "the archive holds no session, although the copy of one's metadata is beside it",
         file: URL(fileURLWithPath: place.path).lastPathComponent)
     }
     return try session.inputs()
@@ -86,7 +86,7 @@ package struct StackSession: ArchiveReader {
   package func open(_ take: Take) throws -> Episode {
     if take.inputs.archive == nil, take.inputs.entries.first?.role == .sidecar {
       throw TakeFailure(
-        "archive-missing", "this is the copy of a session's metadata, and the archive with the session is not beside it",
+        .archiveMissing, "this is the copy of a session's metadata, and the archive with the session is not beside it",
         file: take.inputs.entries[0].path)
     }
     if let twin = take.twin, try ArchivedSession.isDuplicate(take.inputs, of: twin.path) {
@@ -94,46 +94,46 @@ package struct StackSession: ArchiveReader {
     }
     let folder = try SessionFolder(take.inputs)
     let jsonLimit = maxJsonMebibytes << 20
-    var findings: [Finding] = []
+    let notes = Notes()
 
-    let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), findings: &findings)
-    var poses = try readPoses(folder, metadata, limit: jsonLimit, &findings)
+    let metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), notes: notes)
+    var poses = try readPoses(folder, metadata, limit: jsonLimit, notes)
     let images = folder.images.sorted { $0.key < $1.key }
-    let size = try images.isEmpty ? nil : JPEGFiles.size(of: images.map(\.value), in: take.inputs, limit: maxImageSide, findings: &findings)
+    let size = try images.isEmpty ? nil : JPEGFiles.size(of: images.map(\.value), in: take.inputs, limit: maxImageSide, notes: notes)
     let variant = SessionVariant(metadata, poses, folder, imageSize: size)
     if variant.poses == .none, self.poses == .required { try refuse(variant, poses, folder) }
-    let imu = try folder.imu.map { try IMUFile(take.inputs, $0, limit: jsonLimit, findings: &findings) }
+    let imu = try folder.imu.map { try IMUFile(take.inputs, $0, limit: jsonLimit, notes: notes) }
 
     // Sessions whose poses have times of their own need no others.
     var capture: CaptureTimes?
     let slam = variant.poses.isSLAM ? poses.map { SLAMNumbers($0, images.map(\.key)) } : nil
     if variant.poses.isSLAM || variant.poses == .none {
-      let times = CaptureTimes(pictures: slam?.recorded ?? images.count, movie: movie(folder, &findings), imuSpan: imu?.span)
-      findings += times.findings
+      let times = CaptureTimes(pictures: slam?.recorded ?? images.count, movie: movie(folder, notes), imuSpan: imu?.span)
+      notes.add(times.findings)
       capture = times
     }
     if let slam, let capture {
       slam.retime(&poses, capture)
-      findings += slam.findings
+      notes.add(slam.findings)
     }
-    noteClaims(variant, metadata, poses, folder, size, &findings)
+    noteClaims(variant, metadata, poses, folder, size, notes)
 
     var rows: Rows
     if variant.poses != .none, let poses {
-      rows = try Rows(FrameJoin(poses: poses, images: folder.images, in: "rgb", findings: &findings), poses, folder, capture)
+      rows = try Rows(FrameJoin(poses: poses, images: folder.images, in: "rgb", notes: notes), poses, folder, capture)
     } else {
-      guard let capture, !images.isEmpty else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
+      guard let capture, !images.isEmpty else { throw TakeFailure(.noFrames, "there are no pictures in rgb/") }
       rows = Rows(images, capture)
     }
-    guard let size else { throw TakeFailure("no-frames", "there are no pictures in rgb/") }
+    guard let size else { throw TakeFailure(.noFrames, "there are no pictures in rgb/") }
     rows.frames.quality = FrameQuality.of(
       rows.poses, at: rows.frames.timestamps, isMetric: variant.poses == .arkit,
       ordinals: slam.map { slam in rows.frames.sourceIndex.map(slam.ordinal) })
-    findings += FrameQuality.findings(rows.frames.quality, file: "poses.json")
-    findings += rows.frames.findings(isWhole: rows.dropped.isEmpty)
+    notes.add(FrameQuality.findings(rows.frames.quality, file: "poses.json"))
+    notes.add(rows.frames.findings(isWhole: rows.dropped.isEmpty))
     let frames = rows.frames
     let clock = frames.clock
-    let camera = try SessionCamera(folder, metadata, &findings)
+    let camera = try SessionCamera(folder, metadata, notes)
     let phone = camera.camera(for: size)
 
     var streams: [StreamName: SampleStream] = [:]
@@ -152,28 +152,28 @@ package struct StackSession: ArchiveReader {
       timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: frames.timestamps.indices.rows)
     streams[.image]?.spec.sourceEncoding = .jpeg
     if let poses {
-      streams[.depth] = try depthMaps(poses, folder, metadata, phone, clock, &findings)
+      streams[.depth] = try depthMaps(poses, folder, metadata, phone, clock, notes)
       streams[.depthPoint] = depthPoints(poses, clock)
     }
     for file in folder.encoders where streams[.joints] == nil {
       let encoders = try EncodersFile(
         take.inputs, file, limit: jsonLimit, startTime: metadata.startTime, signs: jointSigns.map { $0 == "-" ? -1 : 1 },
-        csvOffset: csvClockOffset, findings: &findings)
+        csvOffset: csvClockOffset, notes: notes)
       streams[.joints] = encoders.stream
       if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
       guard encoders.count > 0 || file == folder.encoders.last else { continue }
-      noteReadings("encoderCount", encoders.count, take.inputs.entries[file].path, metadata, &findings)
-      noteSigns(metadata, encoders, &findings)
+      noteReadings("encoderCount", encoders.count, take.inputs.entries[file].path, metadata, notes)
+      noteSigns(metadata, encoders, notes)
     }
     streams[.imu] = imu?.stream
-    if let imu { noteReadings("imuCount", imu.count, "imu.json", metadata, &findings) }
+    if let imu { noteReadings("imuCount", imu.count, "imu.json", metadata, notes) }
     if variant.poses.isSLAM { details["slam_backend"] = "unknown" }
     if let factor = metadata.scaleFactor { details["scale_factor"] = .number(factor) }
 
     var episode = Episode(id: take.id, sourceFrames: rows.sourceFrames, frames: frames, streams: streams)
     episode.cameras[.phone] = phone
     episode.variant = variant.name
-    episode.findings = findings
+    episode.findings = notes.findings
     episode.dropped = rows.dropped
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.captureStart = capture?.times.first ?? poses.flatMap { captureStart($0, images.first?.key) }
@@ -187,30 +187,30 @@ package struct StackSession: ArchiveReader {
     return episode
   }
 
-  private func readPoses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ findings: inout [Finding]) throws -> PoseList?
+  private func readPoses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ notes: Notes) throws -> PoseList?
   {
     guard let file = folder.poses else { return nil }
     do {
-      return try PoseList(json: folder.inputs, file, limit: limit, findings: &findings)
-    } catch let failure as TakeFailure where failure.code == "json-invalid" && metadata.needsSLAM {
+      return try PoseList(json: folder.inputs, file, limit: limit, notes: notes)
+    } catch let failure as TakeFailure where failure.code == .jsonInvalid && metadata.needsSLAM {
       // These are computed, and can be once more.
       var finding = failure.finding
-      (finding.severity, finding.code) = (.warning, "poses-unreadable")
-      findings.append(finding)
+      (finding.severity, finding.code) = (.warning, .posesUnreadable)
+      notes.add(finding)
       return nil
     }
   }
 
   /// A session without poses, which a pipeline for poses leaves out.
   private func refuse(_ variant: SessionVariant, _ poses: PoseList?, _ folder: SessionFolder) throws {
-    if variant.name == "v3-raw" { throw Rejection("needs-slam", variant: variant.name) }
+    if variant.name == "v3-raw" { throw Rejection(FindingCode.needsSLAM.rawValue, variant: variant.name) }
     guard poses != nil else {
       throw TakeFailure(
-        "poses-missing",
+        .posesMissing,
         "the session has \(folder.images.count) pictures and no poses.json: recording was not finished; SLAM could find poses",
         file: "poses.json")
     }
-    throw TakeFailure("no-frames", "the list of poses is empty", file: "poses.json")
+    throw TakeFailure(.noFrames, "the list of poses is empty", file: "poses.json")
   }
 
   private func poseFrame(_ variant: SessionVariant) -> PoseFrame {
@@ -233,7 +233,7 @@ package struct StackSession: ArchiveReader {
   }
 
   /// The movie that v2 and later record beside the pictures; it is only asked for times.
-  private func movie(_ folder: SessionFolder, _ findings: inout [Finding]) -> Movie? {
+  private func movie(_ folder: SessionFolder, _ notes: Notes) -> Movie? {
     guard let file = folder.movie else { return nil }
     let path = folder.inputs.entries[file].path
     do {
@@ -241,7 +241,7 @@ package struct StackSession: ArchiveReader {
       return try naming(path) { try Movie(slice) }
     } catch {
       let words = (error as? TakeFailure)?.message ?? "\(error)"
-      findings.append(Finding(.warning, "movie-unusable", "the movie cannot be asked for times: \(words)", file: path))
+      notes.add(.movieUnusable, "the movie cannot be asked for times: \(words)", file: path)
       return nil
     }
   }
@@ -249,80 +249,73 @@ package struct StackSession: ArchiveReader {
   /// What the metadata say and the files show otherwise, and what the poses are worth.
   private func noteClaims(
     _ variant: SessionVariant, _ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, _ size: ImageSize?,
-    _ findings: inout [Finding]
+    _ notes: Notes
   ) {
-    func odd(_ code: String, _ field: String, _ message: String) {
-      findings.append(Finding(.warning, code, message, file: "metadata.json", field: ".\(field)"))
+    func note(_ code: FindingCode, _ field: String, _ message: String) {
+      notes.add(code, message, file: "metadata.json", field: ".\(field)")
     }
     if let claimed = metadata.rgbResolution, let size, claimed != size, !variant.isPacked {
-      odd("resolution-mismatch", "rgbResolution", "rgbResolution says \(claimed), the pictures are \(size)")
+      note(.resolutionMismatch, "rgbResolution", "rgbResolution says \(claimed), the pictures are \(size)")
     }
     if let source = metadata.captureSource, !["iphone_arkit", "iphone_ultrawide"].contains(source) {
-      odd("capture-source-unknown", "captureSource", "captureSource is \"\(source)\"; the session is read as one without ARKit")
+      note(.captureSourceUnknown, "captureSource", "captureSource is \"\(source)\"; the session is read as one without ARKit")
     }
     if let count = metadata.count("rgbFrameCount", "frameCount"), count != Int64(folder.images.count) {
-      odd("count-mismatch", "rgbFrameCount", "it is \(count), rgb/ has \(folder.images.count) pictures")
+      note(.countMismatch, "rgbFrameCount", "it is \(count), rgb/ has \(folder.images.count) pictures")
     }
     if let count = metadata.count("poseCount"), let poses, count != Int64(poses.entries.count) {
-      odd("count-mismatch", "poseCount", "it is \(count), poses.json has \(poses.entries.count)")
+      note(.countMismatch, "poseCount", "it is \(count), poses.json has \(poses.entries.count)")
     }
     if let count = metadata.count("depthFrameCount"), count != Int64(folder.depths.count) {
-      odd("count-mismatch", "depthFrameCount", "it is \(count), depth/ has \(folder.depths.count) maps")
+      note(.countMismatch, "depthFrameCount", "it is \(count), depth/ has \(folder.depths.count) maps")
     }
     if variant.poses.isSLAM {
-      findings.append(
+      notes.add(
         metadata.scaleFactor == nil
           ? Finding(
-            .warning, "scale-arbitrary", "poses are from SLAM without a scale; lengths are in an arbitrary unit", file: "poses.json")
+            .scaleArbitrary, "poses are from SLAM without a scale; lengths are in an arbitrary unit", file: "poses.json")
           : Finding(
-            .warning, "scale-claimed", "poses are from SLAM, and the metadata claim that they were scaled to metres; nothing proves it",
+            .scaleClaimed, "poses are from SLAM, and the metadata claim that they were scaled to metres; nothing proves it",
             file: "metadata.json", field: ".scale_factor"))
     }
     if variant.isPacked, metadata.declared["imuCount"] != nil || metadata.hasVideo {
-      odd("packed-without", "hasVideo", "hasVideo and imuCount are of the session before it was packed; movie and IMU were left out then")
+      note(.packedWithout, "hasVideo", "hasVideo and imuCount are of the session before it was packed; movie and IMU were left out then")
     }
   }
 
   /// Until then (2026-02-17 23:39 in the developer's own time), firmware had the third and fourth joints the other way round.
   private static let signChange: Int64 = 1_771_401_600_000_000_000
 
-  private func noteSigns(_ metadata: SessionMetadata, _ encoders: EncodersFile, _ findings: inout [Finding]) {
+  private func noteSigns(_ metadata: SessionMetadata, _ encoders: EncodersFile, _ notes: Notes) {
     guard encoders.stream != nil, jointSigns == "++++", let start = metadata.startTime, start < Self.signChange else { return }
-    findings.append(
-      Finding(
-        .warning, "joint-signs-unknown",
-        "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs"
-      ))
+    notes.add(.jointSignsUnknown, "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs"
+      )
   }
 
   /// What streams have and the metadata say otherwise.
-  private func noteReadings(_ key: String, _ count: Int, _ file: String, _ metadata: SessionMetadata, _ findings: inout [Finding]) {
+  private func noteReadings(_ key: String, _ count: Int, _ file: String, _ metadata: SessionMetadata, _ notes: Notes) {
     guard let declared = metadata.count(key), declared != Int64(count) else { return }
-    findings.append(
-      Finding(.warning, "count-mismatch", "it is \(declared), \(file) has \(count) readings", file: "metadata.json", field: ".\(key)"))
+    notes.add(.countMismatch, "it is \(declared), \(file) has \(count) readings", file: "metadata.json", field: ".\(key)")
   }
 
   private func depthMaps(
     _ poses: PoseList, _ folder: SessionFolder, _ metadata: SessionMetadata, _ phone: Camera, _ clock: Clock,
-    _ findings: inout [Finding]
+    _ notes: Notes
   ) throws -> SampleStream? {
     let named = poses.entries.filter { $0.depthIndex != nil && $0.isInOrder }
     let orphans = Set(folder.depths.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {
-      findings.append(
-        Finding(.warning, "depth-orphaned", "depth maps that no pose names are left out", file: "depth", count: orphans))
+      notes.add(.depthOrphaned, "depth maps that no pose names are left out", file: "depth", count: orphans)
     }
     guard !named.isEmpty else { return nil }
     let present = named.compactMap { entry in entry.depthIndex.flatMap { folder.depths[$0] }.map { (entry, $0) } }
     if present.count < named.count {
-      findings.append(
-        Finding(
-          .warning, "depth-missing", "depth maps that poses.json names are not in depth/", file: "depth",
-          count: named.count - present.count))
+      notes.add(.depthMissing, "depth maps that poses.json names are not in depth/", file: "depth",
+          count: named.count - present.count)
     }
     guard !present.isEmpty else { return nil }
     let files = present.map(\.1)
-    let format = try DepthFiles.format(of: files, in: folder.inputs, declared: metadata.depthResolution, findings: &findings)
+    let format = try DepthFiles.format(of: files, in: folder.inputs, declared: metadata.depthResolution, notes: notes)
     let spec = StreamSpec(
       raster: Raster(size: format.size, covering: phone.size), kind: .depth, type: .float32, channels: 1, unit: "m", clock: clock)
     return SampleStream(

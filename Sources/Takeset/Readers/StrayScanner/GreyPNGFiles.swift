@@ -7,7 +7,7 @@ struct GreyPNGFiles: SampleSource {
     case depth, confidence
 
     var bits: Int { self == .depth ? 16 : 8 }
-    var undecodable: String { self == .depth ? "depth-undecodable" : "confidence-undecodable" }
+    var undecodable: FindingCode { self == .depth ? .depthUndecodable : .confidenceUndecodable }
   }
 
   /// No grid that is allowed needs more bytes.
@@ -37,7 +37,7 @@ struct GreyPNGFiles: SampleSource {
     }
     guard let most = found.map(\.count).max(), let size = found.first(where: { $0.count == most })?.size else { return nil }
     guard max(size.width, size.height) <= 1000 else {
-      throw TakeFailure("limit", "the depth maps are \(size), over the limit of 1000x1000", file: "depth")
+      throw TakeFailure(.limit, "the depth maps are \(size), over the limit of 1000x1000", file: "depth")
     }
     return size
   }
@@ -57,11 +57,11 @@ struct GreyPNGFiles: SampleSource {
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
       let content = source.content
       guard let entry = source.files[index] else {
-        throw SampleFailure(finding: Finding(.warning, "confidence-missing", "depth maps without a file of their number in confidence/"))
+        throw SampleFailure(finding: Finding(.confidenceMissing, "depth maps without a file of their number in confidence/"))
       }
       try source.inputs.readSample(entry, limit: GreyPNGFiles.byteLimit, hasher: hasher, as: content.undecodable, into: &file)
       func failure(_ message: String) -> SampleFailure {
-        SampleFailure(finding: Finding(.warning, content.undecodable, message, file: source.inputs.entries[entry].path))
+        SampleFailure(finding: Finding(content.undecodable, message, severity: .warning, file: source.inputs.entries[entry].path))
       }
       do {
         try file.withUnsafeBytes { try PNG.decodeGrey($0, bits: content.bits, size: source.size, into: &bytes) }

@@ -12,7 +12,7 @@ struct OdometryFile {
   private static let required = ["timestamp", "frame", "x", "y", "z", "qx", "qy", "qz", "qw"]
   private static let lens = ["fx", "fy", "cx", "cy"]
 
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, findings: inout [Finding]) throws {
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
     var columns: Columns?
     var entries: [PoseList.Entry] = []
     var cameras: [Int64: Intrinsics] = [:]
@@ -41,12 +41,11 @@ struct OdometryFile {
       }
     }
     if let cut {
-      findings.append(
-        Finding(.warning, "odometry-truncated", "the last line is cut short and left out", file: Self.name, field: ", line \(cut)"))
+      notes.add(.odometryTruncated, "the last line is cut short and left out", file: Self.name, field: ", line \(cut)")
     }
-    if columns == nil { throw TakeFailure("no-frames", "the file is empty", file: Self.name) }
-    guard !entries.isEmpty else { throw TakeFailure("no-frames", "there are no rows below the header", file: Self.name) }
-    poses = try PoseList(entries, file: Self.name, number: "frame", findings: &findings)
+    if columns == nil { throw TakeFailure(.noFrames, "the file is empty", file: Self.name) }
+    guard !entries.isEmpty else { throw TakeFailure(.noFrames, "there are no rows below the header", file: Self.name) }
+    poses = try PoseList(entries, file: Self.name, number: "frame", notes: notes)
     self.cameras = cameras
   }
 
@@ -87,7 +86,7 @@ struct OdometryFile {
 
   private static func failure(_ line: CSVFile.Line, _ column: String, _ message: String, _ field: Int? = nil) -> TakeFailure {
     let found = field.map { line.text($0).map { ", found \"\($0.prefix(40))\"" } ?? ", the line ends before it" } ?? ""
-    return TakeFailure("csv-invalid", message + found, file: name, field: ", line \(line.number), column \(column)")
+    return TakeFailure(.csvInvalid, message + found, file: name, field: ", line \(line.number), column \(column)")
   }
 }
 

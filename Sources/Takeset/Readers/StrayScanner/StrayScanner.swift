@@ -46,7 +46,7 @@ package struct StrayScanner: ArchiveReader {
       guard let format = try Archive.format(of: place.path) else { return false }
       do {
         return try Archive(place.path, format: format, limits: archiveLimits).root(holding: [OdometryFile.name], folders: []) != nil
-      } catch let failure as TakeFailure where failure.code == "archive-ambiguous" {
+      } catch let failure as TakeFailure where failure.code == .archiveAmbiguous {
         return true
       } catch is TakeFailure {
         return false
@@ -95,44 +95,41 @@ package struct StrayScanner: ArchiveReader {
   package func open(_ take: Take) throws -> Episode {
     let inputs = take.inputs
     let limit = maxCsvMebibytes << 20
-    var findings: [Finding] = []
+    let notes = Notes()
     guard let table = inputs.index(of: OdometryFile.name) else {
-      throw TakeFailure("poses-missing", "the recording has no odometry", file: OdometryFile.name)
+      throw TakeFailure(.posesMissing, "the recording has no odometry", file: OdometryFile.name)
     }
-    let odometry = try OdometryFile(inputs, table, limit: limit, findings: &findings)
+    let odometry = try OdometryFile(inputs, table, limit: limit, notes: notes)
     let ordered = odometry.poses.entries.filter(\.isInOrder)
     let depth = numbered(.depth, inputs)
 
     var movie: (take: MovieTake, episode: Episode, pairing: MoviePairing)?
     if let file = inputs.entries.firstIndex(where: { $0.role == .movie }) {
-      let opened = try open(movie: inputs.slice(file), &findings)
+      let opened = try open(movie: inputs.slice(file), notes)
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
         rows: ordered.map { ($0.number, $0.timestamp) }, pictures: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
         others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
-      findings += episode.findings
+      notes.add(episode.findings)
       if opened.movie.samples.count != odometry.poses.entries.count {
-        findings.append(
-          Finding(
-            .warning, "movie-count-mismatch",
-            "the movie has \(opened.movie.samples.count) pictures, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
-            file: Self.movieName))
+        notes.add(.movieCountMismatch, "the movie has \(opened.movie.samples.count) pictures, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
+            file: Self.movieName)
       }
       movie = (opened, episode, pairing)
     }
-    guard movie != nil || !depth.isEmpty else { throw TakeFailure("no-frames", "there is neither rgb.mp4 nor a map in depth/") }
+    guard movie != nil || !depth.isEmpty else { throw TakeFailure(.noFrames, "there is neither rgb.mp4 nor a map in depth/") }
 
-    let join = try FrameJoin(poses: odometry.poses, images: movie?.pairing.samples, in: Self.movieName, findings: &findings)
+    let join = try FrameJoin(poses: odometry.poses, images: movie?.pairing.samples, in: Self.movieName, notes: notes)
     let rows = join.rows.map { odometry.poses.entries[$0] }
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: .deviceUptime)
     let poses = rows.compactMap(\.pose)
     frames.quality = FrameQuality.of(poses, at: frames.timestamps, isMetric: true)
-    findings += FrameQuality.findings(frames.quality, file: OdometryFile.name)
-    findings += frames.findings(isWhole: join.dropped.isEmpty)
+    notes.add(FrameQuality.findings(frames.quality, file: OdometryFile.name))
+    notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
     let fullSize = movie?.take.movie.size ?? Self.pictureSize
     let calibration = try Calibration(
-      odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, &findings)
+      odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, notes)
     var streams: [StreamName: SampleStream] = [
       .pose: SampleStream(
         spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
@@ -148,13 +145,13 @@ package struct StrayScanner: ArchiveReader {
     addDepth(
       odometry.poses.entries, depth, fullSize, inputs,
       try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams,
-      &findings)
-    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), &findings) }
+      notes)
+    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), notes) }
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
     episode.cameras[.phone] = Camera(size: fullSize, lens: calibration.lens, pose: .pose)
     episode.variant = movie == nil ? "depth-only" : depth.isEmpty ? "rgb-only" : "rgbd"
-    episode.findings = findings
+    episode.findings = notes.findings
     episode.dropped = join.dropped
     episode.captureStart = ordered.first?.timestamp
     episode.day = Day.inName(take.id)
@@ -169,7 +166,7 @@ package struct StrayScanner: ArchiveReader {
     return episode
   }
 
-  private func open(movie slice: FileSlice, _ findings: inout [Finding]) throws -> MovieTake {
+  private func open(movie slice: FileSlice, _ notes: Notes) throws -> MovieTake {
     // Poses are those of the camera as its pictures are coded.
     let movie = try MovieTake(
       slice, file: Self.movieName,
@@ -177,11 +174,8 @@ package struct StrayScanner: ArchiveReader {
         maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: .keep,
         keepsLocation: keepLocation))
     if movie.movie.rotation != 0 {
-      findings.append(
-        Finding(
-          .warning, "rotation-ignored",
-          "the display matrix turns by \(movie.movie.rotation) degrees; pictures are stored as they are coded, as poses and intrinsics are of these",
-          file: Self.movieName))
+      notes.add(.rotationIgnored, "the display matrix turns by \(movie.movie.rotation) degrees; pictures are stored as they are coded, as poses and intrinsics are of these",
+          file: Self.movieName)
     }
     return movie
   }
@@ -189,21 +183,20 @@ package struct StrayScanner: ArchiveReader {
   private func addDepth(
     _ rows: [PoseList.Entry], _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs, _ size: ImageSize?,
     _ streams: inout [StreamName: SampleStream],
-    _ findings: inout [Finding]
+    _ notes: Notes
   ) {
     let ordered = rows.filter(\.isInOrder)
     let present = ordered.filter { files[$0.number] != nil }
     let orphans = Set(files.keys).subtracting(rows.map(\.number)).count
     if orphans > 0 {
-      findings.append(Finding(.warning, "depth-orphaned", "depth maps that no row names are left out", file: "depth", count: orphans))
+      notes.add(.depthOrphaned, "depth maps that no row names are left out", file: "depth", count: orphans)
     }
     guard !present.isEmpty else { return }
     if present.count < ordered.count {
-      findings.append(
-        Finding(.warning, "depth-missing", "rows whose depth map is not in depth/", file: "depth", count: ordered.count - present.count))
+      notes.add(.depthMissing, "rows whose depth map is not in depth/", file: "depth", count: ordered.count - present.count)
     }
     guard let size else {
-      findings.append(Finding(.warning, "depth-undecodable", "no depth map can be decoded; the take is written without", file: "depth"))
+      notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without", file: "depth")
       return
     }
     func stream(_ kind: StreamKind, _ type: GreyPNGFiles.Content, _ files: [Int?], _ unit: String) -> SampleStream {
@@ -223,7 +216,7 @@ package struct StrayScanner: ArchiveReader {
   }
 
   /// Acceleration in m/s² and turn rate in rad/s, by position: headers differ between versions.
-  private func imu(_ table: CSVFile, _ findings: inout [Finding]) throws -> SampleStream? {
+  private func imu(_ table: CSVFile, _ notes: Notes) throws -> SampleStream? {
     var readings: [(time: Timestamp, values: [Float])] = []
     var unusable = 0
     var isFirst = true
@@ -237,7 +230,7 @@ package struct StrayScanner: ArchiveReader {
       }
     }
     if unusable > 0 {
-      findings.append(Finding(.warning, "imu-unusable", "lines that are no readings are left out", file: Self.imuName, count: unusable))
+      notes.add(.imuUnusable, "lines that are no readings are left out", file: Self.imuName, count: unusable)
     }
     guard !readings.isEmpty else { return nil }
     let sorted = readings.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
@@ -255,15 +248,13 @@ private struct Calibration {
   private(set) var lens: Lens?
 
   /// - Parameter ordered: The rows of the odometry whose times ascend.
-  init(_ odometry: OdometryFile, _ ordered: [PoseList.Entry], matrix table: CSVFile?, _ findings: inout [Finding]) throws {
+  init(_ odometry: OdometryFile, _ ordered: [PoseList.Entry], matrix table: CSVFile?, _ notes: Notes) throws {
     var lines: [CSVFile.Line] = []
     table?.forEachLine { if lines.count < 4 { lines.append($0) } }
     let places = [(0, 0), (1, 1), (0, 2), (1, 2)]
     matrix = lines.count == 3 && lines.allSatisfy({ $0.fields.count == 3 }) ? Intrinsics(places.compactMap { lines[$0].number($1) }) : nil
     if table != nil, matrix == nil {
-      findings.append(
-        Finding(
-          .warning, "intrinsics-unusable", "expected three rows of three numbers, with positive focal lengths", file: "camera_matrix.csv"))
+      notes.add(.intrinsicsUnusable, "expected three rows of three numbers, with positive focal lengths", file: "camera_matrix.csv")
     }
     let known = ordered.compactMap { odometry.cameras[$0.number] }
     func median(_ value: (Intrinsics) -> Double) -> Double { known.map(value).sorted()[known.count / 2] }

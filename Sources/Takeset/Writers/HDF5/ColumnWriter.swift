@@ -110,7 +110,7 @@ struct ColumnWriter {
 
   private func spec(_ name: StreamName) throws -> StreamSpec {
     guard let spec = layout.episode.streams[name]?.spec ?? layout.episode.derived[name]?.spec else {
-      throw TakeFailure("internal", "there is no stream \(name)")
+      throw TakeFailure(.internal, "there is no stream \(name)")
     }
     return spec
   }

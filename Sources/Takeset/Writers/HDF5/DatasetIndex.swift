@@ -136,7 +136,7 @@ struct DatasetIndex {
       let parts = all.map { meaning, takes in
         ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes)
       }
-      return Finding(.warning, "mixed-units", sentence(name, "means different things", parts) + "; statistics are kept apart", field: name)
+      return Finding(.mixedUnits, sentence(name, "means different things", parts) + "; statistics are kept apart", field: name)
     }
   }
 
@@ -145,7 +145,7 @@ struct DatasetIndex {
       guard all.count > 1 else { return nil }
       let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
       return Finding(
-        .warning, "mixed-sizes", sentence(name, "has several shapes", parts) + "; takes of one shape alone batch together", field: name)
+        .mixedSizes, sentence(name, "has several shapes", parts) + "; takes of one shape alone batch together", field: name)
     }
   }
 

@@ -164,7 +164,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       output: OutputRecord(
         path: name, bytes: written.size, samples: rowCount, arrays: records.sorted { $0.path < $1.path }, structureDigest: structure,
         attributesDigest: attributes.digest),
-      findings: findings.sorted { $0.code < $1.code })
+      findings: findings.sorted { $0.code.rawValue < $1.code.rawValue })
   }
 
   /// Sets an array's attributes and adds its record.

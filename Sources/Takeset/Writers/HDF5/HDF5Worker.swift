@@ -114,7 +114,7 @@ final class HDF5Worker: ShardWorker {
     var raw = pool.take(2 * raster.samples)
     try cursors[index].read(sample, into: &raw)
     if let expected = raster.sampleBytes, raw.count != expected {
-      throw TakeFailure("sample-size", "a sample of \(raster.name) has \(raw.count) bytes, expected \(expected)")
+      throw TakeFailure(.sampleSize, "a sample of \(raster.name) has \(raw.count) bytes, expected \(expected)")
     }
     guard let array = raster.mask else {
       return PreparedRow.Cell(samples: try chunk(raw, raster.samples), isReadable: true)

@@ -102,14 +102,14 @@ struct ShardLayout: Sendable {
     var read: [SampleStream] = []
     for (name, stream) in episode.streams where stream.rows == nil && stream.spec.kind.place != .meta {
       throw TakeFailure(
-        "not-aligned", "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
+        .notAligned, "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
     }
     let streams = episode.streams.sorted { $0.key < $1.key }
     for (name, stream) in streams where stream.spec.kind.isRaster {
       let isEncoded = stream.spec.kind == .image && writer.image == .jpeg
       if isEncoded, stream.spec.sourceEncoding != .jpeg {
         throw TakeFailure(
-          "not-jpeg", "the images of \(name) are not untouched JPEG files; take resize-image out of the pipeline or store them raw")
+          .notJPEG, "the images of \(name) are not untouched JPEG files; take resize-image out of the pipeline or store them raw")
       }
       read.append(stream)
     }

@@ -203,7 +203,7 @@ extension ScalarType {
 
 /// What a sample that could not be read when the dataset was made is now.
 private func lostSample(_ name: String, _ row: Int) -> SampleFailure {
-  SampleFailure(finding: Finding(.warning, "sample-missing", "row \(row) of \(name) has no sample in the dataset"))
+  SampleFailure(finding: Finding(.sampleMissing, "row \(row) of \(name) has no sample in the dataset"))
 }
 
 /// Rows of a chunked array, decoded past the library.
@@ -234,7 +234,7 @@ private struct StoredSamples: SampleSource {
       stored.resize(to: chunk.count)
       bytes.resize(to: source.layout.chunkBytes)
       let got = try stored.withUnsafeMutableBytes { try source.shard.slice.read(into: $0, at: chunk.offset) }
-      guard got == chunk.count else { throw TakeFailure("unreadable", "the shard is shorter than it was") }
+      guard got == chunk.count else { throw TakeFailure(.unreadable, "the shard is shorter than it was") }
       try stored.withUnsafeBytes { stored in
         try bytes.withUnsafeMutableBytes { try decoder.decode(stored, source.layout, skipped: chunk.skipped, into: $0) }
       }
