@@ -12,7 +12,7 @@ TAKESET := .build/release/takeset
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: help deps test-deps build revision examples dataset test bench fuzz format lint clean
+.PHONY: help deps test-deps build revision examples dataset test bench fuzz generate format lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ fuzz: deps revision ## damage sessions with libFuzzer for SECONDS=600
 	TAKESET_FUZZ=1 swift build -c release --sanitize fuzzer --product fuzz --scratch-path build/fuzz-build
 	@mkdir -p build/fuzz && cp build/fuzz-build/release/fuzz build/fuzz/
 	cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -max_len=65536 -rss_limit_mb=2048
+
+generate: build ## rewrite the documents that are made from code
+	$(TAKESET) generate-documents .
 
 format: ## lay the Swift code out
 	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift

@@ -1,5 +1,5 @@
 /// The kind of a finding, a failure or a rejection. The raw value is the code that `inspect`, `run` and the manifest show, and that
-/// `takeset explain` looks up; codes are stable.
+/// `takeset explain` looks up. Codes are stable.
 package enum FindingCode: String, CaseIterable, Sendable, Codable {
   // MARK: Findings of a take that is written
   case assertionAbsent = "assertion-absent"
@@ -149,5 +149,8 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case videoAmbiguous = "video-ambiguous"
 
   // MARK: Rejections of a take
+  case duplicate = "duplicate"
   case needsSLAM = "needs-slam"
+  case verifyDepth = "verify-depth"
+  case verifyHashChain = "verify-hash-chain"
 }

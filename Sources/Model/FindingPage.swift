@@ -4,23 +4,32 @@ package struct FindingPage: Sendable {
   package enum Group: String, Sendable, CaseIterable { case written, dataset, failed, rejected }
 
   package var group: Group
-  /// The usual severity of its findings.
+  /// The usual severity, and another that some findings have.
   package var severity: Finding.Severity
+  package var other: Finding.Severity?
   package var meaning: String
-  /// What Takeset does about it, and what the reader of the message can do.
-  package var action: String
+  /// What the person who holds the file can do.
+  package var advice: String
 
-  static func written(_ severity: Finding.Severity, _ meaning: String, _ action: String) -> FindingPage {
-    FindingPage(group: .written, severity: severity, meaning: meaning, action: action)
+  /// `warning`, `info or warning`, `rejected`.
+  package var severityWords: String {
+    if group == .rejected { return "rejected" }
+    return severity.rawValue + (other.map { " or \($0.rawValue)" } ?? "")
   }
-  static func dataset(_ meaning: String, _ action: String) -> FindingPage {
-    FindingPage(group: .dataset, severity: .warning, meaning: meaning, action: action)
+
+  static func written(
+    _ severity: Finding.Severity, or other: Finding.Severity? = nil, _ meaning: String, _ advice: String
+  ) -> FindingPage {
+    FindingPage(group: .written, severity: severity, other: other, meaning: meaning, advice: advice)
   }
-  static func failed(_ meaning: String, _ action: String) -> FindingPage {
-    FindingPage(group: .failed, severity: .error, meaning: meaning, action: action)
+  static func dataset(_ meaning: String, _ advice: String) -> FindingPage {
+    FindingPage(group: .dataset, severity: .warning, meaning: meaning, advice: advice)
   }
-  static func rejected(_ meaning: String, _ action: String) -> FindingPage {
-    FindingPage(group: .rejected, severity: .info, meaning: meaning, action: action)
+  static func failed(_ meaning: String, _ advice: String) -> FindingPage {
+    FindingPage(group: .failed, severity: .error, meaning: meaning, advice: advice)
+  }
+  static func rejected(_ meaning: String, _ advice: String) -> FindingPage {
+    FindingPage(group: .rejected, severity: .info, meaning: meaning, advice: advice)
   }
 }
 
@@ -30,148 +39,586 @@ extension FindingCode {
   /// One case each, so that a code without a page does not compile.
   package var page: FindingPage {
     switch self {
-    case .archiveAmbiguous: .failed("an archive holds several takes side by side", "")
-    case .archiveDamaged: .failed("a member of an archive that the take needs is damaged", "")
-    case .archiveHostile: .failed("a member of an archive could lead outside of it (absolute name, `..`, drive, link, device), or occurs twice; the archive is refused whole", "")
-    case .archiveMissing: .failed("the copy of a session's metadata stands alone; the archive is gone", "")
-    case .archiveUnreadable: .failed("a zip or tar is cut off, encrypted, or otherwise not to be listed", "")
-    case .assertionAbsent: .written(.info, "a bundle whose metadata hold no signature", "records it")
-    case .assertionInvalid: .written(.warning, "a signature that cannot be read, or that no known key made over the chain", "records it; `verify-hash-chain: {require: assertion}` rejects")
-    case .assertionMock: .written(.warning, "the fixed text of a debug build instead of a signature", "the same")
-    case .assertionPlaceholder: .written(.warning, "the text that was to be signed instead of a signature", "the same")
-    case .assertionUnverified: .written(.info, "no keys were given, or none of this device", "the same")
-    case .badName: .failed("the take's name has control characters, or is longer than 200 bytes", "")
-    case .bodyDamaged: .failed("an upload's body is cut off, or its boundaries do not fit", "")
-    case .captureSourceUnknown: .written(.warning, "`captureSource` is none that the app writes", "reads the session as one without ARKit")
-    case .chainAbsent: .written(.warning, "a bundle without a hash chain, or with an empty one", "records it")
-    case .chainBroken: .written(.warning, "a hash chain that is not whole, with the reason", "rejects the take, unless `require: none`")
-    case .chainCountMismatch: .written(.warning, "the chain declares other counts than its lists have", "believes the lists")
-    case .chainReordered: .written(.warning, "a checkpoint's hash stands at another frame than it says", "accepts it")
-    case .chainShort: .written(.warning, "the chain has up to 5 hashes fewer than frames were recorded", "accepts it")
-    case .changedWhileReading: .failed("a file of the take changed while it was converted", "")
-    case .checkpointSpacing: .written(.warning, "checkpoints are not at every 150th frame", "accepts them where they are")
-    case .clockUnaligned: .written(.warning, "a stream is on a clock that nothing ties to the frames' ([time](time.md))", "masks all its rows")
-    case .codecMismatch: .written(.warning, "the metadata name another codec than the movie's", "believes the movie")
-    case .codecUnsupported: .failed("the video is neither H.264 nor HEVC", "")
-    case .colorPrimaries: .written(.info, "primaries other than BT.709's or BT.601's", "stores colours without adapting them")
-    case .colorUnsupported: .failed("the pictures are HDR (PQ, HLG), logarithmic or otherwise not to be had as sRGB without tone mapping", "")
-    case .colorUntagged: .written(.info, "a movie that does not say its colour matrix", "takes BT.601, as FFmpeg does")
-    case .confidenceMissing: .written(.warning, "depth maps without a file of their number in `confidence/`", "masks the confidence there")
-    case .confidenceUndecodable: .written(.warning, "a confidence map is damaged, of another size, or has values other than 0, 1, 2", "masks the confidence of its rows")
-    case .countMismatch: .written(.warning, "a count of the metadata is not what is in the files", "believes the files")
-    case .countUnusable: .written(.warning, "a count of the metadata is 2^53 or more", "does without, and passes it on nowhere")
-    case .csvInvalid: .failed("a table has a field that is not what it should be; line and column are given", "")
-    case .depthAlignmentAmbiguous: .written(.warning, "not as many keyframes as the app takes, and no times", "masks them all; `ambiguous-depth: assume` pairs every third frame all the same")
-    case .depthCountMismatch: .written(.warning, "other keyframes than the metadata say", "believes the depth part")
-    case .depthFormat: .written(.warning, "depth maps are half floats, padded, or not of `depthResolution`", "reads them as what they are")
-    case .depthMetricsUnavailable: .written(.warning, "fewer than 2 depth maps to measure", "does without")
-    case .depthMissing: .written(.warning, "depth maps that poses name are not in `depth/`", "their frames get the nearest other map within the tolerance, or a mask")
-    case .depthOrphaned: .written(.warning, "depth maps that no pose names", "leaves them out")
-    case .depthSeveralMembers: .written(.warning, "a gzip file of several members", "reads them all")
-    case .depthSuspicious: .written(.warning, "`verify-depth` finds that the depth is not likely of one real scene", "records it; `on-miss: reject` rejects")
-    case .depthTimesUnordered: .written(.warning, "times in the depth index do not ascend", "does not use them")
-    case .depthTrailingBytes: .written(.warning, "bytes behind the compressed depth", "does not read them")
-    case .depthUndecodable: .written(.warning, "a depth map is damaged or not of the first one's size and kind", "masks the rows that would use it")
-    case .depthWrongSize: .written(.warning, "a depth file has not as many bytes as its size says", "masks the rows that would use it")
-    case .duplicateID: .written(.warning, "another take has the same name", "calls this one `<name>-2`, `-3`, …")
-    case .durationMismatch: .written(.warning, "the metadata are more than 2 s off the length of the movie", "believes the movie")
-    case .editListRetimed: .written(.warning, "an edit list plays at another speed than was recorded", "keeps the recording's own times")
-    case .encoderCSVLinesSkipped: .written(.warning, "lines of an encoder table that are no readings", "passes over them")
-    case .encoderCSVUnaligned: .written(.warning, "joints from a laptop's table, whose clock nothing ties to the phone's", "masks them; `csv-clock-offset` aligns them")
-    case .exifRotation: .written(.warning, "the first picture has an EXIF orientation other than 1", "stores pictures as they are coded")
-    case .fileEmpty: .failed("a movie has no bytes", "")
-    case .frameCountMismatch: .written(.warning, "the metadata count other frames than the movie has", "believes the movie")
-    case .frameRate: .written(.info, "a bundle whose rate is not within 24 to 31 Hz", "uses the true rate")
-    case .framesDropped: .written(.warning, "steps from one frame to the next longer than 1.5 periods, where the reader left nothing out", "lists them in `meta/gaps`")
-    case .hashEncoding: .written(.info, "hashes in hexadecimal or in another form of base64", "reads them")
-    case .imageMissing: .written(.warning, "poses whose picture is not there", "leaves these frames out, never shifts the others")
-    case .imageSizeChanged: .failed("a picture is not of the size of the first", "")
-    case .imageUndecodable: .written(.warning, "a picture is empty, cut off or no JPEG", "keeps the row, mask off, pixels 0; above a fifth of the pictures the take fails with the same code")
-    case .imuUnusable: .written(.warning, "readings of the IMU that are not finite, or no numbers", "leaves them out")
-    case .inputMissing: .failed("an input that was named is not there", "")
-    case .inputTooLarge: .failed("a file is larger than the reader's limit", "")
-    case .inputVanished: .written(.warning, "the take is no longer among the inputs", "keeps its episode; `--prune` removes it")
-    case .internal: .failed("a mistake of Takeset's; please report it", "")
-    case .intrinsicsDiffer: .written(.warning, "`calib.txt` and `cameraIntrinsics` disagree", "uses `calib.txt`; the manifest has both")
-    case .intrinsicsUnusable: .written(.warning, "`cameraIntrinsics`, `calib.txt` or `camera_matrix.csv` have no positive focal lengths", "writes no intrinsics")
-    case .jointDead: .written(.warning, "a joint's sensor never answered", "masks the channel")
-    case .jointReadFailed: .written(.warning, "readings of exactly -1, the firmware's word for no answer", "masks them, before unwrapping")
-    case .jointSignsUnknown: .written(.warning, "joints from before 2026-02-18 08:00 UTC, when firmware had the third and fourth reversed", "passes them on; `joint-signs` turns them")
-    case .jointsGap: .written(.warning, "readings pause for more than 0.2 s", "masks frames there")
-    case .jointsLate: .written(.warning, "the first reading came more than 1.1 s after the start", "does not align by the first reading")
-    case .jointsRecalibrated: .written(.warning, "all joints step at once, as when a new zero is set", "passes them on")
-    case .jsonInvalid: .failed("a file is not JSON; line and column are given", "")
-    case .jsonType: .failed("a value in a JSON file is not what it should be; its path is given", "")
-    case .limit: .failed("a size, count or length in a file, or the time that decoding takes, is over the limit", "")
-    case .locationRemoved: .written(.info, "a place in the metadata or in the tags of a movie", "passes it on nowhere, unless `keep-location: true`")
-    case .metadataFromSidecar: .written(.warning, "an archive without `metadata.json`, and a copy beside it", "uses the copy")
-    case .metadataInvalid: .failed("a field of a bundle's metadata is missing or of the wrong type", "")
-    case .metadataMissing: .written(.warning, "no `metadata.json`", "takes sizes from the files; no start time")
-    case .metadataNumber: .written(.info, "whole numbers written as fractions", "reads them")
-    case .metadataRange: .written(.warning, "a value that the app's server would refuse", "accepts it; `strict: true` fails the take")
-    case .mixedSizes: .dataset("takes of several shapes under one key", "writes them; only takes of one shape make a batch")
-    case .mixedUnits: .dataset("takes give a key different units, axes or types", "keeps statistics apart, under `/stats/<key>@<unit>`")
-    case .movieCorrupt: .failed("a picture cannot be decoded, or the index contradicts itself; how many could be is said", "")
-    case .movieCountMismatch: .written(.warning, "a movie has not as many pictures as `rgb/` or the odometry", "takes no times from it; pairs odometry by time or number")
-    case .movieEncrypted: .failed("the video is encrypted", "")
-    case .movieExternalData: .failed("the movie refers to another file, which is not opened", "")
-    case .movieTruncated: .failed("samples lie beyond the end of the file", "")
-    case .movieUnfinished: .failed("the movie has no index: the recording was never finished", "")
-    case .movieUnusable: .written(.warning, "`video.mov` cannot be read", "takes times from elsewhere")
-    case .nameRemoved: .written(.info, "the name of a person or a device in the metadata or in tags", "passes it on nowhere")
-    case .noFrames: .failed("no picture has a pose, or there are none", "")
-    case .noTakeFound: .failed("a directory holds no take", "")
-    case .noVideo: .failed("no track holds video", "")
-    case .notAMovie: .failed("the file is named like a movie and is none", "")
-    case .notARegularFile: .failed("a file of the take is a symbolic link, pipe or device", "")
-    case .notATake: .failed("a file that no reader recognises", "")
-    case .notAligned: .failed("the pipeline has no step `align`, and a stream needs it", "")
-    case .notJPEG: .failed("the writer is to store JPEG files, and the pipeline resizes the pictures", "")
-    case .odometryTruncated: .written(.warning, "the last line of `odometry.csv` is cut short", "leaves it out")
-    case .packedWithout: .written(.warning, "a packed session whose metadata still tell of movie and IMU", "does without")
-    case .partEmpty: .failed("a part of a bundle is empty (with `depth: optional` a warning for depth)", "")
-    case .partMissing: .failed("a part of a bundle is missing (likewise)", "")
-    case .partialMismatch: .written(.warning, "the metadata say partial, but the whole chain is signed", "believes the signature")
-    case .partialUpload: .written(.warning, "the pictures end before the poses do", "uses what is there; `details.coverage` says how much")
-    case .partiallyVerified: .written(.warning, "the device signed a checkpoint, not the end", "records how far")
-    case .permission: .failed("a file or directory may not be read", "")
-    case .poseInterpolated: .written(.warning, "frames whose pose SLAM filled in between others", "sets a quality bit")
-    case .poseJump: .written(.warning, "frames to which the camera would have moved too fast", "sets a quality bit")
-    case .poseMissing: .written(.warning, "pictures that belong to no pose", "leaves them out")
-    case .poseRepeated: .written(.warning, "three or more frames with one pose", "sets a quality bit")
-    case .poseUnusable: .written(.warning, "a transform is not finite, not a rotation, or has a wrong last row", "leaves the frame out")
-    case .posesDuplicate: .written(.warning, "several entries with one `rgbIndex`", "uses the first")
-    case .posesMissing: .failed("there is no `poses.json`", "")
-    case .posesTransposed: .written(.warning, "matrices written column by column", "reads them so")
-    case .posesTruncated: .written(.warning, "`poses.json` ends too early", "uses the whole entries before the cut")
-    case .posesUnreadable: .written(.warning, "`poses.json` of a session with SLAM cannot be read at all", "takes the session as one without poses")
-    case .posesUnsorted: .written(.info, "entries are not in the order of `rgbIndex`", "sorts them")
-    case .resolutionMismatch: .written(.warning, "`rgbResolution` is not the size of the pictures", "trusts the pictures")
-    case .resolutionUnusable: .written(.warning, "`rgbResolution` or `depthResolution` is not two numbers of 1 to 65535 pixels", "does without; sizes are those of the files")
-    case .rotationIgnored: .written(.warning, "the movie of a recording with poses has a display matrix", "stores pictures as coded")
-    case .rotationSuspect: .written(.warning, "a display matrix that would turn upright pictures", "stores pictures as coded; `rotation: apply` turns them")
-    case .rotationUnsupported: .written(.warning, "a display matrix that mirrors or turns by other than quarter turns", "stores pictures as coded")
-    case .sampleMissing: .dataset("a dataset that is read back has no sample for a row", "masks the row")
-    case .sampleSize: .failed("a source gave a sample of the wrong size", "")
-    case .samplesHidden: .written(.info, "pictures that the edit list leaves out", "leaves them out")
-    case .scaleArbitrary: .written(.warning, "poses from SLAM without a scale", "writes `unit` = `arbitrary`")
-    case .scaleClaimed: .written(.warning, "poses that the metadata claim to be scaled to metres", "writes `unit` = `m (claimed)`")
-    case .senderClockUnusable: .written(.warning, "the encoder's own milliseconds do not run with the arrival times", "uses arrival times")
-    case .senderRestarted: .written(.warning, "the encoder's clock started again during the take", "fits each stretch by itself")
-    case .shortEpisode: .written(.warning, "fewer than 18 frames", "writes them")
-    case .sidecarDiffers: .written(.warning, "the copy of the metadata beside an archive is not that in it", "uses the one in the archive")
-    case .slamOrdinals: .written(.warning, "poses from SLAM, and gaps in the numbers of pictures", "takes `rgbIndex` as the place in the listing")
-    case .startTimeUnreadable: .written(.warning, "`startTime` is not an ISO 8601 time", "does without")
-    case .timeNotAscending: .written(.warning, "a timestamp does not fit between those of the neighbours", "leaves the frame out")
-    case .timesAssumed: .written(.warning, "nothing tells when pictures were taken", "assumes 60 a second")
-    case .timesFromIMU: .written(.warning, "the same, but an IMU ran along", "spreads pictures over its time")
-    case .timesFromMovie: .written(.info, "poses have no times of their own, and the movie has as many pictures", "uses the movie's")
-    case .tooFewImages: .failed("fewer than half of the pictures that `poses.json` names are there", "")
-    case .tooFewPoses: .failed("more than a fifth of the transforms are unusable", "")
-    case .tooFewTimes: .failed("more than a fifth of the timestamps do not ascend", "")
-    case .unreadable: .failed("the system could not read a file", "")
-    case .videoAmbiguous: .failed("there are several video tracks", "")
-    case .needsSLAM: .rejected("a session recorded without poses", "compute them first")
+    case .archiveAmbiguous:
+      .failed(
+        "An archive that holds several takes side by side.",
+        "Pack one take per archive, or unpack it into a directory.")
+    case .archiveDamaged:
+      .failed(
+        "A damaged archive member that the take needs.",
+        "Copy the archive again.")
+    case .archiveHostile:
+      .failed(
+        "An archive member that could escape the archive (absolute name, `..`, drive, link, device) or occurs twice. The whole archive is refused.",
+        "Do not trust the archive; ask its sender for a clean one.")
+    case .archiveMissing:
+      .failed(
+        "A copy of a session's metadata whose archive is gone.",
+        "Copy the archive next to it, or remove the copy.")
+    case .archiveUnreadable:
+      .failed(
+        "A zip or tar file that is truncated, encrypted or otherwise cannot be listed.",
+        "Copy the archive again, without encryption.")
+    case .assertionAbsent:
+      .written(
+        .info, "Bundle metadata without a signature, so nobody vouches for the hash chain. The take is written and the manifest records the absence.",
+        "Nothing; set `verify-hash-chain: {require: assertion}` to reject such takes.")
+    case .assertionInvalid:
+      .written(
+        .warning, "A signature that cannot be parsed, was made for an app the keys file does not name, or does not verify against any known key over the chain's end or a checkpoint.",
+        "Check that the keys file lists this device and app; set `verify-hash-chain: {require: assertion}` to reject such takes.")
+    case .assertionMock:
+      .written(
+        .warning, "The fixed text of a debug build in place of a signature.",
+        "Record with a release build of the app; set `verify-hash-chain: {require: assertion}` to reject such takes.")
+    case .assertionPlaceholder:
+      .written(
+        .warning, "The text that was to be signed in place of a signature.",
+        "Record again with an app version that signs; set `verify-hash-chain: {require: assertion}` to reject such takes.")
+    case .assertionUnverified:
+      .written(
+        .info, or: .warning, "An unchecked signature: info when the run was given no keys, warning when the keys file is empty or has no key for the device the metadata name.",
+        "Run with `--keys FILE`, and add this device's key to the file.")
+    case .badName:
+      .failed(
+        "A take name that is not UTF-8, has control characters, or is longer than 200 bytes.",
+        "Rename the take.")
+    case .bodyDamaged:
+      .failed(
+        "An upload body that is truncated, or whose boundaries do not match.",
+        "Upload or copy it again.")
+    case .captureSourceUnknown:
+      .written(
+        .warning, "A `captureSource` that the app never writes. The session is read as one without ARKit.",
+        "Check the variant in the manifest; correct `captureSource` in a copy of the session if ARKit recorded it.")
+    case .chainAbsent:
+      .written(
+        .warning, "A bundle without a hash chain, or with an empty one. The manifest records it.",
+        "Nothing; set `verify-hash-chain: {require: assertion}` to reject such takes.")
+    case .chainBroken:
+      .written(
+        .warning, "A hash chain that fails validation; the message gives the reason. The take is rejected unless `require: none` is set.",
+        "Upload the bundle again, or set `verify-hash-chain: {require: none}` to convert it anyway.")
+    case .chainCountMismatch:
+      .written(
+        .warning, "A hash chain that declares counts different from the lengths of its lists. The lists are used.",
+        "Nothing; the declared counts are ignored.")
+    case .chainReordered:
+      .written(
+        .warning, "A checkpoint whose hash appears in the chain at a frame other than the one it names. The chain is accepted.",
+        "Nothing; the checkpoint is used where its hash is.")
+    case .chainShort:
+      .written(
+        .warning, "A hash chain with up to 5 hashes fewer than the recorded frames. The chain is accepted.",
+        "Nothing; the last frames of the recording are not covered by the chain.")
+    case .changedWhileReading:
+      .failed(
+        "A file of the take that changed during the conversion.",
+        "Run again once the file is no longer being written.")
+    case .checkpointSpacing:
+      .written(
+        .warning, "Checkpoints that are not at every 150th frame, in order. They are accepted where they are.",
+        "Nothing; the checkpoints are used at their own positions.")
+    case .clockUnaligned:
+      .written(
+        .warning, "A stream on a clock that no method can relate to the frames' clock (see the page on time). All its rows are masked.",
+        "Record with the IMU on; or, for joints without one, try `align: {correlate-joints: true}`.")
+    case .codecMismatch:
+      .written(
+        .warning, "Bundle metadata that name a codec other than the video's. The video wins.",
+        "Nothing; the codec is read from the video.")
+    case .codecUnsupported:
+      .failed(
+        "A video that is neither H.264 nor HEVC.",
+        "Re-encode the video as H.264 or HEVC.")
+    case .colorPrimaries:
+      .written(
+        .info, "Color primaries other than those of BT.709 or BT.601. Colors are stored without adaptation to sRGB.",
+        "Convert the video to BT.709 first if exact colors matter.")
+    case .colorUnsupported:
+      .failed(
+        "An HDR (PQ, HLG) or logarithmic video, or another one that is not representable as sRGB without tone mapping.",
+        "Tone-map the video to BT.709 first.")
+    case .colorUntagged:
+      .written(
+        .info, "A video that does not state its color matrix. BT.601 is assumed, as FFmpeg does.",
+        "Tag the video with its matrix if it is not BT.601.")
+    case .confidenceMissing:
+      .written(
+        .warning, "Depth maps with no file of the same number in `confidence/`. Their confidence is masked.",
+        "Copy the missing confidence maps from the device, if it still has them.")
+    case .confidenceUndecodable:
+      .written(
+        .warning, "A confidence map that is damaged, differs in size, or holds values other than 0, 1 and 2. The confidence of its rows is masked.",
+        "Copy the file from the device again.")
+    case .countMismatch:
+      .written(
+        .warning, "A count in the metadata that differs from what the files hold. The files win; both numbers are reported.",
+        "Check that the take was copied completely.")
+    case .countUnusable:
+      .written(
+        .warning, "A count in the metadata of 2^53 or more. It is ignored and does not appear in the output.",
+        "Nothing; counts are taken from the files.")
+    case .csvInvalid:
+      .failed(
+        "A table with an invalid field; the message gives line and column.",
+        "Correct the field in a copy of the take.")
+    case .depthAlignmentAmbiguous:
+      .written(
+        .warning, "Depth keyframes without times, in a number other than the app records, so their frames are unknown. All depth rows are masked.",
+        "Set `ambiguous-depth: assume` on the reader to pair keyframe k with frame 3k anyway.")
+    case .depthCountMismatch:
+      .written(
+        .warning, "A number of depth keyframes that differs from the metadata. The depth part wins.",
+        "Check that the depth part was uploaded completely.")
+    case .depthFormat:
+      .written(
+        .warning, "Depth maps that are half floats, have padded rows, or differ in size from `depthResolution`. They are read in the format they are in.",
+        "Check the depth values of one episode; correct `depthResolution` in a copy of the session if the grid is wrong.")
+    case .depthMetricsUnavailable:
+      .written(
+        .warning, "Fewer than 2 depth maps for `verify-depth` to measure. The take is not judged.",
+        "Lower `every`, or accept that the take is too short to be measured.")
+    case .depthMissing:
+      .written(
+        .warning, "Depth maps that poses or rows name and `depth/` does not hold. Their frames get the nearest other map within the tolerance, or a mask.",
+        "Copy the missing depth maps from the device, or drop these frames with `drop-frames: {with: [depth-missing]}`.")
+    case .depthOrphaned:
+      .written(
+        .warning, "Depth maps that no pose or row names. They are skipped.",
+        "Nothing; check that the poses were copied completely if there are many.")
+    case .depthSeveralMembers:
+      .written(
+        .warning, "A gzip depth part of several members. All of them are read.",
+        "Nothing; the depth is complete.")
+    case .depthSuspicious:
+      .written(
+        .warning, "Depth that is unlikely to come from one real scene, according to `verify-depth`. The manifest has the measurements.",
+        "Look at the depth of the take; set `verify-depth: {on-miss: reject}` to reject such takes.")
+    case .depthTimesUnordered:
+      .written(
+        .warning, "Times in the depth index that do not ascend. They are ignored, and keyframes are paired by their number.",
+        "Check the depth alignment of this take; upload the bundle again if the part was damaged.")
+    case .depthTrailingBytes:
+      .written(
+        .warning, "Bytes after the end of the compressed depth. They are not read.",
+        "Nothing; the depth before them is complete.")
+    case .depthUndecodable:
+      .written(
+        .warning, or: .error, "As a warning, a depth map that is damaged, or differs in size or type from the first: its rows are masked. As an error, the depth part of a bundle in no known container, damaged, or of the wrong size.",
+        "Copy or upload the depth again; set `depth: optional` on `realitycam-bundle` to convert without it.")
+    case .depthWrongSize:
+      .written(
+        .warning, "A depth file whose length does not match its grid. The rows that would use it are masked.",
+        "Copy the file from the device again.")
+    case .duplicate:
+      .rejected(
+        "An archive next to a folder of the same name with the same files. The folder is converted.",
+        "Nothing; remove one of the two to silence it.")
+    case .duplicateID:
+      .written(
+        .warning, "A take with the same name as another one. This take is called `<name>-2`, `-3`, and so on.",
+        "Rename one of them if the ids should carry meaning.")
+    case .durationMismatch:
+      .written(
+        .warning, "A duration in the metadata more than 2 s off the length of the video. The video wins.",
+        "Check that the video was uploaded completely.")
+    case .editListRetimed:
+      .written(
+        .warning, "An edit list that plays the video at a speed other than the recorded one. The times of the recording are kept.",
+        "Nothing; rows have the recorded times.")
+    case .encoderCSVLinesSkipped:
+      .written(
+        .warning, "Lines of an encoder table that are not readings. They are skipped.",
+        "Check the table if it should hold nothing but readings.")
+    case .encoderCSVUnaligned:
+      .written(
+        .warning, "Joint readings logged by a laptop, on a clock that nothing relates to the phone's. They are masked.",
+        "Set `csv-clock-offset` to the seconds to add to the laptop's times.")
+    case .exifRotation:
+      .written(
+        .warning, "A first image with an EXIF orientation other than 1. Images are stored as coded, without rotation.",
+        "Rotate in your loader if the images must be upright; depth and poses belong to the coded orientation.")
+    case .fileEmpty:
+      .failed(
+        "A video file of zero bytes.",
+        "Copy the file from the device again.")
+    case .frameCountMismatch:
+      .written(
+        .warning, "A frame count in the metadata that differs from the video's. The video wins.",
+        "Check that the video was uploaded completely.")
+    case .frameRate:
+      .written(
+        .info, "A bundle whose frame rate is outside 24 to 31 Hz. The measured rate is used.",
+        "Nothing; timestamps are the video's own.")
+    case .framesDropped:
+      .written(
+        .warning, "Steps between frames longer than 1.5 periods, where the camera dropped frames; frames that the reader skipped do not count. They are listed in `meta/gaps`.",
+        "Keep training windows from crossing gaps, for example with `split-at-gaps`.")
+    case .hashEncoding:
+      .written(
+        .info, "Hashes in hexadecimal or in a nonstandard form of base64. They are read.",
+        "Nothing; the encoding does not change the check.")
+    case .imageMissing:
+      .written(
+        .warning, "Poses or rows whose image is missing. Their frames are dropped; the other frames keep their pairing.",
+        "Copy the missing images from the device, if it still has them.")
+    case .imageSizeChanged:
+      .failed(
+        "An image whose size differs from the first one's.",
+        "Separate images of different sizes into different takes.")
+    case .imageUndecodable:
+      .written(
+        .warning, or: .error, "As a warning, an image that is empty, truncated or not a JPEG: its row is kept with pixels 0 and the mask off. As an error, more than a fifth of the images of a take are undecodable.",
+        "Copy the images from the device again.")
+    case .imuUnusable:
+      .written(
+        .warning, "IMU readings that are not finite or not numeric. They are skipped.",
+        "Nothing; check the recording app if there are many.")
+    case .inputMissing:
+      .failed(
+        "A named input that does not exist.",
+        "Check the path.")
+    case .inputTooLarge:
+      .failed(
+        "A file larger than the reader's limit.",
+        "Raise the reader's limit if you trust the file.")
+    case .inputVanished:
+      .written(
+        .warning, "A take that an earlier run wrote and that is no longer among the inputs. Its episode is kept.",
+        "Restore the input, or run with `--prune` to remove the episode.")
+    case .internal:
+      .failed(
+        "A defect in Takeset.",
+        "Report it, with the message and the manifest's entry for the take.")
+    case .intrinsicsDiffer:
+      .written(
+        .warning, "`calib.txt` and `cameraIntrinsics` that disagree. `calib.txt` is used; the manifest has both.",
+        "Remove or correct the calibration you do not trust.")
+    case .intrinsicsUnusable:
+      .written(
+        .warning, "Intrinsics without positive focal lengths, in `cameraIntrinsics`, `calib.txt` or `camera_matrix.csv`. That source is ignored.",
+        "Correct the file in a copy of the take, or supply `calib.txt`.")
+    case .jointDead:
+      .written(
+        .warning, "A joint whose sensor never answered. The channel is masked.",
+        "Check the sensor and its wiring before the next recording.")
+    case .jointReadFailed:
+      .written(
+        .warning, "Readings of exactly -1, the firmware's value for no answer. They are masked before angles are unwrapped.",
+        "Check the sensor's wiring if there are many.")
+    case .jointSignsUnknown:
+      .written(
+        .warning, "Joint readings from before 2026-02-18 08:00 UTC, when firmware reversed the third and fourth joints. They are written unchanged.",
+        "Set `joint-signs` on the reader, for example `\"++--\"`, once you know the firmware.")
+    case .jointsGap:
+      .written(
+        .warning, "A pause of more than 0.2 s between joint readings. Frames within it are masked.",
+        "Drop these frames with `drop-frames: {with: [joints-missing]}` if your policy needs joints.")
+    case .jointsLate:
+      .written(
+        .warning, "A first joint reading that arrived more than 1.1 s after the start. The clock is not aligned by the first reading.",
+        "Start the encoders before recording, or record an IMU so that motion can align the clocks.")
+    case .jointsRecalibrated:
+      .written(
+        .warning, "All joints stepping at once by more than 8 degrees, as when a new zero is set. The angles are written unchanged.",
+        "Look at the joints around the step, and trim the take in a copy if needed.")
+    case .jsonInvalid:
+      .failed(
+        "A file that is not valid JSON; the message gives line and column.",
+        "Copy the file again, or correct it in a copy of the take.")
+    case .jsonType:
+      .failed(
+        "A JSON value of the wrong type; the message gives its path.",
+        "Correct the value in a copy of the take.")
+    case .limit:
+      .failed(
+        "A size, count, length or decoding time over its limit.",
+        "Raise the limit the message names if you trust the file.")
+    case .locationRemoved:
+      .written(
+        .info, "A location in the metadata or in the tags of a video. It is withheld from the output.",
+        "Set `keep-location: true` on the reader to keep it in `details.location`.")
+    case .metadataFromSidecar:
+      .written(
+        .warning, "An archive without `metadata.json` whose copy is next to it. The copy is used.",
+        "Nothing; keep the copy next to the archive.")
+    case .metadataInvalid:
+      .failed(
+        "A field of a bundle's metadata that is missing, of the wrong type or, with `strict: true`, out of range.",
+        "Correct the field, or upload the bundle again.")
+    case .metadataMissing:
+      .written(
+        .warning, "A take without metadata. Sizes come from the files, and the start time is unknown.",
+        "Add the take's `metadata.json` if you have it.")
+    case .metadataNumber:
+      .written(
+        .info, "Whole numbers written as fractions, such as 240.0. They are read.",
+        "Nothing; the values are unchanged.")
+    case .metadataRange:
+      .written(
+        .warning, "A metadata value that the app's server would refuse. The take is accepted.",
+        "Set `strict: true` on `realitycam-bundle` to fail such takes.")
+    case .mixedSizes:
+      .dataset(
+        "Takes with several shapes under one key of the dataset. They are written; only takes of one shape fit in a batch.",
+        "Resize to one size with `resize-image: {mode: stretch}`, or filter takes by shape.")
+    case .mixedUnits:
+      .dataset(
+        "Takes that give one key different units, axes or types. Statistics are kept apart under `/stats/<key>@<unit>`.",
+        "Convert takes of different units into separate datasets, or convert the values in your loader.")
+    case .movieCorrupt:
+      .failed(
+        "A video frame that cannot be decoded, or an index that contradicts itself; the message says how many frames were decodable.",
+        "Copy the video again, or cut the damaged part off.")
+    case .movieCountMismatch:
+      .written(
+        .warning, "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it; a Stray Scanner recording is paired by time or by number.",
+        "Check that the video was copied completely.")
+    case .movieEncrypted:
+      .failed(
+        "An encrypted video.",
+        "Supply the video without encryption.")
+    case .movieExternalData:
+      .failed(
+        "A video that refers to another file, which is never opened.",
+        "Export the video as one self-contained file.")
+    case .movieTruncated:
+      .failed(
+        "A video whose samples lie beyond the end of the file.",
+        "Copy the file again.")
+    case .movieUnfinished:
+      .failed(
+        "A video without an index, from a recording that was never finished.",
+        "Repair the file with a recovery tool, or record again.")
+    case .movieUnusable:
+      .written(
+        .warning, "A `video.mov` that cannot be read. Frame times come from another source.",
+        "Copy the video from the device again.")
+    case .nameRemoved:
+      .written(
+        .info, "A person's or a device's name in the metadata or in the tags of a video. It is withheld from the output.",
+        "Nothing; the name appears in no output file.")
+    case .needsSLAM:
+      .rejected(
+        "A session of a later app version that was recorded without poses.",
+        "Compute poses with SLAM, or set `poses: optional` on `stack-session` to convert without them.")
+    case .noFrames:
+      .failed(
+        "A take in which no image has a pose, or which has no images or no poses at all.",
+        "Check that images and poses belong together and were copied completely.")
+    case .noTakeFound:
+      .failed(
+        "A directory in which no reader recognizes a take.",
+        "Name the directory that holds the takes; `takeset steps` lists the readers.")
+    case .noVideo:
+      .failed(
+        "A file without a video track.",
+        "Remove the file from the inputs.")
+    case .notAMovie:
+      .failed(
+        "A file with the extension of a video that is not a video.",
+        "Remove or rename the file.")
+    case .notARegularFile:
+      .failed(
+        "A symbolic link, pipe or device among the files of a take.",
+        "Replace it with the file itself.")
+    case .notATake:
+      .failed(
+        "A file that no reader recognizes.",
+        "Remove it from the inputs; `takeset steps` lists the readers.")
+    case .notAligned:
+      .failed(
+        "A stream that needs the step `align`, in a pipeline that does not have it.",
+        "Add `align` to the pipeline.")
+    case .notJPEG:
+      .failed(
+        "`image: jpeg` for images that are not untouched JPEG files, for example after `resize-image`.",
+        "Remove `resize-image`, or store images with `image: raw`.")
+    case .odometryTruncated:
+      .written(
+        .warning, "A last line of `odometry.csv` that is cut short. The line is skipped.",
+        "Copy the file from the device again if it should be longer.")
+    case .packedWithout:
+      .written(
+        .warning, "A packed session whose metadata still mention the video and IMU that packing removed. It is read without them.",
+        "Convert the original session if you need its IMU or its true frame times.")
+    case .partEmpty:
+      .failed(
+        "An empty part of a bundle. With `depth: optional`, an empty depth part is a warning.",
+        "Upload the bundle again, or set `depth: optional` if only depth is empty.")
+    case .partMissing:
+      .failed(
+        "A missing part of a bundle. With `depth: optional`, a missing depth part is a warning.",
+        "Upload the bundle again, or set `depth: optional` if only depth is missing.")
+    case .partialMismatch:
+      .written(
+        .warning, "Metadata that call the bundle partial although the whole chain is signed. The signature wins.",
+        "Nothing; the take counts as complete.")
+    case .partialUpload:
+      .written(
+        .warning, "Images that end before the poses do. The frames that arrived are used; `details.coverage` says how many.",
+        "Upload or copy the rest of the images.")
+    case .partiallyVerified:
+      .written(
+        .warning, "A signature over a checkpoint and not over the end of the recording. The manifest records how far it reaches.",
+        "Use only the verified seconds (`takes[].verification`) where authenticity matters.")
+    case .permission:
+      .failed(
+        "A file or directory that Takeset may not read.",
+        "Grant read permission.")
+    case .poseInterpolated:
+      .written(
+        .warning, "Frames whose pose SLAM filled in between others. Their quality bit is set.",
+        "Drop them with `drop-frames: {with: [pose-interpolated]}`.")
+    case .poseJump:
+      .written(
+        .warning, "Frames to which the camera would have moved faster than 5 m/s or 10 rad/s. Their quality bit is set.",
+        "Drop them with `drop-frames: {with: [pose-jump]}`.")
+    case .poseMissing:
+      .written(
+        .warning, "Images without a pose of the same number. Their frames are dropped.",
+        "Nothing; check that the poses were copied completely if there are many.")
+    case .poseRepeated:
+      .written(
+        .warning, "Three or more frames in a row with the same pose, as when tracking is lost. Their quality bit is set.",
+        "Drop them with `drop-frames: {with: [pose-repeated]}`.")
+    case .poseUnusable:
+      .written(
+        .warning, "A transform that is not finite, not a rotation, or has a wrong last row. Its frame is dropped.",
+        "Nothing; check how the poses were made if there are many.")
+    case .posesDuplicate:
+      .written(
+        .warning, "Several entries with the same frame number and different poses. The first is used.",
+        "Remove the entries you do not trust in a copy of the take.")
+    case .posesMissing:
+      .failed(
+        "A session without `poses.json`, or a Stray Scanner recording without `odometry.csv`.",
+        "Copy the file from the device, or compute poses with SLAM.")
+    case .posesTransposed:
+      .written(
+        .warning, "Matrices written column by column. They are transposed.",
+        "Nothing; write them row by row in future.")
+    case .posesTruncated:
+      .written(
+        .warning, "A `poses.json` that ends too early. The complete entries before the cut are used.",
+        "Copy the file from the device again.")
+    case .posesUnreadable:
+      .written(
+        .warning, "A `poses.json` from SLAM that cannot be read at all. The session is handled as one without poses.",
+        "Run SLAM again.")
+    case .posesUnsorted:
+      .written(
+        .info, "Entries that are not in the order of their frame numbers. They are sorted.",
+        "Nothing; the order in the file has no meaning.")
+    case .resolutionMismatch:
+      .written(
+        .warning, "A resolution in the metadata that differs from the images or the video. The images win; for a bundle, depth may not cover the image edge to edge.",
+        "Check depth against the images with `inspect --preview` before training on it.")
+    case .resolutionUnusable:
+      .written(
+        .warning, "An `rgbResolution` or `depthResolution` that is not two numbers from 1 to 65535. Sizes are taken from the files.",
+        "Nothing; correct the metadata in a copy if the sizes come out wrong.")
+    case .rotationIgnored:
+      .written(
+        .warning, "A display matrix on the video of a recording with poses. Images are stored as coded, because poses and intrinsics belong to the coded images.",
+        "Nothing; rotate in your loader if images must be upright.")
+    case .rotationSuspect:
+      .written(
+        .warning, "A display matrix that would rotate images that are already upright. Images are stored as coded.",
+        "Set `rotation: apply` on the reader if the images come out sideways.")
+    case .rotationUnsupported:
+      .written(
+        .warning, "A display matrix that mirrors, or rotates by something other than a multiple of 90 degrees. Images are stored as coded.",
+        "Re-encode the video upright if orientation matters.")
+    case .sampleMissing:
+      .dataset(
+        "A row of a dataset that had no readable sample when it was written. The row stays masked.",
+        "Look up the take's own findings in the manifest for the cause.")
+    case .sampleSize:
+      .failed(
+        "A source that returned a sample of the wrong size.",
+        "Report it, with the take if you can share it.")
+    case .samplesHidden:
+      .written(
+        .info, "Video samples that the edit list hides. They are skipped.",
+        "Nothing; hidden samples were never meant to be shown.")
+    case .scaleArbitrary:
+      .written(
+        .warning, "Poses from SLAM without a scale. They are written with `unit` = `arbitrary`.",
+        "Use these poses relative to each other only, or scale them first.")
+    case .scaleClaimed:
+      .written(
+        .warning, "Poses from SLAM that the metadata claim were scaled to meters, without proof. They are written with `unit` = `m (claimed)`.",
+        "Check the scale against a known length before mixing these takes with ARKit ones.")
+    case .senderClockUnusable:
+      .written(
+        .warning, "Encoder milliseconds that do not advance with the arrival times. Arrival times are used.",
+        "Nothing; joint times carry the network delay.")
+    case .senderRestarted:
+      .written(
+        .warning, "An encoder clock that restarted during the take. Each segment is fitted separately.",
+        "Nothing; check the encoder's power supply if it happens often.")
+    case .shortEpisode:
+      .written(
+        .warning, "An episode of fewer than 18 frames, too short for 2 observed and 16 predicted rows. It is written.",
+        "Filter it by `num_samples` when training, or record longer takes.")
+    case .sidecarDiffers:
+      .written(
+        .warning, "A copy of the metadata next to an archive that differs from the one inside. The one inside is used.",
+        "Remove or correct the copy.")
+    case .slamOrdinals:
+      .written(
+        .warning, "Poses from SLAM where the image numbers have gaps. `rgbIndex` is taken as the position in the sorted listing.",
+        "Check that poses follow the images in this take.")
+    case .startTimeUnreadable:
+      .written(
+        .warning, "A `startTime` that is not an ISO 8601 time from 1970 to 2096. The take has no start time.",
+        "Correct `startTime` in a copy of the session.")
+    case .timeNotAscending:
+      .written(
+        .warning, "A timestamp that does not fit between its neighbors. Its frame is dropped.",
+        "Nothing; the other frames keep their own times.")
+    case .timesAssumed:
+      .written(
+        .warning, "A session with no evidence of when images were taken. 60 frames per second are assumed, and dropped frames cannot be detected.",
+        "Convert the session with its `video.mov` or `imu.json` if you have one.")
+    case .timesFromIMU:
+      .written(
+        .warning, "Frame times spread evenly over the span of the IMU, because no video gives them. Dropped frames cannot be detected.",
+        "Convert the session with its `video.mov` if you have it.")
+    case .timesFromMovie:
+      .written(
+        .info, "Frame times taken from `video.mov`, because the poses have none of their own.",
+        "Nothing; these are the true presentation times.")
+    case .tooFewImages:
+      .failed(
+        "Fewer than half of the images that the poses name.",
+        "Copy or upload the rest of the images.")
+    case .tooFewPoses:
+      .failed(
+        "More than a fifth of the transforms of a take are unusable.",
+        "Compute the poses again.")
+    case .tooFewTimes:
+      .failed(
+        "More than a fifth of the timestamps of a take do not ascend.",
+        "Check how the timestamps were written.")
+    case .unreadable:
+      .failed(
+        "A file or directory that the operating system could not read.",
+        "Check the disk or network mount, and run again.")
+    case .verifyDepth:
+      .rejected(
+        "With `on-miss: reject`, a take whose depth is unlikely to come from one real scene.",
+        "Look at the depth of the take; lower the thresholds, or set `on-miss: finding` to keep it.")
+    case .verifyHashChain:
+      .rejected(
+        "A bundle whose hash chain is broken or, with `require: assertion`, whose signature is not verified.",
+        "Upload the bundle again, or lower `require`.")
+    case .videoAmbiguous:
+      .failed(
+        "A file with several video tracks.",
+        "Export the track you want as a file with one video track.")
     }
   }
 }

@@ -17,7 +17,7 @@ struct StepsCommand: ParsableCommand {
   var json = false
 
   func run() throws {
-    let all = try StepDescription.all()
+    let all = StepDescription.all
     let chosen = all.filter { name == nil || $0.name == name }
     if let name, chosen.isEmpty {
       throw UsageError("there is no step \"\(name)\"; there is \(all.map(\.name).joined(separator: ", "))")

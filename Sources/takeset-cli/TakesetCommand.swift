@@ -5,6 +5,10 @@ import Foundation
 import Model
 import Takeset
 
+// Steps of a pipeline have options too.
+typealias Option = ArgumentParser.Option
+typealias OptionGroup = ArgumentParser.OptionGroup
+
 @main
 struct TakesetCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -26,7 +30,7 @@ struct TakesetCommand: ParsableCommand {
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, VerifyCommand.self, StepsCommand.self,
-      SimulateCommand.self, PackCommand.self, CheckForeignCommand.self,
+      ExplainCommand.self, SimulateCommand.self, PackCommand.self, CheckForeignCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))

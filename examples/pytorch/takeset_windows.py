@@ -1,9 +1,9 @@
-"""Training windows from a takeset dataset: what the camera saw up to a frame, and where it went next.
+"""Training windows from a Takeset dataset: observations up to a frame, and the camera motion that follows.
 
     windows = Windows("build/dataset/dataset.h5", split="train", observation_horizon=2, action_horizon=16)
     loader = torch.utils.data.DataLoader(windows, batch_size=32, shuffle=True, num_workers=4)
 
-With PyTorch a sample holds tensors; without it, the same numbers as numpy arrays.
+With PyTorch a sample holds tensors; without it, NumPy arrays of the same values.
 """
 
 import os
@@ -19,25 +19,25 @@ except ImportError:
 
 
 class Windows(Dataset):
-    """A map-style dataset of windows, each around a frame t of an episode; none reaches across a gap or an episode's end.
+    """A map-style dataset of windows, each around a frame t of an episode. No window crosses a gap or the end of an episode.
 
     path                 dataset.h5, or one shard of episodes/ (with split=None)
-    split                a name under /mask; None takes every episode
-    observation_horizon  o: the rows t-o+1 ... t are observed
-    action_horizon       k: the rows t+1 ... t+k are acted out
-    keys                 what to observe, named as under obs
-    stride               rows from one t to the next, counted anew after each gap
+    split                a name under /mask; None selects every episode
+    observation_horizon  o: rows t-o+1 ... t are the observation
+    action_horizon       k: rows t+1 ... t+k are the actions
+    keys                 observation keys, as under obs
+    stride               rows from one t to the next, restarting after each gap
 
-    Every sample is a dict of the same entries with the same shapes, so DataLoader's own collate function makes batches:
+    Every sample is a dict with the same entries and shapes, so DataLoader's default collate function makes batches:
 
-    obs[key]             (o, ...) as stored; where rows are images, channels come first: camera_image is (o, 3, H, W) u1
-    obs[key + "_valid"]  bool, (o, ...) where the file has a mask for each number, else (o,), one for each row
-    actions              (k, 9) f4: the camera's poses to come as seen from its pose at t, inv(T_t) * T_(t+i):
-                         translation, then the first and the second column of the rotation matrix
+    obs[key]             (o, ...) as stored; images are channels-first: camera_image is (o, 3, H, W) u1
+    obs[key + "_valid"]  bool, (o, ...) where the file has a mask per element, else (o,), one per row
+    actions              (k, 9) f4: future camera poses relative to the pose at t, inv(T_t) * T_(t+i):
+                         translation, then the first and second column of the rotation matrix
     action_joints        (k, 4) f4: the joint angles of those rows, in degrees; only if an episode of the split has joints
     action_joints_valid  (k, 4) bool; all False for an episode without joints
 
-    A joint angle whose mask is off is NaN, so that a loss which forgets the mask is NaN too.
+    A masked joint angle is NaN, so a loss that ignores the mask is NaN too.
     """
 
     def __init__(self, path, split="train", observation_horizon=2, action_horizon=16, keys=("camera_image", "pose"), stride=1):
@@ -50,7 +50,7 @@ class Windows(Dataset):
             self.episodes = _episodes(file, split)
             _require_alike(file, self.episodes, {*self.keys, "pose"})
             self.has_joints = any("joints" in file["data"][name]["obs"] for name in self.episodes)
-            # One row (episode number, t) for each window. It takes num_samples and gaps alone, no sample is read.
+            # One row (episode number, t) per window, from num_samples and gaps alone; no sample is read.
             index = [
                 (number, t)
                 for number, name in enumerate(self.episodes)
@@ -82,29 +82,29 @@ class Windows(Dataset):
         return sample if torch is None else _tensors(sample)
 
     def _open(self):
-        """The file, opened by this very process, since two processes must not share an open HDF5 file."""
+        """The file, opened by the current process: two processes must not share an open HDF5 file."""
         if self._pid != os.getpid():
-            if self._file is not None:  # Inherited by fork. HDF5 would find it open and go on with it.
+            if self._file is not None:  # Inherited by fork; HDF5 would reuse the open file.
                 self._file.close()
             self._file, self._pid = h5py.File(self.path), os.getpid()
         return self._file
 
     def __getstate__(self):
-        """All but the open file, so that a spawned worker opens its own."""
+        """Everything except the open file, so a spawned worker opens its own."""
         return {**self.__dict__, "_file": None, "_pid": None}
 
 
 def relative_poses(poses):
-    """The poses after the first, (n, 7) x y z qx qy qz qw, as seen from the first: (n - 1, 9), as in `Windows`."""
+    """Poses (n, 7) x y z qx qy qz qw after the first, relative to the first: (n - 1, 9), as in `Windows`."""
     poses = np.asarray(poses, dtype=np.float64)
     rotations = rotation_matrices(poses[:, 3:])
-    steps = (poses[1:, :3] - poses[0, :3]) @ rotations[0]  # a row times R is transpose(R) times the column
+    steps = (poses[1:, :3] - poses[0, :3]) @ rotations[0]  # row vector times R equals transpose(R) times column vector
     turns = rotations[0].T @ rotations[1:]
     return np.concatenate([steps, turns[:, :, 0], turns[:, :, 1]], axis=1)
 
 
 def rotation_matrices(quaternions):
-    """Rotation matrices (n, 3, 3) of quaternions (n, 4) x y z w, which are stored as f4 and so not quite of length 1."""
+    """Rotation matrices (n, 3, 3) from quaternions (n, 4) x y z w, normalized first: rounding to f4 changes their length."""
     x, y, z, w = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -123,13 +123,13 @@ def _episodes(file, split):
 
 
 def _runs(file, name):
-    """The unbroken runs of frames of an episode, as (first row, row after the last)."""
+    """The runs of frames between the gaps of an episode, as (first row, row after the last)."""
     cuts = (file["meta"][name]["gaps"][:, 0] + 1).tolist()
     return zip([0, *cuts], [*cuts, int(file["data"][name].attrs["num_samples"])])
 
 
 def _require_alike(file, names, keys):
-    """Samples that differ in shape cannot stand in one batch: say so now, not in the middle of an epoch."""
+    """Samples of different shapes cannot be batched: fail now, not in the middle of an epoch."""
     shapes = {}
     for name, key in ((name, key) for name in names for key in sorted(keys)):
         data, where = file["data"][name]["obs"].get(key), f"{name} ({file['data'][name].attrs['take_id']}): obs/{key}"

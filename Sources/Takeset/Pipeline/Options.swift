@@ -1,107 +1,132 @@
 import Foundation
 import Model
 
-/// The options of steps: read over the defaults, and written out in full.
+/// The options of a step: read over the defaults, written out in full, and described.
 enum Options {
-  struct Description: Equatable {
+  /// One option as it is declared.
+  struct Declaration: Sendable {
     var name: String
-    var `default`: JSONValue
-    var help: String
+    /// The property, after that of the group it is in.
+    var path: [String]
+    var meaning: String
+    var value: JSONValue
+    var range: OptionRange?
+    fileprivate var type: any OptionValue.Type
+
+    /// The JSON Schema of the option's values.
+    var schema: JSONValue {
+      var schema = type.schema
+      schema.merge(range?.schema ?? [:]) { _, limit in limit }
+      schema["default"] = value
+      schema["description"] = .string(meaning)
+      return .object(schema)
+    }
+
+    /// `a whole number from 1 to 4096`.
+    var expectation: String { [type.words, range?.words].compactMap(\.self).joined(separator: " ") }
+
+    /// What is wrong with a value; `nil` when nothing is.
+    func mistake(in given: JSONValue) -> String? {
+      if type.init(json: given) != nil, given.double.map({ range?.contains($0) ?? true }) ?? true { return nil }
+      let meant = given.string.flatMap { Spelling.nearest(to: $0, among: type.choices) }.map { "; did you mean \($0)?" } ?? ""
+      return "expected \(expectation), found \(given.kind)\(meant)"
+    }
   }
 
-  /// A step with `options` laid over its defaults. Unknown options and wrong types are refused by their path.
+  /// The options of a step with its values, in the order of declaration.
+  static func declarations<S: Step>(of step: S) -> [Declaration] { declarations(in: step, [], []) }
+
+  private static func declarations(in value: Any, _ path: [String], _ found: [Declaration]) -> [Declaration] {
+    Mirror(reflecting: value).children.reduce(into: found) { found, child in
+      guard let label = child.label else { return }
+      if let group = child.value as? any OptionGroup {
+        found = declarations(in: group, path + [label], found)
+      } else if let option = child.value as? any DeclaredOption {
+        // The storage of a wrapped property has an underscore before its name.
+        let property = String(label.dropFirst())
+        found.append(
+          Declaration(
+            name: kebab(property), path: path + [property], meaning: option.meaning, value: option.json, range: option.range,
+            type: option.type))
+      } else {
+        preconditionFailure("\(type(of: value)).\(label) is stored in a step and is not an @Option")
+      }
+    }
+  }
+
+  /// A step with `options` over its defaults. Throws `PipelineFileError` with the path of an unknown option or a value that is not allowed.
   static func decode<S: Step>(_ type: S.Type, over options: JSONValue?, at path: String) throws -> S {
     guard case .object(let given) = options ?? .object([:]) else {
       throw PipelineFileError(path, "expected the options of \(S.name), found \((options ?? .null).kind)")
     }
-    let names = optionNames(S.self)
-    var merged = try object(encoding: S())
+    let declared = declarations(of: S())
     for (name, value) in given.sorted(by: { $0.key < $1.key }) {
-      guard let property = names.first(where: { $0.option == name })?.property else {
-        let known = names.map { "\"\($0.option)\"" }.sorted().joined(separator: ", ")
-        throw PipelineFileError("\(path).\(name)", "unknown option; \(S.name) has \(known.isEmpty ? "none" : known)")
+      guard let option = declared.first(where: { $0.name == name }) else {
+        throw PipelineFileError("\(path).\(name)", unknown("option", name, S.name, declared.map(\.name)))
       }
-      // Foundation's decoder would call this invalid JSON and not say where.
-      if case .number = value, isWholeNumber(property, of: S.self) {
-        throw PipelineFileError("\(path).\(name)", "expected a whole number, found \(value.kind)")
-      }
-      merged[property] = value
+      if let mistake = option.mistake(in: value) { throw PipelineFileError("\(path).\(name)", mistake) }
     }
+    var merged: [String: JSONValue] = [:]
+    for option in declared {
+      let value = given[option.name] ?? option.value
+      if option.path.count == 2 {
+        var group = merged[option.path[0]]?.object ?? [:]
+        group[option.path[1]] = value
+        merged[option.path[0]] = .object(group)
+      } else {
+        merged[option.path[0]] = value
+      }
+    }
+    let step = try JSONDecoder().decode(S.self, from: Data(JSONValue.object(merged).canonicalBytes))
     do {
-      let step = try JSONDecoder().decode(S.self, from: Data(JSONValue.object(merged).canonicalBytes))
       try step.validate()
-      return step
     } catch let error as OptionError {
       throw PipelineFileError("\(path).\(error.option)", error.message)
-    } catch let error as DecodingError {
-      let (keys, message) = explain(error)
-      let option = keys.first.flatMap { key in names.first { $0.property == key }?.option }
-      let found = option.flatMap { given[$0] }.map { ", found \($0.kind)" } ?? ""
-      throw PipelineFileError([path, option].compactMap(\.self).joined(separator: "."), message + found)
     }
+    return step
+  }
+
+  private static func unknown(_ what: String, _ name: String, _ owner: String, _ known: [String]) -> String {
+    let meant = Spelling.nearest(to: name, among: known).map { "; did you mean \"\($0)\"?" } ?? ""
+    return "unknown \(what); \(owner) has \(known.isEmpty ? "none" : known.sorted().map { "\"\($0)\"" }.joined(separator: ", "))\(meant)"
   }
 
   /// Every option with its value, as the manifest records it.
-  static func values<S: Step>(of step: S) throws -> JSONValue {
-    let encoded = try object(encoding: step)
-    return .object(
-      Dictionary(uniqueKeysWithValues: optionNames(S.self).map { ($0.option, encoded[$0.property] ?? .null) }))
-  }
-
-  static func describe<S: Step>(_ type: S.Type) throws -> [Description] {
-    let defaults = try object(encoding: S())
-    return optionNames(S.self).map {
-      Description(name: $0.option, default: defaults[$0.property] ?? .null, help: S.help[$0.option] ?? "")
-    }
-  }
-
-  private static func optionNames<S: Step>(_ type: S.Type) -> [(property: String, option: String)] {
-    Mirror(reflecting: S()).children.compactMap(\.label).map { ($0, kebab($0)) }
-  }
-
-  private static func isWholeNumber<S: Step>(_ property: String, of _: S.Type) -> Bool {
-    // By type: as values, an absent Double? and an absent Int? are the same.
-    let value = Mirror(reflecting: S()).children.first { $0.label == property }?.value
-    return value.map { type(of: $0) == Int.self || type(of: $0) == Int?.self } ?? false
+  static func values<S: Step>(of step: S) -> JSONValue {
+    .object(Dictionary(uniqueKeysWithValues: declarations(of: step).map { ($0.name, $0.value) }))
   }
 
   /// `imageCompression` becomes `image-compression`.
   static func kebab(_ property: String) -> String {
     property.reduce(into: "") { name, letter in name += letter.isUppercase ? "-\(letter.lowercased())" : "\(letter)" }
   }
-
-  private static func object<S: Step>(encoding step: S) throws -> [String: JSONValue] {
-    try JSONReader(Array(JSONEncoder().encode(step))).value().object ?? [:]
-  }
-
-  private static func explain(_ error: DecodingError) -> (keys: [String], message: String) {
-    switch error {
-    case .typeMismatch(let type, let context): (context.codingPath.map(\.stringValue), "expected \(words(for: type))")
-    case .valueNotFound(let type, let context): (context.codingPath.map(\.stringValue), "expected \(words(for: type))")
-    case .keyNotFound(let key, _): ([key.stringValue], "a value is needed")
-    case .dataCorrupted(let context): (context.codingPath.map(\.stringValue), context.debugDescription)
-    @unknown default: ([], "\(error)")
-    }
-  }
-
-  private static func words(for type: any Any.Type) -> String {
-    switch type {
-    case is Int.Type: "a whole number"
-    case is Double.Type, is Float.Type: "a number"
-    case is Bool.Type: "true or false"
-    case is String.Type: "text"
-    default: "\(type)"
-    }
-  }
 }
 
-/// A mistake in a pipeline file, by its path: `transforms[1].decimate.rte: unknown option; decimate has "every", "rate"`.
+/// `Option`, whatever its value.
+private protocol DeclaredOption {
+  var meaning: String { get }
+  var range: OptionRange? { get }
+  var json: JSONValue { get }
+  var type: any OptionValue.Type { get }
+}
+
+extension Option: DeclaredOption {
+  var json: JSONValue { wrappedValue.json }
+  var type: any OptionValue.Type { Value.self }
+}
+
+/// A mistake in a pipeline file, by its path: `transforms[1].decimate.rte: unknown option; did you mean "rate"?`.
 package struct PipelineFileError: Error, CustomStringConvertible, Equatable {
   package var path: String
   package var message: String
+  /// Where in the file it is, counted from 1; filled in where the file is text.
+  package var line: Int?
+  package var column: Int?
   package init(_ path: String, _ message: String) {
     self.path = path
     self.message = message
   }
-  package var description: String { path.isEmpty ? message : "\(path): \(message)" }
+  package var description: String {
+    [line.map { "line \($0), column \(column ?? 1)" }, path.isEmpty ? nil : path, message].compactMap(\.self).joined(separator: ": ")
+  }
 }

@@ -27,24 +27,24 @@ package struct Pipeline: Sendable {
   }
 
   /// Every option of every step, defaults included, as the manifest records it.
-  package func canonical() throws -> JSONValue {
+  package func canonical() -> JSONValue {
     let reader: JSONValue
     switch readers {
     case .auto: reader = "auto"
     case .one(let one):
-      var options = try one.optionValues().object ?? [:]
+      var options = one.optionValues().object ?? [:]
       options["name"] = .string(type(of: one).name)
       reader = .object(options)
     }
     return [
       "version": 1, "reader": reader,
-      "transforms": .array(try transforms.map { .object([type(of: $0).name: try $0.optionValues()]) }),
-      "writer": .object([type(of: writer).name: try writer.optionValues()]),
+      "transforms": .array(transforms.map { .object([type(of: $0).name: $0.optionValues()]) }),
+      "writer": .object([type(of: writer).name: writer.optionValues()]),
     ]
   }
 
   /// Two runs with the same digest do the same to the same take.
-  package func digest() throws -> Digest { Digest.of(try canonical().canonicalBytes) }
+  package func digest() -> Digest { Digest.of(canonical().canonicalBytes) }
 
   /// The split rule of the pipeline, if it has one; the last one counts.
   var split: (any SplitRule)? { transforms.compactMap { $0 as? any SplitRule }.last }
@@ -75,7 +75,7 @@ extension Pipeline {
     let source = try reader.open(take)
     var passage = Passage(
       source: source, episode: source,
-      steps: [step(type(of: reader).name, try reader.optionValues(), source.sourceFrames, source.frames.count, source.dropped[...])])
+      steps: [step(type(of: reader).name, reader.optionValues(), source.sourceFrames, source.frames.count, source.dropped[...])])
     for transform in transforms {
       let before = passage.episode
       let name = type(of: transform).name
@@ -92,7 +92,7 @@ extension Pipeline {
       }
       let after = passage.episode
       passage.steps.append(
-        step(name, try transform.optionValues(), before.frames.count, after.frames.count, after.dropped.dropFirst(before.dropped.count)))
+        step(name, transform.optionValues(), before.frames.count, after.frames.count, after.dropped.dropFirst(before.dropped.count)))
     }
     if passage.episode.frames.count == 0 { passage.obstacle = Rejection("no frames are left after the transforms") }
     return passage
@@ -108,5 +108,5 @@ extension Pipeline {
 }
 
 extension Step {
-  package func optionValues() throws -> JSONValue { try Options.values(of: self) }
+  package func optionValues() -> JSONValue { Options.values(of: self) }
 }

@@ -53,7 +53,7 @@ package struct Run: Sendable {
     isCancelled: @escaping @Sendable () -> Bool = { false }, report: @escaping @Sendable (Event) -> Void
   ) throws -> Summary {
     let started = Date()
-    let conversion = try TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
+    let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     // The earlier entries decide ids, so they are read before anything is created.
     let outputPath = OutputDirectory.absolute(output)
     let earlier: Journal.Contents
@@ -117,9 +117,9 @@ package struct Run: Sendable {
   ) throws {
     let freshness = Freshness(
       journal: journal, earlier: journal.entries, conversion: conversion, directory: directory, checksContent: checksContent)
-    let jobs = try search.found.map { found in
+    let jobs = search.found.map { found in
       TakeJob(
-        task: try TakeTask(id: found.id, location: found.location, reader: found.reader, twin: found.twin, findings: found.findings),
+        task: TakeTask(id: found.id, location: found.location, reader: found.reader, twin: found.twin, findings: found.findings),
         reader: found.reader)
     }
     Scheduler(
@@ -229,7 +229,7 @@ package struct Run: Sendable {
     do {
       let index = try pipeline.writer.publish(members, identity: identity, in: directory.path)
       let manifest = Manifest(
-        tool: tool, pipeline: try pipeline.canonical(), pipelineDigest: digest, split: pipeline.split,
+        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: pipeline.split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index,
         run: runSection(entries, started, IndexStamp(indexPath(directory), vanished: entries.map(\.id).filter { !seen.contains($0) })))
       try manifest.write(to: directory.manifest) { id in

@@ -7,15 +7,12 @@ package protocol Step: Codable, Sendable {
   static var name: String { get }
   /// What it does, in a line.
   static var summary: String { get }
-  /// A line for each option, by option name: meaning and unit.
-  static var help: [String: String] { get }
   init()
   /// Throws `OptionError` when the values make no sense together.
   func validate() throws
 }
 
 extension Step {
-  package static var help: [String: String] { [:] }
   package func validate() throws {}
 }
 

@@ -17,9 +17,9 @@ package struct TakeTask: Codable, Sendable {
     package var options: JSONValue
   }
 
-  package init(id: String, location: TakeLocation, reader: any Reader, twin: TakeLocation? = nil, findings: [Finding] = []) throws {
+  package init(id: String, location: TakeLocation, reader: any Reader, twin: TakeLocation? = nil, findings: [Finding] = []) {
     (self.id, self.location, self.twin, self.findings) = (id, location, twin, findings)
-    self.reader = ReaderChoice(name: type(of: reader).name, options: try reader.optionValues())
+    self.reader = ReaderChoice(name: type(of: reader).name, options: reader.optionValues())
   }
 
   /// The reader. Throws `PipelineFileError` for one that this version does not have.
@@ -45,9 +45,9 @@ package struct TakeConversion: Sendable {
   /// The pipeline's digest.
   let digest: String
 
-  package init(pipeline: Pipeline, tool: ToolIdentity, context: RunContext) throws {
+  package init(pipeline: Pipeline, tool: ToolIdentity, context: RunContext) {
     (self.pipeline, self.tool, self.context) = (pipeline, tool, context)
-    digest = try pipeline.digest().description
+    digest = pipeline.digest().description
   }
 
   /// Converts a take by itself. Throws `OutputFailure` when the shard cannot be written, `CancellationError` when it was cancelled; what is

@@ -3,40 +3,50 @@ import Model
 
 /// A step as `takeset steps` shows it.
 package struct StepDescription: Sendable {
-  package var kind: String
+  /// In the order in which a pipeline has them.
+  package enum Kind: String, Sendable, CaseIterable { case reader, transform, writer }
+
+  package var kind: Kind
   package var name: String
   package var summary: String
-  private var options: [Options.Description]
+  let options: [Options.Declaration]
 
   /// Readers, transforms, writers.
-  package static func all() throws -> [StepDescription] {
-    try Registry.readers.map { try StepDescription($0, "reader") }
-      + Registry.transforms.map { try StepDescription($0, "transform") }
-      + Registry.writers.map { try StepDescription($0, "writer") }
-  }
+  package static let all: [StepDescription] =
+    Registry.readers.map { StepDescription($0, .reader) } + Registry.transforms.map { StepDescription($0, .transform) }
+    + Registry.writers.map { StepDescription($0, .writer) }
 
-  private init(_ type: any Step.Type, _ kind: String) throws {
+  init(_ type: any Step.Type, _ kind: Kind) {
+    func declarations<S: Step>(_ type: S.Type) -> [Options.Declaration] { Options.declarations(of: S()) }
     self.kind = kind
     name = type.name
     summary = type.summary
-    options = try Self.options(type)
+    options = declarations(type)
   }
-
-  private static func options<S: Step>(_ type: S.Type) throws -> [Options.Description] { try Options.describe(type) }
 
   package var text: String {
     let lines = options.map { option in
-      let signature = "\(option.name): \(option.default.canonicalText)"
-      return "    \(signature.padding(toLength: max(28, signature.count + 1), withPad: " ", startingAt: 0)) \(option.help)"
+      let signature = "\(option.name): \(option.value.canonicalText)"
+      let padded = signature.padding(toLength: max(28, signature.count + 1), withPad: " ", startingAt: 0)
+      return "    \(padded) \(option.meaning) [\(option.expectation)]"
     }
-    return (["\(name) (\(kind))", "  \(summary)"] + lines).joined(separator: "\n")
+    return (["\(name) (\(kind.rawValue))", "  \(summary)"] + lines).joined(separator: "\n")
   }
 
   package var json: JSONValue {
     [
-      "kind": .string(kind), "name": .string(name), "summary": .string(summary),
+      "kind": .string(kind.rawValue), "name": .string(name), "summary": .string(summary),
       "options": .array(
-        options.map { ["name": .string($0.name), "default": $0.default, "help": .string($0.help)] }),
+        options.map { ["name": .string($0.name), "default": $0.value, "help": .string($0.meaning), "schema": $0.schema] }),
     ]
+  }
+
+  /// The options as a table in Markdown.
+  package var table: String {
+    guard !options.isEmpty else { return "No options." }
+    let rows = options.map { option in
+      "| `\(option.name)` | `\(option.value.canonicalText)` | \(option.expectation) | \(option.meaning.replacingOccurrences(of: "|", with: "\\|")) |"
+    }
+    return (["| option | default | values | meaning |", "|---|---|---|---|"] + rows).joined(separator: "\n")
   }
 }

@@ -12,25 +12,16 @@ package import Model
 package struct Align: Transform {
   package static let name = "align"
   package static let summary = "Gives each frame the sample of every stream that goes with it, by time"
-  package static let help = [
-    "tolerance": "seconds; a sample farther from the frame than this (inclusive) is not used",
-    "correlate-joints": "without an IMU, find the joints' clock by when they moved and when the phone turned",
-    "reference-compatible": "joints as the recorder's own loader makes them: from zero-based clocks, zeros where there are none",
-    "method": "nearest, or linear: numbers between the two samples around the frame, both within the tolerance",
-  ]
 
-  package enum Method: String, Codable, Sendable { case nearest, linear }
+  package enum Method: String, OptionChoice { case nearest, linear }
 
-  var tolerance = 0.05
-  var method = Method.nearest
-  var correlateJoints = false
+  @Option("a sample farther from the frame than this is not used (seconds, inclusive)", 0...3600) var tolerance = 0.05
+  @Option("linear: numbers are interpolated between the two samples around the frame, both within the tolerance") var method = Method.nearest
+  @Option("without an IMU, find the clock of the joints by comparing when they moved and when the phone rotated") var correlateJoints = false
+  @Option("joints as the recorder's own loader makes them: from zero-based clocks, zeros where there is no reading")
   var referenceCompatible = false
 
   package init() {}
-
-  package func validate() throws {
-    guard tolerance >= 0, tolerance <= 3600 else { throw OptionError("tolerance", "expected 0 to 3600 seconds") }
-  }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var aligned = episode

@@ -12,23 +12,18 @@ package import Model
 package struct Decimate: Transform {
   package static let name = "decimate"
   package static let summary = "Keeps every n-th frame, or those nearest to a given rate; true times are kept"
-  package static let help = [
-    "every": "keep one frame of this many",
-    "rule": "nearest: the frame nearest to each tick of the rate; counter: the last of every floor(frame rate / rate) frames",
-    "rate": "keep this many frames a second, each at its own true time (Hz)",
-  ]
 
-  var every: Int?
-  var rate: Double?
+  @Option("keep one frame of this many", 1...) var every: Int? = nil
+  @Option("keep this many frames a second, each at its own true time (Hz)", above: 0, through: 1e6) var rate: Double? = nil
+  @Option("nearest: the frame nearest to each tick of the rate; counter: the last of every floor(frame rate / rate) frames")
   var rule = Rule.nearest
 
-  package enum Rule: String, Codable, Sendable { case nearest, counter }
+  package enum Rule: String, OptionChoice { case nearest, counter }
 
   package init() {}
 
   package func validate() throws {
-    if let every, every < 1 { throw OptionError("every", "expected 1 or more, found \(every)") }
-    if let rate, !(rate > 0 && rate <= 1e6) { throw OptionError("rate", "expected a number of Hz above 0, found \(rate)") }
+    if every == nil, rate == nil { throw OptionError("every", "give either \"every\" or \"rate\"; without them nothing is dropped") }
     if every != nil, rate != nil { throw OptionError("rate", "give either \"every\" or \"rate\", not both") }
     if rule == .counter, rate == nil { throw OptionError("rule", "counter goes with \"rate\"") }
   }

@@ -9,26 +9,30 @@ package import Model
 package struct DropFrames: Transform {
   package static let name = "drop-frames"
   package static let summary = "Leaves out frames by their quality bits"
-  package static let help = ["with": "what a frame is left out for: " + askable.joined(separator: ", ")]
 
-  private static let askable = FrameQuality.names.filter { $0 != "image-undecodable" }
+  /// The bits that are known before images are decoded.
+  package enum Reason: String, OptionChoice {
+    case poseRepeated = "pose-repeated"
+    case poseJump = "pose-jump"
+    case poseInterpolated = "pose-interpolated"
+    case depthMissing = "depth-missing"
+    case jointsMissing = "joints-missing"
+  }
 
-  var with: [String] = []
+  @Option("drop frames with any of these quality bits") var with: [Reason] = []
 
   package init() {}
 
   package func validate() throws {
-    for name in with where !Self.askable.contains(name) {
-      throw OptionError("with", "expected any of \(Self.askable.joined(separator: ", ")), found \"\(name)\"")
-    }
+    if with.isEmpty { throw OptionError("with", "name at least one reason; without any nothing is dropped") }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var kept = episode
-    for name in with {
-      guard let bit = FrameQuality(named: name) else { continue }
+    for reason in with {
+      guard let bit = FrameQuality(named: reason.rawValue) else { continue }
       let quality = kept.quality()
-      kept = kept.keeping(quality.indices.filter { !quality[$0].contains(bit) }, dropping: name)
+      kept = kept.keeping(quality.indices.filter { !quality[$0].contains(bit) }, dropping: reason.rawValue)
     }
     return kept
   }

@@ -7,17 +7,11 @@ package import Model
 package struct ResampleDepth: Transform {
   package static let name = "resample-depth"
   package static let summary = "Resamples depth maps and their confidence to a grid, nearest pixel; holes stay holes, intrinsics follow"
-  package static let help = ["width": "pixels", "height": "pixels"]
 
-  var width = 256
-  var height = 192
+  @Option("width of the grid (pixels)", 1...4096) var width = 256
+  @Option("height of the grid (pixels)", 1...4096) var height = 192
 
   package init() {}
-
-  package func validate() throws {
-    if !(1...4096).contains(width) { throw OptionError("width", "expected 1 to 4096, found \(width)") }
-    if !(1...4096).contains(height) { throw OptionError("height", "expected 1 to 4096, found \(height)") }
-  }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var resampled = episode

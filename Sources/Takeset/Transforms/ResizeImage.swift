@@ -9,26 +9,16 @@ package import Model
 package struct ResizeImage: Transform {
   package static let name = "resize-image"
   package static let summary = "Resizes pictures with antialiasing; intrinsics follow"
-  package static let help = [
-    "width": "pixels", "height": "pixels",
-    "mode": "fit: the largest picture of the same shape within width x height, never enlarged; stretch: exactly width x height",
-    "when-larger-than": "pixels; pictures with neither side longer than this are left as they are",
-  ]
 
-  package enum Mode: String, Codable, Sendable { case fit, stretch }
+  package enum Mode: String, OptionChoice { case fit, stretch }
 
-  var width = 320
-  var height = 240
+  @Option("largest width (pixels)", 1...8192) var width = 320
+  @Option("largest height (pixels)", 1...8192) var height = 240
+  @Option("fit: the largest image of the same aspect ratio within width x height, never enlarged; stretch: exactly width x height")
   var mode = Mode.fit
-  var whenLargerThan = 0
+  @Option("images with neither side longer than this keep their size (pixels)", 0...) var whenLargerThan = 0
 
   package init() {}
-
-  package func validate() throws {
-    if !(1...8192).contains(width) { throw OptionError("width", "expected 1 to 8192, found \(width)") }
-    if !(1...8192).contains(height) { throw OptionError("height", "expected 1 to 8192, found \(height)") }
-    if whenLargerThan < 0 { throw OptionError("when-larger-than", "expected 0 or more, found \(whenLargerThan)") }
-  }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var resized = episode

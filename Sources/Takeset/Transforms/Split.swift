@@ -11,25 +11,18 @@ package import Model
 package struct Split: SplitRule {
   package static let name = "split"
   package static let summary = "Divides takes into train, valid and test masks, whole groups at a time"
-  package static let help = [
-    "valid": "share of the takes for validation, 0 to 1", "test": "share of the takes for testing, 0 to 1",
-    "group": "day: takes of one day stay together; take: each take by itself", "seed": "changes which groups are drawn",
-  ]
 
-  package enum Group: String, Codable, Sendable { case day, take }
+  package enum Group: String, OptionChoice { case day, take }
 
-  var valid = 0.1
-  var test = 0.0
-  var group = Group.day
-  package var seed = 0
+  @Option("share of the takes for validation", 0...1) var valid = 0.1
+  @Option("share of the takes for testing", 0...1) var test = 0.0
+  @Option("day: takes of one day stay together; take: each take is drawn independently") var group = Group.day
+  @Option("changes which groups are drawn", -(1 << 52)...(1 << 52)) package var seed = 0
 
   package init() {}
 
   package func validate() throws {
-    if !(0...1).contains(valid) { throw OptionError("valid", "expected 0 to 1, found \(valid)") }
-    if !(0...1).contains(test) { throw OptionError("test", "expected 0 to 1, found \(test)") }
     if valid + test >= 1 { throw OptionError("test", "valid and test together leave nothing to train on") }
-    if seed.magnitude > 1 << 52 { throw OptionError("seed", "expected a whole number below 2^52") }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {

@@ -7,24 +7,14 @@ package import Model
 package struct SplitAtGaps: Transform {
   package static let name = "split-at-gaps"
   package static let summary = "Numbers the stretches between gaps; short ones are left out"
-  package static let help = [
-    "longer-than": "seconds; a step longer than this is a gap; 0: every step in meta/gaps",
-    "min-frames": "a stretch of fewer frames is left out",
-    "keep": "all: every stretch that is long enough; longest: only the longest, of several the first",
-  ]
 
-  package enum Keep: String, Codable, Sendable { case all, longest }
+  package enum Keep: String, OptionChoice { case all, longest }
 
-  var longerThan = 0.0
-  var minFrames = 1
-  var keep = Keep.all
+  @Option("a step longer than this is a gap; 0: every step in meta/gaps (seconds)", 0...86_400) var longerThan = 0.0
+  @Option("a segment of fewer frames is dropped", 1...1_000_000) var minFrames = 1
+  @Option("all: every segment that is long enough; longest: only the longest, the first of several") var keep = Keep.all
 
   package init() {}
-
-  package func validate() throws {
-    if !(0...86_400).contains(longerThan) { throw OptionError("longer-than", "expected 0 to 86400 seconds") }
-    if !(1...1_000_000).contains(minFrames) { throw OptionError("min-frames", "expected 1 to 1000000") }
-  }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let count = episode.frames.count

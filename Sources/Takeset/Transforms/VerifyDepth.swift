@@ -6,31 +6,18 @@ package import Model
 package struct VerifyDepth: Transform {
   package static let name = "verify-depth"
   package static let summary = "Measures whether the depth is of one real scene; notes or rejects takes where it seems not"
-  package static let help = [
-    "every": "looks at every n-th depth map; 10 is what the RealityCam server does, and misses single maps",
-    "consistency": "least mean overlap of neighbouring histograms, 0 to 1", "coherence": "least steadiness of motion, 0 to 1",
-    "stability": "least share of steps without a jump, 0 to 1",
-    "on-miss": "finding: note that a take falls short of these; reject: leave it out",
-  ]
 
-  package enum Miss: String, Codable, Sendable { case finding, reject }
+  package enum Miss: String, OptionChoice { case finding, reject }
 
-  var every = 1
-  var consistency = 0.7
-  var coherence = 0.6
-  var stability = 0.8
-  var onMiss = Miss.finding
+  @Option("measure every n-th depth map; 10 is what the RealityCam server does, and misses single maps", 1...10_000) var every = 1
+  @Option("least mean overlap of neighboring histograms", 0...1) var consistency = 0.7
+  @Option("least steadiness of motion", 0...1) var coherence = 0.6
+  @Option("least fraction of steps without a jump", 0...1) var stability = 0.8
+  @Option("finding: report a take below these thresholds; reject: reject it") var onMiss = Miss.finding
 
   package static var readsSamples: Bool { true }
 
   package init() {}
-
-  package func validate() throws {
-    if !(1...10_000).contains(every) { throw OptionError("every", "expected 1 to 10000, found \(every)") }
-    for (name, value) in [("consistency", consistency), ("coherence", coherence), ("stability", stability)] where !(0...1).contains(value) {
-      throw OptionError(name, "expected 0 to 1, found \(value)")
-    }
-  }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     guard let stream = episode.streams.filter({ $0.value.spec.kind == .depth }).min(by: { $0.key < $1.key })?.value,

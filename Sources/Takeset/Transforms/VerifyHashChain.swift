@@ -8,13 +8,10 @@ package import Model
 package struct VerifyHashChain: Transform {
   package static let name = "verify-hash-chain"
   package static let summary = "Checks the hash chain and the device's signature of uploaded bundles"
-  package static let help = [
-    "require":
-      "none: only record; structure: reject a bundle whose chain is there and broken; assertion: reject one without a verified signature"
-  ]
 
-  package enum Level: String, Codable, Sendable { case none, structure, assertion }
+  package enum Level: String, OptionChoice { case none, structure, assertion }
 
+  @Option("none: only record; structure: reject a bundle whose chain is present and invalid; assertion: reject one without a verified signature")
   var require = Level.structure
 
   package init() {}

@@ -95,9 +95,9 @@ private struct TwoCameras: Reader {
     (session.seconds, session.size) = (0.3, ImageSize(width: 64, height: 48))
     try session.write(to: directory.path + "/session_1")
     let location = TakeLocation(path: directory.path + "/session_1", isDirectory: true)
-    let task = try TakeTask(id: "session_1", location: location, reader: StackSession())
+    let task = TakeTask(id: "session_1", location: location, reader: StackSession())
     let sent = try JSONDecoder().decode(TakeTask.self, from: JSONEncoder().encode(task))
-    let conversion = try TakeConversion(pipeline: PipelineFile.defaultPipeline(), tool: tool, context: RunContext())
+    let conversion = TakeConversion(pipeline: try PipelineFile.defaultPipeline(), tool: tool, context: RunContext())
     let path = directory.path + "/shard.h5"
     let result = try conversion(sent, to: path, threads: 2)
     #expect(result.record.outcome == .written && result.record.framesOut == 18)
@@ -117,7 +117,7 @@ private struct TwoCameras: Reader {
     let directory = try TemporaryDirectory()
     try directory.write("session_1/poses.json", Array("[".utf8))
     let location = TakeLocation(path: directory.path + "/session_1", isDirectory: true)
-    let conversion = try TakeConversion(pipeline: PipelineFile.defaultPipeline(), tool: tool, context: RunContext())
+    let conversion = TakeConversion(pipeline: try PipelineFile.defaultPipeline(), tool: tool, context: RunContext())
     let path = directory.path + "/shard.h5"
     let result = try conversion(TakeTask(id: "session_1", location: location, reader: StackSession()), to: path)
     #expect(result.record.outcome == .failed && result.record.output == nil)

@@ -16,29 +16,14 @@ package final class Archive: Sendable {
   }
 
   /// The most that an archive may hold; options of the readers.
-  package struct Limits: Sendable {
-    package var entries: Int
-    package var gibibytes: Double
-    /// Inflated bytes for each byte of the archive.
-    package var ratio: Double
+  package struct Limits: OptionGroup {
+    @Option("a zip or tar with more members fails the take", 1...10_000_000) package var maxArchiveEntries = 200_000
+    @Option("a zip or tar whose members have more GiB in all fails the take", above: 0, through: 1_048_576)
+    package var maxArchiveGibibytes = 64.0
+    @Option("a zip whose members have more bytes than this many times its own fails the take", 1...1_000_000)
+    package var maxArchiveRatio = 200.0
 
-    package init(entries: Int, gibibytes: Double, ratio: Double) {
-      (self.entries, self.gibibytes, self.ratio) = (entries, gibibytes, ratio)
-    }
-
-    static let usual = Limits(entries: 200_000, gibibytes: 64, ratio: 200)
-
-    static let help = [
-      "max-archive-entries": "a zip or tar with more members fails",
-      "max-archive-gibibytes": "a zip or tar whose members have more bytes in all fails",
-      "max-archive-ratio": "a zip whose members have more bytes than this many times its own fails",
-    ]
-
-    func validate() throws {
-      if !(1...10_000_000).contains(entries) { throw OptionError("max-archive-entries", "expected 1 to 10000000") }
-      if !(gibibytes > 0 && gibibytes <= 1_048_576) { throw OptionError("max-archive-gibibytes", "expected more than 0, up to 1048576") }
-      if !(ratio >= 1 && ratio <= 1e6) { throw OptionError("max-archive-ratio", "expected 1 to 1000000") }
-    }
+    package init() {}
   }
 
   package let path: String
@@ -56,8 +41,8 @@ package final class Archive: Sendable {
       let file = try InputFile(path)
       let content: any ArchiveContent
       switch format {
-      case .zip: content = try ZipContent(file, limit: limits.entries)
-      case .tar: content = try TarContent(file, limit: limits.entries)
+      case .zip: content = try ZipContent(file, limit: limits.maxArchiveEntries)
+      case .tar: content = try TarContent(file, limit: limits.maxArchiveEntries)
       }
       let checked = try Self.check(content.entries, archiveBytes: file.stamp.bytes, limits)
       (self.path, self.format, stamp, self.content) = (path, format, file.stamp, content)
@@ -84,8 +69,8 @@ package final class Archive: Sendable {
 
   /// The regular files among the entries. One entry that could lead outside, were it unpacked, has the archive refused whole.
   private static func check(_ entries: [ArchiveEntry], archiveBytes: Int64, _ limits: Limits) throws -> ([Member], Int64) {
-    if entries.count > limits.entries {
-      throw TakeFailure(.limit, "it has more than \(limits.entries) members (max-archive-entries)")
+    if entries.count > limits.maxArchiveEntries {
+      throw TakeFailure(.limit, "it has more than \(limits.maxArchiveEntries) members (max-archive-entries)")
     }
     var members: [Member] = []
     var total: Int64 = 0
@@ -112,15 +97,15 @@ package final class Archive: Sendable {
       let path = Array(parts.joined(separator: [UInt8(ascii: "/")]))
       guard !path.isEmpty, names.insert(path).inserted else { throw refuse("occurs twice") }
       let (sum, overflows) = total.addingReportingOverflow(entry.bytes)
-      guard entry.bytes >= 0, !overflows, Double(sum) <= limits.gibibytes * 0x1p30 else {
-        throw TakeFailure(.limit, "its members have more than \(limits.gibibytes) GiB (max-archive-gibibytes)")
+      guard entry.bytes >= 0, !overflows, Double(sum) <= limits.maxArchiveGibibytes * 0x1p30 else {
+        throw TakeFailure(.limit, "its members have more than \(limits.maxArchiveGibibytes) GiB (max-archive-gibibytes)")
       }
       total = sum
       members.append(Member(path: String(decoding: path, as: UTF8.self), bytes: entry.bytes, number: number))
     }
-    guard Double(total) <= limits.ratio * Double(archiveBytes) else {
+    guard Double(total) <= limits.maxArchiveRatio * Double(archiveBytes) else {
       let ratio = archiveBytes > 0 ? total / archiveBytes : 0
-      throw TakeFailure(.limit, "its members have \(ratio) times the bytes of the archive, over \(limits.ratio) times (max-archive-ratio)")
+      throw TakeFailure(.limit, "its members have \(ratio) times the bytes of the archive, over \(limits.maxArchiveRatio) times (max-archive-ratio)")
     }
     return (members, total)
   }

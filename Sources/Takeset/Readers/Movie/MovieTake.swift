@@ -2,22 +2,6 @@ import Foundation
 import Media
 import Model
 
-/// What readers of movies let their users choose.
-struct MovieOptions {
-  var limits: MovieLimits
-  var rotation: MovieRotation
-  var keepsLocation: Bool
-  var maxDecodeSeconds: Double
-}
-
-/// What to do about a movie's display matrix.
-package enum MovieRotation: String, Codable, Sendable {
-  /// Pictures are stored upright, except where the matrix is suspect.
-  case auto
-  case apply
-  /// Pictures are stored as they are coded.
-  case keep
-}
 
 /// A movie as the frames of an episode: one row a picture, at its presentation time.
 struct MovieTake {
@@ -25,13 +9,13 @@ struct MovieTake {
   let file: String
   let rotation: Rotation90
   private(set) var findings: [Finding] = []
-  private let options: MovieOptions
+  private let options: VideoOptions
 
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
 
   /// - Parameter isSuspect: Whether the display matrix is known to be wrong, and why.
-  init(_ slice: FileSlice, file: String, options: MovieOptions, suspicion: (Movie) -> String? = { _ in nil }) throws {
+  init(_ slice: FileSlice, file: String, options: VideoOptions, rotation choice: VideoRotation, suspicion: (Movie) -> String? = { _ in nil }) throws {
     movie = try naming(file) { try Movie(slice, limits: options.limits) }
     self.file = file
     self.options = options
@@ -43,9 +27,9 @@ struct MovieTake {
           file: file))
       wanted = Rotation90.none
     }
-    if options.rotation == .keep {
+    if choice == .keep {
       wanted = Rotation90.none
-    } else if options.rotation == .auto, wanted != Rotation90.none, let reason = suspicion(movie) {
+    } else if choice == .auto, wanted != Rotation90.none, let reason = suspicion(movie) {
       findings.append(Finding(.rotationSuspect, "\(reason); pictures are stored as they are coded", file: file))
       wanted = Rotation90.none
     }
@@ -109,7 +93,7 @@ struct MovieTake {
         "pixel_format": .string(movie.colour.pixelFormat),
       ],
     ]
-    if options.keepsLocation, let tag = movie.tags.first(where: { Self.isLocation($0.key) }) {
+    if options.keepLocation, let tag = movie.tags.first(where: { Self.isLocation($0.key) }) {
       details["location"] = .string(tag.value)
     }
     return details
@@ -151,7 +135,7 @@ struct MovieTake {
 
   /// Tags are never copied; a finding says when there was something private among them.
   private mutating func notePrivateTags() {
-    if !options.keepsLocation, movie.tags.contains(where: { Self.isLocation($0.key) }) {
+    if !options.keepLocation, movie.tags.contains(where: { Self.isLocation($0.key) }) {
       findings.append(Finding.locationRemoved(file: file))
     }
     let names = ["author", "artist", "owner", "performer", "director", "producer", "user", "username", "device_name", "devicename"]

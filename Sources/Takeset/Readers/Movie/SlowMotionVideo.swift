@@ -9,25 +9,12 @@ package import Model
 package struct SlowMotionVideo: Reader {
   package static let name = "slow-motion-video"
   package static let summary = "Movies by themselves (MOV, MP4; H.264, HEVC), at their true times"
-  package static let help = [
-    "rotation": "auto: stored upright, except where the display matrix is suspect; apply: always upright; keep: as coded",
-    "keep-location": "pass on a location that the movie carries",
-    "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
-    "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
-  ]
 
-  var rotation = MovieRotation.auto
-  var keepLocation = false
-  var maxSamples = 20_000
-  var maxSeconds = 600.0
-  var maxSide = 8192
-  var maxDecodeSeconds = 3600.0
+  @Option("auto: images are stored upright, except where the display matrix is suspect; apply: always upright; keep: as coded")
+  var rotation = VideoRotation.auto
+  var video = VideoOptions()
 
   package init() {}
-
-  package func validate() throws {
-    try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
-  }
 
   package func recognises(_ place: TakeLocation) throws -> Bool { try !place.isDirectory && MovieFile.recognises(place.path) }
 
@@ -40,9 +27,7 @@ package struct SlowMotionVideo: Reader {
     let name = URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent
     let movie = try MovieTake(
       take.inputs.slice(0), file: file,
-      options: MovieOptions(
-        maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: rotation,
-        keepsLocation: keepLocation)
+      options: video, rotation: rotation
     ) { movie in
       // The app's WebRTC mode turned the pictures and set the matrix as well.
       if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files turns pictures that are upright already" }
@@ -55,27 +40,6 @@ package struct SlowMotionVideo: Reader {
     episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(take.id) ?? episode.unixOrigin.map { Day.utc(of: $0.nanoseconds) }
     return episode
-  }
-}
-
-extension MovieOptions {
-  init(
-    maxSamples: Int, maxSeconds: Double, maxSide: Int, maxDecodeSeconds: Double, rotation: MovieRotation, keepsLocation: Bool
-  ) {
-    limits = MovieLimits()
-    limits.samples = maxSamples
-    limits.seconds = maxSeconds
-    limits.side = maxSide
-    self.rotation = rotation
-    self.keepsLocation = keepsLocation
-    self.maxDecodeSeconds = maxDecodeSeconds
-  }
-
-  static func check(maxSamples: Int, maxSeconds: Double, maxSide: Int, maxDecodeSeconds: Double) throws {
-    if !(1...1_000_000).contains(maxSamples) { throw OptionError("max-samples", "expected 1 to 1000000") }
-    if !(maxSeconds > 0 && maxSeconds <= 86_400) { throw OptionError("max-seconds", "expected above 0, up to 86400") }
-    if !(1...16_384).contains(maxSide) { throw OptionError("max-side", "expected 1 to 16384") }
-    if !(maxDecodeSeconds > 0 && maxDecodeSeconds <= 86_400) { throw OptionError("max-decode-seconds", "expected above 0, up to 86400") }
   }
 }
 

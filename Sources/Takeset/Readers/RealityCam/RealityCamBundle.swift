@@ -6,48 +6,27 @@ package import Model
 /// metadata. In a folder, in the layout of the app's server, or as the upload's body.
 ///
 ///     reader: {name: realitycam-bundle, depth: optional}
-package struct RealityCamBundle: ArchiveReader {
+package struct RealityCamBundle: Reader {
   package static let name = "realitycam-bundle"
   package static let summary = "Uploaded bundles: a movie, depth keyframes, a hash chain and metadata"
-  package static let help = [
-    "depth": "required: a bundle whose depth cannot be read fails; optional: it is written without",
-    "ambiguous-depth":
-      "mask: depth of which nobody can tell the frames is masked; assume: keyframe k is taken to belong to frame 3k all the same",
-    "strict": "hold to the limits of the app's own server",
-    "rotation": "auto or apply: stored upright by the display matrix; keep: as coded",
-    "keep-location": "pass on a location that movie or metadata carry",
-    "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
-    "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
-  ].merging(Archive.Limits.help) { own, _ in own }
 
-  package enum DepthPolicy: String, Codable, Sendable { case required, optional }
-  package enum AmbiguityPolicy: String, Codable, Sendable { case mask, assume }
+  package enum DepthPolicy: String, OptionChoice { case required, optional }
+  package enum AmbiguityPolicy: String, OptionChoice { case mask, assume }
 
-  var depth = DepthPolicy.required
-  var ambiguousDepth = AmbiguityPolicy.mask
-  var strict = false
-  var rotation = MovieRotation.auto
-  var keepLocation = false
-  var maxSamples = 20_000
-  var maxSeconds = 600.0
-  var maxSide = 8192
-  var maxDecodeSeconds = 3600.0
-  var maxArchiveEntries = Archive.Limits.usual.entries
-  var maxArchiveGibibytes = Archive.Limits.usual.gibibytes
-  var maxArchiveRatio = Archive.Limits.usual.ratio
+  @Option("required: a bundle whose depth cannot be read fails; optional: it is written without depth") var depth = DepthPolicy.required
+  @Option("depth whose frames are unknown; mask: no frame gets it; assume: keyframe k belongs to frame 3k") var ambiguousDepth = AmbiguityPolicy.mask
+  @Option("enforce the limits of the app's own server") var strict = false
+  @Option("auto, apply: images are stored upright, by the display matrix; keep: as coded") var rotation = VideoRotation.auto
+  var video = VideoOptions()
+  var archive = Archive.Limits()
 
   package init() {}
-
-  package func validate() throws {
-    try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
-    try archiveLimits.validate()
-  }
 
   package func recognises(_ place: TakeLocation) throws -> Bool {
     if place.isDirectory { return try BundleFolder(place.path).isBundle }
     guard let format = try Archive.format(of: place.path) else { return try MultipartBody.recognises(place.path) }
     do {
-      let archive = try Archive(place.path, format: format, limits: archiveLimits)
+      let archive = try Archive(place.path, format: format, limits: self.archive)
       return try BundleFolder.root(in: archive).map { try BundleFolder(archive, root: $0).isBundle } ?? false
     } catch is TakeFailure {
       // One that cannot be listed is reported by the reader of sessions, which are the more usual.
@@ -67,7 +46,7 @@ package struct RealityCamBundle: ArchiveReader {
       }
     }
     guard let format = try Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .body) }
-    let archive = try Archive(place.path, format: format, limits: archiveLimits)
+    let archive = try Archive(place.path, format: format, limits: self.archive)
     let root = BundleFolder.root(in: archive) ?? ""
     let folder = try BundleFolder(archive, root: root)
     return TakeListing(archive: archive, root: root, subfolders: []).inputs(role: folder.role)
@@ -79,9 +58,7 @@ package struct RealityCamBundle: ArchiveReader {
     let metadata = try readMetadata(parts)
     let movie = try MovieTake(
       video.slice, file: video.file,
-      options: MovieOptions(
-        maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: rotation,
-        keepsLocation: keepLocation))
+      options: self.video, rotation: rotation)
     var episode = movie.episode(id: take.id, snapsRate: false)
     episode.findings += metadata?.findings ?? []
     if metadata == nil {
@@ -140,7 +117,7 @@ package struct RealityCamBundle: ArchiveReader {
     episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }
     if let location = metadata.location {
-      if keepLocation {
+      if self.video.keepLocation {
         episode.details["location"] = location
       } else {
         episode.findings.append(Finding.locationRemoved(file: file ?? "", field: ".location"))

@@ -6,41 +6,24 @@ package import Model
 /// (`v1`) or one depth number a frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).
 ///
 ///     reader: {name: stack-session, max-image-side: 8192}
-package struct StackSession: ArchiveReader {
+package struct StackSession: Reader {
   package static let name = "stack-session"
   package static let summary = "StackCapture sessions: poses, JPEG pictures, depth maps or points, joint encoders, IMU"
-  package static let help = [
-    "poses": "required: a session without poses is left out; optional: it is converted without",
-    "joint-signs": "a + or - for each joint, by which its angles are multiplied; early firmware has the third and fourth reversed",
-    "csv-clock-offset": "seconds to add to the times in encoders_….csv, a laptop's, to have the phone's Unix time",
-    "max-image-side": "pixels; a picture wider or higher than this is not decoded",
-    "max-json-mebibytes": "a JSON file larger than this fails the take",
-  ].merging(Archive.Limits.help) { own, _ in own }
 
   /// Metadata is a page of text.
   private static let metadataLimit = 1 << 20
-  package enum PosePolicy: String, Codable, Sendable { case required, optional }
+  package enum PosePolicy: String, OptionChoice { case required, optional }
 
-  var poses = PosePolicy.required
-  var jointSigns = "++++"
-  var csvClockOffset: Double?
-  var maxImageSide = 8192
-  var maxJsonMebibytes = 64
-  var maxArchiveEntries = Archive.Limits.usual.entries
-  var maxArchiveGibibytes = Archive.Limits.usual.gibibytes
-  var maxArchiveRatio = Archive.Limits.usual.ratio
+  @Option("required: a session without poses is rejected; optional: it is converted without") var poses = PosePolicy.required
+  @Option("a + or - for each joint, by which its angles are multiplied; early firmware has the third and fourth reversed")
+  var jointSigns = JointSigns()
+  @Option("added to the times in encoders_*.csv, which are a laptop's, to get the phone's Unix time (seconds)", -4e9...4e9)
+  var csvClockOffset: Double? = nil
+  @Option("an image wider or higher than this is not decoded (pixels)", 1...16_384) var maxImageSide = 8192
+  @Option("a JSON file larger than this fails the take (MiB)", 1...4096) var maxJsonMebibytes = 64
+  var archive = Archive.Limits()
 
   package init() {}
-
-  package func validate() throws {
-    if jointSigns.count != 4 || !jointSigns.allSatisfy({ "+-".contains($0) }) {
-      throw OptionError("joint-signs", "expected four signs such as ++--, found \"\(jointSigns)\"")
-    }
-    if let offset = csvClockOffset, !(abs(offset) <= 4e9) { throw OptionError("csv-clock-offset", "expected seconds, at most 4e9 of them") }
-    if !(1...16_384).contains(maxImageSide) { throw OptionError("max-image-side", "expected 1 to 16384") }
-    if !(1...4096).contains(maxJsonMebibytes) { throw OptionError("max-json-mebibytes", "expected 1 to 4096") }
-    try archiveLimits.validate()
-  }
 
   package func recognises(_ place: TakeLocation) throws -> Bool {
     let path = place.path
@@ -60,7 +43,7 @@ package struct StackSession: ArchiveReader {
     guard let format = try Archive.format(of: path) else { return try ArchivedSession.isSidecarAlone(path) }
     // An archive that cannot be listed may well be a session; passing over it would lose it silently.
     do {
-      return try ArchivedSession(path, format, archiveLimits) != nil || ArchivedSession.hasSidecar(path)
+      return try ArchivedSession(path, format, self.archive) != nil || ArchivedSession.hasSidecar(path)
     } catch is TakeFailure {
       return true
     }
@@ -75,7 +58,7 @@ package struct StackSession: ArchiveReader {
       return try TakeListing(folder: place.path, subfolders: SessionFolder.subfolders).inputs(role: SessionFolder.role)
     }
     guard let format = try Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .sidecar) }
-    guard let session = try ArchivedSession(place.path, format, archiveLimits) else {
+    guard let session = try ArchivedSession(place.path, format, self.archive) else {
       throw TakeFailure(
         .noFrames, "the archive holds no session, although the copy of one's metadata is beside it",
         file: URL(fileURLWithPath: place.path).lastPathComponent)
@@ -157,7 +140,7 @@ package struct StackSession: ArchiveReader {
     }
     for file in folder.encoders where streams[.joints] == nil {
       let encoders = try EncodersFile(
-        take.inputs, file, limit: jsonLimit, startTime: metadata.startTime, signs: jointSigns.map { $0 == "-" ? -1 : 1 },
+        take.inputs, file, limit: jsonLimit, startTime: metadata.startTime, signs: jointSigns.signs,
         csvOffset: csvClockOffset, notes: notes)
       streams[.joints] = encoders.stream
       if encoders.stream != nil { details["joint_range"] = .string(encoders.range) }
@@ -287,7 +270,7 @@ package struct StackSession: ArchiveReader {
   private static let signChange: Int64 = 1_771_401_600_000_000_000
 
   private func noteSigns(_ metadata: SessionMetadata, _ encoders: EncodersFile, _ notes: Notes) {
-    guard encoders.stream != nil, jointSigns == "++++", let start = metadata.startTime, start < Self.signChange else { return }
+    guard encoders.stream != nil, jointSigns.isDefault, let start = metadata.startTime, start < Self.signChange else { return }
     notes.add(.jointSignsUnknown, "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs"
       )
   }

@@ -6,38 +6,20 @@ package import Model
 /// `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`. In a folder, a zip or a tar.
 ///
 ///     reader: {name: stray-scanner, max-seconds: 1200}
-package struct StrayScanner: ArchiveReader {
+package struct StrayScanner: Reader {
   package static let name = "stray-scanner"
   package static let summary = "Stray Scanner recordings: a movie, depth with confidence, odometry, intrinsics of each frame, IMU"
-  package static let help = [
-    "keep-location": "pass on a location that the movie carries",
-    "max-samples": "a movie with more pictures fails", "max-seconds": "a longer movie fails",
-    "max-side": "pixels; wider or higher pictures fail", "max-decode-seconds": "decoding that takes longer fails the take",
-    "max-csv-mebibytes": "a table larger than this fails the take",
-  ].merging(Archive.Limits.help) { own, _ in own }
 
   /// Of the app's pictures, for which its intrinsics are.
   private static let pictureSize = ImageSize(width: 1920, height: 1440)
   private static let subfolders: Set<String> = ["depth", "confidence"]
   private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
 
-  var keepLocation = false
-  var maxSamples = 20_000
-  var maxSeconds = 600.0
-  var maxSide = 8192
-  var maxDecodeSeconds = 3600.0
-  var maxCsvMebibytes = 64
-  var maxArchiveEntries = Archive.Limits.usual.entries
-  var maxArchiveGibibytes = Archive.Limits.usual.gibibytes
-  var maxArchiveRatio = Archive.Limits.usual.ratio
+  var video = VideoOptions()
+  @Option("a table larger than this fails the take (MiB)", 1...4096) var maxCsvMebibytes = 64
+  var archive = Archive.Limits()
 
   package init() {}
-
-  package func validate() throws {
-    try MovieOptions.check(maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds)
-    if !(1...4096).contains(maxCsvMebibytes) { throw OptionError("max-csv-mebibytes", "expected 1 to 4096") }
-    try archiveLimits.validate()
-  }
 
   // MARK: Files
 
@@ -45,7 +27,7 @@ package struct StrayScanner: ArchiveReader {
     guard place.isDirectory else {
       guard let format = try Archive.format(of: place.path) else { return false }
       do {
-        return try Archive(place.path, format: format, limits: archiveLimits).root(holding: [OdometryFile.name], folders: []) != nil
+        return try Archive(place.path, format: format, limits: self.archive).root(holding: [OdometryFile.name], folders: []) != nil
       } catch let failure as TakeFailure where failure.code == .archiveAmbiguous {
         return true
       } catch is TakeFailure {
@@ -58,7 +40,7 @@ package struct StrayScanner: ArchiveReader {
 
   package func inputs(of place: TakeLocation) throws -> TakeInputs {
     if let format = try place.isDirectory ? nil : Archive.format(of: place.path) {
-      let archive = try Archive(place.path, format: format, limits: archiveLimits)
+      let archive = try Archive(place.path, format: format, limits: self.archive)
       let root = try archive.root(holding: [OdometryFile.name], folders: []) ?? ""
       return TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
     }
@@ -170,9 +152,7 @@ package struct StrayScanner: ArchiveReader {
     // Poses are those of the camera as its pictures are coded.
     let movie = try MovieTake(
       slice, file: Self.movieName,
-      options: MovieOptions(
-        maxSamples: maxSamples, maxSeconds: maxSeconds, maxSide: maxSide, maxDecodeSeconds: maxDecodeSeconds, rotation: .keep,
-        keepsLocation: keepLocation))
+      options: video, rotation: .keep)
     if movie.movie.rotation != 0 {
       notes.add(.rotationIgnored, "the display matrix turns by \(movie.movie.rotation) degrees; pictures are stored as they are coded, as poses and intrinsics are of these",
           file: Self.movieName)

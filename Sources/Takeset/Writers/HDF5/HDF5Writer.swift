@@ -9,17 +9,12 @@ package import Model
 package struct HDF5Writer: Writer {
   package static let name = "hdf5"
   package static let summary = "One robomimic-style HDF5 shard a take, and dataset.h5 that links them"
-  package static let help = [
-    "compression": "byte shuffle and deflate for everything but images: 0 (none) to 9, or fast",
-    "image": "raw: images as RGB arrays; jpeg: the source's JPEG files untouched, neither decoded nor resized",
-    "image-compression": "the same for raw images; sensor noise shrinks little, so the default is none",
-  ]
 
-  package enum ImageEncoding: String, Codable, Sendable { case raw, jpeg }
+  package enum ImageEncoding: String, OptionChoice { case raw, jpeg }
 
-  var compression = Compression.level(4)
-  var image = ImageEncoding.raw
-  var imageCompression = Compression.level(0)
+  @Option("byte shuffle and deflate for everything but images; 0 is none") var compression = Compression.level(4)
+  @Option("raw: images as RGB arrays; jpeg: the source's JPEG files untouched, neither decoded nor resized") var image = ImageEncoding.raw
+  @Option("the same for raw images; sensor noise compresses little, so the default is none") var imageCompression = Compression.level(0)
 
   package init() {}
 
@@ -62,38 +57,3 @@ package struct HDF5Writer: Writer {
   package static let formatVersion = "2.0.0"
 }
 
-/// How hard to deflate.
-enum Compression: Codable, Equatable, Sendable {
-  case level(Int)
-  /// The fastest that still makes ordinary deflate streams.
-  case fast
-
-  /// The level for HDF5's deflate filter and for libdeflate; `nil` leaves the filters out.
-  var deflate: Int? {
-    switch self {
-    case .level(0): nil
-    case .level(let level): level
-    case .fast: 1
-    }
-  }
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    if let level = try? container.decode(Int.self), (0...9).contains(level) {
-      self = .level(level)
-    } else if (try? container.decode(String.self)) == "fast" {
-      self = .fast
-    } else {
-      throw DecodingError.dataCorrupted(
-        .init(codingPath: container.codingPath, debugDescription: "expected 0 to 9, or fast"))
-    }
-  }
-
-  func encode(to encoder: any Encoder) throws {
-    var container = encoder.singleValueContainer()
-    switch self {
-    case .level(let level): try container.encode(level)
-    case .fast: try container.encode("fast")
-    }
-  }
-}

@@ -1,0 +1,27 @@
+import Media
+
+/// Options of readers that decode video.
+package struct VideoOptions: OptionGroup {
+  @Option("copy a location in the take's metadata to the output") var keepLocation = false
+  @Option("a video with more frames fails the take", 1...1_000_000) var maxSamples = 20_000
+  @Option("a longer video fails the take (seconds)", above: 0, through: 86_400) var maxSeconds = 600.0
+  @Option("a video with wider or higher frames fails the take (pixels)", 1...16_384) var maxSide = 8192
+  @Option("decoding that takes longer fails the take (seconds)", above: 0, through: 86_400) var maxDecodeSeconds = 3600.0
+
+  package init() {}
+
+  var limits: MovieLimits {
+    var limits = MovieLimits()
+    (limits.samples, limits.seconds, limits.side) = (maxSamples, maxSeconds, maxSide)
+    return limits
+  }
+}
+
+/// Whether images are rotated by a video's display matrix.
+package enum VideoRotation: String, OptionChoice {
+  /// Images are stored upright, except where the matrix is suspect.
+  case auto
+  case apply
+  /// Images are stored as coded.
+  case keep
+}

@@ -1,0 +1,68 @@
+import Foundation
+import Model
+
+/// Documents of the repository that are made from declarations in code: the schema of pipeline files, and sections of two pages.
+/// A section is what is between `<!-- generated: NAME -->` and `<!-- end -->`.
+package struct GeneratedDocument {
+  /// Relative to the repository.
+  package var path: String
+  /// The whole text. Throws `GeneratedDocument.Missing` for a section that code does not have.
+  private let render: (_ old: String) throws -> String
+
+  package struct Missing: Error, CustomStringConvertible {
+    package var description: String
+  }
+
+  package static var all: [GeneratedDocument] {
+    [
+      GeneratedDocument(path: "schemas/pipeline.schema.json") { _ in try pretty(PipelineSchema.json) },
+      GeneratedDocument(path: "docs/pipeline.md") { try fill($0, with: optionTables) },
+      GeneratedDocument(path: "docs/findings.md") { try fill($0, with: findingTables) },
+    ]
+  }
+
+  /// Writes the document below a directory; false when it was already so.
+  package func write(below root: String) throws -> Bool {
+    let url = URL(fileURLWithPath: root).appendingPathComponent(path)
+    let old = (try? String(contentsOf: url, encoding: .utf8)) ?? ""
+    let new = try render(old)
+    if new != old { try Data(new.utf8).write(to: url) }
+    return new != old
+  }
+
+  /// The options of each step, by its name.
+  private static var optionTables: [String: String] {
+    Dictionary(uniqueKeysWithValues: StepDescription.all.map { ("options of \($0.name)", $0.table) })
+  }
+
+  /// The codes of each group.
+  private static var findingTables: [String: String] {
+    Dictionary(
+      uniqueKeysWithValues: FindingPage.Group.allCases.map { group in
+        let codes = FindingCode.allCases.filter { $0.page.group == group }.sorted { $0.rawValue < $1.rawValue }
+        let rows = codes.map { "| `\($0.rawValue)` | \($0.page.severityWords) | \($0.page.meaning) | \($0.page.advice) |" }
+        return ("findings \(group.rawValue)", (["| code | severity | meaning | what to do |", "|---|---|---|---|"] + rows).joined(separator: "\n"))
+      })
+  }
+
+  private static func fill(_ page: String, with sections: [String: String]) throws -> String {
+    var output: [Substring] = []
+    var isInside = false
+    for line in page.split(separator: "\n", omittingEmptySubsequences: false) {
+      if line == "<!-- end -->" { isInside = false }
+      if !isInside { output.append(line) }
+      guard line.hasPrefix("<!-- generated: "), line.hasSuffix(" -->") else { continue }
+      let name = String(line.dropFirst("<!-- generated: ".count).dropLast(" -->".count))
+      guard let section = sections[name] else { throw Missing(description: "there is nothing to generate under the name \(name)") }
+      output += section.split(separator: "\n", omittingEmptySubsequences: false)
+      isInside = true
+    }
+    return output.joined(separator: "\n")
+  }
+
+  private static func pretty(_ json: JSONValue) throws -> String {
+    let object = try JSONSerialization.jsonObject(with: Data(json.canonicalBytes))
+    let data = try JSONSerialization.data(withJSONObject: object, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes])
+    return String(decoding: data, as: UTF8.self) + "\n"
+  }
+}
