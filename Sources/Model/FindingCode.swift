@@ -40,6 +40,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case encoderCSVLinesSkipped = "encoder-csv-lines-skipped"
   case encoderCSVUnaligned = "encoder-csv-unaligned"
   case exifRotation = "exif-rotation"
+  case formatAmbiguous = "format-ambiguous"
   case frameCountMismatch = "frame-count-mismatch"
   case frameRate = "frame-rate"
   case framesDropped = "frames-dropped"

@@ -243,6 +243,10 @@ extension FindingCode {
       .failed(
         "A video file of zero bytes.",
         "Copy the file from the device again.")
+    case .formatAmbiguous:
+      .written(
+        .warning, "A take that several readers recognize with equal confidence. The first of them by name reads it.",
+        "Check the take's reader in the manifest; name another in the pipeline file with `reader: {name: ...}`.")
     case .frameCountMismatch:
       .written(
         .warning, "A frame count in the metadata that differs from the video's. The video wins.",
@@ -453,7 +457,7 @@ extension FindingCode {
         "Upload the bundle again, or set `depth: optional` if only depth is missing.")
     case .partialMismatch:
       .written(
-        .warning, "Metadata that call the bundle partial although the whole chain is signed. The signature wins.",
+        .warning, "Metadata that call the bundle partial although the complete chain is signed. The signature wins.",
         "Nothing; the take counts as complete.")
     case .partialUpload:
       .written(

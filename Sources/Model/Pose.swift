@@ -70,6 +70,14 @@ package struct Pose: Equatable, Sendable {
 
   package init(rowMajor m: [Double]) throws(Defect) { self = try m.withUnsafeBufferPointer { (m) throws(Defect) in try Pose(rowMajor: m) } }
 
+  /// From x, y, z, qx, qy, qz, qw as a file has them; `nil` unless all are finite and the norm of the quaternion is within 0.99 to 1.01.
+  package init?(measured n: [Double]) {
+    guard n.count == 7, n[..<3].allSatisfy({ Float($0).isFinite }) else { return nil }
+    let norm = (n[3] * n[3] + n[4] * n[4] + n[5] * n[5] + n[6] * n[6]).squareRoot()
+    guard norm >= 0.99, norm <= 1.01 else { return nil }
+    self.init(position: [n[0], n[1], n[2]], quaternion: SIMD4(n[3], n[4], n[5], n[6]) / norm)
+  }
+
   /// From x, y, z, qx, qy, qz, qw.
   package init(floats: [Float]) {
     let n = floats.map { Double($0) }

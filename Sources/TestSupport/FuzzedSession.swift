@@ -48,9 +48,9 @@ package final class FuzzedSession {
     defer { _ = try? directory.write(name, sound[part] ?? []) }
     let place = TakeLocation(path: directory.path + (isArchive ? "/" + name : "/session"), isDirectory: !isArchive)
     let reader = StackSession()
-    guard try reader.recognises(place) else { return nil }
+    guard let candidate = try reader.recognize(TakePlace(place)) else { return nil }
     do {
-      let take = Take(id: "fuzzed", location: place, inputs: try reader.inputs(of: place))
+      let take = Take(id: "fuzzed", location: place, inputs: try candidate.inputs())
       let episode = try Align().apply(to: reader.open(take), in: RunContext())
       for stream in episode.streams.values where isArchive {
         var cursor = try stream.source.makeCursor(SampleRequest())

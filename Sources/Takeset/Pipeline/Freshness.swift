@@ -23,7 +23,7 @@ struct Freshness: Sendable {
       entry.toolVersion == conversion.tool.version, entry.reader == job.task.reader.name, entry.outcome != .failed,
       entry.keys == nil || entry.keys == TakeConversion.keysWord(conversion.context),
       // Whether it is the same as the folder beside it has to be seen anew.
-      job.task.twin == nil, !entry.hadTwin
+      job.task.duplicateFolder == nil, !entry.hadDuplicateFolder
     else { return .stale(nil) }
     let shard = Self.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath(entry.id))
     if entry.outcome == .written, entry.shard != shard {

@@ -27,7 +27,7 @@ package final class Journal: Sendable {
     /// Digest of the keys file that its signature was checked against, `none` without one; `nil` where keys do not matter.
     package var keys: String?
     /// Whether a folder of the archive's name was among the takes, with which it was compared.
-    package var hadTwin = false
+    package var hadDuplicateFolder = false
     package var seconds = 0.0
   }
 
@@ -229,7 +229,7 @@ extension Journal.Entry {
       "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
       "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup), "keys": JSONValue(keys),
-      "had_twin": .bool(hadTwin),
+      "had_twin": .bool(hadDuplicateFolder),
       "seconds": .number(seconds),
     ]
   }
@@ -244,7 +244,7 @@ extension Journal.Entry {
       reader: json["reader"]?.string, stamp: json["stamp"]?.string, inputDigest: json["input_sha256"]?.string,
       shard: json["shard"]?.string, framesIn: Int(json["frames_in"]?.integer ?? 0),
       framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string, keys: json["keys"]?.string,
-      hadTwin: json["had_twin"]?.bool ?? false,
+      hadDuplicateFolder: json["had_twin"]?.bool ?? false,
       seconds: json["seconds"]?.double ?? 0)
   }
 }

@@ -53,7 +53,7 @@ final class Ledger: Sendable {
   func finish(_ job: TakeJob, _ result: Result<TakeResult, any Error>) {
     do {
       let result = try result.get()
-      try add(result, location: job.task.location.path, hadTwin: job.task.twin != nil)
+      try add(result, location: job.task.location.path, hadDuplicateFolder: job.task.duplicateFolder != nil)
       if result.record.outcome == .failed, stopsAtFailure { counts.withLock { $0.isStopped = true } }
     } catch is CancellationError {
       return
@@ -62,11 +62,11 @@ final class Ledger: Sendable {
     }
   }
 
-  private func add(_ result: TakeResult, location: String, hadTwin: Bool) throws {
+  private func add(_ result: TakeResult, location: String, hadDuplicateFolder: Bool) throws {
     let record = result.record
     let shard = directory + "/" + conversion.pipeline.writer.shardPath(record.id)
     var entry = entry(record, location: location, seconds: result.seconds)
-    (entry.stamp, entry.splitGroup, entry.keys, entry.hadTwin) = (result.stamp, result.splitGroup, result.keys, hadTwin)
+    (entry.stamp, entry.splitGroup, entry.keys, entry.hadDuplicateFolder) = (result.stamp, result.splitGroup, result.keys, hadDuplicateFolder)
     if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =

@@ -34,6 +34,10 @@ package struct Option<Value: OptionValue>: Sendable {
   }
 }
 
+extension Option: Equatable where Value: Equatable {
+  package static func == (a: Option, b: Option) -> Bool { a.wrappedValue == b.wrappedValue }
+}
+
 extension Option: Codable {
   package init(from decoder: any Decoder) throws {
     let json = try JSONValue(from: decoder)

@@ -28,22 +28,21 @@ package struct OptionError: Error, Equatable {
 
 /// Finds takes of one format and opens them.
 package protocol Reader: Step {
-  /// Whether a take of this format is at `place`; looks at names and headers, never at pixels. Throws where the system does not tell.
-  func recognises(_ place: TakeLocation) throws -> Bool
-  /// The take's name, from which its id is made.
-  func name(of place: TakeLocation) -> String
-  /// Whether a take's name is one that many have, so that it does not serve as an id.
-  func hasGenericName(_ stem: String) -> Bool
-  /// The files of the take, by name.
-  func inputs(of place: TakeLocation) throws -> TakeInputs
-  /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is intact
-  /// but lacks something.
+  /// What is recognized at a place; `nil` when nothing is. Looks at names and first bytes, never at pixels. Throws where the system does not
+  /// tell.
+  func recognize(_ place: TakePlace) throws -> Candidate?
+  /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is intact but lacks something.
   func open(_ take: Take) throws -> Episode
 }
 
 extension Reader {
-  package func name(of place: TakeLocation) -> String { place.isDirectory ? place.name : place.stem }
-  package func hasGenericName(_ stem: String) -> Bool { false }
+  /// The files of a take that this reader recognized before. Throws `TakeFailure` where it no longer does.
+  package func inputs(of location: TakeLocation) throws -> TakeInputs {
+    guard let candidate = try recognize(TakePlace(location)) else {
+      throw TakeFailure(.changedWhileReading, "what was recognized as a take of \(Self.name) is no longer there")
+    }
+    return try candidate.inputs()
+  }
 }
 
 /// Makes an episode out of another.
@@ -112,9 +111,9 @@ package struct Take: Sendable {
   package var id: String
   package var location: TakeLocation
   package var inputs: TakeInputs
-  /// For an archive, the folder of its name beside it, where that is another take of the run: older versions of the app left both.
-  package var twin: TakeLocation?
-  package init(id: String, location: TakeLocation, inputs: TakeInputs, twin: TakeLocation? = nil) {
-    (self.id, self.location, self.inputs, self.twin) = (id, location, inputs, twin)
+  /// For an archive, the folder of its name beside it, where that is another take of the run: it may hold the same files.
+  package var duplicateFolder: TakeLocation?
+  package init(id: String, location: TakeLocation, inputs: TakeInputs, duplicateFolder: TakeLocation? = nil) {
+    (self.id, self.location, self.inputs, self.duplicateFolder) = (id, location, inputs, duplicateFolder)
   }
 }

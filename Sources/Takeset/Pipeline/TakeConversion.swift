@@ -8,7 +8,7 @@ package struct TakeTask: Codable, Sendable {
   /// The reader with all its options.
   package var reader: ReaderChoice
   /// The folder of an archive's name beside it, where that is a take too.
-  package var twin: TakeLocation?
+  package var duplicateFolder: TakeLocation?
   /// What the search noticed, such as another take of the same name.
   package var findings: [Finding] = []
 
@@ -17,8 +17,8 @@ package struct TakeTask: Codable, Sendable {
     package var options: JSONValue
   }
 
-  package init(id: String, location: TakeLocation, reader: any Reader, twin: TakeLocation? = nil, findings: [Finding] = []) {
-    (self.id, self.location, self.twin, self.findings) = (id, location, twin, findings)
+  package init(id: String, location: TakeLocation, reader: any Reader, duplicateFolder: TakeLocation? = nil, findings: [Finding] = []) {
+    (self.id, self.location, self.duplicateFolder, self.findings) = (id, location, duplicateFolder, findings)
     self.reader = ReaderChoice(name: type(of: reader).name, options: reader.optionValues())
   }
 
@@ -98,7 +98,7 @@ package struct TakeConversion: Sendable {
   /// Opens the take and its shard.
   func open(_ job: TakeJob, at path: String) throws {
     guard let reader = job.reader, let inputs = job.inputs else { throw CancellationError() }
-    let take = Take(id: job.task.id, location: job.task.location, inputs: inputs, twin: job.task.twin)
+    let take = Take(id: job.task.id, location: job.task.location, inputs: inputs, duplicateFolder: job.task.duplicateFolder)
     let passage: Passage
     do {
       passage = try pipeline.open(take, with: reader, in: context)

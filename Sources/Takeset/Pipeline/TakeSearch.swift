@@ -8,7 +8,7 @@ package struct TakeSearch: Sendable {
     package var location: TakeLocation
     package var reader: any Reader
     /// The folder of an archive's name beside it, where that is a take too.
-    package var twin: TakeLocation?
+    package var duplicateFolder: TakeLocation?
     /// What the search itself noticed, such as another take of the same name.
     package var findings: [Finding] = []
   }
@@ -35,7 +35,7 @@ package struct TakeSearch: Sendable {
     self.readers = readers
     self.owners = owners
     for input in inputs { search(input) }
-    findTwins()
+    findDuplicateFolders()
     assignIDs()
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
@@ -75,7 +75,8 @@ package struct TakeSearch: Sendable {
     // Inputs may overlap.
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
     do {
-      if let reader = try readers.first(where: { try $0.recognises(place) }) { return add(place, reader) }
+      let claims = try claims(on: TakePlace(place))
+      if let best = claims.first { return add(place, best, rivals: claims.dropFirst().filter { $0.candidate.confidence == best.candidate.confidence }) }
     } catch {
       // What cannot be looked at may be a take; to pass over it would be to lose it.
       return miss(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
@@ -103,38 +104,59 @@ package struct TakeSearch: Sendable {
     }
   }
 
-  private mutating func add(_ place: TakeLocation, _ reader: any Reader) {
-    let stem = reader.name(of: place)
-    guard Self.isUsable(stem) else {
-      let failure = TakeFailure(
-        .badName, "the name cannot serve as a take id; expected 1 to 200 bytes without control characters")
-      return miss(place.path, failure)
+  private struct Claim {
+    var reader: any Reader
+    var candidate: Candidate
+  }
+
+  /// What readers recognize at a place, the surest first and of equally sure ones in the order of the readers.
+  private func claims(on place: TakePlace) throws -> [Claim] {
+    let claims = try readers.compactMap { reader in try reader.recognize(place).map { Claim(reader: reader, candidate: $0) } }
+    return claims.enumerated().sorted {
+      ($1.element.candidate.confidence, $0.offset) < ($0.element.candidate.confidence, $1.offset)
+    }.map(\.element)
+  }
+
+  private mutating func add(_ place: TakeLocation, _ claim: Claim, rivals: [Claim]) {
+    let candidate = claim.candidate
+    guard Self.isUsable(candidate.stem) else {
+      return miss(place.path, TakeFailure(.badName, "the name cannot serve as a take id; expected 1 to 200 bytes without control characters"))
     }
-    guard reader.hasGenericName(stem) else { return found.append(Found(id: stem, location: place, reader: reader)) }
-    if let known = owners.id(of: place) { return found.append(Found(id: known, location: place, reader: reader)) }
-    // Named by what it holds.
-    do {
-      let inputs = try reader.inputs(of: place)
-      _ = try inputs.stamp()
-      try inputs.finishDigests()
-      found.append(Found(id: String(inputs.digest.description.prefix(12)), location: place, reader: reader))
-    } catch {
-      let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
-      // What may be readable the next moment would be written under another name. What is no take keeps its name, and fails with the reason.
-      if [.changedWhileReading, .permission, .unreadable].contains(failure.code) { return miss(place.path, failure) }
-      found.append(Found(id: stem, location: place, reader: reader))
+    var take = Found(id: candidate.stem, location: place, reader: claim.reader)
+    if !rivals.isEmpty {
+      let names = rivals.map { type(of: $0.reader).name }.joined(separator: " and ")
+      take.findings.append(
+        Finding(.formatAmbiguous, "\(names) would read it too; \(type(of: claim.reader).name) does, and reader: {name: …} chooses another"))
     }
+    if candidate.hasGenericName {
+      // Named by what it holds, unless an earlier run has named it.
+      do {
+        take.id = try owners.id(of: place) ?? Self.name(byContent: candidate.inputs())
+      } catch {
+        let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
+        // What may be readable the next moment would be written under another name. What is not a take keeps its name, and fails with the
+        // reason.
+        if [.changedWhileReading, .permission, .unreadable].contains(failure.code) { return miss(place.path, failure) }
+      }
+    }
+    found.append(take)
+  }
+
+  private static func name(byContent inputs: TakeInputs) throws -> String {
+    _ = try inputs.stamp()
+    try inputs.finishDigests()
+    return String(inputs.digest.description.prefix(12))
   }
 
   private mutating func miss(_ input: String, _ failure: TakeFailure) {
     missed.append(Missed(id: "", path: OutputDirectory.absolute(input), failure: failure))
   }
 
-  private mutating func findTwins() {
+  private mutating func findDuplicateFolders() {
     let folders = Set(found.map(\.location).filter(\.isDirectory).map(\.path))
     for index in found.indices where !found[index].location.isDirectory {
       let path = URL(fileURLWithPath: found[index].location.path).deletingPathExtension().path
-      if folders.contains(path) { found[index].twin = TakeLocation(path: path, isDirectory: true) }
+      if folders.contains(path) { found[index].duplicateFolder = TakeLocation(path: path, isDirectory: true) }
     }
   }
 

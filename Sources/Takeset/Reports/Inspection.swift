@@ -43,7 +43,7 @@ package struct Inspection: Sendable {
     do {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
-      let take = Take(id: found.id, location: found.location, inputs: inputs, twin: found.twin)
+      let take = Take(id: found.id, location: found.location, inputs: inputs, duplicateFolder: found.duplicateFolder)
       let passage = try pipeline.open(take, with: found.reader, in: context)
       variant = passage.source.variant
       findings += passage.episode.findings

@@ -33,7 +33,7 @@ import Testing
     let short = try PipelineFile.parse("version: 1\ntransforms: [align]")
     let long = try PipelineFile.parse(
       "transforms:\n- align: {method: nearest, tolerance: 0.05}\nversion: 1\nreader: auto\nwriter: {hdf5: {compression: 4}}")
-    #expect(try short.digest() == long.digest())
+    #expect(short.digest() == long.digest())
     #expect(try short.digest() != PipelineFile.parse("version: 1\ntransforms: [align: {tolerance: 0.06}]").digest())
   }
 

@@ -12,8 +12,10 @@ private struct TwoCameras: Reader {
   static let summary = "Two cameras and two arms, for tests"
   static let frames = 9
 
-  func recognises(_ place: TakeLocation) -> Bool { !place.isDirectory && place.path.hasSuffix(".twocameras") }
-  func inputs(of place: TakeLocation) throws -> TakeInputs { TakeInputs(file: place.path, role: .metadata) }
+  func recognize(_ place: TakePlace) -> Candidate? {
+    guard place.name.hasSuffix(".twocameras") else { return nil }
+    return Candidate(.certain, stem: place.stem) { [path = place.path] in TakeInputs(file: path, role: .metadata) }
+  }
 
   func open(_ take: Take) throws -> Episode {
     let stamps = (0..<Self.frames).map { Timestamp(nanoseconds: Int64($0) * 33_333_333) }

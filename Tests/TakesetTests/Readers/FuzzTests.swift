@@ -39,9 +39,9 @@ import Testing
     (session.seconds, session.size, session.depthSize) = (0.4, .init(width: 32, height: 24), .init(width: 8, height: 6))
     try session.write(to: directory.path + "/session")
     let sound = try directory.read("session/poses.json")
-    func quickly(_ text: [UInt8]) throws -> [PoseList.Entry]? {
+    func fast(_ text: [UInt8]) throws -> [PosesFile.Record]? {
       var rest = text[...]
-      return try PoseList.quickly(
+      return try PosesFile.parseFast(
         { buffer in
           // In pieces, as files come.
           let piece = rest.prefix(min(buffer.count, 333))
@@ -50,26 +50,26 @@ import Testing
           return piece.count
         }, window: window)
     }
-    #expect(try quickly(sound)?.count == 24)
+    #expect(try fast(sound)?.count == 24)
     // A comma at the end, twice, and a bracket in the middle are no list, wherever windows end.
     for (wrong, right) in [("},\n]", "}\n]"), ("},,", "},"), ("},]", "},"), ("[},", "},")] {
       let text = String(decoding: sound, as: UTF8.self)
-      for range in text.ranges(of: right) { #expect(try quickly(Array(text.replacingCharacters(in: range, with: wrong).utf8)) == nil) }
+      for range in text.ranges(of: right) { #expect(try fast(Array(text.replacingCharacters(in: range, with: wrong).utf8)) == nil) }
     }
-    // Keys that come twice, and endless numbers, are the careful reader's.
+    // Keys that come twice, and endless numbers, are the strict parser's.
     let first = try #require(String(decoding: sound, as: UTF8.self).firstRange(of: "\"rgbIndex\""))
     for more in ["\"depth\": 1.5, \"depth\": null,", "\"rgbIndex\": 0,", "\"depth\": 1.\(String(repeating: "0", count: 450)),"] {
       let text = String(decoding: sound, as: UTF8.self).replacingCharacters(in: first, with: more + "\"rgbIndex\"")
-      #expect(try quickly(Array(text.utf8)) == nil)
+      #expect(try fast(Array(text.utf8)) == nil)
     }
     var mutator = Mutator(seed: 7)
     var compared = 0
     for _ in 0..<1000 {
       let damaged = mutator.damaged(sound)
-      guard let quick = try quickly(damaged) else { continue }
+      guard let quick = try fast(damaged) else { continue }
       compared += 1
-      var careful: [PoseList.Entry] = []
-      try PoseList.carefully(JSONReader(damaged), into: &careful)
+      var careful: [PosesFile.Record] = []
+      try PosesFile.parseStrictly(JSONReader(damaged), into: &careful)
       let differing = zip(quick, careful).enumerated().first { Fields($0.element.0) != Fields($0.element.1) }?.offset
       #expect(differing == nil && quick.count == careful.count)
     }
@@ -82,11 +82,12 @@ import Testing
     var bits: [UInt64]
     var flags: [Bool]
 
-    init(_ entry: PoseList.Entry) {
+    init(_ record: PosesFile.Record) {
+      let entry = record.entry
       integers = [entry.number, entry.timestamp.nanoseconds, entry.depthIndex]
       let pose = entry.pose.map { pose in (0..<3).map { pose.position[$0] } + (0..<4).map { pose.quaternion[$0] } } ?? []
-      bits = (pose + [Double(entry.depthPoint)]).map { $0.isNaN ? 1 : $0.bitPattern }
-      flags = [entry.hasTime, entry.isTransposed, entry.hasNullDepth]
+      bits = (pose + [Double(record.depthPoint)]).map { $0.isNaN ? 1 : $0.bitPattern }
+      flags = [entry.hasTime, record.isTransposed, record.hasNullDepth]
     }
   }
 }

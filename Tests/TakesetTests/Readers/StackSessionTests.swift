@@ -166,11 +166,11 @@ import Testing
   }
 
   @Test func readsNumbersInFileNames() {
-    #expect(SessionFolder.number(inFileName: "000012.jpg") == 12)
-    #expect(SessionFolder.number(inFileName: "1000000.jpg") == 1_000_000)
-    #expect(SessionFolder.number(inFileName: "12.jpg") == nil)
-    #expect(SessionFolder.number(inFileName: "0000012.jpg") == nil)
-    #expect(SessionFolder.number(inFileName: "._00012.jpg") == nil)
+    #expect(NumberedFiles.number(in: "000012.jpg") == 12)
+    #expect(NumberedFiles.number(in: "1000000.jpg") == 1_000_000)
+    #expect(NumberedFiles.number(in: "12.jpg") == nil)
+    #expect(NumberedFiles.number(in: "0000012.jpg") == nil)
+    #expect(NumberedFiles.number(in: "._00012.jpg") == nil)
     #expect(Day.inName("session_2026-01-31_120000") == "2026-01-31")
     #expect(Day.inName("session_12") == nil)
   }

@@ -16,7 +16,7 @@ package final class Archive: Sendable {
   }
 
   /// The most that an archive may hold; options of the readers.
-  package struct Limits: OptionGroup {
+  package struct Limits: OptionGroup, Equatable {
     @Option("a zip or tar with more members fails the take", 1...10_000_000) package var maxArchiveEntries = 200_000
     @Option("a zip or tar whose members have more GiB in all fails the take", above: 0, through: 1_048_576)
     package var maxArchiveGibibytes = 64.0
@@ -57,13 +57,12 @@ package final class Archive: Sendable {
     }
   }
 
-  /// What the first bytes say a file is, or else its name.
-  package static func format(of path: String) throws -> Format? {
-    let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
+  /// What the first bytes of a file, at least 512 if it has so many, say it is, or else its extension; `nil` for no archive.
+  static func format(named name: String, start: [UInt8]) -> Format? {
+    let ending = URL(fileURLWithPath: name).pathExtension.lowercased()
     if InputFile.isOther(ending) { return nil }
-    let start = try InputFile.start(of: path, count: 512)
     if [[0x50, 0x4B, 3, 4], [0x50, 0x4B, 5, 6]].contains(where: { start.starts(with: $0) }) { return .zip }
-    if start.count == 512, start[257...].starts(with: Array("ustar".utf8)) { return .tar }
+    if start.count >= 512, start[257...].starts(with: Array("ustar".utf8)) { return .tar }
     return Format(rawValue: ending)
   }
 

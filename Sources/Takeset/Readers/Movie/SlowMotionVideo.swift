@@ -16,11 +16,12 @@ package struct SlowMotionVideo: Reader {
 
   package init() {}
 
-  package func recognises(_ place: TakeLocation) throws -> Bool { try !place.isDirectory && MovieFile.recognises(place.path) }
-
-  package func hasGenericName(_ stem: String) -> Bool { MovieFile.isGeneric(stem) }
-
-  package func inputs(of place: TakeLocation) throws -> TakeInputs { TakeInputs(file: place.path, role: .movie) }
+  package func recognize(_ place: TakePlace) throws -> Candidate? {
+    guard let confidence = try MovieFile.confidence(place) else { return nil }
+    return Candidate(confidence, stem: place.stem, hasGenericName: MovieFile.isGeneric(place.stem)) { [path = place.path] in
+      TakeInputs(file: path, role: .movie)
+    }
+  }
 
   package func open(_ take: Take) throws -> Episode {
     let file = take.inputs.entries[0].path
@@ -40,41 +41,5 @@ package struct SlowMotionVideo: Reader {
     episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(take.id) ?? episode.unixOrigin.map { Day.utc(of: $0.nanoseconds) }
     return episode
-  }
-}
-
-/// What a movie's name and first bytes tell.
-enum MovieFile {
-  static let endings: Set<String> = ["mov", "mp4", "m4v", "qt"]
-  /// Names that phones and apps give to every movie.
-  private static let generic: Set<String> = [
-    "video", "movie", "capture", "recording", "clip", "bundle", "upload", "body", "file", "untitled", "input", "output", "data",
-  ]
-
-  /// A movie by its ending, or, under any other, by its first box.
-  static func recognises(_ path: String) throws -> Bool {
-    let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
-    if endings.contains(ending) { return true }
-    return try !InputFile.isOther(ending) && startsAsMovie(InputFile.start(of: path, count: 12))
-  }
-
-  /// A file type box with a brand of movies; pictures (HEIC, AVIF) and music (M4A) start with such a box as well.
-  static func startsAsMovie(_ bytes: [UInt8]) -> Bool {
-    guard bytes.count >= 12, Array(bytes[4..<8]) == Array("ftyp".utf8) else { return false }
-    let brand = String(decoding: bytes[8..<12], as: UTF8.self)
-    return ["qt  ", "mp41", "mp42", "avc1", "M4V ", "M4VH", "M4VP", "MSNV", "dash"].contains(brand) || brand.hasPrefix("iso")
-      || brand.hasPrefix("3gp")
-  }
-
-  static func isGeneric(_ stem: String) -> Bool { generic.contains(stem.lowercased()) }
-
-  /// Unix nanoseconds from names such as video_1771446000.mov: when recording was asked for, just before the first picture. Thirteen
-  /// digits are milliseconds at which a server stored the file, which is no start.
-  static func startTime(inName name: String) -> Int64? {
-    let parts = name.split(separator: "_", omittingEmptySubsequences: false)
-    guard parts.count == 2, ["video", "recording"].contains(parts[0]), (9...10).contains(parts[1].utf8.count),
-      parts[1].utf8.allSatisfy({ (48...57).contains($0) }), let seconds = Int64(parts[1])
-    else { return nil }
-    return seconds * 1_000_000_000
   }
 }

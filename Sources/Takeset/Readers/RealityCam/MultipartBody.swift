@@ -18,13 +18,9 @@ struct MultipartBody {
   private static let headerLimit = 8 << 10
   private static let partLimit = 64
 
-  /// Whether a file starts as such a body does.
-  static func recognises(_ path: String) throws -> Bool {
-    let ending = URL(fileURLWithPath: path).pathExtension.lowercased()
-    guard !InputFile.isOther(ending), !MovieFile.endings.contains(ending) else { return false }
-    let start = try InputFile.start(of: path, count: 1024)
-    guard start.starts(with: Array("--".utf8)) else { return false }
-    return String(decoding: start, as: UTF8.self).lowercased().contains("content-disposition: form-data")
+  /// Whether these may be the first bytes of such a body.
+  static func isStart(_ bytes: [UInt8]) -> Bool {
+    bytes.starts(with: Array("--".utf8)) && String(decoding: bytes, as: UTF8.self).lowercased().contains("content-disposition: form-data")
   }
 
   /// Throws `TakeFailure` for a body that is cut off or none.

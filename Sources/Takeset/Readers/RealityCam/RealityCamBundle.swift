@@ -22,34 +22,31 @@ package struct RealityCamBundle: Reader {
 
   package init() {}
 
-  package func recognises(_ place: TakeLocation) throws -> Bool {
-    if place.isDirectory { return try BundleFolder(place.path).isBundle }
-    guard let format = try Archive.format(of: place.path) else { return try MultipartBody.recognises(place.path) }
-    do {
-      let archive = try Archive(place.path, format: format, limits: self.archive)
-      return try BundleFolder.root(in: archive).map { try BundleFolder(archive, root: $0).isBundle } ?? false
-    } catch is TakeFailure {
-      // One that cannot be listed is reported by the reader of sessions, which are the more usual.
-      return false
-    }
-  }
-
-  package func hasGenericName(_ stem: String) -> Bool { MovieFile.isGeneric(stem) }
-
-  package func inputs(of place: TakeLocation) throws -> TakeInputs {
+  package func recognize(_ place: TakePlace) throws -> Candidate? {
+    let isGeneric = MovieFile.isGeneric(place.stem)
     if place.isDirectory {
-      do {
-        let folder = try BundleFolder(place.path)
-        return TakeInputs(root: place.path, entries: folder.files.map { TakeInputs.Entry(path: $0.value, role: $0.key.role) })
-      } catch let error as FileError {
-        throw error.failure()
+      let folder = try BundleFolder(place)
+      return folder.confidence.map { confidence in
+        Candidate(confidence, stem: place.name, hasGenericName: MovieFile.isGeneric(place.name)) { [path = place.path] in
+          TakeInputs(root: path, entries: folder.files.map { TakeInputs.Entry(path: $0.value, role: $0.key.role) })
+        }
       }
     }
-    guard let format = try Archive.format(of: place.path) else { return TakeInputs(file: place.path, role: .body) }
-    let archive = try Archive(place.path, format: format, limits: self.archive)
-    let root = BundleFolder.root(in: archive) ?? ""
-    let folder = try BundleFolder(archive, root: root)
-    return TakeListing(archive: archive, root: root, subfolders: []).inputs(role: folder.role)
+    do {
+      guard let archive = try place.archive(self.archive) else {
+        guard try MultipartBody.isStart(place.start(count: 1024)) else { return nil }
+        return Candidate(.certain, stem: place.stem, hasGenericName: isGeneric) { [path = place.path] in TakeInputs(file: path, role: .body) }
+      }
+      guard let root = BundleFolder.root(in: archive) else { return nil }
+      let folder = try BundleFolder(archive, root: root)
+      return folder.confidence.map { confidence in
+        Candidate(confidence, stem: place.stem, hasGenericName: isGeneric) {
+          TakeListing(archive: archive, root: root, subfolders: []).inputs(role: folder.role)
+        }
+      }
+    } catch is TakeFailure {
+      return nil  // Another reader claims what cannot be listed.
+    }
   }
 
   package func open(_ take: Take) throws -> Episode {

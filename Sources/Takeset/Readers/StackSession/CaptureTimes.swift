@@ -8,36 +8,29 @@ struct CaptureTimes {
   let times: [Timestamp]
   let clock: Clock
   let tick: Int64
-  private(set) var findings: [Finding] = []
 
   /// In order of trust: the movie's presentation times, when it has as many samples as there are pictures; the time that the IMU
   /// spans, divided evenly; 60 a second.
-  init(pictures: Int, movie: Movie?, imuSpan: Int64?) {
+  init(images pictures: Int, movie: Movie?, imuSpan: Int64?, notes: Notes) {
     if let movie, movie.samples.count == pictures {
       times = movie.nanoseconds.map { Timestamp(nanoseconds: $0) }
       (clock, tick) = (.mediaTime, movie.tickNanoseconds)
-      findings.append(Finding(.timesFromMovie, "frame times are the presentation times of video.mov", file: "video.mov"))
+      notes.add(.timesFromMovie, "frame times are the presentation times of video.mov", file: "video.mov")
       return
     }
     (clock, tick) = (.frameNumber, 1)
     if let movie {
-      findings.append(
-        Finding(
-          .movieCountMismatch, "video.mov has \(movie.samples.count) pictures, the session \(pictures); which is which cannot be told",
-          file: "video.mov"))
+      notes.add(.movieCountMismatch, "video.mov has \(movie.samples.count) pictures, the session \(pictures); which is which cannot be told",
+          file: "video.mov")
     }
     if let imuSpan, imuSpan > 0, pictures > 1, (20...250).contains(Double(pictures - 1) * 1e9 / Double(imuSpan)) {
       let period = Double(imuSpan) / Double(pictures - 1)
       times = (0..<pictures).map { Timestamp(nanoseconds: Int64((Double($0) * period).rounded())) }
-      findings.append(
-        Finding(
-          .timesFromIMU, "frame times are spread evenly over the time that the IMU spans; dropped frames cannot be seen",
-          file: "imu.json"))
+      notes.add(.timesFromIMU, "frame times are spread evenly over the time that the IMU spans; dropped frames cannot be seen",
+          file: "imu.json")
     } else {
       times = (0..<pictures).map { Timestamp(nanoseconds: Int64((Double($0) * 1e9 / 60).rounded())) }
-      findings.append(
-        Finding(
-          .timesAssumed, "nothing tells when pictures were taken; 60 a second are assumed, and dropped frames cannot be seen"))
+      notes.add(.timesAssumed, "nothing tells when pictures were taken; 60 a second are assumed, and dropped frames cannot be seen")
     }
   }
 }

@@ -36,15 +36,7 @@ struct EncodersFile {
       readings = try Self.table(inputs, file, limit: limit, offset: csvOffset, notes)
       if csvOffset == nil { clock = .laptop }
     } else {
-      try inputs.readJSON(file, limit: limit) { reader in
-        guard try reader.nextIsArray else {
-          throw TakeFailure(.jsonType, "expected a list of readings, found \(try reader.describeNext())")
-        }
-        try reader.beginArray()
-        var isFirst = true
-        while try reader.nextElement(isFirst: &isFirst) { readings.append(try Self.reading(reader, index: readings.count)) }
-        try reader.expectEnd()
-      }
+      try JSONRecord.forEach(in: inputs, file, limit: limit, "readings") { readings.append(try Self.reading($0)) }
     }
     count = readings.count
     let arrivals = readings.map(\.arrival)
@@ -169,45 +161,27 @@ struct EncodersFile {
     var angles: [Float]
   }
 
-  private static func reading(_ reader: JSONReader, index: Int) throws -> Reading {
-    func failure(_ key: String, _ message: String) -> TakeFailure {
-      TakeFailure(.jsonType, message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
-    }
-    func mismatch(_ key: String, _ expected: String) -> TakeFailure {
-      failure(key, "expected \(expected), found \((try? reader.describeNext()) ?? "something else")")
-    }
-    guard try reader.nextIsObject else { throw mismatch("", "an object") }
-    try reader.beginObject()
+  private static func reading(_ record: JSONRecord) throws -> Reading {
     var arrival: Timestamp?
     var sent: UInt32?
     var angles = [Float?](repeating: nil, count: channels.count)
-    var isFirst = true
-    while let key = try reader.nextKey(isFirst: &isFirst) {
+    try record.forEachKey { key in
       switch key {
-      case "timestamp", "local_time":
-        guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
-        arrival = try reader.seconds()
+      case "timestamp", "local_time": arrival = try record.seconds(key)
       case "esp_timestamp_ms", "timestamp_ms":
-        guard try reader.nextIsNumber else { throw mismatch(key, "a whole number") }
-        let value = try reader.number()
+        guard try record.reader.nextIsNumber else { throw record.mismatch(key, "a whole number") }
+        let value = try record.reader.number()
         sent = UInt32(exactly: value)
-        if sent == nil { throw failure(key, "expected milliseconds in 32 bits, found \(value)") }
+        if sent == nil { throw record.failure(key, "expected milliseconds in 32 bits, found \(value)") }
       default:
-        if let channel = channels.firstIndex(of: key) {
-          if try reader.skipNull() {
-            angles[channel] = .nan
-          } else {
-            guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
-            angles[channel] = Float(try reader.number())
-          }
-        } else {
-          try reader.skip()
-        }
+        guard let channel = channels.firstIndex(of: key) else { return try record.reader.skip() }
+        angles[channel] = try record.reader.skipNull() ? .nan : Float(record.number(key))
       }
     }
-    guard let arrival else { throw failure("timestamp", "expected seconds") }
-    guard let sent else { throw failure("esp_timestamp_ms", "the key is missing") }
-    if let missing = angles.firstIndex(of: nil) { throw failure(channels[missing], "the key is missing") }
-    return Reading(arrival: arrival, sent: sent, angles: angles.compactMap(\.self))
+    let reading = Reading(
+      arrival: try record.required(arrival, "timestamp", "expected seconds"), sent: try record.required(sent, "esp_timestamp_ms"),
+      angles: angles.compactMap(\.self))
+    if let missing = angles.firstIndex(of: nil) { throw record.failure(channels[missing], "the key is missing") }
+    return reading
   }
 }

@@ -1,44 +1,73 @@
 import CSimdJSON
 import Model
 
-/// Reads `poses.json`.
-extension PoseList {
-  init(json inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
-    var entries = try Self.quickly(inputs, file, limit: limit) ?? []
-    if entries.isEmpty { entries = try Self.carefully(inputs, file, limit: limit, notes: notes) }
-    let transposed = entries.count(where: \.isTransposed)
-    if transposed > 0 {
-      // A pose at the origin looks the same either way; it is written as the others are.
-      let isWhole = entries.allSatisfy { $0.isTransposed || $0.pose.map { $0.position == .zero } ?? true }
-      for index in entries.indices where isWhole && !entries[index].isTransposed && entries[index].pose?.position == .zero {
-        entries[index].pose?.quaternion *= [-1, -1, -1, 1]
-      }
-      notes.add(.posesTransposed, "matrices are written column by column; they are read so", file: "poses.json", count: transposed)
-    }
-    try self.init(entries, file: "poses.json", number: "rgbIndex", notes: notes)
+/// The entries of `poses.json`.
+struct PosesFile {
+  static let name = "poses.json"
+
+  /// The poses by frame number.
+  var list: PoseList
+  /// Depth at the image's center in meters, NaN where there is none; by place in the file.
+  private let depthPoints: [Float]
+  /// True where the key `depth` is there and null, as SLAM writes it; by place in the file.
+  private let hasNullDepth: [Bool]
+
+  var entries: [PoseList.Entry] { list.entries }
+  func depthPoint(_ entry: PoseList.Entry) -> Float { depthPoints[entry.place] }
+  func hasNullDepth(_ entry: PoseList.Entry) -> Bool { hasNullDepth[entry.place] }
+
+  /// One object of the file.
+  struct Record {
+    var entry: PoseList.Entry
+    var depthPoint: Float
+    var hasNullDepth: Bool
+    /// The matrix was written column by column.
+    var isTransposed: Bool
   }
 
-  /// The entries of a file in its plain form; `nil` for any other, which `carefully` reads, or tells what is wrong with it.
-  static func quickly(_ inputs: TakeInputs, _ file: Int, limit: Int) throws -> [Entry]? {
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
+    var records = try Self.parseFast(inputs, file, limit: limit) ?? []
+    if records.isEmpty { records = try Self.parseStrictly(inputs, file, limit: limit, notes: notes) }
+    let transposed = records.count(where: \.isTransposed)
+    if transposed > 0 {
+      // A pose at the origin looks the same either way; it is written as the others are.
+      let isWhole = records.allSatisfy { $0.isTransposed || $0.entry.pose.map { $0.position == .zero } ?? true }
+      for index in records.indices where isWhole && !records[index].isTransposed && records[index].entry.pose?.position == .zero {
+        records[index].entry.pose?.quaternion *= [-1, -1, -1, 1]
+      }
+      notes.add(.posesTransposed, "matrices are written column by column; they are read so", file: Self.name, count: transposed)
+    }
+    depthPoints = records.map(\.depthPoint)
+    hasNullDepth = records.map(\.hasNullDepth)
+    let entries = records.indices.map { place in
+      var entry = records[place].entry
+      entry.place = place
+      return entry
+    }
+    list = try PoseList(entries, file: Self.name, number: "rgbIndex", notes: notes)
+  }
+
+  /// The entries of a file in its plain form; `nil` for any other, which `parseStrictly` reads, or throws what is wrong with it.
+  static func parseFast(_ inputs: TakeInputs, _ file: Int, limit: Int) throws -> [Record]? {
     // An entry takes some 350 bytes of text.
     let expected = try min(Int(inputs.bytes(of: file)), limit) / 330
-    return try inputs.stream(file, limit: limit) { try quickly($0, expected: expected) }
+    return try inputs.stream(file, limit: limit) { try parseFast($0, expected: expected) }
   }
 
   /// Reads a window of text at a time, for memory's sake. The whole entries in it are made a list by brackets where there were commas. A
   /// comma that is not one between two entries leaves a piece that is no list, and so does a bracket too many or too few.
-  static func quickly(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Entry]? {
+  static func parseFast(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Record]? {
     let parser = csimdjson_new()
     defer { csimdjson_free(parser) }
-    return try withBuffer(of: window + Int(CSIMDJSON_PADDING)) { try quickly(refill, window: window, expected: expected, text: $0, parser) }
+    return try withBuffer(of: window + Int(CSIMDJSON_PADDING)) { try parseFast(refill, window: window, expected: expected, text: $0, parser) }
   }
 
-  private static func quickly(
+  private static func parseFast(
     _ refill: JSONReader.Refill, window: Int, expected: Int, text: UnsafeMutableRawBufferPointer, _ parser: OpaquePointer?
-  ) throws -> [Entry]? {
+  ) throws -> [Record]? {
     text.initializeMemory(as: UInt8.self, repeating: 0)
-    var reading = QuickReading()
-    reading.entries.reserveCapacity(expected)
+    var reading = FastParse()
+    reading.records.reserveCapacity(expected)
     var (filled, isFirst) = (0, true)
     while true {
       let read = try refill(UnsafeMutableRawBufferPointer(rebasing: text[filled..<window]))
@@ -50,7 +79,7 @@ extension PoseList {
       let count = reading.read(UnsafeRawBufferPointer(rebasing: text[..<(isLast ? filled : comma + 1)]), parser)
       // After a comma there has to be something.
       guard count > 0 || count == 0 && isFirst else { return nil }
-      if isLast { return reading.entries }
+      if isLast { return reading.records }
       text[comma] = UInt8(ascii: "[")
       text.copyMemory(from: UnsafeRawBufferPointer(rebasing: text[comma..<filled]))
       (filled, isFirst) = (filled - comma, false)
@@ -71,56 +100,51 @@ extension PoseList {
     return nil
   }
 
-  private struct QuickReading {
-    var entries: [Entry] = []
+  private struct FastParse {
+    var records: [Record] = []
     var isPlain = true
 
     /// How many entries the list has; -1 where it is not plain.
     mutating func read(_ list: UnsafeRawBufferPointer, _ parser: OpaquePointer?) -> Int64 {
       let count = withUnsafeMutablePointer(to: &self) { reading in
         csimdjson_read_poses(parser, list.bindMemory(to: UInt8.self).baseAddress, list.count, reading) { context, pose in
-          guard let reading = context?.assumingMemoryBound(to: QuickReading.self), let pose = pose?.pointee else { return }
-          guard reading.pointee.isPlain, let entry = Entry(pose) else {
+          guard let reading = context?.assumingMemoryBound(to: FastParse.self), let pose = pose?.pointee else { return }
+          guard reading.pointee.isPlain, let record = Record(pose) else {
             reading.pointee.isPlain = false
             return
           }
-          reading.pointee.entries.append(entry)
+          reading.pointee.records.append(record)
         }
       }
       return isPlain ? count : -1
     }
   }
 
-  /// The entries of any file that has some; a file that was cut off gives its whole ones.
-  static func carefully(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws -> [Entry] {
-    var entries: [Entry] = []
+  /// The entries of any file that has some; a file that was cut off gives its intact ones.
+  static func parseStrictly(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws -> [Record] {
+    var records: [Record] = []
     var cut: JSONError?
     try inputs.readJSON(file, limit: limit) { reader in
       do {
-        try carefully(reader, into: &entries)
-      } catch let error as JSONError where error.isTruncation && !entries.isEmpty {
+        try parseStrictly(reader, into: &records)
+      } catch let error as JSONError where error.isTruncation && !records.isEmpty {
         cut = error
       }
     }
     if let cut {
-      notes.add(.posesTruncated, "the file ends too early (\(cut.message)); the \(entries.count) whole entries are used",
-          file: "poses.json", field: ", " + cut.place)
+      notes.add(
+        .posesTruncated, "the file ends too early (\(cut.message)); the \(records.count) whole entries are used", file: name,
+        field: ", " + cut.place)
     }
-    return entries
+    return records
   }
 
-  static func carefully(_ reader: JSONReader, into entries: inout [Entry]) throws {
-    guard try reader.nextIsArray else {
-      throw TakeFailure(.jsonType, "expected a list of poses, found \(try reader.describeNext())")
-    }
-    try reader.beginArray()
-    var isFirst = true
-    while try reader.nextElement(isFirst: &isFirst) { entries.append(try EntryReader(reader, index: entries.count).read()) }
-    try reader.expectEnd()
+  static func parseStrictly(_ reader: JSONReader, into records: inout [Record]) throws {
+    try JSONRecord.forEach(in: reader, "poses") { records.append(try Record($0)) }
   }
 }
 
-extension PoseList.Entry {
+extension PosesFile.Record {
   /// - Parameter matrix: Sixteen numbers, row by row.
   fileprivate init(
     number: Int64, timestamp: Timestamp?, matrix: UnsafeBufferPointer<Double>, depthIndex: Int64?, depthPoint: Float, hasNullDepth: Bool
@@ -135,8 +159,9 @@ extension PoseList.Entry {
         return try? Pose(rowMajor: UnsafeBufferPointer(turned))
       } : try? Pose(rowMajor: matrix)
     self.init(
-      number: number, timestamp: timestamp ?? Timestamp(nanoseconds: 0), hasTime: timestamp != nil, pose: pose, depthIndex: depthIndex,
-      depthPoint: depthPoint, isTransposed: isTransposed, hasNullDepth: hasNullDepth)
+      entry: PoseList.Entry(
+        number: number, timestamp: timestamp ?? Timestamp(nanoseconds: 0), hasTime: timestamp != nil, pose: pose, depthIndex: depthIndex),
+      depthPoint: depthPoint, hasNullDepth: hasNullDepth, isTransposed: isTransposed)
   }
 
   /// `nil` where a number is not whole.
@@ -153,26 +178,15 @@ extension PoseList.Entry {
     }
     let digits = UnsafeRawBufferPointer(start: pose.timestamp, count: pose.timestamp_count)
     self = withUnsafeBytes(of: pose.transform) { matrix in
-      PoseList.Entry(
+      PosesFile.Record(
         number: number, timestamp: Timestamp(decimalSeconds: digits), matrix: matrix.bindMemory(to: Double.self), depthIndex: depthIndex,
         depthPoint: pose.has_depth != 0 ? Float(pose.depth) : .nan, hasNullDepth: pose.has_null_depth != 0)
     }
   }
-}
 
-/// Reads one entry, naming the field in what it throws.
-private struct EntryReader {
-  let reader: JSONReader
-  let index: Int
-
-  init(_ reader: JSONReader, index: Int) {
-    self.reader = reader
-    self.index = index
-  }
-
-  func read() throws -> PoseList.Entry {
-    guard try reader.nextIsObject else { throw mismatch("", "an object") }
-    try reader.beginObject()
+  /// Reads one object, naming the field in what it throws.
+  fileprivate init(_ record: JSONRecord) throws {
+    let reader = record.reader
     var number: Int64?
     var timestamp: Timestamp?
     var hasTime = false
@@ -180,38 +194,30 @@ private struct EntryReader {
     var depthIndex: Int64?
     var depthPoint = Float.nan
     var hasNullDepth = false
-    var isFirst = true
-    while let key = try reader.nextKey(isFirst: &isFirst) {
+    try record.forEachKey { key in
       switch key {
-      case "timestamp":
-        guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
-        timestamp = try reader.seconds()
-        hasTime = true
-      case "rgbIndex": number = try wholeNumber(key)
-      case "depthIndex": depthIndex = try reader.skipNull() ? nil : try wholeNumber(key)
+      case "timestamp": (timestamp, hasTime) = (try record.seconds(key), true)
+      case "rgbIndex": number = try record.wholeNumber(key)
+      case "depthIndex": depthIndex = try reader.skipNull() ? nil : try record.wholeNumber(key)
       case "depth":
-        if try reader.skipNull() {
-          hasNullDepth = true
-        } else {
-          guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
-          depthPoint = Float(try reader.number())
-        }
-      case "transform": matrix = try transform(key)
+        hasNullDepth = try reader.skipNull()
+        if !hasNullDepth { depthPoint = Float(try record.number(key)) }
+      case "transform": matrix = try Self.transform(record, key)
       default: try reader.skip()
       }
     }
-    guard let number else { throw failure("rgbIndex", "the key is missing") }
-    guard hasTime else { throw failure("timestamp", "the key is missing") }
-    guard let matrix else { throw failure("transform", "the key is missing") }
-    return matrix.withUnsafeBufferPointer {
-      PoseList.Entry(
-        number: number, timestamp: timestamp, matrix: $0, depthIndex: depthIndex, depthPoint: depthPoint, hasNullDepth: hasNullDepth)
+    let known = try record.required(number, "rgbIndex")
+    if !hasTime { throw record.failure("timestamp", "the key is missing") }
+    self = try record.required(matrix, "transform").withUnsafeBufferPointer {
+      PosesFile.Record(
+        number: known, timestamp: timestamp, matrix: $0, depthIndex: depthIndex, depthPoint: depthPoint, hasNullDepth: hasNullDepth)
     }
   }
 
   /// Four rows of four numbers, or sixteen numbers, row by row.
-  private func transform(_ key: String) throws -> [Double] {
-    guard try reader.nextIsArray else { throw mismatch(key, "four rows of four numbers") }
+  private static func transform(_ record: JSONRecord, _ key: String) throws -> [Double] {
+    let reader = record.reader
+    guard try reader.nextIsArray else { throw record.mismatch(key, "four rows of four numbers") }
     var numbers: [Double] = []
     numbers.reserveCapacity(16)
     var (isFirst, rows) = (true, 0)
@@ -221,37 +227,20 @@ private struct EntryReader {
         var (isFirstNumber, count) = (true, 0)
         try reader.beginArray()
         while try reader.nextElement(isFirst: &isFirstNumber) {
-          guard try reader.nextIsNumber else { throw mismatch("\(key)[\(rows)][\(count)]", "a number") }
+          guard try reader.nextIsNumber else { throw record.mismatch("\(key)[\(rows)][\(count)]", "a number") }
           count += 1
-          guard count <= 4 else { throw failure("\(key)[\(rows)]", "expected four numbers, found more") }
+          guard count <= 4 else { throw record.failure("\(key)[\(rows)]", "expected four numbers, found more") }
           numbers.append(try reader.number())
         }
-        guard count == 4 else { throw failure("\(key)[\(rows)]", "expected four numbers, found \(count)") }
+        guard count == 4 else { throw record.failure("\(key)[\(rows)]", "expected four numbers, found \(count)") }
       } else {
-        guard try reader.nextIsNumber else { throw mismatch("\(key)[\(rows)]", "a number or a row of four") }
+        guard try reader.nextIsNumber else { throw record.mismatch("\(key)[\(rows)]", "a number or a row of four") }
         numbers.append(try reader.number())
       }
       rows += 1
-      guard numbers.count <= 16 else { throw failure(key, "expected sixteen numbers, found more") }
+      guard numbers.count <= 16 else { throw record.failure(key, "expected sixteen numbers, found more") }
     }
-    guard numbers.count == 16 else { throw failure(key, "expected sixteen numbers, found \(numbers.count)") }
+    guard numbers.count == 16 else { throw record.failure(key, "expected sixteen numbers, found \(numbers.count)") }
     return numbers
-  }
-
-  private func wholeNumber(_ key: String) throws -> Int64 {
-    guard try reader.nextIsNumber else { throw mismatch(key, "a whole number") }
-    let value = try reader.number()
-    guard value >= 0, let whole = Int64(exactly: value), whole < 1 << 53 else {
-      throw failure(key, "expected a whole number from 0, found \(value)")
-    }
-    return whole
-  }
-
-  private func mismatch(_ key: String, _ expected: String) -> TakeFailure {
-    failure(key, "expected \(expected), found \((try? reader.describeNext()) ?? "something else")")
-  }
-
-  private func failure(_ key: String, _ message: String) -> TakeFailure {
-    TakeFailure(.jsonType, message, field: "[\(index)]" + (key.isEmpty ? "" : ".\(key)"))
   }
 }

@@ -11,7 +11,7 @@ struct SLAMNumbers {
   private let places: [Int64]?
 
   /// - Parameter numbers: Of the pictures, ascending.
-  init(_ poses: PoseList, _ numbers: [Int64]) {
+  init(_ poses: PosesFile, _ numbers: [Int64]) {
     let isWhole = numbers.enumerated().allSatisfy { Int64($0.offset) == $0.element }
     let last = poses.entries.map(\.number).max() ?? 0
     if isWhole || last >= numbers.count {
@@ -25,14 +25,8 @@ struct SLAMNumbers {
     }
   }
 
-  var findings: [Finding] {
-    guard places != nil else { return [] }
-    return [
-      Finding(
-        .slamOrdinals, "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the place in the listing",
-        file: "poses.json")
-    ]
-  }
+  /// True where the two differ.
+  var arePlaces: Bool { places != nil }
 
   /// The place of a picture, which is SLAM's number of it.
   func ordinal(ofNumber number: Int64) -> Int {
@@ -46,13 +40,13 @@ struct SLAMNumbers {
   }
 
   /// Gives poses the numbers of their pictures and the times at which these were taken. What is beyond both has no picture.
-  func retime(_ poses: inout PoseList?, _ capture: CaptureTimes) {
-    guard var entries = poses?.entries else { return }
+  func retime(_ poses: inout PoseList, _ capture: CaptureTimes) {
+    var entries = poses.entries
     for index in entries.indices {
       guard let place = Int(exactly: entries[index].number), capture.times.indices.contains(place) else { continue }
       entries[index].timestamp = capture.times[place]
       if let places { entries[index].number = places[place] }
     }
-    poses?.entries = entries
+    poses.entries = entries
   }
 }

@@ -14,7 +14,7 @@ struct SessionCamera {
   init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ notes: Notes) throws {
     if let intrinsics = metadata.intrinsics, let resolution = metadata.rgbResolution {
       (camera, size) = (intrinsics, resolution)
-      json["metadata.json"] = intrinsics.json(for: resolution)
+      json[SessionMetadata.name] = intrinsics.json(for: resolution)
     }
     guard let file = folder.calibration else { return }
     var bytes: [UInt8] = []

@@ -3,6 +3,8 @@ import Model
 
 /// What `metadata.json` claims. Counts and sizes in it are hints: the files themselves decide.
 struct SessionMetadata {
+  static let name = "metadata.json"
+
   private(set) var isPresent = false
   var captureSource: String?
   var hasVideo = false
@@ -39,7 +41,7 @@ struct SessionMetadata {
   ]
 
   /// Whether this is how a session's metadata begin; other apps write a metadata.json too.
-  static func recognises(_ start: [UInt8]) -> Bool {
+  static func recognizes(_ start: [UInt8]) -> Bool {
     let start = String(decoding: start, as: UTF8.self)
     return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
   }
@@ -70,7 +72,7 @@ struct SessionMetadata {
       }
     }
     guard case .object(let members) = document else {
-      throw TakeFailure(.jsonType, "expected an object, found \(document.kind)", file: "metadata.json")
+      throw TakeFailure(.jsonType, "expected an object, found \(document.kind)", file: SessionMetadata.name)
     }
     isPresent = true
     keys = Set(members.keys)
@@ -85,7 +87,7 @@ struct SessionMetadata {
       let sides = value.array?.compactMap(\.integer) ?? []
       guard sides.count == 2, value.array?.count == 2, sides.allSatisfy({ (1...65_535).contains($0) }) else {
         notes.add(.resolutionUnusable, "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is not used",
-            file: "metadata.json", field: ".\(key)")
+            file: SessionMetadata.name, field: ".\(key)")
         return nil
       }
       return ImageSize(width: Int(sides[0]), height: Int(sides[1]))
@@ -96,7 +98,7 @@ struct SessionMetadata {
     rgbResolution = size("rgbResolution")
     depthResolution = size("depthResolution")
     if let depthResolution, depthResolution.width > 1000 || depthResolution.height > 1000 {
-      throw TakeFailure(.limit, "\(depthResolution) is over the limit of 1000x1000", file: "metadata.json", field: ".depthResolution")
+      throw TakeFailure(.limit, "\(depthResolution) is over the limit of 1000x1000", file: SessionMetadata.name, field: ".depthResolution")
     }
     if let factor = members["scale_factor"]?.double, factor.isFinite, factor > 0 { scaleFactor = factor }
     if let start = try text("startTime") {
@@ -104,14 +106,14 @@ struct SessionMetadata {
         startTime = time / 1_000_000_000 * 1_000_000_000
         startDay = String(start.prefix(10))
       } else {
-        notes.add(.startTimeUnreadable, "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: "metadata.json",
+        notes.add(.startTimeUnreadable, "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: SessionMetadata.name,
             field: ".startTime")
       }
     }
     if case .object(let camera)? = members["cameraIntrinsics"] {
       intrinsics = Intrinsics(["fx", "fy", "cx", "cy"].compactMap { camera[$0]?.double })
       if intrinsics == nil {
-        notes.add(.intrinsicsUnusable, "expected positive fx and fy, and cx and cy", file: "metadata.json",
+        notes.add(.intrinsicsUnusable, "expected positive fx and fy, and cx and cy", file: SessionMetadata.name,
             field: ".cameraIntrinsics")
       }
     }
@@ -121,7 +123,7 @@ struct SessionMetadata {
       if abs(number) < 0x1p53 {
         declared[key] = members[key]
       } else {
-        notes.add(.countUnusable, "expected a number below 2^53; it is not used", file: "metadata.json", field: ".\(key)")
+        notes.add(.countUnusable, "expected a number below 2^53; it is not used", file: SessionMetadata.name, field: ".\(key)")
       }
     }
   }
@@ -130,6 +132,6 @@ struct SessionMetadata {
   func count(_ names: String...) -> Int64? { names.lazy.compactMap { declared[$0]?.integer }.first }
 
   private static func mismatch(_ key: String, _ expected: String, _ found: JSONValue) -> TakeFailure {
-    TakeFailure(.jsonType, "expected \(expected), found \(found.kind)", file: "metadata.json", field: ".\(key)")
+    TakeFailure(.jsonType, "expected \(expected), found \(found.kind)", file: SessionMetadata.name, field: ".\(key)")
   }
 }

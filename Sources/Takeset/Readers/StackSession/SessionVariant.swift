@@ -24,7 +24,7 @@ struct SessionVariant {
   /// Pictures of v2 and later, before packing.
   static let recordedSize = ImageSize(width: 480, height: 360)
 
-  init(_ metadata: SessionMetadata, _ poses: PoseList?, _ folder: SessionFolder, imageSize: ImageSize?) {
+  init(_ metadata: SessionMetadata, _ poses: PosesFile?, _ folder: SessionFolder, imageSize: ImageSize?) {
     var evidence: [String] = []
     let isEmpty = poses.map { $0.entries.isEmpty } ?? true
     let source = metadata.captureSource
@@ -62,10 +62,10 @@ struct SessionVariant {
   }
 
   /// SLAM writes times that are the picture's number over 60, and an explicit null for depth.
-  private static func hasSLAMTimes(_ poses: PoseList) -> Bool {
+  private static func hasSLAMTimes(_ poses: PosesFile) -> Bool {
     !poses.entries.isEmpty
       && poses.entries.allSatisfy { entry in
-        entry.hasNullDepth && abs(Double(entry.timestamp.nanoseconds) - Double(entry.number) * 1e9 / 60) < 1000
+        poses.hasNullDepth(entry) && abs(Double(entry.timestamp.nanoseconds) - Double(entry.number) * 1e9 / 60) < 1000
       }
   }
 

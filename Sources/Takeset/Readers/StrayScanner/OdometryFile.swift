@@ -80,22 +80,11 @@ struct OdometryFile {
       return value
     }
     return PoseList.Entry(
-      number: number, timestamp: timestamp, pose: Pose(position: numbers[0..<3], quaternion: numbers[3..<7]), depthIndex: number,
-      depthPoint: .nan)
+      number: number, timestamp: timestamp, pose: Pose(measured: numbers), depthIndex: number)
   }
 
   private static func failure(_ line: CSVFile.Line, _ column: String, _ message: String, _ field: Int? = nil) -> TakeFailure {
     let found = field.map { line.text($0).map { ", found \"\($0.prefix(40))\"" } ?? ", the line ends before it" } ?? ""
     return TakeFailure(.csvInvalid, message + found, file: name, field: ", line \(line.number), column \(column)")
-  }
-}
-
-extension Pose {
-  /// `nil` unless the numbers are finite and the quaternion is a unit one but for rounding: within 0.99..1.01.
-  fileprivate init?(position p: ArraySlice<Double>, quaternion q: ArraySlice<Double>) {
-    let (p, q) = (Array(p), Array(q))
-    let norm = (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]).squareRoot()
-    guard p.allSatisfy({ Float($0).isFinite }), norm >= 0.99, norm <= 1.01 else { return nil }
-    self.init(position: [p[0], p[1], p[2]], quaternion: SIMD4(q[0], q[1], q[2], q[3]) / norm)
   }
 }

@@ -23,28 +23,31 @@ package struct StrayScanner: Reader {
 
   // MARK: Files
 
-  package func recognises(_ place: TakeLocation) throws -> Bool {
-    guard place.isDirectory else {
-      guard let format = try Archive.format(of: place.path) else { return false }
-      do {
-        return try Archive(place.path, format: format, limits: self.archive).root(holding: [OdometryFile.name], folders: []) != nil
-      } catch let failure as TakeFailure where failure.code == .archiveAmbiguous {
-        return true
-      } catch is TakeFailure {
-        return false
-      }
+  package func recognize(_ place: TakePlace) throws -> Candidate? {
+    guard place.isDirectory else { return try archived(place) }
+    guard try place.kind(of: OdometryFile.name) != nil else { return nil }
+    guard try ["depth", Self.movieName, Self.matrixName].contains(where: { try place.kind(of: $0) != nil }) else { return nil }
+    return Candidate(.certain, stem: place.name) { [path = place.path] in
+      try TakeListing(folder: path, subfolders: Self.subfolders).inputs(role: Self.role)
     }
-    func exists(_ name: String) throws -> Bool { try Directory.kind(at: place.path + "/" + name) != nil }
-    return try exists(OdometryFile.name) && ["depth", Self.movieName, Self.matrixName].contains(where: exists)
   }
 
-  package func inputs(of place: TakeLocation) throws -> TakeInputs {
-    if let format = try place.isDirectory ? nil : Archive.format(of: place.path) {
-      let archive = try Archive(place.path, format: format, limits: self.archive)
-      let root = try archive.root(holding: [OdometryFile.name], folders: []) ?? ""
-      return TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
+  private func archived(_ place: TakePlace) throws -> Candidate? {
+    let archive: Archive
+    do {
+      guard let found = try place.archive(self.archive) else { return nil }
+      archive = found
+    } catch is TakeFailure {
+      return nil  // Another reader claims what cannot be listed.
     }
-    return try TakeListing(folder: place.path, subfolders: Self.subfolders).inputs(role: Self.role)
+    do {
+      guard let root = try archive.root(holding: [OdometryFile.name], folders: []) else { return nil }
+      return Candidate(.certain, stem: place.stem) {
+        TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
+      }
+    } catch let failure as TakeFailure {
+      return Candidate(.likely, stem: place.stem) { throw failure }
+    }
   }
 
   private static func role(of path: String) -> TakeInputs.Role? {
@@ -55,21 +58,8 @@ package struct StrayScanner: Reader {
     case movieName: return .movie
     default: break
     }
-    for (folder, role) in [("depth/", TakeInputs.Role.depth), ("confidence/", .confidence)] where path.hasPrefix(folder) {
-      let name = path.dropFirst(folder.count)
-      return name.hasSuffix(".png") && SessionFolder.number(inFileName: name) != nil ? role : nil
-    }
-    return nil
-  }
-
-  /// The entries of numbered files of a kind, by number.
-  private func numbered(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: Int] {
-    var files: [Int64: Int] = [:]
-    for (index, entry) in inputs.entries.enumerated() where entry.role == role {
-      let name = entry.path.drop { $0 != "/" }.dropFirst()
-      if let number = SessionFolder.number(inFileName: name) { files[number] = index }
-    }
-    return files
+    if NumberedFiles.matches(path, folder: "depth", ending: ".png") { return .depth }
+    return NumberedFiles.matches(path, folder: "confidence", ending: ".png") ? .confidence : nil
   }
 
   // MARK: Opening
@@ -83,7 +73,7 @@ package struct StrayScanner: Reader {
     }
     let odometry = try OdometryFile(inputs, table, limit: limit, notes: notes)
     let ordered = odometry.poses.entries.filter(\.isInOrder)
-    let depth = numbered(.depth, inputs)
+    let depth = NumberedFiles.entries(.depth, in: inputs)
 
     var movie: (take: MovieTake, episode: Episode, pairing: MoviePairing)?
     if let file = inputs.entries.firstIndex(where: { $0.role == .movie }) {
@@ -124,10 +114,7 @@ package struct StrayScanner: Reader {
       images.rows = rows.map { movie.pairing.samples[$0.number].map { Row($0) } }
       streams[.image] = images
     }
-    addDepth(
-      odometry.poses.entries, depth, fullSize, inputs,
-      try GreyPNGFiles.size(of: depth.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth), &streams,
-      notes)
+    try addDepth(odometry.poses, depth, fullSize, inputs, &streams, notes)
     streams[.imu] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), notes) }
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
@@ -161,63 +148,44 @@ package struct StrayScanner: Reader {
   }
 
   private func addDepth(
-    _ rows: [PoseList.Entry], _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs, _ size: ImageSize?,
-    _ streams: inout [StreamName: SampleStream],
-    _ notes: Notes
-  ) {
-    let ordered = rows.filter(\.isInOrder)
-    let present = ordered.filter { files[$0.number] != nil }
-    let orphans = Set(files.keys).subtracting(rows.map(\.number)).count
-    if orphans > 0 {
-      notes.add(.depthOrphaned, "depth maps that no row names are left out", file: "depth", count: orphans)
-    }
+    _ poses: PoseList, _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs,
+    _ streams: inout [StreamName: SampleStream], _ notes: Notes
+  ) throws {
+    guard !files.isEmpty else { return }
+    let present = DepthFolder(files, of: poses, OdometryFile.name, notes).present
     guard !present.isEmpty else { return }
-    if present.count < ordered.count {
-      notes.add(.depthMissing, "rows whose depth map is not in depth/", file: "depth", count: ordered.count - present.count)
+    guard let size = try GrayPNGFiles.size(of: files.sorted(by: { $0.key < $1.key }).map(\.value), in: inputs, .depth) else {
+      return notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without", file: "depth")
     }
-    guard let size else {
-      notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without", file: "depth")
-      return
-    }
-    func stream(_ kind: StreamKind, _ type: GreyPNGFiles.Content, _ files: [Int?], _ unit: String) -> SampleStream {
+    func stream(_ kind: StreamKind, _ type: GrayPNGFiles.Content, _ files: [Int?], _ unit: String) -> SampleStream {
       SampleStream(
         spec: StreamSpec(
           raster: Raster(size: size, covering: fullSize), kind: kind, type: type == .depth ? .uint16 : .uint8, channels: 1, unit: unit,
           clock: .deviceUptime),
-        source: GreyPNGFiles(inputs: inputs, files: files, content: type, size: size), timestamps: present.map(\.timestamp),
-        sourceIndex: present.map(\.number))
+        source: GrayPNGFiles(inputs: inputs, files: files, content: type, size: size), timestamps: present.map(\.pose.timestamp), sourceIndex: present.map(\.pose.number))
     }
-    streams[.depth] = stream(.depth, .depth, present.map { files[$0.number] }, "mm")
-    let confidence = numbered(.confidence, inputs)
+    streams[.depth] = stream(.depth, .depth, present.map(\.file), "mm")
+    let confidence = NumberedFiles.entries(.confidence, in: inputs)
     if !confidence.isEmpty {
       streams[.confidence] = stream(
-        .confidence, .confidence, present.map { confidence[$0.number] }, "0 low, 1 medium, 2 high")
+        .confidence, .confidence, present.map { confidence[$0.pose.number] }, "0 low, 1 medium, 2 high")
     }
   }
 
-  /// Acceleration in m/s² and turn rate in rad/s, by position: headers differ between versions.
+  /// Acceleration in m/s² and angular velocity in rad/s, by position: headers differ between versions.
   private func imu(_ table: CSVFile, _ notes: Notes) throws -> SampleStream? {
-    var readings: [(time: Timestamp, values: [Float])] = []
-    var unusable = 0
+    var readings = InertialTable()
     var isFirst = true
     table.forEachLine { line in
       defer { isFirst = false }
       let values = (1...6).compactMap { line.number($0) }.map { Float($0) }
       if let time = line.seconds(0), values.count == 6, values.allSatisfy(\.isFinite) {
-        readings.append((time, values))
+        readings.add(time, values)
       } else if !isFirst {
-        unusable += 1
+        readings.skip()
       }
     }
-    if unusable > 0 {
-      notes.add(.imuUnusable, "lines that are no readings are left out", file: Self.imuName, count: unusable)
-    }
-    guard !readings.isEmpty else { return nil }
-    let sorted = readings.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
-    return SampleStream(
-      spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: .deviceUptime),
-      source: VectorSource(width: 6, values: sorted.flatMap(\.element.values)), timestamps: sorted.map(\.element.time),
-      sourceIndex: sorted.map { Int64($0.offset) })
+    return readings.stream(clock: .deviceUptime, file: Self.imuName, notes: notes)
   }
 }
 

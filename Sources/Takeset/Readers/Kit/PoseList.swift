@@ -3,22 +3,18 @@ import Model
 /// Poses of a camera by frame number, in that order, each number once.
 struct PoseList {
   struct Entry {
-    /// The frame's number, which its picture has too.
+    /// The frame's number, which its image has too.
     var number: Int64
     var timestamp: Timestamp
-    /// False where the file has something that is no time, such as NaN.
+    /// False where the file has a value that is not a time, such as NaN.
     var hasTime = true
     /// `nil` where the numbers are not a pose.
     var pose: Pose?
     /// The number of its depth map.
     var depthIndex: Int64?
-    /// Metres at the picture's centre, NaN where there is none.
-    var depthPoint: Float
-    /// The matrix was written column by column.
-    var isTransposed = false
-    /// The key `depth` is there and null, as SLAM writes it.
-    var hasNullDepth = false
-    /// False where the time does not fit between those of the neighbours; such an entry makes no row.
+    /// Place in the file, for what else a format has at an entry.
+    var place = 0
+    /// False where the time does not fit between those of the neighbors; such an entry makes no row.
     var isInOrder = true
   }
 

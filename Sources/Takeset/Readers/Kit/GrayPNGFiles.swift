@@ -1,8 +1,8 @@
 import Media
 import Model
 
-/// Grey PNG files of one size: depth maps in whole millimetres (16 bits), or how far each of these is to be trusted (8 bits).
-struct GreyPNGFiles: SampleSource {
+/// Gray PNG files of one size: depth maps in whole millimetres (16 bits), or how far each of these is to be trusted (8 bits).
+struct GrayPNGFiles: SampleSource {
   enum Content {
     case depth, confidence
 
@@ -47,19 +47,19 @@ struct GreyPNGFiles: SampleSource {
   func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 
   private final class Cursor: SampleCursor {
-    let source: GreyPNGFiles
+    let source: GrayPNGFiles
     let hasher = SHA256()
     var file: [UInt8] = []
     var size: ImageSize? { nil }
 
-    init(source: GreyPNGFiles) { self.source = source }
+    init(source: GrayPNGFiles) { self.source = source }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
       let content = source.content
       guard let entry = source.files[index] else {
         throw SampleFailure(finding: Finding(.confidenceMissing, "depth maps without a file of their number in confidence/"))
       }
-      try source.inputs.readSample(entry, limit: GreyPNGFiles.byteLimit, hasher: hasher, as: content.undecodable, into: &file)
+      try source.inputs.readSample(entry, limit: GrayPNGFiles.byteLimit, hasher: hasher, as: content.undecodable, into: &file)
       func failure(_ message: String) -> SampleFailure {
         SampleFailure(finding: Finding(content.undecodable, message, severity: .warning, file: source.inputs.entries[entry].path))
       }
@@ -68,7 +68,7 @@ struct GreyPNGFiles: SampleSource {
       } catch let error as MediaError {
         throw failure("\(error)")
       }
-      if content == .confidence, let odd = bytes.first(where: { $0 >= GreyPNGFiles.levels }) {
+      if content == .confidence, let odd = bytes.first(where: { $0 >= GrayPNGFiles.levels }) {
         throw failure("a confidence is \(odd); expected 0, 1 or 2")
       }
     }

@@ -1,0 +1,79 @@
+import Foundation
+import Model
+
+/// A place at which readers look for a take. Its names, first bytes and archive are looked up once, however many readers ask.
+package final class TakePlace {
+  package let location: TakeLocation
+  package var path: String { location.path }
+  package var isDirectory: Bool { location.isDirectory }
+  package var name: String { location.name }
+  /// The name without its extension.
+  package var stem: String { location.stem }
+
+  private var names: [Directory.Member]?
+  private var firstBytes: [UInt8]?
+  private var listing: (limits: Archive.Limits, result: Result<Archive?, any Error>)?
+
+  package init(_ location: TakeLocation) { self.location = location }
+
+  /// What is at a path inside the folder; `nil` where nothing is. Throws `FileError` where the system does not tell.
+  package func kind(of path: String) throws -> Directory.Kind? { try Directory.kind(at: self.path + "/" + path) }
+
+  /// The members of the folder, in bytewise order of their names; of a file, none.
+  package func members() throws -> [Directory.Member] {
+    if let names { return names }
+    let found = try isDirectory ? Directory.members(of: path) : []
+    names = found
+    return found
+  }
+
+  /// The first bytes of the file; none of a folder, of a file with the extension of images, tables, text or sound, or of what is not a
+  /// regular file.
+  package func start(count: Int) throws -> [UInt8] {
+    precondition(count <= Self.startLength)
+    if firstBytes == nil {
+      let isOther = isDirectory || InputFile.isOther(URL(fileURLWithPath: name).pathExtension.lowercased())
+      firstBytes = isOther ? [] : try InputFile.start(of: path, count: Self.startLength)
+    }
+    return Array(firstBytes?.prefix(count) ?? [])
+  }
+  private static let startLength = 1024
+
+  /// The zip or tar that the file is; `nil` for any other. Throws `TakeFailure` for one that cannot be listed or must not be.
+  package func archive(_ limits: Archive.Limits) throws -> Archive? {
+    if let listing, listing.limits == limits { return try listing.result.get() }
+    let format = try isDirectory ? nil : Archive.format(named: name, start: start(count: 512))
+    let result = Result { try format.map { try Archive(path, format: $0, limits: limits) } }
+    listing = (limits, result)
+    return try result.get()
+  }
+}
+
+/// What a reader recognizes at a place.
+package struct Candidate {
+  /// How sure a reader is. Of several readers that recognize a take the surest reads it.
+  package enum Confidence: Int, Comparable, Sendable {
+    /// The place may hold a take of the format.
+    case possible
+    /// Names or contents are those of the format.
+    case likely
+    /// Something is there that only takes of the format have.
+    case certain
+
+    package static func < (a: Confidence, b: Confidence) -> Bool { a.rawValue < b.rawValue }
+  }
+
+  package var confidence: Confidence
+  /// The take's name, from which its id is made.
+  package var stem: String
+  /// True for a name that many takes have, which does not serve as an id.
+  package var hasGenericName: Bool
+  /// Lists the take's files by name. Throws `FileError` or `TakeFailure`.
+  package var inputs: () throws -> TakeInputs
+
+  package init(
+    _ confidence: Confidence, stem: String, hasGenericName: Bool = false, inputs: @escaping () throws -> TakeInputs
+  ) {
+    (self.confidence, self.stem, self.hasGenericName, self.inputs) = (confidence, stem, hasGenericName, inputs)
+  }
+}

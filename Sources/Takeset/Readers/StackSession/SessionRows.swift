@@ -1,0 +1,53 @@
+import Model
+
+/// The frames of a session's episode, and what belongs to each.
+struct SessionRows {
+  private(set) var frames: Episode.Frames
+  private(set) var poses: [Pose] = []
+  /// Entries of the inputs.
+  private(set) var images: [Int]
+  private(set) var sourceFrames: Int
+  private(set) var dropped: [Episode.Dropped] = []
+  /// Images over poses, where the end of an upload is missing.
+  private(set) var coverage: Double?
+
+  /// Pairs images with poses by number; of a session without poses, takes its images alone. Throws `TakeFailure` when nothing is left.
+  init(_ session: SessionContents, _ notes: Notes) throws {
+    if session.variant.poses != .none, let poses = session.poses {
+      let join = try FrameJoin(poses: poses.list, images: session.folder.images, in: "rgb", notes: notes)
+      self.init(join, poses.list, session)
+    } else {
+      guard let capture = session.capture, !session.images.isEmpty else { throw Self.noImages }
+      self.init(
+        frames: Episode.Frames(
+          timestamps: capture.times, sourceIndex: session.images.map(\.key), clock: capture.clock, tick: capture.tick),
+        images: session.images.map(\.value), sourceFrames: session.images.count)
+    }
+    frames.quality = FrameQuality.of(
+      poses, at: frames.timestamps, isMetric: session.variant.poses == .arkit,
+      ordinals: session.slam.map { slam in frames.sourceIndex.map(slam.ordinal) })
+    notes.add(FrameQuality.findings(frames.quality, file: PosesFile.name))
+    notes.add(frames.findings(isWhole: dropped.isEmpty))
+  }
+
+  private init(frames: Episode.Frames, images: [Int], sourceFrames: Int) {
+    (self.frames, self.images, self.sourceFrames) = (frames, images, sourceFrames)
+  }
+
+  private init(_ join: FrameJoin, _ list: PoseList, _ session: SessionContents) {
+    frames = Episode.Frames(
+      timestamps: join.rows.map { list.entries[$0].timestamp }, sourceIndex: join.rows.map { list.entries[$0].number },
+      clock: session.clock, tick: session.capture?.tick ?? 1)
+    // An array that grows takes up to twice its size.
+    poses.reserveCapacity(join.rows.count)
+    images = []
+    images.reserveCapacity(join.rows.count)
+    for entry in join.rows.lazy.map({ list.entries[$0] }) {
+      if let pose = entry.pose { poses.append(pose) }
+      if let image = session.folder.images[entry.number] { images.append(image) }
+    }
+    (sourceFrames, dropped, coverage) = (join.sourceFrames, join.dropped, join.coverage)
+  }
+
+  static var noImages: TakeFailure { TakeFailure(.noFrames, "there are no pictures in rgb/") }
+}
