@@ -3,6 +3,7 @@
 # make help       the rest
 
 SHELL := /bin/bash
+PREFIX ?= /usr/local
 SECONDS ?= 600
 INPUT ?= build/examples/sessions
 OUTPUT ?= build/dataset
@@ -12,7 +13,7 @@ TAKESET := .build/release/takeset
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: help deps test-deps build revision examples dataset test bench fuzz generate format lint clean
+.PHONY: help deps test-deps build revision examples dataset test bench fuzz install generate format lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +51,14 @@ fuzz: deps revision ## damage sessions with libFuzzer for SECONDS=600
 	TAKESET_FUZZ=1 swift build -c release --sanitize fuzzer --product fuzz --scratch-path build/fuzz-build
 	@mkdir -p build/fuzz && cp build/fuzz-build/release/fuzz build/fuzz/
 	cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -max_len=65536 -rss_limit_mb=2048
+
+install: build ## install the binary, its man page and completions below PREFIX=/usr/local
+	install -D -m 755 $(TAKESET) $(DESTDIR)$(PREFIX)/bin/takeset
+	install -D -m 644 docs/takeset.1 $(DESTDIR)$(PREFIX)/share/man/man1/takeset.1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(TAKESET) --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/takeset
+	$(TAKESET) --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_takeset
+	$(TAKESET) --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/takeset.fish
 
 generate: build ## rewrite the documents that are made from code
 	$(TAKESET) generate-documents .

@@ -1,8 +1,8 @@
 import CHDF5
 
-/// Attributes: text as variable-length UTF-8, which h5py reads as `str`, and 64-bit numbers.
+/// Attributes: text as variable-length UTF-8, which h5py reads as `str`, and 64-bit integers.
 extension Object {
-  /// `H5Acreate2`, `H5Awrite`.
+  /// Creates and writes an attribute. `H5Acreate2`, `H5Awrite`.
   package func setAttribute(_ key: String, _ value: String) throws {
     try withVariableString { type in
       try value.withCString { text in
@@ -17,7 +17,7 @@ extension Object {
     try setAttribute(key, type: chdf5_type_i64(), dims: nil, from: &value)
   }
 
-  /// A text attribute, or `nil` where there is none. `H5Aopen`, `H5Aread`.
+  /// The value of a text attribute, or `nil` where there is none. `H5Aopen`, `H5Aread`.
   package func textAttribute(_ key: String) throws -> String? {
     guard try hdf5("H5Aexists", attribute(key), { H5Aexists(id, key) }) > 0 else { return nil }
     let attribute = try hdf5("H5Aopen", attribute(key)) { H5Aopen(id, key, chdf5_default) }

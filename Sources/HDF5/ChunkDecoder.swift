@@ -1,6 +1,6 @@
 import CDeflate
 
-/// Makes a chunk's logical bytes of its stored ones, outside libhdf5 and on the caller's thread. One decoder serves one thread.
+/// A decoder of stored chunks to their logical bytes, outside libhdf5 and on the caller's thread. One decoder serves one thread.
 package final class ChunkDecoder {
   private let decompressor: OpaquePointer
   private var shuffled: [UInt8] = []
@@ -14,7 +14,7 @@ package final class ChunkDecoder {
 
   deinit { libdeflate_free_decompressor(decompressor) }
 
-  /// Fills `output`, which has the length of a whole chunk.
+  /// Decodes a chunk into `output`, which has the length of a complete chunk.
   ///
   /// - Parameter skipped: Bit i set means that filter i of the layout was not applied.
   package func decode(
@@ -47,7 +47,7 @@ package final class ChunkDecoder {
   }
 }
 
-/// Puts byte k of every element back from plane k, the inverse of `shuffle`.
+/// Restores byte k of every element from plane k, the inverse of `shuffle`.
 func unshuffle(_ source: UnsafeRawBufferPointer, elementSize: Int, into target: UnsafeMutableRawBufferPointer) {
   let count = source.count / elementSize
   for plane in 0..<elementSize {

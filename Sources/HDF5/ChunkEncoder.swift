@@ -1,7 +1,7 @@
 import CDeflate
 
-/// Makes the stored bytes of a chunk outside libhdf5: byte shuffle, then deflate in a zlib wrapper, as HDF5's own filters
-/// do, but with libdeflate and on the caller's thread. One encoder serves one thread.
+/// An encoder of chunks to their stored bytes, outside libhdf5: byte shuffle, then deflate in a zlib wrapper, as HDF5's own
+/// filters do, but with libdeflate and on the caller's thread. One encoder serves one thread.
 ///
 /// Reference: HDF5 File Format Specification, filters 1 (deflate) and 2 (shuffle); RFC 1950.
 package final class ChunkEncoder {
@@ -20,7 +20,7 @@ package final class ChunkEncoder {
 
   deinit { libdeflate_free_compressor(compressor) }
 
-  /// Replaces `output` by the filtered bytes and returns the mask of the filters that were left out, which is not zero
+  /// Replaces `output` with the filtered bytes and returns the mask of the filters that were skipped, which is nonzero
   /// only where deflating would have made the chunk larger.
   package func encode(_ raw: UnsafeRawBufferPointer, elementSize: Int, into output: inout [UInt8]) -> UInt32 {
     if elementSize > 1 {
@@ -32,7 +32,7 @@ package final class ChunkEncoder {
   }
 
   private func deflate(_ bytes: UnsafeRawBufferPointer, mask: UInt32, into output: inout [UInt8]) -> UInt32 {
-    // Room for one byte less than the input: a result that does not fit is one that does not pay.
+    // Room for one byte less than the input: a result that does not fit saves nothing.
     resize(&output, to: max(bytes.count - 1, 0))
     let size = output.withUnsafeMutableBytes {
       libdeflate_zlib_compress(compressor, bytes.baseAddress, bytes.count, $0.baseAddress, $0.count)
@@ -55,7 +55,7 @@ package final class ChunkEncoder {
   }
 }
 
-/// CRC-32 (RFC 1952) of a chunk's stored bytes. Compressed data can change and still inflate to the same.
+/// CRC-32 (RFC 1952) of a chunk's stored bytes. Different compressed data can inflate to the same bytes.
 package func chunkChecksum(_ stored: UnsafeRawBufferPointer) -> UInt32 {
   libdeflate_crc32(0, stored.baseAddress, stored.count)
 }
@@ -82,5 +82,5 @@ func shuffle(_ source: UnsafeRawBufferPointer, elementSize: Int, into target: Un
   }
 }
 
-/// The linked libdeflate's version, as in "1.14".
+/// Version of the linked libdeflate, as in "1.14".
 package var deflateVersion: String { LIBDEFLATE_VERSION_STRING }

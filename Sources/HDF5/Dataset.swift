@@ -1,14 +1,14 @@
 import CHDF5
 
-/// How a dataset is laid out in its file.
+/// The storage layout of a dataset.
 package struct Layout: Hashable, Sendable {
   package var type: Datatype
   package var dims: [Int]
-  /// Extents of a chunk; `nil` stores the array in one piece.
+  /// Extents of a chunk; `nil` stores the array contiguously.
   package var chunk: [Int]?
-  /// In its header, where it is in one piece and has at most some kilobytes: one object less to find and to read.
+  /// Whether a contiguous array of at most a few kilobytes is stored in its object header, which saves a separate read.
   package var isCompact = false
-  /// Byte shuffle then deflate at this level; `nil` stores chunks as they are.
+  /// Deflate level, with byte shuffle before it; `nil` stores chunks unfiltered.
   package var deflate: Int?
 
   package init(type: Datatype, dims: [Int], chunk: [Int]? = nil, deflate: Int? = nil, isCompact: Bool = false) {
@@ -19,18 +19,18 @@ package struct Layout: Hashable, Sendable {
     self.deflate = deflate
   }
 
-  /// Shuffling bytes of one-byte elements changes nothing.
+  /// Whether bytes are shuffled, which would not change one-byte elements.
   package var shuffles: Bool { deflate != nil && type.size > 1 }
 
-  /// The filters in order, as the manifest names them.
+  /// Names of the filters in order, as in the manifest.
   package var filters: [String] {
     (shuffles ? ["shuffle"] : []) + (deflate.map { ["deflate \($0)"] } ?? [])
   }
 
-  /// 0 where the array is stored in one piece. Chunks divide the first axis only.
+  /// Number of chunks, which divide the first axis only; 0 for a contiguous array.
   package var chunkCount: Int { chunk.map { (dims[0] + $0[0] - 1) / max($0[0], 1) } ?? 0 }
 
-  /// Bytes of one whole chunk before filtering.
+  /// Size of one complete chunk in bytes, before filtering.
   package var chunkBytes: Int { (chunk ?? dims).reduce(type.size, *) }
 }
 
@@ -57,7 +57,7 @@ package final class Dataset: Object {
     super.init(id: id, name: name, close: H5Dclose)
   }
 
-  /// Stores one ready-made chunk, outside the library's own filters. `H5Dwrite_chunk`.
+  /// Stores one encoded chunk, bypassing the library's own filters. `H5Dwrite_chunk`.
   ///
   /// - Parameters:
   ///   - origin: The chunk's first element, a multiple of the chunk extents.
@@ -79,7 +79,7 @@ package final class Dataset: Object {
     }
   }
 
-  /// One row of a one-dimensional array of byte sequences. `H5Dread`, `H5Dvlen_reclaim`.
+  /// Reads one row of a one-dimensional array of byte sequences. `H5Dread`, `H5Dvlen_reclaim`.
   package func readSequence(row: Int) throws -> [UInt8] {
     try withRow(row) { memorySpace, space in
       try Datatype.bytes.withIdentifier { memory in
@@ -101,7 +101,7 @@ package final class Dataset: Object {
     return try withDataspace([1]) { try body($0, space) }
   }
 
-  /// Stores the whole array. `H5Dwrite`.
+  /// Stores the complete array. `H5Dwrite`.
   package func write(_ bytes: UnsafeRawBufferPointer) throws {
     guard let type, bytes.count == dims.reduce(type.size, *) else {
       throw HDF5Error(call: "H5Dwrite", target: name, message: "\(bytes.count) bytes do not fill \(dims)")
@@ -112,7 +112,7 @@ package final class Dataset: Object {
     }
   }
 
-  /// Rows `rows` of the first axis as row-major little-endian bytes, unfiltered. `H5Dread`.
+  /// Reads rows `rows` of the first axis as row-major little-endian bytes, unfiltered. `H5Dread`.
   package func read(rows: Range<Int>) throws -> [UInt8] {
     guard let type, type != .bytes else {
       throw HDF5Error(call: "H5Dread", target: name, message: "not a number or fixed string type")
@@ -141,10 +141,10 @@ package final class Dataset: Object {
     return bytes
   }
 
-  /// The whole of a one-dimensional or small array.
+  /// Reads a complete array that is one-dimensional or small.
   package func readAll() throws -> [UInt8] { try read(rows: 0..<(dims.first ?? 0)) }
 
-  /// The whole array as numbers of `type`, whose size must be the stored one.
+  /// Reads the complete array as numbers of `type`, whose size must be the stored one.
   package func readAll<Number>(as type: Number.Type) throws -> [Number] {
     guard MemoryLayout<Number>.size == self.type?.size else {
       throw HDF5Error(call: "H5Dread", target: name, message: "stored as \(self.type?.numpyName ?? "an unknown type")")
@@ -152,14 +152,14 @@ package final class Dataset: Object {
     return try readAll().withUnsafeBytes { Array($0.bindMemory(to: Number.self)) }
   }
 
-  /// True when the raw bytes lie in another file, which a file from outside could use to show any file's contents.
+  /// Whether the raw bytes are in another file, with which an untrusted file could expose any file's contents.
   package var hasForeignStorage: Bool {
     guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return true }
     defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
     return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL
   }
 
-  /// Where the library has the chunks, by row: `H5Dget_num_chunks`, `H5Dget_chunk_info`. Takes time that grows with their number squared.
+  /// Locations of the chunks according to the library, by row: `H5Dget_num_chunks`, `H5Dget_chunk_info`. Takes time quadratic in their number.
   package func chunkPlaces() throws -> [(row: Int, offset: Int, count: Int, skipped: Int)] {
     guard chunk != nil else { return [] }
     let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }
@@ -185,7 +185,7 @@ package final class Dataset: Object {
     }
   }
 
-  /// Extents of one chunk, or `nil` when the array is stored in one piece. `H5Pget_chunk`.
+  /// Extents of one chunk, or `nil` when the array is contiguous. `H5Pget_chunk`.
   package var chunk: [Int]? {
     guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return nil }
     defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
@@ -206,7 +206,7 @@ extension Group {
       if layout.isCompact { try hdf5("H5Pset_layout", path) { H5Pset_layout(creation, H5D_COMPACT) } }
       if let chunk = layout.chunk {
         try hdf5("H5Pset_chunk", path) { H5Pset_chunk(creation, Int32(chunk.count), chunk.map { hsize_t($0) }) }
-        // Every chunk is written, so there is nothing to fill.
+        // Every chunk is written, so fill values are unnecessary.
         try hdf5("H5Pset_fill_time", path) { H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) }
         if layout.shuffles { try hdf5("H5Pset_shuffle", path) { H5Pset_shuffle(creation) } }
         if let level = layout.deflate { try hdf5("H5Pset_deflate", path) { H5Pset_deflate(creation, UInt32(level)) } }

@@ -1,6 +1,6 @@
 import CHDF5
 
-/// The element types Takeset stores: little-endian numbers, fixed-length byte strings, and runs of bytes of any length.
+/// The element types that Takeset stores: little-endian numbers, fixed-length byte strings, and variable-length byte sequences.
 package enum Datatype: Hashable, Sendable {
   case uint8, int8, uint16, int32, int64, float32, float64
   /// A byte string of exactly this many bytes, padded with NUL.
@@ -8,7 +8,7 @@ package enum Datatype: Hashable, Sendable {
   /// A variable-length sequence of bytes.
   case bytes
 
-  /// Bytes of one element; of a sequence, what stands in the array for it.
+  /// Size of one element in bytes; for a sequence, the size of its reference in the array.
   package var size: Int {
     switch self {
     case .uint8, .int8: 1
@@ -20,7 +20,7 @@ package enum Datatype: Hashable, Sendable {
     }
   }
 
-  /// NumPy's name for it, little-endian: `|u1`, `<f4`, `|S12`.
+  /// NumPy's name of the type, little-endian: `|u1`, `<f4`, `|S12`.
   package var numpyName: String {
     switch self {
     case .uint8: "|u1"
@@ -35,7 +35,7 @@ package enum Datatype: Hashable, Sendable {
     }
   }
 
-  /// The type of that name, of numbers and sequences of bytes.
+  /// Makes the type with that NumPy name; numbers and byte sequences only.
   package init?(numpyName: String) {
     guard let type = (Self.numbers + [.bytes]).first(where: { $0.numpyName == numpyName }) else { return nil }
     self = type
@@ -66,7 +66,7 @@ package enum Datatype: Hashable, Sendable {
     }
   }
 
-  /// The type of a stored dataset or attribute, or `nil` when it is none of ours.
+  /// The type of a stored dataset or attribute, or `nil` for a type that Takeset does not write.
   static func of(_ type: hid_t) throws -> Datatype? {
     for candidate in numbers + [.bytes] {
       let same = try candidate.withIdentifier { known in

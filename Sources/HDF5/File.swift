@@ -1,7 +1,7 @@
 import CHDF5
 
-/// An HDF5 file, made so that the same calls give the same bytes: object times are off on every object, the format bounds
-/// are those of HDF5 1.8, which every reader has.
+/// An HDF5 file, written so that the same calls give the same bytes: object times are off on every object, and the format
+/// bounds are those of HDF5 1.8, which all readers support.
 package final class File {
   package let path: String
   private var id: hid_t
@@ -14,17 +14,17 @@ package final class File {
     self.root = Group(id: root, name: "\(path):")
   }
 
-  /// Creates a file; one that exists is an error. `H5Fcreate`.
+  /// Creates a file, which must not exist. `H5Fcreate`.
   package static func create(at path: String) throws -> File {
     try withPropertyList(chdf5_class_file_create) { creation in
       try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
       try hdf5("H5Pset_link_phase_change", path) { H5Pset_link_phase_change(creation, 1024, 512) }
       return try withPropertyList(chdf5_class_file_access) { access in
         try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
-        // Closing the file closes what is still open in it: a shard is sealed by `close`, never by a deinit.
+        // Closing the file also closes its open objects: a shard is sealed by `close`, never by a deinit.
         try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
         try limitMetadataCache(access, path)
-        // Without this buffer small arrays go to the file in H5Dwrite, which reports a full disk, not in H5Dclose later.
+        // Without this buffer small arrays are written in H5Dwrite, which reports a full disk, not later in H5Dclose.
         try hdf5("H5Pset_sieve_buf_size", path) { H5Pset_sieve_buf_size(access, 0) }
         let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }
         return try File(id: id, path: path)
@@ -32,8 +32,8 @@ package final class File {
     }
   }
 
-  /// Holds the cache of chunk indices and headers to 128 KiB as stored, some four times that in memory; by itself it
-  /// would grow with the number of chunks. Chunks are written in order, so only the last index nodes are of use.
+  /// Limits the cache of chunk indices and headers to 128 KiB as stored, about four times that in memory; otherwise it
+  /// would grow with the number of chunks. Chunks are written in order, so only the last index nodes are needed.
   /// `H5Pset_mdc_config`.
   private static func limitMetadataCache(_ access: hid_t, _ path: String) throws {
     var config = H5AC_cache_config_t()
@@ -58,8 +58,9 @@ package final class File {
     }
   }
 
-  /// Flushes and closes the file and everything open in it; throws when not all of it could be written. `H5Fflush`,
-  /// `H5Fclose`.
+  /// Flushes and closes the file and everything open in it. `H5Fflush`, `H5Fclose`.
+  ///
+  /// - Throws: `HDF5Error` when not everything could be written.
   package func close() throws {
     guard id >= 0 else { return }
     let closing = id

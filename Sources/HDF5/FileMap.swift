@@ -1,8 +1,8 @@
-/// Where the chunks of a file are, read from the file's own structure without the library: superblock, object headers, links and chunk indices
-/// as `File` writes them (HDF5 File Format Specification 3.0: superblock 2, object headers 2, compact links, layout 3, version 1 B-trees).
+/// A map of the chunks of a file, read from its structure without the library: superblock, object headers, links and chunk indices as
+/// `File` writes them (HDF5 File Format Specification 3.0: superblock 2, object headers 2, compact links, layout 3, version 1 B-trees).
 ///
-/// A checker needs this before it lets the library near a file that may be damaged, since the library has been seen to crash on such.
-/// Every number is checked before it is used.
+/// Verification needs it before it opens a possibly damaged file with the library, which has been seen to crash on such files. Every
+/// number is checked before it is used.
 package struct FileMap: Sendable {
   package struct Chunk: Equatable, Sendable {
     /// Number of the chunk's first row.
@@ -20,9 +20,9 @@ package struct FileMap: Sendable {
   /// The bytes of a range of the file, fewer where it ends.
   package typealias Read = @Sendable (Range<Int64>) throws -> [UInt8]
 
-  /// By path from the root, without a leading slash; chunked arrays only, chunks in the order of their rows.
+  /// Chunks of each chunked array, in the order of their rows, by path from the root without a leading slash.
   package private(set) var chunks: [String: [Chunk]] = [:]
-  /// By path: where the bytes of an array in one piece are.
+  /// Byte offset and length of each contiguous array, by path.
   package private(set) var whole: [String: (offset: Int64, count: Int)] = [:]
   private let read: Read
   private let size: Int64
@@ -39,12 +39,14 @@ package struct FileMap: Sendable {
       throw Damaged(description: "it does not start as an HDF5 file")
     }
     guard superblock[8] == 2, superblock[9] == 8, superblock[10] == 8 else {
-      throw Damaged(description: "its superblock is of another version")
+      throw Damaged(description: "its superblock has another version")
     }
     try visit(number(superblock, 36, 8), path: "", depth: 0)
   }
 
-  /// The ranges of the file that belong to no chunk, ascending. Throws when chunks overlap or lie outside.
+  /// The byte ranges of the file that belong to no chunk, ascending.
+  ///
+  /// - Throws: `Damaged` when chunks overlap or lie outside of the file.
   package func structure() throws -> [Range<Int64>] {
     var ranges: [Range<Int64>] = []
     var position: Int64 = 0
@@ -61,7 +63,7 @@ package struct FileMap: Sendable {
 
   private func bytes(_ offset: Int64, _ count: Int) throws -> [UInt8] {
     guard offset >= 0, count >= 0, Int64(count) <= size, offset <= size - Int64(count) else {
-      throw Damaged(description: "it names bytes beyond its end")
+      throw Damaged(description: "it refers to bytes beyond its end")
     }
     let found = try read(offset..<(offset + Int64(count)))
     guard found.count == count else { throw Damaged(description: "it is shorter than it was") }
@@ -69,13 +71,13 @@ package struct FileMap: Sendable {
   }
 
   private func number(_ bytes: some RandomAccessCollection<UInt8>, _ offset: Int, _ count: Int) throws -> UInt64 {
-    guard offset >= 0, offset + count <= bytes.count else { throw Damaged(description: "a header is cut short") }
+    guard offset >= 0, offset + count <= bytes.count else { throw Damaged(description: "a header is truncated") }
     let start = bytes.index(bytes.startIndex, offsetBy: offset)
     return bytes[start..<bytes.index(start, offsetBy: count)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
   }
 
   private func address(_ value: UInt64) throws -> Int64 {
-    guard let address = Int64(exactly: value), address < size else { throw Damaged(description: "it names an address beyond its end") }
+    guard let address = Int64(exactly: value), address < size else { throw Damaged(description: "it refers to an address beyond its end") }
     return address
   }
 
@@ -84,7 +86,7 @@ package struct FileMap: Sendable {
   private mutating func visit(_ header: UInt64, path: String, depth: Int) throws {
     objects += 1
     guard depth < Self.depthLimit, objects < Self.objectLimit else {
-      throw Damaged(description: "it has more objects than any file of ours")
+      throw Damaged(description: "it has more objects than any file that Takeset writes")
     }
     var links: [(String, UInt64)] = []
     var layout: ArraySlice<UInt8>?
@@ -93,7 +95,7 @@ package struct FileMap: Sendable {
       switch type {
       case 0x06: if let link = try self.hardLink(body) { links.append(link) }
       case 0x02:
-        // Link info: groups with a heap of links are not of our making.
+        // Link info: Takeset writes no groups with a heap of links.
         let flags = try self.number(body, 1, 1)
         if try self.number(body, flags & 1 == 1 ? 10 : 2, 8) != Self.undefined {
           throw Damaged(description: "a group's links are in a heap")
@@ -114,13 +116,13 @@ package struct FileMap: Sendable {
       guard let count = Int(exactly: try number(layout, 10, 8)), Int64(count) <= size else {
         throw Damaged(description: "an array is longer than the file")
       }
-      // An array without elements has no place.
+      // An array without elements has no address.
       whole[path] = start == Self.undefined ? (0, 0) : (try address(start), count)
     default: chunks[path] = try index(layout)
     }
   }
 
-  /// Hands each message of an object to `body`: type, contents, and where these are in the file.
+  /// Passes each message of an object to `body`: its type, its contents, and their offset in the file.
   private func forEachMessage(of header: Int64, _ body: (UInt64, ArraySlice<UInt8>, Int64) throws -> Void) throws {
     let prefix = try bytes(header, Int(min(64, size - header)))
     guard prefix.starts(with: Array("OHDR".utf8)), try number(prefix, 4, 1) == 2 else {
@@ -158,7 +160,7 @@ package struct FileMap: Sendable {
     }
   }
 
-  /// The name and header address of a hard link; `nil` for links of other kinds.
+  /// Name and header address of a hard link; `nil` for links of other kinds.
   private func hardLink(_ message: ArraySlice<UInt8>) throws -> (String, UInt64)? {
     let flags = try number(message, 1, 1)
     var position = 2
@@ -182,7 +184,7 @@ package struct FileMap: Sendable {
 
   /// The chunks of a layout message of class 2.
   private func index(_ layout: ArraySlice<UInt8>) throws -> [Chunk] {
-    guard try number(layout, 0, 1) == 3 else { throw Damaged(description: "a chunked array is laid out in another way than ours") }
+    guard try number(layout, 0, 1) == 3 else { throw Damaged(description: "a chunked array has a layout that Takeset does not write") }
     let rank = Int(try number(layout, 2, 1))
     let tree = try number(layout, 3, 8)
     guard (2...33).contains(rank) else { throw Damaged(description: "a chunked array has \(rank - 1) dimensions") }

@@ -12,11 +12,11 @@ package final class Group: Object {
 
   /// Creates a group directly under this one. `H5Gcreate2`.
   ///
-  /// - Parameter isSmall: Whether it will have some dozens of members at most.
+  /// - Parameter isSmall: Whether it will have a few dozen members at most.
   package func createGroup(_ member: String, isSmall: Bool = true) throws -> Group {
     try withPropertyList(chdf5_class_group_create) { creation in
       try hdf5("H5Pset_obj_track_times", path(member)) { H5Pset_obj_track_times(creation, false) }
-      // A few dozen links in the header cost less than a heap of them, to write and to read.
+      // A few dozen links are faster to write and to read in the header than in a heap.
       if isSmall { try hdf5("H5Pset_link_phase_change", path(member)) { H5Pset_link_phase_change(creation, 1024, 512) } }
       let id = try hdf5("H5Gcreate2", path(member)) { H5Gcreate2(self.id, member, chdf5_default, creation, chdf5_default) }
       return Group(id: id, name: path(member))
@@ -35,7 +35,7 @@ package final class Group: Object {
     return try Dataset(id: id, name: path(member))
   }
 
-  /// The members of this group in name order, with what they are; links to other files are not followed.
+  /// The members of this group in name order, with their kinds; links to other files are not followed.
   package func members() throws -> [(name: String, kind: Member)] {
     var info = H5G_info_t()
     try hdf5("H5Gget_info", name) { H5Gget_info(id, &info) }
@@ -52,7 +52,7 @@ package final class Group: Object {
     }
   }
 
-  /// The file and object that an external link names. `H5Lget_val`, `H5Lunpack_elink_val`.
+  /// File and object path of an external link. `H5Lget_val`, `H5Lunpack_elink_val`.
   package func externalTarget(_ member: String) throws -> (file: String, object: String) {
     var link = H5L_info_t()
     try hdf5("H5Lget_info", path(member)) { H5Lget_info(id, member, &link, chdf5_default) }
@@ -61,7 +61,7 @@ package final class Group: Object {
     }
     var value = [UInt8](repeating: 0, count: link.u.val_size)
     try hdf5("H5Lget_val", path(member)) { H5Lget_val(id, member, &value, value.count, chdf5_default) }
-    // One byte of flags, then two texts, each ended by NUL.
+    // One byte of flags, then two strings, each terminated by NUL.
     let parts = value.dropFirst().split(separator: 0, omittingEmptySubsequences: false)
     guard parts.count >= 2 else {
       throw HDF5Error(call: "H5Lget_val", target: path(member), message: "is not a link to another file")
@@ -69,7 +69,7 @@ package final class Group: Object {
     return (String(decoding: parts[0], as: UTF8.self), String(decoding: parts[1], as: UTF8.self))
   }
 
-  /// True when every step of a path below this group is a plain link, which no other file or place stands behind.
+  /// Whether every component of a path below this group is a hard link, not a soft or external one.
   package func isHardLinked(_ path: String) -> Bool {
     var prefix = ""
     for part in path.split(separator: "/") {
@@ -104,7 +104,7 @@ package final class Group: Object {
     }
   }
 
-  /// Copies a member of another group, with all below it, stored bytes as they are. `H5Ocopy`.
+  /// Copies a member of another group with everything below it, without decoding stored bytes. `H5Ocopy`.
   package func copy(_ member: String, from source: Group, as newName: String) throws {
     try hdf5("H5Ocopy", path(newName)) {
       H5Ocopy(source.id, member, id, newName, chdf5_default, chdf5_default)

@@ -1,7 +1,7 @@
 import CHDF5
 import Foundation
 
-/// A libhdf5 call that failed: which call, on what, and the library's own words.
+/// A failed libhdf5 call: the call, its target, and the library's message.
 package struct HDF5Error: Error, CustomStringConvertible, Equatable {
   package var call: String
   package var target: String
@@ -16,20 +16,20 @@ package struct HDF5Error: Error, CustomStringConvertible, Equatable {
   package var description: String { "\(call) failed for \"\(target)\": \(message)" }
 }
 
-/// Guards libhdf5's process-wide state. Debian's build is thread-safe; a build that is not becomes safe by this lock.
+/// The lock on libhdf5's process-wide state. Debian's build is thread-safe; this lock makes other builds safe.
 ///
-/// Not a `Mutex`, for whose sake waiting threads would spin: with many short takes, threads wait here for a good part of their time.
+/// It is not a `Mutex`, on which waiting threads would spin: with many short takes, threads spend much of their time waiting here.
 private let library = {
-  // The library's own exit handler would retry writes that already failed (a full disk), for ever.
+  // The library's own exit handler would retry writes that already failed (a full disk), forever.
   H5dont_atexit()
   H5open()
   return NSLock()
 }()
 
-/// Runs one libhdf5 call under the lock and turns a negative result into an `HDF5Error`.
+/// Runs one libhdf5 call under the lock and throws an `HDF5Error` for a negative result.
 ///
-/// The library keeps one error stack per thread and prints it unless told not to on that same thread; a stack that is left
-/// uncleared on a thread makes the library loop at exit. Hence: silence, run, walk, clear, all here.
+/// The library keeps one error stack per thread and prints it unless disabled on that same thread; a stack that is not cleared
+/// makes the library loop at exit. Hence all of it happens here: silence, run, walk, clear.
 @discardableResult
 func hdf5<Status: SignedInteger & Sendable>(
   _ call: String, _ target: @autoclosure () -> String, _ body: () -> Status
@@ -44,7 +44,7 @@ func hdf5<Status: SignedInteger & Sendable>(
   return result
 }
 
-/// The messages of this thread's error stack, cause first, after which the stack is empty. `H5Ewalk2`, `H5Eclear2`.
+/// Messages of this thread's error stack, cause first; clears the stack. `H5Ewalk2`, `H5Eclear2`.
 private func takeErrorStack() -> String {
   var messages: [String] = []
   withUnsafeMutablePointer(to: &messages) { pointer in
@@ -62,7 +62,7 @@ private func takeErrorStack() -> String {
   return "\(cause) (\(outcome))"
 }
 
-/// The version of the linked libhdf5, as in "1.10.8".
+/// Version of the linked libhdf5, as in "1.10.8".
 package func libraryVersion() -> String {
   var (major, minor, release): (UInt32, UInt32, UInt32) = (0, 0, 0)
   _ = try? hdf5("H5get_libversion", "") { H5get_libversion(&major, &minor, &release) }

@@ -1,6 +1,6 @@
 import CHDF5
 
-/// An open HDF5 object with its path, closed when the last reference goes.
+/// An open HDF5 object with its path, closed with its last reference.
 package class Object {
   let id: hid_t
   /// File path and path inside the file, for messages.
@@ -13,18 +13,18 @@ package class Object {
     self.close = close
   }
 
-  // A file that was closed first has closed its objects with it; that failure means nothing.
+  // Closing a file closes its objects too, so a failure here is harmless.
   deinit { _ = try? hdf5("close", name) { close(id) } }
 }
 
-/// A property list for as long as `body` runs. `H5Pcreate`, `H5Pclose`.
+/// Runs `body` with a property list. `H5Pcreate`, `H5Pclose`.
 func withPropertyList<Result>(_ kind: () -> hid_t, _ body: (hid_t) throws -> Result) throws -> Result {
   let list = try hdf5("H5Pcreate", "property list") { H5Pcreate(kind()) }
   defer { _ = try? hdf5("H5Pclose", "property list") { H5Pclose(list) } }
   return try body(list)
 }
 
-/// A dataspace of these extents (none: a scalar) for as long as `body` runs. `H5Screate_simple`, `H5Sclose`.
+/// Runs `body` with a dataspace of these extents (none: a scalar). `H5Screate_simple`, `H5Sclose`.
 func withDataspace<Result>(_ dims: [Int]?, _ body: (hid_t) throws -> Result) throws -> Result {
   let space = try hdf5("H5Screate_simple", "dataspace \(dims ?? [])") {
     guard let dims else { return H5Screate(H5S_SCALAR) }

@@ -1,7 +1,7 @@
 import CFFmpeg
 
-/// The samples of the one video track of a QuickTime or MP4 file, compressed, in the order in which they are stored. Serves one
-/// thread. Opens nothing but its input: the format is fixed, and requests for other files are refused.
+/// A reader of the compressed samples of a QuickTime or MP4 file's single video track, in storage order. Serves one thread.
+/// It opens nothing but its input: the format is fixed, and requests for other files are refused.
 final class Demuxer {
   private var context: UnsafeMutablePointer<AVFormatContext>?
   private var io: UnsafeMutablePointer<AVIOContext>?
@@ -9,7 +9,7 @@ final class Demuxer {
   private let source: Source
   let stream: UnsafeMutablePointer<AVStream>
 
-  /// What the callbacks read from.
+  /// The input and read position of the callbacks.
   private final class Source {
     let input: FileSlice
     var position: Int64 = 0
@@ -37,19 +37,19 @@ final class Demuxer {
       Self.free(&io)
       var packet: UnsafeMutablePointer<AVPacket>? = self.packet
       av_packet_free(&packet)
-      throw MovieError(.movieCorrupt, "the movie's index cannot be read: \(MovieError.words(status))")
+      throw MovieError(.movieCorrupt, "the video's index cannot be read: \(MovieError.words(status))")
     }
     let streams = (0..<Int(context.pointee.nb_streams)).compactMap { context.pointee.streams[$0] }
     let videos = streams.filter {
       $0.pointee.codecpar.pointee.codec_type == AVMEDIA_TYPE_VIDEO && $0.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC == 0
     }
-    // `MovieBoxes` has found one track of video; the library must see the same.
+    // `MovieBoxes` found one video track; FFmpeg must agree.
     guard let video = videos.first, videos.count == 1 else {
       avformat_close_input(&self.context)
       Self.free(&io)
       var packet: UnsafeMutablePointer<AVPacket>? = self.packet
       av_packet_free(&packet)
-      throw MovieError(.movieCorrupt, "the movie's index contradicts itself: \(videos.count) video tracks can be read")
+      throw MovieError(.movieCorrupt, "the video's index contradicts itself: \(videos.count) video tracks can be read")
     }
     stream = video
     for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
@@ -94,7 +94,7 @@ final class Demuxer {
     return target
   }
 
-  /// The next sample, for `body`; false at the end.
+  /// Passes the next sample to `body`; returns false at the end.
   func next(_ body: (UnsafeMutablePointer<AVPacket>) throws -> Void) throws -> Bool {
     while let context {
       let status = av_read_frame(context, packet)
@@ -108,13 +108,13 @@ final class Demuxer {
     return false
   }
 
-  /// Goes to the sample with this decoding time, or the sync sample before it.
+  /// Seeks to the sample with this decoding time, or to the sync sample before it.
   func seek(to time: Int64) throws {
     let status = av_seek_frame(context, stream.pointee.index, time, AVSEEK_FLAG_BACKWARD)
     guard status >= 0 else { throw MovieError(.movieCorrupt, "seeking failed: \(MovieError.words(status))") }
   }
 
-  /// Where the samples lie, in file order, as far as the index tells.
+  /// Byte offsets and lengths of the samples, in file order, as far as the index lists them.
   var places: [(offset: Int64, count: Int64)] {
     (0..<avformat_index_get_entries_count(stream)).compactMap { index in
       avformat_index_get_entry(stream, index).map { ($0.pointee.pos, Int64($0.pointee.size)) }
@@ -134,7 +134,7 @@ final class Demuxer {
     }
   }
 
-  /// The track's display matrix: degrees to turn clockwise for showing, and whether it mirrors. `nil` without one.
+  /// The track's display matrix: clockwise rotation for display in degrees, and whether it mirrors. `nil` without one.
   var display: (degrees: Double, isMirrored: Bool)? {
     guard let data = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, nil) else { return nil }
     return UnsafeRawPointer(data).withMemoryRebound(to: Int32.self, capacity: 9) { matrix in
@@ -144,14 +144,14 @@ final class Demuxer {
   }
 }
 
-/// The libraries as a whole.
+/// The FFmpeg libraries as a whole.
 enum FFmpeg {
-  /// What is wrong with the libraries, if anything.
+  /// The reason why the libraries cannot be used, if any.
   private static let problem: String? = {
     if let problem = cffmpeg_load() { return String(cString: problem) }
-    // What is wrong is told by errors.
+    // Problems are reported as errors, not logged.
     cffmpeg_quieten()
-    // No allocation of a sane movie comes near this; a hostile one gets an error instead of the memory.
+    // No allocation for a plausible video comes near this; a hostile one gets an error instead of the memory.
     av_max_alloc(1 << 29)
     return nil
   }()

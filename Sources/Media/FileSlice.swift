@@ -1,22 +1,22 @@
 import Foundation
 
-/// The bytes of an open file, or a stretch of it, which can be read at any offset by any thread.
+/// A byte range of an open file, or all of it, readable at any offset from any thread.
 package final class FileSlice: Sendable {
-  /// Fills the start of a buffer with the bytes from an offset on, as many as it can at once, and returns how many; 0 at the end.
+  /// Fills the start of a buffer with the bytes from an offset on, as many as one call gives, and returns the count; 0 at the end.
   package typealias Read = @Sendable (_ buffer: UnsafeMutableRawBufferPointer, _ offset: Int64) throws -> Int
 
   private let read: Read
   private let start: Int64
   package let count: Int64
 
-  /// A slice of a slice keeps the file open.
+  /// The shared file descriptor: a slice of a slice keeps the file open.
   private final class Descriptor: Sendable {
     let number: Int32
     init(_ number: Int32) { self.number = number }
     deinit { close(number) }
   }
 
-  /// - Parameter descriptor: Of a regular file; is closed with the last slice of it.
+  /// - Parameter descriptor: Descriptor of a regular file; closed with its last slice.
   package convenience init(descriptor: Int32, count: Int64) {
     let descriptor = Descriptor(descriptor)
     self.init(count: count) { buffer, offset in
@@ -28,26 +28,26 @@ package final class FileSlice: Sendable {
     }
   }
 
-  /// Bytes that something else than a file gives.
+  /// Bytes from a source other than a file.
   package convenience init(count: Int64, read: @escaping Read) { self.init(read, start: 0, count: count) }
 
   private init(_ read: @escaping Read, start: Int64, count: Int64) {
     (self.read, self.start, self.count) = (read, start, count)
   }
 
-  /// The part of this slice that lies in `range`.
+  /// The bytes of this slice that lie in `range`.
   package subscript(range: Range<Int64>) -> FileSlice {
     let clamped = range.clamped(to: 0..<count)
     return FileSlice(read, start: start + clamped.lowerBound, count: Int64(clamped.count))
   }
 
-  /// Reading failed; the system's own words.
+  /// A failed read, described with the system's message.
   package struct Failure: Error, CustomStringConvertible {
     package var description: String
     package init(description: String) { self.description = description }
   }
 
-  /// Fills the start of `buffer` with the bytes from `offset` on, as many as there are, and returns how many.
+  /// Fills the start of `buffer` with the bytes from `offset` on, up to the end of the slice, and returns the count.
   package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws -> Int {
     var done = 0
     while done < buffer.count {
@@ -60,7 +60,7 @@ package final class FileSlice: Sendable {
     return done
   }
 
-  /// The bytes of `range`, as many of them as there are. The caller has checked how many these are.
+  /// The bytes of `range` that exist. The caller has checked that the count is reasonable.
   package func bytes(_ range: Range<Int64>) throws -> [UInt8] {
     let range = range.clamped(to: 0..<count)
     var bytes = [UInt8](repeating: 0, count: range.count)

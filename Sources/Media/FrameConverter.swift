@@ -1,17 +1,17 @@
 import CFFmpeg
 package import Model
 
-/// Turns pictures of a movie into RGB rows of the wanted size. The matrix and range are those that the picture names; without a name
-/// BT.601 and limited range, as FFmpeg and what builds on it take them.
+/// A converter of video frames to RGB rows of a target size. Color matrix and range are those that the frame declares; the default is
+/// BT.601 and limited range, as in FFmpeg and software built on it.
 ///
-/// Shrinking averages with a triangle filter, as `ImageResizer` does: by `PlanarReducer` for the usual pixels, by libswscale for others,
-/// and for pictures that stay as large as they are. One converter serves one thread.
+/// Downscaling averages with a triangle filter, as `ImageResizer` does: `PlanarReducer` handles 8-bit 4:2:0 frames, libswscale handles
+/// other formats and frames that keep their size. One converter serves one thread.
 package final class FrameConverter {
   package let target: ImageSize
   private var context: OpaquePointer?
   private var reducer: PlanarReducer?
   private var kind: Kind?
-  /// libswscale writes a little beyond the ends of rows that are not of whole vectors.
+  /// libswscale writes slightly past the end of rows that are not a multiple of its vector size, hence the padding.
   private let rows: UnsafeMutableRawBufferPointer
   private let stride: Int
 
@@ -33,16 +33,18 @@ package final class FrameConverter {
     rows.deallocate()
   }
 
-  /// Replaces `output` by the picture. Throws when its pixels cannot be converted.
-  package func convert(_ picture: MovieFrame, into output: inout [UInt8]) throws {
-    let frame = picture.frame.pointee
-    let kind = Kind(size: picture.size, format: picture.format, matrix: frame.colorspace, range: frame.color_range)
+  /// Replaces `output` with the converted frame.
+  ///
+  /// - Throws: `MovieError` when its pixels cannot be converted.
+  package func convert(_ videoFrame: MovieFrame, into output: inout [UInt8]) throws {
+    let frame = videoFrame.frame.pointee
+    let kind = Kind(size: videoFrame.size, format: videoFrame.format, matrix: frame.colorspace, range: frame.color_range)
     if kind != self.kind { try prepare(kind) }
     let width = target.width * 3
     if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
     if let reducer {
       guard let luma = frame.data.0, let cb = frame.data.1, let cr = frame.data.2 else {
-        throw MovieError(.colorUnsupported, "a picture has no pixels")
+        throw MovieError(.colorUnsupported, "a frame has no pixels")
       }
       let pitches = (Int(frame.linesize.0), Int(frame.linesize.1), Int(frame.linesize.2))
       output.withUnsafeMutableBufferPointer {
@@ -73,7 +75,7 @@ package final class FrameConverter {
       }
     }
     guard status == Int32(target.height) else {
-      throw MovieError(.colorUnsupported, "a picture of format \(picture.colour.pixelFormat) cannot be converted")
+      throw MovieError(.colorUnsupported, "a frame of format \(videoFrame.colour.pixelFormat) cannot be converted")
     }
     output.withUnsafeMutableBytes { output in
       for y in 0..<target.height {
@@ -99,7 +101,7 @@ package final class FrameConverter {
     context = sws_getContext(
       Int32(kind.size.width), Int32(kind.size.height), kind.format, Int32(target.width), Int32(target.height), AV_PIX_FMT_RGB24,
       SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP, nil, nil, nil)
-    guard context != nil else { throw MovieError(.colorUnsupported, "pictures of this format cannot be converted") }
+    guard context != nil else { throw MovieError(.colorUnsupported, "frames of this format cannot be converted") }
     let descriptor = av_pix_fmt_desc_get(kind.format)
     let isRGB = (descriptor?.pointee.flags ?? 0) & UInt64(AV_PIX_FMT_FLAG_RGB) != 0
     let isFull = kind.range == AVCOL_RANGE_JPEG || isRGB

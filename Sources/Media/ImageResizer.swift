@@ -1,7 +1,7 @@
 import CPixels
 package import Model
 
-/// Resizes RGB pictures from one size to another, with the filter of `Taps`. One resizer serves one thread.
+/// A resizer of RGB images from one size to another, with the filter of `Taps`. One resizer serves one thread.
 package final class ImageResizer {
   package let source: ImageSize
   package let target: ImageSize
@@ -18,10 +18,10 @@ package final class ImageResizer {
     line = [Float](repeating: 0, count: source.width * 3)
   }
 
-  /// Replaces `output` by the resized picture. Both are RGB rows, top first.
+  /// Replaces `output` with the resized image. Both are RGB rows, top row first.
   package func resize(_ pixels: [UInt8], into output: inout [UInt8]) {
     let (stride, targetStride) = (source.width * 3, target.width * 3)
-    precondition(pixels.count == stride * source.height, "the picture is not of the size given at init")
+    precondition(pixels.count == stride * source.height, "the image does not have the size given at init")
     if output.count != targetStride * target.height { output = [UInt8](repeating: 0, count: targetStride * target.height) }
     pixels.withUnsafeBufferPointer { pixels in
       output.withUnsafeMutableBufferPointer { output in

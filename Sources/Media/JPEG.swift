@@ -2,7 +2,7 @@ import CJPEG
 import Foundation
 package import Model
 
-/// An image that could not be decoded or encoded: which call, and the library's own words.
+/// A failure to decode or encode an image: the call, and the library's message.
 package struct MediaError: Error, CustomStringConvertible, Equatable {
   package var call: String
   package var message: String
@@ -13,10 +13,10 @@ package struct MediaError: Error, CustomStringConvertible, Equatable {
   package var description: String { "\(call): \(message)" }
 }
 
-/// Decodes JPEG files to rows of RGB bytes with libjpeg-turbo, exactly as libjpeg does by default (accurate IDCT, smooth
+/// A decoder of JPEG files to rows of RGB bytes with libjpeg-turbo, with the defaults of libjpeg (accurate IDCT, smooth
 /// chroma). EXIF rotation is not applied. One decoder serves one thread and reuses its buffers.
 package final class JPEGDecoder {
-  /// After an error the library may be left in a state in which it fails on the next file too; then it is made anew.
+  /// The libjpeg-turbo instance; replaced after an error, because it may otherwise fail on the next file too.
   private var handle: tjhandle
 
   package init() throws {
@@ -26,17 +26,17 @@ package final class JPEGDecoder {
 
   deinit { tjDestroy(handle) }
 
-  /// The file of the linked libturbojpeg, as in "libturbojpeg.so.0.2.0"; the library itself tells no version.
+  /// The file name of the linked libturbojpeg, as in "libturbojpeg.so.0.2.0"; the library does not report a version.
   package static var library: String {
     let mapped = FileHandle(forReadingAtPath: "/proc/self/maps")?.readDataToEndOfFile() ?? Data()
     let paths = String(decoding: mapped, as: UTF8.self).split(separator: "\n").compactMap { $0.split(separator: "/").last }
     return paths.first { $0.hasPrefix("libturbojpeg") }.map(String.init) ?? "libturbojpeg"
   }
 
-  /// The orientation that EXIF tells, 1 to 8; `nil` where there is none (CIPA DC-008, 4.5.4 and tag 0x0112 of IFD 0).
+  /// The EXIF orientation, 1 to 8; `nil` where there is none (CIPA DC-008, 4.5.4 and tag 0x0112 of IFD 0).
   package static func orientation(of file: [UInt8]) -> Int? {
     var offset = 2
-    // Segments with a length stand before the first scan.
+    // Segments with a length precede the first scan.
     while offset + 4 <= file.count, file[offset] == 0xFF, file[offset + 1] != 0xDA {
       let length = Int(file[offset + 2]) << 8 | Int(file[offset + 3])
       let end = offset + 2 + length
@@ -66,23 +66,23 @@ package final class JPEGDecoder {
 
   /// The size that the file's header declares. `tjDecompressHeader3`.
   package func size(of file: UnsafeRawBufferPointer) throws -> ImageSize {
-    var (width, height, subsampling, colourspace): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
+    var (width, height, subsampling, colorspace): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
     let bytes = try marked(file)
-    guard tjDecompressHeader3(handle, bytes, UInt(file.count), &width, &height, &subsampling, &colourspace) == 0 else {
+    guard tjDecompressHeader3(handle, bytes, UInt(file.count), &width, &height, &subsampling, &colorspace) == 0 else {
       throw failure("JPEG header")
     }
     guard width > 0, height > 0 else {
       reset()
-      throw MediaError(call: "JPEG header", message: "the file ends before its header says a size")
+      throw MediaError(call: "JPEG header", message: "the file ends before its header gives a size")
     }
     return ImageSize(width: Int(width), height: Int(height))
   }
 
-  /// Replaces `pixels` by the image, RGB, top row first, at 1/`reduction` of its size (the inverse DCT then makes
-  /// fewer pixels, each an average). A file that ends early or is damaged throws; no grey filling. `tjDecompress2`.
+  /// Replaces `pixels` with the image, RGB, top row first, at 1/`reduction` of its size (the inverse DCT then produces
+  /// fewer pixels, each an average). A truncated or damaged file throws; no area is filled with gray. `tjDecompress2`.
   ///
   /// - Parameters:
-  ///   - expected: The size that the image is to have; one of another size is not decoded.
+  ///   - expected: The size that the image must have; an image of another size is not decoded.
   ///   - limit: Images wider or higher than this are refused from the header.
   /// - Returns: The size that the header declares; `pixels` has each side divided by `reduction`, rounded up.
   package func decode(
@@ -108,16 +108,16 @@ package final class JPEGDecoder {
     return full
   }
 
-  /// The scans that a progressive image may have. Encoders make ten or so; each of them costs a pass over all coefficients, so that a small
-  /// file of many takes seconds.
+  /// The most scans that a progressive image may have. Encoders write about ten; each costs a pass over all coefficients, so a small file
+  /// with many scans takes seconds.
   package static let scanLimit = 100
 
-  /// Counts the scans of a progressive image by their markers (ITU-T T.81, B.1.1), which takes the time of one look at its bytes.
+  /// Counts the scans of a progressive image by their markers (ITU-T T.81, B.1.1), in one pass over its bytes.
   private func checkScans(_ file: UnsafeRawBufferPointer) throws {
     var (scans, offset) = (0, 2)
     while offset + 4 <= file.count {
       guard file[offset] == 0xFF else {
-        // Entropy-coded data: on to the next marker that is neither stuffing nor a restart.
+        // Entropy-coded data: skip to the next marker that is neither stuffing nor a restart.
         guard let start = file.baseAddress, let hit = memchr(start + offset, 0xFF, file.count - offset) else { return }
         offset = UnsafeRawPointer(hit) - start
         if offset + 1 < file.count, file[offset + 1] == 0 || (0xD0...0xD7).contains(file[offset + 1]) { offset += 2 }
@@ -127,23 +127,23 @@ package final class JPEGDecoder {
       case 0xFF: offset += 1
       case 0, 0x01, 0xD0...0xD8: offset += 2
       case 0xD9: return
-      // Baseline and extended sequential images have one scan, or one for each of few components.
+      // Baseline and extended sequential images have one scan, or one per component.
       case 0xC0, 0xC1: return
       case let marker:
         if marker == 0xDA { scans += 1 }
-        if scans > Self.scanLimit { throw MediaError(call: "JPEG header", message: "it has more than \(Self.scanLimit) scans") }
+        if scans > Self.scanLimit { throw MediaError(call: "JPEG header", message: "the image has more than \(Self.scanLimit) scans") }
         offset += 2 + (Int(file[offset + 2]) << 8 | Int(file[offset + 3]))
       }
     }
   }
 
-  /// The size at which a picture of size `full` is decoded with this reduction.
+  /// The size to which an image of size `full` is decoded with this reduction.
   package static func reduced(_ full: ImageSize, by reduction: Int) -> ImageSize {
     ImageSize(
       width: (full.width + reduction - 1) / reduction, height: (full.height + reduction - 1) / reduction)
   }
 
-  /// The greatest of 1, 2, 4 and 8 that still decodes to at least `target`, so that what follows only shrinks.
+  /// The greatest of 1, 2, 4 and 8 that still decodes to at least `target`, so that the resize that follows only downscales.
   package static func reduction(from full: ImageSize, covering target: ImageSize) -> Int {
     [8, 4, 2].first {
       let size = reduced(full, by: $0)
@@ -151,7 +151,7 @@ package final class JPEGDecoder {
     } ?? 1
   }
 
-  /// The first byte of a file that starts as a JPEG does.
+  /// A pointer to the bytes of a file that starts with the JPEG marker.
   private func marked(_ file: UnsafeRawBufferPointer) throws -> UnsafePointer<UInt8> {
     guard file.count > 0, let bytes = file.bindMemory(to: UInt8.self).baseAddress else {
       throw MediaError(call: "JPEG header", message: "the file is empty")
@@ -175,7 +175,7 @@ package final class JPEGDecoder {
   }
 }
 
-/// Encodes RGB rows as JPEG, 4:2:0. One encoder serves one thread.
+/// An encoder of RGB rows as JPEG, 4:2:0. One encoder serves one thread.
 package final class JPEGEncoder {
   private let handle: tjhandle
 
@@ -186,10 +186,12 @@ package final class JPEGEncoder {
 
   deinit { tjDestroy(handle) }
 
-  /// - Parameter quality: 1 to 100, as libjpeg counts it. `tjCompress2`.
+  /// Encodes one image. `tjCompress2`.
+  ///
+  /// - Parameter quality: 1 to 100, on the scale of libjpeg.
   package func encode(_ pixels: [UInt8], size: ImageSize, quality: Int) throws -> [UInt8] {
     guard pixels.count == size.width * size.height * 3 else {
-      throw MediaError(call: "tjCompress2", message: "\(pixels.count) bytes are not an RGB picture of \(size)")
+      throw MediaError(call: "tjCompress2", message: "\(pixels.count) bytes are not an RGB image of \(size)")
     }
     var output: UnsafeMutablePointer<UInt8>?
     var count: UInt = 0

@@ -1,9 +1,9 @@
 import Foundation
 
-/// A look at the boxes of a QuickTime or MP4 file (ISO/IEC 14496-12) before a library is let near it: counts and sizes that
-/// cannot be, data in other files, encryption. Reads headers, and the `moov` box whole.
+/// The boxes of a QuickTime or MP4 file (ISO/IEC 14496-12), checked before a library parses it: impossible counts and
+/// sizes, data in other files, encryption. Reads the headers, and the complete `moov` box.
 struct MovieBoxes {
-  /// A `moov` of 20,000 samples has some 500 kB.
+  /// Largest `moov` in bytes; one of 20,000 samples has about 500 kB.
   private static let moovLimit = 32 << 20
   private static let boxLimit = 20_000
   private static let fragmentLimit: Int64 = 4 << 20
@@ -22,10 +22,10 @@ struct MovieBoxes {
 
   private(set) var tracks: [Track] = []
   private(set) var hasEditList = false
-  /// An edit plays at another speed than the media was recorded at.
+  /// Whether an edit plays at a speed other than the media's own.
   private(set) var isRetimed = false
   private(set) var isFragmented = false
-  /// Samples that fragments name, of all tracks.
+  /// Number of samples that the fragments list, over all tracks.
   private(set) var fragmentSamples = 0
 
   private let limits: MovieLimits
@@ -47,7 +47,7 @@ struct MovieBoxes {
       if boxes > Self.boxLimit { throw MovieError(.limit, "more than \(Self.boxLimit) boxes") }
       switch box.type {
       case "moov":
-        guard moov == nil else { throw MovieError(.movieCorrupt, "there are two moov boxes; which index counts cannot be told") }
+        guard moov == nil else { throw MovieError(.movieCorrupt, "there are two moov boxes, so the index is ambiguous") }
         moov = box.payload
       case "moof":
         isFragmented = true
@@ -56,18 +56,18 @@ struct MovieBoxes {
         try walk(input.bytes(box.payload)[...], depth: 0)
       case "hoov": hidden = box.type
       case "free", "skip":
-        // FFmpeg takes a free box that starts like an index for one.
+        // FFmpeg reads a free box that starts like an index as an index.
         let start = try input.bytes(box.payload.lowerBound..<(box.payload.lowerBound + 8))
         if let inner = Self.fourCC(start.dropFirst(4)), ["mvhd", "cmov"].contains(inner) { hidden = box.type }
       default: break
       }
-      // What is cut off is told by its samples, when the index is there to name them.
+      // With an index, truncation is detected from its samples.
       if isFragmented, box.payload.upperBound > input.count { throw Self.cutFragment }
       offset = box.payload.upperBound
     }
     guard let moov else {
       throw MovieError(
-        .movieUnfinished, "there is no moov box, the movie's index: the recording was never finished, or the file is cut off before its end")
+        .movieUnfinished, "there is no moov box, the video's index: the recording was never finished, or the file is truncated")
     }
     if let hidden { throw Self.hiddenIndex(hidden) }
     guard moov.upperBound <= input.count else {
@@ -110,22 +110,22 @@ struct MovieBoxes {
     return (type, (offset + length)..<end)
   }
 
-  /// Four printable characters; QuickTime's `©` is one of them.
+  /// A box type of four printable characters, QuickTime's `©` included; `nil` for other bytes.
   private static func fourCC(_ bytes: ArraySlice<UInt8>) -> String? {
     guard bytes.count == 4, bytes.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0xA9 }) else { return nil }
     return String(bytes.map { Character(Unicode.Scalar($0)) })
   }
 
-  private static let cutFragment = MovieError(.movieTruncated, "the file ends within one of its fragments; the rest has been cut off")
+  private static let cutFragment = MovieError(.movieTruncated, "the file ends within one of its fragments; the rest is cut off")
 
   private static func hiddenIndex(_ type: String) -> MovieError {
-    MovieError(.movieCorrupt, "a \(type) box holds an index beside the movie's own; which counts cannot be told")
+    MovieError(.movieCorrupt, "a \(type) box holds a second index, so the index is ambiguous")
   }
 
   private static func notAMovie(_ input: FileSlice) -> MovieError {
     let shown = ((try? input.bytes(0..<16)) ?? []).map { (0x20...0x7E).contains($0) ? String(UnicodeScalar($0)) : "." }.joined()
     return MovieError(
-      .notAMovie, "the file starts with \"\(shown)\"; expected a QuickTime or MP4 movie, which starts with a box such as ftyp")
+      .notAMovie, "the file starts with \"\(shown)\"; expected a QuickTime or MP4 video, which starts with a box such as ftyp")
   }
 
   // MARK: moov
@@ -146,7 +146,7 @@ struct MovieBoxes {
         size = rest.count
       }
       guard size >= length, size <= rest.count else {
-        throw MovieError(.movieCorrupt, "a \(type) box of the index says it has \(size) bytes, \(rest.count) are left")
+        throw MovieError(.movieCorrupt, "a \(type) box of the index claims \(size) bytes, \(rest.count) are left")
       }
       let payload = rest.prefix(size).dropFirst(length)
       if type == "trak" {
@@ -162,7 +162,7 @@ struct MovieBoxes {
     func word(_ index: Int) -> Int { Int(UInt32(reading: payload.dropFirst(4 * index).prefix(4))) }
     func check(_ count: Int, entries bytes: Int, after header: Int) throws {
       guard count <= (payload.count - header) / bytes else {
-        throw MovieError(.movieCorrupt, "the \(type) box says it has \(count) entries; its \(payload.count) bytes have no room for them")
+        throw MovieError(.movieCorrupt, "the \(type) box claims \(count) entries; its \(payload.count) bytes have no room for them")
       }
     }
     let track = tracks.indices.last
@@ -171,20 +171,20 @@ struct MovieBoxes {
     case "trun" where payload.count >= 8:
       fragmentSamples += word(1)
       if fragmentSamples > limits.samples {
-        throw MovieError(.limit, "fragments say they have \(fragmentSamples) samples, over the limit of \(limits.samples)")
+        throw MovieError(.limit, "the fragments claim \(fragmentSamples) samples, over the limit of \(limits.samples)")
       }
     case "hdlr" where payload.count >= 12:
-      // A track's first handler says what its samples are; QuickTime adds one for how its data is stored.
+      // A track's first handler gives the kind of its samples; QuickTime adds another for how its data is stored.
       if let track, tracks[track].handler.isEmpty { tracks[track].handler = Self.fourCC(payload.dropFirst(8).prefix(4)) ?? "" }
     case "mdhd" where payload.count >= 24:
-      if word(payload.first == 1 ? 5 : 3) == 0 { throw MovieError(.movieCorrupt, "a track has no time scale: mdhd says 0 ticks a second") }
+      if word(payload.first == 1 ? 5 : 3) == 0 { throw MovieError(.movieCorrupt, "a track has no time scale: mdhd has 0 ticks per second") }
     case "stsd" where payload.count >= 16:
       guard let track else { return }
       tracks[track].format = Self.fourCC(payload.dropFirst(12).prefix(4)) ?? ""
     case "stsz" where payload.count >= 12:
       let (fixed, count) = (word(1), word(2))
       if count > limits.samples {
-        throw MovieError(.limit, "a track says it has \(count) samples, over the limit of \(limits.samples)")
+        throw MovieError(.limit, "a track claims \(count) samples, over the limit of \(limits.samples)")
       }
       if fixed == 0 { try check(count, entries: 4, after: 12) }
       if let track { tracks[track].sampleCount = count }
@@ -213,7 +213,7 @@ struct MovieBoxes {
     }
   }
 
-  /// Data of another file would have to be opened; bit 0 of an entry's flags says that the data is in this one.
+  /// Throws for a reference to data in another file; bit 0 of an entry's flags is set where the data is in this file.
   private func dataReferences(_ payload: ArraySlice<UInt8>) throws {
     var rest = payload.dropFirst(8)
     while rest.count >= 12 {
@@ -221,7 +221,7 @@ struct MovieBoxes {
       guard size >= 12, size <= rest.count else { break }
       if rest.dropFirst(11).first.map({ $0 & 1 == 0 }) ?? true {
         let type = Self.fourCC(rest.dropFirst(4).prefix(4)) ?? "????"
-        throw MovieError(.movieExternalData, "the movie refers to data in another file (a \(type) reference), which is never opened")
+        throw MovieError(.movieExternalData, "the video refers to data in another file (a \(type) reference), which is never opened")
       }
       rest = rest.dropFirst(size)
     }
@@ -229,6 +229,6 @@ struct MovieBoxes {
 }
 
 extension FixedWidthInteger {
-  /// The number that these bytes are, most significant first.
+  /// A big-endian number from these bytes.
   fileprivate init(reading bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | Self($1) } }
 }

@@ -1,13 +1,13 @@
 import CFFmpeg
 package import Model
 
-/// A decoded picture of a movie, as the codec gives it.
+/// A decoded video frame in the codec's pixel format.
 ///
-/// `@unchecked Sendable`: nobody writes to it.
+/// `@unchecked Sendable`: it is never written to.
 package final class MovieFrame: @unchecked Sendable {
   let frame: UnsafeMutablePointer<AVFrame>
 
-  /// Takes over what `source` holds.
+  /// Takes ownership of the contents of `source`.
   fileprivate init(moving source: UnsafeMutablePointer<AVFrame>) throws {
     guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
     self.frame = frame
@@ -35,9 +35,9 @@ package final class MovieFrame: @unchecked Sendable {
   }
 }
 
-/// Decodes a movie's pictures in presentation order. Damage that the decoder notices is an error: what it would make up in its place is
-/// never passed on. Damage that still reads as pictures cannot be told; so that it reads the same every time, decoding is by one thread,
-/// into cleared pictures.
+/// A decoder of a video's frames in presentation order. Damage that the decoder notices is an error: its concealment is never returned.
+/// Damage that still decodes cannot be detected; decoding uses one thread and cleared buffers, so that the result is the same every
+/// time.
 package final class MovieDecoder {
   private let input: FileSlice?
   private var demuxer: Demuxer
@@ -47,24 +47,24 @@ package final class MovieDecoder {
   private let frame: UnsafeMutablePointer<AVFrame>
   private var isDrained = false
   private var hasFed = false
-  /// Errors that the decoder has logged.
+  /// Number of errors that the decoder has logged.
   private let errors: UnsafeMutablePointer<Int32>
-  /// What went wrong; pictures that were decoded before still come.
+  /// The error that ended decoding; frames decoded before it are still returned.
   private var damage: String?
-  /// Size and colours of the first picture, which all others must have.
-  private var first: (size: ImageSize, colour: Movie.Colour)?
-  /// The sample that comes next.
+  /// Size and color coding of the first frame, which all others must have.
+  private var first: (size: ImageSize, color: Movie.Colour)?
+  /// Index of the next sample.
   package private(set) var position = 0
 
   package convenience init(_ movie: Movie) throws {
-    // Frames of another size are an error that names both; what claims far more is not decoded at all. Codecs count whole blocks of 64
-    // pixels at most.
+    // A frame of another size is an error that names both sizes; one that claims to be far larger is not decoded at all. Codecs round up
+    // to blocks of at most 64 pixels.
     let side = max(2 * max(movie.size.width, movie.size.height), 2048) + 64
     try self.init(Demuxer(movie.input), samples: movie.samples, input: movie.input, side: side)
   }
 
   /// - Parameters:
-  ///   - input: Needed to start again from the front.
+  ///   - input: The file, needed to restart from the first sample.
   ///   - side: Frames wider or higher than this are refused before anything is allocated for them.
   init(_ demuxer: Demuxer, samples: [Movie.Sample], input: FileSlice? = nil, side: Int) throws {
     self.side = side
@@ -108,7 +108,7 @@ package final class MovieDecoder {
     errors.deallocate()
   }
 
-  /// The next picture, which is sample `position`.
+  /// Decodes the next frame, sample `position`.
   package func next() throws -> MovieFrame {
     guard samples.indices.contains(position) else { throw MovieError(.movieCorrupt, "there is no sample \(position)") }
     while true {
@@ -117,22 +117,22 @@ package final class MovieDecoder {
         try feed()
         continue
       }
-      if status == cffmpeg_end() { throw failure(damage ?? "the decoder gave no more pictures") }
+      if status == cffmpeg_end() { throw failure(damage ?? "the decoder returned no more frames") }
       guard status >= 0 else { throw failure(MovieError.words(status)) }
       let time = frame.pointee.best_effort_timestamp
-      // After a jump, pictures before the wanted one come first.
+      // After a seek, frames before the requested one come first.
       if time < samples[position].presentation {
         av_frame_unref(frame)
         continue
       }
-      guard time == samples[position].presentation else { throw failure(damage ?? "the decoder left it out") }
+      guard time == samples[position].presentation else { throw failure(damage ?? "the decoder skipped it") }
       if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 || errors.pointee > 0 {
         throw failure("its data is damaged")
       }
-      let picture = try MovieFrame(moving: frame)
-      try check(picture)
+      let decoded = try MovieFrame(moving: frame)
+      try check(decoded)
       position += 1
-      return picture
+      return decoded
     }
   }
 
@@ -147,43 +147,43 @@ package final class MovieDecoder {
       }
       if isMore, damage == nil { return }
     }
-    // Pictures that wait for others in the decoder come out now.
-    guard !isDrained else { throw failure(damage ?? "the movie ends before it") }
+    // The decoder now returns the frames that it held back for reordering.
+    guard !isDrained else { throw failure(damage ?? "the video ends before it") }
     isDrained = true
     avcodec_send_packet(context, nil)
   }
 
-  /// What the codec's own headers say of the size, which the index may hide.
+  /// Checks the frame size in the codec's own headers, from which the index may differ.
   private func checkSize(_ packet: UnsafeMutablePointer<AVPacket>) throws {
     var (width, height): (Int32, Int32) = (0, 0)
     cffmpeg_coded_size(demuxer.stream.pointee.codecpar, packet, &width, &height)
     guard width <= side, height <= side else {
-      throw MovieError(.limit, "the codec's headers announce frames of \(width)x\(height), over the limit of \(side)x\(side)")
+      throw MovieError(.limit, "the codec's headers declare frames of \(width)x\(height), over the limit of \(side)x\(side)")
     }
   }
 
-  private func check(_ picture: MovieFrame) throws {
-    let colour = picture.colour
+  private func check(_ decoded: MovieFrame) throws {
+    let color = decoded.colour
     guard let first else {
-      self.first = (picture.size, colour)
+      self.first = (decoded.size, color)
       return
     }
-    guard picture.size == first.size else {
-      throw MovieError(.imageSizeChanged, "picture \(position) is \(picture.size), the first is \(first.size)")
+    guard decoded.size == first.size else {
+      throw MovieError(.imageSizeChanged, "frame \(position) is \(decoded.size), the first is \(first.size)")
     }
-    guard colour == first.colour else {
-      throw MovieError(.colorUnsupported, "from picture \(position) on, pixels are coded in another way than before")
+    guard color == first.color else {
+      throw MovieError(.colorUnsupported, "from frame \(position) on, the pixel format or color coding differs")
     }
   }
 
   private func failure(_ words: String) -> MovieError {
-    MovieError(.movieCorrupt, "\(position) of \(samples.count) pictures could be decoded; then there is damage: \(words)")
+    MovieError(.movieCorrupt, "\(position) of \(samples.count) frames could be decoded; then there is damage: \(words)")
   }
 
-  /// Decodes what is left: damage there is damage of the movie too.
+  /// Decodes the remaining frames, so that damage there is found too.
   package func finish() throws { while position < samples.count { _ = try next() } }
 
-  /// Starts anew at the first sample of a run, as if nothing had been decoded before.
+  /// Restarts at the first sample of a run, as if nothing had been decoded before.
   package func start(atRun sample: Int) throws {
     if position == 0, sample == 0, !hasFed { return }
     if sample == 0, let input {
@@ -195,8 +195,8 @@ package final class MovieDecoder {
     position = sample
   }
 
-  /// Makes `sample` the next one: decodes on to it, or, when it has been passed, from the front. Every picture on the way is decoded, so that
-  /// what is damaged does not depend on which are wanted.
+  /// Makes `sample` the next one: decodes forward to it or, if it was already passed, from the first sample. Every frame on the way is
+  /// decoded, so that the damage found does not depend on which frames are requested.
   package func go(to sample: Int) throws {
     guard samples.indices.contains(sample) else { return }
     if sample < position { try start(atRun: 0) }

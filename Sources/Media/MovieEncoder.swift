@@ -1,22 +1,22 @@
 import CFFmpeg
 package import Model
 
-/// Writes H.264 or HEVC movies, for simulated takes. The same pictures and options give the same bytes. Serves one thread.
+/// A writer of H.264 or HEVC videos, for simulated takes. The same frames and options give the same bytes. Serves one thread.
 package final class MovieEncoder {
   package struct Options: Sendable {
     /// `h264` or `hevc`.
     package var codec = "h264"
     package var size: ImageSize
-    /// Frames a second that the encoder is told; times are given with each picture.
+    /// Nominal frames per second for the encoder; each frame has its own time.
     package var rate = 30.0
-    /// Ticks a second of the track.
+    /// Ticks per second of the track.
     package var timescale = 600
     package var bitRate = 10_000_000
-    /// Pictures between two of which the second is decoded first; 0 for none.
+    /// Maximum number of B-frames in a row, which are decoded after a later frame; 0 for none.
     package var reordering = 0
-    /// Degrees to turn clockwise for showing, in the track's matrix.
+    /// Clockwise rotation for display in degrees, written to the track's matrix.
     package var rotation = 0
-    /// Tags of the file; `location` in ISO 6709 among them.
+    /// Tags of the file, such as `location` in ISO 6709.
     package var tags: [(key: String, value: String)] = []
 
     package init(size: ImageSize) { self.size = size }
@@ -30,7 +30,9 @@ package final class MovieEncoder {
   private var scaler: OpaquePointer?
   private let stream: UnsafeMutablePointer<AVStream>
 
-  /// Creates the file; its ending says MOV or MP4. Throws `MovieError`.
+  /// Creates the file; its extension selects MOV or MP4.
+  ///
+  /// - Throws: `MovieError`.
   package init(_ path: String, _ options: Options) throws {
     self.options = options
     try FFmpeg.prepare()
@@ -85,7 +87,7 @@ package final class MovieEncoder {
     frame.pointee.format = AV_PIX_FMT_YUV420P.rawValue
     frame.pointee.width = codec.pointee.width
     frame.pointee.height = codec.pointee.height
-    try Self.check(av_frame_get_buffer(frame, 0), "allocating a picture")
+    try Self.check(av_frame_get_buffer(frame, 0), "allocating a frame")
     scaler = sws_getContext(
       codec.pointee.width, codec.pointee.height, AV_PIX_FMT_RGB24, codec.pointee.width, codec.pointee.height, AV_PIX_FMT_YUV420P,
       SWS_AREA | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP, nil, nil, nil)
@@ -106,12 +108,12 @@ package final class MovieEncoder {
     if status < 0 { throw MovieError(.movieCorrupt, "\(what) failed: \(MovieError.words(status))") }
   }
 
-  /// Adds a picture, RGB rows, shown at `time` ticks of the timescale; times ascend.
+  /// Adds a frame of RGB rows, presented at `time` in ticks of the timescale; times ascend.
   package func add(_ pixels: [UInt8], at time: Int64) throws {
     guard let frame, pixels.count == options.size.width * options.size.height * 3 else {
-      throw MovieError(.movieCorrupt, "\(pixels.count) bytes are not an RGB picture of \(options.size)")
+      throw MovieError(.movieCorrupt, "\(pixels.count) bytes are not an RGB image of \(options.size)")
     }
-    try Self.check(av_frame_make_writable(frame), "allocating a picture")
+    try Self.check(av_frame_make_writable(frame), "allocating a frame")
     pixels.withUnsafeBufferPointer { pixels in
       var planes: [UnsafePointer<UInt8>?] = [pixels.baseAddress, nil, nil, nil]
       var strides: [Int32] = [Int32(options.size.width * 3), 0, 0, 0]
@@ -130,12 +132,12 @@ package final class MovieEncoder {
     try drain()
   }
 
-  /// Writes what is left and the index.
+  /// Writes the remaining samples and the index.
   package func finish() throws {
     try Self.check(avcodec_send_frame(codec, nil), "encoding")
     try drain()
     try Self.check(av_write_trailer(format), "writing the index")
-    if let format { try Self.check(avio_closep(&format.pointee.pb), "closing the movie") }
+    if let format { try Self.check(avio_closep(&format.pointee.pb), "closing the video") }
   }
 
   private func drain() throws {

@@ -1,7 +1,7 @@
 import CFFmpeg
 package import Model
 
-/// A movie that cannot be used: which rule it breaks, and what was found.
+/// A video that cannot be used: the finding's code, and a message with what was found.
 package struct MovieError: Error, CustomStringConvertible, Equatable {
   package var code: FindingCode
   package var message: String
@@ -13,7 +13,7 @@ package struct MovieError: Error, CustomStringConvertible, Equatable {
 
   package var description: String { message }
 
-  /// The library's own words for one of its error numbers.
+  /// FFmpeg's message for one of its error codes.
   static func words(_ code: Int32) -> String {
     var buffer = [CChar](repeating: 0, count: 128)
     av_strerror(code, &buffer, buffer.count)
@@ -21,7 +21,7 @@ package struct MovieError: Error, CustomStringConvertible, Equatable {
   }
 }
 
-/// What a movie may be; above it, it is refused before anything is allocated for it.
+/// The limits on a video: samples, seconds, and pixels per side. A larger one is refused before anything is allocated for it.
 package struct MovieLimits: Sendable {
   package var samples = 20_000
   package var seconds = 600.0

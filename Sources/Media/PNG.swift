@@ -1,14 +1,14 @@
 import CPNG
 package import Model
 
-/// PNG files by way of libpng.
+/// Reading and writing of PNG files with libpng.
 package enum PNG {
-  /// Encodes RGB rows with the simplified interface, whose errors are values and not jumps.
+  /// Encodes RGB rows with the simplified API, which returns errors instead of using `longjmp`.
   ///
   /// - Parameter pixels: RGB, top row first. `png_image_write_to_memory`.
   package static func encode(_ pixels: [UInt8], size: ImageSize) throws -> [UInt8] {
     guard pixels.count == size.width * size.height * 3, !pixels.isEmpty else {
-      throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not an RGB picture of \(size)")
+      throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not an RGB image of \(size)")
     }
     var image = png_image()
     image.version = UInt32(PNG_IMAGE_VERSION)
@@ -29,17 +29,17 @@ package enum PNG {
     }
   }
 
-  /// Sides longer than this are refused.
+  /// The longest side in pixels; larger images are refused.
   package static let greySideLimit = 4096
 
-  /// The size in the header of a grey PNG of this many bits a pixel, 8 or 16.
+  /// The size in the header of a gray PNG with this many bits per pixel, 8 or 16.
   package static func greySize(of file: UnsafeRawBufferPointer, bits: Int) throws -> ImageSize {
     var (width, height): (UInt32, UInt32) = (0, 0)
     try decodeGrey(file, bits, &width, &height, nil)
     return ImageSize(width: Int(width), height: Int(height))
   }
 
-  /// Replaces `pixels` by those of a grey PNG of this size and so many bits, as they are, 16 bits little-endian. A damaged or cut file
+  /// Replaces `pixels` with those of a gray PNG of this size and bit depth, unscaled, 16 bits little-endian. A damaged or truncated file
   /// throws.
   package static func decodeGrey(_ file: UnsafeRawBufferPointer, bits: Int, size: ImageSize, into pixels: inout [UInt8]) throws {
     let count = size.width * size.height * bits / 8
@@ -60,10 +60,10 @@ package enum PNG {
     }
   }
 
-  /// Encodes grey rows of 8 or 16 bits, 16 little-endian.
+  /// Encodes gray rows of 8 or 16 bits, 16 bits little-endian.
   package static func encodeGrey(_ pixels: [UInt8], bits: Int, size: ImageSize) throws -> [UInt8] {
     guard pixels.count == size.width * size.height * bits / 8, !pixels.isEmpty else {
-      throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not a grey picture of \(size)")
+      throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not a gray image of \(size)")
     }
     var output: [UInt8] = []
     let done = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { message -> String? in

@@ -1,11 +1,11 @@
 import CPixels
 import Model
 
-/// Makes smaller RGB pictures of 4:2:0 ones, 8 bits a sample, as movies have them, with the filter of `Taps` and rounding once.
+/// A downscaler of 4:2:0 video frames, 8 bits per sample, to RGB, with the filter of `Taps` and a single rounding.
 ///
-/// Rows are blended first, so that the other steps have only the smaller number of rows to do. It takes a tenth less time than libswscale,
-/// whose values are off by up to six levels where these are the nearest whole numbers. Chroma samples are taken to lie in the middle of their four pixels, as libswscale takes them. One
-/// reducer serves one thread.
+/// Rows are blended first, so that the other steps process only the smaller number of rows. It takes a tenth less time than libswscale,
+/// whose values are off by up to six levels; these are the nearest whole numbers. Chroma samples are assumed to lie at the center of their
+/// four pixels, as in libswscale. One downscaler serves one thread.
 final class PlanarReducer {
   private let source: ImageSize
   private let target: ImageSize
@@ -14,10 +14,10 @@ final class PlanarReducer {
   private let columns: (luma: Taps, chroma: Taps)
   private var lines: (luma: [Float], cb: [Float], cr: [Float])
 
-  /// `nil` unless the picture becomes smaller in both directions and its sides are even.
+  /// Returns `nil` unless the image becomes smaller in both directions and its sides are even.
   ///
-  /// - Parameter coefficients: What Cr adds to red, Cb to blue, Cb and Cr take from green, in units of 2^-16, for limited range
-  ///   (`sws_getCoefficients`).
+  /// - Parameter coefficients: Weights that Cr adds to red, Cb adds to blue, and Cb and Cr subtract from green, in units of 2^-16, for
+  ///   limited range (`sws_getCoefficients`).
   init?(from source: ImageSize, to target: ImageSize, coefficients: [Int32], isFullRange: Bool) {
     guard target.width < source.width, target.height < source.height, source.width % 2 == 0, source.height % 2 == 0 else { return nil }
     self.source = source
@@ -33,10 +33,10 @@ final class PlanarReducer {
     lines = (line(source.width, columns.luma), line(width, columns.chroma), line(width, columns.chroma))
   }
 
-  /// One plane of a picture: its first row, and how many bytes further the next one starts.
+  /// One plane of a frame: its first row, and the bytes from one row to the next.
   typealias Plane = (start: UnsafePointer<UInt8>, pitch: Int)
 
-  /// Writes RGB rows, top first, to `output`, which has room for the picture.
+  /// Writes RGB rows, top row first, to `output`, which has room for the image.
   func reduce(_ luma: Plane, _ cb: Plane, _ cr: Plane, into output: UnsafeMutablePointer<UInt8>) {
     columns.luma.withPointers { lumaColumns in
       columns.chroma.withPointers { chromaColumns in

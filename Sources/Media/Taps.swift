@@ -1,16 +1,16 @@
 import CPixels
 
-/// How to resize along one axis: for every output position the first input position that counts, and the weights from there on, which
+/// Filter weights for resizing along one axis: for every output position, the first input position and the weights from there on, which
 /// add up to 1. Every position has the same number of weights, some of them 0.
 ///
-/// A triangle filter whose support grows with the reduction, so that shrinking averages and does not alias: the filter Pillow calls
+/// The filter is a triangle whose support grows with the reduction, so that downscaling averages and does not alias: Pillow calls it
 /// BILINEAR and PyTorch "bilinear, antialias=True".
 struct Taps {
   let count: Int
   let first: [Int32]
   let weights: [Float]
 
-  /// - Parameter multiple: Weights of 0 are added up to a multiple of this count; they may be of positions beyond the last.
+  /// - Parameter multiple: Zero weights are appended up to a multiple of this count; their positions may lie beyond the last.
   init(from source: Int, to target: Int, multiple: Int = 1) {
     let scale = Double(source) / Double(target)
     let support = max(scale, 1)
@@ -19,9 +19,9 @@ struct Taps {
     var first: [Int32] = []
     var weights: [Float] = []
     for position in 0..<target {
-      let centre = (Double(position) + 0.5) * scale
-      let start = min(max(Int((centre - support + 0.5).rounded(.down)), 0), source - count)
-      let triangle = (start..<(start + count)).map { max(0, 1 - abs((Double($0) + 0.5 - centre) / support)) }
+      let center = (Double(position) + 0.5) * scale
+      let start = min(max(Int((center - support + 0.5).rounded(.down)), 0), source - count)
+      let triangle = (start..<(start + count)).map { max(0, 1 - abs((Double($0) + 0.5 - center) / support)) }
       let sum = triangle.reduce(0, +)
       first.append(Int32(start))
       weights += triangle.map { Float($0 / sum) } + repeatElement(0, count: padded - count)
@@ -39,7 +39,7 @@ struct Taps {
     }
   }
 
-  /// Blends rows of bytes, `pitch` bytes apart, into the output row `y`.
+  /// Blends rows of bytes, `pitch` bytes apart, into output row `y`.
   func blendRows(_ rows: UnsafePointer<UInt8>, pitch: Int, count: Int, at y: Int, into line: inout [Float]) {
     weights.withUnsafeBufferPointer { weights in
       guard let weights = weights.baseAddress else { return }

@@ -1,6 +1,6 @@
-/// How regularly a stream was sampled: its nominal period, and the steps in which samples are missing.
+/// The regularity of a stream's sampling: its nominal period, and the steps in which samples are missing.
 package struct Cadence: Equatable, Sendable {
-  /// Slope of time over sample count with missing samples counted, in nanoseconds; `nil` with fewer than two moments.
+  /// Slope of time over sample count with missing samples counted, in nanoseconds; `nil` with fewer than two timestamps.
   package let nominalPeriod: Double?
 
   package var rateHz: Double? { nominalPeriod.map { 1e9 / $0 } }
@@ -9,14 +9,14 @@ package struct Cadence: Equatable, Sendable {
   package struct Gap: Equatable, Sendable {
     /// The row before the gap.
     package var row: Int
-    /// The whole step from that row to the next, in nanoseconds.
+    /// The time from that row to the next, in nanoseconds.
     package var step: Int64
 
     package init(row: Int, step: Int64) { (self.row, self.step) = (row, step) }
   }
 
-  /// A regression of time over sample number in which a step counts as the nearest whole number of periods. A median
-  /// of steps would be wrong wherever the time base cannot express the period (240 fps on a 1/600 s grid).
+  /// Fits the period by a regression of time over sample number, in which a step counts as the nearest whole number of periods. A
+  /// median of steps would be wrong wherever the time base cannot represent the period (240 fps on a 1/600 s grid).
   ///
   /// - Parameter nominalRate: The rate in Hz, where it is known.
   package init(_ timestamps: [Timestamp], nominalRate: Double? = nil) {
@@ -40,11 +40,11 @@ package struct Cadence: Equatable, Sendable {
     nominalPeriod = period
   }
 
-  /// Slope of time over sample number, steps counted in whole `period`s.
+  /// Slope of time over sample number, with steps counted in whole `period`s.
   ///
-  /// Each sample is counted from where the one before was due, not from where it came: a late arrival followed by an
-  /// early one is jitter, not a missing sample; where lateness was once taken for a missing sample, the next step counts
-  /// none. A tenth of each deviation moves what is due, which follows drift.
+  /// Each sample is counted from the time at which the previous one was due, not from its timestamp: a late arrival followed by an
+  /// early one is jitter, not a missing sample. Where a late sample was counted as a missing one, the next step counts none. A tenth of
+  /// each deviation moves the due time, which follows drift.
   private static func slope(_ steps: [Double], _ period: Double) -> Double? {
     var (count, time, due) = (0.0, 0.0, 0.0)
     var (sumN, sumT, sumNN, sumNT, samples) = (0.0, 0.0, 0.0, 0.0, 1.0)

@@ -1,26 +1,26 @@
-/// A pinhole camera of an episode. Streams of its images, depth and confidence name it in their rasters.
+/// A pinhole camera of an episode. The rasters of its image, depth and confidence streams refer to it.
 package struct Camera: Equatable, Sendable {
-  /// The full-size image, for which the intrinsics are.
+  /// Size of the full-size image, to which the intrinsics refer.
   package var size: ImageSize
-  /// Absent where the source does not tell.
+  /// The intrinsics; `nil` where the source does not give them.
   package var lens: Lens?
-  /// The stream of poses that says where it is.
+  /// The stream of its poses.
   package var pose: StreamName?
 
   package init(size: ImageSize, lens: Lens? = nil, pose: StreamName? = nil) {
     (self.size, self.lens, self.pose) = (size, lens, pose)
   }
 
-  /// Intrinsics in pixels of one of its rasters, of a sample taken at a time; `nil` where they move and there is no sample.
+  /// Intrinsics in pixels of one of its rasters, for a sample taken at `time`; `nil` where they vary and there is no sample.
   package func intrinsics(_ raster: Raster, at time: Timestamp?) -> Intrinsics? {
     lens?.intrinsics(at: time)?.applying(raster.rasterFromFull)
   }
 
-  /// The ones to take where only one can be.
+  /// Intrinsics in pixels of a raster, for uses that need one set per episode.
   package func usualIntrinsics(_ raster: Raster) -> Intrinsics? { lens?.usual.applying(raster.rasterFromFull) }
 }
 
-/// Intrinsics of a full-size image, which autofocus may move.
+/// Intrinsics of the full-size image, which autofocus may vary over time.
 package struct Lens: Equatable, Sendable {
   package struct Moment: Equatable, Sendable {
     package var time: Timestamp
@@ -29,14 +29,14 @@ package struct Lens: Equatable, Sendable {
   }
 
   package var usual: Intrinsics
-  /// Ascending in time, on the frames' clock; empty for a lens that does not move.
+  /// Measured intrinsics, ascending in time, on the frames' clock; empty where they are constant.
   package var moments: [Moment]
 
   package init(_ usual: Intrinsics, moments: [Moment] = []) { (self.usual, self.moments) = (usual, moments) }
 
   package var isMoving: Bool { !moments.isEmpty }
 
-  /// Those of the nearest moment, the earlier of two; the usual ones where the lens does not move.
+  /// Intrinsics of the nearest moment, the earlier of two equally near; `usual` where they are constant.
   package func intrinsics(at time: Timestamp?) -> Intrinsics? {
     guard isMoving else { return usual }
     guard let time else { return nil }
@@ -60,10 +60,10 @@ package struct Intrinsics: Equatable, Sendable {
     (self.fx, self.fy, self.cx, self.cy) = (fx, fy, cx, cy)
   }
 
-  /// The same camera on another grid. Where the map rotates, the camera's axes rotate along, so that focal lengths stay positive.
+  /// The same camera on another grid. Where the map rotates, the camera's axes rotate with it, so that focal lengths stay positive.
   package func applying(_ map: Affine) -> Intrinsics {
-    let centre = map(cx, cy)
+    let center = map(cx, cy)
     return Intrinsics(
-      fx: abs(map.xx) * fx + abs(map.xy) * fy, fy: abs(map.yx) * fx + abs(map.yy) * fy, cx: centre.x, cy: centre.y)
+      fx: abs(map.xx) * fx + abs(map.xy) * fy, fy: abs(map.yx) * fx + abs(map.yy) * fy, cx: center.x, cy: center.y)
   }
 }

@@ -1,6 +1,6 @@
-/// Which pixels of a depth map are valid: those above 0.
+/// The valid pixels of a depth map: those above 0.
 package enum DepthMask {
-  /// Writes one byte a pixel, 1 where the value is positive, and returns the moments of those, in the map's own unit.
+  /// Writes one byte per pixel, 1 where the value is positive, and returns the moments of the positive values, in the map's own unit.
   package static func mark(_ raw: [UInt8], _ type: ScalarType, in mask: inout [UInt8]) -> Moments {
     let pixels = raw.count / type.size
     if mask.count != pixels { mask = [UInt8](repeating: 0, count: pixels) }
@@ -15,7 +15,7 @@ package enum DepthMask {
   private static func mark<Value>(
     _ values: UnsafeBufferPointer<Value>, _ mask: UnsafeMutableBufferPointer<UInt8>, _ depth: (Value) -> Float
   ) -> Moments {
-    // Eight at a time, in sums of their own; the order of adding is the same on every machine.
+    // Eight at a time, in separate sums; the order of additions is the same on every machine.
     var (sums, squares) = (SIMD8<Double>.zero, SIMD8<Double>.zero)
     var (least, greatest) = (SIMD8<Float>(repeating: .infinity), SIMD8<Float>(repeating: -.infinity))
     var counts = SIMD8<Int32>.zero

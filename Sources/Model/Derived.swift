@@ -1,10 +1,10 @@
-/// A stream that is computed row by row from others, such as actions. It is evaluated on the rows that are left after all steps, by whoever
-/// writes or shows them.
+/// A stream that is computed row by row from other streams, such as actions. Writers and previews evaluate it on the rows that remain after
+/// all steps.
 package protocol Derived: Sendable {
-  /// Type Float32; the shape is that of one row.
+  /// The stream's spec, of type Float32; the shape is that of one row.
   var spec: StreamSpec { get }
-  /// The streams it is computed from; a take that lacks one does not have it.
+  /// The streams it is computed from; it is absent from takes that lack one of them.
   var inputs: [StreamName] { get }
-  /// The numbers of a row, NaN where one is missing. `rows` gives the values of this and of any other row, up to the last.
+  /// Computes the values of a row, NaN where one is missing. `rows` reads the values of this and of any other row, up to the last.
   func value(at row: Int, of rows: inout RowReader) throws -> [Float]
 }

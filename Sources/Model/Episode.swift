@@ -1,22 +1,22 @@
-/// A take made ready to learn from: a timeline of frames, and streams that will give a sample for each.
+/// A take prepared for training: a timeline of frames, and streams that provide a sample for each.
 ///
-/// A plan, not a buffer: timestamps are in memory, samples are read when a writer asks for them.
+/// It is a plan, not a buffer: timestamps are in memory, and samples are read when a writer requests them.
 package struct Episode: Sendable {
   /// The rows of the episode.
   package struct Frames: Sendable, Equatable {
-    /// Ascending, on `clock`.
+    /// Times of the rows, ascending, on `clock`.
     package var timestamps: [Timestamp]
     /// The source's own frame number of each row.
     package var sourceIndex: [Int64]
     package var clock: Clock
     /// Resolution of the source's time base in nanoseconds.
     package var tick: Int64 = 1
-    /// Frames a second, where the reader knows better than a regression over the timestamps tells.
+    /// Frames per second, where the reader knows it more exactly than a regression over the timestamps.
     package var nominalRate: Double?
 
-    /// What the reader found wrong with each frame; empty when it looks at none.
+    /// Problems that the reader found in each frame; empty when it checks none.
     package var quality: [FrameQuality] = []
-    /// The segment without a gap that each frame is in, once they are numbered.
+    /// Number of the gap-free segment of each frame, once segments are numbered.
     package var segment: [Int64]?
 
     package var cadence: Cadence { Cadence(timestamps, nominalRate: nominalRate) }
@@ -24,15 +24,15 @@ package struct Episode: Sendable {
 
     package var count: Int { timestamps.count }
 
-    /// A policy looks at 2 frames and acts over 16: shorter episodes have not one window.
+    /// Rows of one training window, 2 observed and 16 predicted; shorter episodes have none.
     private static let windowFrames = 18
 
-    /// What a reader reports of the timeline.
+    /// Findings about the timeline, for readers to report.
     ///
-    /// - Parameter isWhole: Whether it dropped no frames, which would show as gaps too.
+    /// - Parameter isWhole: Whether the reader dropped no frames, which would appear as gaps too.
     package func findings(isWhole: Bool) -> [Finding] {
       var findings: [Finding] = []
-      // Where a frame was left out for its time, the step beside it is not what the camera made of it either.
+      // Where a frame was dropped for its timestamp, the adjacent steps are not the camera's own either.
       func follows(_ row: Int) -> Bool { row < 1 || row >= count || sourceIndex[row] == sourceIndex[row - 1] + 1 }
       let dropped = gaps.count { gap in isWhole || [gap.row, gap.row + 1, gap.row + 2].allSatisfy(follows) }
       if dropped > 0 {
@@ -41,7 +41,7 @@ package struct Episode: Sendable {
       }
       if count > 0, count < Self.windowFrames {
         findings.append(
-          Finding(.shortEpisode, "\(count) frames; a policy that looks at 2 and acts over 16 needs \(Self.windowFrames)"))
+          Finding(.shortEpisode, "\(count) frames; a window of 2 observed and 16 predicted rows needs \(Self.windowFrames)"))
       }
       return findings
     }
@@ -54,21 +54,21 @@ package struct Episode: Sendable {
     }
   }
 
-  /// When the recording began in Unix time, and how finely that is known.
+  /// Unix time of the start of the recording, and its resolution, in nanoseconds.
   package struct UnixOrigin: Sendable, Equatable {
     package var nanoseconds: Int64
     package var resolution: Int64
     package init(nanoseconds: Int64, resolution: Int64) { (self.nanoseconds, self.resolution) = (nanoseconds, resolution) }
   }
 
-  /// What `align` did for one stream.
+  /// The result of `align` for one stream.
   package struct Alignment: Sendable, Equatable {
     package var stream: StreamName
-    /// How the two clocks were aligned, in words of `docs/time.md`.
+    /// The alignment method, in the terms of `docs/time.md`.
     package var method: String
-    /// Added to the stream's timestamps to bring them onto the frames' clock.
+    /// Nanoseconds added to the stream's timestamps to convert them to the frames' clock.
     package var offset: Int64?
-    /// How well that is known: half-width or spread in nanoseconds, by method.
+    /// Uncertainty of the offset: half-width or spread in nanoseconds, depending on the method.
     package var residual: Int64?
 
     package init(stream: StreamName, method: String, offset: Int64? = nil, residual: Int64? = nil) {
@@ -79,7 +79,7 @@ package struct Episode: Sendable {
     }
   }
 
-  /// Frames that were left out, and why.
+  /// A number of dropped frames, with the reason.
   package struct Dropped: Sendable, Equatable {
     package var reason: String
     package var count: Int
@@ -92,24 +92,24 @@ package struct Episode: Sendable {
   package var id: String
   /// The reader's name for the kind of take, where it has several.
   package var variant: String?
-  /// Frames the source has, before anything was left out.
+  /// Number of frames in the source, before any were dropped.
   package var sourceFrames: Int
   package var frames: Frames
   package var streams: [StreamName: SampleStream]
-  /// Streams that are computed from others, row by row.
+  /// Streams computed from other streams, row by row.
   package var derived: [StreamName: any Derived] = [:]
   package var cameras: [CameraName: Camera] = [:]
   package var findings: [Finding] = []
   package var dropped: [Dropped] = []
   package var alignments: [Alignment] = []
   package var unixOrigin: UnixOrigin?
-  /// When the source's first frame was taken, on the frames' clock, be it a row or not.
+  /// Capture time of the source's first frame, on the frames' clock, whether or not it is a row.
   package var captureStart: Timestamp?
   /// The day of the recording as YYYY-MM-DD, where known.
   package var day: String?
-  /// Takes of one group are never in different splits; set by `split`.
+  /// The group whose takes are never in different splits; set by `split`.
   package var splitGroup: String?
-  /// What one format or one transform alone knows of the take.
+  /// Values that only one format or one transform uses.
   package var extensions = Extensions()
 
   package init(id: String, sourceFrames: Int, frames: Frames, streams: [StreamName: SampleStream]) {
@@ -136,14 +136,14 @@ package struct Episode: Sendable {
     return kept
   }
 
-  /// What is wrong with each frame.
+  /// Quality bits of each frame.
   ///
-  /// - Parameter unreadable: For streams of which samples were read, whether each row has none.
+  /// - Parameter unreadable: For streams whose samples were read, whether each row has no readable sample.
   package func quality(unreadable: [StreamName: [Bool]] = [:]) -> [FrameQuality] {
     var quality = frames.quality.isEmpty ? Array(repeating: [], count: frames.count) : frames.quality
     for (name, stream) in streams {
       guard let bit = stream.spec.kind.missingQuality else { continue }
-      // An image that is not there at all is no frame; one that is there is known only once it is decoded.
+      // A frame without an image does not exist; whether an image is readable is known only after decoding.
       let missing = unreadable[name] ?? (stream.spec.kind == .image ? nil : stream.rows?.map { $0 == nil })
       for (frame, isMissing) in (missing ?? []).enumerated() where isMissing { quality[frame].insert(bit) }
     }
@@ -156,11 +156,11 @@ package struct Episode: Sendable {
     return camera.intrinsics(raster, at: row.map { stream.timestamps[$0.nearest] })
   }
 
-  /// The camera that a stream is of.
+  /// The camera of a stream's raster.
   package func camera(of stream: SampleStream) -> Camera? { stream.spec.raster.flatMap { cameras[$0.camera] } }
 }
 
-/// Values by their type, of which the model knows nothing.
+/// Values stored by their type, which the model does not interpret.
 package struct Extensions: Sendable {
   private var values: [ObjectIdentifier: any Sendable] = [:]
 

@@ -27,7 +27,7 @@ package struct Finding: Hashable, Sendable, Codable {
 }
 
 extension [Finding] {
-  /// Adds what happened to one more sample: those of a code are one finding, the first, with their count.
+  /// Adds a finding about one more sample. Findings of one code are merged into the first, with their count.
   package mutating func note(_ finding: Finding) {
     if let known = firstIndex(where: { $0.code == finding.code }) {
       self[known].count = (self[known].count ?? 0) + 1
@@ -38,7 +38,7 @@ extension [Finding] {
   }
 }
 
-/// The findings of one take, collected by everything that helps to open it, in the order in which they were made.
+/// The findings of one take, collected from all steps of opening it, in the order in which they were made.
 package final class Notes {
   package private(set) var findings: [Finding] = []
   package init() {}
@@ -73,7 +73,7 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
 
   package var finding: Finding { Finding(code, message, severity: .error, file: file, field: field) }
 
-  /// Up to a fifth of a take's images may be undecodable; `first` is the first of them.
+  /// The failure of a take with more than a fifth of its images undecodable; `first` is the finding of the first of them.
   package static func tooManyUndecodable(of count: Int, first: Finding) -> TakeFailure {
     TakeFailure(
       first.code, "more than a fifth of the \(count) images cannot be decoded, the first: \(first.message)", file: first.file)
@@ -83,9 +83,9 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
 /// A take that a rule of the pipeline rejects. Its outcome is `rejected`.
 package struct Rejection: Error, CustomStringConvertible {
   package var reason: String
-  /// What the transform had found out by then.
+  /// The episode as the transform had it at that point.
   package var episode: Episode?
-  /// What the reader knew by then.
+  /// The variant, as far as the reader had determined it.
   package var variant: String?
   package init(_ reason: String, episode: Episode? = nil, variant: String? = nil) {
     (self.reason, self.episode, self.variant) = (reason, episode, variant)
@@ -93,7 +93,7 @@ package struct Rejection: Error, CustomStringConvertible {
   package var description: String { reason }
 }
 
-/// One sample that could not be read; its row stays, with its mask off, and the take goes on.
+/// A sample that could not be read. Its row is kept and masked, and the take continues.
 package struct SampleFailure: Error, Equatable {
   package var finding: Finding
   package init(finding: Finding) { self.finding = finding }

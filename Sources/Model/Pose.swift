@@ -1,8 +1,8 @@
 import Foundation
 
-/// In which axes and unit poses are given.
+/// The axes and the unit of poses.
 package struct PoseFrame: Equatable, Sendable {
-  /// Directions of a camera's axes; the raw values stand in files.
+  /// Directions of a camera's axes; the raw values are stored in files.
   package enum CameraAxes: String, Sendable {
     case arkit = "x right, y up, z back"
     case opencv = "x right, y down, z forward"
@@ -14,15 +14,15 @@ package struct PoseFrame: Equatable, Sendable {
   /// `m`, `m (claimed)` or `arbitrary`.
   package var unit: String
 
-  /// A structure-from-motion program's camera, in OpenCV's axes, in a world of its own.
+  /// The camera of a structure-from-motion program, with OpenCV's axes, in an arbitrary world.
   package static func slam(unit: String) -> PoseFrame {
     PoseFrame(cameraAxes: .opencv, worldAxes: "arbitrary rotation and origin, right-handed", unit: unit)
   }
 
-  /// ARKit's world, seen by a camera whose y and z point the other way.
+  /// ARKit's world, with a camera whose y and z axes are reversed.
   package static let strayScanner = PoseFrame(cameraAxes: .opencv, worldAxes: arkit.worldAxes, unit: "m")
 
-  /// Numbers that stand for no camera.
+  /// Poses of synthetic data, which belong to no camera.
   package static let synthetic = PoseFrame(cameraAxes: .arbitrary, worldAxes: "arbitrary", unit: "arbitrary")
 
   package init(cameraAxes: CameraAxes, worldAxes: String, unit: String) {
@@ -46,7 +46,7 @@ package struct Pose: Equatable, Sendable {
     self.quaternion = quaternion
   }
 
-  /// Why a matrix is not a pose.
+  /// The reason why a matrix is not a valid pose.
   package enum Defect: String, Error {
     case notFinite = "a number that is not finite"
     case lastRow = "a last row other than 0 0 0 1"
@@ -58,7 +58,7 @@ package struct Pose: Equatable, Sendable {
   /// (the orthogonal factor of its polar decomposition, Higham 1986).
   package init(rowMajor m: UnsafeBufferPointer<Double>) throws(Defect) {
     precondition(m.count == 16, "a 4x4 matrix has 16 numbers")
-    // Poses are stored as 32-bit floats, in which these must be finite too.
+    // Poses are stored as 32-bit floats, so the numbers must be finite in that type too.
     for number in m where !Float(number).isFinite { throw .notFinite }
     guard abs(m[12]) < 1e-6, abs(m[13]) < 1e-6, abs(m[14]) < 1e-6, abs(m[15] - 1) < 1e-6 else { throw .lastRow }
     let rotation = Matrix3(rows: [m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]])
@@ -70,7 +70,7 @@ package struct Pose: Equatable, Sendable {
 
   package init(rowMajor m: [Double]) throws(Defect) { self = try m.withUnsafeBufferPointer { (m) throws(Defect) in try Pose(rowMajor: m) } }
 
-  /// From x, y, z, qx, qy, qz, qw as a file has them; `nil` unless all are finite and the norm of the quaternion is within 0.99 to 1.01.
+  /// Makes a pose from x, y, z, qx, qy, qz, qw as read from a file; `nil` unless all are finite and the quaternion's norm is 0.99 to 1.01.
   package init?(measured n: [Double]) {
     guard n.count == 7, n[..<3].allSatisfy({ Float($0).isFinite }) else { return nil }
     let norm = (n[3] * n[3] + n[4] * n[4] + n[5] * n[5] + n[6] * n[6]).squareRoot()
@@ -78,7 +78,7 @@ package struct Pose: Equatable, Sendable {
     self.init(position: [n[0], n[1], n[2]], quaternion: SIMD4(n[3], n[4], n[5], n[6]) / norm)
   }
 
-  /// From x, y, z, qx, qy, qz, qw.
+  /// Makes a pose from x, y, z, qx, qy, qz, qw.
   package init(floats: [Float]) {
     let n = floats.map { Double($0) }
     self.init(position: [n[0], n[1], n[2]], quaternion: [n[3], n[4], n[5], n[6]])
@@ -89,7 +89,7 @@ package struct Pose: Equatable, Sendable {
     [position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w].map { Float($0) }
   }
 
-  /// The pose on the way to another: position along the line, rotation along the shortest arc (Shoemake 1985).
+  /// The interpolated pose between this and another: position along the line, rotation along the shortest arc (Shoemake 1985).
   package func interpolated(to other: Pose, by weight: Double) -> Pose {
     let (a, dot) = (quaternion, (quaternion * other.quaternion).sum())
     let b = dot < 0 ? -other.quaternion : other.quaternion

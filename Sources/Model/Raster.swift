@@ -1,4 +1,4 @@
-/// Width and height in pixels.
+/// A width and height in pixels.
 package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
   package var width: Int
   package var height: Int
@@ -8,14 +8,14 @@ package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
   }
   package var description: String { "\(width)x\(height)" }
 
-  /// The largest size of the same shape that fits within `box` and is no larger than this one.
+  /// The largest size with the same aspect ratio that fits within `box` and is no larger than this one.
   package func fitted(within box: ImageSize) -> ImageSize {
     let scale = min(Double(box.width) / Double(width), Double(box.height) / Double(height), 1)
     return ImageSize(
       width: max(1, Int((Double(width) * scale).rounded())), height: max(1, Int((Double(height) * scale).rounded())))
   }
 
-  /// Width and height exchanged.
+  /// The size with width and height swapped.
   package var transposed: ImageSize { ImageSize(width: height, height: width) }
 }
 
@@ -32,7 +32,7 @@ package enum Rotation90: Int, Sendable {
 }
 
 /// A map between pixel coordinates: [x y] to [xx xy; yx yy] [x y] + [x0 y0]. The origin is the outer corner of the top-left pixel. The
-/// matrix scales and rotates by quarter turns only, so that one of each row's elements is 0.
+/// matrix only scales and rotates by multiples of 90 degrees, so that one of each row's elements is 0.
 package struct Affine: Equatable, Sendable {
   package var xx, xy, yx, yy, x0, y0: Double
 
@@ -42,7 +42,7 @@ package struct Affine: Equatable, Sendable {
 
   package static let identity = Affine(xx: 1, yy: 1)
 
-  /// From a grid of `size` to one of `target` that covers the same.
+  /// The map from a grid of `size` to one of `target` with the same field of view.
   package static func scale(from size: ImageSize, to target: ImageSize) -> Affine {
     Affine(xx: Double(target.width) / Double(size.width), yy: Double(target.height) / Double(size.height))
   }
@@ -56,7 +56,7 @@ package struct Affine: Equatable, Sendable {
 
   package func callAsFunction(_ x: Double, _ y: Double) -> (x: Double, y: Double) { (xx * x + xy * y + x0, yx * x + yy * y + y0) }
 
-  /// The way back.
+  /// The inverse map.
   package var inverse: Affine {
     let determinant = xx * yy - xy * yx
     let (a, b, c, d) = (yy / determinant, -xy / determinant, -yx / determinant, xx / determinant)
@@ -64,9 +64,9 @@ package struct Affine: Equatable, Sendable {
   }
 }
 
-/// A camera's pixel grid: which camera, how many pixels, and where these are in the camera's full-size image.
+/// A camera's pixel grid: the camera, the size in pixels, and the map from the camera's full-size image.
 ///
-/// Intrinsics follow from the camera's and are never edited.
+/// Its intrinsics are derived from the camera's and never edited.
 package struct Raster: Equatable, Sendable {
   package var camera: CameraName
   package var size: ImageSize
@@ -76,7 +76,7 @@ package struct Raster: Equatable, Sendable {
     (self.camera, self.size, self.rasterFromFull) = (camera, size, rasterFromFull)
   }
 
-  /// A grid that covers all of a camera's image of `full` size.
+  /// Makes a grid that covers all of a camera's image of `full` size.
   package init(camera: CameraName = .phone, size: ImageSize, covering full: ImageSize) {
     self.init(camera: camera, size: size, rasterFromFull: .scale(from: full, to: size))
   }
@@ -86,12 +86,12 @@ package struct Raster: Equatable, Sendable {
   }
 }
 
-/// A change of a pixel grid. Images, depth and confidence of a camera go through the same one, each on its own grid.
+/// A change of a pixel grid. The same change applies to the images, depth and confidence of a camera, each on its own grid.
 package enum RasterMap: Equatable, Sendable {
-  /// Another number of pixels over the same field of view.
+  /// A different number of pixels over the same field of view.
   case resize(ImageSize)
   case rotate(Rotation90)
-  /// Whole pixels of the grid: `size` of them from column `x` and row `y` on.
+  /// A rectangle of `size` pixels of the grid, from column `x` and row `y` on.
   case crop(x: Int, y: Int, size: ImageSize)
 
   package func size(from old: ImageSize) -> ImageSize {
@@ -102,7 +102,7 @@ package enum RasterMap: Equatable, Sendable {
     }
   }
 
-  /// Coordinates after the change from those before.
+  /// The map from coordinates before the change to those after it.
   package func newFromOld(_ old: ImageSize) -> Affine {
     let (width, height) = (Double(old.width), Double(old.height))
     switch self {

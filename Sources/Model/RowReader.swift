@@ -1,22 +1,23 @@
-/// The values of an episode's rows: samples are read and blended, quaternions keep their sign from row to row. Serves one thread.
+/// A reader of the values of an episode's rows: samples are read and interpolated, and quaternions keep their sign from row to row. Serves
+/// one thread.
 ///
-/// For streams of vectors, poses and derived streams; images and depth maps, of which every row is one sample, are read by cursors.
+/// It reads vectors, poses and derived streams; images and depth maps, of which every row is one sample, are read by cursors.
 package struct RowReader {
   package let episode: Episode
   private var readers: [StreamName: VectorReader] = [:]
-  /// What was wrong with samples that could not be read; their rows are missing.
+  /// Findings about samples that could not be read; their rows are missing.
   package private(set) var findings: [Finding] = []
 
   package init(_ episode: Episode) { self.episode = episode }
 
   package var count: Int { episode.frames.count }
 
-  /// The numbers of a row, NaN where there is none.
+  /// The values of a row, NaN where there is none.
   package mutating func values(of name: StreamName, at row: Int) throws -> [Float] {
     if let derived = episode.derived[name] {
       let values = try derived.value(at: row, of: &self)
       guard values.count == derived.spec.elementCount else {
-        throw TakeFailure(.internal, "\(name) has \(values.count) numbers in row \(row), expected \(derived.spec.elementCount)")
+        throw TakeFailure(.internal, "\(name) has \(values.count) values in row \(row), expected \(derived.spec.elementCount)")
       }
       return values
     }
@@ -28,7 +29,7 @@ package struct RowReader {
     return try reader.values(at: row, of: rows, noting: &findings)
   }
 
-  /// The numbers that the sensor itself gave for a row, of a stream that is stored otherwise.
+  /// The sensor's own values of each row, of a stream that is stored in another form.
   package static func rawValues(of stream: SampleStream) throws -> (Int) throws -> [Float] {
     var plain = stream
     plain.source = stream.raw ?? stream.source
@@ -45,7 +46,7 @@ private struct VectorReader {
   private var cursor: any SampleCursor
   private let width: Int
   private let interpolation: StreamKind.Interpolation
-  /// Of every row up to the last one read, in order: whether its quaternion is the negative of what the source gives.
+  /// Whether each row's quaternion is the negative of the source's, up to the last row read.
   private var isNegated: [Bool] = []
   private var lastQuaternion: SIMD4<Double>?
   private var bytes: [UInt8] = []
@@ -58,7 +59,7 @@ private struct VectorReader {
 
   mutating func values(at row: Int, of rows: [Row?], noting findings: inout [Finding]) throws -> [Float] {
     guard interpolation == .slerp else { return try value(of: rows[row], &findings) }
-    // A sign follows from all rows before; these are read once.
+    // A sign depends on all previous rows; these are read once.
     while isNegated.count < row { _ = try continued(isNegated.count, rows, &findings) }
     return try continued(row, rows, &findings)
   }

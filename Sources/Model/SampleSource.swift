@@ -1,17 +1,16 @@
-/// Where samples come from: files, a movie, memory. Samples are read on demand, by several threads at once, each through a cursor of its
-/// own.
+/// A source of samples: files, a video, memory. Samples are read on demand, by several threads at once, each through its own cursor.
 package protocol SampleSource: Sendable {
   var access: SampleAccess { get }
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor
 }
 
-/// How the samples of a source may be read.
+/// The order in which the samples of a source may be read.
 package enum SampleAccess: Sendable {
-  /// In any order, by every cursor by itself.
+  /// Random access, by every cursor independently.
   case random
-  /// Forwards only: the feed fetches samples in order, cursors find them there.
+  /// Forward only: the feed prefetches samples in order, and cursors read them from it.
   case forward(any SampleFeed)
-  /// Cheaply within runs, which start at these samples, ascending from 0: every cursor by itself, or all through the feed.
+  /// Forward within runs, which start at these samples, ascending from 0: by every cursor independently, or by all through the feed.
   case runs([Int], any SampleFeed)
 
   package var feed: (any SampleFeed)? {
@@ -24,21 +23,21 @@ package enum SampleAccess: Sendable {
   package var runs: [Int]? { if case .runs(let runs, _) = self { runs } else { nil } }
 }
 
-/// What is wanted of a cursor.
+/// The options of a cursor.
 package struct SampleRequest: Equatable, Sendable {
   package enum Form: Sendable {
-    /// Numbers, as the stream's spec says.
+    /// Decoded values, as the stream's spec describes.
     case decoded
-    /// Bytes as the source stores them, where the spec names an encoding.
+    /// The source's stored bytes, where the spec has an encoding.
     case encoded
-    /// Nothing: only whether samples can be decoded. What comes is unspecified.
+    /// A check whether samples can be decoded; the bytes are unspecified.
     case check
   }
 
   package var form = Form.decoded
-  /// An image at least as large is enough; a source that decodes smaller ones at less cost does. The cursor says what it gives.
+  /// The smallest sufficient image size, at which a source may decode if that costs less. The cursor's `size` is the actual one.
   package var enough: ImageSize?
-  /// Nobody fetches for this cursor: it reads runs by itself.
+  /// Whether the cursor reads runs independently, without prefetching.
   package var isStandalone = false
 
   package init(form: Form = .decoded, enough: ImageSize? = nil, isStandalone: Bool = false) {
@@ -46,43 +45,44 @@ package struct SampleRequest: Equatable, Sendable {
   }
 }
 
-/// One thread's view of a source, with the buffers it needs.
+/// One thread's view of a source, with its buffers.
 package protocol SampleCursor {
-  /// The size of the images that come; `nil` for all but images.
+  /// Size of the images read; `nil` for all but images.
   var size: ImageSize? { get }
-  /// Replaces `bytes` by sample `index`: row-major, little-endian, as many as the spec says. Throws `SampleFailure` when
-  /// this sample alone cannot be read.
+  /// Replaces `bytes` with sample `index`: row-major, little-endian, of the spec's size.
+  ///
+  /// - Throws: `SampleFailure` when only this sample cannot be read.
   mutating func read(_ index: Int, into bytes: inout [UInt8]) throws
 }
 
-/// What reads the samples of a source front to back: a movie, a deflated file. Going back costs, so whoever needs samples fetches those of
-/// each block of rows in order, by one thread at a time; cursors then find them there.
+/// A sequential prefetcher for a source that is read front to back: a video, a deflated file. Seeking back is costly, so the caller
+/// prefetches the samples of each block of rows in order, one thread at a time; cursors then read them from here.
 package protocol SampleFeed: AnyObject, Sendable {
-  /// Bytes that a fetched sample takes.
+  /// Memory in bytes of a prefetched sample.
   var sampleBytes: Int { get }
-  /// Reads these samples, which ascend, and keeps them for cursors.
+  /// Reads these samples, in ascending order, and keeps them for cursors.
   func fetch(_ samples: [Int]) throws
-  /// Forgets samples that were fetched.
+  /// Releases prefetched samples.
   func release(_ samples: [Int])
-  /// After the last sample: reads what is left, where damage would count.
+  /// Reads the rest of the source after the last sample, so that damage there is found.
   func finish() throws
 }
 
-/// What is done to every sample of another source: a resize, a rotation, another unit.
+/// A change to every sample of another source: a resize, a rotation, a unit conversion.
 package protocol SampleMap: Sendable {
-  /// What to ask of the base, given what is asked of the result.
+  /// The request to the base source for a request to the result.
   func request(_ request: SampleRequest) -> SampleRequest
-  /// One thread's means to do it, for samples of this size; `nil` where these are right as they are.
+  /// One thread's mapper for samples of this size; `nil` where they need no change.
   func makeMapper(from size: ImageSize?) -> (any SampleMapper)?
 }
 
 package protocol SampleMapper {
-  /// The size of the images that come out; `nil` for all but images.
+  /// Size of the resulting images; `nil` for all but images.
   var size: ImageSize? { get }
   mutating func map(_ sample: [UInt8], into output: inout [UInt8]) throws
 }
 
-/// Samples of another source, each changed by itself. The only wrapper there is: what a source can do, it can do through this.
+/// Samples of another source, each changed independently. This is the only wrapper, and it keeps all capabilities of the base source.
 package struct MappedSource: SampleSource {
   package let base: any SampleSource
   package let map: any SampleMap
@@ -111,7 +111,7 @@ package struct MappedSource: SampleSource {
   }
 }
 
-/// Vectors in memory, as Float32; NaN where there is none.
+/// Vectors in memory, as Float32; NaN where a value is absent.
 package struct VectorSource: SampleSource {
   package let width: Int
   package let values: [Float]
@@ -121,7 +121,7 @@ package struct VectorSource: SampleSource {
     self.values = values
   }
 
-  /// Poses as [x y z qx qy qz qw].
+  /// Stores poses as [x y z qx qy qz qw].
   package init(_ poses: [Pose]) {
     width = 7
     var values: [Float] = []

@@ -2,7 +2,7 @@
 package enum ScalarType: String, Hashable, Sendable, Codable, CaseIterable {
   case uint8, int8, uint16, int32, int64, float32, float64
 
-  /// Bytes of one number.
+  /// Size of one number in bytes.
   package var size: Int {
     switch self {
     case .uint8, .int8: 1
@@ -12,7 +12,7 @@ package enum ScalarType: String, Hashable, Sendable, Codable, CaseIterable {
     }
   }
 
-  /// NumPy's name for it: `|u1`, `<f4`.
+  /// NumPy's name of the type: `|u1`, `<f4`.
   package var numpyName: String {
     switch self {
     case .uint8: "|u1"

@@ -29,8 +29,8 @@ package struct Moments: Sendable, Equatable {
   }
 }
 
-/// How often values fall into buckets: each whole number by itself for byte data, 12 significant bits for floats, so
-/// that a quantile is exact for the first and within 2^-12 of itself for the second.
+/// A histogram with one bucket per integer for byte data, and buckets of 12 significant bits for floats, so that quantiles
+/// are exact for bytes and within a relative error of 2^-12 for floats.
 package struct Histogram: Sendable, Equatable {
   package enum Buckets: String, Sendable { case integers = "integer", floats = "float32 >> 12" }
 
@@ -103,7 +103,7 @@ package struct Statistics: Sendable, Equatable {
     }
   }
 
-  /// Quantiles, kept within the least and greatest value, which are exact.
+  /// Quantiles, clamped to the least and greatest value, which are exact.
   package func quantile(_ q: Double) -> [Double] {
     zip(moments, histograms).map { Swift.min(Swift.max($1.quantile(q), $0.min), $0.max) }
   }

@@ -1,7 +1,7 @@
-/// The name of a stream, as it stands in files: `camera_image`, `left_joints`.
+/// The name of a stream, as stored in files: `camera_image`, `left_joints`.
 ///
-/// The constants are the names that readers of one camera and one hand use. Nothing in the core depends on them: what a stream is, its
-/// spec says.
+/// The constants are the names that readers of one camera and one hand use. Nothing in the core depends on them: a stream's spec
+/// describes it.
 package struct StreamName: Hashable, Comparable, Sendable, Codable, ExpressibleByStringLiteral, CustomStringConvertible {
   package let rawValue: String
   package init(_ rawValue: String) { self.rawValue = rawValue }
@@ -24,7 +24,7 @@ package struct StreamName: Hashable, Comparable, Sendable, Codable, ExpressibleB
   package static let imu: StreamName = "imu"
 }
 
-/// The name of a camera, which an image, its depth map and their confidence share.
+/// The name of a camera, shared by an image, its depth map and their confidence.
 package struct CameraName: Hashable, Comparable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
   package let rawValue: String
   package init(_ rawValue: String) { self.rawValue = rawValue }

@@ -1,4 +1,4 @@
-/// What one sample of a stream is: element type, shape, unit and frame of reference.
+/// The description of a stream's samples: element type, shape, unit and frame of reference.
 package struct StreamSpec: Equatable, Sendable {
   package var kind: StreamKind
   package var type: ScalarType
@@ -8,13 +8,13 @@ package struct StreamSpec: Equatable, Sendable {
   package var clock: Clock
   /// The camera and pixel grid, for images, depth and confidence.
   package var raster: Raster?
-  /// Words for the elements of a vector, in order.
+  /// Names of the elements of a vector, in order.
   package var elements: [String] = []
-  /// The unit of the source's accelerations, where these were converted.
+  /// Unit of the source's accelerations, where these were converted.
   package var sourceUnit: String?
-  /// How the source stores images, as long as nothing has changed their pixels.
+  /// The source's encoding of images, as long as no step has changed their pixels.
   package var sourceEncoding: ImageEncoding?
-  /// Degrees by which frames, and their depth, were rotated clockwise to stand upright; absent where the source has no say in it.
+  /// Degrees by which frames and their depth were rotated clockwise to be upright; `nil` where the source has no display rotation.
   package var rotationApplied: Int?
 
   package enum ImageEncoding: String, Sendable { case jpeg }
@@ -23,20 +23,20 @@ package struct StreamSpec: Equatable, Sendable {
     (self.kind, self.type, self.shape, self.unit, self.clock) = (kind, type, shape, unit, clock)
   }
 
-  /// A stream of images, depth maps or confidence maps on a camera's grid, with `channels` numbers a pixel.
+  /// Describes images, depth maps or confidence maps on a camera's grid, with `channels` numbers per pixel.
   package init(raster: Raster, kind: StreamKind, type: ScalarType, channels: Int, unit: String, clock: Clock) {
     self.init(kind: kind, type: type, shape: [raster.size.height, raster.size.width, channels], unit: unit, clock: clock)
     self.raster = raster
   }
 
-  /// Bytes of one sample.
+  /// Size of one sample in bytes.
   package var sampleBytes: Int { shape.reduce(type.size, *) }
-  /// Bytes of one pixel.
+  /// Size of one pixel in bytes.
   package var pixelBytes: Int { type.size * (shape.last ?? 1) }
-  /// Numbers of one sample.
+  /// Number of elements of one sample.
   package var elementCount: Int { shape.reduce(1, *) }
 
-  /// A depth map's values in metres.
+  /// Depth values of a depth map in meters.
   package func metres(_ sample: [UInt8]) -> [Float] {
     sample.withUnsafeBytes {
       type == .uint16 ? $0.bindMemory(to: UInt16.self).map { Float($0) / 1000 } : Array($0.bindMemory(to: Float.self))
@@ -44,48 +44,48 @@ package struct StreamSpec: Equatable, Sendable {
   }
 }
 
-/// What the numbers of a stream mean. Readers and transforms choose a kind; everything that follows from it, the kind answers.
+/// The meaning of a stream's numbers. Readers and transforms choose a kind; its properties follow from it.
 package enum StreamKind: Equatable, Sendable {
   /// Camera-to-world poses [x y z qx qy qz qw] in the given frame.
   case pose(PoseFrame)
   /// H x W x 3 RGB bytes.
   case image
-  /// Depth along the optical axis, h x w x 1, in metres as Float32 or in whole millimetres; 0 where there is none.
+  /// Depth along the optical axis, h x w x 1, in meters as Float32 or in whole millimeters; 0 where absent.
   case depth
-  /// How far each depth value is to be trusted, h x w x 1 bytes.
+  /// Reliability of each depth value, h x w x 1 bytes.
   case confidence
-  /// A few numbers a sample; NaN where there is none.
+  /// A vector of numbers; NaN where absent.
   case vector
-  /// Joint angles; NaN where there is none.
+  /// Joint angles; NaN where absent.
   case angles
-  /// What a policy is to do, computed from other streams; a row is whole or missing.
+  /// Actions of a policy, computed from other streams; a row is complete or missing.
   case action
-  /// Acceleration and angular velocity, kept at their own times and never paired with frames.
+  /// Acceleration and angular velocity, stored at their own timestamps and never paired with frames.
   case inertial
 
-  /// How a value between two samples is made.
+  /// The interpolation between two samples.
   package enum Interpolation: Sendable {
-    /// Not at all: the nearer sample counts.
+    /// None: the nearer sample is used.
     case nearest
     case linear
-    /// Positions linearly, rotations along the shortest arc.
+    /// Linear for positions, along the shortest arc for rotations.
     case slerp
   }
 
-  /// Which elements have a validity of their own.
+  /// The rule that decides which elements are valid.
   package enum Mask: Sendable {
-    /// Those above 0.
+    /// Elements above 0 are valid.
     case positive
-    /// Those that are not NaN.
+    /// Elements that are not NaN are valid.
     case notNaN
-    /// The row as a whole, which is invalid when one element is NaN.
+    /// A row is valid when none of its elements is NaN.
     case row
   }
 
-  /// Where a stream belongs in a dataset.
+  /// The part of a dataset that a stream belongs to.
   package enum Place: Sendable { case observation, action, meta }
 
-  /// True for many bytes a sample, which come from files or movie frames.
+  /// Whether samples are grids of pixels, which are large and come from files or video frames.
   package var isRaster: Bool {
     switch self {
     case .image, .depth, .confidence: true
@@ -110,7 +110,7 @@ package enum StreamKind: Equatable, Sendable {
     }
   }
 
-  /// What stands for an element that is missing.
+  /// The stored value of a missing element.
   package var missingValue: Float {
     switch self {
     case .image, .depth, .confidence, .action: 0
@@ -126,7 +126,7 @@ package enum StreamKind: Equatable, Sendable {
     }
   }
 
-  /// The mark of a frame for which the stream has nothing.
+  /// The quality bit of a frame for which the stream has no sample.
   package var missingQuality: FrameQuality? {
     switch self {
     case .image: .imageUndecodable
@@ -136,7 +136,7 @@ package enum StreamKind: Equatable, Sendable {
     }
   }
 
-  /// One word, as it stands in files.
+  /// The kind's name, as stored in files.
   package var word: String {
     switch self {
     case .pose: "pose"
@@ -150,7 +150,7 @@ package enum StreamKind: Equatable, Sendable {
     }
   }
 
-  /// The kind of this word; a pose needs its frame.
+  /// Makes the kind with this name; a pose needs its frame.
   package init?(word: String, frame: PoseFrame?) {
     let plain: [StreamKind] = [.image, .depth, .confidence, .vector, .angles, .action, .inertial]
     if word == "pose", let frame {

@@ -1,6 +1,6 @@
-/// A moment on some stream's clock, in whole nanoseconds.
+/// A time on some stream's clock, in whole nanoseconds.
 ///
-/// Which clock is part of the stream's spec; two timestamps compare only on the same clock.
+/// The clock is part of the stream's spec; only timestamps on the same clock are comparable.
 package struct Timestamp: Hashable, Comparable, Sendable {
   package var nanoseconds: Int64
 
@@ -8,13 +8,13 @@ package struct Timestamp: Hashable, Comparable, Sendable {
 
   package static func < (a: Timestamp, b: Timestamp) -> Bool { a.nanoseconds < b.nanoseconds }
 
-  /// Nanoseconds from `other` to this moment, clamped to the range of 64 bits.
+  /// Nanoseconds from `other` to this time, clamped to the range of 64 bits.
   package func since(_ other: Timestamp) -> Int64 {
     let (difference, overflow) = nanoseconds.subtractingReportingOverflow(other.nanoseconds)
     return overflow ? (nanoseconds < other.nanoseconds ? .min : .max) : difference
   }
 
-  /// The moment a number of nanoseconds later, to the nearest one and within the range of 64 bits.
+  /// The time a number of nanoseconds later, rounded to the nearest nanosecond and clamped to the range of 64 bits.
   package func advanced(byNanoseconds offset: Double) -> Timestamp {
     guard let whole = Int64(exactly: offset.rounded()) else { return advanced(by: offset < 0 ? .min : .max) }
     return advanced(by: whole)
@@ -25,10 +25,10 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     return Timestamp(nanoseconds: overflow ? (offset < 0 ? .min : .max) : sum)
   }
 
-  /// The nearest nanosecond to a decimal number of seconds as it is written in a file, ties to the even one.
+  /// Parses a decimal number of seconds as written in a file, rounded to the nearest nanosecond, ties to even.
   ///
-  /// Going through `Double` would be exact for phone uptimes only up to 104 days; the digits are exact always. `nil` for
-  /// text that is not a JSON number and for times outside of `range`.
+  /// Parsing the digits is always exact; `Double` would be exact for phone uptimes of up to 104 days only. `nil` for text that is not a
+  /// JSON number and for times outside of `range`.
   package init?(decimalSeconds text: some Sequence<UInt8>) {
     var digits: UInt64 = 0
     var scale = 9  // power of ten from the digits read so far to nanoseconds
@@ -64,7 +64,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     nanoseconds = value
   }
 
-  /// Times that files may hold: some 36 years before a clock's zero to 146 after. Differences of two fit in 64 bits.
+  /// The range of times in files: about 36 years before a clock's zero to 146 years after it. Differences of two fit in 64 bits.
   private static let range: ClosedRange<Int64> = -(1 << 60)...(1 << 62)
 
   private static func scaled(_ digits: UInt64, byPowerOfTen power: Int, inexact: Bool) -> Int64? {
@@ -88,16 +88,16 @@ package struct Timestamp: Hashable, Comparable, Sendable {
   }
 }
 
-/// Whose time a stream's timestamps are.
+/// The clock of a stream's timestamps.
 package enum Clock: String, Sendable, Codable {
   /// Seconds since the phone booted, not counting sleep: ARKit frames, AVFoundation host time, CoreMotion.
   case deviceUptime = "device-uptime"
-  /// Unix time on the phone, as stamped when the sample was handled.
+  /// Unix time on the phone, stamped when the app handled the sample.
   case phoneUnix = "phone-unix"
-  /// The clock of a computer that logged a sensor beside the phone.
+  /// The clock of a computer that logged a sensor next to the phone.
   case laptop
-  /// Presentation time in a movie, which is capture time with an unknown origin.
+  /// Presentation time in a video, which is capture time with an unknown origin.
   case mediaTime = "media-time"
-  /// No clock: the frame's number over a rate that is assumed.
+  /// No clock: the frame number divided by an assumed rate.
   case frameNumber = "frame-number"
 }

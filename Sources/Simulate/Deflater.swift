@@ -1,9 +1,11 @@
 import CZlib
 import Model
 
-/// Compresses bytes for simulated depth parts.
+/// Compression of simulated depth parts.
 enum Deflater {
-  /// - Parameter windowBits: 31 gzip, 15 zlib, -15 bare deflate. The same bytes give the same bytes: gzip's time is 0.
+  /// Deflates `pieces` to the same bytes every time: gzip's time is 0.
+  ///
+  /// - Parameter windowBits: 31 for gzip, 15 for zlib, -15 for raw deflate.
   static func deflate(_ pieces: some Sequence<[UInt8]>, windowBits: Int32) -> [UInt8] {
     var stream = z_stream()
     var output: [UInt8] = []

@@ -1,11 +1,11 @@
 import Media
 import Model
 
-/// A frame's number as a row of 24 black and white blocks along the top edge of its picture, which survives JPEG, video
-/// and shrinking: 20 bits, most significant first, then the parity of each five. Any picture can so be asked which frame it is.
+/// A frame's number as a row of 24 black and white blocks along the top edge of its image, which survives JPEG, video
+/// and downscaling: 20 bits, most significant first, then the parity of each five. It identifies the frame of any image.
 package enum FrameCode {
   package static let blocks = 24
-  /// The blocks are this part of the picture's height.
+  /// Height of the image divided by the height of the blocks.
   package static let heightPart = 20
 
   static func bits(of number: Int) -> [Bool] {
@@ -14,7 +14,7 @@ package enum FrameCode {
     return value + parity
   }
 
-  /// Draws the code of `number` (its low 20 bits) into an RGB picture.
+  /// Draws the code of `number` (its low 20 bits) into an RGB image.
   static func draw(_ number: Int, into pixels: inout [UInt8], size: ImageSize) {
     let bits = bits(of: number & 0xFFFFF)
     for y in 0..<max(size.height / heightPart, 1) {

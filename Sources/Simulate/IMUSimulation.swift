@@ -2,13 +2,13 @@ import Foundation
 import Model
 import Takeset
 
-/// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g without gravity, turn rate in
-/// rad/s, both in the device's axes.
+/// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g without gravity, angular
+/// velocity in rad/s, both in the device's axes.
 struct IMUSimulation {
-  /// Times in nanoseconds, acceleration in g.
-  private var readings: [(time: Int64, acceleration: SIMD3<Double>, turn: SIMD3<Double>)] = []
+  /// Readings with times in nanoseconds, acceleration in g and angular velocity in rad/s.
+  private var readings: [(time: Int64, acceleration: SIMD3<Double>, angularVelocity: SIMD3<Double>)] = []
   private static let rate = 100.0
-  /// Between which positions and rotations are differentiated.
+  /// Sampling rate in Hz for differentiating positions and rotations.
   private static let fine = 400.0
 
   /// - Parameter offset: Phone epoch minus frame uptime in nanoseconds.
@@ -19,27 +19,27 @@ struct IMUSimulation {
     for index in Swift.stride(from: stride, to: path.count - stride, by: stride) {
       let time = first.nanoseconds + Int64((Double(index) * 1e9 / Self.fine).rounded())
       let handled = time + 500_000 + Int64(random.next() % 3_500_000) + offset
-      let turn = Self.turn(path[index - 1], path[index + 1])
+      let angularVelocity = Self.angularVelocity(path[index - 1], path[index + 1])
       let acceleration = Self.acceleration(path[index - 1], path[index], path[index + 1])
-      readings.append((handled, acceleration, turn))
+      readings.append((handled, acceleration, angularVelocity))
     }
   }
 
-  /// As the StackCapture app writes it.
+  /// The readings in the JSON format of the StackCapture app.
   var json: String {
     let entries = readings.map { reading in
-      "  {\n    \"accel\" : [\n      \(Self.list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(reading.turn))\n    ],\n    \"timestamp\" : "
+      "  {\n    \"accel\" : [\n      \(Self.list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(reading.angularVelocity))\n    ],\n    \"timestamp\" : "
         + "\(Trajectory.decimal(reading.time))\n  }"
     }
     return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
   }
 
-  /// As the Stray Scanner app writes it: from 0.1 s after the first frame to before the last, in m/s².
+  /// The readings in the CSV format of the Stray Scanner app: from 0.1 s after the first frame to before the last, in m/s².
   var csv: String {
     let first = readings.first?.time ?? 0
     let lines = readings.filter { $0.time - first > 100_000_000 }.dropLast(12).map { reading in
-      let acceleration = reading.acceleration * 9.80665
-      let numbers = [acceleration.x, acceleration.y, acceleration.z, reading.turn.x, reading.turn.y, reading.turn.z]
+      let (acceleration, rotation) = (reading.acceleration * 9.80665, reading.angularVelocity)
+      let numbers = [acceleration.x, acceleration.y, acceleration.z, rotation.x, rotation.y, rotation.z]
       return ([Trajectory.decimal(reading.time)] + numbers.map { "\($0)" }).joined(separator: ", ")
     }
     return (["timestamp, a_x, a_y, a_z, alpha_x, alpha_y, alpha_z"] + lines).joined(separator: "\n") + "\n"
@@ -47,11 +47,11 @@ struct IMUSimulation {
 
   private static func list(_ vector: SIMD3<Double>) -> String { "\(vector.x),\n      \(vector.y),\n      \(vector.z)" }
 
-  /// Camera axes (ARKit, landscape) to the device's (portrait).
+  /// Conversion from camera axes (ARKit, landscape) to the device's (portrait).
   private static func device(_ camera: SIMD3<Double>) -> SIMD3<Double> { [camera.y, -camera.x, camera.z] }
 
-  /// Turn rate from the antisymmetric part of the rotation between two poses.
-  private static func turn(_ a: [Double], _ b: [Double]) -> SIMD3<Double> {
+  /// Angular velocity from the antisymmetric part of the rotation between two poses.
+  private static func angularVelocity(_ a: [Double], _ b: [Double]) -> SIMD3<Double> {
     func relative(_ row: Int, _ column: Int) -> Double { (0..<3).reduce(0) { $0 + a[$1 * 4 + row] * b[$1 * 4 + column] } }
     let sine = SIMD3(relative(2, 1) - relative(1, 2), relative(0, 2) - relative(2, 0), relative(1, 0) - relative(0, 1)) / 2
     return device(sine * fine / 2)

@@ -3,7 +3,7 @@ import Foundation
 import Model
 import Takeset
 
-/// The files of a session that is being spoilt.
+/// The files of a session, for applying a quirk to them.
 struct SessionFiles {
   let directory: String
 
@@ -24,7 +24,7 @@ struct SessionFiles {
     try FileManager.default.removeItem(at: url(name))
   }
 
-  /// The files of a folder, sorted.
+  /// Names of the files of a folder, sorted.
   func names(_ folder: String) throws -> [String] {
     guard let names = try? FileManager.default.contentsOfDirectory(atPath: url(folder).path), !names.isEmpty else {
       throw UsageError("the session has no \(folder)/ to change")
@@ -32,7 +32,7 @@ struct SessionFiles {
     return names.sorted()
   }
 
-  /// Places in the sorted listing of a folder, from its middle on.
+  /// Indices in the sorted listing of a folder, from its middle on.
   func middle(_ folder: String, _ count: Int) -> Range<Int> {
     let all = (try? names(folder).count) ?? 0
     return all / 2..<min(all / 2 + count, max(all, 1))
@@ -63,7 +63,7 @@ struct SessionFiles {
   }
 }
 
-/// Puts a session into an archive beside its folder, as the app exports it or as the packing script does, and removes the folder.
+/// A writer that packs a session into an archive next to its folder, as the app or the packing script does, and removes the folder.
 struct SessionArchive {
   let directory: String
 
@@ -88,15 +88,15 @@ struct SessionArchive {
     let path = directory + ".zip"
     var code: Int32 = 0
     guard let archive = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code) else {
-      throw UsageError("\(path) cannot be made; it may exist already")
+      throw UsageError("\(path) cannot be created; it may exist already")
     }
     for member in members {
       let source = zip_source_file(archive, member.path, 0, 0)
       let index = zip_file_add(archive, member.name, source, zip_flags_t(ZIP_FL_ENC_UTF_8))
-      // The same time in each, so that the same session gives the same bytes: 2026-01-01 in DOS's count.
+      // A constant time, so that the same session gives the same bytes: 2026-01-01 in DOS format.
       guard index >= 0, zip_file_set_dostime(archive, zip_uint64_t(index), 0, 46 << 9 | 1 << 5 | 1, 0) == 0 else {
         zip_discard(archive)
-        throw UsageError("\(path) cannot be made")
+        throw UsageError("\(path) cannot be created")
       }
     }
     guard zip_close(archive) == 0 else {
@@ -115,7 +115,7 @@ struct SessionArchive {
         let text = String(number, radix: 8)
         return String(repeating: "0", count: max(0, digits - text.count)) + text
       }
-      guard member.name.utf8.count <= 100 else { throw UsageError("the name of the session is too long for a tar") }
+      guard member.name.utf8.count <= 100 else { throw UsageError("the name of the session is too long for a tar file") }
       put(member.name, at: 0)
       put("0000644", at: 100)
       put(octal(contents.count, digits: 11), at: 124)

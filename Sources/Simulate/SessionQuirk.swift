@@ -2,7 +2,7 @@ import Foundation
 import Model
 import Takeset
 
-/// Something odd about a StackCapture session, as it has been seen in the wild; each is a row of the table in `docs/formats/stack-session.md`.
+/// A known deviation of real StackCapture sessions from their format; each is a row of the table in `docs/formats/stack-session.md`.
 package enum SessionQuirk: String, Sendable, CaseIterable {
   case posesShuffled = "poses-shuffled"
   case posesDuplicated = "poses-duplicated"
@@ -36,14 +36,16 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
   case jointsCSV = "joints-csv"
   case metadataMissing = "metadata-missing"
   case countsWrong = "counts-wrong"
-  /// In a zip with a copy of the metadata beside it, in a tar, or only the copy left.
+  /// The session in a zip with a copy of the metadata next to it, in a tar, or only the copy.
   case zip, tar
   case sidecarAlone = "sidecar-alone"
 
-  /// Whether it is about what the session stands in, so that it comes last.
+  /// Whether it changes the session's container, so that it is applied last.
   package var isContainer: Bool { [.zip, .tar, .sidecarAlone].contains(self) }
 
-  /// Changes a sound session. Throws `UsageError` when it has nothing of the kind to change.
+  /// Applies the quirk to a valid session.
+  ///
+  /// - Throws: `UsageError` when the session has nothing to apply it to.
   func apply(to directory: String) throws {
     let session = SessionFiles(directory: directory)
     switch self {
@@ -84,7 +86,7 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
       let bytes = try session.read(file)
       return try session.write(file, bytes.prefix(bytes.count * 7 / 10))
     case .posesNaN:
-      // A token that only Python writes; JSON has no word for it.
+      // A token that only Python writes; JSON has none.
       let text = String(decoding: try session.read(file), as: UTF8.self)
       let parts = text.components(separatedBy: "\"transform\"")
       guard parts.count > 6 else { throw UsageError("the session has too few poses for \(rawValue)") }
@@ -133,10 +135,10 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
       throw UsageError("the session has no depth for \(rawValue)")
     }
     for name in try session.names("depth") {
-      let metres = try session.read("depth/" + name).withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+      let meters = try session.read("depth/" + name).withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
       var bytes = Data()
-      for start in stride(from: 0, to: metres.count, by: Int(width)) {
-        let row = metres[start..<min(start + Int(width), metres.count)]
+      for start in stride(from: 0, to: meters.count, by: Int(width)) {
+        let row = meters[start..<min(start + Int(width), meters.count)]
         if self == .depthHalf {
           row.map { Float16($0) }.withUnsafeBytes { bytes.append(contentsOf: $0) }
         } else {
@@ -199,7 +201,7 @@ extension JSONValue {
     }
   }
 
-  /// The transform of a pose with its sixteen numbers at other places, scaled and shifted.
+  /// The transform of a pose with its sixteen numbers permuted, scaled and shifted.
   fileprivate func matrix(
     _ place: (Int) -> Int, scale: (Int) -> Double = { _ in 1 }, add: (Int) -> Double = { _ in 0 }
   ) -> JSONValue? {

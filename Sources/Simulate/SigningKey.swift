@@ -2,11 +2,11 @@ import CCrypto
 import Model
 import Takeset
 
-/// A P-256 key made from a seed, which signs as a phone's Secure Enclave does but with a nonce that depends on key and message alone,
-/// so that the same seed gives the same bytes. For simulated takes, not for secrets.
+/// A P-256 key made from a seed. It signs as a phone's Secure Enclave does, but with a nonce that depends only on key and message, so
+/// that the same seed gives the same bytes. It is for simulated takes, not for secrets.
 struct SigningKey {
   private let secret: [UInt8]
-  /// 04, X and Y.
+  /// The public key: 04, X and Y.
   let publicPoint: [UInt8]
 
   init(seed: UInt64) {
@@ -40,7 +40,7 @@ struct SigningKey {
   }
 }
 
-/// Numbers modulo the order of the curve.
+/// Arithmetic modulo the order of the curve.
 private final class Curve {
   typealias Number = OpaquePointer
   private let group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1)

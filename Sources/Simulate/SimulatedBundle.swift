@@ -3,7 +3,7 @@ import Media
 package import Model
 import Takeset
 
-/// A bundle as the RealityCam app uploads it, with everything about it known; `truth.json` beside it says what a reader should find.
+/// A synthetic bundle like an upload of the RealityCam app, with exact ground truth in `truth.json`.
 package struct SimulatedBundle: Sendable {
   package enum Layout: String, Sendable, CaseIterable { case folder, storage, multipart }
   package enum DepthContainer: String, Sendable, CaseIterable {
@@ -44,7 +44,7 @@ package struct SimulatedBundle: Sendable {
   package var depthLayout = DepthLayout.headerless
   package var depthSize = ImageSize(width: 256, height: 192)
   package var signature = Signature.final
-  /// The metadata say that the recording was cut short.
+  /// Whether the metadata say that the recording was cut short.
   package var isPartial = false
   package var location = false
   package var fault: Fault?
@@ -65,7 +65,7 @@ package struct SimulatedBundle: Sendable {
     return parts.joined(separator: "-")
   }
 
-  /// The file for `takeset run --keys` under which this bundle's signature verifies.
+  /// The file for `takeset run --keys` with which this bundle's signature verifies.
   package var keysFile: [UInt8] {
     let keys: JSONValue = [
       "app_ids": [.string(Self.appID)],
@@ -74,18 +74,20 @@ package struct SimulatedBundle: Sendable {
     return keys.canonicalBytes + [10]
   }
 
-  /// Writes the bundle into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
+  /// Writes the bundle into a directory that does not exist yet or is empty.
+  ///
+  /// - Throws: `UsageError` for any other directory.
   package func write(to directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     var chain = SimulatedChain()
     var maps: [[Float]] = []
     let room = Room(enclosing: [])
-    // The app uploads its QuickTime file under an MP4's name.
+    // The app uploads its QuickTime file with the extension of an MP4 file.
     let video = directory + "/video.mp4"
-    try movie.write(to: directory + "/video.mov") { picture in
-      let depth = room.depth(from: Room.Camera(size: depthSize, matrix: picture.matrix))
-      chain.add(pixels: picture.pixels, depth: depth, seconds: picture.seconds)
-      if picture.number % 3 == 0, maps.count < 150 { maps.append(depth) }
+    try movie.write(to: directory + "/video.mov") { frame in
+      let depth = room.depth(from: Room.Camera(size: depthSize, matrix: frame.matrix))
+      chain.add(pixels: frame.pixels, depth: depth, seconds: frame.seconds)
+      if frame.number % 3 == 0, maps.count < 150 { maps.append(depth) }
     }
     try FileManager.default.moveItem(atPath: directory + "/video.mov", toPath: video)
     if fault == .depthCount { maps.removeLast() }
@@ -128,7 +130,7 @@ package struct SimulatedBundle: Sendable {
 
   private func depthPart(_ maps: [[Float]]) -> [UInt8] {
     if fault == .depthBomb {
-      // A thousand times as much comes out as goes in.
+      // Inflates to a thousand times its size.
       let zeros = [UInt8](repeating: 0, count: 1 << 20)
       return Deflater.deflate((0..<300).lazy.map { _ in zeros }, windowBits: 31)
     }
@@ -228,7 +230,7 @@ package struct SimulatedBundle: Sendable {
     }
   }
 
-  /// The same movie with its index at the front, so that cutting the end off leaves the index whole.
+  /// The same video with its index at the front, so that cutting the end off leaves the index complete.
   static func withIndexFirst(_ bytes: [UInt8]) -> [UInt8] {
     func word(_ offset: Int) -> Int { bytes[offset..<(offset + 4)].reduce(0) { $0 << 8 | Int($1) } }
     var boxes: [(type: String, range: Range<Int>)] = []
@@ -239,7 +241,7 @@ package struct SimulatedBundle: Sendable {
     }
     guard let moov = boxes.first(where: { $0.type == "moov" }), let mdat = boxes.first(where: { $0.type == "mdat" }) else { return bytes }
     var index = Array(bytes[moov.range])
-    // Chunk offsets move by the index's length.
+    // Chunk offsets shift by the index's length.
     let stco = Array("stco".utf8)
     for start in index.indices.dropLast(12) where Array(index[start..<(start + 4)]) == stco {
       let count = index[(start + 8)..<(start + 12)].reduce(0) { $0 << 8 | Int($1) }
@@ -262,7 +264,7 @@ package struct SimulatedBundle: Sendable {
   }
 }
 
-/// The hashes that the phone takes while it records: of the camera's bytes, the depth, the time and the hash before.
+/// The hash chain that the phone computes while it records, over the camera's bytes, the depth, the time and the previous hash.
 struct SimulatedChain {
   struct Checkpoint {
     var index: Int
@@ -288,10 +290,10 @@ struct SimulatedChain {
     }
   }
 
-  /// As Foundation writes it, slashes escaped.
+  /// The digest in base64 with escaped slashes, as Foundation writes it.
   func base64(_ digest: Digest) -> String { Data(digest.bytes).base64EncodedString().replacing("/", with: "\\/") }
 
-  /// As the app's encoder writes it: sorted keys, no spaces.
+  /// The chain as the app's encoder writes it: sorted keys, no spaces.
   var json: String {
     let points = checkpoints.map {
       "{\"frame_number\":\($0.frame),\"hash\":\"\(base64($0.hash))\",\"index\":\($0.index),\"timestamp\":\($0.seconds)}"

@@ -3,39 +3,39 @@ import Media
 package import Model
 import Takeset
 
-/// A movie of a camera moving through `Room`. Each picture carries its number in presentation order as a `FrameCode`.
+/// A synthetic video of a camera moving through `Room`. Each frame carries its number in presentation order as a `FrameCode`.
 package struct SimulatedMovie: Sendable {
   package var seconds = 2.0
   package var rate = 30.0
   package var seed: UInt64 = 1
-  /// Of the pictures as they stand upright.
+  /// Size of the upright frames.
   package var size = ImageSize(width: 1920, height: 1080)
   package var codec = "h264"
   package var timescale = 600
   package var bitRate = 10_000_000
   package var reordering = 0
-  /// Degrees by which the display matrix turns clockwise; pictures are coded turned the other way.
+  /// Clockwise rotation of the display matrix in degrees; frames are coded rotated the other way.
   package var rotation = 0
-  /// Pictures are coded upright although the matrix turns them.
+  /// Whether frames are coded upright although the display matrix rotates them.
   package var isDoublyRotated = false
-  /// Frames of the camera that never became pictures: as many in one burst, from the tenth on.
+  /// Number of camera frames that are missing from the video, in one burst from the tenth on.
   package var dropped = 0
-  /// Times wander by up to this part of a period.
+  /// Timestamp jitter as a fraction of the frame period.
   package var wander = 0.0
-  /// In ISO 6709, as phones write it; with an author, whose name is nobody's business either.
+  /// Location tag in ISO 6709, as phones write it; it comes with an author tag, which may be private too.
   package var location: String?
 
   package init() {}
 
-  /// A picture before it is encoded.
-  struct Picture {
+  /// A frame before it is encoded.
+  struct Frame {
     var number: Int
     var pixels: [UInt8]
     var matrix: [Double]
     var seconds: Double
   }
 
-  /// When each picture is shown, in ticks of the timescale.
+  /// Presentation time of each frame, in ticks of the timescale.
   package var ticks: [Int64] {
     var random = SplitMix(seed: seed)
     let frames = max(1, Int((seconds * rate).rounded()))
@@ -45,10 +45,10 @@ package struct SimulatedMovie: Sendable {
     }
   }
 
-  /// Encodes the movie into a file, whose ending says MOV or MP4. `visit` sees every picture, in order.
-  func write(to path: String, visit: (Picture) throws -> Void = { _ in }) throws {
-    guard let turn = Rotation90(rawValue: rotation) else { throw UsageError("--rotation: expected 0, 90, 180 or 270") }
-    let coded = turn.size(of: size)
+  /// Encodes the video into a file, whose extension selects MOV or MP4. `visit` is called with every frame, in order.
+  func write(to path: String, visit: (Frame) throws -> Void = { _ in }) throws {
+    guard let clockwise = Rotation90(rawValue: rotation) else { throw UsageError("--rotation: expected 0, 90, 180 or 270") }
+    let coded = clockwise.size(of: size)
     var options = MovieEncoder.Options(size: isDoublyRotated ? size : coded)
     options.codec = codec
     options.rate = rate
@@ -65,32 +65,34 @@ package struct SimulatedMovie: Sendable {
     let path3D = Trajectory.smooth(seconds: Double((ticks.last ?? 0) + 1) / Double(timescale) + 1 / rate, rate: rate, seed: seed)
     let room = Room(enclosing: [])
     let encoder = try MovieEncoder(path, options)
-    // Tracing rays takes longer than encoding; pictures are made a few at a time on all cores.
+    // Ray tracing takes longer than encoding, so frames are rendered a few at a time on all cores.
     let batch = 8
     for start in stride(from: 0, to: ticks.count, by: batch) {
       let numbers = Array(start..<min(start + batch, ticks.count))
-      let pictures = Parallel.map(numbers) { number -> Picture in
+      let frames = Parallel.map(numbers) { number -> Frame in
         let seconds = Double(ticks[number]) / Double(timescale)
         let matrix = path3D.samples[min(Int((seconds * rate).rounded()), path3D.samples.count - 1)].matrix
         var pixels = room.picture(from: Room.Camera(size: size, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(number))
         FrameCode.draw(number, into: &pixels, size: size)
-        return Picture(number: number, pixels: pixels, matrix: matrix, seconds: seconds)
+        return Frame(number: number, pixels: pixels, matrix: matrix, seconds: seconds)
       }
-      for picture in pictures {
-        var pixels = picture.pixels
-        if !isDoublyRotated, turn != .none {
-          RotatedPixels(rotation: inverse(turn), from: size, pixelBytes: 3).map(picture.pixels, into: &pixels)
+      for frame in frames {
+        var pixels = frame.pixels
+        if !isDoublyRotated, clockwise != .none {
+          RotatedPixels(rotation: inverse(clockwise), from: size, pixelBytes: 3).map(frame.pixels, into: &pixels)
         }
-        try encoder.add(pixels, at: ticks[picture.number])
-        try visit(picture)
+        try encoder.add(pixels, at: ticks[frame.number])
+        try visit(frame)
       }
     }
     try encoder.finish()
   }
 
-  private func inverse(_ turn: Rotation90) -> Rotation90 { turn == .right ? .left : turn == .left ? .right : turn }
+  private func inverse(_ rotation: Rotation90) -> Rotation90 { rotation == .right ? .left : rotation == .left ? .right : rotation }
 
-  /// Writes `<name>.mov` and `truth.json` into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
+  /// Writes `<name>.mov` and `truth.json` into a directory that does not exist yet or is empty.
+  ///
+  /// - Throws: `UsageError` for any other directory.
   package func write(named name: String, into directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     try write(to: "\(directory)/\(name)")
@@ -102,7 +104,7 @@ package struct SimulatedMovie: Sendable {
   }
 }
 
-/// Work on all cores.
+/// A parallel map on all cores.
 enum Parallel {
   static func map<Input: Sendable, Output>(_ inputs: [Input], _ body: @escaping @Sendable (Input) -> Output) -> [Output] {
     nonisolated(unsafe) var outputs = [Output?](repeating: nil, count: inputs.count)

@@ -4,8 +4,8 @@ package import Model
 import Synchronization
 import Takeset
 
-/// A StackCapture session of a camera moving through `Room`, with everything about it known: `truth.json` beside the
-/// session's own files says what a reader should find.
+/// A synthetic StackCapture session of a camera moving through `Room`, with exact ground truth in `truth.json` next to the
+/// session's own files.
 package struct SimulatedSession: Sendable {
   package enum Variant: String, Sendable, CaseIterable {
     case v1, v2
@@ -14,10 +14,10 @@ package struct SimulatedSession: Sendable {
     case v3Scaled = "v3-scaled"
     case packed, synthetic
 
-    /// Recorded without ARKit: an IMU runs along, and poses are computed later.
+    /// Whether it is recorded without ARKit: with an IMU, and with poses computed later.
     var isLater: Bool { [.v3Raw, .v3SLAM, .v3Scaled, .packed].contains(self) }
     var hasEncoders: Bool { self != .v1 }
-    /// The movie and the IMU's readings, which packing leaves out.
+    /// Whether it has the video and the IMU readings, which packing omits.
     var hasMovie: Bool { [.v3Raw, .v3SLAM, .v3Scaled].contains(self) }
   }
 
@@ -25,18 +25,18 @@ package struct SimulatedSession: Sendable {
   package var seconds = 2.0
   package var rate = 60.0
   package var seed: UInt64 = 1
-  /// `nil`: 1920x1440 for v1, 480x360 for later ones, as the app records; 224x224 when packed.
+  /// Image size; `nil` for 1920x1440 in v1, 480x360 in later variants, as the app records, and 224x224 when packed.
   package var size: ImageSize?
   package var depthSize = ImageSize(width: 256, height: 192)
   package var trajectory: Trajectory?
-  /// What is odd about it.
+  /// Quirks to apply to it.
   package var quirks: [SessionQuirk] = []
-  /// Encoder epoch minus frame uptime in nanoseconds, the offset that no file of a real session tells.
+  /// Encoder epoch minus frame uptime in nanoseconds, which no file of a real session contains.
   package var clockOffset: Int64 = 1_771_446_000_000_000_000 - 81_000_000_000_000
 
   package init() {}
 
-  private var pictureSize: ImageSize {
+  private var imageSize: ImageSize {
     if let size { return size }
     return switch variant {
     case .v1: ImageSize(width: 1920, height: 1440)
@@ -45,7 +45,9 @@ package struct SimulatedSession: Sendable {
     }
   }
 
-  /// Writes the session into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
+  /// Writes the session into a directory that does not exist yet or is empty.
+  ///
+  /// - Throws: `UsageError` for any other directory.
   package func write(to directory: String) throws {
     try Self.makeEmptyDirectory(directory)
     let files = FileManager.default
@@ -54,8 +56,8 @@ package struct SimulatedSession: Sendable {
     let path = trajectory ?? .smooth(seconds: seconds, rate: rate, seed: seed)
     let depths = depthIndices(path.samples.map(\.time))
 
-    let centres = try renderAll(path, depths, directory)
-    try write(poses(path, depths, centres), "poses.json", in: directory)
+    let centers = try renderAll(path, depths, directory)
+    try write(poses(path, depths, centers), "poses.json", in: directory)
     var readings = 0
     if variant.hasEncoders {
       let encoders = EncoderSimulation(from: path.samples[0].time, to: path.samples[path.samples.count - 1].time, clockOffset, seed)
@@ -73,17 +75,19 @@ package struct SimulatedSession: Sendable {
     for quirk in quirks.filter({ !$0.isContainer }) + quirks.filter(\.isContainer).prefix(1) { try quirk.apply(to: directory) }
   }
 
-  /// Throws `UsageError` when there is something in it already.
+  /// Creates a directory unless it exists.
+  ///
+  /// - Throws: `UsageError` when it is not empty.
   static func makeEmptyDirectory(_ directory: String) throws {
     let files = FileManager.default
     if let members = try? files.contentsOfDirectory(atPath: directory), !members.isEmpty {
-      throw UsageError("\(directory) is not empty; a simulated take needs a directory of its own")
+      throw UsageError("\(directory) is not empty; a simulated take needs an empty or new directory")
     }
     try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
   }
 
-  /// The app takes a depth map when 1/30 s have passed since the last one, by doubles: with 60 Hz frames that is after
-  /// two or three of them.
+  /// Index of each frame's depth map, if any. The app takes a depth map when 1/30 s have passed since the last one, in
+  /// floating point: with frames at 60 Hz, after every two or three of them.
   private func depthIndices(_ times: [Timestamp]) -> [Int?] {
     guard variant == .v1 else { return times.map { _ in nil } }
     var last = -Double.infinity
@@ -97,10 +101,10 @@ package struct SimulatedSession: Sendable {
     }
   }
 
-  /// Writes pictures and depth maps on all cores; returns the depth at the centre of each frame.
+  /// Writes images and depth maps on all cores; returns the depth at the center of each frame.
   private func renderAll(_ path: Trajectory, _ depths: [Int?], _ directory: String) throws -> [Float] {
     let failure = Mutex<(any Error)?>(nil)
-    let centres = Mutex([Float](repeating: 0, count: path.samples.count))
+    let centers = Mutex([Float](repeating: 0, count: path.samples.count))
     let room = Room(
       enclosing: path.samples.map { [Float($0.matrix[3]), Float($0.matrix[7]), Float($0.matrix[11])] })
     DispatchQueue.concurrentPerform(iterations: path.samples.count) { index in
@@ -108,25 +112,25 @@ package struct SimulatedSession: Sendable {
       do {
         let matrix = path.samples[index].matrix
         var pixels = room.picture(
-          from: Room.Camera(size: pictureSize, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(index))
-        FrameCode.draw(index, into: &pixels, size: pictureSize)
-        let jpeg = try JPEGEncoder().encode(pixels, size: pictureSize, quality: variant == .v1 ? 85 : 80)
+          from: Room.Camera(size: imageSize, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(index))
+        FrameCode.draw(index, into: &pixels, size: imageSize)
+        let jpeg = try JPEGEncoder().encode(pixels, size: imageSize, quality: variant == .v1 ? 85 : 80)
         try Data(jpeg).write(to: URL(fileURLWithPath: "\(directory)/rgb/\(Self.sixDigits(index)).jpg"))
         if let depth = depths[index] {
-          let metres = room.depth(from: Room.Camera(size: depthSize, matrix: matrix))
-          let bytes = metres.withUnsafeBytes { Data($0) }
+          let meters = room.depth(from: Room.Camera(size: depthSize, matrix: matrix))
+          let bytes = meters.withUnsafeBytes { Data($0) }
           try bytes.write(to: URL(fileURLWithPath: "\(directory)/depth/\(Self.sixDigits(depth)).bin"))
         }
         if variant == .v2 {
-          let centre = room.depth(from: Room.Camera(size: ImageSize(width: 1, height: 1), matrix: matrix))
-          centres.withLock { $0[index] = centre[0] }
+          let center = room.depth(from: Room.Camera(size: ImageSize(width: 1, height: 1), matrix: matrix))
+          centers.withLock { $0[index] = center[0] }
         }
       } catch {
         failure.withLock { $0 = error }
       }
     }
     if let error = failure.withLock({ $0 }) { throw error }
-    return centres.withLock(\.self)
+    return centers.withLock(\.self)
   }
 
   static func sixDigits(_ number: Int) -> String {
@@ -136,7 +140,7 @@ package struct SimulatedSession: Sendable {
 
   // MARK: JSON as the app writes it: sorted keys, a space before the colon, floats of 32 bits
 
-  /// The movie that the app records beside the pictures, small; its times are rounded to 1/600 s.
+  /// Writes the small video that the app records along with the images; its times are rounded to 1/600 s.
   private func writeMovie(_ path: Trajectory, _ directory: String) throws {
     let small = ImageSize(width: 64, height: 48)
     var options = MovieEncoder.Options(size: small)
@@ -152,12 +156,12 @@ package struct SimulatedSession: Sendable {
     try encoder.finish()
   }
 
-  /// Poses as SLAM finds them: OpenCV's camera axes, a world and a scale of its own, and times that are picture numbers over 60.
+  /// Poses as SLAM computes them: OpenCV's camera axes, an arbitrary world and scale, and times that are image numbers over 60.
   private func slamPoses(_ path: Trajectory) -> String {
     let scale = variant == .v3Scaled ? 1.0 : 0.37
     let entries = path.samples.enumerated().map { index, sample in
       let m = sample.matrix
-      // The world turned by 90 degrees about x; the camera's y and z point the other way.
+      // The world is rotated by 90 degrees about x; the camera's y and z axes are reversed.
       func row(_ a: Int, _ sign: Double) -> String {
         let numbers = [m[a * 4], -m[a * 4 + 1], -m[a * 4 + 2], m[a * 4 + 3] * scale].map { $0 * sign }
         return "[" + numbers.map { "\($0)" }.joined(separator: ", ") + "]"
@@ -168,7 +172,7 @@ package struct SimulatedSession: Sendable {
     return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
   }
 
-  private func poses(_ path: Trajectory, _ depths: [Int?], _ centres: [Float]) -> String {
+  private func poses(_ path: Trajectory, _ depths: [Int?], _ centers: [Float]) -> String {
     if variant == .v3Raw { return "[]\n" }
     if variant.isLater { return slamPoses(path) }
     let entries = path.samples.indices.map { index in
@@ -177,7 +181,7 @@ package struct SimulatedSession: Sendable {
         "      [ " + (0..<4).map { "\(number(sample.matrix[row * 4 + $0]))" }.joined(separator: ", ") + " ]"
       }
       var members: [String] = []
-      if variant == .v2 { members.append("    \"depth\" : \(centres[index])") }
+      if variant == .v2 { members.append("    \"depth\" : \(centers[index])") }
       if let depth = depths[index] { members.append("    \"depthIndex\" : \(depth)") }
       members.append("    \"rgbIndex\" : \(index)")
       members.append("    \"timestamp\" : \(sample.seconds)")
@@ -187,7 +191,7 @@ package struct SimulatedSession: Sendable {
     return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
   }
 
-  /// The app's matrices are of 32-bit floats.
+  /// A matrix element as the app writes it, as a 32-bit float.
   private func number(_ value: Double) -> String {
     let float = Float(value)
     return float == float.rounded() && abs(float) < 1e6 ? "\(Int(float))" : "\(float)"
@@ -201,7 +205,7 @@ package struct SimulatedSession: Sendable {
     }
     var members: [String: String] = [
       "deviceModel": "\"iPhone16,1\"", "iosVersion": "\"17.2\"", "startTime": "\"\(date(first))\"",
-      "endTime": "\"\(date(last))\"", "rgbResolution": "[ \(pictureSize.width), \(pictureSize.height) ]",
+      "endTime": "\"\(date(last))\"", "rgbResolution": "[ \(imageSize.width), \(imageSize.height) ]",
       "rgbFrameCount": "\(path.samples.count)", "poseCount": "\(path.samples.count)",
       "durationSeconds": "\(Double(last.since(first)) / 1e9)",
     ]
@@ -251,7 +255,7 @@ package struct SimulatedSession: Sendable {
   }
 }
 
-/// Readings of a four-joint glove: 50 Hz by the sender's own clock, in steps of 45/512 degrees within 0 to 360, which reach
+/// Readings of a four-joint glove: 50 Hz on the sender's own clock, in steps of 45/512 degrees within 0 to 360, which reach
 /// the phone up to 15 ms late.
 struct EncoderSimulation {
   private struct Reading {
@@ -266,7 +270,7 @@ struct EncoderSimulation {
   init(from first: Timestamp, to last: Timestamp, _ offset: Int64, _ seed: UInt64) {
     var random = SplitMix(seed: seed ^ 0xE5C0)
     let boot = Int64(random.next() % 500_000) + 30_000
-    // Recording of encoders is armed before that of frames; the first notification falls within the first 20 ms.
+    // The app starts recording encoders before frames; the first notification falls within the first 20 ms.
     let lead = Int64(random.next() % 15_000_000)
     var time = first.nanoseconds + lead
     while time <= last.nanoseconds {
@@ -279,14 +283,14 @@ struct EncoderSimulation {
     }
   }
 
-  /// The true angle, before it is quantised and wrapped; joint 0 passes through 0 so that unwrapping has work to do.
+  /// True angle in degrees, before quantization and wrapping; joint 0 passes through 0 so that unwrapping is exercised.
   static func angle(joint: Int, seconds: Double) -> Double {
-    let centre = [2.0, 40, 120, 200][joint]
-    return centre - (15 + 5 * Double(joint)) * sin(2 * .pi * seconds / (2.5 + 0.4 * Double(joint)))
+    let center = [2.0, 40, 120, 200][joint]
+    return center - (15 + 5 * Double(joint)) * sin(2 * .pi * seconds / (2.5 + 0.4 * Double(joint)))
   }
 
-  /// As the sensor sends it.
-  private static func quantised(_ angle: Double) -> Double {
+  /// The angle as the sensor sends it, quantized and wrapped.
+  private static func quantized(_ angle: Double) -> Double {
     let step = 45.0 / 512
     let wrapped = angle - (angle / 360).rounded(.down) * 360
     return (wrapped / step).rounded(.down) * step
@@ -296,7 +300,7 @@ struct EncoderSimulation {
     let names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
     let entries = readings.map { reading in
       var members = ["    \"esp_timestamp_ms\" : \(reading.sent)"]
-      members += zip(names, reading.angles).map { "    \"\($0)\" : \(Float(Self.quantised($1)))" }
+      members += zip(names, reading.angles).map { "    \"\($0)\" : \(Float(Self.quantized($1)))" }
       members.append("    \"timestamp\" : \(Trajectory.decimal(reading.arrival))")
       return "  {\n" + members.joined(separator: ",\n") + "\n  }"
     }

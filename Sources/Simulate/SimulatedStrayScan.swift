@@ -3,8 +3,8 @@ import Media
 package import Model
 import Takeset
 
-/// A Stray Scanner recording of a camera moving through `Room`: a movie, depth in millimetres with confidence, odometry with the lens of each
-/// frame, and an IMU. `truth.json` says what a reader should find.
+/// A synthetic Stray Scanner recording of a camera moving through `Room`: a video, depth in millimeters with confidence, odometry with the
+/// intrinsics of each frame, and an IMU. `truth.json` has the exact ground truth.
 package struct SimulatedStrayScan: Sendable {
   package var seconds = 2.0
   package var rate = 60.0
@@ -13,9 +13,9 @@ package struct SimulatedStrayScan: Sendable {
   package var depthSize = ImageSize(width: 256, height: 192)
   package var codec = "h264"
   package var hasMovie = true
-  /// As older versions of the app write `odometry.csv`: without the lens.
+  /// Whether `odometry.csv` lacks intrinsics, as older versions of the app write it.
   package var isOld = false
-  /// Frames that the camera drops in one burst, from the tenth on; they show in the times alone.
+  /// Number of frames that the camera drops in one burst, from the tenth on; they are visible only in the timestamps.
   package var dropped = 0
 
   package init() {}
@@ -24,11 +24,13 @@ package struct SimulatedStrayScan: Sendable {
   private struct Frame {
     var number: Int
     var sample: Trajectory.Sample
-    /// Autofocus: part of the usual focal length.
+    /// Focal length as a fraction of the usual one, changed by autofocus.
     var zoom: Float
   }
 
-  /// Writes the recording into a directory that does not exist yet or is empty. Throws `UsageError` otherwise.
+  /// Writes the recording into a directory that does not exist yet or is empty.
+  ///
+  /// - Throws: `UsageError` for any other directory.
   package func write(to directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     for folder in ["depth", "confidence"] {
@@ -54,7 +56,7 @@ package struct SimulatedStrayScan: Sendable {
     try write(truth.canonicalText + "\n", "truth.json", in: directory)
   }
 
-  /// Writes the movie, the depth maps and their confidence. Pictures are shown at a constant rate, whatever the frames' times.
+  /// Writes the video, the depth maps and their confidence. The video has a constant rate, regardless of the frames' timestamps.
   private func render(_ frames: [Frame], _ directory: String) throws {
     let room = Room(enclosing: [])
     var options = MovieEncoder.Options(size: size)
@@ -70,16 +72,16 @@ package struct SimulatedStrayScan: Sendable {
             from: Room.Camera(size: size, matrix: frame.sample.matrix, zoom: frame.zoom), seed: seed &* 1_000_003 &+ UInt64(frame.number))
           FrameCode.draw(frame.number, into: &pixels, size: size)
         }
-        let metres = room.depth(from: Room.Camera(size: depthSize, matrix: frame.sample.matrix, zoom: frame.zoom))
-        return (frame: frame, pixels: pixels, metres: metres)
+        let meters = room.depth(from: Room.Camera(size: depthSize, matrix: frame.sample.matrix, zoom: frame.zoom))
+        return (frame: frame, pixels: pixels, meters: meters)
       }
-      for (frame, pixels, metres) in rendered {
+      for (frame, pixels, meters) in rendered {
         try encoder?.add(pixels, at: Int64((Double(frame.number) * 600 / rate).rounded()))
         let name = SimulatedSession.sixDigits(frame.number) + ".png"
-        // The sensor reaches 5 m.
-        let millimetres = metres.map { $0 < 5 ? UInt16(($0 * 1000).rounded()) : 0 }
-        let levels = metres.map { UInt8($0 < 2 ? 2 : $0 < 3.5 ? 1 : 0) }
-        let depth = try PNG.encodeGrey(millimetres.withUnsafeBytes { Array($0) }, bits: 16, size: depthSize)
+        // The sensor's range is 5 m.
+        let millimeters = meters.map { $0 < 5 ? UInt16(($0 * 1000).rounded()) : 0 }
+        let levels = meters.map { UInt8($0 < 2 ? 2 : $0 < 3.5 ? 1 : 0) }
+        let depth = try PNG.encodeGrey(millimeters.withUnsafeBytes { Array($0) }, bits: 16, size: depthSize)
         try Data(depth).write(to: URL(fileURLWithPath: "\(directory)/depth/\(name)"))
         try Data(PNG.encodeGrey(levels, bits: 8, size: depthSize)).write(to: URL(fileURLWithPath: "\(directory)/confidence/\(name)"))
       }
@@ -93,9 +95,9 @@ package struct SimulatedStrayScan: Sendable {
     let lines = try frames.map { frame in
       let m = frame.sample.matrix
       // The app's camera has y down and z forward.
-      var turned = m
-      for index in [1, 2, 5, 6, 9, 10] { turned[index] = -m[index] }
-      let pose = try Pose(rowMajor: turned)
+      var flipped = m
+      for index in [1, 2, 5, 6, 9, 10] { flipped[index] = -m[index] }
+      let pose = try Pose(rowMajor: flipped)
       let (p, q) = (pose.position, pose.quaternion)
       let numbers: [Double] = [p.x, p.y, p.z, q.x, q.y, q.z, q.w]
       var fields: [String] = [frame.sample.seconds, SimulatedSession.sixDigits(frame.number)]

@@ -2,19 +2,19 @@ import Foundation
 package import Model
 import Takeset
 
-/// Where a simulated camera is over time: camera-to-world matrices at exact nanoseconds of device uptime.
+/// The path of a simulated camera: camera-to-world matrices at exact nanoseconds of device uptime.
 package struct Trajectory: Sendable {
   package struct Sample: Sendable {
     package var time: Timestamp
-    /// 4x4, row-major, camera-to-world, ARKit axes.
+    /// Camera-to-world matrix, 4x4, row-major, ARKit axes.
     package var matrix: [Double]
-    /// Digits of the time in seconds, as the app would write it.
+    /// Digits of the time in seconds, as the app writes them.
     package var seconds: String
   }
 
   package var samples: [Sample]
 
-  /// A slow walk round the room with the camera nodding and turning, at a rate in Hz.
+  /// A slow walk around the room with a rotating camera, at a rate in Hz.
   ///
   /// - Parameter jitter: Half-width in nanoseconds of the deviation of each frame from its tick.
   package static func smooth(seconds: Double, rate: Double, seed: UInt64, jitter: Int64 = 40_000) -> Trajectory {
@@ -58,7 +58,7 @@ package struct Trajectory: Sendable {
 
   private init(samples: [Sample]) { self.samples = samples }
 
-  /// Seconds with nine decimals.
+  /// The time in seconds with nine decimals.
   static func decimal(_ nanoseconds: Int64) -> String {
     let fraction = String(nanoseconds % 1_000_000_000)
     return "\(nanoseconds / 1_000_000_000)." + String(repeating: "0", count: 9 - fraction.count) + fraction
@@ -66,7 +66,7 @@ package struct Trajectory: Sendable {
 
   private static func rotation(yaw: Double, pitch: Double, roll: Double) -> [Double] {
     let (cy, sy, cp, sp, cr, sr) = (cos(yaw), sin(yaw), cos(pitch), sin(pitch), cos(roll), sin(roll))
-    // Turn about the world's up axis, then nod about the camera's x, then roll about its z.
+    // Yaw about the world's up axis, then pitch about the camera's x, then roll about its z.
     return [
       cy * cr + sy * sp * sr, -cy * sr + sy * sp * cr, sy * cp,
       cp * sr, cp * cr, -sp,
@@ -79,7 +79,7 @@ package struct Trajectory: Sendable {
   }
 }
 
-/// Steele, Lea and Flood's SplitMix64: the same numbers from the same seed, everywhere.
+/// Steele, Lea and Flood's SplitMix64, which gives the same numbers from the same seed on every machine.
 package struct SplitMix: RandomNumberGenerator {
   private var state: UInt64
   package init(seed: UInt64) { state = seed }
@@ -92,6 +92,6 @@ package struct SplitMix: RandomNumberGenerator {
     return z ^ (z >> 31)
   }
 
-  /// In 0..<1.
+  /// The next number in 0..<1.
   mutating func unit() -> Double { Double(next() >> 11) * 0x1p-53 }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Takeset
 
 /// `make generate`: for people who work on Takeset.
@@ -10,6 +11,12 @@ struct GenerateCommand: ParsableCommand {
   var root: String
 
   func run() throws {
+    let manual = URL(fileURLWithPath: root).appendingPathComponent("docs/takeset.1")
+    let text = try ManualPage.text()
+    if (try? String(contentsOf: manual, encoding: .utf8)) != text {
+      try Data(text.utf8).write(to: manual)
+      standardOutput("wrote docs/takeset.1")
+    }
     for document in GeneratedDocument.all where try document.write(below: root) { standardOutput("wrote \(document.path)") }
   }
 }

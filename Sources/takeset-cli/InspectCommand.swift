@@ -5,29 +5,37 @@ import Takeset
 
 struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "inspect", abstract: "Say what is in each take and what is odd about it; the takes are only read.",
+    commandName: "inspect", abstract: "Report each take's format, streams, rates and problems, or what a dataset holds.",
     discussion: """
-      Reads every file, and decodes every picture, as small as can be. Exit code 3 when a take would fail.
+      Reads every file and decodes every image at the lowest resolution; writes nothing. Exit code 3 when a take would fail.
 
         takeset inspect sessions/
+        takeset inspect sessions/ --summary
         takeset inspect sessions/ --preview sheet.png
         takeset inspect sessions/ --json | jq '.takes[] | select(.findings != [])'
+        takeset inspect dataset/
       """)
 
-  @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "path"))
+  @Argument(help: ArgumentHelp("Takes, directories to search for takes, or a dataset.", valueName: "path"), completion: .file())
   var paths: [String]
-  @Option(help: ArgumentHelp("Pipeline file (YAML), through whose steps takes are looked at.", valueName: "file"))
+  @Option(
+    help: ArgumentHelp("Pipeline file (YAML) whose steps are applied first.", valueName: "file"),
+    completion: .file(extensions: ["yaml", "yml", "json"]))
   var pipeline: String?
-  @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"))
+  @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"), completion: .file(extensions: ["json"]))
   var keys: String?
+  @Flag(help: "Print one line per take, worst first.")
+  var summary = false
   @Flag(help: "Print JSON.")
   var json = false
   @Option(
     help: ArgumentHelp(
-      "Draw a contact sheet of the takes: pictures, depth, and pictures with the depth's edges over them.", valueName: "file.png"))
+      "Draw a contact sheet of the takes: images, depth, and images overlaid with depth edges.", valueName: "file.png"))
   var preview: String?
+  @OptionGroup var console: OutputOptions
 
   func run() throws {
+    if paths.count == 1, DatasetFiles.isDataset(paths[0]) { return try inspectDataset(paths[0]) }
     var sheet = Preview()
     let (inspections, notices) = try Inspection.all(
       inputs: paths, pipeline: takeset_cli.pipeline(pipeline), context: RunContext(keys: deviceKeys(keys))
@@ -37,8 +45,11 @@ struct InspectCommand: ParsableCommand {
     notices.forEach { standardError($0) }
     if json {
       standardOutput(JSONValue.object(["takes": .array(inspections.map(\.json))]).canonicalText)
+    } else if summary {
+      standardOutput(summarize(inspections.map { Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.episode?.frames, findings: $0.findings) }))
     } else {
-      standardOutput(inspections.map(describe).joined(separator: "\n\n"))
+      let shown = console.quiet ? inspections.filter { $0.outcome != .written || $0.findings.contains { $0.severity != .info } } : inspections
+      if !shown.isEmpty { standardOutput(shown.map(describe).joined(separator: "\n\n")) }
     }
     if let preview {
       if let png = try sheet.png() {
@@ -46,21 +57,83 @@ struct InspectCommand: ParsableCommand {
           throw OutputFailure("cannot write the preview \(preview)")
         }
       } else {
-        standardError("there is no picture or depth map to preview")
+        standardError("there is no image or depth map to preview")
       }
     }
     if inspections.contains(where: { $0.outcome == .failed }) { throw ExitCode(3) }
   }
 
+  // MARK: Datasets
+
+  private func inspectDataset(_ path: String) throws {
+    let dataset = try Dataset(directory: path)
+    if json { return standardOutput(JSONValue.object(["dataset": .string(path), "takes": .array(dataset.takes.map(\.summaryJSON))]).canonicalText) }
+    standardOutput(
+      summarize(
+        dataset.takes.map {
+          Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.output?.samples, findings: $0.findings)
+        }))
+    guard let arrays = dataset.written.first?.output?.arrays, !console.quiet else { return }
+    standardOutput("\n\(dataset.written[0].id) holds, after /data/demo_0/obs:")
+    for array in arrays where array.path.hasPrefix("/data/demo_0/obs/") {
+      let shape = array.shape.map(String.init).joined(separator: "x")
+      standardOutput("  \(array.path.dropFirst("/data/demo_0/obs/".count).description.padded(to: 28)) \(array.dtype) \(shape)")
+    }
+  }
+
+  // MARK: Summary
+
+  private struct Row {
+    var id: String
+    var reader: String?
+    var outcome: TakeRecord.Outcome
+    var reason: String?
+    var frames: Int?
+    var findings: [Finding]
+
+    var warnings: [Finding] { findings.filter { $0.severity == .warning } }
+    /// Worst first.
+    var rank: Int { outcome == .failed ? 0 : outcome == .rejected ? 1 : warnings.isEmpty ? 3 : 2 }
+  }
+
+  private func summarize(_ rows: [Row]) -> String {
+    let style = console.style(for: STDOUT_FILENO)
+    let sorted = rows.sorted { ($0.rank, $0.id) < ($1.rank, $1.id) }.filter { !console.quiet || $0.rank < 3 }
+    let width = min(40, sorted.map(\.id.count).max() ?? 0)
+    let lines = sorted.map { row in
+      let words = row.reason ?? row.warnings.map { $0.code.rawValue + $0.times }.joined(separator: ", ")
+      let verdict =
+        switch row.rank {
+        case 0: style.error("failed  ")
+        case 1: style.warning("rejected")
+        case 2: style.warning("warning ")
+        default: style.success("ok      ")
+        }
+      let frames = row.frames.map { counted($0, "frame") } ?? ""
+      return "\(verdict)  \(row.id.padded(to: width))  \((row.reader ?? "").padded(to: 17))  \(frames.padded(to: 14))  \(words)".trimmingSuffix()
+    }
+    let counts = ["failed", "rejected", "with warnings", "without problems"].enumerated().compactMap { rank, word in
+      let count = rows.count { $0.rank == rank }
+      return count > 0 ? "\(count) \(word)" : nil
+    }
+    return (lines + ["\(counted(rows.count, "take")): \(counts.joined(separator: ", "))"]).joined(separator: "\n")
+  }
+
   private func describe(_ take: Inspection) -> String {
-    var lines = [[take.id, take.reader, take.variant].compactMap(\.self).joined(separator: "  ")]
+    var lines = [[console.style(for: STDOUT_FILENO).bold(take.id), take.reader, take.variant].compactMap(\.self).joined(separator: "  ")]
     if let reason = take.reason { lines.append("  would be \(take.outcome.rawValue): \(reason)") }
     if let episode = take.episode { lines += describe(episode, of: take).map { "  " + $0 } }
     if let verification = take.verification { lines.append("  \(verification.summary)") }
+    let style = console.style(for: STDOUT_FILENO)
     for finding in take.findings {
-      let place = finding.file.map { " \($0)\(finding.field ?? ""):" } ?? ""
+      let severity =
+        switch finding.severity {
+        case .error: style.error(finding.severity.rawValue)
+        case .warning: style.warning(finding.severity.rawValue)
+        case .info: style.dim(finding.severity.rawValue)
+        }
       let count = finding.count.map { " (\($0)x)" } ?? ""
-      lines.append("  \(finding.severity.rawValue)\(count) \(finding.code.rawValue):\(place) \(finding.message)")
+      lines.append("  \(severity)\(count) \(finding.code.rawValue):\(finding.place) \(finding.message)")
     }
     return lines.joined(separator: "\n")
   }
@@ -112,4 +185,17 @@ struct InspectCommand: ParsableCommand {
     }
     return lines
   }
+}
+
+extension TakeRecord {
+  fileprivate var summaryJSON: JSONValue {
+    [
+      "id": .string(id), "reader": JSONValue(reader), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
+      "frames": output.map { JSONValue($0.samples) } ?? .null, "findings": .array(findings.map(\.json)),
+    ]
+  }
+}
+
+extension String {
+  fileprivate func trimmingSuffix() -> String { String(reversed().drop { $0 == " " }.reversed()) }
 }

@@ -11,12 +11,13 @@ struct PackCommand: ParsableCommand {
         takeset pack dataset/ --output dataset-2026-01.h5
       """)
 
-  @Argument(help: "A dataset directory.")
+  @Argument(help: "A dataset directory.", completion: .directory)
   var directory: String
   @Option(name: .shortAndLong, help: "The file to make; must not exist.")
   var output: String
 
   func run() throws {
+    if try Directory.kind(at: directory, followingLinks: true) == nil { throw NoInputs(path: directory) }
     let packed = try Pack.pack(directory: directory, output: output)
     standardOutput("\(output): \(packed.episodes) episode\(packed.episodes == 1 ? "" : "s"), sha256 \(packed.digest)")
   }

@@ -6,44 +6,57 @@ import Takeset
 
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable { case auto, bar, plain, json, none }
 
-/// Shows on stderr how a run goes on: a bar on a terminal, lines in a log, JSON for programs.
+/// Progress of a run on stderr: a bar on a terminal, lines in a log, JSON for programs.
 final class ProgressDisplay: Sendable {
   private struct State {
     var takes = 0
     var done = 0
     var rows = 0
     var bytes = 0
+    /// Takes that are being converted, in the order in which they were started.
+    var current: [String] = []
+    /// When the run is expected to end; smoothed, so that one long take does not move it far.
+    var end: ContinuousClock.Instant?
     var drawn = ContinuousClock.now
     var isBarShown = false
   }
 
   private let style: ProgressStyle
+  private let paint: Style
+  private let isVerbose: Bool
   private let started = ContinuousClock.now
   private let state = Mutex(State())
 
-  init(style: ProgressStyle) {
-    self.style = style == .auto ? (isatty(STDERR_FILENO) == 1 ? .bar : .plain) : style
+  init(_ style: ProgressStyle, _ console: OutputOptions) {
+    self.style = style != .auto ? style : console.quiet ? .none : isatty(STDERR_FILENO) == 1 ? .bar : .plain
+    (paint, isVerbose) = (console.style(for: STDERR_FILENO), console.verbose)
   }
 
   func show(_ event: Run.Event) {
     state.withLock { state in
       switch event {
       case .found(let takes): state.takes = takes
+      case .started(let id):
+        state.current.append(id)
+        redraw(&state)
       case .progress(let rows, let bytes):
         state.rows += rows
         state.bytes += bytes
         redraw(&state)
-      case .log(let line): write(line, json: ["event": "log", "message": .string(line)], &state)
-      case .finished(let id, let outcome, let reason, let rows, let seconds):
+      case .log(let line): write([line], json: ["event": "log", "message": .string(line)], isProblem: true, &state)
+      case .unchanged: state.done += 1
+      case .finished(let id, let outcome, let reason, let findings, let rows, let seconds):
         state.done += 1
-        let detail = reason ?? "\(rows) frames, \(String(format: "%.1f", seconds)) s"
+        state.current.removeAll { $0 == id }
+        estimate(&state)
+        let warnings = findings.filter { outcome == .written && $0.severity != .info }
         write(
-          "[\(state.done)/\(state.takes)] \(id): \(outcome.rawValue): \(detail)",
+          lines(id, outcome, reason, warnings, rows, seconds, state),
           json: [
             "event": "take", "id": .string(id), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
             "frames": JSONValue(rows), "seconds": .number(seconds), "done": JSONValue(state.done),
-            "takes": JSONValue(state.takes),
-          ], isFailure: outcome == .failed, &state)
+            "takes": JSONValue(state.takes), "findings": .array(findings.map(\.json)),
+          ], isProblem: outcome != .written || !warnings.isEmpty, isFailure: outcome == .failed, &state)
       }
     }
   }
@@ -52,25 +65,49 @@ final class ProgressDisplay: Sendable {
     state.withLock { clearBar(&$0) }
   }
 
-  private func write(_ line: String, json: JSONValue, isFailure: Bool = true, _ state: inout State) {
+  private func lines(
+    _ id: String, _ outcome: TakeRecord.Outcome, _ reason: String?, _ warnings: [Finding], _ rows: Int, _ seconds: Double, _ state: State
+  ) -> [String] {
+    let detail = reason ?? "\(rows == 1 ? "1 frame" : "\(rows) frames"), \(String(format: "%.1f", seconds)) s"
+    let word =
+      switch outcome {
+      case .failed: paint.error(outcome.rawValue)
+      case .rejected: paint.warning(outcome.rawValue)
+      case .written: paint.success(outcome.rawValue)
+      }
+    return ["[\(state.done)/\(state.takes)] \(id): \(word): \(detail)"]
+      + warnings.map { "      \(paint.warning("warning"))\($0.times) \($0.code.rawValue):\($0.place) \($0.message)" }
+  }
+
+  private func write(_ lines: [String], json: JSONValue, isProblem: Bool, isFailure: Bool = true, _ state: inout State) {
     switch style {
-    case .none: if isFailure { standardError(line) }
+    case .none: if isFailure { lines.forEach(standardError) }
     case .json: standardError(json.canonicalText)
-    case .plain, .auto: standardError(line)
+    case .plain, .auto: lines.forEach(standardError)
     case .bar:
       // Takes that went well are in the bar already.
-      if isFailure {
+      if isProblem || isVerbose {
         clearBar(&state)
-        standardError(line)
+        lines.forEach(standardError)
       }
       redraw(&state, always: true)
     }
   }
 
+  // MARK: The bar
+
   private func clearBar(_ state: inout State) {
     guard state.isBarShown else { return }
     FileHandle.standardError.write(Data("\r\u{1B}[K".utf8))
     state.isBarShown = false
+  }
+
+  /// Moves the expected end a fifth of the way to what the takes so far promise.
+  private func estimate(_ state: inout State) {
+    guard state.done >= 3, state.takes > state.done else { return }
+    let now = ContinuousClock.now
+    let promised = now + (now - started) / state.done * (state.takes - state.done)
+    state.end = state.end.map { $0 + ($0.duration(to: promised)) / 5 } ?? promised
   }
 
   private func redraw(_ state: inout State, always: Bool = false) {
@@ -81,20 +118,34 @@ final class ProgressDisplay: Sendable {
     state.isBarShown = true
     let elapsed = max(Double((now - started) / .milliseconds(1)) / 1000, 0.001)
     let share = state.takes > 0 ? Double(state.done) / Double(state.takes) : 0
-    let width = 24
-    let filled = Int(share * Double(width))
-    let bar = String(repeating: "#", count: filled) + String(repeating: "-", count: width - filled)
-    let left = state.done > 0 ? elapsed / Double(state.done) * Double(state.takes - state.done) : nil
-    let text = String(
-      format: "\r\u{1B}[K[%@] %d/%d takes  %.0f frames/s  %.0f MB/s  ETA %@", bar, state.done, state.takes,
-      Double(state.rows) / elapsed, Double(state.bytes) / elapsed / 1e6, left.map(Self.clock) ?? "--:--")
-    FileHandle.standardError.write(Data(text.utf8))
+    let length = 20
+    let filled = Int(share * Double(length))
+    let bar = String(repeating: "#", count: filled) + String(repeating: "-", count: length - filled)
+    let left = state.end.map { max(0, Double(now.duration(to: $0) / .milliseconds(1)) / 1000) }
+    var text = String(
+      format: "[%@] %d/%d  %.0f frames/s  ETA %@", bar, state.done, state.takes, Double(state.rows) / elapsed, left.map(Self.clock) ?? "--:--")
+    if let name = state.current.first { text += "  \(name)" + (state.current.count > 1 ? " +\(state.current.count - 1)" : "") }
+    // A line that is longer than the terminal is wide would wrap and stay; the width is asked for each time, as it may change.
+    FileHandle.standardError.write(Data("\r\(text.prefix(Self.terminalWidth - 1))\u{1B}[K".utf8))
   }
 
+  private static var terminalWidth: Int {
+    var size = winsize()
+    return ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 1 ? Int(size.ws_col) : 80
+  }
+
+  /// Minutes and seconds; above a minute in steps of five seconds, which is as well as it is known.
   private static func clock(_ seconds: Double) -> String {
-    let whole = Int(seconds.rounded())
+    let whole = seconds > 60 ? Int((seconds / 5).rounded()) * 5 : Int(seconds.rounded())
     return whole >= 3600
       ? String(format: "%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60)
       : String(format: "%02d:%02d", whole / 60, whole % 60)
   }
+}
+
+extension Finding {
+  /// ` (5x)`, where it happened several times.
+  var times: String { count.map { $0 > 1 ? " (\($0)x)" : "" } ?? "" }
+  /// ` poses.json[3].timestamp:`.
+  var place: String { file.map { " \($0)\(field ?? ""):" } ?? "" }
 }

@@ -9,8 +9,8 @@ struct RunCommand: ParsableCommand {
     commandName: "run", abstract: "Convert takes into a dataset.",
     discussion: """
       Each INPUT is a take, or a directory that is searched for takes. Every take becomes episodes/<take-id>.h5; \
-      dataset.h5 links them all, manifest.json tells where every row came from. Run the same command again after \
-      adding takes, after a crash or a power cut: only what is missing or has changed is made.
+      dataset.h5 links them all, and manifest.json records the source of every row. Run the same command again after \
+      adding takes, or after a crash: only what is missing or has changed is converted.
 
         takeset run sessions/ --output dataset/
         takeset run sessions/ --output dataset/ --pipeline pipeline.yaml --jobs 8
@@ -18,31 +18,39 @@ struct RunCommand: ParsableCommand {
       A take that cannot be converted is recorded with the reason and never stops the others (exit code 3).
       """)
 
-  @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"))
+  @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"), completion: .file())
   var inputs: [String]
-  @Option(name: .shortAndLong, help: "The dataset directory; created if need be.")
+  @Option(name: .shortAndLong, help: "The dataset directory; created if missing.", completion: .directory)
   var output: String
-  @Option(help: ArgumentHelp("Pipeline file (YAML); see `takeset steps` and docs/pipeline.md.", valueName: "file"))
+  @Option(
+    help: ArgumentHelp("Pipeline file (YAML); see `takeset steps` and docs/pipeline.md.", valueName: "file"),
+    completion: .file(extensions: ["yaml", "yml", "json"]))
   var pipeline: String?
   @Option(
     help: ArgumentHelp(
-      "Public keys of devices (JSON), against which signatures of bundles are checked; see docs/formats/realitycam-bundle.md.",
-      valueName: "file"))
+      "Public keys of devices (JSON) to check the signatures of bundles; see docs/formats/realitycam-bundle.md.", valueName: "file"),
+    completion: .file(extensions: ["json"]))
   var keys: String?
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?
-  @Option(help: "What to do when a take fails: skip it, or stop.")
+  @Option(help: "After a take fails: skip it, or stop.")
   var onFailure = OnFailure.skip
-  @Option(help: "How inputs are compared with the last run's: by stat (size, time, inode) or by content.")
+  @Option(help: ArgumentHelp("Exit with 3 when a take has a warning, too.", valueName: "severity"))
+  var failOn: FailOn?
+  @Option(help: "Compare inputs with the last run's by stat (size, times, inode) or by content.")
   var check = Check.stat
   @Flag(help: "Rebuild the dataset even if it was written by a different pipeline.")
   var replace = false
   @Flag(help: "Remove episodes whose take is no longer among the inputs.")
   var prune = false
-  @Option(help: "How progress is shown on stderr: auto, bar, plain, json or none.")
+  @Flag(help: "Record host and user names in the manifest's `run`.")
+  var recordHost = false
+  @Option(help: "Progress on stderr: auto, bar, plain, json or none.")
   var progress = ProgressStyle.auto
+  @OptionGroup var console: OutputOptions
 
   enum OnFailure: String, ExpressibleByArgument, CaseIterable { case skip, stop }
+  enum FailOn: String, ExpressibleByArgument, CaseIterable { case warning }
   enum Check: String, ExpressibleByArgument, CaseIterable { case stat, content }
 
   func validate() throws {
@@ -58,26 +66,44 @@ struct RunCommand: ParsableCommand {
     run.checksContent = check == .content
     run.replaces = replace
     run.prunes = prune
+    run.recordsHost = recordHost
+    run.countsEarlierWarnings = failOn == .warning
     run.keys = try deviceKeys(keys)
     run.commandLine = CommandLine.arguments
 
     let interruption = Interruption()
-    let display = ProgressDisplay(style: progress)
+    let display = ProgressDisplay(progress, console)
+    let report = RunReport()
     let summary: Run.Summary
     do {
-      summary = try run.execute(isCancelled: { interruption.signal != nil }) { display.show($0) }
+      summary = try run.execute(isCancelled: { interruption.signal != nil }) { event in
+        display.show(event)
+        if case .finished(let id, let outcome, let reason, let findings, _, _) = event { report.add(id, outcome, reason, findings) }
+      }
     } catch {
       display.finish()
       throw error
     }
     display.finish()
     if let signal = interruption.signal {
-      standardError("takeset: interrupted; \(summary.written) takes were sealed, the same command resumes from there")
+      standardError("takeset: interrupted; \(counted(summary.written, "take")) sealed, the same command resumes from there")
       throw ExitCode(128 + signal)
     }
-    for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.code.rawValue): \(finding.message)") }
+    let style = console.style(for: STDERR_FILENO)
+    for finding in summary.findings {
+      standardError("\(style.warning(finding.severity.rawValue)): \(finding.code.rawValue): \(finding.message)")
+    }
+    if !console.quiet { printSummary(summary, report) }
+    if summary.failed > 0 || failOn == .warning && (summary.withWarnings > 0 || !summary.findings.isEmpty) { throw ExitCode(3) }
+  }
+
+  private func printSummary(_ summary: Run.Summary, _ report: RunReport) {
+    let table = report.table(console.style(for: STDOUT_FILENO), all: console.verbose)
+    table.forEach(standardOutput)
     standardOutput(describe(summary))
-    if summary.failed > 0 { throw ExitCode(3) }
+    guard !table.isEmpty else { return }
+    let first = inputs[0].contains(" ") ? "'\(inputs[0])'" : inputs[0]
+    standardOutput("Look closer: takeset inspect \(first)\(inputs.count > 1 ? " ..." : ""); takeset explain CODE")
   }
 
   private func describe(_ summary: Run.Summary) -> String {
@@ -86,12 +112,14 @@ struct RunCommand: ParsableCommand {
       (summary.failed, "failed"), (summary.pruned, "removed"),
     ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
     let takes = parts.isEmpty ? "no takes" : parts.joined(separator: ", ")
-    if summary.isUpToDate { return "\(output): nothing to do (\(takes), \(summary.rows) frames)" }
-    return "\(output): \(takes), \(summary.rows) frames"
+    let frames = summary.rows == 1 ? "1 frame" : "\(summary.rows) frames"
+    if summary.isUpToDate { return "\(output): nothing to do (\(takes), \(frames))" }
+    let warnings = summary.withWarnings > 0 ? "; \(summary.withWarnings) with warnings" : ""
+    return "\(output): \(takes), \(frames)\(warnings)"
   }
 }
 
-/// Remembers the first SIGINT or SIGTERM; a second one ends the process at once.
+/// The first SIGINT, SIGTERM or SIGHUP; a second one ends the process at once.
 final class Interruption: Sendable {
   private let received = Atomic<Int32>(0)
   private nonisolated(unsafe) let sources: [any DispatchSourceSignal]

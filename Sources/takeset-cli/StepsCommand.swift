@@ -9,18 +9,23 @@ struct StepsCommand: ParsableCommand {
         takeset steps
         takeset steps resize-image
         takeset steps --json
+        takeset steps --schema > pipeline.schema.json
       """)
 
-  @Argument(help: "Only this one.")
+  @Argument(help: "Only this one.", completion: .list(StepDescription.all.map(\.name)))
   var name: String?
   @Flag(help: "Print JSON.")
   var json = false
+  @Flag(help: "Print the JSON Schema of pipeline files.")
+  var schema = false
 
   func run() throws {
+    if schema { return standardOutput(PipelineSchema.json.canonicalText) }
     let all = StepDescription.all
     let chosen = all.filter { name == nil || $0.name == name }
     if let name, chosen.isEmpty {
-      throw UsageError("there is no step \"\(name)\"; there is \(all.map(\.name).joined(separator: ", "))")
+      let meant = Spelling.nearest(to: name, among: all.map(\.name)).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("there is no step \"\(name)\"; there is \(all.map(\.name).joined(separator: ", "))\(meant)")
     }
     if json {
       standardOutput(JSONValue.array(chosen.map(\.json)).canonicalText)

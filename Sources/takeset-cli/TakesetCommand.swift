@@ -13,24 +13,25 @@ typealias OptionGroup = ArgumentParser.OptionGroup
 struct TakesetCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "takeset",
-    abstract: "Turns raw phone captures into training data: takes in, dataset out.",
+    abstract: "Convert raw phone captures into HDF5 training data.",
     discussion: """
-      Start with a look at what is there, then convert it:
+      Start by looking at the takes, then convert them:
 
         takeset inspect sessions/
         takeset run sessions/ --output dataset/
         takeset verify dataset/
 
-      The result opens with h5py as one file, dataset/dataset.h5; dataset/manifest.json says which input made which \
-      episode, and what was odd about it. Nothing in the inputs is ever changed.
+      h5py opens the result as one file, dataset/dataset.h5. dataset/manifest.json records the source of every episode \
+      and its problems. Inputs are never modified.
 
-      Exit codes: 0 all done; 1 could not finish; 2 verify found a difference; 3 a take failed, the others are \
-      written; 64 a mistake in the command or the pipeline file; 130, 143 interrupted.
+      Exit codes: 0 finished; 1 could not finish, or an input does not exist; 2 verify found a difference; 3 a take \
+      failed (with --fail-on warning: or has a warning) and the others are written; 64 a mistake in the command or the \
+      pipeline file; 130, 143 interrupted.
       """,
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
-      RunCommand.self, InspectCommand.self, PlanCommand.self, VerifyCommand.self, StepsCommand.self,
-      ExplainCommand.self, SimulateCommand.self, PackCommand.self, CheckForeignCommand.self, GenerateCommand.self,
+      RunCommand.self, InspectCommand.self, PlanCommand.self, VerifyCommand.self, PackCommand.self, StepsCommand.self,
+      ExplainCommand.self, SimulateCommand.self, CheckForeignCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
@@ -42,6 +43,10 @@ struct TakesetCommand: ParsableCommand {
     // Takes come and go, and with them buffers of the same sizes. Given back to the system and asked for again, they cost a short
     // take some 5 % of its time in page faults.
     clinux_keep_buffers(4 << 20, 32 << 20)
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    if arguments.isEmpty { return standardOutput(overview) }
+    if arguments.contains("--version"), arguments.contains("--verbose") || arguments.contains("-v") { return standardOutput(details) }
+    if let mistake = CommandLineMistake.command(arguments) { finish(mistake, 64) }
     do {
       var command = try parseAsRoot()
       try command.run()
@@ -56,10 +61,40 @@ struct TakesetCommand: ParsableCommand {
     } catch let error as OutputFailure {
       finish("\(error)", 1)
     } catch {
-      let code = exitCode(for: error)
-      if code == .success || code == .validationFailure { exit(withError: error) }
-      finish("\(error)", 1)
+      switch exitCode(for: error) {
+      case .success: exit(withError: error)
+      case .validationFailure:
+        let words = fullMessage(for: error)
+        let message = words.hasPrefix("Error: ") ? String(words.dropFirst("Error: ".count)) : words
+        finish(CommandLineMistake.option(arguments).map { $0 + "\n" + message } ?? message, 64)
+      default: finish("\(error)", 1)
+      }
     }
+  }
+
+  private static let overview = """
+    Takeset converts raw phone captures into HDF5 training data.
+
+      takeset inspect sessions/                  what is in each take, and what is wrong with it
+      takeset run sessions/ --output dataset/    convert; run it again to add takes or to resume
+      takeset verify dataset/                    compare a dataset with its digests
+      takeset steps                              readers, transforms and writers, with their options
+      takeset explain CODE                       what a finding means and what to do about it
+
+    takeset --help lists all commands; takeset COMMAND --help shows the options of one.
+    """
+
+  /// What a report of a problem should tell.
+  private static var details: String {
+    var machine = utsname()
+    uname(&machine)
+    func text<Field>(_ field: Field) -> String { withUnsafeBytes(of: field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) } }
+    let libraries = (ToolIdentity.libraries.object ?? [:]).sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.string ?? $0.value.canonicalText)" }
+    return """
+      takeset \(tool.version) (\(tool.revision))
+      libraries: \(libraries.joined(separator: ", "))
+      machine:   \(text(machine.sysname)) \(text(machine.release)) \(text(machine.machine)), \(counted(Cores.available, "core"))
+      """
   }
 
   private static func finish(_ message: String, _ code: Int32) -> Never {
@@ -68,9 +103,6 @@ struct TakesetCommand: ParsableCommand {
   }
 }
 
-func standardError(_ line: String) { FileHandle.standardError.write(Data((line + "\n").utf8)) }
-
-func standardOutput(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
 /// The pipeline in a file, or the default one.
 func pipeline(_ path: String?) throws -> Pipeline {

@@ -16,7 +16,7 @@ struct VerifyCommand: ParsableCommand {
         takeset verify packed.h5
       """)
 
-  @Argument(help: "A dataset directory, or one HDF5 file made by Takeset.")
+  @Argument(help: "A dataset directory, or one HDF5 file made by Takeset.", completion: .file())
   var path: String
   @Flag(help: "Digest the inputs again too, where the last run found them.")
   var inputs = false
@@ -26,6 +26,7 @@ struct VerifyCommand: ParsableCommand {
   var json = false
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?
+  @OptionGroup var console: OutputOptions
 
   func validate() throws {
     if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
@@ -34,7 +35,7 @@ struct VerifyCommand: ParsableCommand {
   func run() throws {
     let verification: Verification
     switch try Directory.kind(at: path, followingLinks: true) {
-    case nil: throw UsageError("there is no such file or directory: \(path)")
+    case nil: throw NoInputs(path: path)
     case .directory:
       verification = try Verification(
         directory: path, inputs: inputs, digestsFiles: fileDigests, threads: jobs ?? Cores.available, foreign: ForeignProcess.foreign)
@@ -43,15 +44,35 @@ struct VerifyCommand: ParsableCommand {
     if json {
       standardOutput(verification.json.canonicalText)
     } else {
-      for note in verification.notes { standardOutput("note: \(note)") }
-      for difference in verification.differences { standardOutput("\(difference.path): \(difference.message)") }
+      let style = console.style(for: STDOUT_FILENO)
+      if !console.quiet { notes(verification.notes).forEach { standardOutput("\(style.dim("note")): \($0)") } }
+      for difference in verification.differences { standardOutput("\(style.error(difference.path)): \(difference.message)") }
       for (file, digest) in verification.fileDigests.sorted(by: { $0.key < $1.key }) { standardOutput("\(digest)  \(file)") }
       let size = String(format: "%.1f MB", Double(verification.bytes) / 1e6)
       let count = verification.differences.count
-      let verdict = verification.isSound ? "sound" : count == 1 ? "1 difference" : "\(count) differences"
-      standardOutput("\(path): \(verdict); \(verification.files) files, \(verification.datasets) datasets, \(size) read")
+      let verdict = verification.isSound ? style.success("sound") : style.error(count == 1 ? "1 difference" : "\(count) differences")
+      let files = "\(verification.files) file\(verification.files == 1 ? "" : "s")"
+      if !console.quiet || !verification.isSound {
+        standardOutput("\(path): \(verdict); \(files), \(verification.datasets) dataset\(verification.datasets == 1 ? "" : "s"), \(size) read")
+      }
     }
     if !verification.isSound { throw ExitCode(2) }
+  }
+
+  /// The notes; those on one file in one line, unless all are asked for.
+  private func notes(_ all: [String]) -> [String] {
+    if console.verbose { return all }
+    var order: [String] = []
+    var byFile: [String: [String]] = [:]
+    for note in all {
+      let file = String(note.prefix { $0 != ":" })
+      if byFile[file] == nil { order.append(file) }
+      byFile[file, default: []].append(note)
+    }
+    return order.flatMap { file in
+      let notes = byFile[file] ?? []
+      return notes.count <= 2 ? notes : ["\(notes[0]) (and \(notes.count - 1) more notes on this file; --verbose lists them)"]
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import Model
 /// `signature` and `authenticatorData`.
 struct Assertion: Equatable {
   let signature: [UInt8]
-  /// 32 bytes digest of the app id, a byte of flags, a counter of 32 bits, most significant byte first.
+  /// 32-byte digest of the app id, a byte of flags, a 32-bit counter, most significant byte first.
   let authenticatorData: [UInt8]
 
   var appDigest: [UInt8] { Array(authenticatorData.prefix(32)) }
@@ -15,7 +15,7 @@ struct Assertion: Equatable {
     self.authenticatorData = authenticatorData
   }
 
-  /// - Throws: `Malformed`, in words.
+  /// - Throws: `Malformed` with a message.
   init(cbor bytes: [UInt8]) throws {
     var reader = CBORReader(bytes)
     var members: [String: [UInt8]] = [:]
@@ -36,14 +36,14 @@ struct Assertion: Equatable {
     init(_ message: String) { self.message = message }
   }
 
-  /// Whether `key` made this signature over `clientDataHash`. Apple signs the digest of a nonce that is a digest itself:
+  /// Whether `key` made this signature over `clientDataHash`. Apple signs the digest of a nonce that is itself a digest:
   /// nonce = SHA-256(authenticatorData ‖ clientDataHash), and ECDSA hashes the nonce once more.
   func isSigned(by key: P256.PublicKey, clientDataHash: [UInt8]) -> Bool {
     key.verifies(signature, of: Digest.of(authenticatorData + clientDataHash).bytes)
   }
 }
 
-/// The little of CBOR that an assertion needs: a map of text keys and values without nesting beyond a few levels.
+/// The subset of CBOR that an assertion needs: a map of text keys and values, nested only a few levels deep.
 private struct CBORReader {
   private var rest: ArraySlice<UInt8>
 
@@ -65,7 +65,7 @@ private struct CBORReader {
     return String(validating: try take(count), as: UTF8.self)
   }
 
-  /// A byte string; other values are passed over.
+  /// A byte string; other values are skipped.
   mutating func bytes() throws -> [UInt8]? {
     let (type, count) = try head()
     if type == 2 { return Array(try take(count)) }

@@ -1,10 +1,10 @@
 package import Model
 
-/// What an uploaded bundle brings along to show that it is genuine, as its reader found it.
+/// Evidence in an uploaded bundle that it is genuine, as its reader found it.
 package struct BundleEvidence: Sendable {
   /// The hash chain's bytes and name; `nil` where there is none.
   var chain: (bytes: [UInt8], file: String)?
-  /// From the metadata.
+  /// Final hash, according to the metadata.
   var finalHash: String?
   var assertion: String?
   var frameCount: Int64?
@@ -12,31 +12,31 @@ package struct BundleEvidence: Sendable {
   var metadataFile: String?
   /// The device's id, lower-case, where the metadata name it.
   var device: String?
-  /// Lower-case names of the folders that the bundle lies in, one of which may be the device's id.
+  /// Lower-case names of the folders that contain the bundle, one of which may be the device's id.
   var folders: [String] = []
-  /// Whether the limits of the app's own server hold.
+  /// Whether the limits of the app's own server apply.
   var isStrict: Bool
-  /// When each picture of the movie is shown, in seconds since the first, and the movie's length.
+  /// Presentation time of each video frame, in seconds since the first, and the video's length.
   var frameSeconds: [Double]
   var recordedSeconds: Double
   var recordedFrames: Int { frameSeconds.count }
 }
 
 extension Episode {
-  /// What an uploaded bundle brings to show that it is genuine.
+  /// Evidence in an uploaded bundle that it is genuine.
   package var evidence: BundleEvidence? {
     get { extensions[BundleEvidence.self] }
     set { extensions[BundleEvidence.self] = newValue }
   }
 
-  /// What has been proven of it; set by `verify-hash-chain`.
+  /// Result of checking the evidence; set by `verify-hash-chain`.
   package var verification: BundleVerification? {
     get { extensions[BundleVerification.self] }
     set { extensions[BundleVerification.self] = newValue }
   }
 }
 
-/// What has been proven of a bundle, level by level; never that the movie shows what was hashed, which nobody can tell.
+/// Proven properties of a bundle, level by level; never that the video shows what was hashed, which cannot be verified.
 package struct BundleVerification: Sendable {
   enum ChainState: String, Sendable { case sound, broken, absent }
   enum AssertionState: String, Sendable {
@@ -55,7 +55,7 @@ package struct BundleVerification: Sendable {
   var assertion = AssertionState.absent
   var assertionReason: String?
   var covers = Coverage.none
-  /// The device whose key it is.
+  /// The device that the key belongs to.
   var key: String?
   var counter: UInt32?
   var checkpoint: Int64?
@@ -71,7 +71,7 @@ package struct BundleVerification: Sendable {
     ["bytes-sealed-at-ingest"] + (chain == .sound ? ["chain-structure-ok"] : []) + (assertion == .verified ? ["assertion-ok"] : [])
   }
 
-  /// As in "verified 10.0 s of 12.0 s recorded".
+  /// The result in words: "verified 10.0 s of 12.0 s recorded".
   package var summary: String {
     func seconds(_ value: Double) -> String { JSONValue.number((value * 10).rounded() / 10).decimalText + " s" }
     guard assertion == .verified, covers != .none else {
@@ -104,11 +104,11 @@ package struct BundleVerification: Sendable {
 
   private var notVerified: [String] {
     var sentences = [
-      "that the movie shows what was hashed: nothing binds its bytes to the chain",
+      "that the video shows what was hashed: nothing binds its bytes to the chain",
       "that the depth is what was hashed: nothing binds its bytes to the chain",
       "that each hash follows from the one before: the camera's bytes were not uploaded",
     ]
-    if chain != .sound { sentences.append("that the chain is whole") }
+    if chain != .sound { sentences.append("that the chain is complete") }
     if assertion != .verified { sentences.append("that a known device signed the chain") }
     if covers == .checkpoint { sentences.append("what was recorded after the checkpoint that the device signed") }
     return sentences

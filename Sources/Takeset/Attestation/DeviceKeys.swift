@@ -7,9 +7,9 @@ import Model
 package struct DeviceKeys: Sendable {
   /// SHA-256 of each app id, which an assertion carries.
   let appDigests: [[UInt8]]
-  /// By lower-case device id.
+  /// Keys by lower-case device id.
   let devices: [String: P256.PublicKey]
-  /// Of the file.
+  /// Digest of the file.
   package let digest: Digest
 
   /// Reads the contents of a keys file. Throws `UsageError`.

@@ -1,13 +1,13 @@
 import Model
 
-/// The `hash_chain` part of an uploaded bundle: a SHA-256 for each frame that the phone recorded, checkpoints every so many of
-/// them, and the last one, which the phone signed.
+/// The `hash_chain` part of an uploaded bundle: a SHA-256 for each frame that the phone recorded, checkpoints at regular intervals, and the
+/// last hash, which the phone signed.
 ///
-/// Only its form can be checked: the hashes are of camera bytes that were never uploaded.
+/// Only its structure can be checked: the hashes are of camera bytes that were never uploaded.
 struct HashChain: Sendable {
   struct Checkpoint: Sendable, Equatable {
     var index: Int64
-    /// 1 for the first frame.
+    /// Number of the frame; 1 is the first.
     var frameNumber: Int64
     var hash: [UInt8]
     /// Seconds since the first frame.
@@ -19,17 +19,17 @@ struct HashChain: Sendable {
   let final: [UInt8]
   private(set) var findings: [Finding] = []
 
-  /// At 60 frames a second, 15 s are 900 frames.
+  /// Limit on the number of hashes; at 60 fps, 15 s are 900 frames.
   static let limit = 1024
   private static let spacing: Int64 = 150
 
-  /// Why a chain is broken.
+  /// The reason why a chain is invalid.
   struct Broken: Error, Equatable {
     var reason: String
     init(_ reason: String) { self.reason = reason }
   }
 
-  /// Reads the part. Throws `Broken` naming the entry that is wrong.
+  /// Reads the part. Throws `Broken` naming the invalid entry.
   init(_ part: [UInt8], file: String, frameLimit: Int = limit) throws {
     let document: JSONValue
     do {
@@ -84,14 +84,14 @@ struct HashChain: Sendable {
     }
   }
 
-  /// How many frames a checkpoint closes: up to the place of its hash in the chain, whatever number it gives itself.
+  /// Number of frames that a checkpoint covers: up to the position of its hash in the chain, regardless of the number it claims.
   func frames(upTo point: Checkpoint) -> Int {
     let slot = Int(point.frameNumber) - 1
     if hashes.indices.contains(slot), hashes[slot] == point.hash { return slot + 1 }
     return (hashes.firstIndex(of: point.hash) ?? -1) + 1
   }
 
-  /// Each checkpoint's hash stands at its frame, or, as frames may be hashed out of order, elsewhere in the chain.
+  /// Matches each checkpoint's hash with its frame, or, as frames may be hashed out of order, with another position in the chain.
   private mutating func placeCheckpoints(_ file: String) throws {
     var reordered = 0, spaced = 0
     for (number, point) in checkpoints.enumerated() {
@@ -99,13 +99,13 @@ struct HashChain: Sendable {
       let slot = Int(point.frameNumber) - 1
       if hashes.indices.contains(slot), hashes[slot] == point.hash { continue }
       guard hashes.contains(point.hash) else {
-        throw Broken("checkpoints[\(number)].hash is not that of frame \(point.frameNumber), nor any other of the chain")
+        throw Broken("checkpoints[\(number)].hash is not that of frame \(point.frameNumber), nor of any other frame in the chain")
       }
       reordered += 1
     }
     if reordered > 0 {
       findings.append(
-        Finding(.chainReordered, "hashes of checkpoints stand at other frames than they say", file: file, count: reordered))
+        Finding(.chainReordered, "hashes of checkpoints are at other frames than they claim", file: file, count: reordered))
     }
     if spaced > 0 {
       findings.append(
@@ -114,7 +114,7 @@ struct HashChain: Sendable {
     }
   }
 
-  /// Compares with what the bundle's metadata says. Throws `Broken`.
+  /// Compares the chain with the bundle's metadata. Throws `Broken`.
   mutating func check(against metadata: (final: String?, frameCount: Int64?), file: String) throws {
     if let text = metadata.final {
       guard let claimed = Base64.digest(text)?.bytes else {

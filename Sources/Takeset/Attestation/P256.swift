@@ -1,7 +1,7 @@
 import CCrypto
 import Model
 
-/// Signatures on the curve NIST P-256 (FIPS 186-5), by libcrypto.
+/// ECDSA signatures on the curve NIST P-256 (FIPS 186-5), by libcrypto.
 package enum P256 {
   /// A public key.
   ///
@@ -15,7 +15,7 @@ package enum P256 {
       0x01, 0x07, 0x03, 0x42, 0x00,
     ]
 
-    /// - Parameter point: 04, X and Y, 65 bytes; `nil` for anything that is no point of the curve.
+    /// - Parameter point: 65 bytes: 04, X and Y. The result is `nil` for anything that is not a point of the curve.
     package init?(point: [UInt8]) {
       guard point.count == 65, point[0] == 4 else { return nil }
       let der = Self.prefix + point

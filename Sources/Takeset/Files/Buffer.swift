@@ -1,7 +1,7 @@
 import Foundation
 
-/// Hands `body` uninitialized memory. Swift's own `withUnsafeTemporaryAllocation` and `allocate` ask for aligned memory above a
-/// kilobyte, and what glibc before 2.38 gets back of that it does not give out again for as much.
+/// Passes uninitialized memory to `body`. Swift's own `withUnsafeTemporaryAllocation` and `allocate` request aligned memory above a
+/// kilobyte, and glibc before 2.38 does not reuse freed aligned memory for requests of the same size.
 func withBuffer<Result>(of bytes: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Result) rethrows -> Result {
   let memory = malloc(bytes)
   defer { free(memory) }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The names in a directory, and what is at a path.
+/// The names in a directory, and the kind of item at a path.
 package enum Directory {
   package struct Member: Sendable, Equatable {
     package var name: String
@@ -8,11 +8,11 @@ package enum Directory {
   }
   package enum Kind: Sendable {
     case file, directory, link, other
-    /// Its name is not UTF-8; what is given for it is a likeness.
+    /// A name that is not UTF-8; it is shown with replacement characters.
     case unnameable
   }
 
-  /// The members in bytewise order of their names, links not followed.
+  /// The members in bytewise order of their names; links are not followed.
   package static func members(of path: String) throws -> [Member] {
     guard let handle = opendir(path) else { throw FileError("list", path) }
     defer { closedir(handle) }
@@ -42,8 +42,8 @@ package enum Directory {
     return members.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
   }
 
-  /// What is at a path; `nil` where nothing is. Whatever else keeps the system from telling is thrown as `FileError`: a disk that fails to
-  /// answer does not prove absence. Nothing else in this module asks the system whether a file exists.
+  /// Kind of the item at a path; `nil` where absent. Any other error is thrown as `FileError`: a disk that fails to answer does not prove
+  /// absence. No other code in this module asks the system whether a file exists.
   package static func kind(at path: String, followingLinks: Bool = false) throws -> Kind? {
     var status = stat()
     if (followingLinks ? stat(path, &status) : lstat(path, &status)) == 0 { return kind(mode: status.st_mode) }

@@ -1,13 +1,13 @@
 import Foundation
 import Model
 
-/// A system call on a file that failed: what was tried, on which path, and the system's own words.
+/// A failed system call on a file: the action, the path, and the system's error.
 package struct FileError: Error, CustomStringConvertible, Equatable {
   package var action: String
   package var path: String
   package var code: Int32
 
-  /// Takes `errno` at once.
+  /// Creates an error from the current `errno`.
   package init(_ action: String, _ path: String, code: Int32 = errno) {
     self.action = action
     self.path = path
@@ -17,7 +17,7 @@ package struct FileError: Error, CustomStringConvertible, Equatable {
   package var reason: String { String(cString: strerror(code)) }
   package var description: String { "cannot \(action) \(path): \(reason)" }
 
-  /// What it costs a take, naming the file by its path inside of it.
+  /// The failure of a take, naming the file by its path inside the take.
   func failure(_ file: String? = nil) -> TakeFailure {
     TakeFailure(code == EACCES ? .permission : .unreadable, "cannot \(action): \(reason)", file: file)
   }

@@ -1,12 +1,12 @@
 import Foundation
 import Model
 
-/// What `stat` says of a file; together with its path it tells whether the file has changed since.
+/// Result of `stat` for a file; together with its path it shows whether the file has changed since.
 package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
   package var bytes: Int64
   package var modified: Int64
   package var inode: UInt64
-  /// When the inode was last changed, which no program can set back as it can the time of modification.
+  /// Time of the last inode change, which no program can set back, unlike the modification time.
   package var changed: Int64
 
   package var description: String { "\(bytes) \(modified) \(inode) \(changed)" }
@@ -27,14 +27,14 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// A file of a take, open for reading, whose digest is taken of the very bytes that are read.
+/// A file of a take, open for reading; its digest is computed over exactly the bytes that are read.
 package final class InputFile {
   package let path: String
   package let stamp: FileStamp
   let descriptor: Int32
   private let hasher: SHA256
 
-  /// Opens a regular file; a symbolic link, pipe or device is refused without waiting for it.
+  /// Opens a regular file; a symbolic link, pipe or device is refused without blocking.
   package init(_ path: String, hasher: SHA256 = SHA256()) throws {
     descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", path) }
@@ -52,7 +52,7 @@ package final class InputFile {
 
   deinit { close(descriptor) }
 
-  /// Endings of files that are nobody's take, which need not be opened to see that.
+  /// Whether files with this extension are never takes and need not be opened.
   static func isOther(_ ending: String) -> Bool {
     [
       "jpg", "jpeg", "png", "heic", "gif", "json", "jsonl", "csv", "txt", "md", "yaml", "yml", "h5", "hdf5", "npy", "npz", "pdf", "py",
@@ -61,7 +61,7 @@ package final class InputFile {
     ].contains(ending)
   }
 
-  /// The first bytes of a regular file, to see what it is; none of anything else, or of what is not there.
+  /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent.
   static func start(of path: String, count: Int) throws -> [UInt8] {
     do {
       let file = try InputFile(path)
@@ -69,14 +69,14 @@ package final class InputFile {
       let got = try bytes.withUnsafeMutableBytes { try file.read(into: $0) }
       return Array(bytes.prefix(got))
     } catch let error as FileError where [ENOENT, ENOTDIR, ELOOP, EACCES, ENXIO].contains(error.code) {
-      // What may not be read is refused when it is to be read; a link or a socket shows as such.
+      // An unreadable file is refused when it is read; a link or a socket is recognized as such.
       return []
     } catch is TakeFailure {
       return []
     }
   }
 
-  /// Fills the start of `buffer` and returns how many bytes; 0 at the end.
+  /// Fills the start of `buffer` and returns the number of bytes; 0 at the end.
   package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
     while true {
       let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
@@ -89,7 +89,7 @@ package final class InputFile {
     }
   }
 
-  /// Replaces `bytes` by the whole file, which may not be larger than `limit`.
+  /// Replaces `bytes` by the complete file, which may not be larger than `limit`.
   package func readAll(limit: Int, into bytes: inout [UInt8]) throws {
     guard stamp.bytes <= limit else {
       throw TakeFailure(.inputTooLarge, "\(stamp.bytes) bytes are over the limit of \(limit)", file: path)
@@ -111,14 +111,14 @@ package final class InputFile {
     if done < count { bytes.removeLast(count - done) }
   }
 
-  /// Throws when the file is no longer as it was when it was opened: what was read may be of two versions.
+  /// Throws when the file has changed since it was opened: what was read may mix two versions.
   func checkUnchanged() throws {
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { throw FileError("look at", path) }
     guard FileStamp(status) == stamp else { throw TakeFailure(.changedWhileReading, "the file was changed while it was read") }
   }
 
-  /// The digest of the whole file: what was read, and what is left.
+  /// The digest of the complete file, including the bytes not yet read.
   package func finish() throws -> Digest {
     try withBuffer(of: 1 << 16) { buffer in
       while try read(into: buffer) > 0 {}

@@ -1,10 +1,10 @@
 import Foundation
 import Model
 
-/// Puts files in place so that a name holds either the whole file or nothing, even after a power cut: written under a
-/// temporary name in the same directory, fsynced, renamed, and the directory fsynced.
+/// Puts files in place so that a name holds either the complete file or nothing, even after a power loss: written under a temporary name
+/// in the same directory, fsynced, renamed, and the directory fsynced.
 package enum SealedFile {
-  /// The temporary name for a file; a leftover of a run that was killed is recognised by it.
+  /// The temporary name for a file, by which a leftover of a killed run is recognized.
   package static func temporaryPath(for path: String) -> String {
     let url = URL(fileURLWithPath: path)
     return url.deletingLastPathComponent().path + "/.\(url.lastPathComponent).partial"
@@ -33,7 +33,7 @@ package enum SealedFile {
     guard fsync(descriptor) == 0 else { throw FileError("fsync", directory) }
   }
 
-  /// Writes a file in pieces and seals it. `body` is handed a function that appends bytes.
+  /// Writes a file in pieces and seals it. `body` receives a function that appends bytes.
   package static func write(_ path: String, _ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void) throws {
     let temporary = temporaryPath(for: path)
     let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)

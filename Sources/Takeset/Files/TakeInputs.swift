@@ -3,14 +3,14 @@ package import Media
 import Model
 import Synchronization
 
-/// The files of one take: their names, and, as they are read, their sizes and digests.
+/// The files of one take: their names, and, once read, their sizes and digests.
 ///
-/// Workers read files at the same time; each file's digest is that of the bytes that were used.
+/// Workers read files at the same time; each file's digest covers exactly the bytes that were used.
 package final class TakeInputs: Sendable {
   package enum Role: String, Sendable, Codable {
     case metadata, poses, encoders, image, depth, confidence, movie, imu, calibration
     case hashChain = "hash-chain"
-    /// A zip or tar that the take is in, and a copy of its metadata beside it.
+    /// A zip or tar that contains the take, and a copy of its metadata next to it.
     case archive, sidecar
     /// An upload as it was received, all parts in one file.
     case body
@@ -20,27 +20,27 @@ package final class TakeInputs: Sendable {
     /// Relative to the take, `/`-separated.
     package var path: String
     package var role: Role
-    /// Where it stands in the take's archive.
+    /// Index of the entry in the archive's list of members.
     var member: Int?
   }
 
   package let root: String
-  /// What there is to read, sorted by path, bytewise.
+  /// Readable entries, sorted bytewise by path.
   package let entries: [Entry]
-  /// What the manifest lists, sorted so too: the entries, or else the archive that they are in and what stands beside it.
+  /// Files that the manifest lists, in the same order: the entries, or else the archive that contains them and the files next to it.
   private let files: [Entry]
   package let archive: Archive?
-  /// The take's folder in it.
+  /// The take's folder in the archive.
   let archiveRoot: String
-  /// Names in the take's folder that mean nothing to the reader.
+  /// Names in the take's folder that the reader ignores.
   let ignored: [String]
   private let known: Mutex<[Known?]>
-  /// Files that are read in any order, as they were when they were opened.
+  /// Stamps of files that are read in any order, taken when they were opened.
   private let opened = Mutex<[Int: FileStamp]>([:])
 
   /// Members that are read in any order, so that their checksums are compared afterwards.
   private let sliced = Mutex<Set<Int>>([])
-  /// By file, as `stamp` found it.
+  /// Stamp of each file, as `stamp` found it.
   private let listed = Mutex<[FileStamp]>([])
 
   struct Known: Equatable {
@@ -48,7 +48,7 @@ package final class TakeInputs: Sendable {
     var bytes: Int64
   }
 
-  /// - Parameter archive: Where the entries that are members stand; it lies in `root` with the other entries.
+  /// - Parameter archive: The archive of the entries that are members; it is in `root` with the other entries.
   package init(root: String, entries: [Entry], archive: Archive? = nil, archiveRoot: String = "", ignored: [String] = []) {
     (self.root, self.archive, self.archiveRoot) = (root, archive, archiveRoot)
     self.ignored = ignored.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
@@ -57,7 +57,7 @@ package final class TakeInputs: Sendable {
     if let archive {
       let file = Entry(path: URL(fileURLWithPath: archive.path).lastPathComponent, role: .archive)
       files = sorted(entries.filter { $0.member == nil } + [file])
-      // The list of members was made of the file as it was then.
+      // The list of members belongs to this version of the file.
       if let index = files.firstIndex(where: { $0.role == .archive }) { opened.withLock { $0[index] = archive.stamp } }
     } else {
       files = self.entries
@@ -81,10 +81,10 @@ package final class TakeInputs: Sendable {
     return low < entries.count && entries[low].path == path ? low : nil
   }
 
-  /// Where a file is, or the archive that it is in.
+  /// Path of a file, or of the archive that contains it.
   private func fullPath(_ file: Int) -> String { root + "/" + files[file].path }
 
-  /// The member that an entry is, or else the file.
+  /// The archive member that an entry refers to, or else the file.
   private enum Location {
     case member(Archive, Archive.Member)
     case file(Int)
@@ -97,7 +97,7 @@ package final class TakeInputs: Sendable {
     return .file(files.firstIndex { $0.path == entry.path } ?? 0)
   }
 
-  /// Replaces `bytes` by the whole of entry `index`.
+  /// Replaces `bytes` by all of entry `index`.
   package func read(_ index: Int, limit: Int, hasher: SHA256, into bytes: inout [UInt8]) throws {
     switch location(index) {
     case .file(let file): try withFile(file, hasher: hasher) { try $0.readAll(limit: limit, into: &bytes) }
@@ -106,8 +106,8 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  /// Replaces `bytes` by an entry that is one sample of many. One that the archive has damaged is a sample that cannot be had, and the
-  /// take goes on: `SampleFailure` with this code.
+  /// Replaces `bytes` by an entry that is one sample of many. If the archive is damaged there, only the sample is unavailable and the take
+  /// continues: `SampleFailure` with this code.
   func readSample(_ index: Int, limit: Int, hasher: SHA256, as code: FindingCode, into bytes: inout [UInt8]) throws {
     do {
       try read(index, limit: limit, hasher: hasher, into: &bytes)
@@ -116,8 +116,7 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  /// Entry `index` for reading in any order. A file's digest is taken afterwards, and one that is no longer as it was opened fails
-  /// the take.
+  /// Entry `index` for reading in any order. A file's digest is taken afterwards; a file that changed since it was opened fails the take.
   package func slice(_ index: Int) throws -> FileSlice {
     switch location(index) {
     case .file(let file): try slice(file: file)
@@ -166,7 +165,7 @@ package final class TakeInputs: Sendable {
       return try withMember(index, member, limit: limit) {
         let file = try archive.open(member)
         let result = Swift.Result { try body { try file.read(into: $0) } }
-        // What a damaged member says is not to be believed, whatever it is.
+        // The contents of a damaged member are never trusted.
         try file.finish()
         return try result.get()
       }
@@ -177,7 +176,7 @@ package final class TakeInputs: Sendable {
     if bytes > limit { throw TakeFailure(.inputTooLarge, "\(bytes) bytes are over the limit of \(limit)") }
   }
 
-  /// Lets `body` read a member; errors come out naming it.
+  /// Lets `body` read a member; errors name it.
   private func withMember<Result>(_ index: Int, _ member: Archive.Member, limit: Int, _ body: () throws -> Result) throws -> Result {
     do {
       try Self.check(member.bytes, limit)
@@ -189,7 +188,7 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  /// Opens a file, lets `body` read, and notes the digest; errors come out naming the file.
+  /// Opens a file, lets `body` read, and notes the digest; errors name the file.
   private func withFile<Result>(_ index: Int, hasher: SHA256, _ body: (InputFile) throws -> Result) throws -> Result {
     let path = files[index].path
     do {
@@ -206,7 +205,7 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  /// The same error, naming the file by its path inside the take.
+  /// The same error with the file's path inside the take.
   private static func naming(_ path: String, _ error: any Error) -> any Error {
     switch error {
     case var failure as TakeFailure:
@@ -224,13 +223,13 @@ package final class TakeInputs: Sendable {
       return known[index]
     }
     if let old, old != new {
-      throw TakeFailure(.changedWhileReading, "its contents changed between two readings", file: files[index].path)
+      throw TakeFailure(.changedWhileReading, "its contents changed between two reads", file: files[index].path)
     }
   }
 
   // MARK: Provenance
 
-  /// Reads what has not been read, so that every file has its digest.
+  /// Reads the files that have not been read, so that every file has its digest.
   package func finishDigests(isCancelled: () -> Bool = { false }) throws {
     let missing = known.withLock { known in known.indices.filter { known[$0] == nil } }
     let hasher = SHA256()
@@ -238,7 +237,7 @@ package final class TakeInputs: Sendable {
     try checkMembers(isCancelled: isCancelled)
   }
 
-  /// Compares the checksums of members that were read in any order, which reading in parts does not.
+  /// Compares the checksums of members that were read in any order, because reading in parts does not compare them.
   func checkMembers(isCancelled: () -> Bool = { false }) throws {
     for index in sliced.withLock({ $0.sorted() }) where !isCancelled() {
       guard case .member(let archive, let member) = location(index) else { continue }
@@ -270,7 +269,7 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  /// For the take's record: the archive, and names that mean nothing to the reader.
+  /// Details for the take's record: the archive, and names that the reader ignores.
   var details: [String: JSONValue] {
     var details: [String: JSONValue] = [:]
     if let archive {
@@ -285,7 +284,7 @@ package final class TakeInputs: Sendable {
   }
   private static let listedNames = 200
 
-  /// A digest of every file's path, size, time of change and inode: equal as long as nobody touched the take.
+  /// A digest of every file's path, size, change time and inode: equal as long as the take is not modified.
   package func stamp() throws -> Digest {
     let stamps = try files.indices.map { try stamp(ofFile: $0) }
     listed.withLock { $0 = stamps }
@@ -294,7 +293,7 @@ package final class TakeInputs: Sendable {
     return hasher.finish()
   }
 
-  /// Throws `changed-while-reading` when a file is no longer as `stamp` found it: then what was read may be of two versions of the take.
+  /// Throws `changed-while-reading` when a file differs from what `stamp` found: its contents may then mix two versions of the take.
   func checkUnchanged() throws {
     for (index, before) in listed.withLock(\.self).enumerated() where try stamp(ofFile: index) != before {
       throw TakeFailure(.changedWhileReading, "the file was changed while the take was converted", file: files[index].path)

@@ -1,21 +1,21 @@
 import Foundation
 import Model
 
-/// What stands in a take's folder, or in an archive that holds a take: names at the top, and in subfolders that the format has.
+/// Contents of a take's folder, or of an archive that holds a take: names at the top, and in subfolders that the format has.
 struct TakeListing {
-  /// Where the names stand.
+  /// Location of the names.
   private enum Place {
     case folder(String)
     case archive(Archive, root: String)
   }
 
   private let place: Place
-  /// Relative to the take; in an archive with the member.
+  /// Paths relative to the take, with the member's index in an archive.
   private var files: [(path: String, member: Int?)] = []
-  /// Folders that the format does not have, with a slash at the end.
-  private var strange: Set<String> = []
+  /// Folders that the format does not have, with a trailing slash.
+  private var unexpected: Set<String> = []
 
-  /// - Parameter subfolders: Those that are looked into. Throws `TakeFailure` where one may not be.
+  /// - Parameter subfolders: Subfolders to list. Throws `TakeFailure` where one cannot be listed.
   init(folder: String, subfolders: Set<String>) throws {
     do {
       try self.init(searching: folder, subfolders)
@@ -34,12 +34,12 @@ struct TakeListing {
         continue
       }
       guard subfolders.contains(member.name) else {
-        strange.insert(member.name + "/")
+        unexpected.insert(member.name + "/")
         continue
       }
       for file in try Directory.members(of: folder + "/" + member.name) {
         let path = "\(member.name)/\(file.name)"
-        if file.kind == .directory { strange.insert(path + "/") } else { files.append((path, nil)) }
+        if file.kind == .directory { unexpected.insert(path + "/") } else { files.append((path, nil)) }
       }
     }
   }
@@ -50,26 +50,26 @@ struct TakeListing {
     let prefix = root.isEmpty ? "" : root + "/"
     for (index, member) in archive.members.enumerated() {
       guard member.path.hasPrefix(prefix) else {
-        strange.insert(member.path.split(separator: "/").first.map { $0.count < member.path.count ? "\($0)/" : "\($0)" } ?? "")
+        unexpected.insert(member.path.split(separator: "/").first.map { $0.count < member.path.count ? "\($0)/" : "\($0)" } ?? "")
         continue
       }
       let path = String(member.path.dropFirst(prefix.count))
       let parts = path.split(separator: "/")
       switch parts.count {
       case 1: files.append((path, index))
-      case _ where !subfolders.contains(String(parts[0])): strange.insert("\(parts[0])/")
+      case _ where !subfolders.contains(String(parts[0])): unexpected.insert("\(parts[0])/")
       case 2: files.append((path, index))
-      default: strange.insert("\(parts[0])/\(parts[1])/")
+      default: unexpected.insert("\(parts[0])/\(parts[1])/")
       }
     }
   }
 
-  /// The files that have a part in the take; the others are listed as ignored.
+  /// The files that have a role in the take; the others are listed as ignored.
   ///
-  /// - Parameter sidecar: A file beside the archive that belongs to it.
+  /// - Parameter sidecar: A file next to the archive that belongs to it.
   func inputs(sidecar: String? = nil, role: (String) -> TakeInputs.Role?) -> TakeInputs {
     var entries: [TakeInputs.Entry] = []
-    var ignored = Array(strange)
+    var ignored = Array(unexpected)
     for file in files {
       if let role = role(file.path) {
         entries.append(TakeInputs.Entry(path: file.path, role: role, member: file.member))
@@ -88,13 +88,13 @@ struct TakeListing {
 }
 
 extension Archive {
-  /// The shallowest folder that has one of these files or folders in it; `nil` when there is none. Throws `TakeFailure`
+  /// The shallowest folder that contains one of these files or folders; `nil` when there is none. Throws `TakeFailure`
   /// `archive-ambiguous` when there are several.
   func root(holding files: Set<String>, folders: Set<String>) throws -> String? {
     var roots: Set<[Substring]> = []
     for member in members {
       let parts = member.path.split(separator: "/")
-      // What macOS puts beside each file has its name with a prefix.
+      // macOS puts a file next to each file, with a prefix before its name.
       guard !parts.contains(where: { $0.hasPrefix(".") || $0 == "__MACOSX" }) else { continue }
       if let last = parts.last, files.contains(String(last)) { roots.insert(Array(parts.dropLast())) }
       if let folder = parts.dropLast().firstIndex(where: { folders.contains(String($0)) }) { roots.insert(Array(parts[..<folder])) }

@@ -2,9 +2,9 @@ import CLinux
 import Foundation
 import Model
 
-/// Has the kernel write a growing file while it grows, so that the fsync that seals it finds little left to do.
+/// Makes the kernel write a growing file early, so that the fsync that seals it has little left to do.
 ///
-/// A hint and no more: what fails is left to the fsync.
+/// Only a hint: failures are left to the fsync.
 final class Writeback {
   private static let step: Int64 = 16 << 20
   private let descriptor: Int32
@@ -14,7 +14,7 @@ final class Writeback {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// - Parameter bytes: That have been handed to the file so far, about.
+  /// - Parameter bytes: Approximate number of bytes written to the file so far.
   func grown(to bytes: Int64) {
     guard descriptor >= 0, bytes - started >= Self.step else { return }
     clinux_start_writing(descriptor, started, bytes - started)

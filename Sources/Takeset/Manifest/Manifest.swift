@@ -21,7 +21,7 @@ package struct ToolIdentity: Sendable {
   }
 
   /// Asked for first while takes are converted: to ask FFmpeg is to load it.
-  static let libraries: JSONValue = [
+  package static let libraries: JSONValue = [
     "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion),
     "libjpeg": .string(JPEGDecoder.library), "ffmpeg": .string(Movie.library),
     "swift": .string(swiftVersion),

@@ -116,6 +116,9 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     inputDigest = inputs.digest
   }
 
+  /// True where a take is written with a finding above `info`.
+  package var hasWarnings: Bool { outcome == .written && findings.contains { $0.severity != .info } }
+
   // MARK: Canonical form
 
   /// The record in the manifest's canonical form (RFC 8785). Inputs are written one by one: a long take has tens of thousands.

@@ -15,15 +15,16 @@ final class Ledger: Sendable {
   private let conversion: TakeConversion
   private let directory: String
   private let stopsAtFailure: Bool
+  private let countsEarlierWarnings: Bool
   private let report: @Sendable (Run.Event) -> Void
   private let counts = Mutex(Counts())
 
   init(
-    _ journal: Journal, _ conversion: TakeConversion, directory: String, stopsAtFailure: Bool,
+    _ journal: Journal, _ conversion: TakeConversion, directory: String, stopsAtFailure: Bool, countsEarlierWarnings: Bool,
     report: @escaping @Sendable (Run.Event) -> Void
   ) {
     (self.journal, self.conversion, self.directory, self.stopsAtFailure) = (journal, conversion, directory, stopsAtFailure)
-    self.report = report
+    (self.countsEarlierWarnings, self.report) = (countsEarlierWarnings, report)
     earlier = journal.entries
   }
 
@@ -38,8 +39,13 @@ final class Ledger: Sendable {
     Set(search.found.map(\.id) + search.missed.map(\.id).filter { earlier[$0]?.reader == nil })
   }
 
+  func start(_ id: String) { report(.started(id: id)) }
+
   func keep(_ entry: Journal.Entry) {
+    report(.unchanged(id: entry.id))
+    let hasWarnings = countsEarlierWarnings && ((try? TakeRecord(json: journal.record(of: entry.id)))?.hasWarnings ?? false)
     counts.withLock {
+      if hasWarnings { $0.summary.withWarnings += 1 }
       $0.summary.unchanged += 1
       $0.summary.rows += entry.framesOut
     }
@@ -117,14 +123,16 @@ final class Ledger: Sendable {
       if hasChanged { counts.hasChanged = true }
       counts.summary.rows += record.framesOut
       switch record.outcome {
-      case .written: counts.summary.written += 1
+      case .written:
+        counts.summary.written += 1
+        if record.hasWarnings { counts.summary.withWarnings += 1 }
       case .rejected: counts.summary.rejected += 1
       case .failed: counts.summary.failed += 1
       }
     }
     report(
       .finished(
-        id: record.id, outcome: record.outcome, reason: record.reason, rows: record.framesOut, seconds: seconds))
+        id: record.id, outcome: record.outcome, reason: record.reason, findings: record.findings, rows: record.framesOut, seconds: seconds))
   }
 
   func stop(_ failure: OutputFailure) {

@@ -15,25 +15,37 @@ package enum PipelineFile {
     ])
   }
 
-  /// Parses and checks a pipeline file. Throws `PipelineFileError` naming the path of the first mistake.
+  /// Parses and checks a pipeline file. Throws `PipelineFileError` with path, line and column of the first mistake.
   package static func parse(_ text: String) throws -> Pipeline {
     let node: Node?
     do {
       node = try Yams.compose(yaml: text)
     } catch let error as YamlError {
-      throw PipelineFileError("", "not YAML: \(error)")
+      throw PipelineFileError(error, text)
     }
     guard let node else { throw PipelineFileError("", "the file is empty; expected version, reader, transforms, writer") }
-    return try pipeline(from: value(of: node, at: "", depth: 0))
+    var marks: [String: Mark] = [:]
+    do {
+      return try pipeline(from: value(of: node, at: "", depth: 0, &marks))
+    } catch var error as PipelineFileError {
+      // The mark of the path itself, or else of what it is in.
+      var path = error.path[...]
+      while marks[String(path)] == nil, let end = path.lastIndex(where: { ".[".contains($0) }) { path = path[..<end] }
+      if let mark = marks[String(path)] { (error.line, error.column) = (mark.line, mark.column) }
+      throw error
+    }
   }
 
   private static func pipeline(from document: JSONValue) throws -> Pipeline {
     guard case .object(let members) = document else {
       throw PipelineFileError("", "expected an object with version, reader, transforms, writer, found \(document.kind)")
     }
-    for key in members.keys.sorted() where !["version", "reader", "transforms", "writer"].contains(key) {
-      throw PipelineFileError(
-        key, "unknown key; a pipeline has \"version\", \"reader\", \"transforms\", \"writer\"")
+    let keys = ["version", "reader", "transforms", "writer"]
+    for key in members.keys.sorted() where !keys.contains(key) {
+      if let step = Registry.transforms.first(where: { $0.name == key }) {
+        throw PipelineFileError(key, "\(step.name) is a step; write it below transforms: as \"- \(step.name): {...}\"")
+      }
+      throw PipelineFileError(key, "unknown key; a pipeline has \(quoted(keys))\(suggestion(key, keys))")
     }
     guard let version = members["version"] else { throw PipelineFileError("version", "the key is missing; expected 1") }
     guard version.integer == 1 else { throw PipelineFileError("version", "expected 1, found \(version.kind)") }
@@ -49,10 +61,16 @@ package enum PipelineFile {
         transforms.append(try type.decoded(over: options, at: path))
       }
     case .null: break
-    case let other: throw PipelineFileError("transforms", "expected a list of steps, found \(other.kind)")
+    case let other:
+      throw PipelineFileError("transforms", "expected a list of steps, found \(other.kind); begin each step with a dash: \"- align: {}\"")
     }
-    return Pipeline(
-      readers: try readers(members["reader"] ?? "auto"), transforms: transforms, writer: try writer(members["writer"] ?? .null))
+    let writer = try writer(members["writer"] ?? .null)
+    do {
+      try writer.check(transforms)
+    } catch let error as OptionError {
+      throw PipelineFileError("writer.\(type(of: writer).name).\(error.option)", error.message)
+    }
+    return Pipeline(readers: try readers(members["reader"] ?? "auto"), transforms: transforms, writer: writer)
   }
 
   private static func readers(_ value: JSONValue) throws -> Pipeline.Readers {
@@ -93,6 +111,16 @@ package enum PipelineFile {
     case .object(let members) where members.count == 1:
       let (name, options) = members[members.startIndex]
       return (name, options == .null ? nil : options, "\(path).\(name)")
+    case .object(let members):
+      // The usual slip: options below the step's name but not indented further.
+      if let step = kinds.first(where: { members[$0.name] == .some(.null) }) {
+        let strays = members.keys.filter { $0 != step.name }.sorted()
+        throw PipelineFileError(
+          path,
+          "\(quoted(strays)) \(strays.count == 1 ? "is" : "are") beside \(step.name), not in it; indent by two more spaces, or write \"\(step.name): {\(strays.map { "\($0): ..." }.joined(separator: ", "))}\"")
+      }
+      let names = members.keys.sorted()
+      throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(names.isEmpty ? "none" : quoted(names)); begin each step with a dash of its own")
     default: throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(value.kind)")
     }
   }
@@ -100,25 +128,34 @@ package enum PipelineFile {
   private static func unknown(
     _ what: String, _ name: String, at path: String, among known: [any Step.Type]
   ) -> PipelineFileError {
-    PipelineFileError(path, "unknown \(what) \"\(name)\"; there is \(known.map { "\"\($0.name)\"" }.joined(separator: ", "))")
+    let names = known.map { $0.name }
+    return PipelineFileError(path, "unknown \(what) \"\(name)\"; there is \(quoted(names))\(suggestion(name, names))")
+  }
+
+  private static func quoted(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
+
+  private static func suggestion(_ word: String, _ names: [String]) -> String {
+    Spelling.nearest(to: word, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
   }
 
   /// YAML's core schema as JSON values; a key twice, a tag or an anchor's expansion without end is a mistake.
-  private static func value(of node: Node, at path: String, depth: Int) throws -> JSONValue {
+  private static func value(of node: Node, at path: String, depth: Int, _ marks: inout [String: Mark]) throws -> JSONValue {
+    marks[path] = marks[path] ?? node.mark
     if depth > 32 { throw PipelineFileError(path, "nested deeper than 32") }
     switch node {
     case .mapping(let mapping):
       var members: [String: JSONValue] = [:]
-      for (key, child) in mapping {
-        guard let key = key.string else { throw PipelineFileError(path, "expected text as a key") }
+      for (keyNode, child) in mapping {
+        guard let key = keyNode.string else { throw PipelineFileError(path, "expected text as a key") }
         let childPath = path.isEmpty ? key : "\(path).\(key)"
         if members[key] != nil { throw PipelineFileError(childPath, "the key is given twice") }
-        members[key] = try value(of: child, at: childPath, depth: depth + 1)
+        marks[childPath] = keyNode.mark
+        members[key] = try value(of: child, at: childPath, depth: depth + 1, &marks)
       }
       return .object(members)
     case .sequence(let sequence):
       return .array(
-        try sequence.enumerated().map { try value(of: $1, at: "\(path)[\($0)]", depth: depth + 1) })
+        try sequence.enumerated().map { try value(of: $1, at: "\(path)[\($0)]", depth: depth + 1, &marks) })
     case .scalar(let scalar):
       if scalar.style == .plain || scalar.style == .any {
         if node.null != nil { return .null }
@@ -139,5 +176,35 @@ package enum PipelineFile {
 extension Step {
   fileprivate static func decoded(over options: JSONValue?, at path: String) throws -> Self {
     try Options.decode(Self.self, over: options, at: path)
+  }
+}
+
+extension PipelineFileError {
+  /// A slip in the YAML itself, with the likely remedy.
+  fileprivate init(_ error: YamlError, _ text: String) {
+    guard case .scanner(_, let problem, let mark, _) = error.withContext else {
+      self.init("", "not YAML: \(error)")
+      return
+    }
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    let line = mark.line >= 1 && mark.line <= lines.count ? lines[mark.line - 1] : ""
+    let remedy =
+      if line.prefix(while: { $0 == " " || $0 == "\t" }).contains("\t") {
+        "; indent with spaces, not tabs"
+      } else if problem.contains("mapping values are not allowed") {
+        "; quote the value, or indent what is below a key further than the key"
+      } else {
+        "; check the indentation and quotes there"
+      }
+    self.init("", "not YAML: \(problem)\(remedy)")
+    (self.line, column) = (mark.line, mark.column)
+  }
+}
+
+extension YamlError {
+  /// Scanner and parser errors alike.
+  fileprivate var withContext: YamlError {
+    if case .parser(let context, let problem, let mark, let yaml) = self { return .scanner(context: context, problem: problem, mark, yaml: yaml) }
+    return self
   }
 }

@@ -26,7 +26,7 @@ package struct Plan: Sendable {
   /// Throws `NoInputs` when not one input is there.
   package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil) throws {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
-    if search.isHopeless { throw NoInputs(search) }
+    try search.refuse(pipeline)
     notices = search.notices
     entries = search.found.map { Self.entry($0, pipeline, keys) }
     entries += search.missed.map {

@@ -17,6 +17,10 @@ package struct Run: Sendable {
   /// Keys of devices, against which the signatures of bundles are checked.
   package var keys: DeviceKeys?
   package var commandLine: [String] = []
+  /// Whether the manifest's `run` names the host and the user.
+  package var recordsHost = false
+  /// Whether warnings of takes that are in the dataset already are counted too.
+  package var countsEarlierWarnings = false
 
   package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {
     self.inputs = inputs
@@ -28,16 +32,22 @@ package struct Run: Sendable {
   /// What a run reports while it goes on; called from several threads.
   package enum Event: Sendable {
     case found(takes: Int)
+    /// A take is being converted.
+    case started(id: String)
+    /// A take is in the dataset already.
+    case unchanged(id: String)
     case log(String)
     /// Rows and bytes that were stored since the last event.
     case progress(rows: Int, bytes: Int)
-    case finished(id: String, outcome: TakeRecord.Outcome, reason: String?, rows: Int, seconds: Double)
+    case finished(id: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double)
   }
 
   package struct Summary: Sendable {
     package var written = 0
     package var rejected = 0
     package var failed = 0
+    /// Written takes with a finding above `info`.
+    package var withWarnings = 0
     /// Takes whose output was there already.
     package var unchanged = 0
     package var pruned = 0
@@ -64,7 +74,7 @@ package struct Run: Sendable {
     }
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, owners: TakeOwners(earlier.entries))
     search.notices.forEach { report(.log($0)) }
-    if search.isHopeless { throw NoInputs(search) }
+    try search.refuse(pipeline)
 
     try refuseForeignOutput(outputPath, earlier, conversion.digest)
     if earlier.damaged > 0 {
@@ -80,7 +90,9 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure(error, writing: directory.journal)
     }
-    let ledger = Ledger(journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, report: report)
+    let ledger = Ledger(
+      journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
+      report: report)
     report(.found(takes: search.found.count + search.missed.count))
     for missed in search.missed { ledger.fail(missed) }
 
@@ -136,6 +148,7 @@ package struct Run: Sendable {
               if let reason { ledger.log("\(job.task.id): \(reason)") }
               Self.askLibraries
             }
+            ledger.start(job.task.id)
             try conversion.open(job, at: directory + "/" + conversion.pipeline.writer.shardPath(job.task.id))
             return true
           } catch {
@@ -255,13 +268,9 @@ package struct Run: Sendable {
 
   private func runSection(_ entries: [Journal.Entry], _ started: Date, _ index: IndexStamp) -> JSONValue {
     func text(_ date: Date) -> String { UnixTime.rfc3339(seconds: Int64(date.timeIntervalSince1970)) }
-    var host = utsname()
-    uname(&host)
-    let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-    return [
+    var section: [String: JSONValue] = [
       "started": .string(text(started)), "finished": .string(text(Date())),
       "seconds": .number((Date().timeIntervalSince(started) * 1000).rounded() / 1000), "jobs": JSONValue(jobs),
-      "host": .string(name), "user": .string(NSUserName()),
       "command_line": .array(commandLine.map { .string($0) }),
       "index": .string(index.text),
       "takes": .object(
@@ -270,6 +279,13 @@ package struct Run: Sendable {
             ($0.id, ["location": .string($0.location), "seconds": .number($0.seconds)])
           })),
     ]
+    if recordsHost {
+      var host = utsname()
+      uname(&host)
+      let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+      (section["host"], section["user"]) = (.string(name), .string(NSUserName()))
+    }
+    return .object(section)
   }
 }
 

@@ -31,9 +31,11 @@ package struct UsageError: Error, CustomStringConvertible {
   package var description: String { message }
 }
 
-/// No input is there at all; nothing was created.
+/// None of the inputs exists; nothing was created. Exit code 1.
 package struct NoInputs: Error, CustomStringConvertible {
   package var description: String
+
+  package init(path: String) { description = "there is no such file or directory: \(path)" }
 
   init(_ search: TakeSearch) {
     description = search.missed.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n")

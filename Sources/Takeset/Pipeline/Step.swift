@@ -28,6 +28,8 @@ package struct OptionError: Error, Equatable {
 
 /// Finds takes of one format and opens them.
 package protocol Reader: Step {
+  /// Whether takes have streams that a pipeline must align to the frames.
+  static var needsAlign: Bool { get }
   /// What is recognized at a place; `nil` when nothing is. Looks at names and first bytes, never at pixels. Throws where the system does not
   /// tell.
   func recognize(_ place: TakePlace) throws -> Candidate?
@@ -36,6 +38,8 @@ package protocol Reader: Step {
 }
 
 extension Reader {
+  package static var needsAlign: Bool { true }
+
   /// The files of a take that this reader recognized before. Throws `TakeFailure` where it no longer does.
   package func inputs(of location: TakeLocation) throws -> TakeInputs {
     guard let candidate = try recognize(TakePlace(location)) else {

@@ -41,9 +41,18 @@ package struct TakeSearch: Sendable {
     missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
 
-  /// True when not one input is even there: a mistyped command rather than a bad take.
-  package var isHopeless: Bool {
-    found.isEmpty && missed.allSatisfy { [.inputMissing, .notATake].contains($0.failure.code) }
+  /// Throws `NoInputs` when not one input is there, and `UsageError` when there is nothing to convert in them, or the pipeline cannot convert
+  /// what there is. Nothing has been created by then.
+  package func refuse(_ pipeline: Pipeline) throws {
+    let hasNothing = found.isEmpty && missed.allSatisfy { [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }
+    if hasNothing, missed.contains(where: { $0.failure.code == .noTakeFound }) {
+      throw UsageError(missed.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n"))
+    }
+    if hasNothing { throw NoInputs(self) }
+    if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
+      throw UsageError(
+        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms")
+    }
   }
 
   private mutating func search(_ input: String) {
@@ -65,9 +74,16 @@ package struct TakeSearch: Sendable {
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
     guard (found.count, missed.count) == before else { return }
     if isDirectory {
-      miss(path, TakeFailure(.noTakeFound, "the directory holds no take that a reader recognises"))
+      miss(
+        path,
+        TakeFailure(
+          .noTakeFound,
+          DatasetFiles.isDataset(path)
+            ? "this is a dataset that Takeset wrote, not takes; takeset inspect shows it, takeset verify checks it"
+            : "the directory holds no take that a reader recognizes"))
     } else {
-      miss(path, TakeFailure(.notATake, "no reader recognises this file; expected a session, an archive of one, a bundle or a movie"))
+      let formats = readers.map { type(of: $0).name }.joined(separator: ", ")
+      miss(path, TakeFailure(.notATake, "no reader recognizes this file; expected a session, an archive of one, a bundle or a video (\(formats))"))
     }
   }
 

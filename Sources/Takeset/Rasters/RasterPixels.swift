@@ -2,11 +2,11 @@ import Foundation
 import Media
 package import Model
 
-/// Does to pixels what a `RasterMap` says of their grid. Images are resized with antialiasing; of depth and confidence, for each new pixel
-/// the old one is taken that its centre falls in, so that no value is ever blended with another or with a hole.
+/// Applies a `RasterMap` to pixels. Images are resized with antialiasing; for depth and confidence, each new pixel takes the old pixel that
+/// its center falls in, so that values are never blended with each other or with holes.
 struct RasterPixels: SampleMap {
   let map: RasterMap
-  /// Before the change, as the stream's spec has it.
+  /// Size before the change, according to the stream's spec.
   let size: ImageSize
   let pixelBytes: Int
   let isImage: Bool
@@ -20,7 +20,7 @@ struct RasterPixels: SampleMap {
     switch map {
     case .resize(let target): request.enough = isImage ? target : nil
     case .rotate(let rotation): request.enough = request.enough.map(rotation.size)
-    // Which pixels are wanted is known at the full size only.
+    // The wanted pixels are only known at the full size.
     case .crop: request.enough = nil
     }
     return request
@@ -47,7 +47,7 @@ private struct ResizedPixels: SampleMapper {
   func map(_ sample: [UInt8], into output: inout [UInt8]) { resizer.resize(sample, into: &output) }
 }
 
-/// Chosen pixels of a grid.
+/// Selected pixels of a grid.
 struct NearestPixels: SampleMapper {
   let size: ImageSize?
   private let pixelBytes: Int
@@ -61,7 +61,7 @@ struct NearestPixels: SampleMapper {
     rows = Self.nearest(from: old.height, to: new.height)
   }
 
-  /// The old position whose pixel holds the centre of each new one: floor((i + 1/2) * old / new), in whole numbers.
+  /// Old position whose pixel contains the center of each new one: floor((i + 1/2) * old / new), in integers.
   static func nearest(from old: Int, to new: Int) -> [Int] {
     (0..<new).map { (2 * $0 + 1) * old / (2 * new) }
   }
@@ -88,7 +88,7 @@ private struct CroppedPixels: SampleMapper {
   let size: ImageSize?
   let rows: Int
   let rowBytes: Int
-  /// Of the whole image.
+  /// Row length of the full image, in bytes.
   let stride: Int
   let start: Int
 
@@ -110,10 +110,10 @@ private struct CroppedPixels: SampleMapper {
   }
 }
 
-/// Pixels of an image rotated by quarters.
+/// Pixels of an image rotated by a multiple of 90 degrees.
 package struct RotatedPixels: SampleMapper {
   let rotation: Rotation90
-  /// Before rotating.
+  /// Size before rotation.
   let from: ImageSize
   let pixelBytes: Int
 
@@ -126,7 +126,7 @@ package struct RotatedPixels: SampleMapper {
   package func map(_ sample: [UInt8], into output: inout [UInt8]) {
     output.resize(to: sample.count)
     let (width, height) = (from.width, from.height)
-    // Where the pixel at (x, y) goes: origin + x * alongX + y * alongY.
+    // The pixel at (x, y) moves to origin + x * alongX + y * alongY.
     let (origin, alongX, alongY) =
       switch rotation {
       case .none: (0, 1, width)
@@ -134,7 +134,7 @@ package struct RotatedPixels: SampleMapper {
       case .half: (width * height - 1, -1, -width)
       case .left: ((width - 1) * height, -height, 1)
       }
-    // In tiles, so that both the rows read and the rows written stay in the cache.
+    // Tiles keep both the rows read and the rows written in the cache.
     let tile = 32
     sample.withUnsafeBufferPointer { sample in
       output.withUnsafeMutableBufferPointer { output in
@@ -156,14 +156,14 @@ package struct RotatedPixels: SampleMapper {
 }
 
 extension [UInt8] {
-  /// Makes it so many bytes long, whatever they are; a buffer of the right length stays as it is.
+  /// Resizes the array with undefined content; a buffer of the right length stays unchanged.
   mutating func resize(to count: Int) {
     if self.count != count { self = [UInt8](repeating: 0, count: count) }
   }
 }
 
 extension SampleStream {
-  /// The stream on another grid: samples and raster change together; what the source had encoded is no longer what is stored.
+  /// The stream on another grid: samples and raster change together, and the source's encoding no longer applies.
   func applying(_ map: RasterMap) -> SampleStream {
     guard let raster = spec.raster else { return self }
     let new = raster.applying(map)
@@ -177,8 +177,8 @@ extension SampleStream {
 }
 
 extension Episode {
-  /// The episode with all images, depth and confidence of a camera rotated clockwise, and its poses along: they are then those of a camera
-  /// that was held the other way round.
+  /// The episode with all images, depth and confidence of a camera rotated clockwise, and its poses along with them: they are then those of
+  /// a camera held in the rotated orientation.
   package func rotating(_ camera: CameraName, by rotation: Rotation90) -> Episode {
     var rotated = self
     for (name, stream) in streams where stream.spec.raster?.camera == camera {
@@ -186,9 +186,9 @@ extension Episode {
       rotated.streams[name]?.spec.rotationApplied = ((stream.spec.rotationApplied ?? 0) + rotation.rawValue) % 360
     }
     guard rotation != .none, let name = cameras[camera]?.pose, let pose = streams[name],
-      let turn = pose.spec.kind.poseFrame?.oldFromNew(rotation)
+      let oldFromNew = pose.spec.kind.poseFrame?.oldFromNew(rotation)
     else { return rotated }
-    rotated.streams[name]?.source = MappedSource(pose.source, RotatedPoses(oldFromNew: turn))
+    rotated.streams[name]?.source = MappedSource(pose.source, RotatedPoses(oldFromNew: oldFromNew))
     return rotated
   }
 }
@@ -197,7 +197,7 @@ extension PoseFrame {
   /// The rotation, as a quaternion, from the axes of a camera whose images were rotated clockwise to its own; `nil` for axes that are not a
   /// camera's.
   fileprivate func oldFromNew(_ rotation: Rotation90) -> SIMD4<Double>? {
-    // Rotated to the right, the new right is what was up.
+    // After a rotation to the right, the new right is the old up.
     let half = Double(rotation.rawValue) / 2 * .pi / 180
     switch cameraAxes {
     case .arkit: return [0, 0, sin(half), cos(half)]

@@ -1,17 +1,17 @@
 package import Model
 
-/// Brings every stream onto the frames' timeline: for each frame the nearest sample within a tolerance, or a value
-/// between the two neighbours, and a mask where there is none.
+/// Maps every stream to the frames' timeline: for each frame the nearest sample within a tolerance, or a value interpolated between its
+/// two neighbors, and a mask where there is none.
 ///
 ///     - align: {tolerance: 0.05, method: nearest}
 ///
 /// `reference-compatible` does to joints what the recorder's own loader does, for comparisons: clocks start at their first samples,
-/// readings farther than 50 ms are zeros, and angles are unwrapped after that.
+/// readings farther than 50 ms become zeros, and angles are unwrapped after that.
 ///
-/// Streams on another clock are first brought onto the frames' clock by `ClockOffset`; what was done is recorded.
+/// Streams on another clock are first mapped to the frames' clock by `ClockOffset`, and the method is recorded.
 package struct Align: Transform {
   package static let name = "align"
-  package static let summary = "Gives each frame the sample of every stream that goes with it, by time"
+  package static let summary = "Pairs each frame with a sample of every stream, by time"
 
   package enum Method: String, OptionChoice { case nearest, linear }
 
@@ -73,8 +73,8 @@ package struct Align: Transform {
 
   private func distance(_ a: Timestamp, _ b: Timestamp) -> Int64 { max(a.since(b), -.max) }
 
-  /// For each frame the two samples around it, both no farther than `limit`, and how they are blended; no extrapolation. A sample at the very
-  /// time of the frame is taken as it is.
+  /// For each frame the two samples around it, both no farther than `limit`, and their weight; no extrapolation. A sample at exactly the
+  /// frame's time is used unchanged.
   private func blended(_ samples: [Timestamp], at frames: [Timestamp], limit: Int64) -> [Row?] {
     let near = nearest(in: samples, to: frames, limit: limit)
     var next = 0
@@ -86,8 +86,8 @@ package struct Align: Transform {
       guard before >= 0, after < samples.count, frame.since(samples[before]) <= limit, samples[after].since(frame) <= limit else {
         return nil
       }
-      let whole = Double(samples[after].since(samples[before]))
-      return Row(before, towards: after, by: Float(Double(frame.since(samples[before])) / whole))
+      let interval = Double(samples[after].since(samples[before]))
+      return Row(before, towards: after, by: Float(Double(frame.since(samples[before])) / interval))
     }
   }
 }

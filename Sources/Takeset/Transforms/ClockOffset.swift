@@ -1,29 +1,29 @@
 import Model
 
-/// How one stream's clock relates to the frames', by the best evidence there is, in this order:
+/// The offset from a stream's clock to the frames' clock, by the best available evidence, in this order:
 ///
-/// - `same-clock`: both are the same clock, or start within 5 s of each other: used as they are.
-/// - `motion-correlation`: the IMU on the stream's clock turned as the poses did; see `MotionCorrelation`.
-/// - `activity-correlation`, when asked for: joints moved when the phone turned; see `MotionCorrelation`.
-/// - `first-imu`: recording of both was armed at once, so the first reading of the IMU on the stream's clock is taken to be at the
-///   first frame. Good to some 30 ms.
-/// - `first-sample`: recording of both was started at once, and the stream's first sample arrived within 1.1 s of the
-///   start time, so its first sample is taken to be at the first frame. Good to some 50 ms.
+/// - `same-clock`: both are the same clock, or start within 5 s of each other; times are used unchanged.
+/// - `motion-correlation`: the IMU on the stream's clock rotated as the poses did; see `MotionCorrelation`.
+/// - `activity-correlation`, on request: joints moved when the phone rotated; see `MotionCorrelation`.
+/// - `first-imu`: both recordings were armed at once, so the first reading of the IMU on the stream's clock is assumed to be at the first
+///   frame. Accurate to about 30 ms.
+/// - `first-sample`: both recordings were started at once, and the stream's first sample arrived within 1.1 s of the start time, so its
+///   first sample is assumed to be at the first frame. Accurate to about 50 ms.
 /// - `unaligned`: anything else; the stream is masked, not guessed.
 ///
-/// Before that, arrival times of samples that carry the sender's own milliseconds are replaced by `SenderClock`'s.
+/// Before that, arrival times of samples with the sender's own milliseconds are replaced by `SenderClock`'s.
 struct ClockOffset {
   let method: String
   /// Added to the stream's times to get the frames' clock; `nil` when unaligned.
   let offset: Int64?
-  /// Half-width of what is not known, in nanoseconds.
+  /// Half-width of the remaining uncertainty, in nanoseconds.
   let residual: Int64?
   /// The stream's samples on the frames' clock, ascending.
   let timestamps: [Timestamp]
   private(set) var findings: [Finding] = []
 
-  /// - Parameter motion: What the motion of the take says of the clock of its IMU.
-  /// - Parameter correlatesJoints: Whether `activity-correlation` is asked for.
+  /// - Parameter motion: The clock offset of the take's IMU, found by its motion.
+  /// - Parameter correlatesJoints: Whether `activity-correlation` is requested.
   init(from stream: SampleStream, to episode: Episode, motion: MotionCorrelation? = nil, correlatesJoints: Bool = false) {
     let frames = episode.frames
     if stream.spec.clock == frames.clock {
@@ -82,7 +82,7 @@ struct ClockOffset {
     (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
     let why =
       stream.spec.clock == .laptop
-      ? "nothing tells how far these are apart"
+      ? "their offset is unknown"
       : episode.unixOrigin == nil
         ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
     findings.append(
@@ -92,16 +92,16 @@ struct ClockOffset {
   }
 }
 
-/// When samples were measured, from when they arrived and what the sender's own clock said.
+/// Times of measurement, from arrival times and the sender's own clock.
 ///
-/// Arrivals are late, never early, so the sender's clock runs along the lower edge of arrival against sent time. In each
-/// stretch without a restart the line below all points with the least total delay is taken; it passes through the edge
-/// of the lower convex hull above the mean. Its slope is held within 100 ppm of 1, which crystals keep, and in stretches
-/// under a minute, which cannot measure it, within that much less.
+/// Arrivals are late, never early, so the sender's clock runs along the lower edge of arrival against sent time. In each segment without a
+/// restart, the fit is the line below all points with the least total delay; it passes through the edge of the lower convex hull above
+/// the mean. Its slope is held within 100 ppm of 1, which crystals keep, and within proportionally less in segments under a minute, which
+/// are too short to measure it.
 struct SenderClock {
   /// Ascending; `nil` when the sender's clock does not run like one.
   let timestamps: [Timestamp]?
-  /// Of the arrivals after the fitted times, in nanoseconds.
+  /// Median delay of the arrivals after the fitted times, in nanoseconds.
   let medianDelay: Int64
   private(set) var findings: [Finding] = []
 
@@ -129,10 +129,10 @@ struct SenderClock {
     }
     if segments.count > 1 {
       findings.append(
-        Finding(.senderRestarted, "the sender's clock started again during the take", count: segments.count - 1))
+        Finding(.senderRestarted, "the sender's clock restarted during the take", count: segments.count - 1))
     }
     delays.sort()
-    // A clock that runs off by percents shows in delays that grow with the take.
+    // A clock that is off by percents shows in delays that grow with the take.
     guard delays[delays.count * 9 / 10] - delays[delays.count / 10] <= Self.greatestSpread else {
       timestamps = nil
       medianDelay = 0
@@ -145,16 +145,16 @@ struct SenderClock {
     medianDelay = delays[delays.count / 2]
   }
 
-  /// Of nine tenths of the delays; radio links vary by 20 ms or so.
+  /// Greatest spread of nine tenths of the delays; radio links vary by 20 ms or so.
   private static let greatestSpread: Int64 = 60_000_000
 
   struct Segment {
     var range: Range<Int>
-    /// Unwrapped past 2^32.
+    /// Milliseconds, unwrapped past 2^32.
     var milliseconds: [Int64]
   }
 
-  /// Stretches in which the sender did not restart. A fall by more than 2^31 is the counter's wrap.
+  /// Segments in which the sender did not restart. A decrease by more than 2^31 is the counter's wrap.
   static func segments(_ milliseconds: [UInt32]) -> [Segment] {
     var segments: [Segment] = []
     var current: [Int64] = []
@@ -175,7 +175,7 @@ struct SenderClock {
     return segments
   }
 
-  /// The line below all points with the least sum of distances, its slope held near 1. `x` ascends, in nanoseconds.
+  /// The line below all points with the least sum of vertical distances, its slope held near 1. `x` ascends, in nanoseconds.
   static func lowerLine(_ x: [Double], _ y: [Double]) -> (slope: Double, intercept: Double)? {
     guard let last = x.last else { return nil }
     var hull: [(x: Double, y: Double)] = []
@@ -192,7 +192,7 @@ struct SenderClock {
     if let right = hull.firstIndex(where: { $0.x >= mean }), right > 0, hull[right].x > hull[right - 1].x {
       slope = (hull[right].y - hull[right - 1].y) / (hull[right].x - hull[right - 1].x)
     }
-    // A second or more at a rate that is off by a tenth is no clock of ours.
+    // A rate that is off by a tenth over a second or more is not a valid clock.
     if last > 1e9, abs(slope - 1) > 0.1 { return nil }
     let tolerance = 100e-6 * min(last / 60e9, 1)
     slope = min(max(slope, 1 - tolerance), 1 + tolerance)

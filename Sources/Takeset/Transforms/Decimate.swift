@@ -6,9 +6,9 @@ package import Model
 ///     - decimate: {rate: 30}
 ///     - decimate: {rate: 30, rule: counter}
 ///
-/// `every: n` keeps frames 0, n, 2n, …; `rate` keeps the frame nearest to each tick of a grid of that many a second
-/// that starts at the first frame, each frame once. `rule: counter` instead does as the slow-motion app when it streams: it counts
-/// frames, and of every floor(frame rate / rate) keeps the last.
+/// `every: n` keeps frames 0, n, 2n, …; `rate` keeps the frame nearest to each tick of a grid at that rate (Hz) that starts at the first
+/// frame, each frame once. `rule: counter` instead does what the slow-motion app does when it streams: it counts frames, and keeps the
+/// last of every floor(frame rate / rate).
 package struct Decimate: Transform {
   package static let name = "decimate"
   package static let summary = "Keeps every n-th frame, or those nearest to a given rate; true times are kept"
@@ -25,7 +25,7 @@ package struct Decimate: Transform {
   package func validate() throws {
     if every == nil, rate == nil { throw OptionError("every", "give either \"every\" or \"rate\"; without them nothing is dropped") }
     if every != nil, rate != nil { throw OptionError("rate", "give either \"every\" or \"rate\", not both") }
-    if rule == .counter, rate == nil { throw OptionError("rule", "counter goes with \"rate\"") }
+    if rule == .counter, rate == nil { throw OptionError("rule", "counter is used with \"rate\"") }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
@@ -45,13 +45,13 @@ package struct Decimate: Transform {
     return episode.keeping(rows, dropping: "decimated")
   }
 
-  /// The rows nearest to the ticks 0, 1/rate, 2/rate, … after the first; of two equally near the earlier. The grid ends
-  /// half a frame period after the last frame, so that rounding cannot lose it.
+  /// The rows nearest to the ticks 0, 1/rate, 2/rate, … after the first; ties go to the earlier row. The grid ends half a frame period
+  /// after the last frame, so that rounding cannot lose it.
   static func rows(of timestamps: [Timestamp], at rate: Double) -> [Int] {
     guard let first = timestamps.first, let last = timestamps.last else { return [] }
     let times = timestamps.map { Double($0.since(first)) * rate / 1e9 }  // in ticks
     let end = (Double(last.since(first)) + (Cadence(timestamps).nominalPeriod ?? 0) / 2) * rate / 1e9
-    // A frame is nearest to the ticks between the middles to its neighbours; it is kept when there is one.
+    // A frame is nearest to the ticks between the midpoints to its neighbors; it is kept when there is one.
     return times.indices.filter { row in
       let from = row == 0 ? -1 : (times[row - 1] + times[row]) / 2
       let to = row + 1 < times.count ? (times[row] + times[row + 1]) / 2 : end

@@ -1,19 +1,18 @@
 import Model
 
-/// How believable a sequence of depth maps is as a film of one real scene: measures of the RealityCam project's server, computed in
-/// 32-bit floats as there.
+/// Plausibility of a sequence of depth maps as a recording of one real scene: measures of the RealityCam project's server, computed in
+/// 32-bit floats like there.
 ///
-/// - Consistency: how much neighbouring maps' histograms overlap, 10 bins over 0.1 to 20 m; the mean over all maps, the first
-///   counting as 1.
-/// - Coherence: whether the picture's near parts drift steadily. Per map the centroid of its 8x8 blocks, weighted by inverse mean
-///   depth; 1 when two successive steps are both below 0.01 of the grid, 0.5 when one is, else (1 + cosine) / 2. Blocks are numbered
-///   on a square grid of floor(sqrt(count)) columns, which for maps that are not square is no place in the picture; thresholds were
-///   chosen with that.
-/// - Stability: the share of steps in which no more than 5 % of all pixels jump by more than 2 m.
+/// - Consistency: overlap of neighboring maps' histograms, 10 bins over 0.1 to 20 m; the mean over all maps, the first counting as 1.
+/// - Coherence: whether the near parts of the image drift steadily. Per map the centroid of its 8x8 blocks, weighted by inverse mean depth;
+///   1 when two successive steps are both below 0.01 of the grid, 0.5 when one is, else (1 + cosine) / 2. Blocks are numbered on a square
+///   grid of floor(sqrt(count)) columns, which for maps that are not square does not correspond to a place in the image; thresholds were
+///   chosen for that.
+/// - Stability: the fraction of steps in which no more than 5 % of all pixels jump by more than 2 m.
 struct DepthMetrics: Equatable {
   private(set) var samples = 0
   private(set) var suspicious: [Int] = []
-  /// Of the last map that was added.
+  /// Histogram of the last map that was added.
   private(set) var histogram: [Int] = []
   private var similarities: [Float] = []
   private var jumps = 0
@@ -28,7 +27,7 @@ struct DepthMetrics: Equatable {
 
   static func == (a: DepthMetrics, b: DepthMetrics) -> Bool { a.json(DepthThresholds()) == b.json(DepthThresholds()) }
 
-  /// Adds keyframe number `index`, metres by rows.
+  /// Adds keyframe number `index`, depth in meters by rows.
   mutating func add(_ depth: [Float], index: Int) {
     let bins = Self.histogram(depth)
     let centroid = self.centroid(depth)
@@ -53,8 +52,8 @@ struct DepthMetrics: Equatable {
   }
 
   private static func histogram(_ depth: [Float]) -> [Int] {
-    depth.reduce(into: [Int](repeating: 0, count: 10)) { bins, metres in
-      if range.contains(metres) { bins[min(Int((metres - range.lowerBound) / binWidth), 9)] += 1 }
+    depth.reduce(into: [Int](repeating: 0, count: 10)) { bins, meters in
+      if range.contains(meters) { bins[min(Int((meters - range.lowerBound) / binWidth), 9)] += 1 }
     }
   }
 
@@ -63,16 +62,16 @@ struct DepthMetrics: Equatable {
     let side = max(1, Int(Double(columns * rows).squareRoot()))
     var sum = SIMD2<Float>(), total: Float = 0
     for block in 0..<(columns * rows) {
-      var (metres, count): (Float, Float) = (0, 0)
+      var (meters, count): (Float, Float) = (0, 0)
       for y in 0..<8 {
         let start = (block / columns * 8 + y) * size.width + block % columns * 8
         for value in depth[start..<(start + 8)] where value > 0.1 && value < 20 {
-          metres += value
+          meters += value
           count += 1
         }
       }
       guard count > 0 else { continue }
-      let weight = count / metres
+      let weight = count / meters
       sum += SIMD2(Float(block % side), Float(block / side)) * weight
       total += weight
     }
@@ -108,7 +107,7 @@ struct DepthMetrics: Equatable {
   }
 }
 
-/// The least that a real scene reaches.
+/// Thresholds that a real scene reaches.
 struct DepthThresholds {
   var consistency = 0.7
   var coherence = 0.6

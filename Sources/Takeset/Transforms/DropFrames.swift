@@ -1,14 +1,14 @@
 package import Model
 
-/// Leaves out frames with something wrong, by the names of `meta/quality`.
+/// Drops frames that have a problem, by the names in `meta/quality`.
 ///
 ///     - drop-frames: {with: [pose-jump, pose-repeated]}
 ///
-/// Goes after `align` where it asks for depth or joints. Pictures are decoded later, so `image-undecodable` cannot be asked for; such rows are
-/// masked.
+/// Must come after `align` to drop frames by depth or joints. Images are decoded later, so `image-undecodable` is unavailable; such rows
+/// are masked.
 package struct DropFrames: Transform {
   package static let name = "drop-frames"
-  package static let summary = "Leaves out frames by their quality bits"
+  package static let summary = "Drops frames by their quality bits"
 
   /// The bits that are known before images are decoded.
   package enum Reason: String, OptionChoice {

@@ -1,48 +1,48 @@
 import Foundation
 import Model
 
-/// Brings the clock of a phone's IMU together with that of the frames by what both saw: how fast the phone turned, as the gyroscope measured
-/// it, and as the poses say it. The turn rate's magnitude is the same in camera and device axes.
+/// The offset between the clock of a phone's IMU and that of the frames, from the phone's angular velocity as measured by the gyroscope
+/// and as derived from the poses. Its magnitude is the same in camera and device axes.
 ///
-/// Both are sampled on one grid and their normalised cross-correlation is searched for its peak within a few seconds of the moment at
-/// which recording of both began; a parabola through the peak gives fractions of the grid's step.
+/// Both are sampled on one grid, and the peak of their normalized cross-correlation is searched within a few seconds of the start of both
+/// recordings; a parabola through the peak gives fractions of the grid's step.
 struct MotionCorrelation {
   /// Added to the IMU's times to get the frames' clock.
   let offset: Int64
-  /// How far the two halves of the take, by themselves, are from that, and at least a millisecond.
+  /// Greatest deviation from the offset of the two halves of the take, at least a millisecond, in nanoseconds.
   let residual: Int64
-  /// At the peak, -1 to 1.
+  /// Correlation at the peak, -1 to 1.
   let correlation: Double
 
   private static let step = 0.005
   private static let reach = 3.0
-  /// Below this the two do not show the same motion.
+  /// Correlation below which the two do not show the same motion.
   private static let least = 0.9
-  /// The same for joints, which move when the arm does, but not as it does.
+  /// Least correlation for joints, which move when the arm does, but not in the same way.
   private static let leastOfJoints = 0.7
-  /// The halves of a take, each by itself, agree within this many seconds.
+  /// Greatest deviation between the offsets of the halves of a take, in seconds.
   private static let greatestSpread = 0.02
-  /// What is missing to 1 a quarter of a second or more from the peak is to be at least this many times what is missing at it: slow motion
-  /// is like itself for long, and only then tells how well it can be told apart.
+  /// Factor by which the deficit to 1, a quarter of a second or more from the peak, must exceed the deficit at the peak: slow motion
+  /// resembles itself for long, and this shows how distinct the peak is.
   private static let contrast = 2.0
 
-  /// A quantity at moments, in seconds.
+  /// A quantity over time, in seconds.
   struct Series {
     var times: [Double]
     var values: [Double]
   }
 
   /// - Parameters:
-  ///   - poses: Turn rate by poses, rad/s, on the frames' clock.
-  ///   - gyro: Turn rate by the gyroscope, rad/s, on the IMU's clock.
-  ///   - guess: What to add to the IMU's times to get the frames' clock, within 3 s.
+  ///   - poses: Angular velocity from the poses, rad/s, on the frames' clock.
+  ///   - gyro: Angular velocity from the gyroscope, rad/s, on the IMU's clock.
+  ///   - guess: Offset to add to the IMU's times to get the frames' clock, accurate within 3 s.
   init?(poses: Series, gyro: Series, guess: Double, least: Double = Self.least) {
     guard poses.times.count > 30, gyro.times.count > 30, let start = poses.times.first, let end = poses.times.last, end - start > 1,
       end - start < 7200
     else { return nil }
     let steps = Int((end - start) / Self.step)
     let reference = Self.sampled(poses, from: start, count: steps)
-    // The gyroscope's samples, averaged over the interval between poses as those are.
+    // The gyroscope's samples, averaged over the interval between poses, as the poses' angular velocity is.
     let width = (end - start) / Double(poses.times.count - 1)
     let padded = Int(Self.reach / Self.step)
     let moving = Self.sampled(
@@ -51,15 +51,15 @@ struct MotionCorrelation {
       return nil
     }
     func offset(_ lag: Double) -> Double { guess - (lag * Self.step - Self.reach) }
-    let whole = offset(peak.lag)
-    // Each half by itself, near the peak.
+    let overall = offset(peak.lag)
+    // Each half separately, near the peak.
     let near = Int(0.1 / Self.step)
-    let centre = Int(peak.lag.rounded())
-    let lags = max(0, centre - near)...min(2 * padded, centre + near)
+    let center = Int(peak.lag.rounded())
+    let lags = max(0, center - near)...min(2 * padded, center + near)
     let halves = [0..<(steps / 2), (steps / 2)..<steps].compactMap { Self.peak(reference, moving, lags: lags, range: $0) }
-    let spread = halves.map { abs(offset($0.lag) - whole) }.max() ?? 0.1
+    let spread = halves.map { abs(offset($0.lag) - overall) }.max() ?? 0.1
     guard spread <= Self.greatestSpread else { return nil }
-    self.offset = Int64((whole * 1e9).rounded())
+    self.offset = Int64((overall * 1e9).rounded())
     residual = Int64((max(spread, 0.001) * 1e9).rounded())
     correlation = peak.value
   }
@@ -72,8 +72,8 @@ struct MotionCorrelation {
       while next < series.times.count, series.times[next] < time { next += 1 }
       guard next > 0, next < series.times.count else { return .nan }
       let (a, b) = (series.times[next - 1], series.times[next])
-      let part = b > a ? (time - a) / (b - a) : 0
-      return series.values[next - 1] + (series.values[next] - series.values[next - 1]) * part
+      let fraction = b > a ? (time - a) / (b - a) : 0
+      return series.values[next - 1] + (series.values[next] - series.values[next - 1]) * fraction
     }
   }
 
@@ -96,10 +96,10 @@ struct MotionCorrelation {
   }
 
   private struct Peak {
-    /// In grid steps, with fractions.
+    /// Position in grid steps, with fractions.
     var lag: Double
     var value: Double
-    /// Nothing far from it comes near it, and it is not at the edge of the search.
+    /// Whether no score far from the peak comes near it, and the peak is not at the edge of the search.
     var isAlone: Bool
   }
 
@@ -115,7 +115,7 @@ struct MotionCorrelation {
     return Peak(lag: Double(lags.lowerBound + best) + shift, value: middle, isAlone: 1 - rival >= contrast * (1 - middle))
   }
 
-  /// Pearson's correlation of what overlaps; -2 when that is less than half of the range.
+  /// Pearson's correlation of the overlap; -2 when that is less than half of the range.
   private static func correlation(_ reference: [Double], _ moving: [Double], lag: Int, range: Range<Int>) -> Double {
     var (n, sumA, sumB, sumAA, sumBB, sumAB) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for index in range {
@@ -135,13 +135,13 @@ struct MotionCorrelation {
 }
 
 extension MotionCorrelation {
-  /// For an episode with poses and an IMU on another clock.
+  /// The offset for an episode with poses and an IMU on another clock.
   init?(_ episode: Episode) throws {
     guard let pose = episode.bodyPose, let imu = episode.streams.first(where: { $0.value.spec.kind == .inertial })?.value,
       imu.spec.clock != episode.frames.clock,
       let first = imu.timestamps.first, let start = episode.captureStart ?? episode.frames.timestamps.first
     else { return nil }
-    let turns = try Self.turnRates(pose, since: start)
+    let rotation = try Self.angularVelocity(pose, since: start)
     var gyro = Series(times: [], values: [])
     var cursor = try imu.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
@@ -151,19 +151,19 @@ extension MotionCorrelation {
       gyro.times.append(Double(imu.timestamps[index].since(first)) / 1e9)
       gyro.values.append((rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]).squareRoot())
     }
-    guard let found = MotionCorrelation(poses: turns, gyro: gyro, guess: 0) else { return nil }
+    guard let found = MotionCorrelation(poses: rotation, gyro: gyro, guess: 0) else { return nil }
     let origin = start.since(first)
     guard origin > .min / 2, origin < .max / 2 else { return nil }
     self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
   }
 
-  /// For joints of a session without an IMU: how fast they move, all channels together, against how fast the phone turns.
+  /// The offset for joints of a session without an IMU: their speed, all channels together, against the phone's angular velocity.
   ///
-  /// - Parameter times: Of the readings, on their own clock.
+  /// - Parameter times: Times of the readings, on their own clock.
   init?(joints: SampleStream, at times: [Timestamp], in episode: Episode) throws {
     guard let pose = episode.bodyPose, let first = times.first, let start = episode.captureStart ?? episode.frames.timestamps.first
     else { return nil }
-    let turns = try Self.turnRates(pose, since: start)
+    let rotation = try Self.angularVelocity(pose, since: start)
     var activity = Series(times: [], values: [])
     var cursor = try joints.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
@@ -179,15 +179,15 @@ extension MotionCorrelation {
       }
       last = (time, angles)
     }
-    guard let found = MotionCorrelation(poses: turns, gyro: activity, guess: 0, least: Self.leastOfJoints) else { return nil }
+    guard let found = MotionCorrelation(poses: rotation, gyro: activity, guess: 0, least: Self.leastOfJoints) else { return nil }
     let origin = start.since(first)
     guard origin > .min / 2, origin < .max / 2 else { return nil }
     self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
   }
 
-  /// Turn rates between neighbouring poses in rad/s. Seconds since `start` keep doubles exact enough.
-  private static func turnRates(_ pose: SampleStream, since start: Timestamp) throws -> Series {
-    var turns = Series(times: [], values: [])
+  /// Angular velocity between neighboring poses in rad/s. Seconds since `start` keep doubles exact enough.
+  private static func angularVelocity(_ pose: SampleStream, since start: Timestamp) throws -> Series {
+    var velocity = Series(times: [], values: [])
     var cursor = try pose.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     var last: (time: Double, quaternion: SIMD4<Double>)?
@@ -197,13 +197,13 @@ extension MotionCorrelation {
       let quaternion = SIMD4(numbers[3...6].map { Double($0) })
       let time = Double(pose.timestamps[index].since(start)) / 1e9
       if let last, time > last.time, time - last.time < 0.1 {
-        let turn = FrameQuality.rotationVector(from: last.quaternion, to: quaternion)
-        turns.times.append((time + last.time) / 2)
-        turns.values.append((turn * turn).sum().squareRoot() / (time - last.time))
+        let rotation = FrameQuality.rotationVector(from: last.quaternion, to: quaternion)
+        velocity.times.append((time + last.time) / 2)
+        velocity.values.append((rotation * rotation).sum().squareRoot() / (time - last.time))
       }
       last = (time, quaternion)
     }
-    return turns
+    return velocity
   }
 
   private init(offset: Int64, residual: Int64, correlation: Double) {
@@ -214,7 +214,7 @@ extension MotionCorrelation {
 }
 
 extension Episode {
-  /// The poses of the phone: with several streams of poses the first by name.
+  /// The poses of the phone; the first by name if several streams have poses.
   fileprivate var bodyPose: SampleStream? {
     streams.filter { $0.value.spec.kind.poseFrame != nil }.min { $0.key < $1.key }?.value
   }

@@ -1,9 +1,9 @@
 import Model
 
-/// Joints as the recorder's own loader pairs them with frames: not how it should be done, but what its users' models were trained on.
+/// Joints paired with frames as the recorder's own loader does it: not the right way, but what its users' models were trained on.
 ///
-/// Both clocks start at their first samples; a frame gets the nearest reading closer than 50 ms, or zeros; then each joint is
-/// unwrapped with a period of 360 degrees, zeros and failed readings included.
+/// Both clocks start at their first samples; a frame gets the nearest reading closer than 50 ms, or zeros; then each joint is unwrapped
+/// with a period of 360 degrees, zeros and failed readings included.
 enum ReferenceJoints {
   private static let limit: Int64 = 50_000_000
 
@@ -35,7 +35,7 @@ enum ReferenceJoints {
     return aligned
   }
 
-  /// As numpy.unwrap with period 360 does.
+  /// Unwraps a channel like numpy.unwrap with period 360.
   private static func unwrap(_ values: inout [Float], channel: Int, width: Int) {
     var shift = 0.0
     var previous: Double?

@@ -1,7 +1,7 @@
 package import Model
 
-/// Resamples depth maps to another grid by taking, for each new pixel, the old one that its centre falls in. No value is
-/// ever blended with another or with a hole; holes stay holes.
+/// Resamples depth maps to another grid by taking, for each new pixel, the old pixel that its center falls in. Values are never blended
+/// with each other or with holes; holes stay holes.
 ///
 ///     - resample-depth: {width: 256, height: 192}
 package struct ResampleDepth: Transform {

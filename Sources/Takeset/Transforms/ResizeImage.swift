@@ -1,14 +1,14 @@
 package import Model
 
-/// Resizes images, averaging over what each new pixel covers; intrinsics follow.
+/// Resizes images, averaging over the area of each new pixel; intrinsics follow.
 ///
 ///     - resize-image: {width: 320, height: 240}
 ///
-/// `mode: fit` keeps the shape of the image and never enlarges; `stretch` makes exactly this size. JPEGs that shrink
-/// to half or less are first decoded to 1/2, 1/4 or 1/8 by libjpeg-turbo's smaller inverse DCT.
+/// `mode: fit` keeps the aspect ratio and never enlarges; `stretch` makes exactly this size. JPEGs that shrink to half or less are first
+/// decoded at 1/2, 1/4 or 1/8 by libjpeg-turbo's reduced inverse DCT.
 package struct ResizeImage: Transform {
   package static let name = "resize-image"
-  package static let summary = "Resizes pictures with antialiasing; intrinsics follow"
+  package static let summary = "Resizes images with antialiasing; intrinsics follow"
 
   package enum Mode: String, OptionChoice { case fit, stretch }
 

@@ -1,16 +1,16 @@
 package import Model
 
-/// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one
-/// room look alike, and a model must not be validated on what it has seen.
+/// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one room look alike,
+/// and a model must not be validated on what it has seen.
 ///
 ///     - split: {valid: 0.1, test: 0, group: day, seed: 0}
 ///
-/// Groups are put in an order that depends on the seed and their names alone. From its start, whole groups go to `valid`
-/// until it has its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0
-/// gets at least one group when there are enough.
+/// Groups are put in an order that depends only on the seed and their names. From its start, complete groups go to `valid` until it has
+/// its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0 gets at least one group when
+/// there are enough.
 package struct Split: SplitRule {
   package static let name = "split"
-  package static let summary = "Divides takes into train, valid and test masks, whole groups at a time"
+  package static let summary = "Divides takes into train, valid and test masks by complete groups"
 
   package enum Group: String, OptionChoice { case day, take }
 
@@ -45,7 +45,7 @@ package struct Split: SplitRule {
     for (part, share) in [(SplitPart.valid, valid), (.test, test)] where share > 0 {
       let wanted = share * Double(groups.count)
       var taken = 0
-      // At least one group is left to train on. A group goes in when that brings the share nearer.
+      // At least one group is left to train on. A group is added when it brings the share nearer.
       while rest.count > 1, let group = rest.first, let size = sizes[group],
         taken == 0 || Double(taken) + Double(size) / 2 <= wanted
       {

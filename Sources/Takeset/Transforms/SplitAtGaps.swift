@@ -1,12 +1,12 @@
 package import Model
 
-/// Numbers the stretches without a gap, so that windows need not cross one, and leaves out those that are too short to be of use. The numbers
-/// are in `meta/segment`, from 0.
+/// Numbers the segments between gaps, so that windows need not cross one, and drops those that are too short to be useful. The numbers are
+/// in `meta/segment`, from 0.
 ///
 ///     - split-at-gaps: {longer-than: 0.1, min-frames: 18}
 package struct SplitAtGaps: Transform {
   package static let name = "split-at-gaps"
-  package static let summary = "Numbers the stretches between gaps; short ones are left out"
+  package static let summary = "Numbers the segments between gaps; short ones are dropped"
 
   package enum Keep: String, OptionChoice { case all, longest }
 
@@ -20,13 +20,13 @@ package struct SplitAtGaps: Transform {
     let count = episode.frames.count
     guard count > 0 else { return episode }
     let ends = episode.frames.gaps.filter { Double($0.step) / 1e9 > longerThan }.map { $0.row + 1 } + [count]
-    var stretches = zip([0] + ends, ends).map { $0..<$1 }.filter { $0.count >= minFrames }
-    if keep == .longest, let longest = stretches.max(by: { $0.count < $1.count }) {
-      stretches = [stretches.first { $0.count == longest.count } ?? longest]
+    var segments = zip([0] + ends, ends).map { $0..<$1 }.filter { $0.count >= minFrames }
+    if keep == .longest, let longest = segments.max(by: { $0.count < $1.count }) {
+      segments = [segments.first { $0.count == longest.count } ?? longest]
     }
-    var split = episode.keeping(stretches.flatMap { Array($0) }, dropping: "short-stretch")
-    split.frames.segment = stretches.enumerated().flatMap { number, stretch in stretch.map { _ in Int64(number) } }
-    // Leaving stretches out opens new gaps but no new rate.
+    var split = episode.keeping(segments.flatMap { Array($0) }, dropping: "short-stretch")
+    split.frames.segment = segments.enumerated().flatMap { number, segment in segment.map { _ in Int64(number) } }
+    // Dropping segments opens new gaps but does not change the rate.
     split.frames.nominalRate = episode.frames.nominalRate
     return split
   }

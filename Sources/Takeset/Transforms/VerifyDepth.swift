@@ -1,11 +1,11 @@
 package import Model
 
-/// Measures whether depth looks like one real scene, filmed in one go. Reads the keyframes, unlike other transforms.
+/// Measures whether depth looks like one real scene, recorded in one go. Unlike other transforms, it reads the keyframes.
 ///
 ///     - verify-depth: {every: 1, on-miss: reject}
 package struct VerifyDepth: Transform {
   package static let name = "verify-depth"
-  package static let summary = "Measures whether the depth is of one real scene; notes or rejects takes where it seems not"
+  package static let summary = "Measures whether the depth shows one real scene; notes or rejects takes where it seems not to"
 
   package enum Miss: String, OptionChoice { case finding, reject }
 
@@ -27,7 +27,7 @@ package struct VerifyDepth: Transform {
     let samples = Array(stride(from: 0, to: stream.timestamps.count, by: every))
     guard samples.count >= 2 else {
       verified.findings.append(
-        Finding(.depthMetricsUnavailable, "\(samples.count) depth maps were to be looked at; it takes at least 2"))
+        Finding(.depthMetricsUnavailable, "\(samples.count) depth maps to measure; at least 2 are needed"))
       return verified
     }
     var metrics = DepthMetrics(size: size)
@@ -37,7 +37,7 @@ package struct VerifyDepth: Transform {
       do {
         try cursor.read(sample, into: &bytes)
       } catch is SampleFailure {
-        continue  // The writer masks it and says so.
+        continue  // The writer masks it and reports it.
       }
       metrics.add(stream.spec.metres(bytes), index: sample)
     }
@@ -47,7 +47,7 @@ package struct VerifyDepth: Transform {
     let message =
       "consistency \(metrics.consistency), coherence \(metrics.coherence), stability \(metrics.stability), \(metrics.suspicious.count) suspicious keyframes"
     verified.findings.append(Finding(.depthSuspicious, message))
-    if onMiss == .reject { throw Rejection("the depth is not likely to be of a real scene: \(message)", episode: verified) }
+    if onMiss == .reject { throw Rejection("the depth is unlikely to show a real scene: \(message)", episode: verified) }
     return verified
   }
 }

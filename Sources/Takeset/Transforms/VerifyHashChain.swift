@@ -1,8 +1,7 @@
 package import Model
 
-/// Checks what an uploaded bundle brings along to show that it is genuine: the form of its hash chain, and, against the keys given to
-/// the run, the phone's signature of the chain's end or of a checkpoint. What is proven goes into the take's record; takes that
-/// bring nothing of the kind pass.
+/// Checks the evidence that an uploaded bundle is genuine: the structure of its hash chain, and, against the keys given to the run, the
+/// phone's signature of the chain's end or of a checkpoint. The result goes into the take's record; takes without such evidence pass.
 ///
 ///     - verify-hash-chain: {require: structure}
 package struct VerifyHashChain: Transform {
@@ -38,7 +37,7 @@ package struct VerifyHashChain: Transform {
         throw Rejection("the signature is not verified (\(verification.assertion.rawValue)\(reason))", episode: verified)
       }
       if verification.chain != .sound {
-        throw Rejection("there is no sound hash chain that the signature could be of", episode: verified)
+        throw Rejection("there is no valid hash chain that the signature could belong to", episode: verified)
       }
     }
     return verified
@@ -93,7 +92,7 @@ package struct VerifyHashChain: Transform {
     guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, .assertionInvalid, "the assertion is not base64") }
     if bytes == Self.mock { return end(.mock, .warning, .assertionMock, "the assertion is the fixed text of a debug build") }
     if bytes.starts(with: Self.placeholder) {
-      return end(.placeholder, .warning, .assertionPlaceholder, "the assertion is the text that was to be signed, and no signature")
+      return end(.placeholder, .warning, .assertionPlaceholder, "the assertion is the text that should have been signed, not a signature")
     }
     let assertion: Assertion
     do {
@@ -107,18 +106,18 @@ package struct VerifyHashChain: Transform {
       return end(.noKey, .info, .assertionUnverified, "no keys were given, so the signature is not checked")
     }
     if let device = evidence.device, keys.devices[device] == nil {
-      return end(.noKey, .warning, .assertionUnverified, "the keys file holds no key of the device that the metadata name")
+      return end(.noKey, .warning, .assertionUnverified, "the keys file holds no key for the device that the metadata name")
     }
     if keys.devices.isEmpty { return end(.noKey, .warning, .assertionUnverified, "the keys file holds no keys") }
     let own = evidence.device.map { [$0] } ?? evidence.folders.filter { keys.devices[$0] != nil }
     guard keys.appDigests.contains(assertion.appDigest) else {
-      return end(.invalid, .warning, .assertionInvalid, "it was made for another app than the keys file names")
+      return end(.invalid, .warning, .assertionInvalid, "it was made for an app that the keys file does not name")
     }
     guard assertion.counter > 0 else { return end(.invalid, .warning, .assertionInvalid, "its counter is 0") }
 
-    // Without a sound chain there is still the end that the metadata claim.
+    // Without a valid chain there is still the end that the metadata claim.
     guard let final = chain?.final ?? evidence.finalHash.flatMap({ Base64.digest($0)?.bytes }) else {
-      return end(.invalid, .warning, .assertionInvalid, "there is no hash that it could be the signature of")
+      return end(.invalid, .warning, .assertionInvalid, "there is no hash that it could sign")
     }
     for device in own.isEmpty ? keys.devices.keys.sorted() : own {
       guard let key = keys.devices[device] else { continue }
@@ -128,7 +127,7 @@ package struct VerifyHashChain: Transform {
         verification.covers = .final
         cover(chain.hashes.count, evidence, &verification)
         if verification.partial == .complete, evidence.isPartial == true {
-          notes.add(.partialMismatch, "is_partial is true, but the whole chain is signed", file: evidence.metadataFile,
+          notes.add(.partialMismatch, "is_partial is true, but the complete chain is signed", file: evidence.metadataFile,
               field: ".is_partial")
         }
         return
@@ -149,13 +148,13 @@ package struct VerifyHashChain: Transform {
       own.isEmpty ? "no key of the keys file made it" : "it was not made by the key of device \(own[0])")
   }
 
-  /// How far the signed hashes reach: over as many pictures, at the movie's own times, whatever the bundle says of itself. The chain may
-  /// lack a few of the last frames.
+  /// Records the reach of the signed hashes: as many video frames, at the video's own times, regardless of the bundle's claims. The chain
+  /// may lack a few of the last frames.
   private func cover(_ frames: Int, _ evidence: BundleEvidence, _ verification: inout BundleVerification) {
     let count = min(frames, evidence.recordedFrames)
     verification.verifiedFrames = Int64(count)
-    let isWhole = count >= evidence.recordedFrames - 5
-    verification.partial = isWhole ? .complete : .partial
-    verification.verifiedSeconds = isWhole ? evidence.recordedSeconds : count > 0 ? evidence.frameSeconds[count - 1] : 0
+    let isComplete = count >= evidence.recordedFrames - 5
+    verification.partial = isComplete ? .complete : .partial
+    verification.verifiedSeconds = isComplete ? evidence.recordedSeconds : count > 0 ? evidence.frameSeconds[count - 1] : 0
   }
 }

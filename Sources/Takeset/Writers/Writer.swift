@@ -2,6 +2,8 @@ package import Model
 
 /// Writes episodes, each into a shard of its own, and the index over them; and checks what it has written.
 package protocol Writer: Step {
+  /// Throws `OptionError` when an option cannot be combined with a transform of the pipeline.
+  func check(_ transforms: [any Transform]) throws
   /// The arrays an episode would be written as; nothing is read or written.
   func plan(_ episode: Episode) throws -> [ArrayRecord]
   /// Where a take's shard is, relative to the dataset's directory.
@@ -20,6 +22,10 @@ package protocol Writer: Step {
   func isShard(_ path: String, of id: String) -> Bool
   /// Opens a shard as the episode that it holds.
   func episode(_ take: TakeRecord, in directory: String) throws -> Episode
+}
+
+extension Writer {
+  package func check(_ transforms: [any Transform]) throws {}
 }
 
 /// What a shard or an index says of itself besides its data.
@@ -102,4 +108,9 @@ package enum DatasetFiles {
   package static let manifest = "manifest.json"
   package static let journal = "journal.jsonl"
   package static let episodes = "episodes"
+
+  /// Whether a directory has the files of a dataset.
+  package static func isDataset(_ directory: String) -> Bool {
+    [manifest, journal].allSatisfy { (try? Directory.kind(at: directory + "/" + $0)) == .file }
+  }
 }

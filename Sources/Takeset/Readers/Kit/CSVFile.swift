@@ -1,19 +1,19 @@
 import Model
 
-/// A small table of numbers: lines whose fields are parted by commas with blanks around them ignored, no quotes. Lines end in LF or CRLF;
-/// a byte order mark and blank lines are passed over.
+/// A small table of numbers: lines of comma-separated fields, surrounding blanks ignored, no quotes. Lines end in LF or CRLF; a byte order
+/// mark and blank lines are skipped.
 struct CSVFile {
   struct Line {
-    /// From 1.
+    /// Line number, from 1.
     var number: Int
     var fields: [ArraySlice<UInt8>]
     /// False for a last line without its line end, which may be cut short.
     var isEnded: Bool
 
-    /// The text of a field, `nil` past the last.
+    /// The text of a field; `nil` past the last.
     func text(_ index: Int) -> String? { fields.indices.contains(index) ? String(decoding: fields[index], as: UTF8.self) : nil }
 
-    /// A finite or other number as it is written in English; `nil` for anything else.
+    /// A number in English notation, finite or not; `nil` for anything else.
     func number(_ index: Int) -> Double? {
       // Swift would also read hexadecimal numbers.
       guard fields.indices.contains(index), !fields[index].isEmpty, !fields[index].contains(where: { $0 | 0x20 == UInt8(ascii: "x") })
@@ -27,7 +27,7 @@ struct CSVFile {
     }
   }
 
-  /// More fields than this are none that anyone reads; they stay in the last.
+  /// Number of fields that are split; further ones stay in the last, because no format has them.
   private static let fieldLimit = 64
   private let bytes: [UInt8]
 
@@ -38,7 +38,7 @@ struct CSVFile {
     self.bytes = bytes
   }
 
-  /// Hands each line to `body`, one at a time: a hostile file may have millions.
+  /// Passes each line to `body`, one at a time: a hostile file may have millions.
   func forEachLine(_ body: (Line) throws -> Void) rethrows {
     var rest = bytes[...]
     if rest.starts(with: [0xEF, 0xBB, 0xBF]) { rest = rest.dropFirst(3) }

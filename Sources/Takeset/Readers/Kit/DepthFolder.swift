@@ -2,12 +2,12 @@ import Model
 
 /// The depth maps in a take's folder `depth/`, by number, and the poses that name them.
 struct DepthFolder {
-  /// Poses whose depth map is there, with its entry in the inputs.
+  /// Poses whose depth map is present, with its entry in the inputs.
   private(set) var present: [(pose: PoseList.Entry, file: Int)] = []
 
   /// Notes maps that no pose names, and names without a map.
   ///
-  /// - Parameter what: What names depth maps, for messages: `poses.json`.
+  /// - Parameter what: Source of the depth map names, for messages: `poses.json`.
   init(_ files: [Int64: Int], of poses: PoseList, _ what: String, _ notes: Notes) {
     let orphans = Set(files.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {

@@ -1,12 +1,12 @@
 import Model
 import Synchronization
 
-/// Reads samples from something that goes forward best.
+/// Reads samples from a source that is best read sequentially.
 protocol ForwardReader {
   associatedtype Sample: Sendable
-  /// Reads sample `index`; the next one is cheap, others may mean starting again.
+  /// Reads sample `index`; the next one is cheap, others may require a restart.
   mutating func read(_ index: Int) throws -> Sample
-  /// Reads what is left, where damage would count.
+  /// Reads the rest, where damage would matter.
   mutating func finish() throws
 }
 
@@ -14,19 +14,19 @@ extension ForwardReader {
   mutating func finish() throws {}
 }
 
-/// The one reader of a take's movie or depth, shared by all threads, and the samples that wait for a cursor.
+/// The only reader of a take's video or depth, shared by all threads, and a buffer of samples that wait for a cursor.
 ///
-/// Reading and looking up are under locks of their own: while one thread decodes, others find what it has fetched before.
+/// The reader and the buffer have separate locks: while one thread decodes, others look up samples that it prefetched.
 final class ForwardFeed<Reader: ForwardReader>: SampleFeed {
   private struct Held {
     var sample: Reader.Sample
-    /// Blocks that want it.
+    /// Number of blocks that need it.
     var uses: Int
   }
 
   private struct Position {
     var reader: Reader?
-    /// Neighbouring blocks may share a sample.
+    /// Neighboring blocks may share a sample.
     var last: (index: Int, sample: Reader.Sample)?
   }
 
@@ -71,7 +71,7 @@ final class ForwardFeed<Reader: ForwardReader>: SampleFeed {
     }
   }
 
-  /// A sample that was fetched, or, where nobody fetches, read now.
+  /// A prefetched sample, or one that is read now.
   func sample(_ index: Int) throws -> Reader.Sample {
     if let sample = held.withLock({ $0[index]?.sample }) { return sample }
     return try read(index)

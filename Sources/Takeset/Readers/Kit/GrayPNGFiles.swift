@@ -1,7 +1,7 @@
 import Media
 import Model
 
-/// Gray PNG files of one size: depth maps in whole millimetres (16 bits), or how far each of these is to be trusted (8 bits).
+/// Gray PNG files of one size: depth maps in whole millimeters (16 bits), or the confidence of each depth value (8 bits).
 struct GrayPNGFiles: SampleSource {
   enum Content {
     case depth, confidence
@@ -10,9 +10,9 @@ struct GrayPNGFiles: SampleSource {
     var undecodable: FindingCode { self == .depth ? .depthUndecodable : .confidenceUndecodable }
   }
 
-  /// No grid that is allowed needs more bytes.
+  /// Byte limit that every allowed grid stays below.
   private static let byteLimit = 1 << 25
-  /// What a level of confidence can be: low, medium, high.
+  /// Number of confidence levels: low, medium, high.
   private static let levels: UInt8 = 3
 
   let inputs: TakeInputs
@@ -21,11 +21,11 @@ struct GrayPNGFiles: SampleSource {
   let content: Content
   let size: ImageSize
 
-  /// The size that most of the first files have in their headers, of equally frequent ones the first.
+  /// The most frequent size in the headers of the first files; ties go to the size that occurs first.
   static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> ImageSize? {
     var bytes: [UInt8] = []
     var found: [(size: ImageSize, count: Int)] = []
-    // When a fifth cannot be read from the start, the others hardly can.
+    // If the first fifth cannot be read, the rest is unlikely to be better.
     for file in files.prefix(files.count / 5 + 15) where found.reduce(0, { $0 + $1.count }) < 15 {
       do {
         try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: content.undecodable, into: &bytes)
@@ -68,8 +68,8 @@ struct GrayPNGFiles: SampleSource {
       } catch let error as MediaError {
         throw failure("\(error)")
       }
-      if content == .confidence, let odd = bytes.first(where: { $0 >= GrayPNGFiles.levels }) {
-        throw failure("a confidence is \(odd); expected 0, 1 or 2")
+      if content == .confidence, let invalid = bytes.first(where: { $0 >= GrayPNGFiles.levels }) {
+        throw failure("a confidence is \(invalid); expected 0, 1 or 2")
       }
     }
   }

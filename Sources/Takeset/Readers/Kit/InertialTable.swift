@@ -1,16 +1,16 @@
 import Model
 
-/// Readings of an IMU in the order of a file: acceleration in m/s² and angular velocity in rad/s, six numbers each.
+/// Readings of an IMU in file order: acceleration in m/s² and angular velocity in rad/s, six numbers each.
 struct InertialTable {
   private var times: [Timestamp] = []
   private var values: [Float] = []
-  /// Places among the readings added, those with numbers that are not finite included.
+  /// Positions among the readings added, including skipped ones.
   private var places: [Int64] = []
-  /// Readings added.
+  /// Number of readings added.
   private(set) var count = 0
   private var skipped = 0
 
-  /// Adds a reading; one with a number that is not finite is skipped.
+  /// Adds a reading; one with a non-finite number is skipped.
   mutating func add(_ time: Timestamp, _ reading: [Float]) {
     defer { count += 1 }
     guard reading.allSatisfy(\.isFinite) else { return skip() }
@@ -19,7 +19,7 @@ struct InertialTable {
     places.append(Int64(count))
   }
 
-  /// Counts something in the file that is not a reading.
+  /// Counts a line or object that is not a reading.
   mutating func skip() { skipped += 1 }
 
   /// The readings in ascending time; `nil` when there are none.

@@ -7,7 +7,7 @@ extension Intrinsics {
     self.init(fx: numbers[0], fy: numbers[1], cx: numbers[2], cy: numbers[3])
   }
 
-  /// For the record: pixels of images of this size.
+  /// The record's object: pixels of images of this size.
   func json(for size: ImageSize) -> JSONValue {
     [
       "fx": .number(fx), "fy": .number(fy), "cx": .number(cx), "cy": .number(cy), "width": JSONValue(size.width),

@@ -3,28 +3,28 @@ import Model
 
 /// JPEG files of one size.
 struct JPEGFiles: SampleSource {
-  /// No image of the greatest size allowed needs more bytes.
+  /// Byte limit that even an image of the greatest allowed size stays below.
   static let byteLimit = 1 << 28
 
   let inputs: TakeInputs
   /// Entries of `inputs`.
   let entries: [Int]
-  /// As the headers say.
+  /// Image size, according to the headers.
   let size: ImageSize
-  /// Sides longer than this are not decoded.
+  /// Longest side that is decoded, in pixels.
   let limit: Int
 
   var access: SampleAccess { .random }
 
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
-    // The whole of the data is read at any reduction, which is all that a check needs.
+    // The decoder reads all of the data at any reduction, which is sufficient for a check.
     let enough = request.form == .check ? ImageSize(width: 1, height: 1) : request.enough ?? size
     return try Cursor(
       source: self, isEncoded: request.form == .encoded, reduction: JPEGDecoder.reduction(from: size, covering: enough))
   }
 
-  /// The size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first
-  /// cannot be decoded that the take fails anyhow.
+  /// Size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first images
+  /// cannot be decoded that the take fails anyway.
   static func size(of files: [Int], in inputs: TakeInputs, limit: Int, notes: Notes) throws -> ImageSize {
     let decoder = try JPEGDecoder()
     var bytes: [UInt8] = [], pixels: [UInt8] = []
@@ -39,12 +39,12 @@ struct JPEGFiles: SampleSource {
             first = first ?? TakeFailure(.limit, "the image is \(size), over the limit of \(limit)x\(limit)", file: path)
             throw MediaError(call: "JPEG header", message: "\(size) is over the limit of \(limit)x\(limit)")
           }
-          // A damaged header claims another size as well as the true one; what decodes is whole.
+          // A damaged header can claim any size; an image that decodes is intact.
           _ = try decoder.decode(bytes, reduction: 8, limit: limit, into: &pixels)
           return size
         }
         if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
-          notes.add(.exifRotation, "the EXIF orientation is \(orientation), of this image at least; images are stored as they are coded", file: path)
+          notes.add(.exifRotation, "the EXIF orientation is \(orientation), at least in this image; images are stored as coded", file: path)
         }
         return size
       } catch let failure as SampleFailure {
@@ -74,7 +74,7 @@ struct JPEGFiles: SampleSource {
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
       if isEncoded {
         try load(index, into: &bytes)
-        try bytes.withUnsafeBytes { try checkWhole($0, index) }
+        try bytes.withUnsafeBytes { try checkComplete($0, index) }
       } else {
         try load(index, into: &file)
         try decoding(index) {
@@ -90,7 +90,7 @@ struct JPEGFiles: SampleSource {
       try source.inputs.readSample(source.entries[index], limit: JPEGFiles.byteLimit, hasher: hasher, as: .imageUndecodable, into: &bytes)
     }
 
-    private func checkWhole(_ file: UnsafeRawBufferPointer, _ index: Int) throws {
+    private func checkComplete(_ file: UnsafeRawBufferPointer, _ index: Int) throws {
       try decoding(index) {
         let found = try decoder.size(of: file)
         if found != source.size { try refuse(found, file, index) }
@@ -102,7 +102,7 @@ struct JPEGFiles: SampleSource {
       }
     }
 
-    /// An image of another size is another take's; one whose header alone says so is damaged.
+    /// Throws for an image of another size: it belongs to another take, or, where only its header differs, is damaged.
     private func refuse(_ found: ImageSize, _ file: UnsafeRawBufferPointer, _ index: Int) throws {
       var pixels: [UInt8] = []
       _ = try decoder.decode(file, reduction: 8, expecting: found, limit: source.limit, into: &pixels)

@@ -1,13 +1,13 @@
 import Model
 
-/// One object of a list in a JSON file. What is wrong with it is thrown with its path in the file: `[412].timestamp`.
+/// One object of a list in a JSON file. Errors carry its path in the file: `[412].timestamp`.
 struct JSONRecord {
   let reader: JSONReader
   let index: Int
 
   /// Lets `body` read the objects of a list one by one, to the end of the file. Throws `TakeFailure`.
   ///
-  /// - Parameter what: The objects in a word, for messages: `readings`.
+  /// - Parameter what: Name of the objects, for messages: `readings`.
   static func forEach(in inputs: TakeInputs, _ file: Int, limit: Int, _ what: String, _ body: (JSONRecord) throws -> Void) throws {
     try inputs.readJSON(file, limit: limit) { try forEach(in: $0, what, body) }
   }
@@ -38,13 +38,13 @@ struct JSONRecord {
     return try reader.number()
   }
 
-  /// A number of seconds to the nanosecond, by its digits; `nil` for what cannot be a time, such as NaN.
+  /// A number of seconds, exact to the nanosecond; `nil` for values that cannot be a time, such as NaN.
   func seconds(_ key: String) throws -> Timestamp? {
     guard try reader.nextIsNumber else { throw mismatch(key, "a number") }
     return try reader.seconds()
   }
 
-  /// A whole number from 0, below 2^53.
+  /// An integer from 0, below 2^53.
   func wholeNumber(_ key: String) throws -> Int64 {
     guard try reader.nextIsNumber else { throw mismatch(key, "a whole number") }
     let value = try reader.number()
@@ -54,7 +54,7 @@ struct JSONRecord {
     return whole
   }
 
-  /// A list of so many numbers.
+  /// A list of `count` numbers.
   func numbers(_ key: String, count: Int, _ words: String) throws -> [Double] {
     guard try reader.nextIsArray else { throw mismatch(key, words) }
     var numbers: [Double] = []
@@ -68,7 +68,7 @@ struct JSONRecord {
     return numbers
   }
 
-  /// The value, unless the key was missing.
+  /// The value; throws where the key was missing.
   func required<Value>(_ value: Value?, _ key: String, _ message: String = "the key is missing") throws -> Value {
     guard let value else { throw failure(key, message) }
     return value

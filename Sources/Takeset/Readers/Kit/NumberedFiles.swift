@@ -11,7 +11,7 @@ enum NumberedFiles {
     return files
   }
 
-  /// Whether a path is that of a numbered file with this extension in a folder.
+  /// Whether a path is a numbered file with this extension in a folder.
   static func matches(_ path: String, folder: String, ending: String) -> Bool {
     path.hasPrefix(folder + "/") && path.hasSuffix(ending) && number(in: path.dropFirst(folder.count + 1)) != nil
   }

@@ -1,9 +1,9 @@
 import Model
 
-/// Poses of a camera by frame number, in that order, each number once.
+/// Poses of a camera in order of frame number, each number once.
 struct PoseList {
   struct Entry {
-    /// The frame's number, which its image has too.
+    /// The frame's number, which its image shares.
     var number: Int64
     var timestamp: Timestamp
     /// False where the file has a value that is not a time, such as NaN.
@@ -12,14 +12,14 @@ struct PoseList {
     var pose: Pose?
     /// The number of its depth map.
     var depthIndex: Int64?
-    /// Place in the file, for what else a format has at an entry.
+    /// Place in the file, to look up other values of the entry.
     var place = 0
-    /// False where the time does not fit between those of the neighbors; such an entry makes no row.
+    /// False where the time does not fit between those of the neighbors; such an entry produces no row.
     var isInOrder = true
   }
 
   var entries: [Entry]
-  /// Where they come from, and what it calls the frame number; for messages.
+  /// Source file, and its name for the frame number; for messages.
   let file: String
   let number: String
 
@@ -41,7 +41,7 @@ struct PoseList {
     var conflicts = 0
     for entry in entries {
       if let last = kept.last, last.number == entry.number {
-        // Said twice is said once.
+        // Identical duplicates count once.
         if entry.timestamp != last.timestamp || entry.pose != last.pose || entry.depthIndex != last.depthIndex { conflicts += 1 }
       } else {
         kept.append(entry)
@@ -53,7 +53,7 @@ struct PoseList {
     }
   }
 
-  /// Keeps the longest sequence of entries whose times ascend, so that one wild timestamp costs one frame.
+  /// Keeps the longest sequence of entries whose times ascend, so that one outlier timestamp costs one frame.
   private mutating func markDisorder(_ notes: Notes) throws {
     // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
     var tails: [Int] = []
@@ -80,36 +80,36 @@ struct PoseList {
         file: file)
     }
     if count > 0 {
-      notes.add(.timeNotAscending, "timestamps that do not fit between their neighbours; such frames are left out",
+      notes.add(.timeNotAscending, "timestamps that do not fit between their neighbors; these frames are dropped",
           file: file, count: count)
     }
   }
 }
 
-/// Which entries become rows: those with a picture of their number and a usable pose, in ascending time.
+/// The entries that become rows: those with an image of their number and a usable pose, in ascending time.
 struct FrameJoin {
   /// Indices into the entries.
   private(set) var rows: [Int] = []
   private(set) var dropped: [Episode.Dropped] = []
-  /// Every frame number that has a pose or a picture.
+  /// Count of frame numbers that have a pose or an image.
   let sourceFrames: Int
-  /// Pictures over poses, where only the end of the pictures is missing: an upload that was cut off.
+  /// Fraction of poses that have an image, where only the end of the images is missing: an upload that was cut off.
   private(set) var coverage: Double?
 
-  /// - Parameter images: The source's picture of each number; `nil` where a take has no pictures, and its poses are all there is.
-  /// - Parameter place: What pictures are in, for messages.
+  /// - Parameter images: The source's image of each number; `nil` where a take has only poses, without images.
+  /// - Parameter place: Location of the images, for messages.
   init(poses: PoseList, images: [Int64: Int]?, in place: String, notes: Notes) throws {
-    var (unusable, disorder, withoutPicture) = (0, 0, 0)
-    var withPicture = 0
+    var (unusable, disorder, withoutImage) = (0, 0, 0)
+    var withImage = 0
     for (index, entry) in poses.entries.enumerated() {
-      let hasPicture = images.map { $0[entry.number] != nil } ?? true
-      if hasPicture { withPicture += 1 }
+      let hasImage = images.map { $0[entry.number] != nil } ?? true
+      if hasImage { withImage += 1 }
       if entry.pose == nil {
         unusable += 1
       } else if !entry.isInOrder {
         disorder += 1
-      } else if !hasPicture {
-        withoutPicture += 1
+      } else if !hasImage {
+        withoutImage += 1
       } else {
         rows.append(index)
       }
@@ -119,30 +119,30 @@ struct FrameJoin {
     let unposed = images?.keys.count { !named.contains($0) } ?? 0
     sourceFrames = count + unposed
     let firstMissing = poses.entries.firstIndex { images?[$0.number] == nil }
-    if images != nil, let firstMissing, firstMissing == withPicture, unposed == 0 {
-      coverage = Double(withPicture) / Double(count)
-      notes.add(.partialUpload, "the pictures end after the first \(withPicture) of \(count) poses", file: place,
-          count: count - withPicture)
+    if images != nil, let firstMissing, firstMissing == withImage, unposed == 0 {
+      coverage = Double(withImage) / Double(count)
+      notes.add(.partialUpload, "images end after the first \(withImage) of \(count) poses", file: place,
+          count: count - withImage)
     }
     note(.poseUnusable, unusable, "transforms that are not a rotation and a position", notes)
     note(.timeNotAscending, disorder, nil, notes)
-    note(.imageMissing, withoutPicture, "poses whose picture is not in \(place)", notes)
-    note(.poseMissing, unposed, "pictures whose number has no pose", notes)
-    if withPicture * 2 < count {
+    note(.imageMissing, withoutImage, "poses whose image is not in \(place)", notes)
+    note(.poseMissing, unposed, "images whose number has no pose", notes)
+    if withImage * 2 < count {
       throw TakeFailure(
-        .tooFewImages, "\(withPicture) of the \(count) pictures that \(poses.file) names are there; at least half are needed",
+        .tooFewImages, "\(withImage) of the \(count) images that \(poses.file) names are present; at least half are needed",
         file: place)
     }
     if unusable * 5 > count {
       throw TakeFailure(
-        .tooFewPoses, "\(unusable) of \(count) poses are not usable; at most a fifth may be", file: poses.file)
+        .tooFewPoses, "\(unusable) of \(count) poses are unusable; at most a fifth may be", file: poses.file)
     }
-    if rows.isEmpty { throw TakeFailure(.noFrames, "no picture in \(place) has a pose with its number") }
+    if rows.isEmpty { throw TakeFailure(.noFrames, "no image in \(place) has a pose with its number") }
   }
 
   private mutating func note(_ code: FindingCode, _ count: Int, _ message: String?, _ notes: Notes) {
     guard count > 0 else { return }
     dropped.append(Episode.Dropped(reason: code.rawValue, count: count))
-    if let message { notes.add(code, message + "; such frames are left out", count: count) }
+    if let message { notes.add(code, message + "; these frames are dropped", count: count) }
   }
 }

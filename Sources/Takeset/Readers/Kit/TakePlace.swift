@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// A place at which readers look for a take. Its names, first bytes and archive are looked up once, however many readers ask.
+/// A place at which readers look for a take. Its names, first bytes and archive are looked up once, even if several readers ask.
 package final class TakePlace {
   package let location: TakeLocation
   package var path: String { location.path }
@@ -16,10 +16,10 @@ package final class TakePlace {
 
   package init(_ location: TakeLocation) { self.location = location }
 
-  /// What is at a path inside the folder; `nil` where nothing is. Throws `FileError` where the system does not tell.
+  /// Kind of the item at a path inside the folder; `nil` where absent. Throws `FileError` where the system does not say.
   package func kind(of path: String) throws -> Directory.Kind? { try Directory.kind(at: self.path + "/" + path) }
 
-  /// The members of the folder, in bytewise order of their names; of a file, none.
+  /// The members of the folder, in bytewise order of their names; empty for a file.
   package func members() throws -> [Directory.Member] {
     if let names { return names }
     let found = try isDirectory ? Directory.members(of: path) : []
@@ -27,8 +27,8 @@ package final class TakePlace {
     return found
   }
 
-  /// The first bytes of the file; none of a folder, of a file with the extension of images, tables, text or sound, or of what is not a
-  /// regular file.
+  /// The first bytes of the file; empty for a folder, for a file with the extension of images, tables, text or sound, and for anything that
+  /// is not a regular file.
   package func start(count: Int) throws -> [UInt8] {
     precondition(count <= Self.startLength)
     if firstBytes == nil {
@@ -39,7 +39,7 @@ package final class TakePlace {
   }
   private static let startLength = 1024
 
-  /// The zip or tar that the file is; `nil` for any other. Throws `TakeFailure` for one that cannot be listed or must not be.
+  /// The zip or tar that the file is; `nil` for any other. Throws `TakeFailure` where listing fails or is not permitted.
   package func archive(_ limits: Archive.Limits) throws -> Archive? {
     if let listing, listing.limits == limits { return try listing.result.get() }
     let format = try isDirectory ? nil : Archive.format(named: name, start: start(count: 512))
@@ -49,15 +49,15 @@ package final class TakePlace {
   }
 }
 
-/// What a reader recognizes at a place.
+/// A reader's claim to a place.
 package struct Candidate {
-  /// How sure a reader is. Of several readers that recognize a take the surest reads it.
+  /// Confidence of a reader. If several readers recognize a take, the most confident one reads it.
   package enum Confidence: Int, Comparable, Sendable {
     /// The place may hold a take of the format.
     case possible
-    /// Names or contents are those of the format.
+    /// Names or contents match the format.
     case likely
-    /// Something is there that only takes of the format have.
+    /// Contents are present that only takes of the format have.
     case certain
 
     package static func < (a: Confidence, b: Confidence) -> Bool { a.rawValue < b.rawValue }
@@ -66,7 +66,7 @@ package struct Candidate {
   package var confidence: Confidence
   /// The take's name, from which its id is made.
   package var stem: String
-  /// True for a name that many takes have, which does not serve as an id.
+  /// True for a name that many takes have, which is unsuitable as an id.
   package var hasGenericName: Bool
   /// Lists the take's files by name. Throws `FileError` or `TakeFailure`.
   package var inputs: () throws -> TakeInputs

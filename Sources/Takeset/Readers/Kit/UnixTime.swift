@@ -1,8 +1,8 @@
 import Foundation
 
-/// Times as texts give them.
+/// Unix times as text.
 enum UnixTime {
-  /// A Unix time in UTC, to the second, as RFC 3339 has it. Foundation's formatters load ICU, which takes 10 ms.
+  /// A Unix time in UTC, to the second, in RFC 3339 format. Foundation's formatters load ICU, which takes 10 ms.
   static func rfc3339(seconds: Int64) -> String {
     var (time, parts) = (time_t(seconds), tm())
     gmtime_r(&time, &parts)
@@ -11,7 +11,7 @@ enum UnixTime {
       Int(parts.tm_min), Int(parts.tm_sec))
   }
 
-  /// Unix nanoseconds of an RFC 3339 time, with or without a fraction of a second, in any zone, from 1970 to 2096; `nil` for other texts.
+  /// Unix nanoseconds of an RFC 3339 time, with or without fractional seconds, in any zone, from 1970 to 2096; `nil` for other texts.
   static func nanoseconds(rfc3339 text: String) -> Int64? {
     var rest = Substring(text).utf8
     func number(_ digits: Int) -> Int64? {

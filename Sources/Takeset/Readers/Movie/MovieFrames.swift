@@ -1,10 +1,10 @@
 import Media
 import Model
 
-/// The frames of a movie, decoded in order, and brought to their size in the pass that makes them RGB.
+/// The frames of a video, decoded in order, and resized in the same pass that converts them to RGB.
 ///
-/// One decoder feeds all cursors, or, where that is asked for, each cursor has its own and starts it anew at each run of frames: so
-/// several threads decode one movie, and what they decode does not depend on who did what before.
+/// One decoder serves all cursors, or, on request, each cursor has its own decoder and restarts it at each run of frames. Several threads
+/// can then decode one video, and the decoded frames do not depend on the order of decoding.
 struct MovieFrames: SampleSource {
   private let shared: ForwardFeed<MovieReader>
   private let open: @Sendable () throws -> MovieReader
@@ -12,7 +12,7 @@ struct MovieFrames: SampleSource {
   private let size: ImageSize
 
   init(_ movie: Movie, file: String, maxSeconds: Double) {
-    // Planes of the codec: 4:2:0 takes 1.5 values a pixel.
+    // Planes of the codec: 4:2:0 takes 1.5 values per pixel.
     let bytes = movie.size.width * movie.size.height * 3 / 2 * (movie.colour.bits > 8 ? 2 : 1)
     let open: @Sendable () throws -> MovieReader = { try naming(file) { try MovieReader(movie, file: file, maxSeconds: maxSeconds) } }
     shared = ForwardFeed(sampleBytes: bytes, open: open)
@@ -32,7 +32,7 @@ struct MovieFrames: SampleSource {
   private struct Cursor: SampleCursor {
     let source: MovieFrames
     let isStandalone: Bool
-    /// Absent where nobody looks at the frames.
+    /// The converter to RGB; absent where the frames are only checked.
     let converter: FrameConverter?
     var reader: MovieReader?
     /// The run that the reader is in.
@@ -61,7 +61,7 @@ struct MovieFrames: SampleSource {
   }
 }
 
-/// Decodes a movie and keeps an eye on how long that takes.
+/// Decodes a video and limits the time that this takes.
 struct MovieReader: ForwardReader {
   private let decoder: MovieDecoder
   private let file: String
@@ -97,7 +97,7 @@ struct MovieReader: ForwardReader {
   }
 }
 
-/// Errors of a movie as failures of the take.
+/// Converts errors of a video to failures of the take.
 func naming<Result>(_ file: String, _ body: () throws -> Result) throws -> Result {
   do {
     return try body()

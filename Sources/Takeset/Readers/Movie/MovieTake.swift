@@ -3,7 +3,7 @@ import Media
 import Model
 
 
-/// A movie as the frames of an episode: one row a picture, at its presentation time.
+/// A video as the frames of an episode: one row per frame, at its presentation time.
 struct MovieTake {
   let movie: Movie
   let file: String
@@ -14,7 +14,7 @@ struct MovieTake {
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
 
-  /// - Parameter isSuspect: Whether the display matrix is known to be wrong, and why.
+  /// - Parameter suspicion: The reason why the display matrix is known to be wrong; `nil` where it is not.
   init(_ slice: FileSlice, file: String, options: VideoOptions, rotation choice: VideoRotation, suspicion: (Movie) -> String? = { _ in nil }) throws {
     movie = try naming(file) { try Movie(slice, limits: options.limits) }
     self.file = file
@@ -23,25 +23,25 @@ struct MovieTake {
     if movie.isMirrored || Double(wanted?.rawValue ?? -1) != movie.rotation {
       findings.append(
         Finding(
-          .rotationUnsupported, "the display matrix \(movie.isMirrored ? "mirrors" : "turns by \(movie.rotation) degrees"); pictures are stored as they are coded",
+          .rotationUnsupported, "the display matrix \(movie.isMirrored ? "mirrors" : "rotates by \(movie.rotation) degrees"); images are stored as coded",
           file: file))
       wanted = Rotation90.none
     }
     if choice == .keep {
       wanted = Rotation90.none
     } else if choice == .auto, wanted != Rotation90.none, let reason = suspicion(movie) {
-      findings.append(Finding(.rotationSuspect, "\(reason); pictures are stored as they are coded", file: file))
+      findings.append(Finding(.rotationSuspect, "\(reason); images are stored as coded", file: file))
       wanted = Rotation90.none
     }
     rotation = wanted ?? .none
-    noteOddities()
+    noteAnomalies()
     notePrivateTags()
   }
 
-  /// Frames a second by regression, to a millionth.
+  /// Measured frame rate in Hz, by regression, to a millionth.
   var measuredRate: Double? { Cadence(timestamps).rateHz.map { ($0 * 1e6).rounded() / 1e6 } }
 
-  /// From the first picture to the end of the last, whose length is taken to be the period.
+  /// Duration from the first frame to the end of the last, which is assumed to last one period.
   var seconds: Double {
     let steps = movie.nanoseconds
     return (Double(steps.last ?? 0) + (measuredRate.map { 1e9 / $0 } ?? 0)).rounded() / 1e9
@@ -57,7 +57,7 @@ struct MovieTake {
     return movie.nanoseconds.map { origin.advanced(by: $0) }
   }
 
-  /// As coded; `rotation` is for the caller to apply, when it has added what else the camera saw.
+  /// The episode with images as coded; the caller applies `rotation` after adding the camera's other streams.
   func episode(id: String, snapsRate: Bool) -> Episode {
     let stamps = timestamps
     var frames = Episode.Frames(
@@ -99,7 +99,7 @@ struct MovieTake {
     return details
   }
 
-  /// Whether steps that are no gaps differ from the period by more than the time base explains.
+  /// Whether steps that are not gaps differ from the period by more than the time base explains.
   private var hasVariableRate: Bool {
     let stamps = timestamps
     let cadence = Cadence(stamps)
@@ -111,36 +111,36 @@ struct MovieTake {
     }
   }
 
-  private mutating func noteOddities() {
+  private mutating func noteAnomalies() {
     if movie.isRetimed {
       findings.append(
         Finding(
-          .editListRetimed, "the edit list plays at another speed than was recorded; times are the recording's own", file: file
+          .editListRetimed, "the edit list plays at another speed than was recorded; times are those of the recording", file: file
         ))
     }
     if movie.hiddenSamples > 0 {
       findings.append(
-        Finding(.samplesHidden, "samples that the edit list leaves out are no rows", file: file, count: movie.hiddenSamples))
+        Finding(.samplesHidden, "samples that the edit list hides are skipped", file: file, count: movie.hiddenSamples))
     }
     if movie.colour.matrix == nil {
       findings.append(
-        Finding(.colorUntagged, "the movie does not say its colour matrix; BT.601 is taken, as FFmpeg does", file: file))
+        Finding(.colorUntagged, "the video does not declare its color matrix; BT.601 is assumed, as FFmpeg does", file: file))
     }
     if let primaries = movie.colour.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
       findings.append(
-        Finding(.colorPrimaries, "the primaries are \(primaries); colours are stored without adapting them to sRGB's", file: file)
+        Finding(.colorPrimaries, "the primaries are \(primaries); colors are stored without conversion to sRGB's", file: file)
       )
     }
   }
 
-  /// Tags are never copied; a finding says when there was something private among them.
+  /// Notes private tags. Tags are never copied; a finding reports that some were private.
   private mutating func notePrivateTags() {
     if !options.keepLocation, movie.tags.contains(where: { Self.isLocation($0.key) }) {
       findings.append(Finding.locationRemoved(file: file))
     }
     let names = ["author", "artist", "owner", "performer", "director", "producer", "user", "username", "device_name", "devicename"]
     if movie.tags.contains(where: { tag in tag.key.lowercased().split { ".:-".contains($0) }.contains { names.contains(String($0)) } }) {
-      findings.append(Finding(.nameRemoved, "the movie names a person or a device, which is not passed on", file: file))
+      findings.append(Finding(.nameRemoved, "the video names a person or a device, which is withheld", file: file))
     }
   }
 
@@ -153,6 +153,6 @@ struct MovieTake {
 extension Finding {
   static func locationRemoved(file: String, field: String? = nil) -> Finding {
     Finding(
-      .locationRemoved, "there is a location, which is not passed on; the option keep-location does", file: file, field: field)
+      .locationRemoved, "there is a location, which is withheld; the option keep-location copies it", file: file, field: field)
   }
 }

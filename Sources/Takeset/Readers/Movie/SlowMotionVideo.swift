@@ -2,17 +2,18 @@ import Foundation
 import Media
 package import Model
 
-/// Movies without anything beside them, such as the slow-motion app's recordings at 60, 120 or 240 pictures a second, which play in
-/// real time.
+/// Standalone videos, such as the slow-motion app's recordings at 60, 120 or 240 frames per second, which play in real time.
 ///
 ///     reader: {name: slow-motion-video, rotation: keep}
 package struct SlowMotionVideo: Reader {
   package static let name = "slow-motion-video"
-  package static let summary = "Movies by themselves (MOV, MP4; H.264, HEVC), at their true times"
+  package static let summary = "Standalone videos (MOV, MP4; H.264, HEVC), at their true times"
 
   @Option("auto: images are stored upright, except where the display matrix is suspect; apply: always upright; keep: as coded")
   var rotation = VideoRotation.auto
   var video = VideoOptions()
+
+  package static let needsAlign = false
 
   package init() {}
 
@@ -30,11 +31,11 @@ package struct SlowMotionVideo: Reader {
       take.inputs.slice(0), file: file,
       options: video, rotation: rotation
     ) { movie in
-      // The app's WebRTC mode turned the pictures and set the matrix as well.
-      if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files turns pictures that are upright already" }
+      // The app's WebRTC mode rotated the images and set the matrix as well.
+      if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files would rotate images that are already upright" }
       let isPortrait = movie.size.height > movie.size.width
       return isPortrait && Rotation90(rawValue: Int(movie.rotation))?.swapsSides == true
-        ? "the pictures are portrait already, and the display matrix would turn them by \(Int(movie.rotation)) degrees" : nil
+        ? "the images are already portrait, and the display matrix would rotate them by \(Int(movie.rotation)) degrees" : nil
     }
     var episode = movie.episode(id: take.id, snapsRate: true).rotating(.phone, by: movie.rotation)
     episode.variant = movie.nominalRate.map { "\(Int($0))fps" }

@@ -1,25 +1,25 @@
 import Foundation
 import Model
 
-/// Which files of a folder, or of an archive's, are the parts of a bundle: by their names, and where names tell nothing by their first bytes.
+/// The files of a folder or archive that are parts of a bundle, identified by name, or by first bytes where the name does not say.
 struct BundleFolder {
   private(set) var files: [BundleParts.Name: String] = [:]
-  /// Whether names or contents show that this is a bundle and not something else with a video in it; `nil` where they do not.
+  /// Confidence that this is a bundle and not another folder with a video in it; `nil` where names and contents do not show it.
   private(set) var confidence: Candidate.Confidence?
 
-  /// A folder of more files than this is no bundle.
+  /// Number of files above which a folder is not a bundle.
   private static let fileLimit = 32
 
   init(_ place: TakePlace) throws {
     let members = try place.members()
-    // A part that is a link or a pipe is a part, and is refused when it is to be read.
+    // A part that is a link or a pipe is still a part, and is refused when it is read.
     let files = members.filter { $0.kind != .directory }.map(\.name)
     try self.init(files, hasFolders: members.contains { $0.kind == .directory }) { name, count in
       try InputFile.start(of: place.path + "/" + name, count: count)
     }
   }
 
-  /// The folder in an archive that a bundle could be in: the shallowest with files in it, if it is the only one.
+  /// The folder in an archive that a bundle could be in: the shallowest with files in it, if there is only one.
   static func root(in archive: Archive) -> String? {
     var folders: Set<[Substring]> = []
     for member in archive.members {
@@ -41,13 +41,13 @@ struct BundleFolder {
     }
     try self.init(members.keys.sorted(), hasFolders: hasFolders) { name, count in
       do { return try members[name].map { try archive.start(of: $0, count: count) } ?? [] } catch is ArchiveError {
-        // What a damaged member is shows when it is read, and so does the damage.
+        // A damaged member is identified, and its damage reported, when it is read.
         return []
       }
     }
   }
 
-  /// - Parameter start: The first bytes of a file, so many of them.
+  /// - Parameter start: The first bytes of a file, up to a number of them.
   private init(_ files: [String], hasFolders: Bool, start: (String, Int) throws -> [UInt8]) throws {
     let names = files.filter { !$0.hasPrefix(".") }
     guard !names.isEmpty, names.count <= Self.fileLimit else { return }
@@ -68,7 +68,7 @@ struct BundleFolder {
     }
     let hasMetadata = try self.files[.metadata].map { Self.jsonPart(try start($0, 4096)) == .metadata } ?? false
     if self.files[.video] == nil, movies.count == 1 { self.files[.video] = movies[0] }
-    // One part alone is no bundle, and what is named like one may be something else.
+    // A single part is not a bundle, and a file named like one may be something else.
     if self.files.count > 1 {
       let isNamed = self.files[.chain] != nil || hasMetadata
       // Bundles have no folders in them.
@@ -81,7 +81,7 @@ struct BundleFolder {
     if self.files[.depth] == nil, others.count == 1 { self.files[.depth] = others[0] }
   }
 
-  /// What a file of the folder is, by its name.
+  /// Role of a file of the folder, by its name.
   func role(of name: String) -> TakeInputs.Role? { files.first { $0.value == name }?.key.role }
 
   private static func part(named name: String) -> BundleParts.Name? {
@@ -109,7 +109,7 @@ struct BundleFolder {
     return ["\"hash_chain_final\"", "\"depth_keyframe_count\"", "\"attestation_level\""].contains(where: text.contains) ? .metadata : nil
   }
 
-  /// UTF-8 without control characters; a character may be cut off at the end.
+  /// Whether the bytes are UTF-8 without control characters; a character may be cut off at the end.
   private static func isText(_ start: [UInt8]) -> Bool {
     guard start.allSatisfy({ $0 >= 0x20 || (0x09...0x0D).contains($0) }) else { return false }
     return (0..<4).contains { String(validating: start.dropLast($0), as: UTF8.self) != nil }

@@ -1,7 +1,8 @@
 import Foundation
 import Model
 
-/// The `metadata` part of a bundle. Types are held to; ranges are the app's server's, and only a strict reader holds to those.
+/// The `metadata` part of a bundle. Types are always enforced; the ranges are those of the app's server, and only a strict reader enforces
+/// them.
 struct BundleMetadata {
   let startedAt: Int64?
   let durationMilliseconds: Int64
@@ -30,7 +31,7 @@ struct BundleMetadata {
       throw TakeFailure(.metadataInvalid, "expected an object, found \(document.kind)", file: file)
     }
     func wrong(_ field: String, _ expected: String) -> TakeFailure {
-      // What is there may be anybody's business; only its type is told.
+      // The value may be private; only its type is reported.
       let found = members[field].map { "found \($0.type)" } ?? "it is missing"
       return TakeFailure(.metadataInvalid, "expected \(expected), \(found)", file: file, field: ".\(field)")
     }
@@ -82,19 +83,19 @@ struct BundleMetadata {
     try readPrivate(members, file)
 
     // The ranges of the app's server.
-    var odd: [(field: String, message: String)] = []
+    var violations: [(field: String, message: String)] = []
     func check(_ field: String, _ value: Int64, _ range: ClosedRange<Int64>) {
-      if !range.contains(value) { odd.append((field, "\(value) is not within \(range.lowerBound) to \(range.upperBound)")) }
+      if !range.contains(value) { violations.append((field, "\(value) is not within \(range.lowerBound) to \(range.upperBound)")) }
     }
     check("duration_ms", durationMilliseconds, 1...20_000)
     check("frame_count", frameCount, 1...600)
     check("depth_keyframe_count", keyframeCount, 1...200)
     check("resolution.width", width, 1...4096)
     check("resolution.height", height, 1...4096)
-    if let startedAt, let endedAt, endedAt < startedAt { odd.append(("ended_at", "it is before started_at")) }
-    if !["h264", "hevc", "H264", "HEVC"].contains(codec) { odd.append(("codec", "it is not h264 or hevc")) }
-    if model.allSatisfy(\.isWhitespace) { odd.append(("device_model", "it is blank")) }
-    for (field, message) in odd {
+    if let startedAt, let endedAt, endedAt < startedAt { violations.append(("ended_at", "it is before started_at")) }
+    if !["h264", "hevc", "H264", "HEVC"].contains(codec) { violations.append(("codec", "it is not h264 or hevc")) }
+    if model.allSatisfy(\.isWhitespace) { violations.append(("device_model", "it is blank")) }
+    for (field, message) in violations {
       if isStrict { throw TakeFailure(.metadataInvalid, message, file: file, field: ".\(field)") }
       findings.append(Finding(.metadataRange, message, file: file, field: ".\(field)"))
     }
@@ -104,7 +105,7 @@ struct BundleMetadata {
     let place = members["location"] ?? .null
     if place != .null { location = place }
     if case .object(let place) = place {
-      // The app's papers call them lat and lng, the app does not.
+      // The app's documentation calls them lat and lng, the app does not.
       guard let latitude = (place["latitude"] ?? place["lat"])?.double, let longitude = (place["longitude"] ?? place["lng"])?.double,
         abs(latitude) <= 90, abs(longitude) <= 180
       else {
@@ -118,7 +119,7 @@ struct BundleMetadata {
     let names = ["device_name", "user_name", "user", "owner", "author", "email"]
     if let name = names.first(where: { members[$0]?.string.map { !$0.isEmpty } ?? false }) {
       findings.append(
-        Finding(.nameRemoved, "the metadata name a person or a device, which is not passed on", file: file, field: ".\(name)"))
+        Finding(.nameRemoved, "the metadata name a person or a device, which is withheld", file: file, field: ".\(name)"))
     }
   }
 }

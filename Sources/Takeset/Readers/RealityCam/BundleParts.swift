@@ -4,13 +4,13 @@ import Model
 
 /// The parts of an uploaded bundle, in a folder or in the body of the upload as it was received.
 struct BundleParts {
-  /// By the names that the upload gives them.
+  /// The parts, by the names that the upload gives them.
   enum Name: String, CaseIterable, Sendable {
     case video, metadata
     case depth = "depth_data"
     case chain = "hash_chain"
 
-    /// The most bytes that the app's server takes.
+    /// Limit of the app's server, in bytes.
     var limit: Int64 {
       switch self {
       case .video: 104_857_600
@@ -31,13 +31,13 @@ struct BundleParts {
   }
 
   struct Part {
-    /// For messages: the file's name, or the part's of the body.
+    /// Name for messages: the file's, or the part's in the body.
     var file: String
     var slice: FileSlice
   }
 
   private var parts: [Name: Part] = [:]
-  /// The app's server keeps the movie, the depth as `video_depth.gz` and the chain, and throws the metadata away.
+  /// Whether this is the app's server's storage: video, depth as `video_depth.gz` and chain; the server discards the metadata.
   let isServerStorage: Bool
 
   init(_ inputs: TakeInputs) throws {
@@ -64,7 +64,7 @@ struct BundleParts {
     }
   }
 
-  /// The part, if it is there and not empty.
+  /// The part, if it is present and not empty.
   func existing(_ name: Name) -> Part? { parts[name].flatMap { $0.slice.count > 0 ? $0 : nil } }
 
   /// The part. Throws `TakeFailure` when it is missing or empty.

@@ -1,10 +1,10 @@
 import Media
 import Model
 
-/// The depth part of a bundle: keyframes of little-endian Float32 metres, top row first, behind one another, in whichever wrapping the
-/// sender chose. Nothing in a name or a MIME type is believed.
+/// The depth part of a bundle: consecutive keyframes of little-endian Float32 meters, top row first, in whichever container the sender
+/// chose. Names and MIME types are not trusted.
 ///
-/// - Containers: gzip, zlib, bare deflate (what Apple's COMPRESSION_ZLIB makes), none.
+/// - Containers: gzip, zlib, raw deflate (which Apple's COMPRESSION_ZLIB makes), none.
 /// - Layouts: RLDP (magic, version 1, count, size, an index of times and offsets), or headerless, whose size follows from the number
 ///   of keyframes.
 struct DepthBlob: Sendable {
@@ -13,9 +13,9 @@ struct DepthBlob: Sendable {
   let container: Inflater.Container
   let layout: Layout
   let size: ImageSize
-  /// Of each keyframe, in inflated bytes.
+  /// Offset of each keyframe, in inflated bytes.
   let offsets: [Int64]
-  /// Seconds since the movie's first sample, where the layout has them.
+  /// Seconds since the video's first sample, where the layout has them.
   let seconds: [Double]?
   let inflatedBytes: Int64
   let inflatedDigest: Digest
@@ -26,10 +26,10 @@ struct DepthBlob: Sendable {
 
   static let keyframeLimit = 200
   private static let sideLimit = 1000
-  /// Sizes of maps that a phone makes, by the number of pixels.
+  /// Depth map sizes that phones make, by number of pixels.
   private static let sizes: [Int: ImageSize] = Dictionary(
     uniqueKeysWithValues: [(256, 192), (320, 240), (384, 288), (640, 480)].map { ($0.0 * $0.1, ImageSize(width: $0.0, height: $0.1)) })
-  /// The most that headerless keyframes can take.
+  /// Greatest size of headerless keyframes, in bytes.
   private static let headerlessLimit = Int64(keyframeLimit * 640 * 480 * 4)
 
   struct Undecodable: Error {
@@ -41,9 +41,9 @@ struct DepthBlob: Sendable {
     }
   }
 
-  /// Finds out what the part is, and reads it once to its end.
+  /// Detects container and layout, and reads the part once to its end.
   ///
-  /// - Parameter claimed: How many keyframes the metadata say there are.
+  /// - Parameter claimed: Number of keyframes according to the metadata.
   /// - Throws: `Undecodable`, or `FileSlice.Failure`.
   init(_ slice: FileSlice, claimed: Int64?, file: String) throws {
     let start = try slice.bytes(0..<4)
@@ -115,12 +115,12 @@ struct DepthBlob: Sendable {
       offsets = (0..<count).map { Int64($0) * Int64(size.width * size.height * 4) }
       seconds = nil
       if isAssumed {
-        let says = claimed.map { "the metadata say \($0), which does not divide them" } ?? "nothing says how many there are"
+        let says = claimed.map { "the metadata say \($0), which does not divide them" } ?? "their number is not given"
         findings.append(
-          Self.mismatch("the \(inflatedBytes) bytes of depth are taken as \(count) keyframes of \(size); \(says)", file))
+          Self.mismatch("the \(inflatedBytes) bytes of depth are read as \(count) keyframes of \(size); \(says)", file))
       }
     }
-    // Reading keyframes out of order starts again at the front each time.
+    // Reading keyframes out of order restarts from the beginning each time.
     let descents = zip(offsets, offsets.dropFirst()).count { $1 < $0 + Int64(size.width * size.height * 4) }
     guard Int64(descents) * inflatedBytes <= 4 << 30 else {
       throw Undecodable("the offsets of its keyframes do not ascend")
@@ -159,7 +159,7 @@ struct DepthBlob: Sendable {
     return (Int(count), usual, true)
   }
 
-  /// Reads the header of the RLDP layout while bytes go by.
+  /// Reads the header of the RLDP layout as bytes pass through.
   private struct Scan {
     struct Index {
       var size: ImageSize
@@ -173,7 +173,7 @@ struct DepthBlob: Sendable {
     private var wanted = 16
     private var isHeaderless = false
     private(set) var index: Index?
-    /// Bytes that may come.
+    /// Greatest number of bytes allowed so far.
     private(set) var limit: Int64
 
     init(limit: Int64) { self.limit = limit }
@@ -223,10 +223,10 @@ struct DepthBlob: Sendable {
       let isOrdered =
         seconds.allSatisfy { $0.isFinite && $0 >= 0 && $0 < 1e6 } && zip(seconds, seconds.dropFirst()).allSatisfy { $0 < $1 }
       let end = (offsets.max() ?? 0) + Int64(size.width * size.height * 4)
-      // A little room between maps, and behind the last one, is no reason to refuse; more than that is not depth.
+      // A small gap between maps and after the last one is tolerated; more than that is not depth.
       let room: Int64 = 1 << 20
       guard end <= Int64(wanted) + Int64(count * size.width * size.height * 4) + room else {
-        throw Undecodable("its index places a keyframe at byte \(offsets.max() ?? 0), far behind what \(count) keyframes take")
+        throw Undecodable("its index places a keyframe at byte \(offsets.max() ?? 0), far after the end of \(count) keyframes")
       }
       index = Index(size: size, offsets: offsets, seconds: isOrdered ? seconds : nil, end: end, isOrdered: isOrdered)
       limit = end + room
@@ -234,7 +234,7 @@ struct DepthBlob: Sendable {
   }
 }
 
-/// The keyframes of a depth part, inflated in order. What is not finite or not positive becomes 0, which means none.
+/// The keyframes of a depth part, inflated in order. Values that are not finite or not positive become 0, which means none.
 struct DepthKeyframes: SampleSource {
   let keyframes: ForwardFeed<DepthReader>
 
@@ -257,18 +257,18 @@ struct DepthKeyframes: SampleSource {
   }
 }
 
-/// Makes every Float32 that is not finite or not positive 0.
+/// Sets every Float32 that is not finite or not positive to 0.
 func clearInvalidDepth(in bytes: inout [UInt8]) {
   bytes.withUnsafeMutableBytes { buffer in
-    let metres = buffer.bindMemory(to: Float.self)
-    for pixel in metres.indices {
-      let value = metres[pixel]
-      metres[pixel] = value > 0 && value < .infinity ? value : 0
+    let meters = buffer.bindMemory(to: Float.self)
+    for pixel in meters.indices {
+      let value = meters[pixel]
+      meters[pixel] = value > 0 && value < .infinity ? value : 0
     }
   }
 }
 
-/// Inflates up to one keyframe after the other.
+/// Inflates one keyframe after another.
 struct DepthReader: ForwardReader {
   let blob: DepthBlob
   let slice: FileSlice
@@ -292,7 +292,7 @@ struct DepthReader: ForwardReader {
       else { throw Inflater.Damaged("it ends within keyframe \(index)") }
       return bytes
     } catch let error as Inflater.Damaged {
-      throw TakeFailure(.changedWhileReading, "the depth part is not what it was when it was first read: \(error.message)", file: file)
+      throw TakeFailure(.changedWhileReading, "the depth part has changed since it was first read: \(error.message)", file: file)
     } catch let error as FileSlice.Failure {
       throw TakeFailure(.unreadable, "reading failed: \(error)", file: file)
     }

@@ -2,9 +2,9 @@ import CZlib
 import Media
 import Model
 
-/// The bytes of a file, inflated as they are asked for, in constant memory. Serves one thread.
+/// A file's bytes, inflated on demand, in constant memory. Serves one thread.
 final class Inflater {
-  /// What the bytes are wrapped in.
+  /// Compression container of the bytes.
   enum Container: String, Sendable {
     case gzip, zlib, deflate, none
 
@@ -29,11 +29,11 @@ final class Inflater {
   private let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
   private var offset: Int64 = 0
   private var isAtEnd = false
-  /// Bytes that came out so far.
+  /// Number of bytes output so far.
   private(set) var position: Int64 = 0
-  /// Bytes behind the end of the compressed data.
+  /// Number of bytes after the end of the compressed data.
   private(set) var trailingBytes: Int64 = 0
-  /// Gzip files may be several, one behind the other.
+  /// Number of gzip members; a gzip file may consist of several, one after another.
   private(set) var members = 1
 
   init(_ slice: FileSlice, _ container: Container) throws {
@@ -49,7 +49,7 @@ final class Inflater {
     input.deallocate()
   }
 
-  /// Fills the start of `buffer` and returns how many bytes; fewer than asked for only at the end.
+  /// Fills the start of `buffer` and returns the number of bytes; fewer than requested only at the end.
   func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
     if container == .none {
       let count = try slice.read(into: buffer, at: position)
@@ -99,7 +99,7 @@ final class Inflater {
     }
   }
 
-  /// Reads and forgets everything up to `target`; false when the end comes first.
+  /// Skips everything up to `target`; false when the end comes first.
   func skip(to target: Int64) throws -> Bool {
     try withBuffer(of: 1 << 16) { buffer in
       while position < target {

@@ -2,18 +2,18 @@ import Foundation
 import Media
 import Model
 
-/// The body of a `multipart/form-data` request (RFC 7578) as it came over the wire. Only the places of its parts are found; nothing is
-/// held in memory.
+/// The body of a `multipart/form-data` request (RFC 7578) as received. Only the ranges of its parts are located; nothing is held in
+/// memory.
 struct MultipartBody {
   struct Part {
     var name: String
     var range: Range<Int64>
   }
 
-  /// In order; of several parts of one name the last counts.
+  /// Parts in order; if several have the same name, the last one counts.
   private(set) var parts: [Part] = []
 
-  /// The parts' limits together, and room for what stands between them.
+  /// Sum of the parts' limits, plus room for the boundaries and headers between them.
   private static let limit: Int64 = 128 << 20
   private static let headerLimit = 8 << 10
   private static let partLimit = 64
@@ -23,7 +23,7 @@ struct MultipartBody {
     bytes.starts(with: Array("--".utf8)) && String(decoding: bytes, as: UTF8.self).lowercased().contains("content-disposition: form-data")
   }
 
-  /// Throws `TakeFailure` for a body that is cut off or none.
+  /// Throws `TakeFailure` for a body that is cut off or malformed.
   init(_ slice: FileSlice, file: String) throws {
     func damaged(_ message: String) -> TakeFailure { TakeFailure(.bodyDamaged, message, file: file) }
     guard slice.count <= Self.limit else {
@@ -46,7 +46,7 @@ struct MultipartBody {
       }
       let name = Self.name(String(decoding: header[..<length], as: UTF8.self))
       let data = position + 2 + Int64(length) + 4
-      // A sender that could not read its file leaves the line end before the boundary out.
+      // A sender that could not read its file omits the line end before the boundary.
       guard let next = try Self.find(delimiter, in: slice, from: data - 2) else {
         let known = name.flatMap { BundleParts.Name(rawValue: $0)?.rawValue } ?? "at byte \(position)"
         throw damaged("the part \(known) is cut off: the body ends before its closing boundary")
@@ -73,7 +73,7 @@ struct MultipartBody {
       needle.withUnsafeBytes { needle in
         guard let haystack = bytes.baseAddress, let pattern = needle.baseAddress else { return nil }
         var offset = 0
-        // Every needle starts with a carriage return, of which there are few.
+        // Every needle starts with a carriage return, which is rare.
         while offset <= bytes.count - needle.count,
           let hit = memchr(haystack + offset, Int32(needle[0]), bytes.count - needle.count - offset + 1)
         {
@@ -90,7 +90,7 @@ struct MultipartBody {
     let window: Int64 = 1 << 20
     var offset = start
     while offset < slice.count {
-      // Windows overlap, so that no needle falls between two.
+      // Windows overlap, so that no needle is split between two.
       let bytes = try slice.bytes(offset..<(offset + window + Int64(needle.count)))
       if bytes.count < needle.count { return nil }
       if let found = find(needle, in: bytes) { return offset + Int64(found) }

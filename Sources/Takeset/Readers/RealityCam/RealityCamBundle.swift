@@ -2,13 +2,13 @@ import Foundation
 import Media
 package import Model
 
-/// Bundles that the RealityCam app uploads: a movie of up to 15 s, depth keyframes at a third of its rate, a hash for each frame, and
-/// metadata. In a folder, in the layout of the app's server, or as the upload's body.
+/// Bundles that the RealityCam app uploads: a video of up to 15 s, depth keyframes at a third of its rate, a hash for each frame, and
+/// metadata. In a folder, in the layout of the app's server, or as the body of the upload.
 ///
 ///     reader: {name: realitycam-bundle, depth: optional}
 package struct RealityCamBundle: Reader {
   package static let name = "realitycam-bundle"
-  package static let summary = "Uploaded bundles: a movie, depth keyframes, a hash chain and metadata"
+  package static let summary = "Uploaded bundles: video, depth keyframes, a hash chain and metadata"
 
   package enum DepthPolicy: String, OptionChoice { case required, optional }
   package enum AmbiguityPolicy: String, OptionChoice { case mask, assume }
@@ -60,7 +60,7 @@ package struct RealityCamBundle: Reader {
     episode.findings += metadata?.findings ?? []
     if metadata == nil {
       episode.findings.append(
-        Finding(.metadataMissing, "the server's storage keeps no metadata; start time, counts and signature are not known"))
+        Finding(.metadataMissing, "the server's storage keeps no metadata; start time, counts and signature are unknown"))
     }
     if let metadata { compare(metadata, movie, parts, &episode) }
 
@@ -82,7 +82,7 @@ package struct RealityCamBundle: Reader {
     return try BundleMetadata(parts.bytes(part), file: part.file, isStrict: strict)
   }
 
-  /// What the metadata say and the movie shows otherwise; the movie is believed.
+  /// Notes metadata that contradict the video; the video is believed.
   private func compare(_ metadata: BundleMetadata, _ movie: MovieTake, _ parts: BundleParts, _ episode: inout Episode) {
     let file = parts.existing(.metadata)?.file
     func note(_ code: FindingCode, _ field: String, _ message: String) {
@@ -90,26 +90,26 @@ package struct RealityCamBundle: Reader {
     }
     let samples = movie.movie.samples.count
     if metadata.frameCount != Int64(samples) {
-      note(.frameCountMismatch, "frame_count", "it is \(metadata.frameCount), the movie has \(samples) pictures")
+      note(.frameCountMismatch, "frame_count", "it is \(metadata.frameCount), the video has \(samples) frames")
     }
     let seconds = movie.seconds
     if abs(Double(metadata.durationMilliseconds) / 1000 - seconds) > 2 {
       note(
-        .durationMismatch, "duration_ms", "it is \(metadata.durationMilliseconds), the movie lasts \(Int((seconds * 1000).rounded())) ms")
+        .durationMismatch, "duration_ms", "it is \(metadata.durationMilliseconds), the video lasts \(Int((seconds * 1000).rounded())) ms")
     }
     if metadata.resolution != movie.movie.size {
       note(
         .resolutionMismatch, "resolution",
-        "it is \(metadata.resolution), the pictures are \(movie.movie.size); whether they were cropped or squeezed to that is not recorded, so "
+        "it is \(metadata.resolution), the images are \(movie.movie.size); whether they were cropped or scaled to that size is not recorded, so "
           + "depth may not cover them edge to edge")
     }
     if metadata.codec.lowercased() != movie.movie.codec {
-      note(.codecMismatch, "codec", "it is another, the movie is \(movie.movie.codec)")
+      note(.codecMismatch, "codec", "it differs, the video is \(movie.movie.codec)")
     }
     if let rate = movie.measuredRate, !(24...31).contains(rate) {
       note(
         .frameRate, "frame_count",
-        "the movie has \((rate * 100).rounded() / 100) frames a second, and not the 30 that the app's constants assume")
+        "the video has \((rate * 100).rounded() / 100) frames per second, not the 30 that the app's constants assume")
     }
     episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }
@@ -143,8 +143,8 @@ package struct RealityCamBundle: Reader {
     }
   }
 
-  /// Which frame a keyframe belongs to is only known from times in its index, or when as many are there as the app takes: of every
-  /// third frame, up to 150. A map that was left out leaves no hole.
+  /// Adds the depth stream. The frame of a keyframe is only known from times in the index, or when there are as many keyframes as the app
+  /// takes: every third frame, up to 150. A dropped map leaves no gap in the numbering.
   private func addDepth(_ depth: (blob: DepthBlob, part: BundleParts.Part), _ movie: MovieTake, _ episode: inout Episode) {
     let blob = depth.blob
     let frames = episode.frames.timestamps
@@ -159,7 +159,7 @@ package struct RealityCamBundle: Reader {
       alignment = "ambiguous"
       episode.findings.append(
         Finding(
-          .depthAlignmentAmbiguous, "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); which frames they belong to cannot be told"
+          .depthAlignmentAmbiguous, "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); the frames they belong to are unknown"
             + (ambiguousDepth == .mask ? ", so all are masked" : ""), file: depth.part.file))
     }
     var stream = SampleStream(

@@ -1,8 +1,8 @@
 import Media
 import Model
 
-/// How the depth maps of a session are stored: rows of little-endian numbers, top row first, no header. The app writes Float32 without
-/// padding; half floats and padded rows have been seen in what others write.
+/// Storage format of a session's depth maps: rows of little-endian numbers, top row first, no header. The app writes Float32 without
+/// padding; other writers are known to use half floats and padded rows.
 struct DepthFormat: Equatable {
   enum Element: String { case float32, float16 }
 
@@ -17,12 +17,12 @@ struct DepthFormat: Equatable {
     return "\(size) \(element.rawValue)" + (padding > 0 ? ", rows padded by \(padding) bytes" : "")
   }
 
-  /// Grids that phones make, of which one is taken when none is declared that fits.
+  /// Grids that phones make; tried when no declared size fits.
   private static let sizes = [(256, 192), (320, 240), (384, 288), (640, 480), (192, 144), (128, 96)].map {
     ImageSize(width: $0, height: $1)
   }
 
-  /// The formats that a file of so many bytes can be in, the likeliest first.
+  /// Formats that a file of this length can be in, the most likely first.
   static func candidates(bytes: Int, declared: ImageSize?) -> [DepthFormat] {
     guard bytes > 0 else { return [] }
     func formats(_ size: ImageSize) -> [DepthFormat] {
@@ -31,7 +31,7 @@ struct DepthFormat: Equatable {
       if bytes == half * size.height { return [DepthFormat(size: size, element: .float16, bytesPerRow: half)] }
       guard bytes % size.height == 0 else { return [] }
       let row = bytes / size.height
-      // Padding is for alignment; a row twice as long as it need be is another format.
+      // Padding is for alignment; a row twice as long as necessary is another format.
       var found: [DepthFormat] = []
       if row >= full, row <= full + 256, row % 4 == 0 { found.append(DepthFormat(size: size, element: .float32, bytesPerRow: row)) }
       if row >= half, row <= half + 256, row % 2 == 0 { found.append(DepthFormat(size: size, element: .float16, bytesPerRow: row)) }
@@ -41,13 +41,13 @@ struct DepthFormat: Equatable {
     return own.isEmpty ? sizes.filter { $0 != declared }.flatMap { formats($0).filter { $0.bytesPerRow % $0.size.width == 0 } } : own
   }
 
-  /// Replaces `bytes`, a file in this format, by rows of Float32 without padding, 0 where there is no distance.
+  /// Replaces `bytes`, a file in this format, by rows of Float32 without padding, 0 where there is no depth value.
   func decode(_ bytes: inout [UInt8]) {
     if !isUsual {
       let (width, height) = (size.width, size.height)
-      var metres = [UInt8](repeating: 0, count: width * height * 4)
+      var meters = [UInt8](repeating: 0, count: width * height * 4)
       bytes.withUnsafeBytes { source in
-        metres.withUnsafeMutableBytes { target in
+        meters.withUnsafeMutableBytes { target in
           let output = target.bindMemory(to: Float.self)
           for y in 0..<height {
             for x in 0..<width {
@@ -59,21 +59,21 @@ struct DepthFormat: Equatable {
           }
         }
       }
-      bytes = metres
+      bytes = meters
     }
     clearInvalidDepth(in: &bytes)
   }
 
-  /// Whether nearly all distances of a decoded map are ones that a phone measures.
-  static func isPlausible(_ metres: [UInt8]) -> Bool {
-    metres.withUnsafeBytes { bytes in
+  /// Whether nearly all depth values of a decoded map are in a phone's measuring range.
+  static func isPlausible(_ meters: [UInt8]) -> Bool {
+    meters.withUnsafeBytes { bytes in
       let positive = bytes.bindMemory(to: Float.self).filter { $0 > 0 }
       return positive.isEmpty || positive.count { (0.05...20).contains($0) } * 100 >= positive.count * 95
     }
   }
 }
 
-/// IEEE 754 binary16; `Float16` is not there on every platform that Swift is.
+/// IEEE 754 binary16; `Float16` is not available on every platform that Swift supports.
 enum HalfFloat {
   static func value(_ bits: UInt16) -> Float {
     let sign: Float = bits & 0x8000 == 0 ? 1 : -1
@@ -86,19 +86,19 @@ enum HalfFloat {
   }
 }
 
-/// Depth maps in files of their own.
+/// Depth maps in one file each.
 struct DepthFiles: SampleSource {
   let inputs: TakeInputs
   let files: [Int]
   let format: DepthFormat
 
-  /// Finds out the format from the first files: the size that most of them have, and what their numbers look like.
+  /// The format, inferred from the first files: the most frequent size, and the plausibility of the decoded values.
   static func format(of files: [Int], in inputs: TakeInputs, declared: ImageSize?, notes: Notes) throws -> DepthFormat {
     let usual = declared ?? ImageSize(width: 256, height: 192)
     let first = Array(files.prefix(15))
     let sizes = try first.map { try inputs.bytes(of: $0) }
     let counts = Dictionary(sizes.map { ($0, 1) }, uniquingKeysWith: +)
-    // Of sizes that are as frequent, the first that occurs.
+    // Ties go to the size that occurs first.
     guard let bytes = sizes.max(by: { counts[$0, default: 0] < counts[$1, default: 0] }), bytes < 1 << 24,
       let file = zip(first, sizes).first(where: { $1 == bytes })?.0
     else { return DepthFormat(size: usual, element: .float32, bytesPerRow: 4 * usual.width) }
@@ -114,7 +114,7 @@ struct DepthFiles: SampleSource {
         return DepthFormat.isPlausible(decoded)
       } ?? likeliest
     if !format.isUsual || format.size != usual {
-      notes.add(.depthFormat, "depth maps of \(bytes) bytes are read as \(format.description)"
+      notes.add(.depthFormat, "depth maps of \(bytes) bytes are decoded as \(format.description)"
             + (declared.map { ", depthResolution says \($0)" } ?? ""), file: inputs.entries[file].path)
     }
     return format

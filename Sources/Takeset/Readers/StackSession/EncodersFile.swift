@@ -1,31 +1,30 @@
 import Model
 
-/// The readings of `encoders.json`: four joint angles in degrees, stamped by the phone on arrival and by the sender when
-/// measured.
+/// The readings of `encoders.json`: four joint angles in degrees, with the phone's arrival time and the sender's time of measurement.
 struct EncodersFile {
-  /// In the order of the stored vector.
+  /// Channel names, in the order of the stored vector.
   static let channels = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
-  /// What the firmware sends when a sensor does not answer. No reading equals it: angles are multiples of 45/512 degrees.
+  /// Value that the firmware sends when a sensor does not answer. No reading equals it: angles are multiples of 45/512 degrees.
   static let failedRead: Float = -1
 
   /// The readings as a stream on the phone's Unix clock, each channel unwrapped; `nil` when there are none.
   private(set) var stream: SampleStream?
-  /// What the angles tell of the firmware, which is written nowhere: `0..360`, `signed`, or `unknown`.
+  /// Angle range, which depends on the firmware version and is inferred from the angles: `0..360`, `signed`, or `unknown`.
   private(set) var range = "unknown"
-  /// Readings in the file.
+  /// Number of readings in the file.
   let count: Int
 
-  /// A gap in the readings longer than this is one in the radio link.
+  /// A longer gap in the readings is a gap in the radio link.
   private static let linkGap: Int64 = 200_000_000
-  /// Readings that arrive later than this after the start were not there at the start.
+  /// A first reading that arrives later than this after the start is late.
   private static let lateStart: Int64 = 1_100_000_000
 
   private let name: String
 
-  /// `encoders.json`, or a table that a laptop logged: `encoders_….csv`.
+  /// Reads `encoders.json`, or a table that a laptop logged: `encoders_….csv`.
   ///
-  /// - Parameter signs: By which each channel is multiplied, 1 or -1.
-  /// - Parameter csvOffset: Seconds to add to the laptop's clock to have the phone's.
+  /// - Parameter signs: Factor for each channel, 1 or -1.
+  /// - Parameter csvOffset: Seconds to add to the laptop's clock to get the phone's.
   init(
     _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], csvOffset: Double?, notes: Notes
   ) throws {
@@ -52,7 +51,7 @@ struct EncodersFile {
       if failed > 0 {
         let isDead = failed == order.count
         notes.add(isDead ? .jointDead : .jointReadFailed,
-            isDead ? "the sensor never answered" : "readings of -1, the sensor's word for no answer, are masked",
+            isDead ? "the sensor never answered" : "readings of -1, the sensor's value for no answer, are masked",
             file: name, field: ".\(Self.channels[channel])", count: failed)
       }
     }
@@ -68,7 +67,7 @@ struct EncodersFile {
     stream?.raw = VectorSource(width: width, values: raw)
   }
 
-  /// Firmware before 2026-02-20 sends 0 to 360 degrees, later ones -180 to 180.
+  // Firmware before 2026-02-20 sends 0 to 360 degrees, later firmware -180 to 180.
   private static func range(of raw: [Float]) -> String {
     let valid = raw.filter { $0 != failedRead && $0.isFinite }
     if valid.contains(where: { $0 < 0 }) { return "signed" }
@@ -81,16 +80,16 @@ struct EncodersFile {
     }
     let gaps = zip(arrivals, arrivals.dropFirst()).count { $1.since($0) > Self.linkGap }
     if gaps > 0 {
-      notes.add(.jointsGap, "the readings pause for more than 0.2 s; frames there are masked", file: name, count: gaps)
+      notes.add(.jointsGap, "the readings pause for more than 0.2 s; frames in the gap are masked", file: name, count: gaps)
     }
   }
 
-  /// A new zero was set while recording when every channel that answers steps at once.
+  /// Notes a new zero, set while recording: every channel that answers steps at once.
   private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ notes: Notes) {
     let width = Self.channels.count
     var steps = 0
     for index in arrivals.indices.dropFirst() where arrivals[index].since(arrivals[index - 1]) <= Self.linkGap {
-      // No finger moves faster than 400 degrees a second.
+      // No finger moves faster than 400 degrees per second.
       let least = max(8, 400 * Float(arrivals[index].since(arrivals[index - 1])) / 1e9)
       let changes = (0..<width).map { angles[index * width + $0] - angles[(index - 1) * width + $0] }.filter { !$0.isNaN }
       if changes.count > 1, changes.allSatisfy({ abs($0) > least }) { steps += 1 }
@@ -101,10 +100,10 @@ struct EncodersFile {
     }
   }
 
-  /// Turns failed readings of one channel into NaN and removes the jumps of 360 degrees between valid ones, starting
-  /// within (-180, 180]. Returns how many had failed.
+  /// Replaces failed readings of one channel by NaN and removes the jumps of 360 degrees between valid ones, starting within (-180, 180].
+  /// Returns the number of failed readings.
   ///
-  /// Masking comes first: a sentinel in between would shift everything after it by a turn.
+  /// Masking comes first: a sentinel in between would shift everything after it by a full rotation.
   static func unwrap(_ angles: inout [Float], channel: Int, width: Int) -> Int {
     var failed = 0
     var previous: Double?
@@ -116,17 +115,17 @@ struct EncodersFile {
         continue
       }
       let angle = Double(raw)
-      let turns =
+      let rotations =
         if let previous { ((previous - angle) / 360).rounded() } else { -((angle - 180) / 360).rounded(.up) }
-      let unwrapped = angle + turns * 360
+      let unwrapped = angle + rotations * 360
       angles[index] = Float(unwrapped)
       previous = unwrapped
     }
     return failed
   }
 
-  /// What the laptop's logger writes: `local_time`, the sender's milliseconds, four angles; raw captures of the serial line lack the first
-  /// column and the header.
+  /// The laptop logger's table: `local_time`, the sender's milliseconds, four angles; raw captures of the serial line lack the first column
+  /// and the header.
   private static func table(
     _ inputs: TakeInputs, _ file: Int, limit: Int, offset: Double?, _ notes: Notes
   ) throws -> [Reading] {
@@ -147,10 +146,10 @@ struct EncodersFile {
       readings.append(Reading(arrival: arrival, sent: milliseconds, angles: angles.map { Float($0) }))
     }
     if skipped > 0 {
-      notes.add(.encoderCSVLinesSkipped, "lines that are no readings are passed over", file: name, count: skipped)
+      notes.add(.encoderCSVLinesSkipped, "lines that are not readings are skipped", file: name, count: skipped)
     }
     if !readings.isEmpty, offset == nil {
-      notes.add(.encoderCSVUnaligned, "readings are on the clock of the laptop that logged them; the option csv-clock-offset brings them onto the phone's", file: name)
+      notes.add(.encoderCSVUnaligned, "readings are on the clock of the laptop that logged them; the option csv-clock-offset maps them to the phone's", file: name)
     }
     return readings
   }

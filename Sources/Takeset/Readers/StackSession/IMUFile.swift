@@ -1,7 +1,7 @@
 import Model
 
-/// The readings of `imu.json`: user acceleration in g, without gravity, and angular velocity in rad/s, in the device's axes, stamped by the
-/// phone when it handled them.
+/// The readings of `imu.json`: user acceleration in g, without gravity, and angular velocity in rad/s, in the device's axes, with the
+/// phone's time of handling.
 struct IMUFile {
   static let name = "imu.json"
   /// Conventional standard acceleration of gravity (CGPM 1901), m/s².
@@ -9,10 +9,10 @@ struct IMUFile {
 
   /// Acceleration in m/s² and angular velocity in rad/s; `nil` when there are no readings.
   private(set) var stream: SampleStream?
-  /// Readings in the file.
+  /// Number of readings in the file.
   let count: Int
 
-  /// From the first reading to the last, in nanoseconds.
+  /// Time from the first reading to the last, in nanoseconds.
   var span: Int64? {
     guard let first = stream?.timestamps.first, let last = stream?.timestamps.last else { return nil }
     return last.since(first)

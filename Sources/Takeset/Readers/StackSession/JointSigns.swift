@@ -1,11 +1,11 @@
 import Model
 
-/// A sign for each of the four joints, by which its angles are multiplied: `++--`.
+/// Signs by which the angles of the four joints are multiplied: `++--`.
 package struct JointSigns: OptionValue {
   private(set) var signs: [Float] = [1, 1, 1, 1]
   package init() {}
 
-  /// False where a user has set signs.
+  /// Whether no joint is negated.
   var isDefault: Bool { signs.allSatisfy { $0 > 0 } }
 
   package var json: JSONValue { .string(String(signs.map { $0 < 0 ? "-" : "+" })) }

@@ -7,9 +7,9 @@ struct PosesFile {
 
   /// The poses by frame number.
   var list: PoseList
-  /// Depth at the image's center in meters, NaN where there is none; by place in the file.
+  /// Depth at the image's center in meters, by place in the file; NaN where absent.
   private let depthPoints: [Float]
-  /// True where the key `depth` is there and null, as SLAM writes it; by place in the file.
+  /// Whether the key `depth` is present and null, as SLAM writes it; by place in the file.
   private let hasNullDepth: [Bool]
 
   var entries: [PoseList.Entry] { list.entries }
@@ -21,7 +21,7 @@ struct PosesFile {
     var entry: PoseList.Entry
     var depthPoint: Float
     var hasNullDepth: Bool
-    /// The matrix was written column by column.
+    /// Whether the matrix was written column by column.
     var isTransposed: Bool
   }
 
@@ -30,12 +30,12 @@ struct PosesFile {
     if records.isEmpty { records = try Self.parseStrictly(inputs, file, limit: limit, notes: notes) }
     let transposed = records.count(where: \.isTransposed)
     if transposed > 0 {
-      // A pose at the origin looks the same either way; it is written as the others are.
-      let isWhole = records.allSatisfy { $0.isTransposed || $0.entry.pose.map { $0.position == .zero } ?? true }
-      for index in records.indices where isWhole && !records[index].isTransposed && records[index].entry.pose?.position == .zero {
+      // A pose at the origin looks the same either way; it is handled like the others.
+      let allTransposed = records.allSatisfy { $0.isTransposed || $0.entry.pose.map { $0.position == .zero } ?? true }
+      for index in records.indices where allTransposed && !records[index].isTransposed && records[index].entry.pose?.position == .zero {
         records[index].entry.pose?.quaternion *= [-1, -1, -1, 1]
       }
-      notes.add(.posesTransposed, "matrices are written column by column; they are read so", file: Self.name, count: transposed)
+      notes.add(.posesTransposed, "matrices are written column by column; they are transposed", file: Self.name, count: transposed)
     }
     depthPoints = records.map(\.depthPoint)
     hasNullDepth = records.map(\.hasNullDepth)
@@ -47,14 +47,15 @@ struct PosesFile {
     list = try PoseList(entries, file: Self.name, number: "rgbIndex", notes: notes)
   }
 
-  /// The entries of a file in its plain form; `nil` for any other, which `parseStrictly` reads, or throws what is wrong with it.
+  /// Entries of a file in its plain form; `nil` for any other file, which `parseStrictly` reads or rejects with the reason.
   static func parseFast(_ inputs: TakeInputs, _ file: Int, limit: Int) throws -> [Record]? {
     // An entry takes some 350 bytes of text.
     let expected = try min(Int(inputs.bytes(of: file)), limit) / 330
     return try inputs.stream(file, limit: limit) { try parseFast($0, expected: expected) }
   }
 
-  /// Reads a window of text at a time, for memory's sake. The whole entries in it are made a list by brackets where there were commas. A
+  /// Reads a window of text at a time, to bound memory. The complete entries in it become a list: brackets replace the commas around
+  /// them. A comma that does not separate two entries leaves a fragment that is not a list, and so does an unbalanced bracket.
   /// comma that is not one between two entries leaves a piece that is no list, and so does a bracket too many or too few.
   static func parseFast(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Record]? {
     let parser = csimdjson_new()
@@ -77,7 +78,7 @@ struct PosesFile {
       guard let comma = isLast ? filled : lastComma(UnsafeRawBufferPointer(rebasing: text[..<filled])) else { return nil }
       if !isLast { text[comma] = UInt8(ascii: "]") }
       let count = reading.read(UnsafeRawBufferPointer(rebasing: text[..<(isLast ? filled : comma + 1)]), parser)
-      // After a comma there has to be something.
+      // An entry must follow a comma.
       guard count > 0 || count == 0 && isFirst else { return nil }
       if isLast { return reading.records }
       text[comma] = UInt8(ascii: "[")
@@ -104,7 +105,7 @@ struct PosesFile {
     var records: [Record] = []
     var isPlain = true
 
-    /// How many entries the list has; -1 where it is not plain.
+    /// Number of entries in the list; -1 where it is not plain.
     mutating func read(_ list: UnsafeRawBufferPointer, _ parser: OpaquePointer?) -> Int64 {
       let count = withUnsafeMutablePointer(to: &self) { reading in
         csimdjson_read_poses(parser, list.bindMemory(to: UInt8.self).baseAddress, list.count, reading) { context, pose in
@@ -120,7 +121,7 @@ struct PosesFile {
     }
   }
 
-  /// The entries of any file that has some; a file that was cut off gives its intact ones.
+  /// The entries of any file that has some; a file that is cut off yields its intact ones.
   static func parseStrictly(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws -> [Record] {
     var records: [Record] = []
     var cut: JSONError?
@@ -133,7 +134,7 @@ struct PosesFile {
     }
     if let cut {
       notes.add(
-        .posesTruncated, "the file ends too early (\(cut.message)); the \(records.count) whole entries are used", file: name,
+        .posesTruncated, "the file ends too early (\(cut.message)); the \(records.count) complete entries are used", file: name,
         field: ", " + cut.place)
     }
     return records
@@ -154,9 +155,9 @@ extension PosesFile.Record {
       matrix[15] == 1 && (matrix[12] != 0 || matrix[13] != 0 || matrix[14] != 0) && matrix[3] == 0 && matrix[7] == 0 && matrix[11] == 0
     let pose =
       isTransposed
-      ? withUnsafeTemporaryAllocation(of: Double.self, capacity: 16) { turned in
-        for index in 0..<16 { turned.initializeElement(at: index, to: matrix[index % 4 * 4 + index / 4]) }
-        return try? Pose(rowMajor: UnsafeBufferPointer(turned))
+      ? withUnsafeTemporaryAllocation(of: Double.self, capacity: 16) { transposed in
+        for index in 0..<16 { transposed.initializeElement(at: index, to: matrix[index % 4 * 4 + index / 4]) }
+        return try? Pose(rowMajor: UnsafeBufferPointer(transposed))
       } : try? Pose(rowMajor: matrix)
     self.init(
       entry: PoseList.Entry(
@@ -164,7 +165,7 @@ extension PosesFile.Record {
       depthPoint: depthPoint, hasNullDepth: hasNullDepth, isTransposed: isTransposed)
   }
 
-  /// `nil` where a number is not whole.
+  /// `nil` where a number is not an integer.
   fileprivate init?(_ pose: csimdjson_pose) {
     func whole(_ value: Double) -> Int64? {
       guard value >= 0, let whole = Int64(exactly: value), whole < 1 << 53 else { return nil }
@@ -184,7 +185,7 @@ extension PosesFile.Record {
     }
   }
 
-  /// Reads one object, naming the field in what it throws.
+  /// Reads one object; errors name the field.
   fileprivate init(_ record: JSONRecord) throws {
     let reader = record.reader
     var number: Int64?

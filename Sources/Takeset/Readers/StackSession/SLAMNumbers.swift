@@ -1,21 +1,22 @@
 import Model
 
-/// What `rgbIndex` means in poses from SLAM, which counts pictures by their place in the sorted listing.
+/// Meaning of `rgbIndex` in poses from SLAM, which numbers images by their position in the sorted listing.
 ///
-/// That is the number in their names as long as none was missing when SLAM ran. Where some are missing now, and an index lies beyond the
-/// listing, they were lost since, and indices are numbers; else they were never there, and indices are places.
+/// The position equals the number in the name as long as no image was missing when SLAM ran. Where some are missing now, there are two
+/// cases: an index beyond the listing means that they were lost since, so indices are numbers; otherwise they never existed, so
+/// indices are positions.
 struct SLAMNumbers {
-  /// Pictures that there were when SLAM ran.
+  /// Number of images when SLAM ran.
   let recorded: Int
-  /// File numbers by place, where these differ.
+  /// File numbers by position, where the two differ.
   private let places: [Int64]?
 
-  /// - Parameter numbers: Of the pictures, ascending.
+  /// - Parameter numbers: Numbers of the images, ascending.
   init(_ poses: PosesFile, _ numbers: [Int64]) {
-    let isWhole = numbers.enumerated().allSatisfy { Int64($0.offset) == $0.element }
+    let isContiguous = numbers.enumerated().allSatisfy { Int64($0.offset) == $0.element }
     let last = poses.entries.map(\.number).max() ?? 0
-    if isWhole || last >= numbers.count {
-      // What would be a listing of millions is a wild number.
+    if isContiguous || last >= numbers.count {
+      // A listing of millions would be an outlier number, not a real listing.
       let highest = max(last, numbers.last ?? 0) + 1
       recorded = highest <= 2 * Int64(numbers.count) ? Int(highest) : numbers.count
       places = nil
@@ -25,10 +26,10 @@ struct SLAMNumbers {
     }
   }
 
-  /// True where the two differ.
+  /// Whether indices are positions that differ from numbers.
   var arePlaces: Bool { places != nil }
 
-  /// The place of a picture, which is SLAM's number of it.
+  /// Position of an image in the listing, which is SLAM's number for it.
   func ordinal(ofNumber number: Int64) -> Int {
     guard let places else { return Int(clamping: number) }
     var (low, high) = (0, places.count)
@@ -39,7 +40,7 @@ struct SLAMNumbers {
     return low
   }
 
-  /// Gives poses the numbers of their pictures and the times at which these were taken. What is beyond both has no picture.
+  /// Gives poses the numbers and capture times of their images. Poses beyond both have no image.
   func retime(_ poses: inout PoseList, _ capture: CaptureTimes) {
     var entries = poses.entries
     for index in entries.indices {

@@ -2,13 +2,13 @@ import Foundation
 import Media
 import Model
 
-/// The pinhole camera of a session, where it says one: `calib.txt`, which SLAM writes, before `cameraIntrinsics` of the metadata, which
-/// the phone may.
+/// The pinhole camera of a session, where it has one: from `calib.txt`, which SLAM writes, or else from `cameraIntrinsics` in the
+/// metadata, which the phone may write.
 struct SessionCamera {
   private var camera: Intrinsics?
-  /// The size of the pictures that these are for.
+  /// Image size that the intrinsics are for.
   private var size = SessionVariant.recordedSize
-  /// Both, for the record.
+  /// Both sets of intrinsics, for the record.
   private(set) var json: [String: JSONValue] = [:]
 
   init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ notes: Notes) throws {
@@ -24,7 +24,7 @@ struct SessionCamera {
       notes.add(.intrinsicsUnusable, "expected fx fy cx cy, positive focal lengths, on one line", file: "calib.txt")
       return
     }
-    // Written for the pictures as they were recorded, whatever they were packed to since.
+    // These are for images as recorded, even if they were packed to another size since.
     let recorded = SessionVariant.recordedSize
     json["calib.txt"] = calibrated.json(for: recorded)
     if let camera {
@@ -40,7 +40,7 @@ struct SessionCamera {
     (camera, size) = (calibrated, recorded)
   }
 
-  /// The camera, for images of this size where it says nothing of its own. Its rasters cover what the images cover; the app scales the sides
+  /// The camera, or one without intrinsics for images of this size. Its rasters cover what the images cover; the app scales the sides
   /// independently.
   func camera(for images: ImageSize) -> Camera {
     camera.map { Camera(size: size, lens: Lens($0), pose: .pose) } ?? Camera(size: images, pose: .pose)

@@ -1,6 +1,6 @@
 import Model
 
-/// What the metadata of a session claim and its files contradict, and what its poses are worth.
+/// Metadata claims that contradict a session's files, and the scale of its poses.
 struct SessionClaims {
   let session: SessionContents
   let notes: Notes
@@ -8,13 +8,13 @@ struct SessionClaims {
   func check() {
     let (metadata, folder) = (session.metadata, session.folder)
     if let claimed = metadata.rgbResolution, let size = session.size, claimed != size, !session.variant.isPacked {
-      note(.resolutionMismatch, "rgbResolution", "rgbResolution says \(claimed), the pictures are \(size)")
+      note(.resolutionMismatch, "rgbResolution", "rgbResolution says \(claimed), the images are \(size)")
     }
     if let source = metadata.captureSource, !["iphone_arkit", "iphone_ultrawide"].contains(source) {
-      note(.captureSourceUnknown, "captureSource", "captureSource is \"\(source)\"; the session is read as one without ARKit")
+      note(.captureSourceUnknown, "captureSource", "captureSource is \"\(source)\"; the session is handled as one without ARKit")
     }
     if let count = metadata.count("rgbFrameCount", "frameCount"), count != Int64(folder.images.count) {
-      note(.countMismatch, "rgbFrameCount", "it is \(count), rgb/ has \(folder.images.count) pictures")
+      note(.countMismatch, "rgbFrameCount", "it is \(count), rgb/ has \(folder.images.count) images")
     }
     if let count = metadata.count("poseCount"), let poses = session.poses, count != Int64(poses.entries.count) {
       note(.countMismatch, "poseCount", "it is \(count), poses.json has \(poses.entries.count)")
@@ -26,12 +26,12 @@ struct SessionClaims {
       if metadata.scaleFactor == nil {
         notes.add(.scaleArbitrary, "poses are from SLAM without a scale; lengths are in an arbitrary unit", file: PosesFile.name)
       } else {
-        note(.scaleClaimed, "scale_factor", "poses are from SLAM, and the metadata claim that they were scaled to metres; nothing proves it")
+        note(.scaleClaimed, "scale_factor", "poses are from SLAM, and the metadata claim that they were scaled to meters; there is no proof")
       }
     }
     if session.variant.isPacked, metadata.declared["imuCount"] != nil || metadata.hasVideo {
       note(
-        .packedWithout, "hasVideo", "hasVideo and imuCount are of the session before it was packed; movie and IMU were left out then")
+        .packedWithout, "hasVideo", "hasVideo and imuCount describe the session before it was packed; packing removed video and IMU")
     }
   }
 
@@ -41,14 +41,14 @@ struct SessionClaims {
     note(.countMismatch, key, "it is \(declared), \(file) has \(count) readings")
   }
 
-  /// Until then (2026-02-17 23:39 in the developer's own time), firmware had the third and fourth joints the other way round.
+  /// Until then (2026-02-17 23:39 in the developer's time zone), firmware had the signs of the third and fourth joints reversed.
   private static let signChange: Int64 = 1_771_401_600_000_000_000
 
   func checkSigns(_ signs: JointSigns) {
     guard signs.isDefault, let start = session.metadata.startTime, start < Self.signChange else { return }
     notes.add(
       .jointSignsUnknown,
-      "the session is from before 2026-02-18, when firmware turned the third and fourth joint round; the option joint-signs sets their signs")
+      "the session is from before 2026-02-18, when firmware reversed the third and fourth joints; the option joint-signs sets their signs")
   }
 
   private func note(_ code: FindingCode, _ field: String, _ message: String) {

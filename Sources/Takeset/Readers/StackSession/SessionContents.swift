@@ -2,18 +2,18 @@ import Foundation
 import Media
 import Model
 
-/// What the files of a session hold, before it is decided what becomes of it.
+/// Contents of a session's files, before any policy is applied.
 struct SessionContents {
   let folder: SessionFolder
   let metadata: SessionMetadata
   private(set) var poses: PosesFile?
   /// Entries of the inputs by image number, ascending.
   let images: [(key: Int64, value: Int)]
-  /// Of the images; `nil` when there are none.
+  /// Size of the images; `nil` when there are none.
   let size: ImageSize?
   let variant: SessionVariant
   let imu: IMUFile?
-  /// When images were taken, in sessions whose poses have no times of their own.
+  /// Capture times of the images, in sessions whose poses have no times of their own.
   private(set) var capture: CaptureTimes?
   private(set) var slam: SLAMNumbers?
 
@@ -21,7 +21,7 @@ struct SessionContents {
   /// The frames' clock.
   var clock: Clock { capture?.clock ?? .deviceUptime }
 
-  /// Metadata is a page of text.
+  /// Size limit; the metadata are a page of text.
   private static let metadataLimit = 1 << 20
 
   init(_ inputs: TakeInputs, jsonLimit: Int, maxImageSide: Int, notes: Notes) throws {
@@ -39,13 +39,13 @@ struct SessionContents {
     do {
       return try PosesFile(folder.inputs, file, limit: limit, notes: notes)
     } catch let failure as TakeFailure where failure.code == .jsonInvalid && metadata.needsSLAM {
-      // These are computed, and can be once more.
+      // Poses from SLAM can be computed again.
       notes.add(.posesUnreadable, failure.message, file: failure.file, field: failure.field)
       return nil
     }
   }
 
-  /// Finds out when images were taken, where the poses do not say, and gives poses from SLAM these times.
+  /// Determines when images were taken, where the poses do not say, and gives poses from SLAM these times.
   mutating func timeImages(_ notes: Notes) {
     guard variant.poses.isSLAM || variant.poses == .none else { return }
     slam = variant.poses.isSLAM ? poses.map { SLAMNumbers($0, images.map(\.key)) } : nil
@@ -56,12 +56,12 @@ struct SessionContents {
     poses?.list = list
     if slam.arePlaces {
       notes.add(
-        .slamOrdinals, "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the place in the listing",
+        .slamOrdinals, "file numbers in rgb/ have gaps; rgbIndex of poses from SLAM is taken as the position in the listing",
         file: PosesFile.name)
     }
   }
 
-  /// The video that v2 and later record beside the images; it is only asked for times.
+  /// The video that v2 and later record next to the images; only its times are used.
   private func movie(_ notes: Notes) -> Movie? {
     guard let file = folder.movie else { return nil }
     let path = inputs.entries[file].path
@@ -70,12 +70,12 @@ struct SessionContents {
       return try naming(path) { try Movie(slice) }
     } catch {
       let words = (error as? TakeFailure)?.message ?? "\(error)"
-      notes.add(.movieUnusable, "the movie cannot be asked for times: \(words)", file: path)
+      notes.add(.movieUnusable, "the video's times cannot be read: \(words)", file: path)
       return nil
     }
   }
 
-  /// When the first image was taken. Where the first poses are missing, as many periods before the first that is there.
+  /// Capture time of the first image. Where the first poses are missing, the time is extrapolated back by as many periods.
   var captureStart: Timestamp? {
     if let first = capture?.times.first { return first }
     let ordered = poses?.entries.filter(\.isInOrder) ?? []

@@ -1,19 +1,19 @@
 import Foundation
 import Model
 
-/// The files of a session by what they are: pictures and depth maps by their own numbers.
+/// Files of a session by role; images and depth maps by the number in their names.
 struct SessionFolder {
   let inputs: TakeInputs
-  /// Entry in `inputs` of each picture, by the number in its name.
+  /// Entry in `inputs` of each image, by the number in its name.
   let images: [Int64: Int]
   let depths: [Int64: Int]
   let hasDepthFolder: Bool
 
   var poses: Int? { inputs.index(of: PosesFile.name) }
   var metadata: Int? { inputs.index(of: SessionMetadata.name) }
-  /// A copy of the metadata beside an archive.
+  /// A copy of the metadata next to an archive.
   var sidecar: Int? { inputs.entries.firstIndex { $0.role == .sidecar } }
-  /// What the phone wrote, then what a laptop did.
+  /// Encoder files: the phone's, then those that a laptop logged.
   var encoders: [Int] {
     [inputs.index(of: "encoders.json")].compactMap(\.self) + inputs.entries.indices.filter { inputs.entries[$0].path.hasSuffix(".csv") }
   }
@@ -28,10 +28,10 @@ struct SessionFolder {
     hasDepthFolder = try !depths.isEmpty || inputs.archive == nil && Directory.kind(at: inputs.root + "/depth") == .directory
   }
 
-  /// What a session's own folders are called.
+  /// Names of a session's own folders.
   static let subfolders: Set<String> = ["rgb", "depth"]
 
-  /// What a file of a session is, by its path; what desktop tools leave behind is nothing.
+  /// Role of a session's file, by its path; `nil` for files left by desktop tools and all others.
   static func role(of path: String) -> TakeInputs.Role? {
     switch path {
     case SessionMetadata.name: return .metadata

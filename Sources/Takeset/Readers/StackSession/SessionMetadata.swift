@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// What `metadata.json` claims. Counts and sizes in it are hints: the files themselves decide.
+/// Claims of `metadata.json`. Counts and sizes in it are hints: the files themselves decide.
 struct SessionMetadata {
   static let name = "metadata.json"
 
@@ -9,9 +9,9 @@ struct SessionMetadata {
   var captureSource: String?
   var hasVideo = false
   var isSynthetic = false
-  /// Recorded without ARKit, so that poses are computed later.
+  /// Whether it was recorded without ARKit, so that poses are computed later.
   var needsSLAM: Bool { captureSource.map { $0 != "iphone_arkit" } ?? false }
-  /// Translations were multiplied by this, if it is to be believed.
+  /// Factor by which translations were multiplied, according to the metadata.
   var scaleFactor: Double?
   var rgbResolution: ImageSize?
   var depthResolution: ImageSize?
@@ -19,13 +19,13 @@ struct SessionMetadata {
   var startTime: Int64?
   /// The UTC day of `startTime`.
   var startDay: String?
-  /// Keys that tell which version wrote the session.
+  /// Keys, which are evidence of the version that wrote the session.
   private(set) var keys: Set<String> = []
-  /// Names of keys that the app does not write, without their values: these may be private.
+  /// Names of keys that the app does not write, without their values, which may be private.
   var unknownKeys: [String] { keys.subtracting(Self.known).sorted() }
-  /// For pictures of `rgbResolution`.
+  /// Intrinsics for images of `rgbResolution`.
   private(set) var intrinsics: Intrinsics?
-  /// Counts and lengths that it declares, for the record.
+  /// Declared counts and durations, for the record.
   private(set) var declared: [String: JSONValue] = [:]
 
   private static let known: Set<String> = [
@@ -40,7 +40,7 @@ struct SessionMetadata {
     "rgbFrameCount", "frameCount", "depthFrameCount", "poseCount", "encoderCount", "imuCount", "durationSeconds",
   ]
 
-  /// Whether this is how a session's metadata begin; other apps write a metadata.json too.
+  /// Whether these bytes start a session's metadata; other apps write a metadata.json too.
   static func recognizes(_ start: [UInt8]) -> Bool {
     let start = String(decoding: start, as: UTF8.self)
     return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
@@ -62,12 +62,12 @@ struct SessionMetadata {
     if let sidecar = folder.sidecar {
       let name = folder.inputs.entries[sidecar].path
       if folder.metadata == nil {
-        notes.add(.metadataFromSidecar, "the archive has no metadata.json; the copy beside it is used", file: name)
+        notes.add(.metadataFromSidecar, "the archive has no metadata.json; the copy next to it is used", file: name)
       } else {
         var copy: JSONValue?
         do { copy = try read(sidecar) } catch let failure as TakeFailure where failure.code == .jsonInvalid {}
         if copy != document {
-          notes.add(.sidecarDiffers, "it is not the copy of the metadata.json in the archive, which is used", file: name)
+          notes.add(.sidecarDiffers, "it differs from the metadata.json in the archive, which is used", file: name)
         }
       }
     }
@@ -81,12 +81,12 @@ struct SessionMetadata {
       guard let text = value.string else { throw Self.mismatch(key, "text", value) }
       return text
     }
-    // The files themselves tell their sizes; these are hints.
+    // The files themselves have sizes; these are hints.
     func size(_ key: String) -> ImageSize? {
       guard let value = members[key], value != .null else { return nil }
       let sides = value.array?.compactMap(\.integer) ?? []
       guard sides.count == 2, value.array?.count == 2, sides.allSatisfy({ (1...65_535).contains($0) }) else {
-        notes.add(.resolutionUnusable, "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is not used",
+        notes.add(.resolutionUnusable, "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is ignored",
             file: SessionMetadata.name, field: ".\(key)")
         return nil
       }
@@ -117,18 +117,18 @@ struct SessionMetadata {
             field: ".cameraIntrinsics")
       }
     }
-    // Beyond 2^53 a number in the record would not be the same to every reader of JSON.
+    // Beyond 2^53 a number in the record would not be the same in every JSON reader.
     for key in Self.counts {
       guard let number = members[key]?.double, number.isFinite else { continue }
       if abs(number) < 0x1p53 {
         declared[key] = members[key]
       } else {
-        notes.add(.countUnusable, "expected a number below 2^53; it is not used", file: SessionMetadata.name, field: ".\(key)")
+        notes.add(.countUnusable, "expected a number below 2^53; it is ignored", file: SessionMetadata.name, field: ".\(key)")
       }
     }
   }
 
-  /// A whole number that the metadata declare, under any of these names.
+  /// The integer that the metadata declare under any of these names.
   func count(_ names: String...) -> Int64? { names.lazy.compactMap { declared[$0]?.integer }.first }
 
   private static func mismatch(_ key: String, _ expected: String, _ found: JSONValue) -> TakeFailure {

@@ -2,8 +2,8 @@ import Foundation
 import Media
 import Model
 
-/// Where a session may be: a folder, a zip or tar as the app exports and the packing script leaves it, or the copy of the metadata that the
-/// app writes beside an archive.
+/// A place that may hold a session: a folder, a zip or tar made by the app's export or by the packing script, or the copy of the metadata
+/// that the app writes next to an archive.
 struct SessionPlace {
   let place: TakePlace
   let limits: Archive.Limits
@@ -13,7 +13,7 @@ struct SessionPlace {
     do {
       if let archive = try place.archive(limits) { return try archived(archive) }
     } catch let failure as TakeFailure {
-      // An archive that cannot be listed may be a session; passing over it would lose it silently.
+      // An archive that cannot be listed may be a session; skipping it would lose it silently.
       return Candidate(.possible, stem: place.stem) { throw failure }
     }
     guard let sidecar = try Sidecar(standalone: place.path) else { return nil }
@@ -52,7 +52,7 @@ struct SessionPlace {
       guard sidecar != nil else { return nil }
       return Candidate(.possible, stem: place.stem) {
         throw TakeFailure(
-          .noFrames, "the archive holds no session, although the copy of one's metadata is beside it",
+          .noFrames, "the archive holds no session, although a copy of session metadata is next to it",
           file: URL(fileURLWithPath: archive.path).lastPathComponent)
       }
     }
@@ -80,9 +80,9 @@ struct SessionPlace {
     let other = try Self.inputs(ofFolder: folder)
     let members = inputs.entries.compactMap { entry in entry.member.map { (path: entry.path, member: archive.members[$0]) } }
     guard members.map(\.path) == other.entries.map(\.path) else { return false }
-    // All lengths first: they cost nothing to compare.
+    // Lengths first: comparing them costs nothing.
     let haveLengths = try members.indices.allSatisfy { try other.bytes(of: $0) == members[$0].member.bytes }
-    // A member that is damaged is not the same as anything.
+    // A damaged member equals nothing.
     return try haveLengths
       && members.indices.allSatisfy { index in
         do { return try archive.isSame(members[index].member, other.slice(index)) } catch is ArchiveError { return false }
@@ -90,15 +90,15 @@ struct SessionPlace {
   }
 }
 
-/// The copy of a session's metadata that the app writes beside each archive: `NAME.metadata.json` beside `NAME.zip`. The app carries on when
-/// the archive could not be written.
+/// The copy of a session's metadata that the app writes next to each archive: `NAME.metadata.json` next to `NAME.zip`. The app continues
+/// even if the archive could not be written.
 private struct Sidecar {
   /// The name of the session.
   let session: String
 
   private static let ending = ".metadata.json"
 
-  /// One without its archive; `nil` for any other file.
+  /// A copy without its archive; `nil` for any other file.
   init?(standalone path: String) throws {
     guard path.hasSuffix(Self.ending) else { return nil }
     let stem = String(path.dropLast(Self.ending.count))
@@ -107,14 +107,14 @@ private struct Sidecar {
     for ending in ["", ".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"] where try Directory.kind(at: stem + ending) != nil { return nil }
   }
 
-  /// That of an archive; `nil` where there is none.
+  /// The copy next to an archive; `nil` where absent.
   init?(beside archive: String) throws {
     let path = Self.path(beside: archive)
     guard try Directory.kind(at: path) == .file, try SessionMetadata.recognizes(InputFile.start(of: path, count: 4096)) else { return nil }
     session = URL(fileURLWithPath: archive).deletingPathExtension().lastPathComponent
   }
 
-  /// The file name of the one beside an archive, whatever is in it; `nil` where there is none.
+  /// File name of the copy next to an archive, whatever its contents; `nil` where absent.
   static func name(beside archive: String) throws -> String? {
     let path = path(beside: archive)
     return try Directory.kind(at: path) == .file ? URL(fileURLWithPath: path).lastPathComponent : nil

@@ -1,6 +1,6 @@
 import Model
 
-/// The frames of a session's episode, and what belongs to each.
+/// The frames of a session's episode, with their poses and images.
 struct SessionRows {
   private(set) var frames: Episode.Frames
   private(set) var poses: [Pose] = []
@@ -8,10 +8,10 @@ struct SessionRows {
   private(set) var images: [Int]
   private(set) var sourceFrames: Int
   private(set) var dropped: [Episode.Dropped] = []
-  /// Images over poses, where the end of an upload is missing.
+  /// Fraction of poses that have an image, where the end of an upload is missing.
   private(set) var coverage: Double?
 
-  /// Pairs images with poses by number; of a session without poses, takes its images alone. Throws `TakeFailure` when nothing is left.
+  /// Pairs images with poses by number; a session without poses contributes its images alone. Throws `TakeFailure` when no frame remains.
   init(_ session: SessionContents, _ notes: Notes) throws {
     if session.variant.poses != .none, let poses = session.poses {
       let join = try FrameJoin(poses: poses.list, images: session.folder.images, in: "rgb", notes: notes)
@@ -38,7 +38,7 @@ struct SessionRows {
     frames = Episode.Frames(
       timestamps: join.rows.map { list.entries[$0].timestamp }, sourceIndex: join.rows.map { list.entries[$0].number },
       clock: session.clock, tick: session.capture?.tick ?? 1)
-    // An array that grows takes up to twice its size.
+    // A growing array takes up to twice its size.
     poses.reserveCapacity(join.rows.count)
     images = []
     images.reserveCapacity(join.rows.count)
@@ -49,5 +49,5 @@ struct SessionRows {
     (sourceFrames, dropped, coverage) = (join.sourceFrames, join.dropped, join.coverage)
   }
 
-  static var noImages: TakeFailure { TakeFailure(.noFrames, "there are no pictures in rgb/") }
+  static var noImages: TakeFailure { TakeFailure(.noFrames, "there are no images in rgb/") }
 }

@@ -2,7 +2,7 @@ import Foundation
 import Media
 import Model
 
-/// Which of the app's formats a session is in. The version is written nowhere; files, keys and numbers tell.
+/// The app's format that a session is in. No version is written; files, keys and values are the evidence.
 struct SessionVariant {
   enum Poses: Equatable {
     case none, arkit, synthetic
@@ -10,18 +10,18 @@ struct SessionVariant {
 
     var isSLAM: Bool { if case .slam = self { true } else { false } }
   }
-  /// What a unit of SLAM's poses is.
+  /// Scale of SLAM's poses.
   enum Scale { case arbitrary, claimed }
 
-  /// As in the manifest.
+  /// Name, as in the manifest.
   let name: String
-  /// The packing script has been over it: images were downscaled, movie and IMU are gone.
+  /// Whether the packing script has processed the session: images are downscaled, video and IMU are gone.
   var isPacked: Bool { name == "packed" }
   let poses: Poses
   /// How the variant was detected, for the record.
   let evidence: [String]
 
-  /// Pictures of v2 and later, before packing.
+  /// Image size of v2 and later, before packing.
   static let recordedSize = ImageSize(width: 480, height: 360)
 
   init(_ metadata: SessionMetadata, _ poses: PosesFile?, _ folder: SessionFolder, imageSize: ImageSize?) {
@@ -44,7 +44,7 @@ struct SessionVariant {
         if metadata.scaleFactor != nil { evidence.append("metadata has scale_factor") }
         let base = metadata.scaleFactor == nil ? "v3-slam" : "v3-scaled"
         let isPacked = Self.isPacked(metadata, folder, imageSize)
-        if isPacked { evidence.append("pictures are not of rgbResolution, and movie and IMU are gone") }
+        if isPacked { evidence.append("images do not have rgbResolution, and video and IMU are gone") }
         name = isPacked ? "packed" : base
       }
     } else {
@@ -61,7 +61,7 @@ struct SessionVariant {
     self.evidence = evidence
   }
 
-  /// SLAM writes times that are the picture's number over 60, and an explicit null for depth.
+  /// Whether times are the image number over 60 and depth is an explicit null, as SLAM writes them.
   private static func hasSLAMTimes(_ poses: PosesFile) -> Bool {
     !poses.entries.isEmpty
       && poses.entries.allSatisfy { entry in
@@ -69,7 +69,7 @@ struct SessionVariant {
       }
   }
 
-  /// The packing script makes pictures smaller and leaves movie and IMU out.
+  /// Whether the packing script has processed the session: it downscales images and omits video and IMU.
   private static func isPacked(_ metadata: SessionMetadata, _ folder: SessionFolder, _ size: ImageSize?) -> Bool {
     guard let size, let declared = metadata.rgbResolution, size != declared, size.width == size.height else { return false }
     return folder.movie == nil && folder.imu == nil

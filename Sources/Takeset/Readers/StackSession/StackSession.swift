@@ -2,20 +2,20 @@ import Foundation
 import Media
 package import Model
 
-/// Sessions of the StackCapture iPhone app: a folder with `poses.json`, `rgb/NNNNNN.jpg`, and, by variant, depth maps
-/// (`v1`) or one depth number a frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).
+/// Sessions of the StackCapture iPhone app: a folder with `poses.json`, `rgb/NNNNNN.jpg`, and, depending on the variant, depth maps
+/// (`v1`), one depth value per frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).
 ///
 ///     reader: {name: stack-session, max-image-side: 8192}
 package struct StackSession: Reader {
   package static let name = "stack-session"
-  package static let summary = "StackCapture sessions: poses, JPEG pictures, depth maps or points, joint encoders, IMU"
+  package static let summary = "StackCapture sessions: poses, JPEG images, depth maps or points, joint encoders, IMU"
 
   package enum PosePolicy: String, OptionChoice { case required, optional }
 
   @Option("required: a session without poses is rejected; optional: it is converted without") var poses = PosePolicy.required
   @Option("a + or - for each joint, by which its angles are multiplied; early firmware has the third and fourth reversed")
   var jointSigns = JointSigns()
-  @Option("added to the times in encoders_*.csv, which are a laptop's, to get the phone's Unix time (seconds)", -4e9...4e9)
+  @Option("added to the laptop's times in encoders_*.csv to get the phone's Unix time (seconds)", -4e9...4e9)
   var csvClockOffset: Double? = nil
   @Option("an image wider or higher than this is not decoded (pixels)", 1...16_384) var maxImageSide = 8192
   @Option("a JSON file larger than this fails the take (MiB)", 1...4096) var maxJsonMebibytes = 64
@@ -59,7 +59,7 @@ package struct StackSession: Reader {
   private func refuse(_ take: Take) throws {
     if take.inputs.archive == nil, take.inputs.entries.first?.role == .sidecar {
       throw TakeFailure(
-        .archiveMissing, "this is the copy of a session's metadata, and the archive with the session is not beside it",
+        .archiveMissing, "this is the copy of a session's metadata, but the archive with the session is not next to it",
         file: take.inputs.entries[0].path)
     }
     if let folder = take.duplicateFolder, try SessionPlace.isDuplicate(take.inputs, of: folder.path) {
@@ -67,13 +67,13 @@ package struct StackSession: Reader {
     }
   }
 
-  /// Why a session without poses is not converted by a pipeline that requires them.
+  /// The error for a session without poses, in a pipeline that requires them.
   private func missingPoses(_ session: SessionContents) -> any Error {
     if session.variant.name == "v3-raw" { return Rejection(FindingCode.needsSLAM.rawValue, variant: session.variant.name) }
     guard session.poses != nil else {
       return TakeFailure(
         .posesMissing,
-        "the session has \(session.images.count) pictures and no poses.json: recording was not finished; SLAM could find poses",
+        "the session has \(session.images.count) images and no poses.json: recording was not finished; SLAM could compute poses",
         file: PosesFile.name)
     }
     return TakeFailure(.noFrames, "the list of poses is empty", file: PosesFile.name)
@@ -121,7 +121,7 @@ package struct StackSession: Reader {
       sourceIndex: depth.present.map { $0.pose.depthIndex ?? -1 })
   }
 
-  /// The depth at the center of each image, which v2 measures.
+  /// Depth at the center of each image, which v2 measures.
   private func depthPointStream(_ session: SessionContents) -> SampleStream? {
     guard let poses = session.poses else { return nil }
     let measured = poses.entries.filter { $0.isInOrder && poses.depthPoint($0) > 0 && poses.depthPoint($0).isFinite }
@@ -132,7 +132,7 @@ package struct StackSession: Reader {
       sourceIndex: measured.map(\.number))
   }
 
-  /// The readings of the first encoder file that has some.
+  /// Adds the readings of the first encoder file that has some.
   private func addJoints(to episode: inout Episode, _ session: SessionContents, _ claims: SessionClaims, _ notes: Notes) throws {
     for file in session.folder.encoders where episode.streams[.joints] == nil {
       let encoders = try EncodersFile(

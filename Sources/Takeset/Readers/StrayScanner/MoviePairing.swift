@@ -1,23 +1,23 @@
 import Media
 import Model
 
-/// Which picture of `rgb.mp4` belongs to which row of the odometry.
+/// Pairing of the frames of `rgb.mp4` with the rows of the odometry.
 ///
-/// The app writes a picture for each row. Their presentation times follow the rows' times, or are counted at a constant rate, in which case
-/// they drift from the rows' at each dropped frame and say nothing; then the frame number is the picture's number.
+/// The app writes a video frame for each row. Presentation times follow the rows' times, or are counted at a constant rate. In the latter
+/// case they drift from the rows' times at each dropped frame and carry no information; then the frame number is the video frame's number.
 struct MoviePairing {
   enum Method: String { case time, number }
 
   let method: Method
-  /// The picture of each frame number. Pictures of no row are under numbers below 0.
+  /// The video frame of each frame number. Video frames without a row are under numbers below 0.
   private(set) var samples: [Int64: Int] = [:]
-  /// When each picture was taken, on the odometry's clock, ascending.
+  /// Capture time of each video frame, on the odometry's clock, ascending.
   private(set) var timestamps: [Timestamp] = []
 
-  /// - Parameter rows: Number and time of each row, both ascending, one at least.
+  /// - Parameter rows: Number and time of each row, both ascending, at least one.
   /// - Parameter pictures: Presentation times in nanoseconds, ascending.
-  /// - Parameter tick: Of the movie's time base, in nanoseconds.
-  /// - Parameter others: Numbers of rows whose time cannot be right; they have the picture after their neighbour's.
+  /// - Parameter tick: Length of a tick of the video's time base, in nanoseconds.
+  /// - Parameter others: Numbers of rows whose time cannot be right; they get the video frame after their neighbor's.
   init(rows: [(number: Int64, time: Timestamp)], pictures: [Int64], tick: Int64, others: [Int64] = []) {
     let period = Cadence(rows.map(\.time)).nominalPeriod ?? 1e9 / 60
     let offset = Self.offset(rows, pictures, tolerance: period / 4)
@@ -54,45 +54,45 @@ struct MoviePairing {
 
   private static func distance(_ a: Timestamp, _ b: Timestamp) -> Double { abs(Double(a.since(b))) }
 
-  /// From frame to frame, the times run together.
-  private static func followsTimes(_ rows: [(number: Int64, time: Timestamp)], _ pictures: [Int64], _ period: Double) -> Bool {
+  /// Whether rows and video frames of the same number keep step in time.
+  private static func followsTimes(_ rows: [(number: Int64, time: Timestamp)], _ presented: [Int64], _ period: Double) -> Bool {
     let numbered = rows.compactMap { row in
-      Int(exactly: row.number).flatMap { pictures.indices.contains($0) ? (time: row.time, picture: pictures[$0]) : nil }
+      Int(exactly: row.number).flatMap { presented.indices.contains($0) ? (time: row.time, presented: presented[$0]) : nil }
     }
     guard let first = numbered.first else { return false }
-    return numbered.allSatisfy { abs(Double($0.time.since(first.time)) - Double($0.picture - first.picture)) < period / 2 }
+    return numbered.allSatisfy { abs(Double($0.time.since(first.time)) - Double($0.presented - first.presented)) < period / 2 }
   }
 
-  /// Steps differ by no more than the time base makes them.
-  private static func isConstant(_ pictures: [Int64], _ tick: Int64) -> Bool {
-    let steps = zip(pictures, pictures.dropFirst()).map { $1 - $0 }
+  /// Whether steps differ by no more than the rounding to the time base.
+  private static func isConstant(_ presented: [Int64], _ tick: Int64) -> Bool {
+    let steps = zip(presented, presented.dropFirst()).map { $1 - $0 }
     guard let least = steps.min(), let greatest = steps.max() else { return true }
     return greatest - least <= tick + tick / 100 + 1
   }
 
-  /// What added to presentation times brings most of them onto rows: pictures or rows may be missing at the start. `nil` when that is not nine
-  /// tenths of them.
-  private static func offset(_ rows: [(number: Int64, time: Timestamp)], _ pictures: [Int64], tolerance: Double) -> Int64? {
+  /// Offset to add to presentation times so that most of them match rows; frames or rows may be missing at the start. `nil` when fewer than
+  /// nine tenths match.
+  private static func offset(_ rows: [(number: Int64, time: Timestamp)], _ presented: [Int64], tolerance: Double) -> Int64? {
     let reach = 12
-    // First that a picture has the number of its frame: where times fit several offsets, as evenly spaced ones do, that is the one.
-    let own = rows.firstIndex { $0.number < pictures.count }.map { ($0, Int(rows[$0].number)) }
+    // First candidate: video frame n is frame n. Evenly spaced times fit several offsets, and this is then the right one.
+    let own = rows.firstIndex { $0.number < presented.count }.map { ($0, Int(rows[$0].number)) }
     let candidates = [own].compactMap(\.self) + [(0, 0)] + (1...reach).flatMap { [($0, 0), (0, $0)] }
     var best: (matches: Int, offset: Int64)?
-    for (row, picture) in candidates where row < rows.count && picture < pictures.count {
-      let offset = rows[row].time.since(Timestamp(nanoseconds: pictures[picture]))
+    for (row, sample) in candidates where row < rows.count && sample < presented.count {
+      let offset = rows[row].time.since(Timestamp(nanoseconds: presented[sample]))
       var (next, matches) = (0, 0)
       for row in rows {
-        func gap(_ picture: Int) -> Double { distance(Timestamp(nanoseconds: pictures[picture]).advanced(by: offset), row.time) }
-        while next + 1 < pictures.count, gap(next + 1) < gap(next) { next += 1 }
-        if next < pictures.count, gap(next) <= tolerance { matches += 1 }
+        func gap(_ sample: Int) -> Double { distance(Timestamp(nanoseconds: presented[sample]).advanced(by: offset), row.time) }
+        while next + 1 < presented.count, gap(next + 1) < gap(next) { next += 1 }
+        if next < presented.count, gap(next) <= tolerance { matches += 1 }
       }
       if matches > best?.matches ?? 0 { best = (matches, offset) }
     }
-    guard let best, best.matches * 10 >= min(rows.count, pictures.count) * 9 else { return nil }
+    guard let best, best.matches * 10 >= min(rows.count, presented.count) * 9 else { return nil }
     return best.offset
   }
 
-  /// The times of pictures that have a row, and in between such as ascend.
+  /// Times of the video frames that have a row, with ascending times in between for the others.
   private static func filled(_ known: [Int: Timestamp], count: Int, period: Double, start: Timestamp) -> [Timestamp] {
     var next: Timestamp?
     let following = (0..<count).reversed().map { sample -> Timestamp? in

@@ -4,13 +4,13 @@ import Model
 struct OdometryFile {
   static let name = "odometry.csv"
 
-  /// Poses are camera to world, of a camera in OpenCV's axes.
+  /// Poses, camera to world, of a camera with OpenCV axes.
   let poses: PoseList
-  /// For the full-size picture, by frame number.
+  /// Intrinsics for the full-size image, by frame number.
   private(set) var cameras: [Int64: Intrinsics] = [:]
 
   private static let required = ["timestamp", "frame", "x", "y", "z", "qx", "qy", "qz", "qw"]
-  private static let lens = ["fx", "fy", "cx", "cy"]
+  private static let intrinsics = ["fx", "fy", "cx", "cy"]
 
   init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
     var columns: Columns?
@@ -24,13 +24,13 @@ struct OdometryFile {
       }
       do {
         let entry = try Self.entry(line, known.pose)
-        // A number cut short is a number all the same; of a quaternion it shows, and of a line that has more to come.
+        // A number cut short is still a number; the cut shows in a quaternion, or in a line with missing fields.
         if !line.isEnded, entry.pose == nil || line.fields.count < known.count {
           throw Self.failure(line, Self.required[8], "the line ends early")
         }
-        if !known.lens.isEmpty, cameras[entry.number] == nil {
+        if !known.intrinsics.isEmpty, cameras[entry.number] == nil {
           cameras[entry.number] = Intrinsics(
-            try zip(known.lens, Self.lens).map { column, name in
+            try zip(known.intrinsics, Self.intrinsics).map { column, name in
               guard let value = line.number(column) else { throw Self.failure(line, name, "expected a number", column) }
               return value
             })
@@ -41,7 +41,7 @@ struct OdometryFile {
       }
     }
     if let cut {
-      notes.add(.odometryTruncated, "the last line is cut short and left out", file: Self.name, field: ", line \(cut)")
+      notes.add(.odometryTruncated, "the last line is cut short and skipped", file: Self.name, field: ", line \(cut)")
     }
     if columns == nil { throw TakeFailure(.noFrames, "the file is empty", file: Self.name) }
     guard !entries.isEmpty else { throw TakeFailure(.noFrames, "there are no rows below the header", file: Self.name) }
@@ -49,12 +49,12 @@ struct OdometryFile {
     self.cameras = cameras
   }
 
-  /// Where in a line each number stands.
+  /// Positions of the numbers in a line.
   private struct Columns {
     let pose: [Int]
-    /// Empty where the lens is not written.
-    let lens: [Int]
-    /// Of the header.
+    /// Empty where the intrinsics are not written.
+    let intrinsics: [Int]
+    /// Number of columns in the header.
     let count: Int
 
     init(header: CSVFile.Line) throws {
@@ -63,8 +63,8 @@ struct OdometryFile {
         guard let index = names.firstIndex(of: column) else { throw failure(header, column, "the header has no such column") }
         return index
       }
-      let found = OdometryFile.lens.compactMap { names.firstIndex(of: $0) }
-      lens = found.count == OdometryFile.lens.count ? found : []
+      let found = OdometryFile.intrinsics.compactMap { names.firstIndex(of: $0) }
+      intrinsics = found.count == OdometryFile.intrinsics.count ? found : []
       count = names.count
     }
   }

@@ -2,16 +2,16 @@ import Foundation
 import Media
 package import Model
 
-/// Recordings of the Stray Scanner app: `odometry.csv`, and as far as they are there `rgb.mp4`, `depth/NNNNNN.png`,
-/// `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`. In a folder, a zip or a tar.
+/// Recordings of the Stray Scanner app, in a folder, a zip or a tar: `odometry.csv` and, as far as present, `rgb.mp4`,
+/// `depth/NNNNNN.png`, `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`.
 ///
 ///     reader: {name: stray-scanner, max-seconds: 1200}
 package struct StrayScanner: Reader {
   package static let name = "stray-scanner"
-  package static let summary = "Stray Scanner recordings: a movie, depth with confidence, odometry, intrinsics of each frame, IMU"
+  package static let summary = "Stray Scanner recordings: video, depth with confidence, odometry, intrinsics of each frame, IMU"
 
-  /// Of the app's pictures, for which its intrinsics are.
-  private static let pictureSize = ImageSize(width: 1920, height: 1440)
+  /// Size of the app's images, which its intrinsics are for.
+  private static let fullImageSize = ImageSize(width: 1920, height: 1440)
   private static let subfolders: Set<String> = ["depth", "confidence"]
   private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
 
@@ -84,7 +84,7 @@ package struct StrayScanner: Reader {
         others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if opened.movie.samples.count != odometry.poses.entries.count {
-        notes.add(.movieCountMismatch, "the movie has \(opened.movie.samples.count) pictures, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
+        notes.add(.movieCountMismatch, "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
             file: Self.movieName)
       }
       movie = (opened, episode, pairing)
@@ -99,7 +99,7 @@ package struct StrayScanner: Reader {
     notes.add(FrameQuality.findings(frames.quality, file: OdometryFile.name))
     notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
-    let fullSize = movie?.take.movie.size ?? Self.pictureSize
+    let fullSize = movie?.take.movie.size ?? Self.fullImageSize
     let calibration = try Calibration(
       odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, notes)
     var streams: [StreamName: SampleStream] = [
@@ -136,12 +136,12 @@ package struct StrayScanner: Reader {
   }
 
   private func open(movie slice: FileSlice, _ notes: Notes) throws -> MovieTake {
-    // Poses are those of the camera as its pictures are coded.
+    // Poses are those of the camera of the images as coded.
     let movie = try MovieTake(
       slice, file: Self.movieName,
       options: video, rotation: .keep)
     if movie.movie.rotation != 0 {
-      notes.add(.rotationIgnored, "the display matrix turns by \(movie.movie.rotation) degrees; pictures are stored as they are coded, as poses and intrinsics are of these",
+      notes.add(.rotationIgnored, "the display matrix rotates by \(movie.movie.rotation) degrees; images are stored as coded, because poses and intrinsics belong to the coded images",
           file: Self.movieName)
     }
     return movie
@@ -155,7 +155,7 @@ package struct StrayScanner: Reader {
     let present = DepthFolder(files, of: poses, OdometryFile.name, notes).present
     guard !present.isEmpty else { return }
     guard let size = try GrayPNGFiles.size(of: files.sorted(by: { $0.key < $1.key }).map(\.value), in: inputs, .depth) else {
-      return notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without", file: "depth")
+      return notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without depth", file: "depth")
     }
     func stream(_ kind: StreamKind, _ type: GrayPNGFiles.Content, _ files: [Int?], _ unit: String) -> SampleStream {
       SampleStream(
@@ -172,7 +172,7 @@ package struct StrayScanner: Reader {
     }
   }
 
-  /// Acceleration in m/s² and angular velocity in rad/s, by position: headers differ between versions.
+  /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions.
   private func imu(_ table: CSVFile, _ notes: Notes) throws -> SampleStream? {
     var readings = InertialTable()
     var isFirst = true

@@ -18,6 +18,12 @@ package struct HDF5Writer: Writer {
 
   package init() {}
 
+  package func check(_ transforms: [any Transform]) throws {
+    if image == .jpeg, transforms.contains(where: { $0 is ResizeImage }) {
+      throw OptionError("image", "jpeg stores the source's files unchanged, and the pipeline has resize-image; remove the step, or store raw")
+    }
+  }
+
   package func plan(_ episode: Episode) throws -> [ArrayRecord] {
     try ShardLayout(episode, writer: self).arrays.filter { $0.digestOf != nil }.map(\.record)
   }

@@ -1,0 +1,66 @@
+import ArgumentParser
+import Foundation
+import Takeset
+
+func standardError(_ line: String) { FileHandle.standardError.write(Data((line + "\n").utf8)) }
+
+func standardOutput(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
+
+/// Options of every command that reports to people.
+struct OutputOptions: ParsableArguments {
+  @Flag(name: .shortAndLong, help: "Print problems only.")
+  var quiet = false
+  @Flag(name: .shortAndLong, help: "Print more: each take, each note.")
+  var verbose = false
+  @Option(help: ArgumentHelp("Color: auto, always or never. auto heeds NO_COLOR.", valueName: "when"))
+  var color = Color.auto
+
+  enum Color: String, ExpressibleByArgument, CaseIterable { case auto, always, never }
+
+  func validate() throws {
+    if quiet, verbose { throw ValidationError("give either --quiet or --verbose, not both") }
+  }
+
+  /// The styles for a stream: `STDOUT_FILENO` or `STDERR_FILENO`.
+  func style(for descriptor: Int32) -> Style {
+    switch color {
+    case .always: Style(isColored: true)
+    case .never: Style(isColored: false)
+    case .auto: Style(isColored: isatty(descriptor) == 1 && Self.environmentAllowsColor)
+    }
+  }
+
+  /// https://no-color.org: any value but an empty one turns color off.
+  private static var environmentAllowsColor: Bool {
+    let environment = ProcessInfo.processInfo.environment
+    return (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
+  }
+}
+
+/// Text in the colors of a terminal (ECMA-48 SGR), or plain.
+struct Style {
+  var isColored: Bool
+
+  func error(_ text: String) -> String { painted(text, "31") }
+  func warning(_ text: String) -> String { painted(text, "33") }
+  func success(_ text: String) -> String { painted(text, "32") }
+  func dim(_ text: String) -> String { painted(text, "2") }
+  func bold(_ text: String) -> String { painted(text, "1") }
+
+  private func painted(_ text: String, _ code: String) -> String { isColored ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text }
+}
+
+/// `1 frame`, `2,345 frames`.
+func counted(_ count: Int, _ noun: String) -> String {
+  let digits = String(count)
+  var grouped = ""
+  for (index, digit) in digits.enumerated() {
+    if index > 0, (digits.count - index) % 3 == 0 { grouped += "," }
+    grouped.append(digit)
+  }
+  return "\(grouped) \(noun)\(count == 1 ? "" : "s")"
+}
+
+extension String {
+  func padded(to width: Int) -> String { padding(toLength: max(width, count), withPad: " ", startingAt: 0) }
+}
