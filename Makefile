@@ -1,6 +1,6 @@
 # make dataset    convert the examples, or your own takes: make dataset INPUT=sessions OUTPUT=dataset
-# make test       every test
-# make help       the rest
+# make test       run all tests
+# make help       list all targets
 
 SHELL := /bin/bash
 PREFIX ?= /usr/local
@@ -42,12 +42,12 @@ test: test-deps build ## run the Swift tests, then the Python ones against the b
 	swift test --disable-xctest
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto Tests/python
 
-bench: build ## measure against the peers in Benchmarks/
+bench: build ## compare with the peers in Benchmarks/
 	@scripts/install-packages python3 python3-venv ffmpeg
 	@scripts/make-venv .build/bench-venv Benchmarks/requirements.txt
 	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
 
-fuzz: deps revision ## damage sessions with libFuzzer for SECONDS=600
+fuzz: deps revision ## fuzz the readers with libFuzzer for SECONDS=600
 	TAKESET_FUZZ=1 swift build -c release --sanitize fuzzer --product fuzz --scratch-path build/fuzz-build
 	@mkdir -p build/fuzz && cp build/fuzz-build/release/fuzz build/fuzz/
 	cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -max_len=65536 -rss_limit_mb=2048
@@ -60,14 +60,14 @@ install: build ## install the binary, its man page and completions below PREFIX=
 	$(TAKESET) --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_takeset
 	$(TAKESET) --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/takeset.fish
 
-generate: build ## rewrite the documents that are made from code
+generate: build ## regenerate the documents that are generated from code
 	$(TAKESET) generate-documents .
 
-format: ## lay the Swift code out
+format: ## format the Swift code
 	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift
 
-lint: ## check the layout of the Swift code
+lint: ## check the format of the Swift code
 	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift
 
-clean: ## remove what was built
+clean: ## remove build products
 	rm -rf .build build

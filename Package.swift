@@ -1,7 +1,7 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-/// A C library that the system provides: a module map and a shim, nothing else.
+/// A system C library: a module map and a shim, nothing else.
 func system(_ name: String, _ pkgConfig: String, _ apt: String) -> Target {
   .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
@@ -27,7 +27,7 @@ let package = Package(
     .target(name: "CPixels"),
     .target(name: "CRevision"),
     .systemLibrary(name: "CLinux"),
-    // Its pkg-config file has a flag that SwiftPM warns of.
+    // Without pkg-config: its file has a flag that SwiftPM warns about.
     .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
 
     .target(name: "Model", swiftSettings: settings),
@@ -47,8 +47,8 @@ let package = Package(
       swiftSettings: settings),
     .target(name: "TestSupport", dependencies: ["Model", "Simulate", "Takeset"], swiftSettings: settings),
 
-    .testTarget(name: "ModelTests", dependencies: ["Model", "TestSupport"], swiftSettings: settings),
-    .testTarget(name: "HDF5Tests", dependencies: ["HDF5"], swiftSettings: settings),
+    .testTarget(name: "ModelTests", dependencies: ["Model", "Simulate", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "HDF5Tests", dependencies: ["HDF5", "Simulate"], swiftSettings: settings),
     .testTarget(name: "MediaTests", dependencies: ["Media", "Model", "TestSupport"], swiftSettings: settings),
     .testTarget(
       name: "TakesetTests", dependencies: ["HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
@@ -58,7 +58,7 @@ let package = Package(
   cxxLanguageStandard: .cxx17
 )
 
-// Links with libFuzzer, whose main is another; see Fuzz/README.md.
+// A separate target because libFuzzer has its own main; see Fuzz/README.md.
 if Context.environment["TAKESET_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(

@@ -1,9 +1,9 @@
-"""Says whether two conversions of the same takes hold the same: every array of the first is looked up in the second.
+"""Checks that two conversions of the same takes agree: every array of the first is compared with that of the second.
 
     python agree.py PEER TAKESET
 
-Both are directories; files are paired by their names. Prints the number of frames and the greatest differences found as JSON;
-exit 1 when one of them is more than its limit. Grids are compared row by row.
+Both are directories; files are paired by name. Prints the number of frames and the greatest differences found as JSON;
+exits with 1 when one of them exceeds its limit. Grids are compared row by row.
 """
 
 import json
@@ -14,15 +14,15 @@ import h5py
 import numpy as np
 
 POSE_LIMIT = 1e-5
-# Grey levels, on average and at most. Both decode with libjpeg-turbo and FFmpeg, of different releases; libswscale before FFmpeg 6
-# is coarse about the colours between two rows of a picture that is not resized.
+# Gray levels, mean and maximum. Both decode with libjpeg-turbo and FFmpeg, of different releases; libswscale before FFmpeg 6
+# interpolates chroma coarsely between the rows of a frame that is not resized.
 JPEG_LIMITS, MOVIE_LIMITS = (0.5, 4), (0.1, 64)
-# Takeset fits the rate of the glove's clock (within 100 ppm), the plain script takes it to be exact.
+# Takeset fits the rate of the glove's clock (within 100 ppm), the plain script assumes that it is exact.
 JOINT_TIME_LIMIT_NS = 2_000_000
 
 
 def compare(plain, takeset):
-    """The differences by name, and the sentences that say which are too large."""
+    """The differences by name, and messages about those that are too large."""
     found, objections = {}, []
 
     def check(name, value, limit):
@@ -32,7 +32,7 @@ def compare(plain, takeset):
 
     def missing(name, item):
         if isinstance(item, h5py.Dataset) and (name not in takeset or takeset[name].shape != item.shape):
-            objections.append(f"{name} is absent or of another shape")
+            objections.append(f"{name} is absent or has another shape")
 
     plain.visititems(missing)
     if objections:
@@ -66,7 +66,7 @@ def compare(plain, takeset):
         difference = np.abs(a[row].astype(np.int16) - b[row])
         total += difference.mean()
         greatest = max(greatest, int(difference.max()))
-        wrong += any(frame_code(picture) != numbers[row] for picture in (a[row], b[row]))
+        wrong += any(frame_code(image) != numbers[row] for image in (a[row], b[row]))
     mean_limit, greatest_limit = JPEG_LIMITS if "pose" in plain[obs] else MOVIE_LIMITS
     check("camera_image, mean difference", total / len(a), mean_limit)
     check("camera_image, greatest difference", greatest, greatest_limit)
@@ -75,7 +75,7 @@ def compare(plain, takeset):
 
 
 def compare_joints(plain, takeset, obs, meta, check):
-    """Where both took the same reading, angles are equal up to whole turns; where not, the two were about equally near."""
+    """Angles must be equal up to full turns where both used the same reading; other readings must be about equally near."""
     ours, theirs = (file[f"{meta}/streams/joints"] for file in (plain, takeset))
     dt = [stream["dt_ns"][()] for stream in (ours, theirs)]
     same = ours["source_index"][()] == theirs["source_index"][()]
@@ -87,13 +87,13 @@ def compare_joints(plain, takeset, obs, meta, check):
     a, b = (file[f"{obs}/joints"][()][same].astype(np.float64) for file in (plain, takeset))
     turns = np.round((a - b) / 360)
     check("joints, greatest difference up to whole turns", float(np.nanmax(np.abs(a - b - 360 * turns))), 1e-4)
-    # Unwrapping may start at another turn, but may not change turns on the way.
+    # Unwrapping may start at another turn, but must not change turns later.
     check("joints, changes of turn", sum(len(set(column[np.isfinite(column)])) - 1 for column in turns.T), 0)
 
 
-def frame_code(picture):
-    """The number that `takeset simulate` draws along the top of a picture: 20 bits in black and white, then parities."""
-    row = picture[: len(picture) // 40].mean(axis=(0, 2))
+def frame_code(image):
+    """The number that `takeset simulate` draws along the top of an image: 20 bits in black and white, then parities."""
+    row = image[: len(image) // 40].mean(axis=(0, 2))
     blocks = (np.arange(20) + 0.5) * len(row) / 24
     return int("".join("1" if row[int(block)] > 128 else "0" for block in blocks), 2)
 
@@ -118,7 +118,7 @@ def compare_all(ours, theirs):
     frames, worst_found = 0, {}
     names = [{path.name for path in directory.glob("*.h5")} for directory in (ours, theirs)]
     if not names[0] or names[0] != names[1]:
-        return {"frames": 0, "differences": {}, "objections": [f"{len(names[0])} and {len(names[1])} files, or of other names"]}
+        return {"frames": 0, "differences": {}, "objections": [f"{len(names[0])} and {len(names[1])} files, or other names"]}
     objections = []
     for path in sorted(ours.glob("*.h5")):
         with h5py.File(path) as plain, h5py.File(theirs / path.name) as takeset:

@@ -1,4 +1,4 @@
-"""What the peers in this directory compute and write in the same way."""
+"""Arrays that all peers in this directory compute and write in the same way."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ JOINTS = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
 
 
 def filters(level, shuffle=True):
-    """HDF5's filters for one level of deflate, with the words of h5py; level 0 means none."""
+    """HDF5's filters for one level of deflate, as keyword arguments of h5py; level 0 means none."""
     return {"compression": "gzip", "compression_opts": level, "shuffle": shuffle} if level else {}
 
 
@@ -19,7 +19,7 @@ def nanoseconds(seconds):
 
 
 def nearest(samples, frames):
-    """For each frame the index of the nearest sample, -1 when none is within the tolerance; ties go to the earlier."""
+    """Index of the nearest sample for each frame, -1 when none is within the tolerance; ties go to the earlier."""
     after = np.searchsorted(samples, frames).clip(max=len(samples) - 1)
     before = (after - 1).clip(min=0)
     best = np.where(np.abs(frames - samples[before]) <= np.abs(samples[after] - frames), before, after)
@@ -27,7 +27,7 @@ def nearest(samples, frames):
 
 
 def stored_size(width, height):
-    """The size that pictures are stored at: fitted into 320x240 when a side is longer than 640."""
+    """The size of stored images: fitted into 320x240 when a side is longer than 640."""
     scale = min(320 / width, 240 / height) if max(width, height) > 640 else 1
     return round(width * scale), round(height * scale)
 
@@ -35,8 +35,8 @@ def stored_size(width, height):
 def joints(readings, first_frame):
     """Angles with NaN for failed readings, each joint unwrapped, and their times on the frames' clock.
 
-    No file ties the two clocks together. Both recordings start at once, so the first reading is put at the first frame;
-    from there the sender's milliseconds count, since arrival times jitter.
+    No file relates the two clocks. Both recordings start together, so the first reading is placed at the first frame;
+    later ones follow the sender's milliseconds, since arrival times jitter.
     """
     readings = sorted(readings, key=lambda reading: reading["timestamp"])
     angles = np.array([[reading[joint] for joint in JOINTS] for reading in readings], np.float64)
@@ -57,7 +57,7 @@ def create_groups(file, rows):
 
 
 def create_grid(obs, name, rows, shape, type, **filters):
-    """An array of pictures or maps, one a chunk."""
+    """An array of images or maps, one per chunk."""
     return obs.create_dataset(name, (rows, *shape), type, chunks=(1, *shape), **filters)
 
 
@@ -66,14 +66,14 @@ def write_small(group, name, array, gzip=GZIP):
 
 
 def write_numbers(obs, name, samples, rows, gzip=GZIP):
-    """For each frame the numbers of its sample, NaN where there is none."""
+    """Writes the values of each frame's sample, NaN where there is none."""
     values = np.where((rows >= 0)[:, None], samples[rows], np.nan).astype(np.float32)
     write_small(obs, name, values, gzip)
     write_small(obs, f"{name}_valid", np.isfinite(values).astype(np.uint8), gzip)
 
 
 def write_stream(meta, name, frames, times, numbers, rows, gzip=GZIP):
-    """Which sample of a stream goes with each frame: its number, and how far away it was taken."""
+    """Writes the sample of a stream that is paired with each frame: its number and its time difference."""
     valid = rows >= 0
     group = meta.create_group(f"streams/{name}")
     write_small(group, "dt_ns", np.where(valid, times[rows] - frames, 0), gzip)
@@ -82,7 +82,7 @@ def write_stream(meta, name, frames, times, numbers, rows, gzip=GZIP):
 
 
 def write_points_and_joints(obs, meta, entries, readings, frames, numbers, gzip):
-    """Depth points of the poses that have one, and joints where there are readings; neither is a grid."""
+    """Writes depth points of the poses that have one, and joints where there are readings; neither is a grid."""
     with_point = [row for row, entry in enumerate(entries) if entry.get("depth") is not None]
     if with_point:
         points = np.array([[entries[row]["depth"]] for row in with_point])

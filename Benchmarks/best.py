@@ -1,12 +1,12 @@
-"""Converts StackCapture sessions (v1 or v2) to HDF5, as fast as we could make Python do it.
+"""Converts StackCapture sessions (v1 or v2) to HDF5, with the fastest Python that we could write.
 
     python best.py SESSION OUTPUT.h5 [--jobs N] [--compression 0-9] [--image-compression 0-9] [--fast]
     python best.py DIRECTORY-OF-SESSIONS DIRECTORY [...]
 
-The arrays are those of plain.py. JSON is read by orjson, pictures by libjpeg-turbo (simplejpeg) at the smallest size that its
-inverse DCT offers, and reduced by Pillow; maps are shuffled by NumPy and deflated once for all frames that share one, by libdeflate,
-or with --fast by ISA-L. Chunks go to the file past h5py's filters. One session is cut into blocks of neighbouring frames for N
-threads, since all of these libraries let go of Python's lock; of several sessions, N processes convert one at a time each.
+The arrays are those of plain.py. JSON is read by orjson, images by libjpeg-turbo (simplejpeg) at the smallest size that its
+inverse DCT offers, and downscaled by Pillow; maps are shuffled by NumPy and deflated once for all frames that share one, by
+libdeflate, or with --fast by ISA-L. Chunks are written without h5py's filters. One session is cut into blocks of adjacent frames
+for N threads, since all of these libraries release Python's lock; several sessions are converted by N processes, one at a time each.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BLOCK = 8
 def poses_from_matrices(matrices):
     """Camera-to-world matrices as x y z qx qy qz qw, with quaternions that do not change sign from row to row."""
     m = np.moveaxis(matrices[:, :3, :3], 0, 2)
-    # Four times the products of a quaternion's parts with each other; the row of the greatest part is the quaternion times that part.
+    # Four times the products of a quaternion's components; the row of the greatest component is the quaternion times that component.
     products = np.empty((4, 4, len(matrices)))
     trace = m[0, 0] + m[1, 1] + m[2, 2]
     products[3, 3] = 1 + trace
@@ -48,7 +48,7 @@ def poses_from_matrices(matrices):
 
 
 class Grid:
-    """An array of pictures or maps, one a chunk, filtered here and not by libhdf5."""
+    """An array of images or maps, one per chunk, filtered here and not by libhdf5."""
 
     def __init__(self, obs, name, rows, shape, type, level, shuffle, fast):
         self.level, self.shuffle, self.fast = level, shuffle, fast
@@ -81,9 +81,9 @@ class Pictures:
             self.grid.store([row], self.reduced(data) if self.minimum[0] else simplejpeg.decode_jpeg(data))
 
     def reduced(self, data):
-        # Four bytes a pixel are Pillow's own form, which saves it a copy.
-        picture = simplejpeg.decode_jpeg(data, "RGBX", min_height=self.minimum[0], min_width=self.minimum[1])
-        image = Image.frombuffer("RGBX", picture.shape[1::-1], picture, "raw", "RGBX", 0, 1)
+        # Four bytes per pixel are Pillow's own format, which saves a copy.
+        decoded = simplejpeg.decode_jpeg(data, "RGBX", min_height=self.minimum[0], min_width=self.minimum[1])
+        image = Image.frombuffer("RGBX", decoded.shape[1::-1], decoded, "raw", "RGBX", 0, 1)
         return np.ascontiguousarray(np.asarray(image.resize(self.size, Image.Resampling.BILINEAR))[:, :, :3])
 
 
@@ -114,7 +114,7 @@ class Maps:
 
 
 def blocks(rows):
-    """Neighbouring frames, about BLOCK at a time; those that share a map stay together."""
+    """Blocks of about BLOCK adjacent frames; frames that share a map stay together."""
     changes = np.flatnonzero(np.diff(rows)) + 1
     wanted = np.searchsorted(changes, np.arange(BLOCK, len(rows), BLOCK))
     cuts = np.unique([0, *changes[wanted[wanted < len(changes)]], len(rows)]).tolist()
@@ -173,9 +173,9 @@ if __name__ == "__main__":
     parser.add_argument("input", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--compression", type=int, default=4, help="deflate of everything but pictures, 0 to 9")
-    parser.add_argument("--image-compression", type=int, default=0, help="deflate of pictures, 0 to 9")
-    parser.add_argument("--fast", action="store_true", help="deflate by ISA-L at its level 1, whatever the levels above zero")
+    parser.add_argument("--compression", type=int, default=4, help="deflate level of everything but images, 0 to 9")
+    parser.add_argument("--image-compression", type=int, default=0, help="deflate level of images, 0 to 9")
+    parser.add_argument("--fast", action="store_true", help="deflate with ISA-L at its level 1 in place of every level above zero")
     arguments = parser.parse_args()
     if (arguments.input / "poses.json").exists():
         convert(arguments.input, arguments.output, arguments, arguments.jobs)

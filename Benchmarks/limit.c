@@ -1,12 +1,12 @@
-// The least that sessions cost: their codecs, and the digests that a dataset of Takeset's has, in a tight loop over bytes in memory.
+// The minimal cost of sessions: their codecs, and the digests of a Takeset dataset, in a tight loop over bytes in memory.
 //
 //     cc -O3 -march=native -o limit limit.c -lturbojpeg -ldeflate -lcrypto -lpthread -lm
-//     ./limit THREADS LEVEL PICTURE-LEVEL WIDTH HEIGHT SESSION...
+//     ./limit THREADS LEVEL IMAGE-LEVEL WIDTH HEIGHT SESSION...
 //
-// A session has rgb/*.jpg and may have depth/*.bin of 256x192 float32. Pictures are decoded to WIDTH x HEIGHT as Takeset does, by the
-// smallest reduced size that covers it and a triangle filter, and deflated when PICTURE-LEVEL is not 0. Depth maps are shuffled and
-// deflated once each, with their masks. Digests are one of each input file, each image, each depth map and each mask. Prints JSON: CPU
-// and wall seconds of the codecs alone, and of codecs and digests; maps deflated, and bytes that would be stored. Nothing is written anywhere.
+// A session has rgb/*.jpg and may have depth/*.bin of 256x192 float32. Images are decoded to WIDTH x HEIGHT as Takeset does, with the
+// smallest reduced size that covers it and a triangle filter, and deflated when IMAGE-LEVEL is not 0. Depth maps are shuffled and
+// deflated once each, with their masks. There is one digest of each input file, each image, each depth map and each mask. Prints JSON:
+// CPU and wall seconds of the codecs alone, and of codecs and digests; maps deflated, and bytes that would be stored. Writes no files.
 
 #include <dirent.h>
 #include <libdeflate.h>
@@ -29,9 +29,9 @@ typedef struct {
   size_t count;
 } Blob;
 
-static Blob *pictures, *maps;
-static int *map_of;  // of each picture, -1 for none
-static int picture_count, map_count, level, picture_level, with_digests, width, height;
+static Blob *images, *maps;
+static int *map_of;  // map of each image, -1 for none
+static int image_count, map_count, level, image_level, with_digests, width, height;
 static atomic_int next_frame, packed_maps;
 static atomic_long stored_bytes;
 
@@ -70,16 +70,16 @@ static void load(const char *session, const char *kind, Blob **blobs, int *total
 }
 
 static void load_session(const char *session) {
-  int first_picture = picture_count, first_map = map_count;
-  load(session, "rgb", &pictures, &picture_count);
+  int first_image = image_count, first_map = map_count;
+  load(session, "rgb", &images, &image_count);
   load(session, "depth", &maps, &map_count);
   int fresh = map_count - first_map;
   for (int i = first_map; i < map_count; i++)
     if (maps[i].count != PIXELS * 4) exit(1);
-  map_of = realloc(map_of, sizeof(int) * picture_count);
-  // Maps are spread evenly over the pictures.
-  for (int i = first_picture; i < picture_count; i++)
-    map_of[i] = fresh ? first_map + (int)((long)(i - first_picture) * fresh / (picture_count - first_picture)) : -1;
+  map_of = realloc(map_of, sizeof(int) * image_count);
+  // Maps are spread evenly over the images.
+  for (int i = first_image; i < image_count; i++)
+    map_of[i] = fresh ? first_map + (int)((long)(i - first_image) * fresh / (image_count - first_image)) : -1;
 }
 
 typedef struct {
@@ -93,13 +93,13 @@ static Taps taps_for(int from, int to) {
   taps.first = malloc(sizeof(int) * to);
   taps.weights = calloc(to * taps.count, sizeof(float));
   for (int i = 0; i < to; i++) {
-    double centre = (i + 0.5) * scale, sum = 0;
-    int low = (int)floor(centre - support + 0.5);
+    double center = (i + 0.5) * scale, sum = 0;
+    int low = (int)floor(center - support + 0.5);
     if (low < 0) low = 0;
     if (low > from - taps.count) low = from - taps.count;
     taps.first[i] = low;
     for (int k = 0; k < taps.count; k++) {
-      double weight = 1 - fabs(low + k + 0.5 - centre) / support;
+      double weight = 1 - fabs(low + k + 0.5 - center) / support;
       taps.weights[i * taps.count + k] = weight > 0 ? weight : 0;
       sum += weight > 0 ? weight : 0;
     }
@@ -136,7 +136,7 @@ static void resize(const unsigned char *in, int in_width, Taps rows, Taps column
   }
 }
 
-// Deflates, unless the level is 0; the bytes to be stored, in `out` or as they were.
+// Deflates unless the level is 0; returns the bytes to store, in `out` or unchanged.
 static Blob pack(struct libdeflate_compressor *compressor, unsigned char *in, size_t count, unsigned char *out, size_t space) {
   if (!compressor) return (Blob){in, count};
   return (Blob){out, libdeflate_zlib_compress(compressor, in, count, out, space)};
@@ -148,49 +148,49 @@ static void digest(EVP_MD_CTX *context, const void *bytes, size_t count) {
   if (!EVP_DigestInit_ex(context, NULL, NULL) || !EVP_DigestUpdate(context, bytes, count) || !EVP_DigestFinal_ex(context, result, NULL)) exit(1);
 }
 
-// Where a block of neighbouring pictures starts, so that those that share a map go to one thread.
-static int start_of_block(int picture) {
-  while (picture > 0 && picture < picture_count && map_of[picture] >= 0 && map_of[picture] == map_of[picture - 1]) picture++;
-  return picture < picture_count ? picture : picture_count;
+// First image of a block of adjacent images, so that images that share a map are in one thread.
+static int start_of_block(int image) {
+  while (image > 0 && image < image_count && map_of[image] >= 0 && map_of[image] == map_of[image - 1]) image++;
+  return image < image_count ? image : image_count;
 }
 
 static void *work(void *argument) {
   (void)argument;
   tjhandle decoder = tjInitDecompress();
   struct libdeflate_compressor *compressor = level ? libdeflate_alloc_compressor(level) : NULL;
-  struct libdeflate_compressor *picture_compressor = picture_level ? libdeflate_alloc_compressor(picture_level) : NULL;
+  struct libdeflate_compressor *image_compressor = image_level ? libdeflate_alloc_compressor(image_level) : NULL;
   EVP_MD_CTX *context = EVP_MD_CTX_new();
   EVP_DigestInit_ex(context, EVP_sha256(), NULL);
-  size_t picture_bytes = (size_t)width * height * 3;
-  unsigned char *full = malloc(8192 * 8192), *picture = malloc(picture_bytes), *shuffled = malloc(PIXELS * 4), *mask = malloc(PIXELS);
-  unsigned char *packed_space = malloc(PIXELS * 5), *mask_space = malloc(PIXELS * 2), *picture_space = malloc(picture_bytes * 2);
+  size_t image_bytes = (size_t)width * height * 3;
+  unsigned char *full = malloc(8192 * 8192), *image = malloc(image_bytes), *shuffled = malloc(PIXELS * 4), *mask = malloc(PIXELS);
+  unsigned char *packed_space = malloc(PIXELS * 5), *mask_space = malloc(PIXELS * 2), *image_space = malloc(image_bytes * 2);
   float *line = malloc(sizeof(float) * 8192 * 3);
   Blob packed = {0}, packed_mask = {0};
   int last_width = 0, last_map = -1, frame;
   Taps rows = {0}, columns = {0};
-  while ((frame = atomic_fetch_add(&next_frame, 5)) < picture_count) {
+  while ((frame = atomic_fetch_add(&next_frame, 5)) < image_count) {
     for (int i = start_of_block(frame), end = start_of_block(frame + 5); i < end; i++) {
-      int w, h, subsampling, colours, reduction = 8;
-      if (tjDecompressHeader3(decoder, pictures[i].bytes, pictures[i].count, &w, &h, &subsampling, &colours)) exit(1);
+      int w, h, subsampling, colors, reduction = 8;
+      if (tjDecompressHeader3(decoder, images[i].bytes, images[i].count, &w, &h, &subsampling, &colors)) exit(1);
       while (reduction > 1 && ((w + reduction - 1) / reduction < width || (h + reduction - 1) / reduction < height)) reduction /= 2;
       int small_width = (w + reduction - 1) / reduction, small_height = (h + reduction - 1) / reduction, is_whole = small_width == width;
-      unsigned char *target = is_whole ? picture : full;
-      if (tjDecompress2(decoder, pictures[i].bytes, pictures[i].count, target, small_width, 0, small_height, TJPF_RGB, 0)) exit(1);
+      unsigned char *target = is_whole ? image : full;
+      if (tjDecompress2(decoder, images[i].bytes, images[i].count, target, small_width, 0, small_height, TJPF_RGB, 0)) exit(1);
       if (!is_whole) {
         if (last_width != small_width) rows = taps_for(small_height, height), columns = taps_for(last_width = small_width, width);
-        resize(full, small_width, rows, columns, line, picture);
+        resize(full, small_width, rows, columns, line, image);
       }
-      Blob packed_picture = pack(picture_compressor, picture, picture_bytes, picture_space, picture_bytes * 2);
-      stored_bytes += packed_picture.count;
-      digest(context, pictures[i].bytes, pictures[i].count);
-      digest(context, picture, picture_bytes);
+      Blob packed_image = pack(image_compressor, image, image_bytes, image_space, image_bytes * 2);
+      stored_bytes += packed_image.count;
+      digest(context, images[i].bytes, images[i].count);
+      digest(context, image, image_bytes);
       if (map_of[i] < 0) continue;
       Blob map = maps[map_of[i]];
       if (map_of[i] != last_map) {
         last_map = map_of[i];
         packed_maps++;
-        const float *metres = (const float *)map.bytes;
-        for (int k = 0; k < PIXELS; k++) mask[k] = metres[k] > 0;
+        const float *meters = (const float *)map.bytes;
+        for (int k = 0; k < PIXELS; k++) mask[k] = meters[k] > 0;
         for (int plane = 0; plane < 4; plane++)
           for (int k = 0; k < PIXELS; k++) shuffled[plane * PIXELS + k] = map.bytes[k * 4 + plane];
         packed = pack(compressor, shuffled, PIXELS * 4, packed_space, PIXELS * 5);
@@ -229,12 +229,12 @@ int main(int count, char **arguments) {
   if (count < 7) return 64;
   int threads = atoi(arguments[1]);
   level = atoi(arguments[2]);
-  picture_level = atoi(arguments[3]);
+  image_level = atoi(arguments[3]);
   width = atoi(arguments[4]);
   height = atoi(arguments[5]);
   for (int i = 6; i < count; i++) load_session(arguments[i]);
-  if (threads < 1 || threads > 64 || width < 1 || height < 1 || picture_count == 0) return 64;
-  printf("{\"frames\": %d, ", picture_count);
+  if (threads < 1 || threads > 64 || width < 1 || height < 1 || image_count == 0) return 64;
+  printf("{\"frames\": %d, ", image_count);
   measure("codec", threads, 0);
   printf(", ");
   measure("floor", threads, 1);

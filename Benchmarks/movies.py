@@ -1,11 +1,11 @@
-"""Converts movies and uploaded bundles to HDF5 with PyAV and h5py, as fast as we could make Python do it.
+"""Converts videos and uploaded bundles to HDF5 with PyAV and h5py, with the fastest Python that we could write.
 
     python movies.py INPUT OUTPUT [--jobs N]
 
-INPUT is a directory with movies in it, or with bundles: folders of video.mp4, depth.gz and metadata.json. Each becomes a file in
-OUTPUT that holds the same arrays under the same names as Takeset's. One movie is cut at key pictures into N parts that are decoded
-at a time; of several, N are converted at a time. Chunks are made here and go to the file past h5py's filters, so a depth map that
-several frames share is deflated once.
+INPUT is a directory of videos, or of bundles: folders of video.mp4, depth.gz and metadata.json. Each becomes a file in
+OUTPUT that holds the same arrays under the same names as Takeset's. One video is cut at keyframes into N parts that are decoded
+at a time; of several videos, N are converted at a time. Chunks are encoded here and written without h5py's filters, so a depth
+map that several frames share is deflated once.
 """
 
 import argparse
@@ -19,13 +19,13 @@ import h5py
 import numpy as np
 from arrays import GZIP, create_grid, create_groups, nearest, stored_size, write_small, write_stream
 
-# Takeset's flags. A graph scales as fast as VideoFrame.reformat, and takes the site of chroma as Takeset does.
+# Takeset's flags. A graph scales as fast as VideoFrame.reformat, and assumes the same chroma location as Takeset.
 SCALING = "flags=bilinear+accurate_rnd+full_chroma_int+full_chroma_inp"
 DEPTH_SHAPE = (192, 256, 1)
 
 
 def scaler(stream, width, height):
-    """A graph that makes decoded pictures RGB and of their final size in one pass."""
+    """A graph that converts decoded frames to RGB at their final size in one pass."""
     graph = av.filter.Graph()
     graph.threads = 1
     scale = graph.add("scale", f"{width}:{height}:{SCALING}")
@@ -34,18 +34,18 @@ def scaler(stream, width, height):
 
 
 def index(movie):
-    """The ticks at which pictures are shown, and the rows at which decoding can start."""
+    """Presentation times of the frames in ticks, and the rows at which decoding can start."""
     packets = [(packet.pts, packet.is_keyframe) for packet in movie.demux(video=0) if packet.pts is not None]
     ticks = np.sort([tick for tick, _ in packets])
     return ticks, np.searchsorted(ticks, [tick for tick, is_key in packets if is_key])
 
 
-def write_part(pictures, video, ticks, rows):
-    """Decodes, shrinks and stores the pictures of these rows, of which the first is a key picture."""
+def write_part(images, video, ticks, rows):
+    """Decodes, downscales and stores the frames of these rows, of which the first is a keyframe."""
     with av.open(str(video)) as movie:
         stream = movie.streams.video[0]
         stream.thread_type, stream.codec_context.thread_count = "FRAME", 1
-        graph = scaler(stream, pictures.shape[2], pictures.shape[1])
+        graph = scaler(stream, images.shape[2], images.shape[1])
         movie.seek(int(ticks[rows.start]), stream=stream)
         for frame in movie.decode(stream):
             row = int(np.searchsorted(ticks, frame.pts))
@@ -53,18 +53,18 @@ def write_part(pictures, video, ticks, rows):
                 break
             if row >= rows.start:
                 graph.vpush(frame)
-                store(pictures, [row], graph.vpull().to_ndarray())
+                store(images, [row], graph.vpull().to_ndarray())
 
 
 def write_pictures(obs, movie, video, jobs):
-    """Stores all pictures, and returns their times in nanoseconds from the first."""
+    """Stores all frames, and returns their times in nanoseconds from the first."""
     stream = movie.streams.video[0]
     width, height = stored_size(stream.width, stream.height)
     ticks, starts = index(movie)
-    pictures = create_grid(obs, "camera_image", len(ticks), (height, width, 3), np.uint8)
+    images = create_grid(obs, "camera_image", len(ticks), (height, width, 3), np.uint8)
     cuts = [int(starts[np.abs(starts - part * len(ticks) / jobs).argmin()]) for part in range(jobs)] + [len(ticks)]
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda start, stop: write_part(pictures, video, ticks, range(start, stop)), cuts, cuts[1:]))
+        list(pool.map(lambda start, stop: write_part(images, video, ticks, range(start, stop)), cuts, cuts[1:]))
     unit = stream.time_base
     return (2 * (ticks - ticks[0]) * unit.numerator * 10**9 + unit.denominator) // (2 * unit.denominator)
 
@@ -81,7 +81,7 @@ def store(dataset, rows, array):
 
 
 def read_depth(bundle):
-    """The keyframes of a bundle, 0 where they hold no distance."""
+    """The depth keyframes of a bundle, 0 where they have no depth value."""
     count = json.loads((bundle / "metadata.json").read_text())["depth_keyframe_count"]
     inflated = zlib.decompress((bundle / "depth.gz").read_bytes(), -zlib.MAX_WBITS, count * np.prod(DEPTH_SHAPE) * 4)
     maps = np.frombuffer(inflated, "<f4").reshape(count, *DEPTH_SHAPE)
@@ -98,7 +98,7 @@ def write_depth(obs, maps, rows):
 
 
 def convert(video, output, jobs=1):
-    """Converts one movie, with the depth beside it if there is any."""
+    """Converts one video, with the depth next to it if there is any."""
     with h5py.File(output, "w") as file, av.open(str(video)) as movie:
         obs, meta = create_groups(file, movie.streams.video[0].frames)
         times = write_pictures(obs, movie, video, jobs)

@@ -1,9 +1,9 @@
-"""Measures what is not the work itself: start-up, opening and sealing a take, a session of 36,000 poses, and directories of 10,000 takes.
+"""Measures fixed costs: start-up, opening and sealing a take, a session of 36,000 poses, and directories of 10,000 takes.
 
     python Benchmarks/opening.py [--work DIR] [--takes N]
 
 Prints a Markdown table. The peer of the long session is this file called with `--peer poses.json`: orjson and NumPy, from the file to
-positions and quaternions. Pictures are hard links to one, and takes are small: nothing here is decoded but what `run` converts once.
+positions and quaternions. Images are hard links to one file, and takes are small: only the takes that `run` converts once are decoded.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def peer(path):
     entries = orjson.loads(Path(path).read_bytes())
     matrices = numpy.array([entry["transform"] for entry in entries])
     times = numpy.rint(numpy.array([entry["timestamp"] for entry in entries]) * 1e9).astype(numpy.int64)
-    # The quaternion of a rotation from its diagonal; signs from what is off it.
+    # Quaternion of a rotation from its diagonal; signs from the off-diagonal elements.
     m = matrices[:, :3, :3]
     d = m[:, [0, 1, 2], [0, 1, 2]]
     w = numpy.sqrt(numpy.maximum(0, 1 + d.sum(1))) / 2
@@ -58,7 +58,7 @@ def simulated(path, seconds, size):
 
 
 def long_session(work, poses):
-    """A session whose poses are those of a short one over and over, with times and numbers that go on."""
+    """A session that repeats the poses of a short one, with times and numbers that continue."""
     path = work / f"session_{poses}"
     if path.exists():
         return path
@@ -78,7 +78,7 @@ def long_session(work, poses):
 
 
 def each_take(work, out, count=200):
-    """What a take costs besides its frames: many of 6 frames, less one of as many frames as all of them, over their number. One thread."""
+    """The fixed cost of a take: many takes of 6 frames, minus one take of as many frames in total, per take. One thread."""
     takes, one = many_takes(work, count), work / "as_long"
     if not one.exists():
         simulated(one, count / 10, "32x24")

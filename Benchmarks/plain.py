@@ -1,9 +1,9 @@
-"""Converts StackCapture sessions (v1 or v2) to HDF5, the way one would by hand.
+"""Converts StackCapture sessions (v1 or v2) to HDF5 with a straightforward script.
 
     python plain.py SESSION OUTPUT.h5
     python plain.py DIRECTORY-OF-SESSIONS DIRECTORY
 
-This is the peer that Takeset is measured against: json, NumPy, SciPy, Pillow and h5py, one process, and the same arrays
+Takeset is compared with this peer: json, NumPy, SciPy, Pillow and h5py, one process, and the same arrays
 under the same names. It does what a careful script does and no more: no digests, no statistics, no resuming.
 """
 
@@ -37,9 +37,9 @@ def read_picture(path, size):
 def write_pictures(obs, files, gzip):
     with Image.open(files[0]) as image:
         size = stored_size(*image.size)
-    pictures = create_grid(obs, "camera_image", len(files), (size[1], size[0], 3), np.uint8, **gzip)
+    images = create_grid(obs, "camera_image", len(files), (size[1], size[0], 3), np.uint8, **gzip)
     for row, file in enumerate(files):
-        pictures[row] = read_picture(file, size)
+        images[row] = read_picture(file, size)
 
 
 def write_depth(obs, folder, size, numbers, rows, gzip):
@@ -95,8 +95,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("input", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--compression", type=int, default=4, help="deflate of everything but pictures, 0 to 9")
-    parser.add_argument("--image-compression", type=int, default=0, help="deflate of pictures, 0 to 9")
+    parser.add_argument("--compression", type=int, default=4, help="deflate level of everything but images, 0 to 9")
+    parser.add_argument("--image-compression", type=int, default=0, help="deflate level of images, 0 to 9")
     arguments = parser.parse_args()
     levels = arguments.compression, arguments.image_compression
     if (arguments.input / "poses.json").exists():

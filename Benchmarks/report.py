@@ -1,4 +1,4 @@
-"""What run.py has measured, as Markdown tables.
+"""Formats the measurements of run.py as Markdown tables.
 
     python report.py RESULTS.json
 """
@@ -18,7 +18,7 @@ def tables(result):
     lines = [
         f"{result['date']}, {commit}, "
         f"{result['cores']} cores of {result['processor']}, {result['system']}; {versions}. "
-        f"Median of {result['rounds']}; in brackets the peer over Takeset with as many threads.",
+        f"Median of {result['rounds']}; in parentheses the peer's value over Takeset's with as many threads.",
         "",
         "| takes | converter | wall s | frames/s | CPU s | peak MB | output MB |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -46,7 +46,7 @@ def row(workload, contender):
 
 
 def limit_table(workloads, cores):
-    """How much of Takeset's CPU time is the least that there is, and what each gains from more threads."""
+    """Table of the minimal cost as a fraction of Takeset's CPU time, and of the gains from more threads."""
     lines = ["", "| takes | threads | takeset CPU s | codec limit | floor | takeset gains | floor gains |", "|---|--:|--:|--:|--:|--:|--:|"]
     for workload in workloads:
         median = workload["median"]

@@ -1,8 +1,8 @@
-"""Measures Takeset against Python scripts, and against the least that sessions cost, on takes that it makes itself.
+"""Compares Takeset with Python scripts, and with the minimal cost of sessions, on takes that it simulates.
 
     python Benchmarks/run.py [--quick] [--only REGEX] [--output Benchmarks/results/NAME.json] [--work DIR]
 
-Prints Markdown tables (report.py) and writes every single measurement as JSON. README.md beside this file says what is measured
+Prints Markdown tables (report.py) and writes every single measurement as JSON. README.md next to this file explains what is measured
 and how. Only the standard library is imported here: on Linux a child's peak memory is never reported below what its parent
 had when it started it, so this process has to stay small.
 """
@@ -33,7 +33,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 THREADS = sorted({1, CORES})
 
 SESSION, MOVIE, BUNDLE = "stack-session", "slow-motion-video", "realitycam-bundle"
-# What a run without --pipeline does, but for the writer's options (docs/pipeline.md).
+# The default pipeline, except for the writer's options (docs/pipeline.md).
 PIPELINE = """\
 version: 1
 reader: auto
@@ -49,11 +49,11 @@ writer:
 
 @dataclass
 class Workload:
-    name: str  # what --work keeps is known by its name, so the name says what is in it
+    name: str  # --work keeps takes under this name, so it describes them
     title: str
-    takes: dict  # by folder the arguments of `takeset simulate`
+    takes: dict  # arguments of `takeset simulate` by folder
     inputs: str = None  # the directory of the takes when several workloads share it
-    stored_size: tuple = None  # of the pictures of sessions
+    stored_size: tuple = None  # size of stored images, for sessions only
     compression: int | str = 4
     image_compression: int = 0
 
@@ -70,7 +70,7 @@ class Workload:
 SMALL = {"": [SESSION, "--seconds", "10", "--size", "480x360"]}
 WORKLOADS = [
     Workload("v1_480x360_10s", "v1, 480x360 + depth 256x192", SMALL, stored_size=(480, 360)),
-    Workload("v1_480x360_10s_deflated", "the same, pictures deflated too", SMALL, "v1_480x360_10s", (480, 360), image_compression=4),
+    Workload("v1_480x360_10s_deflated", "the same, images deflated too", SMALL, "v1_480x360_10s", (480, 360), image_compression=4),
     Workload("v1_480x360_10s_fast", "the same, compression: fast", SMALL, "v1_480x360_10s", (480, 360), compression="fast"),
     Workload("v1_480x360_40x0.5s", "40 takes of v1, 480x360 + depth 256x192",
         {f"take_{number:02d}": [SESSION, "--seconds", "0.5", "--size", "480x360"] for number in range(1, 41)}, stored_size=(480, 360)),
@@ -89,20 +89,20 @@ LENGTHS = [
     Workload(f"v1_480x360_{seconds}s", "v1, 480x360", {"": [SESSION, "--seconds", str(seconds), "--size", "480x360"]}, stored_size=(480, 360))
     for seconds in (6, 60)
 ]
-# One process means one thread: NumPy's BLAS would start idle ones that only cost time.
+# One thread per process: NumPy's BLAS would start idle threads that only cost time.
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="measure once instead of three times")
-    parser.add_argument("--only", metavar="REGEX", help="measure only the workloads in whose name this is found")
+    parser.add_argument("--only", metavar="REGEX", help="measure only the workloads whose name matches this")
     parser.add_argument("--output", type=Path, help="the JSON file; by default results/DATE-COMMIT.json here")
-    parser.add_argument("--work", type=Path, help="keep the simulated takes here, and use them when they are there")
+    parser.add_argument("--work", type=Path, help="keep the simulated takes here, and reuse existing ones")
     parser.add_argument("--takeset", type=Path, default=HERE.parent / ".build/release/takeset")
     options = parser.parse_args()
     if not options.takeset.exists():
-        sys.exit("there is no release binary; make it with: swift build -c release")
+        sys.exit("there is no release binary; build it with: swift build -c release")
     if options.work:
         options.work.mkdir(parents=True, exist_ok=True)
     keep = contextlib.nullcontext(options.work) if options.work else tempfile.TemporaryDirectory(prefix="takeset-bench-")
@@ -112,7 +112,7 @@ def main():
 
 
 def save(result, output):
-    """Writes what has been measured so far."""
+    """Writes the measurements so far."""
     output = output or HERE / "results" / f"{result['date']}-{result['commit'] or 'unknown'}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=1) + "\n")
@@ -120,9 +120,9 @@ def save(result, output):
 
 def measure_all(work, options):
     output = options.output and options.output.resolve()
-    shutil.copy2(options.takeset, work / "takeset-measured")  # a copy, so that a build in the meantime changes nothing
+    shutil.copy2(options.takeset, work / "takeset-measured")  # a copy, so that a concurrent build has no effect
     home = Path.cwd()
-    os.chdir(work)  # so that commands, and what they may complain of, name no directory of this machine
+    os.chdir(work)  # so that commands and their messages contain no directory of this machine
     try:
         return Bench(1 if options.quick else 3).run(options.only, lambda result: save(result, output))
     finally:
@@ -130,7 +130,7 @@ def measure_all(work, options):
 
 
 class Bench:
-    """Everything is in the current directory."""
+    """The measurements; all files are in the current directory."""
 
     def __init__(self, rounds):
         self.rounds = rounds
@@ -153,7 +153,7 @@ class Bench:
 
     @staticmethod
     def peers(workload):
-        """Each peer, and the contender of Takeset's that it is compared with."""
+        """Each peer, and the Takeset contender that it is compared with."""
         script = "best.py" if workload.is_session else "movies.py"
         peers = {f"{script} --jobs {jobs}": f"takeset --jobs {jobs}" for jobs in THREADS}
         return {"plain.py": "takeset --jobs 1", **peers} if workload.is_session else peers
@@ -205,7 +205,7 @@ class Bench:
     # MARK: Inputs
 
     def simulated(self, workload):
-        """A directory of simulated takes, made unless it is there; what was interrupted is made again."""
+        """A directory of simulated takes, created unless it exists; interrupted ones are simulated again."""
         path = Path(workload.inputs)
         if not path.exists():
             note(f"simulating {path}")
@@ -220,7 +220,7 @@ class Bench:
 
     @staticmethod
     def warm(path):
-        """Reads every input once, so that none is read from the disk while the clock runs."""
+        """Reads every input once, so that none is read from the disk during a measurement."""
         for file in path.rglob("*"):
             if file.is_file():
                 with file.open("rb") as stream:
@@ -238,7 +238,7 @@ class Bench:
         limits = [f"limit --jobs {jobs}" for jobs in THREADS] if has_limit else []
         runs = {contender: [] for contender in [*dict.fromkeys(peers.values()), *peers, *limits]}
         for number in range(self.rounds):
-            # Interleaved, and each round starts with another contender.
+            # Interleaved; each round starts with another contender.
             order = list(runs)
             order = order[number % len(order):] + order[:number % len(order)]
             for contender in order:
@@ -256,7 +256,7 @@ class Bench:
             return run | {"output_bytes": size_of(out), "frames_per_second": round(frames / run["wall_seconds"], 1)}
 
     def check_agreement(self, workload, peers):
-        """All outputs must hold the same before it means anything which was made sooner. Frames, and the differences found."""
+        """Checks that all outputs agree, without which times mean nothing. Returns frames, and the differences found."""
         frames, differences = 0, {}
         for peer, takeset in peers.items():
             with self.fresh_output() as out:
@@ -290,14 +290,14 @@ class Bench:
 
     @contextlib.contextmanager
     def fresh_output(self):
-        """An empty directory on the inputs' file system, with nothing of earlier runs left to be written back."""
+        """An empty directory on the inputs' file system, after all writes of earlier runs have reached the disk."""
         with tempfile.TemporaryDirectory(prefix="output-", dir=".") as out:
             os.sync()
             yield Path(os.path.relpath(out))
 
 
 def execute(command):
-    """Runs a command to its end; what it took, itself and all its threads and children, and what it printed."""
+    """Runs a command to its end; returns its cost, including all threads and children, and its output."""
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = subprocess.Popen([str(part) for part in command], stdout=printed, stderr=errors, env=ENVIRONMENT)
@@ -307,7 +307,7 @@ def execute(command):
         for file in (printed, errors):
             file.seek(0)
         if process.returncode != 0:
-            last = (errors.read().decode(errors="replace").strip().splitlines() or ["without a word"])[-1]
+            last = (errors.read().decode(errors="replace").strip().splitlines() or ["no message"])[-1]
             sys.exit(f"{Path(command[0]).name} ended with {process.returncode}: {last}")
         return {
             "wall_seconds": round(wall, 3),
@@ -318,9 +318,9 @@ def execute(command):
 
 
 def decoding(takes, threads):
-    """A command by which FFmpeg decodes the movies and does no more: one in so many threads, of several as many at a time."""
+    """A command with which FFmpeg only decodes the videos: a single one in as many threads, several as many at a time."""
     movies = sorted(file for file in takes.rglob("*") if file.suffix in {".mov", ".mp4"})
-    assert movies, f"no movie in {takes}"
+    assert movies, f"no video in {takes}"
     at_a_time, each = (1, threads) if len(movies) == 1 else (threads, 1)
     decode = ["ffmpeg", "-nostdin", "-v", "error", "-threads", str(each), "-i", "{}", "-f", "null", "-"]
     names = shlex.join(["printf", "%s\\n", *map(str, movies)])
@@ -328,18 +328,18 @@ def decoding(takes, threads):
 
 
 def compile_limit():
-    """Makes limit.c when there is a C compiler with the libraries' headers, and says whether it was made."""
+    """Compiles limit.c if there is a C compiler with the libraries' headers; returns whether it was compiled."""
     command = ["cc", "-O3", "-march=native", "-o", "limit-measured", HERE / "limit.c"]
     try:
         subprocess.run([*command, "-lturbojpeg", "-ldeflate", "-lcrypto", "-lpthread", "-lm"], check=True, capture_output=True)
         return True
     except (FileNotFoundError, subprocess.CalledProcessError):
-        note("limit.c could not be compiled (it needs cc, and headers of libturbojpeg, libdeflate and OpenSSL); going on without it")
+        note("limit.c could not be compiled (it needs cc, and headers of libturbojpeg, libdeflate and OpenSSL); continuing without it")
         return False
 
 
 def median(runs):
-    """The median of each number by itself."""
+    """The median of each number separately."""
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
@@ -352,7 +352,7 @@ def size_of(directory):
 
 
 def libraries():
-    """The C libraries inside the Python packages, which do most of the peers' work."""
+    """Versions of the C libraries inside the Python packages, which do most of the peers' work."""
     code = "import av, h5py, PIL.features as f; print(h5py.version.hdf5_version, f.version('libjpeg_turbo'), av.ffmpeg_version_info)"
     return dict(zip(["h5py's hdf5", "pillow's libjpeg-turbo", "av's ffmpeg"], text([sys.executable, "-c", code]).split()))
 

@@ -3,7 +3,7 @@ import TestSupport
 /// The session of this process; each input replaces one of its files.
 nonisolated(unsafe) private let session = try? FuzzedSession()
 
-/// libFuzzer's entry point. The first byte chooses the file.
+/// libFuzzer's entry point. The first byte selects the file.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   guard count > 0, let session else { return 0 }

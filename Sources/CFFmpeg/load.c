@@ -1,7 +1,7 @@
-// FFmpeg's functions, each looked up when it is first called.
+// FFmpeg's functions, each resolved on its first call.
 //
-// libavcodec and libavformat bring a hundred other libraries with them, which take longer to load than small takes to convert. So nothing here is linked
-// with them; they are loaded when a movie is opened. The compiler compares what is below with FFmpeg's own declarations.
+// libavcodec and libavformat depend on a hundred other libraries, which take longer to load than a small take to convert. So nothing is
+// linked with them; they are loaded when a video is opened. The compiler checks the functions below against FFmpeg's own declarations.
 
 #include "CFFmpeg.h"
 
@@ -12,7 +12,7 @@
 #define TEXT(number) #number
 #define NAME(library, major) library ".so." TEXT(major)
 
-// The versions that were compiled against.
+// The versions of the headers at compile time.
 enum library { UTIL, CODEC, FORMAT, SCALE };
 static const char *const names[] = {
     NAME("libavutil", LIBAVUTIL_VERSION_MAJOR), NAME("libavcodec", LIBAVCODEC_VERSION_MAJOR),
@@ -22,7 +22,7 @@ static void *handles[4];
 static void *library(enum library number) {
   void *handle = __atomic_load_n(&handles[number], __ATOMIC_ACQUIRE);
   if (!handle) {
-    // Twice at once gives the same handle twice.
+    // Concurrent calls get the same handle.
     handle = dlopen(names[number], RTLD_LAZY | RTLD_LOCAL);
     if (handle) __atomic_store_n(&handles[number], handle, __ATOMIC_RELEASE);
   }
@@ -39,7 +39,7 @@ static void *find(enum library number, const char *function) {
   void *handle = library(number);
   void *found = handle ? dlsym(handle, function) : NULL;
   if (!found) {
-    // Movies ask `cffmpeg_load` first; a library without the function is not the one that was compiled against.
+    // `cffmpeg_load` is called first; a library without the function does not match the headers at compile time.
     fprintf(stderr, "%s has no %s\n", names[number], function);
     exit(1);
   }

@@ -1,6 +1,6 @@
 #include <hdf5.h>
 
-// HDF5 spells its predefined types, classes and flags as macros that call H5open(); Swift imports none of them.
+// HDF5 defines its predefined types, classes and flags as macros that call H5open(); Swift imports none of them.
 static inline hid_t chdf5_type_u8(void)  { return H5T_STD_U8LE; }
 static inline hid_t chdf5_type_i8(void)  { return H5T_STD_I8LE; }
 static inline hid_t chdf5_type_u16(void) { return H5T_STD_U16LE; }
@@ -19,6 +19,6 @@ static inline hid_t chdf5_class_dataset_create(void) { return H5P_DATASET_CREATE
 static inline unsigned chdf5_acc_exclusive(void) { return H5F_ACC_EXCL; }
 static inline unsigned chdf5_acc_readonly(void)  { return H5F_ACC_RDONLY; }
 
-// Imported as Int32 where the functions want hid_t (Int64).
+// Swift imports these as Int32, but the functions take hid_t (Int64).
 static const hid_t chdf5_default = H5P_DEFAULT;
 static const hid_t chdf5_all = H5S_ALL;

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-// libpng reports errors by longjmp, which must not cross Swift frames; what can jump is in here.
+// libpng reports errors by longjmp, which must not cross Swift frames; all calls that can jump are in this file.
 
 typedef struct {
   const uint8_t *bytes;
   size_t count;
   size_t position;
-  char *message;  // of 128 bytes
+  char *message;  // 128 bytes
 } cpng_input;
 
 static inline void cpng_failed(png_structp png, png_const_charp message) {
@@ -26,13 +26,13 @@ static inline void cpng_warned(png_structp png, png_const_charp message) {
 
 static inline void cpng_read(png_structp png, png_bytep output, size_t count) {
   cpng_input *input = (cpng_input *)png_get_io_ptr(png);
-  if (count > input->count - input->position) png_error(png, "the file ends too early");
+  if (count > input->count - input->position) png_error(png, "the file is truncated");
   memcpy(output, input->bytes + input->position, count);
   input->position += count;
 }
 
-/// Decodes a grey PNG of exactly `depth` bits a pixel, 8 or 16, as it is: no gamma, no scaling, 16 bits little-endian.
-/// With `output` NULL only the header is read, and width and height are set; else these say what the header must.
+/// Decodes a gray PNG of exactly `depth` bits per pixel, 8 or 16, unchanged: no gamma, no scaling, 16 bits little-endian.
+/// With `output` NULL only the header is read, and width and height are set; otherwise the header must match them.
 /// Returns 1, or 0 with a sentence in `message`, which has 128 bytes.
 static inline int cpng_decode_grey(
     const uint8_t *bytes, size_t count, int depth, uint32_t most, uint32_t *width, uint32_t *height, uint8_t *output, char *message) {
@@ -55,7 +55,7 @@ static inline int cpng_decode_grey(
   png_read_info(png, info);
   uint32_t w = png_get_image_width(png, info), h = png_get_image_height(png, info);
   if (png_get_color_type(png, info) != PNG_COLOR_TYPE_GRAY || png_get_bit_depth(png, info) != depth) {
-    snprintf(message, 128, "it has %d bits a sample and %d a pixel; expected grey of %d bits", png_get_bit_depth(png, info),
+    snprintf(message, 128, "it has %d bits per sample and %d per pixel; expected gray with %d bits", png_get_bit_depth(png, info),
              png_get_bit_depth(png, info) * png_get_channels(png, info), depth);
     png_destroy_read_struct(&png, &info, NULL);
     return 0;
@@ -103,7 +103,7 @@ static inline void cpng_write(png_structp png, png_bytep bytes, size_t count) {
 
 static inline void cpng_flush(png_structp png) { (void)png; }
 
-/// Encodes grey rows of 8 or 16 bits, 16 little-endian. Returns the number of bytes, or 0 with a sentence in `message`.
+/// Encodes gray rows of 8 or 16 bits, 16 bits little-endian. Returns the number of bytes, or 0 with a sentence in `message`.
 static inline size_t cpng_encode_grey(
     const uint8_t *pixels, int depth, uint32_t width, uint32_t height, uint8_t *bytes, size_t capacity, char *message) {
   cpng_output output = {bytes, capacity, 0, message};

@@ -2,8 +2,8 @@
 
 #include "cpixels.h"
 
-// Compiled for several generations of processors, of which the loader picks one: rows take less than half the time with AVX2. Swift cannot do
-// this for a single function. No products are contracted into sums, and sums are in the same order, so all give the same bytes.
+// Each function is compiled for several processor generations, and the loader selects one: rows take less than half the time with AVX2.
+// Swift cannot do this for a single function. Without contraction, and with sums in one order, all variants give the same bytes.
 #pragma STDC FP_CONTRACT OFF
 #if defined(__x86_64__) && defined(__GLIBC__)
 #define VARIANTS __attribute__((target_clones("avx512bw,avx2,default")))
@@ -54,7 +54,7 @@ typedef float quad __attribute__((vector_size(16)));
 typedef int32_t whole __attribute__((vector_size(16)));
 typedef uint8_t bytes __attribute__((vector_size(4)));
 
-// The products of position x, in four sums.
+// Products at position x, in four partial sums.
 static inline __attribute__((always_inline)) quad products(const float *line, struct cpixels_taps taps, size_t x) {
   const float *values = line + taps.first[x], *weights = taps.weights + taps.count * x;
   octet sums = {0};
@@ -71,19 +71,19 @@ VARIANTS
 void cpixels_blend_planes(
     const float *luma, const float *cb, const float *cr, struct cpixels_taps luma_taps, struct cpixels_taps chroma_taps,
     struct cpixels_matrix matrix, size_t width, uint8_t *pixels) {
-  // Red, green, blue and nothing.
+  // Lanes: red, green, blue, unused.
   const quad of_luma = {matrix.contrast, matrix.contrast, matrix.contrast, 0};
   const quad of_cb = {0, matrix.green_of_cb, matrix.blue_of_cb, 0}, of_cr = {matrix.red_of_cr, matrix.green_of_cr, 0, 0};
   const quad least = {0}, most = {255, 255, 255, 255};
   for (size_t x = 0; x < width; x++, pixels += 3) {
     quad y = products(luma, luma_taps, x), b = products(cb, chroma_taps, x), r = products(cr, chroma_taps, x);
-    // The four sums of each become one.
+    // Adds the four partial sums of each plane.
     quad yb = __builtin_shufflevector(y, b, 0, 1, 4, 5) + __builtin_shufflevector(y, b, 2, 3, 6, 7);
     quad rr = __builtin_shufflevector(r, r, 0, 1, 0, 1) + __builtin_shufflevector(r, r, 2, 3, 2, 3);
     quad sums = __builtin_shufflevector(yb, rr, 0, 2, 4, 4) + __builtin_shufflevector(yb, rr, 1, 3, 5, 5);
-    quad colours = (sums[0] - matrix.black) * of_luma + (sums[1] - 128) * of_cb + (sums[2] - 128) * of_cr + 0.5f;
-    colours = __builtin_elementwise_min(__builtin_elementwise_max(colours, least), most);
-    bytes levels = __builtin_convertvector(__builtin_convertvector(colours, whole), bytes);
+    quad colors = (sums[0] - matrix.black) * of_luma + (sums[1] - 128) * of_cb + (sums[2] - 128) * of_cr + 0.5f;
+    colors = __builtin_elementwise_min(__builtin_elementwise_max(colors, least), most);
+    bytes levels = __builtin_convertvector(__builtin_convertvector(colors, whole), bytes);
     pixels[0] = levels[0];
     pixels[1] = levels[1];
     pixels[2] = levels[2];

@@ -10,10 +10,10 @@ using namespace simdjson;
 namespace {
 
 constexpr size_t most_digits = 19;
-/// Of a number, as the careful reader has it.
+/// Maximum length of a number in characters, as in the strict parser.
 constexpr size_t most_characters = 400;
 
-/// A number of so many digits at most; what version 3.0 makes of longer ones may be far off.
+/// Reads a number of at most `most_digits` digits; simdjson 3.0 may parse longer ones inaccurately.
 bool read_number(ondemand::value value, double *number) {
   std::string_view token = value.raw_json_token();
   if (token.size() > most_characters) return false;
@@ -31,7 +31,7 @@ bool read_number(ondemand::value value, double *number) {
   return !value.get_double().get(*number);
 }
 
-/// Four rows of four numbers, or sixteen numbers.
+/// Reads four rows of four numbers, or sixteen numbers.
 bool read_transform(ondemand::value value, double *numbers) {
   ondemand::array rows;
   if (value.get_array().get(rows)) return false;
@@ -68,7 +68,7 @@ bool read_pose(ondemand::value value, csimdjson_pose *pose) {
     std::string_view key;
     ondemand::value member;
     if (field.unescaped_key().get(key) || field.value().get(member)) return false;
-    // A key that comes twice is left to the careful reader, as any other is.
+    // Repeated and unknown keys are left to the strict parser.
     if (key == "transform") {
       if (has_transform || !read_transform(member, pose->transform)) return false;
       has_transform = true;
@@ -124,7 +124,7 @@ int64_t csimdjson_read_poses(
     visit(context, &pose);
     read++;
   }
-  // Anything after the list is refused, which only an end shows.
+  // Text after the list is refused: the document must be at its end.
   const char *rest;
   return document.current_location().get(rest) == OUT_OF_BOUNDS ? read : -1;
 }

@@ -91,7 +91,7 @@ package final class Dataset: Object {
     }
   }
 
-  /// A dataspace of one element, and this array's with that row selected.
+  /// Runs `body` with a dataspace of one element, and with this array's dataspace with that row selected.
   private func withRow<Result>(_ row: Int, _ body: (hid_t, hid_t) throws -> Result) throws -> Result {
     let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }
     defer { _ = try? hdf5("H5Sclose", name) { H5Sclose(space) } }
@@ -159,7 +159,8 @@ package final class Dataset: Object {
     return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL
   }
 
-  /// Locations of the chunks according to the library, by row: `H5Dget_num_chunks`, `H5Dget_chunk_info`. Takes time quadratic in their number.
+  /// Locations of the chunks as the library reports them, by row, in time quadratic in their number: `H5Dget_num_chunks`,
+  /// `H5Dget_chunk_info`.
   package func chunkPlaces() throws -> [(row: Int, offset: Int, count: Int, skipped: Int)] {
     guard chunk != nil else { return [] }
     let space = try hdf5("H5Dget_space", name) { H5Dget_space(id) }

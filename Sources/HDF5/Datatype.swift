@@ -43,7 +43,7 @@ package enum Datatype: Hashable, Sendable {
 
   static let numbers: [Datatype] = [.uint8, .int8, .uint16, .int32, .int64, .float32, .float64]
 
-  /// The library's type; numbers are predefined and must not be closed, so strings are the only ones made here.
+  /// Runs `body` with the library's type. Number types are predefined and must not be closed, so only strings and sequences are made here.
   func withIdentifier<Result>(_ body: (hid_t) throws -> Result) throws -> Result {
     switch self {
     case .uint8: return try body(chdf5_type_u8())

@@ -32,7 +32,7 @@ package struct Episode: Sendable {
     /// - Parameter isWhole: Whether the reader dropped no frames, which would appear as gaps too.
     package func findings(isWhole: Bool) -> [Finding] {
       var findings: [Finding] = []
-      // Where a frame was dropped for its timestamp, the adjacent steps are not the camera's own either.
+      // The steps next to a frame that was dropped for its timestamp are not the camera's own either.
       func follows(_ row: Int) -> Bool { row < 1 || row >= count || sourceIndex[row] == sourceIndex[row - 1] + 1 }
       let dropped = gaps.count { gap in isWhole || [gap.row, gap.row + 1, gap.row + 2].allSatisfy(follows) }
       if dropped > 0 {

@@ -6,7 +6,7 @@ import Takeset
 /// velocity in rad/s, both in the device's axes.
 struct IMUSimulation {
   /// Readings with times in nanoseconds, acceleration in g and angular velocity in rad/s.
-  private var readings: [(time: Int64, acceleration: SIMD3<Double>, angularVelocity: SIMD3<Double>)] = []
+  private var readings: [(time: Int64, acceleration: SIMD3<Double>, gyro: SIMD3<Double>)] = []
   private static let rate = 100.0
   /// Sampling rate in Hz for differentiating positions and rotations.
   private static let fine = 400.0
@@ -19,16 +19,16 @@ struct IMUSimulation {
     for index in Swift.stride(from: stride, to: path.count - stride, by: stride) {
       let time = first.nanoseconds + Int64((Double(index) * 1e9 / Self.fine).rounded())
       let handled = time + 500_000 + Int64(random.next() % 3_500_000) + offset
-      let angularVelocity = Self.angularVelocity(path[index - 1], path[index + 1])
+      let gyro = Self.angularVelocity(path[index - 1], path[index + 1])
       let acceleration = Self.acceleration(path[index - 1], path[index], path[index + 1])
-      readings.append((handled, acceleration, angularVelocity))
+      readings.append((handled, acceleration, gyro))
     }
   }
 
   /// The readings in the JSON format of the StackCapture app.
   var json: String {
     let entries = readings.map { reading in
-      "  {\n    \"accel\" : [\n      \(Self.list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(reading.angularVelocity))\n    ],\n    \"timestamp\" : "
+      "  {\n    \"accel\" : [\n      \(Self.list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(reading.gyro))\n    ],\n    \"timestamp\" : "
         + "\(Trajectory.decimal(reading.time))\n  }"
     }
     return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
@@ -38,8 +38,8 @@ struct IMUSimulation {
   var csv: String {
     let first = readings.first?.time ?? 0
     let lines = readings.filter { $0.time - first > 100_000_000 }.dropLast(12).map { reading in
-      let (acceleration, rotation) = (reading.acceleration * 9.80665, reading.angularVelocity)
-      let numbers = [acceleration.x, acceleration.y, acceleration.z, rotation.x, rotation.y, rotation.z]
+      let (acceleration, gyro) = (reading.acceleration * 9.80665, reading.gyro)
+      let numbers = [acceleration.x, acceleration.y, acceleration.z, gyro.x, gyro.y, gyro.z]
       return ([Trajectory.decimal(reading.time)] + numbers.map { "\($0)" }).joined(separator: ", ")
     }
     return (["timestamp, a_x, a_y, a_z, alpha_x, alpha_y, alpha_z"] + lines).joined(separator: "\n") + "\n"

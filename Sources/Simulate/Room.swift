@@ -38,7 +38,7 @@ struct Room {
     /// 4x4 row-major camera-to-world.
     var matrix: [Double]
     var zoom: Float = 1
-    /// Focal length in pixels, 1.25 times the half diagonal of a 4:3 image at zoom 1, about that of a phone's wide camera.
+    /// Focal length in pixels, 1.2 times the half diagonal of a 4:3 image at zoom 1, about that of a phone's wide camera.
     var focalLength: Float { Float(size.width) * 0.75 * zoom }
   }
 

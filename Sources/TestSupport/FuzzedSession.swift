@@ -3,7 +3,7 @@ import Model
 import Simulate
 import Takeset
 
-/// A small sound session, one file of which is replaced by bytes that may be anything.
+/// A small valid session in which one file is replaced by arbitrary bytes.
 package final class FuzzedSession {
   package enum Part: String, CaseIterable, Sendable {
     case poses = "poses.json"
@@ -16,7 +16,7 @@ package final class FuzzedSession {
   }
 
   private let directory: TemporaryDirectory
-  /// The sound bytes of each part.
+  /// The valid bytes of each part.
   package let sound: [Part: [UInt8]]
 
   package init() throws {
@@ -37,8 +37,8 @@ package final class FuzzedSession {
     self.sound = sound
   }
 
-  /// Opens the session with these bytes in place of a part, aligns it, and of an archive reads every sample. What is wrong with it ends in
-  /// findings or in the errors that are meant for it; any other is thrown.
+  /// Opens the session with these bytes in place of a part, aligns it, and, for an archive, reads every sample. Problems must become
+  /// findings, failures or rejections; any other error is thrown.
   ///
   /// - Returns: The code of the failure, or `nil` when there was none.
   package func open(_ part: Part, _ bytes: [UInt8]) throws -> String? {
@@ -68,7 +68,7 @@ package final class FuzzedSession {
   }
 }
 
-/// Bytes damaged at random, in ways that parsers find hard.
+/// A generator of randomly damaged bytes, in ways that are hard for parsers.
 package struct Mutator {
   private var random: SplitMix
 
@@ -94,7 +94,7 @@ package struct Mutator {
       case 3: bytes.insert(contentsOf: Array(bytes[place..<end]), at: place)
       case 4: bytes.insert(contentsOf: Array(Self.tokens[below(Self.tokens.count)].utf8), at: place)
       case 5:
-        // Another number in place of one.
+        // Replaces a number with another token.
         guard let start = bytes[place...].firstIndex(where: { (48...57).contains($0) }) else { continue }
         let stop = bytes[start...].firstIndex { !(48...57).contains($0) && $0 != 46 } ?? bytes.endIndex
         bytes.replaceSubrange(start..<stop, with: Array(Self.tokens[below(Self.tokens.count)].utf8))

@@ -3,18 +3,18 @@ package import Model
 import Synchronization
 package import Takeset
 
-/// A writer that keeps episodes in memory, row by row: the twin of the one that writes files.
+/// A writer that keeps episodes in memory, row by row, for tests without files.
 package struct MemoryWriter: Writer {
   package static let name = "memory"
   package static let summary = "Keeps episodes in memory, for tests"
 
   package init() {}
 
-  /// What was written under a path.
+  /// The data written under a path.
   package struct Shard: Sendable {
     package var episode: String
     package var reader: String
-    /// By stream, the bytes of each row; empty for a row that could not be read.
+    /// Bytes of each row by stream; empty for a row that could not be read.
     package var rows: [StreamName: [[UInt8]]] = [:]
   }
 

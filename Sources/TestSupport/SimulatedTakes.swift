@@ -3,7 +3,7 @@ import Model
 import Simulate
 package import Takeset
 
-/// A small take of every kind that `takeset simulate` makes, each in a directory of its own.
+/// Small examples of every kind of take that `takeset simulate` makes.
 package final class SimulatedTakes {
   package struct Example: Sendable, CustomStringConvertible {
     package var reader: String
@@ -12,7 +12,7 @@ package final class SimulatedTakes {
     fileprivate var write: @Sendable (String) throws -> Void
   }
 
-  /// Every variant and quirk of sessions, every layout, depth format, signature and fault of bundles, scans, videos.
+  /// All examples: every variant and quirk of sessions, every layout, depth format, signature and fault of bundles, scans, videos.
   package static let all: [Example] = sessions + bundles + scans + videos
 
   private static let small = ImageSize(width: 32, height: 24)
@@ -68,7 +68,7 @@ package final class SimulatedTakes {
     }
   }
 
-  /// Writes an example into `directory` and gives the place that a search would offer to readers: its folder, or the file of that name.
+  /// Writes an example into `directory` and returns the location that a search would pass to readers: a folder or a file.
   package static func write(_ example: Example, into directory: TemporaryDirectory) throws -> TakeLocation {
     let path = directory.path + "/session_1"
     try example.write(path)

@@ -1,10 +1,10 @@
 package import Model
 package import Takeset
 
-/// The smallest episode that has a stream of every kind: frames at `times`, depth at every other one, joints between them, an IMU on another clock.
+/// A minimal episode with frames at `times`, depth at every other frame, joints between frames, and an IMU on another clock.
 package struct SyntheticEpisode {
   package var episode: Episode
-  /// Those of images and depth.
+  /// Sources of images and depth.
   package let rasters: [CountingSource]
 
   package init(times: [Int64] = [0, 16_666_667, 33_333_333, 50_000_000, 66_666_667, 83_333_333]) {
@@ -25,7 +25,7 @@ package struct SyntheticEpisode {
     }
     let even = stride(from: 0, to: times.count, by: 2).map { stamps[$0] }
     let between = stamps.map { $0.advanced(by: 3_000_000) }
-    // On a clock of its own, an hour ahead, so that `align` has something to find out.
+    // On a separate clock, an hour ahead, so that `align` has an offset to determine.
     let inertial = (0..<(4 * times.count)).map { Timestamp(nanoseconds: 3_600_000_000_000 + Int64($0) * 4_000_000) }
     let streams: [StreamName: SampleStream] = [
       .pose: stream(vector(.pose(.arkit), 7), stamps, rows: stamps.indices.rows) { floats([Float($0), 0, 0, 0, 0, 0, 1]) },
@@ -45,14 +45,14 @@ package struct SyntheticEpisode {
     rasters = [StreamName.image, .depth].compactMap { streams[$0]?.source as? CountingSource }
   }
 
-  /// Images and depth maps that were read.
+  /// Number of images and depth maps read.
   package var readCount: Int { rasters.reduce(0) { $0 + $1.readCount } }
 }
 
-/// Little-endian Float32.
+/// Bytes of the numbers as little-endian Float32.
 package func floats(_ numbers: [Float]) -> [UInt8] { numbers.withUnsafeBytes { Array($0) } }
 
 extension Transform {
-  /// Applies the step as a run without keys does.
+  /// Applies the step as in a run without keys.
   package func apply(to episode: Episode) throws -> Episode { try apply(to: episode, in: RunContext()) }
 }

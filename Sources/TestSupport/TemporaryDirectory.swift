@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// A directory that goes when the test is over.
+/// A directory that is removed at the end of the test.
 package final class TemporaryDirectory {
   package let path: String
 
@@ -13,7 +13,7 @@ package final class TemporaryDirectory {
 
   deinit { try? FileManager.default.removeItem(atPath: path) }
 
-  /// Writes a file, with the directories above it, and returns its path.
+  /// Writes a file, creating its parent directories, and returns its path.
   @discardableResult
   package func write(_ name: String, _ contents: some Sequence<UInt8>) throws -> String {
     let url = URL(fileURLWithPath: path + "/" + name)

@@ -18,8 +18,8 @@ static inline int cffmpeg_denied(void) { return AVERROR(EACCES); }
 static inline int cffmpeg_io(void) { return AVERROR(EIO); }
 static inline int64_t cffmpeg_no_time(void) { return AV_NOPTS_VALUE; }
 
-// Counts the errors that a decoder logs: some damage is told in no other way. `opaque` of its context points to the count. Nothing is
-// printed.
+// Counts the errors that a decoder logs, because some damage is reported in no other way. `opaque` of its context points to the count.
+// Nothing is printed.
 static inline void cffmpeg_count_errors(void *source, int level, const char *format, va_list arguments) {
   (void)format;
   (void)arguments;
@@ -31,7 +31,7 @@ static inline void cffmpeg_count_errors(void *source, int level, const char *for
 }
 static inline void cffmpeg_quieten(void) { av_log_set_callback(cffmpeg_count_errors); }
 
-// Gives the decoder cleared pictures: what damaged data leaves unwritten is then the same in every run, and nobody else's.
+// Gives the decoder cleared buffers, so that pixels that damaged data leave unwritten are the same in every run and leak no other memory.
 static inline int cffmpeg_cleared_buffer(AVCodecContext *context, AVFrame *frame, int flags) {
   int status = avcodec_default_get_buffer2(context, frame, flags);
   if (status < 0) return status;
@@ -41,11 +41,11 @@ static inline int cffmpeg_cleared_buffer(AVCodecContext *context, AVFrame *frame
 }
 static inline void cffmpeg_clear_buffers(AVCodecContext *context) { context->get_buffer2 = cffmpeg_cleared_buffer; }
 
-/// The size of the frames that a sample's own headers announce, which may be another than the file's index does; 0 where they do not. Nothing is
-/// decoded or allocated for frames.
+/// Reads the frame size from a sample's own headers, which may differ from the file's index; 0 where they have none. No frame is decoded or
+/// allocated.
 void cffmpeg_coded_size(const AVCodecParameters *parameters, const AVPacket *packet, int *width, int *height);
 
-/// Loads FFmpeg's libraries, unless they are. Returns NULL, or what the system says is wrong.
+/// Loads FFmpeg's libraries unless they are loaded. Returns NULL, or the system's error message.
 const char *cffmpeg_load(void);
 
 #endif

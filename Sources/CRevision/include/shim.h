@@ -1,4 +1,4 @@
-// `make build` writes revision.h with the commit the binary is built from; without it the revision is not known.
+// `make build` writes revision.h with the commit the binary is built from; without it the revision is unknown.
 #if __has_include("revision.h")
 #include "revision.h"
 #endif

@@ -14,7 +14,7 @@ typedef struct {
   double depth_index;
   double depth;
   double transform[16];
-  /// The digits of the time as they stand in the text.
+  /// Digits of the time as written in the text.
   const char *timestamp;
   size_t timestamp_count;
   uint8_t has_depth_index;
@@ -22,16 +22,16 @@ typedef struct {
   uint8_t has_null_depth;
 } csimdjson_pose;
 
-/// Bytes after the text that must be readable.
+/// Number of bytes after the text that must be readable.
 #define CSIMDJSON_PADDING 64
 
-/// A reader of poses, for texts one after the other.
+/// A parser of poses, reusable for one text after the other.
 typedef struct csimdjson_parser csimdjson_parser;
 csimdjson_parser *csimdjson_new(void);
 void csimdjson_free(csimdjson_parser *parser);
 
-/// Reads a list of poses with simdjson and hands each to `visit`. Returns how many, or -1 for a text that is anything but a list of whole
-/// entries with the usual keys: broken, cut off, with NaN, with other keys. What `visit` was handed by then is of no use.
+/// Reads a list of poses with simdjson and passes each to `visit`. Returns their number, or -1 for any text other than a list of complete
+/// entries with the usual keys: invalid or truncated JSON, NaN, other keys. Poses passed to `visit` before that must be discarded.
 int64_t csimdjson_read_poses(
     csimdjson_parser *parser, const uint8_t *text, size_t count, void *context,
     void (*visit)(void *context, const csimdjson_pose *pose));

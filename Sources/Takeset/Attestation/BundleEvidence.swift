@@ -104,11 +104,11 @@ package struct BundleVerification: Sendable {
 
   private var notVerified: [String] {
     var sentences = [
-      "that the video shows what was hashed: nothing binds its bytes to the chain",
+      "that the movie shows what was hashed: nothing binds its bytes to the chain",
       "that the depth is what was hashed: nothing binds its bytes to the chain",
       "that each hash follows from the one before: the camera's bytes were not uploaded",
     ]
-    if chain != .sound { sentences.append("that the chain is complete") }
+    if chain != .sound { sentences.append("that the chain is whole") }
     if assertion != .verified { sentences.append("that a known device signed the chain") }
     if covers == .checkpoint { sentences.append("what was recorded after the checkpoint that the device signed") }
     return sentences

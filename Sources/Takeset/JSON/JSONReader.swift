@@ -1,12 +1,12 @@
 import Foundation
 package import Model
 
-/// Where a JSON text goes wrong, and how.
+/// Place and cause of an error in a JSON text.
 package struct JSONError: Error, Equatable, CustomStringConvertible {
   package var message: String
   package var line: Int
   package var column: Int
-  /// True when the text simply ends too early.
+  /// True where the text ends too early but is otherwise valid.
   package var isTruncation = false
 
   package var place: String { "line \(line), column \(column)" }
@@ -15,15 +15,15 @@ package struct JSONError: Error, Equatable, CustomStringConvertible {
 
 /// Reads a JSON text of any length value by value, holding a window of it.
 ///
-/// Capture apps write pose files of tens of megabytes. This reader exists because three things are needed at once that
-/// no library gives: seconds taken to exact nanoseconds from their digits, the bare `NaN` tokens Python writes, and the
-/// leading entries of a file that was cut off, with line and column of the cut. Memory is the window, whatever the file.
+/// Capture apps write pose files of tens of megabytes. This reader exists because no library offers all three of these: seconds converted
+/// to exact nanoseconds from their digits, the bare `NaN` tokens that Python writes, and the leading entries of a file that was cut off,
+/// with line and column of the cut. Memory use is limited to the window, whatever the size of the file.
 package final class JSONReader {
-  /// Fills the start of a buffer and returns how many bytes it put there; 0 at the end.
+  /// Fills the start of a buffer and returns the number of bytes; 0 at the end.
   package typealias Refill = (UnsafeMutableRawBufferPointer) throws -> Int
 
   private static let windowSize = 1 << 18
-  /// Longest string or number that is read.
+  /// Longest string or number that is read, in bytes.
   private static let tokenLimit = 1 << 16
   private static let depthLimit = 64
 
@@ -32,15 +32,15 @@ package final class JSONReader {
   private var position = 0
   private var end = 0
   private var isAtEnd = false
-  /// Lines and, in the last of them, bytes that have left the window.
+  /// Number of lines, and of bytes in the last of them, that have left the window.
   private var linesGone = 0
   private var columnsGone = 0
 
   package convenience init(_ refill: @escaping Refill) { self.init(window: Self.windowSize, refill) }
 
-  /// - Parameter bytes: How long a token can be.
+  /// - Parameter bytes: Window size, which bounds the length of a token.
   private init(window bytes: Int, _ refill: @escaping Refill) {
-    // Not by `allocate`, for the reason that `withBuffer` has.
+    // Not `allocate`, for the reason given at `withBuffer`.
     window = UnsafeMutableBufferPointer(start: malloc(bytes)?.bindMemory(to: UInt8.self, capacity: bytes), count: bytes)
     self.refill = refill
   }
@@ -72,7 +72,7 @@ package final class JSONReader {
   /// Steps into an object.
   package func beginObject() throws { try expect(UInt8(ascii: "{"), "an object") }
 
-  /// The next key, its colon passed, or `nil` once the object is closed.
+  /// The next key, with its colon consumed, or `nil` once the object is closed.
   package func nextKey(isFirst: inout Bool) throws -> String? {
     defer { isFirst = false }
     guard try separator(isFirst: isFirst, closing: UInt8(ascii: "}")) else { return nil }
@@ -81,12 +81,12 @@ package final class JSONReader {
     return key
   }
 
-  /// Throws unless nothing but white space is left.
+  /// Throws if anything but white space is left.
   package func expectEnd() throws {
     if try peek() != nil { throw error("text after the end of the JSON value") }
   }
 
-  /// What comes next, in words, for messages.
+  /// The next value's type in words, for messages.
   package func describeNext() throws -> String {
     switch try peek() {
     case UInt8(ascii: "["): "a list"
@@ -99,14 +99,14 @@ package final class JSONReader {
     }
   }
 
-  /// True, and passed, when the next value is null.
+  /// Whether the next value is null, which is then consumed.
   package func skipNull() throws -> Bool {
     guard try peek() == UInt8(ascii: "n") else { return false }
     try literal("null")
     return true
   }
 
-  /// These throw the cut when nothing comes next at all.
+  /// Type of the next value. These throw a truncation error when nothing follows.
   package var nextIsArray: Bool { get throws { try peekValue() == UInt8(ascii: "[") } }
   package var nextIsObject: Bool { get throws { try peekValue() == UInt8(ascii: "{") } }
   /// True before a number, `NaN` and infinities included.
@@ -124,7 +124,7 @@ package final class JSONReader {
 
   // MARK: Values
 
-  /// A number; `NaN`, `Infinity` and `-Infinity`, which Python writes and JSON forbids, are read as such.
+  /// A number; `NaN`, `Infinity` and `-Infinity`, which Python writes and JSON forbids, are accepted.
   package func number() throws -> Double {
     let text = try numberText()
     if let value = Self.exact(text) { return value }
@@ -157,7 +157,7 @@ package final class JSONReader {
     return text
   }
 
-  /// Any value, whole. Objects with a key twice are refused.
+  /// Any complete value. Objects with duplicate keys are refused.
   package func value(depth: Int = 0) throws -> JSONValue {
     if depth > Self.depthLimit { throw error("values nested deeper than \(Self.depthLimit)") }
     switch try peek() {
@@ -193,7 +193,7 @@ package final class JSONReader {
     }
   }
 
-  /// Passes any value.
+  /// Skips any value.
   package func skip(depth: Int = 0) throws {
     if depth > Self.depthLimit { throw error("values nested deeper than \(Self.depthLimit)") }
     var isFirst = true
@@ -231,7 +231,7 @@ package final class JSONReader {
     let text = UnsafeBufferPointer(rebasing: window[position..<cursor])
     guard Self.isNumber(text) else {
       throw cursor == end && isAtEnd
-        ? truncation("the file ends inside a number") : error("a number that is not written as JSON wants it")
+        ? truncation("the file ends inside a number") : error("a number that is not written as JSON requires")
     }
     position = cursor
     return text
@@ -248,7 +248,7 @@ package final class JSONReader {
       || byte == UInt8(ascii: "e") || byte == UInt8(ascii: "E") || byte == UInt8(ascii: "+")
   }
 
-  /// RFC 8259's grammar: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
+  /// Whether the text matches RFC 8259's grammar: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
   static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
     var index = 0
     func digits() -> Int {
@@ -333,7 +333,7 @@ package final class JSONReader {
     position += 1
   }
 
-  /// The next byte that is not white space, with a whole token after it in the window.
+  /// The next byte that is not white space; the complete token after it is then in the window.
   private func peek() throws -> UInt8? {
     while true {
       while position < end {
@@ -354,7 +354,7 @@ package final class JSONReader {
 
   private var failure: (any Error)?
 
-  /// Moves what is unread to the front and reads until the window is full or the text ends.
+  /// Moves the unread bytes to the front and reads until the window is full or the text ends.
   private func fill() {
     guard !isAtEnd, end - position < Self.tokenLimit else { return }
     for index in 0..<position {
@@ -385,10 +385,10 @@ package final class JSONReader {
   }
 
   private func unescape(_ raw: UnsafeBufferPointer<UInt8>) throws -> String? {
-    // Foundation knows the escapes, surrogate pairs included; strings with escapes are rare in captures.
+    // Foundation decodes all escapes, including surrogate pairs; strings with escapes are rare in captures.
     let quoted = Data([UInt8(ascii: "\"")] + raw + [UInt8(ascii: "\"")])
     guard let text = try? JSONDecoder().decode(String.self, from: quoted) else {
-      throw error("text with an escape that is not JSON's")
+      throw error("text with an escape that is not valid JSON")
     }
     return text
   }

@@ -1,6 +1,6 @@
 import Model
 
-/// A JSON document in memory, for the small ones: metadata, options, a take's record.
+/// A JSON document in memory, for small documents: metadata, options, a take's record.
 package enum JSONValue: Hashable, Sendable {
   case null
   case bool(Bool)
@@ -33,7 +33,7 @@ package enum JSONValue: Hashable, Sendable {
   package var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
   package var object: [String: JSONValue]? { if case .object(let value) = self { value } else { nil } }
 
-  /// What kind of value it is, without the value.
+  /// Type of the value in words, without the value.
   package var type: String {
     switch self {
     case .null: "null"
@@ -45,7 +45,7 @@ package enum JSONValue: Hashable, Sendable {
     }
   }
 
-  /// What it is, for messages: `a number`, `text "abc"`.
+  /// Type and value in words, for messages: `the number 5`, `the text "abc"`.
   package var kind: String {
     switch self {
     case .null: "null"
@@ -77,7 +77,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
 // MARK: - Canonical form
 
 extension JSONValue {
-  /// The one serialisation of RFC 8785: members sorted by UTF-16 units, no white space, numbers as ECMAScript prints them.
+  /// The only serialization of RFC 8785: members sorted by UTF-16 units, no white space, numbers as ECMAScript prints them.
   package var canonicalBytes: [UInt8] {
     var output: [UInt8] = []
     appendCanonical(to: &output)
@@ -104,7 +104,7 @@ extension JSONValue {
     }
   }
 
-  /// An object whose members `appendMember` writes, key by key: for what is too long to hold as values.
+  /// Appends an object whose members `appendMember` writes, key by key: for contents that are too long to hold as values.
   static func appendObject(_ keys: some Sequence<String>, to output: inout [UInt8], _ appendMember: (String, inout [UInt8]) -> Void) {
     output.append(UInt8(ascii: "{"))
     let keys = keys.sorted { $0.utf16.lexicographicallyPrecedes($1.utf16) }
@@ -117,7 +117,7 @@ extension JSONValue {
     output.append(UInt8(ascii: "}"))
   }
 
-  /// RFC 8785, section 3.2.2.2: the two-character escapes, \u00xx for other controls, all else as it is.
+  /// RFC 8785, section 3.2.2.2: the two-character escapes, \u00xx for other controls, everything else unchanged.
   package static func appendQuoted(_ text: String, to output: inout [UInt8]) {
     output.append(UInt8(ascii: "\""))
     for byte in text.utf8 {
@@ -138,7 +138,7 @@ extension JSONValue {
     output.append(UInt8(ascii: "\""))
   }
 
-  /// A finite double as ECMAScript's Number::toString prints it; JSON has no others, so those become null.
+  /// A finite double as ECMAScript's Number::toString prints it; others become null, because JSON has none.
   static func ecmaScript(_ value: Double) -> String {
     guard value.isFinite else { return "null" }
     if value == 0 { return "0" }

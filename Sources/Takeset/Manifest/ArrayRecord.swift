@@ -1,22 +1,22 @@
-/// An array of a shard, as plans and manifests describe it.
+/// An array of a shard, as described in plans and manifests.
 package struct ArrayRecord: Codable, Sendable, Equatable {
-  /// From the root, with a leading slash.
+  /// Path from the root, with a leading slash.
   package var path: String
   /// NumPy's name: `<f4`, `|u1`.
   package var dtype: String
   package var shape: [Int]
-  /// Extents of a chunk; absent for an array in one piece.
+  /// Extents of a chunk; absent for a contiguous array.
   package var chunk: [Int]?
   package var filters: [String]
-  /// Of what `digestOf` says; absent in plans.
+  /// Digest over the content that `digestOf` names; absent in plans.
   package var digest: Digest?
   package var digestOf: DigestScope?
 
-  /// What an array's digest is taken over.
+  /// Content that an array's digest covers.
   package enum DigestScope: String, Codable, Sendable {
-    /// Its logical content: row-major little-endian bytes, uncompressed.
+    /// Logical content: row-major little-endian bytes, uncompressed.
     case bytes
-    /// The digests of its rows' logical content, 32 bytes each, one after the other.
+    /// Concatenated digests of its rows' logical content, 32 bytes each.
     case rows
   }
 
@@ -30,7 +30,7 @@ package struct ArrayRecord: Codable, Sendable, Equatable {
     (self.path, self.dtype, self.shape, self.chunk, self.filters) = (path, dtype, shape, chunk, filters)
   }
 
-  /// Before compression; of sequences of bytes, whose length nothing says, none.
+  /// Size before compression, in bytes; 0 for byte sequences, whose length is unknown.
   package var rawBytes: Int { shape.reduce(dtype.last?.wholeNumberValue ?? 0, *) }
 
   package var json: JSONValue {
@@ -44,18 +44,18 @@ package struct ArrayRecord: Codable, Sendable, Equatable {
   }
 }
 
-/// A shard, as the manifest describes it.
+/// A shard, as described in the manifest.
 package struct OutputRecord: Codable, Sendable, Equatable {
   /// Relative to the dataset's directory.
   package var path: String
   package var bytes: Int64
   package var samples: Int
   package var arrays: [ArrayRecord]
-  /// Of the lines `<sha256>  <array path>`, sorted bytewise.
+  /// Digest of the lines `<sha256>  <array path>`, sorted bytewise.
   package var contentDigest: Digest
-  /// Of every byte that belongs to no chunk of an array, in file order.
+  /// Digest of every byte that belongs to no chunk of an array, in file order.
   package var structureDigest: Digest
-  /// Of every attribute of every object: lines `<object path>@<name>=<value as JSON>`, sorted bytewise.
+  /// Digest of every attribute of every object: lines `<object path>@<name>=<value as JSON>`, sorted bytewise.
   package var attributesDigest: Digest
 
   private enum CodingKeys: String, CodingKey {

@@ -17,7 +17,7 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// From 64 hexadecimal digits, or 32 bytes.
+  /// Creates a digest from 64 hexadecimal digits.
   package init?(hex text: String) {
     let digits = Array(text.utf8)
     guard digits.count == 64 else { return nil }
@@ -47,7 +47,7 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
     return withUnsafeBytes(of: &words) { Array($0) }
   }
 
-  /// As the hexadecimal digits compare.
+  /// The order of the hexadecimal digits.
   package static func < (a: Digest, b: Digest) -> Bool {
     for index in 0..<4 where a.words[index] != b.words[index] {
       return a.words[index].bigEndian < b.words[index].bigEndian
@@ -79,7 +79,7 @@ extension Digest: Codable {
   }
 }
 
-/// SHA-256 of bytes that come in pieces, by libcrypto, which uses the processor's SHA instructions. One hasher serves one thread.
+/// SHA-256 of bytes that arrive in pieces, by libcrypto, which uses the processor's SHA instructions. One hasher serves one thread.
 package final class SHA256 {
   private let context = EVP_MD_CTX_new()
 
@@ -91,7 +91,7 @@ package final class SHA256 {
 
   package func update(_ bytes: [UInt8]) { bytes.withUnsafeBytes { update($0) } }
 
-  /// The digest of all bytes since the start; the hasher is then as new.
+  /// The digest of all bytes since the start; the hasher is then reset.
   package func finish() -> Digest {
     var words = SIMD4<UInt64>()
     withUnsafeMutableBytes(of: &words) { bytes in
@@ -101,7 +101,7 @@ package final class SHA256 {
     return Digest(words: words)
   }
 
-  // Looking the algorithm up takes a lock and a search; the digest of a small file would feel it.
+  // Fetching the algorithm takes a lock and a search, which would be noticeable for small files.
   private static let algorithm = UInt(bitPattern: EVP_MD_fetch(nil, "SHA256", nil))
 
   private func restart() { EVP_DigestInit_ex(context, OpaquePointer(bitPattern: Self.algorithm), nil) }

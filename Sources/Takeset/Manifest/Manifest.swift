@@ -3,7 +3,7 @@ import HDF5
 import Media
 package import Model
 
-/// Which program made a dataset.
+/// Identity of the program that made a dataset.
 package struct ToolIdentity: Sendable {
   package var version: String
   /// The commit it was built from.
@@ -20,7 +20,7 @@ package struct ToolIdentity: Sendable {
     ]
   }
 
-  /// Asked for first while takes are converted: to ask FFmpeg is to load it.
+  /// Library versions, first requested while takes are converted: requesting FFmpeg's loads it.
   package static let libraries: JSONValue = [
     "hdf5": .string(HDF5.libraryVersion()), "libdeflate": .string(HDF5.deflateVersion),
     "libjpeg": .string(JPEGDecoder.library), "ffmpeg": .string(Movie.library),
@@ -68,10 +68,10 @@ package struct ManifestRecord: Sendable, Decodable {
   package var takes: [TakeRecord]
   package var index: Index
   package var splits: [String: JSONValue]
-  /// By key.
+  /// Statistics by key.
   package var statistics: [String: JSONValue]
   package var totals: [String: JSONValue]
-  /// Of the dataset as a whole.
+  /// Findings about the dataset as a whole.
   package var findings: [Finding]
 
   private enum CodingKeys: String, CodingKey {
@@ -87,7 +87,7 @@ package struct ManifestRecord: Sendable, Decodable {
   }
 }
 
-/// `manifest.json`: `record`, which depends on inputs, pipeline and version alone, `run`, which is of one run, and a digest of each.
+/// `manifest.json`: `record`, which depends only on inputs, pipeline and version; `run`, which describes one run; and a digest of each.
 struct Manifest {
   static let version = 2
 
@@ -102,8 +102,7 @@ struct Manifest {
 
   /// Writes the manifest; records of takes come one at a time from `record`, so that no more than one is in memory.
   ///
-  /// Takes are on lines of their own, which reads and compares well; the digests are of the canonical bytes, without
-  /// those line ends.
+  /// Each take is on a line of its own, which is easy to read and compare; the digests cover the canonical bytes, without these line ends.
   func write(to path: String, record: (String) throws -> [UInt8]) throws {
     try SealedFile.write(path) { write in
       let hasher = SHA256()
@@ -171,14 +170,14 @@ struct Manifest {
   }
 }
 
-/// A manifest as it was read.
+/// A manifest as read from disk.
 struct ManifestFile {
-  /// `nil` where the record cannot be understood.
+  /// The record; `nil` where it cannot be understood.
   let record: ManifestRecord?
   let run: JSONValue
   /// Whether it is of format 1.
   let isEarlier: Bool
-  /// What is not as Takeset writes it.
+  /// Deviations from the form that Takeset writes.
   let damage: [String]
 
   /// Throws `FileError`, or `JSONError` where the file is not JSON.
@@ -192,7 +191,7 @@ struct ManifestFile {
     run = document["run"] ?? .null
     isEarlier = document["record"]?["manifest_version"]?.integer == 1
     var damage: [String] = []
-    // The bytes themselves: digits beyond what a number can hold would not show in its value.
+    // Hash the bytes themselves: digits beyond a number's precision would not show in its value.
     for (key, digestKey) in [("record", "record_sha256"), ("run", "run_sha256")] {
       let found = Self.member(key, of: text).map { Digest.of($0).description }
       if found == nil || document[digestKey]?.string != found {
@@ -218,7 +217,7 @@ struct ManifestFile {
 }
 
 extension Statistics {
-  /// Channels without a value have null.
+  /// Statistics by name; channels without a value have null.
   var json: JSONValue {
     func list(_ values: [Double]) -> JSONValue { .array(values.map { $0.isFinite ? .number($0) : .null }) }
     return [

@@ -1,7 +1,7 @@
 import Foundation
 package import Model
 
-/// What the manifest says of one take. Plain data: it can be decoded from the manifest, the journal or a worker's result.
+/// The manifest's record of one take. Plain data: it can be decoded from the manifest, the journal or a worker's result.
 package struct TakeRecord: Codable, Sendable, Equatable {
   package enum Outcome: String, Codable, Sendable { case written, rejected, failed }
 
@@ -95,7 +95,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
 
   // MARK: Filling in
 
-  /// Takes in what reading and transforming a take showed. Frames that were left when a take was given up are dropped by its outcome.
+  /// Adds the results of reading and transforming a take. Frames that remain when a take is given up count as dropped by its outcome.
   mutating func add(_ passage: Passage) {
     variant = variant ?? passage.source.variant
     streams = passage.source.streams.sorted { $0.key < $1.key }.map { name, stream in
@@ -140,7 +140,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     return output
   }
 
-  /// All members but the inputs.
+  /// All members except the inputs.
   private var members: [String: JSONValue] {
     var members: [String: JSONValue] = [
       "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(variant), "outcome": .string(outcome.rawValue),

@@ -60,7 +60,7 @@ package struct Align: Transform {
     return aligned
   }
 
-  /// For each frame the nearest sample no farther than `limit`, the earlier of two equally near. Both lists ascend.
+  /// The nearest sample to each frame, no farther than `limit`; ties go to the earlier sample. Both lists ascend.
   func nearest(in samples: [Timestamp], to frames: [Timestamp], limit: Int64) -> [Int?] {
     var next = 0  // the first sample at or after the frame
     return frames.map { frame in
@@ -73,7 +73,7 @@ package struct Align: Transform {
 
   private func distance(_ a: Timestamp, _ b: Timestamp) -> Int64 { max(a.since(b), -.max) }
 
-  /// For each frame the two samples around it, both no farther than `limit`, and their weight; no extrapolation. A sample at exactly the
+  /// The two samples around each frame, both no farther than `limit`, and their weight; no extrapolation. A sample at exactly the
   /// frame's time is used unchanged.
   private func blended(_ samples: [Timestamp], at frames: [Timestamp], limit: Int64) -> [Row?] {
     let near = nearest(in: samples, to: frames, limit: limit)

@@ -14,7 +14,7 @@ package struct Decimate: Transform {
   package static let summary = "Keeps every n-th frame, or those nearest to a given rate; true times are kept"
 
   @Option("keep one frame of this many", 1...) var every: Int? = nil
-  @Option("keep this many frames a second, each at its own true time (Hz)", above: 0, through: 1e6) var rate: Double? = nil
+  @Option("keep this many frames per second, each at its own true time (Hz)", above: 0, through: 1e6) var rate: Double? = nil
   @Option("nearest: the frame nearest to each tick of the rate; counter: the last of every floor(frame rate / rate) frames")
   var rule = Rule.nearest
 

@@ -1,10 +1,10 @@
 package import Model
 
-/// How the rows of an episode are divided among workers, and what is fetched for them beforehand.
+/// The division of an episode's rows among workers, and the samples that are prefetched for them.
 package struct RowBlocks: Sendable {
   package private(set) var blocks: [Range<Int>] = []
   package private(set) var prefetch: Prefetch?
-  /// Whether workers read movies by themselves, each a run at a time.
+  /// Whether each worker reads videos independently, one run at a time.
   package private(set) var isStandalone = false
 
   /// - Parameter rasters: The streams whose samples are read block by block; all have rows.
@@ -22,8 +22,8 @@ package struct RowBlocks: Sendable {
     prefetch = fed.isEmpty ? nil : Prefetch(fed, blocks)
   }
 
-  /// Blocks that are whole runs of a movie's frames, so that several threads can decode it; `nil` where there is no movie, or where the
-  /// frames of a run, as they are stored, would take too much memory.
+  /// Blocks that are complete runs of a video's frames, so that several threads can decode it; `nil` where there is no video, or where the
+  /// stored frames of a run would take too much memory.
   private static func runs(_ rasters: [SampleStream], _ count: Int) -> [Range<Int>]? {
     guard let movie = rasters.first(where: { $0.source.access.runs != nil }), let runs = movie.source.access.runs, runs.count > 1 else {
       return nil
@@ -45,12 +45,12 @@ package struct RowBlocks: Sendable {
     return blocks.allSatisfy { $0.count <= most } ? blocks : nil
   }
 
-  /// The rows in blocks of some two megabytes, which end where possible between rows that share no sample: neighbors often
-  /// share a depth map, which is then read and deflated once, by one worker.
+  /// The rows in blocks of about two megabytes, which end where possible between rows that share no sample: neighbors often share a depth
+  /// map, which is then read and deflated once, by one worker.
   private static func even(_ rasters: [SampleStream], _ count: Int) -> [Range<Int>] {
     let isFed = rasters.contains { $0.source.access.feed != nil }
     let rowBytes = rasters.reduce(1) { $0 + $1.spec.sampleBytes + ($1.source.access.feed?.sampleBytes ?? 0) }
-    // Frames of a movie wait at their full size; fewer of them than share a depth map would have it deflated again.
+    // Video frames are buffered at full size; a block with fewer frames than share a depth map would deflate the map again.
     let budget = isFed ? 16 << 20 : 2 << 20
     let target = min(max(budget / rowBytes, 1), 8)
     var blocks: [Range<Int>] = []
@@ -66,7 +66,7 @@ package struct RowBlocks: Sendable {
   }
 }
 
-/// Samples that are read front to back, and which block needs which of them.
+/// Samples that are read sequentially, and the blocks that need them.
 package struct Prefetch: Sendable {
   private let feeds: [(feed: any SampleFeed, samples: [[Int]])]
 
@@ -74,7 +74,7 @@ package struct Prefetch: Sendable {
     feeds = streams.compactMap { stream in
       guard let feed = stream.source.access.feed, let rows = stream.rows else { return nil }
       let samples = blocks.map { block in
-        // Each once.
+        // Each sample once.
         rows[block].reduce(into: [Int]()) { samples, row in
           if let row, samples.last != row.sample { samples.append(row.sample) }
         }
@@ -83,7 +83,7 @@ package struct Prefetch: Sendable {
     }
   }
 
-  /// Reads what a block needs; after the last, whatever is left. Blocks are fetched in order, one at a time.
+  /// Reads the samples of a block; after the last block, the rest of the source. Blocks are fetched in order, one at a time.
   package func fetch(_ block: Int) throws {
     for (feed, samples) in feeds {
       try feed.fetch(samples[block])

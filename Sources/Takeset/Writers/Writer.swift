@@ -1,26 +1,26 @@
 package import Model
 
-/// Writes episodes, each into a shard of its own, and the index over them; and checks what it has written.
+/// Writes each episode into its own shard, and the index over them; and checks what was written.
 package protocol Writer: Step {
   /// Throws `OptionError` when an option cannot be combined with a transform of the pipeline.
   func check(_ transforms: [any Transform]) throws
   /// The arrays an episode would be written as; nothing is read or written.
   func plan(_ episode: Episode) throws -> [ArrayRecord]
-  /// Where a take's shard is, relative to the dataset's directory.
+  /// Path of a take's shard, relative to the dataset's directory.
   func shardPath(_ id: String) -> String
-  /// Where the index is, likewise.
+  /// Path of the index, likewise.
   var indexPath: String { get }
-  /// Starts a shard under a temporary name beside `path`.
+  /// Starts a shard under a temporary name next to `path`.
   func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter
   /// Writes the index over all shards and merges their statistics.
   func publish(_ members: [DatasetMember], identity: ShardIdentity, in directory: String) throws -> PublishedIndex
-  /// Compares a shard with its record, and names what differs.
+  /// Compares a shard with its record, and reports differences.
   func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification)
-  /// The same of the index.
+  /// Compares the index with the manifest.
   func checkIndex(_ manifest: ManifestRecord, in directory: String, into report: inout Verification)
-  /// Whether a file is a shard of ours, of this take.
+  /// Whether a file is a shard that Takeset wrote for this take.
   func isShard(_ path: String, of id: String) -> Bool
-  /// Opens a shard as the episode that it holds.
+  /// Opens a shard as the episode that it contains.
   func episode(_ take: TakeRecord, in directory: String) throws -> Episode
 }
 
@@ -28,9 +28,9 @@ extension Writer {
   package func check(_ transforms: [any Transform]) throws {}
 }
 
-/// What a shard or an index says of itself besides its data.
+/// Identity that a shard or an index declares besides its data.
 package struct ShardIdentity: Sendable {
-  /// The reader of a shard's take; of an index, that of all takes, or else the program.
+  /// Reader of a shard's take; for an index, that of all takes if there is only one, or else the program's name.
   package var reader: String
   package var toolVersion: String
   package var pipelineDigest: String
@@ -41,15 +41,15 @@ package struct ShardIdentity: Sendable {
   }
 }
 
-/// A shard being written. Blocks of rows are prepared by workers, at the same time and in any order, and stored by one
-/// at a time, in order, so that the bytes do not depend on timing.
+/// A shard being written. Workers prepare blocks of rows concurrently and in any order; blocks are stored one at a time, in order, so that
+/// the bytes do not depend on timing.
 package protocol ShardWriter: AnyObject, Sendable {
   var blockCount: Int { get }
-  /// What has to be fetched before blocks are prepared.
+  /// Samples to prefetch before blocks are prepared.
   var prefetch: Prefetch? { get }
-  /// One thread's means to prepare blocks.
+  /// Makes a worker that prepares blocks on one thread.
   func makeWorker() throws -> any ShardWorker
-  /// Writes what is left, closes, checks and puts the shard in place.
+  /// Writes the rest, closes, checks and puts the shard in place.
   func seal() throws -> ShardSummary
   /// Removes the unfinished file.
   func abandon()
@@ -63,7 +63,7 @@ package protocol ShardWorker: AnyObject {
 package struct PreparedBlock: Sendable {
   package var rows: Int
   package var bytes: Int
-  /// Stores them; called once all blocks before have been stored. Throws `TakeFailure` when too much of the take is unreadable.
+  /// Stores them; called once all previous blocks have been stored. Throws `TakeFailure` when too much of the take is unreadable.
   package var store: @Sendable () throws -> Void
 
   package init(rows: Int, bytes: Int, store: @escaping @Sendable () throws -> Void) {
@@ -71,10 +71,10 @@ package struct PreparedBlock: Sendable {
   }
 }
 
-/// What became of a finished shard.
+/// Result of a finished shard.
 package struct ShardSummary: Sendable {
   package var output: OutputRecord
-  /// What turned out while samples were read.
+  /// Findings from reading the samples.
   package var findings: [Finding]
   package init(output: OutputRecord, findings: [Finding]) { (self.output, self.findings) = (output, findings) }
 }
@@ -88,14 +88,14 @@ package struct DatasetMember: Sendable {
   package init(id: String, samples: Int, part: SplitPart) { (self.id, self.samples, self.part) = (id, samples, part) }
 }
 
-/// What became of the index.
+/// Result of publishing the index.
 package struct PublishedIndex: Sendable {
   package var path: String
   package var bytes: Int64
   package var digest: Digest
-  /// By key; keys of which takes mean different things have the unit appended.
+  /// Statistics by key; keys that have different meanings in different takes have the unit appended.
   package var statistics: [String: Statistics]
-  /// Of the dataset as a whole.
+  /// Findings about the dataset as a whole.
   package var findings: [Finding]
 
   package init(path: String, bytes: Int64, digest: Digest, statistics: [String: Statistics], findings: [Finding]) {

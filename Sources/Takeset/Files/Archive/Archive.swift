@@ -2,7 +2,7 @@ import Foundation
 import Media
 import Model
 
-/// A zip or tar file whose members are read where they stand: nothing is unpacked.
+/// A zip or tar file whose members are read in place, without unpacking.
 package final class Archive: Sendable {
   package enum Format: String, Sendable { case zip, tar }
 
@@ -11,16 +11,16 @@ package final class Archive: Sendable {
     /// `/`-separated, without `.` and empty components.
     package var path: String
     package var bytes: Int64
-    /// Its number among all members, for the format's own code.
+    /// Number among all entries, for the format's own code.
     var number: Int
   }
 
-  /// The most that an archive may hold; options of the readers.
+  /// Limits on the contents of an archive; options of the readers.
   package struct Limits: OptionGroup, Equatable {
     @Option("a zip or tar with more members fails the take", 1...10_000_000) package var maxArchiveEntries = 200_000
-    @Option("a zip or tar whose members have more GiB in all fails the take", above: 0, through: 1_048_576)
+    @Option("a zip or tar whose members total more GiB fails the take", above: 0, through: 1_048_576)
     package var maxArchiveGibibytes = 64.0
-    @Option("a zip whose members have more bytes than this many times its own fails the take", 1...1_000_000)
+    @Option("a zip whose members total more than this many times its own size fails the take", 1...1_000_000)
     package var maxArchiveRatio = 200.0
 
     package init() {}
@@ -30,11 +30,11 @@ package final class Archive: Sendable {
   package let format: Format
   package let stamp: FileStamp
   package let members: [Member]
-  /// Sum over the members.
+  /// Total size of the members, in bytes.
   package let bytes: Int64
   private let content: any ArchiveContent
 
-  /// Lists the archive. Throws `TakeFailure`: `archive-unreadable`; `archive-hostile` for a member that could lead outside of it; `limit`.
+  /// Lists the archive. Throws `TakeFailure`: `archive-unreadable`; `archive-hostile` for a member that could escape the archive; `limit`.
   package init(_ path: String, format: Format, limits: Limits) throws {
     let name = URL(fileURLWithPath: path).lastPathComponent
     do {
@@ -57,7 +57,7 @@ package final class Archive: Sendable {
     }
   }
 
-  /// What the first bytes of a file, at least 512 if it has so many, say it is, or else its extension; `nil` for no archive.
+  /// Archive format according to the file's first bytes (512, or all of a shorter file), or else its extension; `nil` for other files.
   static func format(named name: String, start: [UInt8]) -> Format? {
     let ending = URL(fileURLWithPath: name).pathExtension.lowercased()
     if InputFile.isOther(ending) { return nil }
@@ -66,7 +66,7 @@ package final class Archive: Sendable {
     return Format(rawValue: ending)
   }
 
-  /// The regular files among the entries. One entry that could lead outside, were it unpacked, has the archive refused whole.
+  /// The regular files among the entries. One entry that could escape on unpacking makes the whole archive be refused.
   private static func check(_ entries: [ArchiveEntry], archiveBytes: Int64, _ limits: Limits) throws -> ([Member], Int64) {
     if entries.count > limits.maxArchiveEntries {
       throw TakeFailure(.limit, "it has more than \(limits.maxArchiveEntries) members (max-archive-entries)")
@@ -75,14 +75,14 @@ package final class Archive: Sendable {
     var total: Int64 = 0
     var names: Set<[UInt8]> = []
     for (number, entry) in entries.enumerated() {
-      // Windows' zips part their names with backslashes.
+      // Zips from Windows separate path components with backslashes.
       let name = entry.name.map { $0 == UInt8(ascii: "\\") ? UInt8(ascii: "/") : $0 }
       let parts = name.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
       func refuse(_ what: String) -> TakeFailure {
         let shown = String(decoding: entry.name.prefix(200), as: UTF8.self).filter {
           !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true
         }
-        return TakeFailure(.archiveHostile, "the member \"\(shown)\" \(what); such an archive is refused whole")
+        return TakeFailure(.archiveHostile, "the member \"\(shown)\" \(what); the whole archive is refused")
       }
       if name.first == UInt8(ascii: "/") { throw refuse("has an absolute name") }
       if name.count > 1, name[1] == UInt8(ascii: ":") { throw refuse("names a drive") }
@@ -120,13 +120,13 @@ package final class Archive: Sendable {
     return start
   }
 
-  /// A member's bytes from its first on. Serves one thread; several may be open.
+  /// A member's bytes from the first. Serves one thread; several may be open.
   func open(_ member: Member) throws -> any MemberReader { CountedReader(try content.open(member.number), count: member.bytes) }
 
   /// A member's bytes in any order. Throws `ArchiveError`.
   func slice(_ member: Member) throws -> FileSlice { try content.slice(member.number) }
 
-  /// Fills `bytes` with a whole member, which has been found to be within limits.
+  /// Replaces `bytes` by a complete member, whose size was checked against the limits.
   func read(_ member: Member, into bytes: inout [UInt8]) throws {
     let count = Int(member.bytes)
     if bytes.count != count { bytes = [UInt8](repeating: 0, count: count) }
@@ -138,7 +138,7 @@ package final class Archive: Sendable {
     try reader.finish()
   }
 
-  /// Gives as many bytes as the archive lists, or throws.
+  /// Returns exactly as many bytes as the archive lists, or throws.
   private final class CountedReader: MemberReader {
     private let base: any MemberReader
     private let count: Int64
@@ -156,36 +156,36 @@ package final class Archive: Sendable {
   }
 }
 
-/// What is wrong with an archive or a member of it.
+/// A problem with an archive or one of its members.
 struct ArchiveError: Error {
   var message: String
   init(_ message: String) { self.message = message }
 }
 
-/// Anything that an archive lists.
+/// Any entry that an archive lists.
 struct ArchiveEntry {
   enum Kind { case file, directory, link, other }
-  /// As it stands in the archive.
+  /// Name, as in the archive.
   var name: [UInt8]
   var kind: Kind
   var bytes: Int64
 }
 
-/// One archive format's part: the list, and the bytes of an entry.
+/// Access to one archive format: the list, and the bytes of an entry.
 protocol ArchiveContent: Sendable {
-  /// In the archive's order.
+  /// Entries in the archive's order.
   var entries: [ArchiveEntry] { get }
   func open(_ entry: Int) throws -> any MemberReader
   func slice(_ entry: Int) throws -> FileSlice
 }
 
 protocol MemberReader {
-  /// Fills the start of `buffer` and returns how many bytes; 0 at the end. Throws `ArchiveError` where the data are damaged.
+  /// Fills the start of `buffer` and returns the number of bytes; 0 at the end. Throws `ArchiveError` where the data are damaged.
   func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int
 }
 
 extension MemberReader {
-  /// Reads what is left: only then has the checksum been compared.
+  /// Reads the rest, after which the checksum has been compared.
   func finish() throws {
     try withBuffer(of: 1 << 14) { buffer in
       while try read(into: buffer) > 0 {}

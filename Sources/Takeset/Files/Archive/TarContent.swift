@@ -2,16 +2,16 @@ import Foundation
 import Media
 import Model
 
-/// A tar by its headers of 512 bytes: ustar, with pax records and GNU long names (POSIX.1-2017, pax "ustar Interchange Format").
+/// A tar, by its 512-byte headers: ustar, with pax records and GNU long names (POSIX.1-2017, pax "ustar Interchange Format").
 ///
-/// Read here and not by a library, because workers have to know where in the file a member's bytes stand, which libraries keep to themselves.
+/// Parsed here and not by a library, because workers need the byte range of each member in the file, which libraries do not expose.
 struct TarContent: ArchiveContent {
   private(set) var entries: [ArchiveEntry] = []
   private var ranges: [Range<Int64>] = []
   private let file: FileSlice
 
   private static let block = 512
-  /// Of a name, and of a pax header.
+  /// Size limit of a name and of a pax header, in bytes.
   private static let nameLimit: Int64 = 1 << 16
 
   init(_ input: InputFile, limit: Int) throws {
@@ -33,7 +33,7 @@ struct TarContent: ArchiveContent {
       let header = try file.bytes(offset..<offset + Int64(Self.block))
       guard header.count == Self.block else { throw ArchiveError("it is cut off: there is no end mark at byte \(offset)") }
       if header.allSatisfy({ $0 == 0 }) { return }
-      guard Self.isSound(header) else { throw ArchiveError("the header at byte \(offset) has a wrong checksum") }
+      guard Self.isValid(header) else { throw ArchiveError("the header at byte \(offset) has a wrong checksum") }
       guard let ownSize = Self.number(header[124..<136]) else { throw ArchiveError("the header at byte \(offset) has no size") }
       let type = header[156]
       let isExtension = [UInt8(ascii: "x"), UInt8(ascii: "g"), UInt8(ascii: "L"), UInt8(ascii: "K")].contains(type)
@@ -61,7 +61,7 @@ struct TarContent: ArchiveContent {
           switch key {
           case "path": longName = value
           case "size":
-            guard let size = Int64(String(decoding: value, as: UTF8.self)) else { throw ArchiveError("a pax header's size is no number") }
+            guard let size = Int64(String(decoding: value, as: UTF8.self)) else { throw ArchiveError("a pax size is not a number") }
             paxSize = size
           case _ where key.hasPrefix("GNU.sparse"): throw ArchiveError("it has sparse members, which are not supported")
           default: break
@@ -72,7 +72,7 @@ struct TarContent: ArchiveContent {
     }
   }
 
-  /// `<length> <key>=<value>\n`, the length being that of the whole record.
+  /// `<length> <key>=<value>\n`, where the length includes the complete record.
   private static func records(_ body: [UInt8]) throws -> [(String, [UInt8])] {
     var records: [(String, [UInt8])] = []
     var rest = body[...]
@@ -87,8 +87,8 @@ struct TarContent: ArchiveContent {
     return records
   }
 
-  /// The sum of the header's bytes, its own field counted as spaces; old tools summed signed bytes.
-  private static func isSound(_ header: [UInt8]) -> Bool {
+  /// Whether the checksum matches: the sum of the header's bytes, its own field counted as spaces; old tools summed signed bytes.
+  private static func isValid(_ header: [UInt8]) -> Bool {
     guard let sum = number(header[148..<156]) else { return false }
     var (unsigned, signed): (Int64, Int64) = (0, 0)
     for (index, byte) in header.enumerated() {
@@ -115,7 +115,7 @@ struct TarContent: ArchiveContent {
 
   private static func name(_ header: [UInt8]) -> [UInt8] {
     let name = Array(header[..<100].prefix { $0 != 0 })
-    // GNU's own format says "ustar  " and has something else in place of the prefix.
+    // GNU's own format has "ustar  " here, and uses the bytes of the prefix for something else.
     guard header[257..<263].elementsEqual(Array("ustar\0".utf8)) else { return name }
     let prefix = Array(header[345..<500].prefix { $0 != 0 })
     return prefix.isEmpty ? name : prefix + [UInt8(ascii: "/")] + name
@@ -127,7 +127,7 @@ struct TarContent: ArchiveContent {
     case UInt8(ascii: "5"), UInt8(ascii: "V"): .directory
     case UInt8(ascii: "1"), UInt8(ascii: "2"): .link
     case UInt8(ascii: "3"), UInt8(ascii: "4"), UInt8(ascii: "6"): .other
-    default: throw ArchiveError("the member \(String(decoding: name, as: UTF8.self)) is of a kind that is not supported")
+    default: throw ArchiveError("the member \(String(decoding: name, as: UTF8.self)) is of an unsupported type")
     }
   }
 

@@ -4,19 +4,19 @@ import Media
 import Model
 import Synchronization
 
-/// A zip by way of libzip, which serves one thread for each time that it opens the file.
+/// A zip read through libzip, which serves one thread per opening of the file.
 final class ZipContent: ArchiveContent {
   let entries: [ArchiveEntry]
   private let path: String
   private let stamp: FileStamp
   private let free = Mutex<[Handle]>([])
 
-  /// The file opened once. `@unchecked Sendable`: one thread at a time has it.
+  /// One opening of the file. `@unchecked Sendable`: only one thread at a time uses it.
   private final class Handle: @unchecked Sendable {
     let zip: OpaquePointer
 
     init(_ file: InputFile) throws {
-      // libzip closes what it is given.
+      // libzip closes the descriptor.
       let descriptor = dup(file.descriptor)
       guard descriptor >= 0 else { throw FileError("open", file.path) }
       var code: Int32 = 0
@@ -35,8 +35,8 @@ final class ZipContent: ArchiveContent {
     var failure: ArchiveError { ArchiveError(String(cString: zip_strerror(zip))) }
   }
 
-  /// How many members the end of the file says there are, which libzip would list before anyone could say that it is too many; `nil` where no end
-  /// is found (APPNOTE.TXT 4.3.14 to 4.3.16).
+  /// Number of members according to the end of the file, because libzip would list them all before the limit could be checked; `nil` where
+  /// no end is found (APPNOTE.TXT 4.3.14 to 4.3.16).
   private static func claimedCount(_ file: InputFile) -> UInt64? {
     let size = file.stamp.bytes
     let start = max(0, size - (1 << 16) - 64)
@@ -62,7 +62,7 @@ final class ZipContent: ArchiveContent {
     let handle = try Handle(file)
     (path, stamp) = (file.path, file.stamp)
     let count = Int(zip_get_num_entries(handle.zip, 0))
-    // One too many is enough for the limit to be noticed.
+    // One more than the limit is enough to notice it.
     entries = try (0..<min(count, limit + 1)).map { try Self.entry($0, handle) }
     free.withLock { $0.append(handle) }
   }
@@ -87,7 +87,7 @@ final class ZipContent: ArchiveContent {
     return ArchiveEntry(name: name, kind: kind, bytes: bytes)
   }
 
-  /// By the Unix mode, which is 0 where the archiver wrote none.
+  /// Kind of an entry by its Unix mode, which is 0 where the archiver wrote none.
   private static func kind(mode: mode_t) -> ArchiveEntry.Kind {
     switch mode & S_IFMT {
     case 0, S_IFREG: .file
@@ -99,8 +99,8 @@ final class ZipContent: ArchiveContent {
 
   func open(_ entry: Int) throws -> any MemberReader { try Reader(self, entry) }
 
-  /// Deflated data can only be read forwards. Who reads at several places by turns, as the threads that decode a movie do, has an inflater
-  /// at each.
+  /// A member's bytes in any order. Deflated data can only be read forwards, so callers that alternate between several places, like the
+  /// threads that decode a video, get an inflater for each place.
   func slice(_ entry: Int) throws -> FileSlice {
     let idle = Mutex<[Reader]>([try Reader(self, entry)])
     return FileSlice(count: entries[entry].bytes) { buffer, offset in
@@ -131,7 +131,7 @@ final class ZipContent: ArchiveContent {
     return try Handle(file)
   }
 
-  /// `@unchecked Sendable`: one thread at a time has it.
+  /// `@unchecked Sendable`: only one thread at a time uses it.
   private final class Reader: MemberReader, @unchecked Sendable {
     private(set) var position: Int64 = 0
     private let content: ZipContent

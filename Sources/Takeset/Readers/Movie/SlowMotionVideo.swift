@@ -32,7 +32,7 @@ package struct SlowMotionVideo: Reader {
       options: video, rotation: rotation
     ) { movie in
       // The app's WebRTC mode rotated the images and set the matrix as well.
-      if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files would rotate images that are already upright" }
+      if name.hasPrefix("recording_") { return "the display matrix of the app's recording_ files rotates images that are already upright" }
       let isPortrait = movie.size.height > movie.size.width
       return isPortrait && Rotation90(rawValue: Int(movie.rotation))?.swapsSides == true
         ? "the images are already portrait, and the display matrix would rotate them by \(Int(movie.rotation)) degrees" : nil

@@ -37,7 +37,7 @@ struct BundleParts {
   }
 
   private var parts: [Name: Part] = [:]
-  /// Whether this is the app's server's storage: video, depth as `video_depth.gz` and chain; the server discards the metadata.
+  /// Whether the files come from the storage of the app's server, which keeps video, depth (`video_depth.gz`) and chain, but no metadata.
   let isServerStorage: Bool
 
   init(_ inputs: TakeInputs) throws {

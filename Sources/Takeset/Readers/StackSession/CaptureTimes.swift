@@ -3,7 +3,6 @@ import Model
 
 /// Capture time of each image, in sessions whose poses do not say: SLAM synthesizes times (image number over 60), and a raw session has
 /// none at all.
-/// has none at all.
 struct CaptureTimes {
   /// Times by position in the sorted listing of images.
   let times: [Timestamp]
@@ -12,7 +11,6 @@ struct CaptureTimes {
 
   /// Chooses the source by trust: the video's presentation times, when it has as many samples as there are images; else the span of the
   /// IMU, divided evenly; else 60 fps.
-  /// spans, divided evenly; 60 a second.
   init(images: Int, movie: Movie?, imuSpan: Int64?, notes: Notes) {
     if let movie, movie.samples.count == images {
       times = movie.nanoseconds.map { Timestamp(nanoseconds: $0) }

@@ -67,7 +67,7 @@ struct EncodersFile {
     stream?.raw = VectorSource(width: width, values: raw)
   }
 
-  // Firmware before 2026-02-20 sends 0 to 360 degrees, later firmware -180 to 180.
+  /// Angle range of the firmware: before 2026-02-20 it sends 0 to 360 degrees, later -180 to 180.
   private static func range(of raw: [Float]) -> String {
     let valid = raw.filter { $0 != failedRead && $0.isFinite }
     if valid.contains(where: { $0 < 0 }) { return "signed" }

@@ -56,7 +56,6 @@ struct PosesFile {
 
   /// Reads a window of text at a time, to bound memory. The complete entries in it become a list: brackets replace the commas around
   /// them. A comma that does not separate two entries leaves a fragment that is not a list, and so does an unbalanced bracket.
-  /// comma that is not one between two entries leaves a piece that is no list, and so does a bracket too many or too few.
   static func parseFast(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Record]? {
     let parser = csimdjson_new()
     defer { csimdjson_free(parser) }

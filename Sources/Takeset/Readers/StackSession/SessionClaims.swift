@@ -26,7 +26,7 @@ struct SessionClaims {
       if metadata.scaleFactor == nil {
         notes.add(.scaleArbitrary, "poses are from SLAM without a scale; lengths are in an arbitrary unit", file: PosesFile.name)
       } else {
-        note(.scaleClaimed, "scale_factor", "poses are from SLAM, and the metadata claim that they were scaled to meters; there is no proof")
+        note(.scaleClaimed, "scale_factor", "poses are from SLAM; the metadata claim that they were scaled to meters, without proof")
       }
     }
     if session.variant.isPacked, metadata.declared["imuCount"] != nil || metadata.hasVideo {
@@ -41,7 +41,7 @@ struct SessionClaims {
     note(.countMismatch, key, "it is \(declared), \(file) has \(count) readings")
   }
 
-  /// Until then (2026-02-17 23:39 in the developer's time zone), firmware had the signs of the third and fourth joints reversed.
+  /// Time of a firmware change (2026-02-17 23:39 in the developer's time zone); until then, the third and fourth joints were reversed.
   private static let signChange: Int64 = 1_771_401_600_000_000_000
 
   func checkSigns(_ signs: JointSigns) {

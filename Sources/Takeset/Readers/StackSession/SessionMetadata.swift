@@ -15,7 +15,7 @@ struct SessionMetadata {
   var scaleFactor: Double?
   var rgbResolution: ImageSize?
   var depthResolution: ImageSize?
-  /// Unix time in nanoseconds, known to a second.
+  /// Unix time in nanoseconds, accurate to a second.
   var startTime: Int64?
   /// The UTC day of `startTime`.
   var startDay: String?

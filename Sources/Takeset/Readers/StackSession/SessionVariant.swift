@@ -18,7 +18,7 @@ struct SessionVariant {
   /// Whether the packing script has processed the session: images are downscaled, video and IMU are gone.
   var isPacked: Bool { name == "packed" }
   let poses: Poses
-  /// How the variant was detected, for the record.
+  /// Evidence for the variant, for the record.
   let evidence: [String]
 
   /// Image size of v2 and later, before packing.

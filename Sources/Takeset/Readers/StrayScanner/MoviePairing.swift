@@ -54,7 +54,7 @@ struct MoviePairing {
 
   private static func distance(_ a: Timestamp, _ b: Timestamp) -> Double { abs(Double(a.since(b))) }
 
-  /// Whether rows and video frames of the same number keep step in time.
+  /// Whether rows and video frames of the same number differ in time by a constant, to half a period.
   private static func followsTimes(_ rows: [(number: Int64, time: Timestamp)], _ presented: [Int64], _ period: Double) -> Bool {
     let numbered = rows.compactMap { row in
       Int(exactly: row.number).flatMap { presented.indices.contains($0) ? (time: row.time, presented: presented[$0]) : nil }

@@ -1,7 +1,7 @@
 import HDF5
 import Model
 
-/// Makes and stores the small arrays of a shard, in order, once all frames have been read.
+/// Creates and stores the small arrays of a shard, in order, once all frames have been read.
 struct ColumnWriter {
   private let layout: ShardLayout
   private let rowDigests: [[UInt8]]
@@ -9,9 +9,9 @@ struct ColumnWriter {
   private var rows: RowReader
   private var encoders: [Int: ChunkEncoder] = [:]
   private var encoded: [UInt8] = []
-  /// Of the streams whose values were written.
+  /// Statistics of the streams whose values were written.
   private(set) var statistics: [StreamName: Statistics] = [:]
-  /// Of the stored chunks, by array.
+  /// Checksums of the stored chunks, by array.
   private(set) var checksums: [Int: [UInt32]] = [:]
 
   var findings: [Finding] { rows.findings }
@@ -36,7 +36,7 @@ struct ColumnWriter {
     for start in stride(from: 0, to: count, by: chunk[0]) {
       var raw = try make(start..<min(start + chunk[0], count), &self)
       hasher.update(raw)
-      // Chunks are stored whole; the last one is filled up.
+      // Chunks are stored in full; the last one is padded.
       raw.append(contentsOf: repeatElement(0, count: layout.chunkBytes - raw.count))
       let origin = [start] + layout.dims.dropFirst().map { _ in 0 }
       let encoder = try encoders[level] ?? ChunkEncoder(level: level)
@@ -52,7 +52,7 @@ struct ColumnWriter {
 
   private typealias Make = (Range<Int>, inout ColumnWriter) throws -> [UInt8]
 
-  /// What gives the bytes of a range of rows.
+  /// A function that returns the bytes of a range of rows.
   private mutating func maker(_ content: ShardLayout.Column.Content, width: Int) throws -> Make {
     func bytes<Number>(_ numbers: some RandomAccessCollection<Number>) -> [UInt8] { Array(numbers).withUnsafeBytes { Array($0) } }
     let episode = layout.episode
@@ -74,11 +74,11 @@ struct ColumnWriter {
       let read = try RowReader.rawValues(of: stream)
       return { range, _ in try range.flatMap { bytes(try read($0)) } }
     case .mask(let name):
-      let isWhole = try spec(name).kind.mask == .row
+      let isPerRow = try spec(name).kind.mask == .row
       return { range, writer in
         try range.flatMap { row in
           let values = try writer.rows.values(of: name, at: row)
-          return isWhole ? [values.contains(where: \.isNaN) ? 0 : 1] : values.map { $0.isNaN ? UInt8(0) : 1 }
+          return isPerRow ? [values.contains(where: \.isNaN) ? 0 : 1] : values.map { $0.isNaN ? UInt8(0) : 1 }
         }
       }
     case .samples(let name, let numbers):
@@ -115,7 +115,7 @@ struct ColumnWriter {
     return spec
   }
 
-  /// The numbers of a row as they are stored, counted in the statistics.
+  /// The numbers of a row as stored; they are counted in the statistics.
   private mutating func value(_ name: StreamName, _ row: Int, _ spec: StreamSpec) throws -> [Float] {
     let values = try rows.values(of: name, at: row)
     if spec.kind.mask == .row, values.contains(where: \.isNaN) {

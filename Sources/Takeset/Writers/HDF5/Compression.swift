@@ -5,7 +5,7 @@ package enum Compression: Equatable, Sendable {
   case level(Int)
   case fast
 
-  /// The level for HDF5's deflate filter and for libdeflate; `nil` leaves the filters out.
+  /// The level for HDF5's deflate filter and for libdeflate; `nil` omits the filters.
   var deflate: Int? {
     switch self {
     case .level(0): nil

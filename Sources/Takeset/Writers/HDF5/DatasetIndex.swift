@@ -6,7 +6,7 @@ import Model
 struct DatasetIndex {
   static let path = "dataset.h5"
 
-  /// By take id; numbered from 0 in that order.
+  /// Members sorted by take id; numbered from 0 in that order.
   let members: [DatasetMember]
   let directory: String
   let identity: ShardIdentity
@@ -18,7 +18,7 @@ struct DatasetIndex {
     return "demo_" + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
   }
 
-  /// What robomimic wants to know of the environment; type 2 is its "gym", which it asks nothing of.
+  /// Environment arguments that robomimic requires; type 2 is its "gym", of which it requires nothing more.
   static func environmentArguments(_ reader: String) -> String {
     JSONValue.object(["env_name": .string(reader), "type": 2, "env_kwargs": [:]]).canonicalText
   }
@@ -70,7 +70,7 @@ struct DatasetIndex {
     }
   }
 
-  /// Demo names as byte strings of one length, as robomimic wants them.
+  /// Writes demo names as byte strings of one length, as robomimic requires.
   private func writeMasks(to root: Group) throws {
     let mask = try root.createGroup("mask")
     let demos = members.indices.map(Self.demoName)
@@ -90,7 +90,7 @@ struct DatasetIndex {
     var statistics: Statistics
   }
 
-  /// Statistics of the training takes. Where one name stands for several meanings, each has its own, and findings name them.
+  /// Statistics of the training takes. If one name has several meanings, each has its own statistics, and findings name them.
   private func trainingStatistics() throws -> (keys: [String: Key], findings: [Finding]) {
     var merged: [String: [ShardStatistics.Meaning: Statistics]] = [:]
     /// Takes by name and meaning, and by name and size of the images.
@@ -119,7 +119,7 @@ struct DatasetIndex {
     return (keys, Self.mixed(meanings) + Self.mixed(sizes))
   }
 
-  /// The key, with the unit where several meanings share it, and with what else tells them apart where the unit does not.
+  /// The key, with the unit where several meanings share it, and with further distinctions where the unit is the same.
   private func label(_ name: String, _ meaning: ShardStatistics.Meaning, among all: [ShardStatistics.Meaning: [String]]) -> String {
     guard all.count > 1 else { return name }
     var label = "\(name)@\(meaning.unit)"
@@ -145,7 +145,7 @@ struct DatasetIndex {
       guard all.count > 1 else { return nil }
       let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
       return Finding(
-        .mixedSizes, sentence(name, "has several shapes", parts) + "; takes of one shape alone batch together", field: name)
+        .mixedSizes, sentence(name, "has several shapes", parts) + "; only takes of one shape batch together", field: name)
     }
   }
 

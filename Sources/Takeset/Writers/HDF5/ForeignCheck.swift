@@ -2,10 +2,10 @@ import Foundation
 import HDF5
 import Model
 
-/// Compares what a file says with its record through libhdf5, object by object: for files that another program has written to, whose bytes
-/// are no longer ours. Such a file may crash the library, so the command does this in a process of its own.
+/// Compares a file's contents with its record through libhdf5, object by object: for files that another program has modified, whose bytes
+/// differ from what Takeset wrote. Such a file may crash the library, so the command does this in a separate process.
 package enum ForeignCheck {
-  /// A shard.
+  /// Checks a shard.
   package static func shard(_ path: String, _ output: OutputRecord) throws -> Verification {
     var report = Verification()
     report.catching(output.path) { report in
@@ -27,7 +27,7 @@ package enum ForeignCheck {
         let rows = "meta/demo_0/row_sha256/\(leaf)"
         if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
       }
-      if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes are not what they were") }
+      if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
     }
     return report
   }
@@ -54,9 +54,9 @@ package enum ForeignCheck {
   private static func check(_ array: ArrayRecord, _ root: Group, _ name: String, into report: inout Verification) throws {
     guard root.isHardLinked(array.path) else { return report.differ(name, "is missing or a link to something else") }
     let dataset = try root.dataset(String(array.path.dropFirst()))
-    if dataset.hasForeignStorage { return report.differ(name, "its bytes lie in another file") }
+    if dataset.hasForeignStorage { return report.differ(name, "its bytes are in another file") }
     guard dataset.dims == array.shape, dataset.type?.numpyName == array.dtype else {
-      return report.differ(name, "its type or shape is not what it was")
+      return report.differ(name, "its type or shape has changed")
     }
     if try dataset.textAttribute("sha256") != array.digest?.description { return report.differ(name, "carries another digest") }
     if array.digestOf == .rows {
@@ -70,10 +70,10 @@ package enum ForeignCheck {
       report.noteBytes(Int64(part.count))
       hasher.update(part)
     }
-    if hasher.finish() != array.digest { report.differ(name, "its content is not what it was") }
+    if hasher.finish() != array.digest { report.differ(name, "its content has changed") }
   }
 
-  /// Rows that are sequences of bytes, encoded images.
+  /// Checks rows that are byte sequences: encoded images.
   static func checkSequences(_ root: Group, _ array: ArrayRecord, _ name: String, into report: inout Verification) throws {
     let dataset = try root.dataset(String(array.path.dropFirst()))
     try checkRows(array, name, root, into: &report) { try dataset.readSequence(row: $0) }
@@ -85,7 +85,7 @@ package enum ForeignCheck {
     let leaf = array.path.split(separator: "/").last ?? ""
     let digests = try root.dataset("meta/demo_0/row_sha256/\(leaf)").readAll()
     guard Digest.of(digests) == array.digest, digests.count % 32 == 0, digests.count / 32 == array.shape.first ?? 0 else {
-      return report.differ(name, "the digests of its rows are not what they were")
+      return report.differ(name, "the digests of its rows have changed")
     }
     var named = 0
     for row in 0..<(array.shape.first ?? 0) {
@@ -94,7 +94,7 @@ package enum ForeignCheck {
       if let bytes, Digest.of(bytes) == Digest(bytes: digests[(32 * row)..<(32 * row + 32)]) { continue }
       named += 1
       if named <= Verification.rowsNamed {
-        report.differ("\(name)[\(row)]", bytes == nil ? "cannot be read" : "its content is not what it was")
+        report.differ("\(name)[\(row)]", bytes == nil ? "cannot be read" : "its content has changed")
       }
     }
   }
@@ -142,7 +142,7 @@ package enum ForeignCheck {
         let target = try? group.externalTarget(name)
         if target?.file != take.output?.path || target?.object != "/\(section)/demo_0" {
           report.differ(
-            "\(DatasetIndex.path):/\(section)/\(name)", "does not lead to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
+            "\(DatasetIndex.path):/\(section)/\(name)", "does not link to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
         }
       }
     }
@@ -164,7 +164,7 @@ package enum ForeignCheck {
       }
       let ids = Set((manifest.splits[part.rawValue]?.array ?? []).compactMap(\.string))
       let expected = written.indices.filter { ids.contains(written[$0].id) }.map(DatasetIndex.demoName)
-      if names != expected { report.differ(name, "is not the split of the manifest") }
+      if names != expected { report.differ(name, "differs from the split in the manifest") }
     }
   }
 
@@ -176,7 +176,7 @@ package enum ForeignCheck {
         let dataset = try file.root.dataset(path)
         let found = name == "count" ? try dataset.readAll(as: Int64.self).map { Double($0) } : try dataset.readAll(as: Double.self)
         if found.count != expected.count || zip(found, expected).contains(where: { $0 != $1 && !($0.isNaN && $1.isNaN) }) {
-          report.differ("\(DatasetIndex.path):/\(path)", "is not what the manifest says")
+          report.differ("\(DatasetIndex.path):/\(path)", "differs from the manifest")
         }
       }
     }

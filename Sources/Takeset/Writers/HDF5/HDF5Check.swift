@@ -4,8 +4,8 @@ import Model
 
 /// Compares shards and index with their records.
 ///
-/// The library sees a shard only when its structure is what it was: libhdf5 has been seen to crash on files with one bit changed. A file that
-/// another program has added to is compared object by object, by `foreign`, which may do that in a process of its own.
+/// The library sees a shard only if its structure is unchanged: libhdf5 has been observed to crash on files with one bit changed. A file
+/// that another program has modified is compared object by object, by `foreign`, which may do that in a separate process.
 struct HDF5Check {
   let directory: String
 
@@ -19,7 +19,7 @@ struct HDF5Check {
       let shard: WrittenShard
       do {
         shard = try WrittenShard(directory + "/" + output.path)
-        if try shard.structureDigest() != output.structureDigest { throw FileMap.Damaged(description: "its structure is not what it was") }
+        if try shard.structureDigest() != output.structureDigest { throw FileMap.Damaged(description: "its structure has changed") }
       } catch let damage as FileMap.Damaged {
         return try checkForeign(take, output, damage.description, pipelineDigest, into: &report)
       }
@@ -29,7 +29,7 @@ struct HDF5Check {
     }
   }
 
-  /// That the record is of this shard.
+  /// Checks that the record belongs to this shard.
   private func checkIdentity(_ take: TakeRecord, _ output: OutputRecord, _ pipelineDigest: String, into report: inout Verification) throws {
     let file = try File.open(directory + "/" + output.path)
     defer { try? file.close() }
@@ -52,7 +52,7 @@ struct HDF5Check {
     }
   }
 
-  /// The logical content of every array, read past the library, whose structure has been found to be what it was.
+  /// Checks the logical content of every array, read without the library; the structure is known to be unchanged.
   private func checkArrays(_ output: OutputRecord, _ shard: WrittenShard, into report: inout Verification) throws {
     let arrays = output.arrays.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
     let checksums = try shard.checksums(of: arrays.compactMap { array in Layout(array).map { (String(array.path.dropFirst()), $0) } })
@@ -60,9 +60,9 @@ struct HDF5Check {
       report.noteDataset()
       let name = "\(output.path):\(array.path)"
       report.catching(name) { report in
-        guard let layout = Layout(array) else { throw FileMap.Damaged(description: "its type is none of ours") }
+        guard let layout = Layout(array) else { throw FileMap.Damaged(description: "its type is not one that Takeset writes") }
         if array.digestOf == .rows, layout.type == .bytes {
-          // Sequences lie in the structure; only which row is asked here.
+          // Sequences are part of the structure; only the affected rows are determined here.
           let file = try File.open(directory + "/" + output.path)
           defer { try? file.close() }
           return try ForeignCheck.checkSequences(file.root, array, name, into: &report)
@@ -70,7 +70,7 @@ struct HDF5Check {
         guard array.digestOf == .rows else {
           let path = String(array.path.dropFirst())
           if try shard.digest(of: path, layout, checksums: checksums[path]) != array.digest {
-            report.differ(name, "its content is not what it was")
+            report.differ(name, "its content has changed")
           }
           return
         }
@@ -89,16 +89,16 @@ struct HDF5Check {
       throw FileMap.Damaged(description: "the digests of its rows are missing")
     }
     let digests = try shard.slice.bytes(place.offset..<(place.offset + Int64(place.count)))
-    if Digest.of(digests) != array.digest { report.differ(name, "the digests of its rows are not what they were") }
+    if Digest.of(digests) != array.digest { report.differ(name, "the digests of its rows have changed") }
     let changed = try shard.changedRows(of: path, layout, digests: digests, checksums: checksums[path])
     for row in changed.prefix(Verification.rowsNamed) { report.differ("\(name)[\(row.row)]", row.reason) }
     if changed.count > Verification.rowsNamed {
-      report.differ(name, "\(changed.count - Verification.rowsNamed) more rows are not what they were")
+      report.differ(name, "\(changed.count - Verification.rowsNamed) more rows have changed")
     }
   }
 
-  /// A file whose structure has changed. Of the length it was, it is damaged; otherwise a program has added to it or stored it anew, which is
-  /// allowed as long as everything that the record names is what it was.
+  /// Checks a file whose structure has changed. If its length is unchanged, it is damaged; otherwise another program has added to it or
+  /// rewritten it, which is allowed as long as everything that the record names is unchanged.
   private func checkForeign(
     _ take: TakeRecord, _ output: OutputRecord, _ damage: String, _ pipelineDigest: String, into report: inout Verification
   ) throws {
@@ -108,14 +108,14 @@ struct HDF5Check {
     report.merge(try report.foreign(directory + "/" + output.path, output))
     if size != output.bytes, report.differences.count == before {
       report.note(
-        "\(output.path): \(abs(size - output.bytes)) bytes were \(size > output.bytes ? "added" : "saved") by another program; what Takeset wrote is there unchanged"
+        "\(output.path): \(abs(size - output.bytes)) bytes were \(size > output.bytes ? "added" : "saved") by another program; what Takeset wrote is unchanged"
       )
     }
   }
 
   // MARK: The index
 
-  /// The index by its bytes, or, when a program has added to it, by what it says: attributes, links, masks, statistics.
+  /// Checks the index by its bytes, or, if a program has added to it, by its contents: attributes, links, masks, statistics.
   func checkIndex(_ manifest: ManifestRecord, shardPath: (String) -> String, into report: inout Verification) {
     report.noteFile()
     report.catching(DatasetIndex.path) { report in
@@ -123,19 +123,19 @@ struct HDF5Check {
       let (digest, size) = try SealedFile.digest(of: path)
       report.noteBytes(size)
       if digest == manifest.index.digest { return }
-      if size == manifest.index.bytes { return report.differ(DatasetIndex.path, "its bytes are not what they were") }
+      if size == manifest.index.bytes { return report.differ(DatasetIndex.path, "its bytes have changed") }
       let before = report.differences.count
       report.merge(try report.foreignIndex(path, manifest))
       if report.differences.count == before {
         report.note(
-          "\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is there unchanged")
+          "\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is unchanged")
       }
     }
   }
 }
 
 extension DatasetFiles {
-  /// True for a relative path that does not lead out of the directory.
+  /// Whether a path is relative and does not leave the directory.
   static func isInside(_ path: String) -> Bool { !path.hasPrefix("/") && !path.split(separator: "/").contains("..") && !path.isEmpty }
 }
 

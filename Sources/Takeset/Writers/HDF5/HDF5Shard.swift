@@ -5,8 +5,8 @@ import Synchronization
 
 /// One shard being written.
 ///
-/// `@unchecked Sendable`: workers share only `layout`, and the pool and the list of tallies, which have locks; all else is used by
-/// whoever stores, one at a time, as `ShardWriter` demands.
+/// `@unchecked Sendable`: workers share only `layout`, and the pool and the list of tallies, which have locks; everything else is used only
+/// while storing, one call at a time, as `ShardWriter` requires.
 final class HDF5Shard: ShardWriter, @unchecked Sendable {
   let layout: ShardLayout
   private let path: String
@@ -23,13 +23,13 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let writeback: Writeback
   private var bytesStored: Int64 = 0
   private var rowsStored = 0
-  /// By raster, one flag a row.
+  /// Flags by raster, one per row.
   private var isUnreadable: [[Bool]]
   private var moments: [Moments]
   private var findings: [Finding] = []
-  /// By array: of arrays with one row a chunk, the rows' digests one after the other.
+  /// Concatenated digests of the rows, by array, for arrays with one row per chunk.
   private var rowDigests: [[UInt8]]
-  /// By array, of its deflated chunks.
+  /// Checksums of the deflated chunks, by array.
   private var checksums: [[UInt32]]
   private var attributes = AttributeList()
 
@@ -98,7 +98,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
         if let mask = raster.mask, let chunk = cell.mask { try write(chunk, array: mask) }
         isUnreadable[index].append(!cell.isReadable)
         moments[index].merge(cell.moments)
-        // Rows that share an unreadable sample are one finding.
+        // Rows that share an unreadable sample count as one finding.
         let isSame = rowsStored > 0 && raster.rows[rowsStored] == raster.rows[rowsStored - 1]
         if let finding = cell.finding, !isSame { findings.note(finding) }
         if raster.stream.spec.kind == .image, let finding = cell.finding { try checkReadable(index, finding) }
@@ -153,9 +153,9 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     let written = try WrittenShard(temporary)
     for array in layout.columns.map(\.array) + [layout.checksums] {
       let planned = layout.arrays[array]
-      // Closing a file on a full disk is where libraries lose things; chunks went to the file one by one, each with an error of its own.
+      // Closing a file on a full disk is where libraries lose data; chunks were written one by one, each with an error of its own.
       guard try written.digest(of: planned.path, planned.layout) == digests[array] else {
-        throw HDF5Error(call: "read back", target: "\(temporary):/\(planned.path)", message: "reads back other than it was written")
+        throw HDF5Error(call: "read back", target: "\(temporary):/\(planned.path)", message: "reads back differently than written")
       }
     }
     let structure = try written.structureDigest()

@@ -2,11 +2,11 @@ import HDF5
 import Model
 import Synchronization
 
-/// Buffers that are used again, so that memory stays as it is however long the take is.
+/// Buffers that are reused, so that memory use does not depend on the length of the take.
 final class BufferPool: Sendable {
   private let free = Mutex<[[[UInt8]]]>([])
 
-  /// - Parameter kinds: How many kinds of buffers there are; those of a kind have about the same size.
+  /// - Parameter kinds: Number of kinds of buffers; those of one kind have about the same size.
   init(kinds: Int) { free.withLock { $0 = Array(repeating: [], count: kinds) } }
 
   func take(_ kind: Int) -> [UInt8] { free.withLock { $0[kind].popLast() } ?? [] }
@@ -16,15 +16,15 @@ final class BufferPool: Sendable {
   func give(_ buffer: [UInt8], _ kind: Int) { free.withLock { $0[kind].append(buffer) } }
 }
 
-/// A chunk ready to be stored: its logical bytes and their digest, and its stored ones. Both buffers go back to the pool when nobody needs
-/// the chunk any more.
+/// A chunk ready to be stored: its logical bytes and their digest, and its stored bytes. Both buffers return to the pool when the chunk is
+/// no longer needed.
 final class PreparedChunk: Sendable {
   let raw: [UInt8]
   let digest: Digest
-  /// `nil` when the bytes are stored as they are.
+  /// The deflated bytes; `nil` when the raw bytes are stored.
   let encoded: [UInt8]?
   let skipped: UInt32
-  /// Of the encoded bytes.
+  /// CRC-32 of the encoded bytes.
   let checksum: UInt32?
   private let array: Int
   private let pool: BufferPool
@@ -42,17 +42,17 @@ final class PreparedChunk: Sendable {
   var stored: [UInt8] { encoded ?? raw }
 }
 
-/// One row of the rasters: for each its chunks, or what went wrong.
+/// One row of the rasters: the chunks of each, or the problem.
 struct PreparedRow: Sendable {
   struct Cell: Sendable {
     var samples: PreparedChunk
     var mask: PreparedChunk?
-    /// Of the valid elements, for depth; images keep theirs in the histogram.
+    /// Moments of the valid elements, for depth; for images the histogram suffices.
     var moments = Moments()
     var isReadable: Bool
     var finding: Finding?
   }
-  /// By raster.
+  /// Cells by raster.
   var cells: [Cell]
 }
 
@@ -125,7 +125,7 @@ final class HDF5Worker: ShardWorker {
       samples: try chunk(raw, raster.samples), mask: try chunk(mask, array), moments: moments, isReadable: true)
   }
 
-  /// Nothing, with its mask off.
+  /// A cell of zeros, with its mask off.
   private func blankCell(_ index: Int) throws -> PreparedRow.Cell {
     if let blank = blank[index] { return blank }
     let raster = layout.rasters[index]
@@ -140,7 +140,7 @@ final class HDF5Worker: ShardWorker {
 
   private func chunk(_ raw: [UInt8], _ array: Int) throws -> PreparedChunk {
     let layout = layout.arrays[array].layout
-    // While the bytes are in this thread's cache.
+    // Hash now, while the bytes are in this thread's cache.
     hasher.update(raw)
     let digest = hasher.finish()
     guard let level = layout.deflate else {

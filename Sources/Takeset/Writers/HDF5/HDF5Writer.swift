@@ -2,13 +2,13 @@ import Foundation
 import HDF5
 package import Model
 
-/// Writes each episode as a robomimic-style HDF5 file, one frame a chunk, with filters every reader has.
+/// Writes each episode as a robomimic-style HDF5 file, one frame per chunk, with filters that every reader has.
 ///
 ///     writer:
 ///       hdf5: {compression: 4, image-compression: 0}
 package struct HDF5Writer: Writer {
   package static let name = "hdf5"
-  package static let summary = "One robomimic-style HDF5 shard a take, and dataset.h5 that links them"
+  package static let summary = "One robomimic-style HDF5 shard per take, and dataset.h5 that links them"
 
   package enum ImageEncoding: String, OptionChoice { case raw, jpeg }
 
@@ -48,7 +48,7 @@ package struct HDF5Writer: Writer {
   }
 
   package func isShard(_ path: String, of id: String) -> Bool {
-    // The structure first: the library is not to see files that may be damaged.
+    // Check the structure first: the library must not see files that may be damaged.
     guard (try? WrittenShard(path)) != nil, let file = try? File.open(path) else { return false }
     defer { try? file.close() }
     return (try? file.root.textAttribute("format")) == "takeset"

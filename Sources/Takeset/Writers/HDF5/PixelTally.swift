@@ -1,20 +1,20 @@
 import Model
 
-/// Counts the bytes of RGB pictures by channel and value, two neighbouring bytes at a time.
+/// Counts the bytes of RGB images by channel and value, two neighboring bytes at a time.
 ///
-/// To add to a counter in memory is what counting costs, so bytes are counted in pairs, with half the additions. Of the 65,536 pairs few
-/// occur often: neighbours are alike, and so the counters in use are in the cache.
+/// Most of the cost is adding to counters in memory, so bytes are counted in pairs, with half the additions. Few of the 65,536 pairs occur
+/// often, because neighboring pixels are similar, so the counters in use are in the cache.
 struct PixelTally {
   private static let pairs = 1 << 16
-  /// Of the first and second, third and fourth, fifth and sixth byte of every two pixels.
+  /// Counters of the first and second, third and fourth, fifth and sixth byte of every two pixels.
   private var counters = [UInt32](repeating: 0, count: 3 * pairs)
-  /// What is in the counters of one pair of bytes altogether.
+  /// Sum of the counters of one pair of bytes.
   private var counted: Int64 = 0
 
-  /// Pictures with fewer bytes are not worth clearing and adding up the counters.
+  /// Size in bytes below which an image is not worth clearing and adding up the counters.
   static let leastBytes = pairs
 
-  /// Counts a picture `times` times. Now and then, when the counters could overflow, they are moved to `counts`.
+  /// Counts an image `times` times. Before the counters could overflow, they are moved to `counts`.
   mutating func count(_ bytes: UnsafeRawBufferPointer, times: Int64, into counts: inout [Int64]) {
     let pixelPairs = bytes.count / 6
     if counted + Int64(pixelPairs) * times > Int64(UInt32.max) { move(to: &counts) }
@@ -32,7 +32,7 @@ struct PixelTally {
     for index in (6 * pixelPairs)..<bytes.count { counts[index % 3 * 256 + Int(bytes[index])] += times }
   }
 
-  /// Adds what was counted to `counts`, 256 values of each channel, and starts anew.
+  /// Adds the counters to `counts`, 256 values for each channel, and clears them.
   mutating func move(to counts: inout [Int64]) {
     guard counted > 0 else { return }
     for place in 0..<3 {

@@ -1,34 +1,34 @@
 import Model
 
-/// Counts values of images and depth maps by bucket. Whole numbers, so the order of counting does not matter.
+/// Counts values of images and depth maps by bucket. The counts are integers, so the order of counting does not matter.
 final class RasterTally {
-  /// How the values of one raster are counted.
+  /// Buckets in which the values of one raster are counted.
   private enum Buckets: Equatable {
-    /// Bytes in channels, each value by itself.
+    /// Bytes in channels, one bucket per value.
     case bytes(channels: Int)
-    /// Whole numbers of 16 bits, each by itself; 0 is none.
-    case distances
-    /// Metres in the buckets of `Histogram`, from 2^-10 to 2^10 m; what lies outside counts at the ends.
-    case metres
+    /// 16-bit integers (depth in millimeters), one bucket per value; 0 is none.
+    case millimeters
+    /// Depth in meters, in the buckets of `Histogram` from 2^-10 to 2^10 m; values outside count in the first or last bucket.
+    case meters
 
-    static let metreBuckets = (Histogram.bucket(of: 0x1p-10))...(Histogram.bucket(of: 0x1p10))
+    static let meterBuckets = (Histogram.bucket(of: 0x1p-10))...(Histogram.bucket(of: 0x1p10))
 
     init(_ spec: StreamSpec) {
-      self = spec.kind != .depth ? .bytes(channels: spec.shape.last ?? 1) : spec.type == .uint16 ? .distances : .metres
+      self = spec.kind != .depth ? .bytes(channels: spec.shape.last ?? 1) : spec.type == .uint16 ? .millimeters : .meters
     }
 
     var count: Int {
       switch self {
       case .bytes(let channels): 256 * channels
-      case .distances: 1 << 16
-      case .metres: Self.metreBuckets.count
+      case .millimeters: 1 << 16
+      case .meters: Self.meterBuckets.count
       }
     }
   }
 
   private let buckets: [Buckets]
   private var counts: [[Int64]]
-  /// For rasters with large images, from the first one on.
+  /// Tallies of rasters with large images, created with the first image.
   private var pixels: [PixelTally?]
 
   init(_ rasters: [ShardLayout.RasterArrays]) {
@@ -51,11 +51,11 @@ final class RasterTally {
           for channel in 0..<channels {
             for index in stride(from: channel, to: bytes.count, by: channels) { counts[channel * 256 + Int(bytes[index])] &+= times }
           }
-        case .distances:
+        case .millimeters:
           for value in bytes.bindMemory(to: UInt16.self) where value > 0 { counts[Int(value)] &+= times }
-        case .metres:
-          let lowest = Int32(truncatingIfNeeded: Buckets.metreBuckets.lowerBound)
-          let highest = Int32(truncatingIfNeeded: Buckets.metreBuckets.upperBound)
+        case .meters:
+          let lowest = Int32(truncatingIfNeeded: Buckets.meterBuckets.lowerBound)
+          let highest = Int32(truncatingIfNeeded: Buckets.meterBuckets.upperBound)
           for value in bytes.bindMemory(to: Int32.self) where value > 0 {
             counts[Int(min(max(value >> 12, lowest), highest) - lowest)] &+= times
           }
@@ -78,7 +78,7 @@ final class RasterTally {
 
   private func movePixels(_ raster: Int) { pixels[raster]?.move(to: &counts[raster]) }
 
-  /// The statistics of one raster; metres bring their moments along, those of whole numbers follow from the counts.
+  /// The statistics of one raster; values in meters have their own moments, those of integers follow from the counts.
   func statistics(raster: Int, moments: Moments) -> Statistics {
     movePixels(raster)
     let counts = counts[raster]
@@ -92,14 +92,14 @@ final class RasterTally {
     case .bytes(let channels):
       statistics = Statistics(channels: channels, .integers)
       for (index, count) in counts.enumerated() { add(index % 256, channel: index / 256, count: count) }
-    case .distances:
+    case .millimeters:
       statistics = Statistics(channels: 1, .integers)
       for (value, count) in counts.enumerated() { add(value, channel: 0, count: count) }
-    case .metres:
+    case .meters:
       statistics = Statistics(channels: 1, .floats)
       statistics.moments[0] = moments
       for (offset, count) in counts.enumerated() where count > 0 {
-        statistics.histograms[0].add(bucket: Buckets.metreBuckets.lowerBound + Int64(offset), count: count)
+        statistics.histograms[0].add(bucket: Buckets.meterBuckets.lowerBound + Int64(offset), count: count)
       }
     }
     return statistics

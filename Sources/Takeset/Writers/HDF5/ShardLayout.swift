@@ -1,7 +1,7 @@
 import HDF5
 import Model
 
-/// Which arrays an episode becomes, and where their numbers come from: section 3 of the format.
+/// The arrays that an episode becomes, and the sources of their values: section 3 of the format.
 struct ShardLayout: Sendable {
   enum Attribute: Sendable, Equatable {
     case text(String)
@@ -17,11 +17,11 @@ struct ShardLayout: Sendable {
 
   /// One array of the file.
   struct Planned: Sendable {
-    /// From the root, without a leading slash.
+    /// Path from the root, without a leading slash.
     var path: String
     var layout: Layout
     var attributes: [String: Attribute] = [:]
-    /// Whether its rows, each a chunk, have digests of their own; `nil` for arrays without a digest.
+    /// Scope of the digest: over the bytes, or over digests of the rows, each a chunk; `nil` for arrays without a digest.
     var digestOf: ArrayRecord.DigestScope?
 
     var record: ArrayRecord {
@@ -30,38 +30,38 @@ struct ShardLayout: Sendable {
     }
   }
 
-  /// A stream of images, depth or confidence: one chunk a row.
+  /// A stream of images, depth or confidence: one chunk per row.
   struct RasterArrays: Sendable {
     var name: StreamName
     var stream: SampleStream
     var rows: [Row?]
-    /// What cursors are asked for.
+    /// The request for cursors.
     var request: SampleRequest
     /// Indices into `arrays`: the samples, and the mask of their elements if they have one.
     var samples: Int
     var mask: Int?
-    /// Set for samples of fixed size, whose values are counted.
+    /// Size of a sample, for samples of fixed size, whose values are counted.
     var sampleBytes: Int?
   }
 
-  /// A small array, whose rows are made when all frames have been read.
+  /// A small array, whose rows are computed when all frames have been read.
   struct Column: Sendable {
     enum Content: Sendable {
       case integers([Int64])
       case floats([Float])
       /// The values of a stream's rows.
       case values(StreamName)
-      /// As the sensor gave them.
+      /// Values as the sensor gave them.
       case rawValues(StreamName)
-      /// Which elements, or which rows, of a stream's values are valid.
+      /// Validity of the elements, or of the rows, of a stream's values.
       case mask(StreamName)
-      /// Some of the numbers of every sample of a stream, in its own order.
+      /// A range of the numbers of every sample of a stream, in its own order.
       case samples(StreamName, numbers: Range<Int>)
-      /// One byte a row: whether the stream has a readable sample there.
+      /// One byte per row: whether the stream has a readable sample there.
       case readable(StreamName)
-      /// fx, fy, cx, cy of each row; NaN where there is none.
+      /// fx, fy, cx, cy of each row; NaN where absent.
       case intrinsics(StreamName)
-      /// One byte a row: what is wrong with it.
+      /// One byte per row: its quality bits.
       case quality
       /// The digests of another array's rows.
       case rowDigests(array: Int)
@@ -83,12 +83,12 @@ struct ShardLayout: Sendable {
   private(set) var rasters: [RasterArrays] = []
   private(set) var columns: [Column] = []
   let blocks: RowBlocks
-  /// The array of the checksums of all deflated chunks.
+  /// Index of the array with the checksums of all deflated chunks.
   private(set) var checksums = 0
 
-  /// Rows of a chunk of a small array: a window of an episode costs a few kilobytes of inflating.
+  /// Rows per chunk of a small array; reading a window of an episode inflates a few kilobytes.
   private static let columnRows = 1024
-  /// An array of fewer bytes is stored in its header: to open it is to read it.
+  /// Size in bytes up to which an array is stored in its header, where opening it also reads it.
   private static let compactBytes = 8 << 10
 
   private let compression: Compression
@@ -109,7 +109,7 @@ struct ShardLayout: Sendable {
       let isEncoded = stream.spec.kind == .image && writer.image == .jpeg
       if isEncoded, stream.spec.sourceEncoding != .jpeg {
         throw TakeFailure(
-          .notJPEG, "the images of \(name) are not untouched JPEG files; take resize-image out of the pipeline or store them raw")
+          .notJPEG, "the images of \(name) are not untouched JPEG files; remove resize-image from the pipeline or store them raw")
       }
       read.append(stream)
     }
@@ -144,7 +144,7 @@ struct ShardLayout: Sendable {
     }
     if let degrees = spec.rotationApplied { attributes["rotation_applied"] = .integer(Int64(degrees)) }
     if let raster = spec.raster, let camera = episode.cameras[raster.camera], camera.lens != nil {
-      // From these and the intrinsics of the rows a reader has the camera back.
+      // A reader reconstructs the camera from these and the intrinsics of the rows.
       let map = raster.rasterFromFull
       attributes["camera_size"] = .text("\(camera.size)")
       attributes["raster_from_camera"] = .text(
@@ -195,7 +195,7 @@ struct ShardLayout: Sendable {
     }
   }
 
-  /// A stream at its own times: on the frames' timeline where clocks could be aligned, else from its own first sample.
+  /// Adds a stream at its own times: on the frames' timeline where clocks were aligned, else from its own first sample.
   private mutating func addInertial(_ name: StreamName, _ stream: SampleStream) {
     let isAligned = stream.spec.clock == episode.frames.clock
     let first = isAligned ? episode.frames.timestamps.first : stream.timestamps.first
@@ -240,7 +240,7 @@ struct ShardLayout: Sendable {
       ["unit": .text("row before the gap, ns")])
   }
 
-  /// How each row's value came about.
+  /// Adds the provenance of each row's value.
   private mutating func addRows(_ name: StreamName, _ stream: SampleStream) {
     let rows = stream.rows ?? []
     let group = "\(Self.meta)/streams/\(name)"
@@ -262,7 +262,7 @@ struct ShardLayout: Sendable {
     }
   }
 
-  /// `intrinsics` for the image of the first camera; the others have their stream's name before it.
+  /// `intrinsics` for the image of the first camera; other names are prefixed with their stream's name.
   private func intrinsicsName(_ name: StreamName, _ stream: SampleStream) -> String {
     let isFirst = stream.spec.kind == .image && stream.spec.raster?.camera == episode.cameras.keys.min()
     return isFirst ? "intrinsics" : "\(name)_intrinsics"
@@ -276,8 +276,8 @@ struct ShardLayout: Sendable {
     columns.append(Column(array: index, content: .rowDigests(array: array)))
   }
 
-  /// CRC-32 of each deflated chunk as stored: dataset after dataset in the order of their paths, the statistics' one included. Not every
-  /// change of compressed data shows in what they inflate to.
+  /// CRC-32 of each deflated chunk as stored: dataset after dataset in the order of their paths, including the statistics' one. Not every
+  /// change of compressed data shows in the inflated data.
   private mutating func addChecksums() {
     let chunks = arrays.filter { $0.layout.deflate != nil }.map(\.layout.chunkCount).reduce(ShardStatistics.chunkCount, +)
     checksums = add(

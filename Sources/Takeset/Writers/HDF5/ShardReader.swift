@@ -3,8 +3,8 @@ import HDF5
 import Media
 import Model
 
-/// Opens a shard as the episode that was written: every row's value, time, number and validity; images and depth are read when asked for, by
-/// any number of threads, past libhdf5.
+/// Opens a shard as the episode that was written: every row's value, time, number and validity; images and depth are read on demand, by any
+/// number of threads, without libhdf5.
 struct ShardReader {
   private let shard: WrittenShard
   private let file: File
@@ -13,7 +13,7 @@ struct ShardReader {
   private let meta: Group
   private let times: [Timestamp]
 
-  /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for what is not a shard of ours.
+  /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not a Takeset shard.
   init(path: String, id: String) throws {
     shard = try WrittenShard(path)
     file = try File.open(path)
@@ -75,7 +75,7 @@ struct ShardReader {
 
   private func spec(_ kind: StreamKind, _ dataset: HDF5.Dataset) throws -> StreamSpec {
     guard let type = dataset.type.flatMap(ScalarType.init) else {
-      throw HDF5Error(call: "read", target: dataset.name, message: "its type is none of ours")
+      throw HDF5Error(call: "read", target: dataset.name, message: "its type is not one that Takeset writes")
     }
     var spec = StreamSpec(
       kind: kind, type: type, shape: Array(dataset.dims.dropFirst()), unit: try dataset.textAttribute("unit") ?? "",
@@ -113,7 +113,7 @@ struct ShardReader {
     var spec: StreamSpec
     if isEncoded {
       let sides = try [dataset.integerAttribute("height"), dataset.integerAttribute("width")].compactMap(\.self).map { Int(clamping: $0) }
-      guard sides.count == 2 else { throw HDF5Error(call: "read", target: dataset.name, message: "it does not say the size of its images") }
+      guard sides.count == 2 else { throw HDF5Error(call: "read", target: dataset.name, message: "it lacks the size of its images") }
       spec = StreamSpec(
         kind: kind, type: .uint8, shape: sides + [3], unit: try dataset.textAttribute("unit") ?? "",
         clock: try clock(of: meta.dataset("timestamp_ns")))
@@ -136,7 +136,7 @@ struct ShardReader {
     return try stream(name, spec, source)
   }
 
-  /// How chunks were made follows from what the file says of them: all filters that are not skipped.
+  /// Layout of the chunks, inferred from the file: all filters that are not skipped.
   private func layout(_ dataset: HDF5.Dataset, _ path: String) throws -> Layout {
     guard let type = dataset.type, let chunk = dataset.chunk else {
       throw HDF5Error(call: "read", target: dataset.name, message: "it is not stored in chunks")
@@ -163,9 +163,9 @@ struct ShardReader {
     let numbers = try meta.dataset(own).readAll(as: Float.self)
     let back = affine.inverse
     let moments = times.indices.compactMap { row -> Lens.Moment? in
-      let lens = numbers[(4 * row)..<(4 * row + 4)].map { Double($0) }
-      guard lens.allSatisfy(\.isFinite) else { return nil }
-      return Lens.Moment(time: times[row], intrinsics: Intrinsics(fx: lens[0], fy: lens[1], cx: lens[2], cy: lens[3]).applying(back))
+      let four = numbers[(4 * row)..<(4 * row + 4)].map { Double($0) }
+      guard four.allSatisfy(\.isFinite) else { return nil }
+      return Lens.Moment(time: times[row], intrinsics: Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3]).applying(back))
     }
     guard let first = moments.first else { return }
     let isMoving = moments.contains { $0.intrinsics != first.intrinsics }
@@ -201,15 +201,15 @@ extension ScalarType {
   }
 }
 
-/// What a sample that could not be read when the dataset was made is now.
+/// The failure for a sample that could not be read when the dataset was made.
 private func lostSample(_ name: String, _ row: Int) -> SampleFailure {
   SampleFailure(finding: Finding(.sampleMissing, "row \(row) of \(name) has no sample in the dataset"))
 }
 
-/// Rows of a chunked array, decoded past the library.
+/// Rows of a chunked array, decoded without the library.
 private struct StoredSamples: SampleSource {
   let shard: WrittenShard
-  /// One for each row.
+  /// One chunk for each row.
   let chunks: [FileMap.Chunk]
   let layout: Layout
   let isReadable: [UInt8]
@@ -234,7 +234,7 @@ private struct StoredSamples: SampleSource {
       stored.resize(to: chunk.count)
       bytes.resize(to: source.layout.chunkBytes)
       let got = try stored.withUnsafeMutableBytes { try source.shard.slice.read(into: $0, at: chunk.offset) }
-      guard got == chunk.count else { throw TakeFailure(.unreadable, "the shard is shorter than it was") }
+      guard got == chunk.count else { throw TakeFailure(.unreadable, "the shard has become shorter") }
       try stored.withUnsafeBytes { stored in
         try bytes.withUnsafeMutableBytes { try decoder.decode(stored, source.layout, skipped: chunk.skipped, into: $0) }
       }
@@ -247,7 +247,7 @@ private struct StoredImages: SampleSource {
   /// `@unchecked Sendable`: every call to the library is under its lock.
   private struct Box: @unchecked Sendable {
     let dataset: HDF5.Dataset
-    /// Closing it would close the dataset.
+    /// Kept open, because closing it would close the dataset.
     let file: File
   }
   private let box: Box

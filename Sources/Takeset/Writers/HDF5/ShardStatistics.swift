@@ -1,13 +1,13 @@
 import HDF5
 import Model
 
-/// The statistics of a shard's streams in a form in which those of several shards can be merged: `meta/demo_0/statistics`, JSON as bytes.
+/// The statistics of a shard's streams, in a form that can be merged across shards: `meta/demo_0/statistics`, JSON as bytes.
 struct ShardStatistics {
   struct Entry {
     var name: String
-    /// What the numbers mean; statistics of one name merge only where it is the same.
+    /// Meaning of the numbers; statistics of one name merge only if their meaning is the same.
     var meaning: Meaning
-    /// Of one sample.
+    /// Shape of one sample.
     var shape: [Int]
     var statistics: Statistics
 
@@ -28,7 +28,7 @@ struct ShardStatistics {
     }
   }
 
-  /// The dataset that they have become, of one chunk.
+  /// The dataset that the statistics were written to, one chunk.
   struct Written {
     var dataset: HDF5.Dataset
     var planned: ShardLayout.Planned
@@ -56,7 +56,7 @@ struct ShardStatistics {
 
   let entries: [Entry]
   static let path = "meta/demo_0/statistics"
-  /// Far above what the most streams with the most buckets take.
+  /// Size limit, far above the largest possible statistics.
   private static let limit = 1 << 28
 
   init(_ entries: [Entry]) { self.entries = entries.sorted { $0.name < $1.name } }
@@ -122,8 +122,7 @@ extension Statistics {
 
   private static let names = ["mean", "std", "min", "max", "q01", "q99"]
 
-  /// Writes `count`, `mean`, `std`, `min`, `max`, `q01`, `q99`, each with one element a channel. Channels without a
-  /// value are NaN.
+  /// Writes `count`, `mean`, `std`, `min`, `max`, `q01`, `q99`, each with one element per channel. Channels without a value are NaN.
   func write(to group: Group) throws {
     func write<Number>(_ values: [Number], _ type: Datatype, _ name: String) throws {
       let dataset = try group.createDataset(name, Layout(type: type, dims: [values.count], isCompact: true))

@@ -19,7 +19,7 @@ struct WrittenShard: Sendable {
     map = try FileMap(size: slice.count) { try slice.bytes($0) }
   }
 
-  /// Of every byte that belongs to no chunk, in file order.
+  /// Digest of every byte that belongs to no chunk, in file order.
   func structureDigest() throws -> Digest {
     let hasher = SHA256()
     try withBuffer(of: 1 << 16) { buffer in
@@ -28,7 +28,7 @@ struct WrittenShard: Sendable {
         while offset < range.upperBound {
           let wanted = Int(min(Int64(buffer.count), range.upperBound - offset))
           let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
-          guard try slice.read(into: piece, at: offset) == wanted else { throw FileMap.Damaged(description: "it is shorter than it was") }
+          guard try slice.read(into: piece, at: offset) == wanted else { throw FileMap.Damaged(description: "it has become shorter") }
           hasher.update(UnsafeRawBufferPointer(piece))
           offset += Int64(wanted)
         }
@@ -37,9 +37,9 @@ struct WrittenShard: Sendable {
     return hasher.finish()
   }
 
-  /// Of an array's logical content, read from the file.
+  /// Digest of an array's logical content, read from the file.
   ///
-  /// - Parameter checksums: Of its stored chunks, where these are to be checked.
+  /// - Parameter checksums: Checksums of its stored chunks, if these are to be checked.
   func digest(of path: String, _ layout: Layout, checksums: ArraySlice<Int64>? = nil) throws -> Digest {
     let hasher = SHA256()
     guard layout.chunk != nil else {
@@ -60,7 +60,7 @@ struct WrittenShard: Sendable {
     return hasher.finish()
   }
 
-  /// Hands the logical bytes of each chunk to `body`, or what is wrong with it, in order of rows.
+  /// Passes the logical bytes of each chunk, or its error, to `body`, in order of rows.
   func forEachChunk(
     of path: String, _ layout: Layout, checksums: ArraySlice<Int64>?,
     _ body: (_ row: Int, _ bytes: Result<UnsafeRawBufferPointer, HDF5Error>) throws -> Void
@@ -71,7 +71,7 @@ struct WrittenShard: Sendable {
     for (number, chunk) in (map.chunks[path] ?? []).enumerated() {
       stored.resize(to: chunk.count)
       guard try stored.withUnsafeMutableBytes({ try slice.read(into: $0, at: chunk.offset) }) == chunk.count else {
-        throw FileMap.Damaged(description: "it is shorter than it was")
+        throw FileMap.Damaged(description: "it has become shorter")
       }
       let failure = stored.withUnsafeBytes { stored -> HDF5Error? in
         do {
@@ -82,13 +82,13 @@ struct WrittenShard: Sendable {
         guard let checksums, number >= checksums.count || checksums[checksums.startIndex + number] != Int64(chunkChecksum(stored)) else {
           return nil
         }
-        return HDF5Error(call: "compare", target: path, message: "its stored bytes are not what they were")
+        return HDF5Error(call: "compare", target: path, message: "its stored bytes have changed")
       }
       try logical.withUnsafeBytes { try body(chunk.row, failure.map { .failure($0) } ?? .success($0)) }
     }
   }
 
-  /// Rows whose content is not what their digests say, and why.
+  /// Rows whose content does not match their digests, with the reason.
   func changedRows(
     of path: String, _ layout: Layout, digests: [UInt8], checksums: ArraySlice<Int64>?
   ) throws -> [(row: Int, reason: String)] {
@@ -103,7 +103,7 @@ struct WrittenShard: Sendable {
       case .success(let bytes):
         hasher.update(bytes)
         if hasher.finish() != Digest(bytes: digests[(32 * row)..<(32 * row + 32)]) {
-          changed.append((row, "its content is not what it was"))
+          changed.append((row, "its content has changed"))
         }
       case .failure(let error): changed.append((row, error.message))
       }
@@ -111,7 +111,7 @@ struct WrittenShard: Sendable {
     return changed + (min(expected, layout.dims[0])..<layout.dims[0]).map { ($0, "the row is missing") }
   }
 
-  /// The checksums of the stored chunks of each array that is deflated.
+  /// The checksums of the stored chunks of each deflated array.
   func checksums(of arrays: [(path: String, layout: Layout)]) throws -> [String: ArraySlice<Int64>] {
     guard let place = map.whole["meta/demo_0/chunk_crc32"] else {
       throw FileMap.Damaged(description: "the checksums of its chunks are missing")

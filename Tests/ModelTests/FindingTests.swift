@@ -1,0 +1,40 @@
+import Model
+import Testing
+
+@Suite struct FindingTests {
+  @Test func codesAreKebabCaseAndUnique() {
+    let codes = FindingCode.allCases.map(\.rawValue)
+    #expect(Set(codes).count == codes.count && codes.count > 130)
+    #expect(codes.allSatisfy { $0.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" } && !$0.hasPrefix("-") && !$0.hasSuffix("-") })
+  }
+
+  @Test(arguments: FindingCode.allCases) func everyCodeSaysWhatItMeansAndWhatToDo(code: FindingCode) {
+    for text in [code.page.meaning, code.page.advice] {
+      #expect(text.count > 10 && text.hasSuffix(".") && text.first?.isLowercase == false, "\(code.rawValue): \(text)")
+      #expect(!text.contains("|") && !text.contains("\n"), "\(code.rawValue) is a row of a table")
+    }
+  }
+
+  @Test func aFindingHasTheSeverityOfItsCodeUnlessGivenAnother() {
+    #expect(Finding(.imageMissing, "m").severity == .warning)
+    #expect(Finding(.frameRate, "m").severity == .info)
+    #expect(Finding(.assertionUnverified, "m", severity: .warning).severity == .warning)
+    #expect(TakeFailure(.depthUndecodable, "m").finding.severity == .error)
+  }
+
+  @Test func whatHappensToSeveralSamplesIsOneFinding() {
+    var findings: [Finding] = []
+    for number in 0..<3 { findings.note(Finding(.imageUndecodable, "image \(number)")) }
+    findings.note(Finding(.depthUndecodable, "map"))
+    #expect(findings.map(\.message) == ["image 0", "map"] && findings.map(\.count) == [3, 1])
+  }
+
+  @Test func notesKeepTheirOrder() {
+    let notes = Notes()
+    notes.add(.poseJump, "a")
+    notes.add([Finding(.poseRepeated, "b"), Finding(.poseMissing, "c")])
+    notes.add(.poseJump, "d", file: "f", field: ".x", count: 2)
+    #expect(notes.findings.map(\.message) == ["a", "b", "c", "d"])
+    #expect(notes.findings[3] == Finding(.poseJump, "d", file: "f", field: ".x", count: 2))
+  }
+}
