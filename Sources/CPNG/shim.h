@@ -34,7 +34,7 @@ static inline void cpng_read(png_structp png, png_bytep output, size_t count) {
 /// Decodes a gray PNG of exactly `depth` bits per pixel, 8 or 16, unchanged: no gamma, no scaling, 16 bits little-endian.
 /// With `output` NULL only the header is read, and width and height are set; otherwise the header must match them.
 /// Returns 1, or 0 with a sentence in `message`, which has 128 bytes.
-static inline int cpng_decode_grey(
+static inline int cpng_decode_gray(
     const uint8_t *bytes, size_t count, int depth, uint32_t most, uint32_t *width, uint32_t *height, uint8_t *output, char *message) {
   cpng_input input = {bytes, count, 0, message};
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, cpng_failed, cpng_warned);
@@ -104,7 +104,7 @@ static inline void cpng_write(png_structp png, png_bytep bytes, size_t count) {
 static inline void cpng_flush(png_structp png) { (void)png; }
 
 /// Encodes gray rows of 8 or 16 bits, 16 bits little-endian. Returns the number of bytes, or 0 with a sentence in `message`.
-static inline size_t cpng_encode_grey(
+static inline size_t cpng_encode_gray(
     const uint8_t *pixels, int depth, uint32_t width, uint32_t height, uint8_t *bytes, size_t capacity, char *message) {
   cpng_output output = {bytes, capacity, 0, message};
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &output, cpng_refused, cpng_warned);

@@ -153,7 +153,7 @@ package final class Dataset: Object {
   }
 
   /// Whether the raw bytes are in another file, with which an untrusted file could expose any file's contents.
-  package var hasForeignStorage: Bool {
+  package var hasExternalStorage: Bool {
     guard let list = try? hdf5("H5Dget_create_plist", name, { H5Dget_create_plist(id) }) else { return true }
     defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
     return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL

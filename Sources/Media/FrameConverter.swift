@@ -4,12 +4,12 @@ package import Model
 /// A converter of video frames to RGB rows of a target size. Color matrix and range are those that the frame declares; the default is
 /// BT.601 and limited range, as in FFmpeg and software built on it.
 ///
-/// Downscaling averages with a triangle filter, as `ImageResizer` does: `PlanarReducer` handles 8-bit 4:2:0 frames, libswscale handles
+/// Downscaling averages with a triangle filter, as `ImageResizer` does: `YUVDownscaler` handles 8-bit 4:2:0 frames, libswscale handles
 /// other formats and frames that keep their size. One converter serves one thread.
 package final class FrameConverter {
   package let target: ImageSize
   private var context: OpaquePointer?
-  private var reducer: PlanarReducer?
+  private var reducer: YUVDownscaler?
   private var kind: Kind?
   /// libswscale writes slightly past the end of rows that are not a multiple of its vector size, hence the padding.
   private let rows: UnsafeMutableRawBufferPointer
@@ -75,7 +75,7 @@ package final class FrameConverter {
       }
     }
     guard status == Int32(target.height) else {
-      throw MovieError(.colorUnsupported, "a frame of format \(videoFrame.colour.pixelFormat) cannot be converted")
+      throw MovieError(.colorUnsupported, "a frame of format \(videoFrame.color.pixelFormat) cannot be converted")
     }
     output.withUnsafeMutableBytes { output in
       for y in 0..<target.height {
@@ -91,7 +91,7 @@ package final class FrameConverter {
     reducer = nil
     if kind.format == AV_PIX_FMT_YUV420P || kind.format == AV_PIX_FMT_YUVJ420P, let table {
       let coefficients = Array(UnsafeBufferPointer(start: table, count: 4))
-      reducer = PlanarReducer(from: kind.size, to: target, coefficients: coefficients, isFullRange: kind.range == AVCOL_RANGE_JPEG)
+      reducer = YUVDownscaler(from: kind.size, to: target, coefficients: coefficients, isFullRange: kind.range == AVCOL_RANGE_JPEG)
       if reducer != nil {
         self.kind = kind
         return

@@ -14,7 +14,7 @@ package struct Movie: Sendable {
   }
 
   /// The color coding of the pixels, by FFmpeg's names: `bt709`, `smpte432`, `tv`, …; `nil` where the file does not declare it.
-  package struct Colour: Equatable, Sendable {
+  package struct Color: Equatable, Sendable {
     package var matrix: String?
     package var primaries: String?
     package var transfer: String?
@@ -43,7 +43,7 @@ package struct Movie: Sendable {
   /// Clockwise rotation of the display matrix in degrees, 0 to 359.
   package let rotation: Double
   package let isMirrored: Bool
-  package let colour: Colour
+  package let color: Color
   package let tags: [(key: String, value: String)]
 
   /// Reads the index and the sample headers, and decodes the first frame.
@@ -105,11 +105,11 @@ package struct Movie: Sendable {
 
     let decoder = try MovieDecoder(Demuxer(input), samples: samples, side: limits.side)
     let frame = try decoder.next()
-    (size, colour) = (frame.size, frame.colour)
+    (size, color) = (frame.size, frame.color)
     guard size.width <= limits.side, size.height <= limits.side else {
       throw MovieError(.limit, "the frames are \(size), over the limit of \(limits.side)x\(limits.side)")
     }
-    try colour.check()
+    try color.check()
   }
 
   private static func checkTracks(_ tracks: [MovieBoxes.Track]) throws {
@@ -208,7 +208,7 @@ package struct Movie: Sendable {
   }
 }
 
-extension Movie.Colour {
+extension Movie.Color {
   /// Throws for a color coding that needs tone mapping: images are stored as 8-bit sRGB, and a plain conversion would look washed out.
   fileprivate func check() throws {
     let refused = [

@@ -23,12 +23,12 @@ package final class MovieFrame: @unchecked Sendable {
 
   var format: AVPixelFormat { AVPixelFormat(frame.pointee.format) }
 
-  var colour: Movie.Colour {
+  var color: Movie.Color {
     func name(_ text: UnsafePointer<CChar>?) -> String? {
       text.map { String(cString: $0) }.flatMap { ["unknown", "unspecified", "reserved"].contains($0) ? nil : $0 }
     }
     let descriptor = av_pix_fmt_desc_get(format)
-    return Movie.Colour(
+    return Movie.Color(
       matrix: name(av_color_space_name(frame.pointee.colorspace)), primaries: name(av_color_primaries_name(frame.pointee.color_primaries)),
       transfer: name(av_color_transfer_name(frame.pointee.color_trc)), range: name(av_color_range_name(frame.pointee.color_range)),
       pixelFormat: name(av_get_pix_fmt_name(format)) ?? "none", bits: Int(descriptor?.pointee.comp.0.depth ?? 8))
@@ -52,7 +52,7 @@ package final class MovieDecoder {
   /// The error that ended decoding; frames decoded before it are still returned.
   private var damage: String?
   /// Size and color coding of the first frame, which all others must have.
-  private var first: (size: ImageSize, color: Movie.Colour)?
+  private var first: (size: ImageSize, color: Movie.Color)?
   /// Index of the next sample.
   package private(set) var position = 0
 
@@ -163,7 +163,7 @@ package final class MovieDecoder {
   }
 
   private func check(_ decoded: MovieFrame) throws {
-    let color = decoded.colour
+    let color = decoded.color
     guard let first else {
       self.first = (decoded.size, color)
       return

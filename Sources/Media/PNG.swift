@@ -30,45 +30,45 @@ package enum PNG {
   }
 
   /// The longest side in pixels; larger images are refused.
-  package static let greySideLimit = 4096
+  package static let graySideLimit = 4096
 
   /// The size in the header of a gray PNG with this many bits per pixel, 8 or 16.
-  package static func greySize(of file: UnsafeRawBufferPointer, bits: Int) throws -> ImageSize {
+  package static func graySize(of file: UnsafeRawBufferPointer, bits: Int) throws -> ImageSize {
     var (width, height): (UInt32, UInt32) = (0, 0)
-    try decodeGrey(file, bits, &width, &height, nil)
+    try decodeGray(file, bits, &width, &height, nil)
     return ImageSize(width: Int(width), height: Int(height))
   }
 
   /// Replaces `pixels` with those of a gray PNG of this size and bit depth, unscaled, 16 bits little-endian. A damaged or truncated file
   /// throws.
-  package static func decodeGrey(_ file: UnsafeRawBufferPointer, bits: Int, size: ImageSize, into pixels: inout [UInt8]) throws {
+  package static func decodeGray(_ file: UnsafeRawBufferPointer, bits: Int, size: ImageSize, into pixels: inout [UInt8]) throws {
     let count = size.width * size.height * bits / 8
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     var (width, height) = (UInt32(size.width), UInt32(size.height))
-    try pixels.withUnsafeMutableBufferPointer { try decodeGrey(file, bits, &width, &height, $0.baseAddress) }
+    try pixels.withUnsafeMutableBufferPointer { try decodeGray(file, bits, &width, &height, $0.baseAddress) }
   }
 
-  private static func decodeGrey(
+  private static func decodeGray(
     _ file: UnsafeRawBufferPointer, _ bits: Int, _ width: inout UInt32, _ height: inout UInt32, _ output: UnsafeMutablePointer<UInt8>?
   ) throws {
     try withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { message in
       let bytes = file.bindMemory(to: UInt8.self)
       guard
-        cpng_decode_grey(bytes.baseAddress, bytes.count, Int32(bits), UInt32(greySideLimit), &width, &height, output, message.baseAddress)
+        cpng_decode_gray(bytes.baseAddress, bytes.count, Int32(bits), UInt32(graySideLimit), &width, &height, output, message.baseAddress)
           == 1
       else { throw MediaError(call: "PNG", message: String(cString: message.baseAddress!)) }
     }
   }
 
   /// Encodes gray rows of 8 or 16 bits, 16 bits little-endian.
-  package static func encodeGrey(_ pixels: [UInt8], bits: Int, size: ImageSize) throws -> [UInt8] {
+  package static func encodeGray(_ pixels: [UInt8], bits: Int, size: ImageSize) throws -> [UInt8] {
     guard pixels.count == size.width * size.height * bits / 8, !pixels.isEmpty else {
       throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not a gray image of \(size)")
     }
     var output: [UInt8] = []
     let done = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { message -> String? in
       output = [UInt8](repeating: 0, count: pixels.count + pixels.count / 8 + 4096)
-      let count = cpng_encode_grey(pixels, Int32(bits), UInt32(size.width), UInt32(size.height), &output, output.count, message.baseAddress)
+      let count = cpng_encode_gray(pixels, Int32(bits), UInt32(size.width), UInt32(size.height), &output, output.count, message.baseAddress)
       guard count > 0 else { return String(cString: message.baseAddress!) }
       output.removeLast(output.count - count)
       return nil

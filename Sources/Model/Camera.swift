@@ -3,25 +3,25 @@ package struct Camera: Equatable, Sendable {
   /// Size of the full-size image, to which the intrinsics refer.
   package var size: ImageSize
   /// The intrinsics; `nil` where the source does not give them.
-  package var lens: Lens?
+  package var intrinsicsTrack: IntrinsicsTrack?
   /// The stream of its poses.
   package var pose: StreamName?
 
-  package init(size: ImageSize, lens: Lens? = nil, pose: StreamName? = nil) {
-    (self.size, self.lens, self.pose) = (size, lens, pose)
+  package init(size: ImageSize, intrinsicsTrack: IntrinsicsTrack? = nil, pose: StreamName? = nil) {
+    (self.size, self.intrinsicsTrack, self.pose) = (size, intrinsicsTrack, pose)
   }
 
   /// Intrinsics in pixels of one of its rasters, for a sample taken at `time`; `nil` where they vary and there is no sample.
   package func intrinsics(_ raster: Raster, at time: Timestamp?) -> Intrinsics? {
-    lens?.intrinsics(at: time)?.applying(raster.rasterFromFull)
+    intrinsicsTrack?.intrinsics(at: time)?.applying(raster.rasterFromFull)
   }
 
   /// Intrinsics in pixels of a raster, for uses that need one set per episode.
-  package func usualIntrinsics(_ raster: Raster) -> Intrinsics? { lens?.usual.applying(raster.rasterFromFull) }
+  package func usualIntrinsics(_ raster: Raster) -> Intrinsics? { intrinsicsTrack?.usual.applying(raster.rasterFromFull) }
 }
 
 /// Intrinsics of the full-size image, which autofocus may vary over time.
-package struct Lens: Equatable, Sendable {
+package struct IntrinsicsTrack: Equatable, Sendable {
   package struct Moment: Equatable, Sendable {
     package var time: Timestamp
     package var intrinsics: Intrinsics

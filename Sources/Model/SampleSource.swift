@@ -9,11 +9,11 @@ package enum SampleAccess: Sendable {
   /// Random access, by every cursor independently.
   case random
   /// Forward only: the feed prefetches samples in order, and cursors read them from it.
-  case forward(any SampleFeed)
+  case forward(any SamplePrefetcher)
   /// Forward within runs, which start at these samples, ascending from 0: by every cursor independently, or by all through the feed.
-  case runs([Int], any SampleFeed)
+  case runs([Int], any SamplePrefetcher)
 
-  package var feed: (any SampleFeed)? {
+  package var feed: (any SamplePrefetcher)? {
     switch self {
     case .random: nil
     case .forward(let feed), .runs(_, let feed): feed
@@ -57,7 +57,7 @@ package protocol SampleCursor {
 
 /// A sequential prefetcher for a source that is read front to back: a video, a deflated file. Seeking back is costly, so the caller
 /// prefetches the samples of each block of rows in order, one thread at a time; cursors then read them from here.
-package protocol SampleFeed: AnyObject, Sendable {
+package protocol SamplePrefetcher: AnyObject, Sendable {
   /// Memory in bytes of a prefetched sample.
   var sampleBytes: Int { get }
   /// Reads these samples, in ascending order, and keeps them for cursors.

@@ -37,7 +37,7 @@ package struct StreamSpec: Equatable, Sendable {
   package var elementCount: Int { shape.reduce(1, *) }
 
   /// Depth values of a depth map in meters.
-  package func metres(_ sample: [UInt8]) -> [Float] {
+  package func meters(_ sample: [UInt8]) -> [Float] {
     sample.withUnsafeBytes {
       type == .uint16 ? $0.bindMemory(to: UInt16.self).map { Float($0) / 1000 } : Array($0.bindMemory(to: Float.self))
     }

@@ -6,7 +6,7 @@ import Model
 package enum FrameCode {
   package static let blocks = 24
   /// Height of the image divided by the height of the blocks.
-  package static let heightPart = 20
+  package static let heightDivisor = 20
 
   static func bits(of number: Int) -> [Bool] {
     let value = (0..<20).map { number >> (19 - $0) & 1 == 1 }
@@ -17,7 +17,7 @@ package enum FrameCode {
   /// Draws the code of `number` (its low 20 bits) into an RGB image.
   static func draw(_ number: Int, into pixels: inout [UInt8], size: ImageSize) {
     let bits = bits(of: number & 0xFFFFF)
-    for y in 0..<max(size.height / heightPart, 1) {
+    for y in 0..<max(size.height / heightDivisor, 1) {
       for x in 0..<size.width {
         let value: UInt8 = bits[x * blocks / size.width] ? 235 : 20
         for channel in 0..<3 { pixels[(y * size.width + x) * 3 + channel] = value }

@@ -50,7 +50,7 @@ struct Room {
   }
 
   /// Renders an RGB image, with noise of a few levels like a phone's, which determines how well JPEG and deflate compress it.
-  func picture(from camera: Camera, seed: UInt64) -> [UInt8] {
+  func image(from camera: Camera, seed: UInt64) -> [UInt8] {
     var pixels = [UInt8](repeating: 0, count: camera.size.width * camera.size.height * 3)
     let rays = Rays(camera)
     var noise = UInt32(truncatingIfNeeded: seed ^ (seed >> 32)) | 1

@@ -28,7 +28,7 @@ package struct SimulatedMovie: Sendable {
   package init() {}
 
   /// A frame before it is encoded.
-  struct Picture {
+  struct Frame {
     var number: Int
     var pixels: [UInt8]
     var matrix: [Double]
@@ -46,7 +46,7 @@ package struct SimulatedMovie: Sendable {
   }
 
   /// Encodes the video into a file, whose extension selects MOV or MP4. `visit` is called with every frame, in order.
-  func write(to path: String, visit: (Picture) throws -> Void = { _ in }) throws {
+  func write(to path: String, visit: (Frame) throws -> Void = { _ in }) throws {
     guard let clockwise = Rotation90(rawValue: rotation) else { throw UsageError("--rotation: expected 0, 90, 180 or 270") }
     let coded = clockwise.size(of: size)
     var options = MovieEncoder.Options(size: isDoublyRotated ? size : coded)
@@ -69,12 +69,12 @@ package struct SimulatedMovie: Sendable {
     let batch = 8
     for start in stride(from: 0, to: ticks.count, by: batch) {
       let numbers = Array(start..<min(start + batch, ticks.count))
-      let frames = Parallel.map(numbers) { number -> Picture in
+      let frames = Parallel.map(numbers) { number -> Frame in
         let seconds = Double(ticks[number]) / Double(timescale)
         let matrix = path3D.samples[min(Int((seconds * rate).rounded()), path3D.samples.count - 1)].matrix
-        var pixels = room.picture(from: Room.Camera(size: size, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(number))
+        var pixels = room.image(from: Room.Camera(size: size, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(number))
         FrameCode.draw(number, into: &pixels, size: size)
-        return Picture(number: number, pixels: pixels, matrix: matrix, seconds: seconds)
+        return Frame(number: number, pixels: pixels, matrix: matrix, seconds: seconds)
       }
       for frame in frames {
         var pixels = frame.pixels

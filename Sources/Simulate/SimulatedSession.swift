@@ -111,7 +111,7 @@ package struct SimulatedSession: Sendable {
       if failure.withLock({ $0 != nil }) { return }
       do {
         let matrix = path.samples[index].matrix
-        var pixels = room.picture(
+        var pixels = room.image(
           from: Room.Camera(size: imageSize, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(index))
         FrameCode.draw(index, into: &pixels, size: imageSize)
         let jpeg = try JPEGEncoder().encode(pixels, size: imageSize, quality: variant == .v1 ? 85 : 80)

@@ -68,7 +68,7 @@ package struct SimulatedStrayScan: Sendable {
       let rendered = Parallel.map(Array(frames[start..<min(start + batch, frames.count)])) { frame in
         var pixels: [UInt8] = []
         if hasMovie {
-          pixels = room.picture(
+          pixels = room.image(
             from: Room.Camera(size: size, matrix: frame.sample.matrix, zoom: frame.zoom), seed: seed &* 1_000_003 &+ UInt64(frame.number))
           FrameCode.draw(frame.number, into: &pixels, size: size)
         }
@@ -81,9 +81,9 @@ package struct SimulatedStrayScan: Sendable {
         // The sensor's range is 5 m.
         let millimeters = meters.map { $0 < 5 ? UInt16(($0 * 1000).rounded()) : 0 }
         let levels = meters.map { UInt8($0 < 2 ? 2 : $0 < 3.5 ? 1 : 0) }
-        let depth = try PNG.encodeGrey(millimeters.withUnsafeBytes { Array($0) }, bits: 16, size: depthSize)
+        let depth = try PNG.encodeGray(millimeters.withUnsafeBytes { Array($0) }, bits: 16, size: depthSize)
         try Data(depth).write(to: URL(fileURLWithPath: "\(directory)/depth/\(name)"))
-        try Data(PNG.encodeGrey(levels, bits: 8, size: depthSize)).write(to: URL(fileURLWithPath: "\(directory)/confidence/\(name)"))
+        try Data(PNG.encodeGray(levels, bits: 8, size: depthSize)).write(to: URL(fileURLWithPath: "\(directory)/confidence/\(name)"))
       }
     }
     try encoder?.finish()

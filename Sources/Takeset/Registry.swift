@@ -1,6 +1,6 @@
 import Model
 
-/// Everything a pipeline file can name, in alphabetical order: the table of contents of the product.
+/// All steps that a pipeline file can name, in alphabetical order: the table of contents of the product.
 package enum Registry {
   package static let readers: [any Reader.Type] = [
     RealityCamBundle.self,

@@ -3,9 +3,9 @@ import Foundation
 import Model
 import Takeset
 
-/// Misspelled commands and options, which the argument parser takes for something else.
+/// Messages for misspelled commands and options, which the argument parser misinterprets.
 enum CommandLineMistake {
-  /// A first word that is not a command: `rnu X`, `help rnu`.
+  /// The message for a first word that is not a command: `rnu X`, `help rnu`.
   static func command(_ arguments: [String]) -> String? {
     var (names, known): ([String], Set<String>) = ([], ["help"])
     for command in TakesetCommand.configuration.subcommands {
@@ -19,7 +19,7 @@ enum CommandLineMistake {
     return "there is no command \"\(word)\"\(meant)\nCommands: \(names.joined(separator: ", "))"
   }
 
-  /// The first long option that the command does not have, after the parser has complained about something.
+  /// The message for the first unknown long option, after the parser has reported an error.
   static func option(_ arguments: [String]) -> String? {
     guard let dump = try? JSONReader(Array(TakesetCommand._dumpHelp().utf8)).value(), let root = dump["command"] else { return nil }
     var command = root

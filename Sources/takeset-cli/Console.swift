@@ -6,13 +6,13 @@ func standardError(_ line: String) { FileHandle.standardError.write(Data((line +
 
 func standardOutput(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
-/// Options of every command that reports to people.
+/// Output options of every command that prints text for people.
 struct OutputOptions: ParsableArguments {
   @Flag(name: .shortAndLong, help: "Print problems only.")
   var quiet = false
-  @Flag(name: .shortAndLong, help: "Print more: each take, each note.")
+  @Flag(name: .shortAndLong, help: "Print more: every take and every note.")
   var verbose = false
-  @Option(help: ArgumentHelp("Color: auto, always or never. auto heeds NO_COLOR.", valueName: "when"))
+  @Option(help: ArgumentHelp("Color: auto, always or never. auto respects NO_COLOR.", valueName: "when"))
   var color = Color.auto
 
   enum Color: String, ExpressibleByArgument, CaseIterable { case auto, always, never }
@@ -30,7 +30,7 @@ struct OutputOptions: ParsableArguments {
     }
   }
 
-  /// https://no-color.org: any value but an empty one turns color off.
+  /// Whether the environment allows color; any nonempty `NO_COLOR` disables it (https://no-color.org).
   private static var environmentAllowsColor: Bool {
     let environment = ProcessInfo.processInfo.environment
     return (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
@@ -50,7 +50,7 @@ struct Style {
   private func painted(_ text: String, _ code: String) -> String { isColored ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text }
 }
 
-/// `1 frame`, `2,345 frames`.
+/// A count with its noun: `1 frame`, `2,345 frames`.
 func counted(_ count: Int, _ noun: String) -> String {
   let digits = String(count)
   var grouped = ""

@@ -11,7 +11,7 @@ struct ExplainCommand: ParsableCommand {
         takeset explain --json
       """)
 
-  @Argument(help: "The code, as inspect, run and the manifest show it.", completion: .list(FindingCode.allCases.map(\.rawValue)))
+  @Argument(help: "A code from inspect, run or the manifest.", completion: .list(FindingCode.allCases.map(\.rawValue)))
   var code: String?
   @Flag(help: "Print JSON.")
   var json = false
@@ -21,7 +21,7 @@ struct ExplainCommand: ParsableCommand {
     if let code {
       guard let known = FindingCode(rawValue: code) else {
         let meant = Spelling.nearest(to: code, among: FindingCode.allCases.map(\.rawValue)).map { "; did you mean \($0)?" } ?? ""
-        throw UsageError("there is no code \"\(code)\"\(meant); takeset explain lists all")
+        throw UsageError("there is no code \"\(code)\"\(meant); takeset explain lists all codes")
       }
       chosen = [known]
     } else {

@@ -2,12 +2,12 @@ import ArgumentParser
 import Foundation
 import Takeset
 
-/// `make generate`: for people who work on Takeset.
+/// The command of `make generate`, for developers of Takeset.
 struct GenerateCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "generate-documents", abstract: "Rewrite the documents that are made from code.", shouldDisplay: false)
+    commandName: "generate-documents", abstract: "Rewrite the documents that are generated from code.", shouldDisplay: false)
 
-  @Argument(help: "The repository.")
+  @Argument(help: "The root of the repository.")
   var root: String
 
   func run() throws {

@@ -5,7 +5,7 @@ import Takeset
 
 struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "inspect", abstract: "Report each take's format, streams, rates and problems, or what a dataset holds.",
+    commandName: "inspect", abstract: "Report each take's format, streams, rates and problems, or the contents of a dataset.",
     discussion: """
       Reads every file and decodes every image at the lowest resolution; writes nothing. Exit code 3 when a take would fail.
 
@@ -74,7 +74,7 @@ struct InspectCommand: ParsableCommand {
           Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.output?.samples, findings: $0.findings)
         }))
     guard let arrays = dataset.written.first?.output?.arrays, !console.quiet else { return }
-    standardOutput("\n\(dataset.written[0].id) holds, after /data/demo_0/obs:")
+    standardOutput("\n\(dataset.written[0].id) contains, below /data/demo_0/obs:")
     for array in arrays where array.path.hasPrefix("/data/demo_0/obs/") {
       let shape = array.shape.map(String.init).joined(separator: "x")
       standardOutput("  \(array.path.dropFirst("/data/demo_0/obs/".count).description.padded(to: 28)) \(array.dtype) \(shape)")
@@ -138,7 +138,7 @@ struct InspectCommand: ParsableCommand {
     return lines.joined(separator: "\n")
   }
 
-  /// What there is, a line each: frames, streams, intrinsics, clocks, unit, and how the format was detected.
+  /// The lines of a take: how its format was detected, frames, streams, intrinsics, clocks and unit.
   private func describe(_ episode: EpisodeSummary, of take: Inspection) -> [String] {
     func line(_ name: String, _ text: String) -> String {
       name.padding(toLength: max(name.count, 13), withPad: " ", startingAt: 0) + " " + text
@@ -169,13 +169,13 @@ struct InspectCommand: ParsableCommand {
     if let stream = episode.streams.first(where: { $0.name == .image }) ?? episode.streams.first(where: { $0.size != nil }) {
       let camera = stream.intrinsics.map { camera in
         String(format: "fx %.2f, fy %.2f, cx %.2f, cy %.2f", camera.fx, camera.fy, camera.cx, camera.cy)
-          + (stream.hasMovingLens ? ", and others for each frame" : "")
+          + (stream.hasVaryingIntrinsics ? ", varying per frame" : "")
       }
       lines.append(line("intrinsics", camera ?? "none"))
     }
     for alignment in take.alignments where !alignment.method.hasPrefix("same-clock") {
       let offset = alignment.offset.map { String(format: "%+.4f s", Double($0) / 1e9) }
-      let residual = alignment.residual.map { String(format: "within %.4f s", Double($0) / 1e9) }
+      let residual = alignment.residual.map { String(format: "±%.4f s", Double($0) / 1e9) }
       lines.append(
         line("clock", (["\(alignment.stream): \(alignment.method)", offset, residual].compactMap(\.self)).joined(separator: ", ")))
     }

@@ -2,7 +2,7 @@ import ArgumentParser
 import Model
 import Takeset
 
-/// `takeset.1` in man(7) macros, made from what the commands say in their help.
+/// `takeset.1` in man(7) macros, generated from the commands' help.
 enum ManualPage {
   static func text() throws -> String {
     let root = try JSONReader(Array(TakesetCommand._dumpHelp().utf8)).value()["command"] ?? .null
@@ -16,7 +16,7 @@ enum ManualPage {
     lines.append(".SH COMMANDS")
     for command in commands { lines += section(command, prefix: "takeset") }
     lines += [
-      ".SH ENVIRONMENT", ".TP", ".B NO_COLOR", "Any value but an empty one turns color off.", ".SH SEE ALSO",
+      ".SH ENVIRONMENT", ".TP", ".B NO_COLOR", "Any nonempty value disables color.", ".SH SEE ALSO",
       ".BR h5dump (1),", ".BR h5ls (1)",
     ]
     return lines.joined(separator: "\n") + "\n"
@@ -41,7 +41,7 @@ enum ManualPage {
     return lines + nested.flatMap { section($0, prefix: name) }
   }
 
-  /// Paragraphs; those that are indented are examples.
+  /// Paragraphs of text; indented ones are examples.
   private static func paragraphs(_ text: String) -> [String] {
     text.split(separator: "\n\n").flatMap { paragraph -> [String] in
       if paragraph.hasPrefix("  ") {
@@ -56,7 +56,7 @@ enum ManualPage {
     return (text.first.map { $0.lowercased() } ?? "") + text.dropFirst()
   }
 
-  /// Backslashes, hyphens, and lines that begin like a macro.
+  /// Text with backslashes, hyphens, quotes and leading macro characters escaped.
   private static func escaped(_ text: String) -> String {
     let plain = text.replacing("\\", with: "\\e").replacing("-", with: "\\-").replacing("\"", with: "\\(dq").replacing("…", with: "...")
     return plain.hasPrefix(".") || plain.hasPrefix("'") ? "\\&" + plain : plain

@@ -4,16 +4,16 @@ import Takeset
 
 struct PackCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "pack", abstract: "Make one self-contained HDF5 file of a dataset directory.",
+    commandName: "pack", abstract: "Pack a dataset directory into one self-contained HDF5 file.",
     discussion: """
-      Episodes, masks and statistics in one file, for sharing; stored chunks are copied as they are.
+      The file holds all episodes, masks and statistics, for sharing; stored chunks are copied unchanged.
 
         takeset pack dataset/ --output dataset-2026-01.h5
       """)
 
   @Argument(help: "A dataset directory.", completion: .directory)
   var directory: String
-  @Option(name: .shortAndLong, help: "The file to make; must not exist.")
+  @Option(name: .shortAndLong, help: "The file to write; must not exist.")
   var output: String
 
   func run() throws {

@@ -5,7 +5,7 @@ import Takeset
 
 struct PlanCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "plan", abstract: "Print the HDF5 layout, sizes and takes a run would produce; nothing is converted.",
+    commandName: "plan", abstract: "Print the takes, HDF5 layout and sizes that a run would write; nothing is converted.",
     discussion: """
       Applies every step of the pipeline to timestamps and sizes. Decodes only the first frame of a video and the depth of a \
       bundle, whose sizes are not known otherwise.

@@ -13,9 +13,9 @@ final class ProgressDisplay: Sendable {
     var done = 0
     var rows = 0
     var bytes = 0
-    /// Takes that are being converted, in the order in which they were started.
+    /// Takes that are being converted, in the order of their start.
     var current: [String] = []
-    /// When the run is expected to end; smoothed, so that one long take does not move it far.
+    /// The expected end of the run; smoothed, so that one long take does not move it far.
     var end: ContinuousClock.Instant?
     var drawn = ContinuousClock.now
     var isBarShown = false
@@ -85,7 +85,7 @@ final class ProgressDisplay: Sendable {
     case .json: standardError(json.canonicalText)
     case .plain, .auto: lines.forEach(standardError)
     case .bar:
-      // Takes that went well are in the bar already.
+      // The bar already counts takes that were written without problems.
       if isProblem || isVerbose {
         clearBar(&state)
         lines.forEach(standardError)
@@ -102,7 +102,7 @@ final class ProgressDisplay: Sendable {
     state.isBarShown = false
   }
 
-  /// Moves the expected end a fifth of the way to what the takes so far promise.
+  /// Moves the expected end a fifth of the way toward the estimate from the takes so far.
   private func estimate(_ state: inout State) {
     guard state.done >= 3, state.takes > state.done else { return }
     let now = ContinuousClock.now
@@ -125,7 +125,7 @@ final class ProgressDisplay: Sendable {
     var text = String(
       format: "[%@] %d/%d  %.0f frames/s  ETA %@", bar, state.done, state.takes, Double(state.rows) / elapsed, left.map(Self.clock) ?? "--:--")
     if let name = state.current.first { text += "  \(name)" + (state.current.count > 1 ? " +\(state.current.count - 1)" : "") }
-    // A line that is longer than the terminal is wide would wrap and stay; the width is asked for each time, as it may change.
+    // A line wider than the terminal would wrap and stay; the width is read each time, because it may change.
     FileHandle.standardError.write(Data("\r\(text.prefix(Self.terminalWidth - 1))\u{1B}[K".utf8))
   }
 
@@ -134,7 +134,7 @@ final class ProgressDisplay: Sendable {
     return ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 1 ? Int(size.ws_col) : 80
   }
 
-  /// Minutes and seconds; above a minute in steps of five seconds, which is as well as it is known.
+  /// Minutes and seconds; above a minute in steps of five seconds, because the estimate is no more accurate.
   private static func clock(_ seconds: Double) -> String {
     let whole = seconds > 60 ? Int((seconds / 5).rounded()) * 5 : Int(seconds.rounded())
     return whole >= 3600
@@ -144,8 +144,8 @@ final class ProgressDisplay: Sendable {
 }
 
 extension Finding {
-  /// ` (5x)`, where it happened several times.
+  /// ` (5x)` for a finding that occurred several times.
   var times: String { count.map { $0 > 1 ? " (\($0)x)" : "" } ?? "" }
-  /// ` poses.json[3].timestamp:`.
+  /// The file and field, such as ` poses.json[3].timestamp:`.
   var place: String { file.map { " \($0)\(field ?? ""):" } ?? "" }
 }

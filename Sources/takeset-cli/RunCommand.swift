@@ -33,9 +33,9 @@ struct RunCommand: ParsableCommand {
   var keys: String?
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?
-  @Option(help: "After a take fails: skip it, or stop.")
+  @Option(help: "Action after a take fails: skip it, or stop.")
   var onFailure = OnFailure.skip
-  @Option(help: ArgumentHelp("Exit with 3 when a take has a warning, too.", valueName: "severity"))
+  @Option(help: ArgumentHelp("Also exit with 3 when a take has a warning.", valueName: "severity"))
   var failOn: FailOn?
   @Option(help: "Compare inputs with the last run's by stat (size, times, inode) or by content.")
   var check = Check.stat
@@ -86,7 +86,7 @@ struct RunCommand: ParsableCommand {
     }
     display.finish()
     if let signal = interruption.signal {
-      standardError("takeset: interrupted; \(counted(summary.written, "take")) sealed, the same command resumes from there")
+      standardError("takeset: interrupted; \(counted(summary.written, "take")) sealed; the same command resumes from there")
       throw ExitCode(128 + signal)
     }
     let style = console.style(for: STDERR_FILENO)
@@ -119,7 +119,7 @@ struct RunCommand: ParsableCommand {
   }
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP; a second one ends the process at once.
+/// The first SIGINT, SIGTERM or SIGHUP; a second one ends the process immediately.
 final class Interruption: Sendable {
   private let received = Atomic<Int32>(0)
   private nonisolated(unsafe) let sources: [any DispatchSourceSignal]

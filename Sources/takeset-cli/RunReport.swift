@@ -2,7 +2,7 @@ import Model
 import Synchronization
 import Takeset
 
-/// The takes of a run that need a look, worst first, and how many there are of each kind.
+/// The takes of a run that need attention, worst first.
 final class RunReport: Sendable {
   struct Line: Sendable {
     enum Kind: Int, Sendable { case failed, rejected, warning }
@@ -29,7 +29,7 @@ final class RunReport: Sendable {
     lines.withLock { $0.append(line) }
   }
 
-  /// One line a take; what is left out is counted.
+  /// One line per take; takes beyond the limit are only counted.
   func table(_ style: Style, all: Bool) -> [String] {
     let sorted = lines.withLock(\.self).sorted { ($0.kind.rawValue, $0.id) < ($1.kind.rawValue, $1.id) }
     guard !sorted.isEmpty else { return [] }

@@ -7,58 +7,58 @@ import Takeset
 
 struct SimulateCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "simulate", abstract: "Make a synthetic take of which everything is known, for examples and tests.",
+    commandName: "simulate", abstract: "Generate a synthetic take with exact ground truth, for examples and tests.",
     discussion: """
-      A small room is ray-traced along a trajectory; poses, depth and times are exact, and each picture carries its \
-      number as a row of black and white blocks along its top edge. truth.json says what a reader should find. The \
-      same seed gives the same bytes.
+      Ray-traces a small room along a trajectory. Poses, depth and times are exact, and each image carries its frame \
+      number as a row of black and white blocks along its top edge. truth.json holds the values that a reader should \
+      return. The same seed gives the same bytes.
 
-        takeset simulate stack-session --output session_2026-01-31_120000 --seconds 2
-        takeset simulate stack-session --variant v2 --output session_2026-01-31_130000 --seed 7
-        takeset simulate realitycam-bundle --output bundle_1 --keys keys.json
-        takeset simulate slow-motion-video --output movies --rate 240
-        takeset simulate stray-scanner --output scan_1 --size 960x720
+        takeset simulate stack-session --seconds 2 --output session_1
+        takeset simulate stack-session --variant v2 --seed 7 --output session_2
+        takeset simulate realitycam-bundle --keys keys.json --output bundle_1
+        takeset simulate slow-motion-video --rate 240 --output videos
+        takeset simulate stray-scanner --size 960x720 --output scan_1
       """,
     subcommands: [SimulateSession.self, SimulateBundle.self, SimulateMovie.self, SimulateStrayScan.self])
 }
 
-/// What every simulation takes.
+/// Options of every simulation.
 struct SimulationOptions: ParsableArguments {
-  @Option(name: .shortAndLong, help: "The directory of the take; must not exist or be empty.")
+  @Option(name: .shortAndLong, help: "The directory of the take; must be empty or not exist.")
   var output: String
-  @Option(help: "Length of the recording.")
+  @Option(help: "Length of the recording in seconds.")
   var seconds = 2.0
-  @Option(help: "The same seed gives the same bytes.")
+  @Option(help: "Random seed; the same seed gives the same bytes.")
   var seed: UInt64 = 1
 
   func validate(rate: Double) throws {
     guard seconds > 0, seconds <= 3600 else { throw ValidationError("--seconds: expected above 0 and at most 3600") }
     guard rate > 0, rate <= 1000 else { throw ValidationError("--rate: expected above 0 and at most 1000") }
-    guard seconds * rate >= 1 else { throw ValidationError("--seconds: not one frame long at this rate") }
+    guard seconds * rate >= 1 else { throw ValidationError("--seconds: shorter than one frame at this rate") }
   }
 }
 
 struct SimulateSession: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "stack-session", abstract: "A StackCapture session: poses, pictures, depth maps or joint encoders.")
+    commandName: "stack-session", abstract: "A StackCapture session: poses, images, depth maps or joint encoders.")
 
   @OptionGroup var options: SimulationOptions
   @Option(
     help:
-      "v1: pictures and depth maps; v2: small pictures, one depth number a frame, joint encoders; v3-…: IMU and movie, poses by SLAM; packed; synthetic."
+      "v1: images and depth maps; v2: small images, one depth value per frame, joint encoders; v3-…: IMU and video, poses by SLAM; packed; synthetic."
   )
   var variant = SimulatedSession.Variant.v1
-  @Option(help: "Frames a second.")
+  @Option(help: "Frames per second.")
   var rate = 60.0
-  @Option(help: ArgumentHelp("Size of the pictures; 1920x1440 (v1) or 480x360 (v2) by default.", valueName: "WxH"))
+  @Option(help: ArgumentHelp("Size of the images; 1920x1440 (v1) or 480x360 (v2) by default.", valueName: "WxH"))
   var size: ImageSize?
   @Option(help: ArgumentHelp("Size of the depth maps (v1).", valueName: "WxH"))
   var depthSize = ImageSize(width: 256, height: 192)
   @Option(
     help: ArgumentHelp(
-      "Take times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix a line.", valueName: "file"))
+      "Read times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix per line.", valueName: "file"))
   var trajectory: String?
-  @Option(help: "Something odd about the session, as seen in the wild; may be given several times.")
+  @Option(help: "A known deviation of real sessions from their format; may be given several times.")
   var quirk: [SessionQuirk] = []
 
   func validate() throws {
@@ -86,25 +86,25 @@ struct SimulateSession: ParsableCommand {
   }
 }
 
-/// How a simulated movie is made.
+/// Options of a simulated video.
 struct MovieSimulationOptions: ParsableArguments {
-  @Option(help: "Frames a second; 30 for a bundle, 120 for slow motion by default.")
+  @Option(help: "Frames per second; 30 for a bundle, 120 for slow motion by default.")
   var rate: Double?
-  @Option(help: ArgumentHelp("Size of the pictures, upright.", valueName: "WxH"))
+  @Option(help: ArgumentHelp("Size of the upright images.", valueName: "WxH"))
   var size = ImageSize(width: 1920, height: 1080)
   @Option(help: "h264 or hevc.")
   var codec = Codec.h264
-  @Option(help: ArgumentHelp("Ticks a second of the movie's time base.", valueName: "n"))
+  @Option(help: ArgumentHelp("Ticks per second of the video's time base.", valueName: "n"))
   var timescale = 600
-  @Option(help: ArgumentHelp("Degrees by which the display matrix turns clockwise: 0, 90, 180 or 270.", valueName: "degrees"))
+  @Option(help: ArgumentHelp("Clockwise rotation by the display matrix: 0, 90, 180 or 270.", valueName: "degrees"))
   var rotation = 0
-  @Option(help: ArgumentHelp("Frames that the camera drops in one burst, from the tenth on.", valueName: "n"))
+  @Option(help: ArgumentHelp("Frames that the camera drops in one burst, starting at the tenth.", valueName: "n"))
   var drop = 0
-  @Option(help: ArgumentHelp("Times wander by up to this part of a period, below 0.5.", valueName: "part"))
+  @Option(help: ArgumentHelp("Timestamp jitter, as a fraction of the frame period below 0.5.", valueName: "fraction"))
   var wander = 0.0
-  @Option(help: ArgumentHelp("Pictures in a row that are coded with reference to later ones.", valueName: "n"))
+  @Option(help: ArgumentHelp("Consecutive frames that are coded with reference to later ones.", valueName: "n"))
   var reordering = 0
-  @Flag(help: "Write a place and a name into the take, which a reader must not pass on.")
+  @Flag(help: "Write a location and a name into the take, which a reader must not copy to the output.")
   var location = false
 
   enum Codec: String, ExpressibleByArgument, CaseIterable { case h264, hevc }
@@ -136,25 +136,25 @@ struct MovieSimulationOptions: ParsableArguments {
 
 struct SimulateBundle: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "realitycam-bundle", abstract: "An uploaded bundle: a movie, depth keyframes, a hash chain, signed metadata.")
+    commandName: "realitycam-bundle", abstract: "An uploaded bundle: a video, depth keyframes, a hash chain, signed metadata.")
 
   @OptionGroup var options: SimulationOptions
   @OptionGroup var movie: MovieSimulationOptions
-  @Option(help: "folder: the four parts; storage: as the app's server keeps them; multipart: the upload's body.")
+  @Option(help: "folder: the four parts; storage: as the app's server stores them; multipart: the body of the upload.")
   var layout = SimulatedBundle.Layout.folder
-  @Option(help: "What the depth is wrapped in.")
+  @Option(help: "Compression of the depth data.")
   var depthContainer = SimulatedBundle.DepthContainer.deflate
   @Option(help: "headerless: bare maps; rldp: with header and index.")
   var depthLayout = SimulatedBundle.DepthLayout.headerless
   @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
   var depthSize = ImageSize(width: 256, height: 192)
-  @Option(help: "What the device signed: the chain's end, its last checkpoint, or nothing that counts.")
+  @Option(help: "Data signed by the device: the chain's end, its last checkpoint, or nothing valid.")
   var signature = SimulatedBundle.Signature.final
-  @Flag(help: "The metadata say that the recording was cut short.")
+  @Flag(help: "State in the metadata that the recording was cut short.")
   var partial = false
-  @Option(help: "Something that is wrong with the bundle.")
+  @Option(help: "A fault to put into the bundle.")
   var fault: SimulatedBundle.Fault?
-  @Option(help: ArgumentHelp("Also write the keys file under which the signature verifies.", valueName: "file"))
+  @Option(help: ArgumentHelp("Also write a keys file that verifies the signature.", valueName: "file"))
   var keys: String?
 
   func validate() throws { try options.validate(rate: movie.rate ?? 30) }
@@ -180,13 +180,13 @@ struct SimulateBundle: ParsableCommand {
 
 struct SimulateMovie: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "slow-motion-video", abstract: "A movie by itself, as the slow-motion app records it.")
+    commandName: "slow-motion-video", abstract: "A standalone video, as the slow-motion app records it.")
 
   @OptionGroup var options: SimulationOptions
   @OptionGroup var movie: MovieSimulationOptions
-  @Option(help: "Name of the movie; the number is the Unix time of its start.")
+  @Option(help: "Name of the video file; the number is the Unix time of its start.")
   var name = "video_1771446000.mov"
-  @Flag(help: "Code the pictures upright although the matrix turns them, as the app's WebRTC mode does.")
+  @Flag(help: "Encode upright frames although the display matrix rotates them, as the app's WebRTC mode does.")
   var doubleRotation = false
 
   func validate() throws {
@@ -206,22 +206,22 @@ struct SimulateMovie: ParsableCommand {
 
 struct SimulateStrayScan: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "stray-scanner", abstract: "A Stray Scanner recording: a movie, depth with confidence, odometry, IMU.")
+    commandName: "stray-scanner", abstract: "A Stray Scanner recording: a video, depth with confidence, odometry, IMU.")
 
   @OptionGroup var options: SimulationOptions
-  @Option(help: "Frames a second.")
+  @Option(help: "Frames per second.")
   var rate = 60.0
-  @Option(help: ArgumentHelp("Size of the pictures.", valueName: "WxH"))
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
   var size = ImageSize(width: 1920, height: 1440)
   @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
   var depthSize = ImageSize(width: 256, height: 192)
   @Option(help: "h264 or hevc.")
   var codec = MovieSimulationOptions.Codec.h264
-  @Option(help: ArgumentHelp("Frames that the camera drops in one burst, from the tenth on.", valueName: "n"))
+  @Option(help: ArgumentHelp("Frames that the camera drops in one burst, starting at the tenth.", valueName: "n"))
   var drop = 0
-  @Flag(help: "Depth only.")
+  @Flag(help: "Write depth without a video.")
   var noMovie = false
-  @Flag(help: "Write odometry.csv as older versions of the app do, without the lens of each frame.")
+  @Flag(help: "Write odometry.csv as older versions of the app do, without intrinsics per frame.")
   var oldCsv = false
 
   func validate() throws {
@@ -255,7 +255,7 @@ extension SimulatedBundle.Signature: ExpressibleByArgument {}
 extension SimulatedBundle.Fault: ExpressibleByArgument {}
 
 extension ImageSize: ExpressibleByArgument {
-  /// As in 640x480.
+  /// A size such as 640x480.
   public init?(argument: String) {
     let sides = argument.split(separator: "x").compactMap { Int($0) }
     guard sides.count == 2, sides.allSatisfy({ (1...8192).contains($0) }) else { return nil }

@@ -12,7 +12,7 @@ struct StepsCommand: ParsableCommand {
         takeset steps --schema > pipeline.schema.json
       """)
 
-  @Argument(help: "Only this one.", completion: .list(StepDescription.all.map(\.name)))
+  @Argument(help: "Only this step.", completion: .list(StepDescription.all.map(\.name)))
   var name: String?
   @Flag(help: "Print JSON.")
   var json = false
@@ -25,7 +25,7 @@ struct StepsCommand: ParsableCommand {
     let chosen = all.filter { name == nil || $0.name == name }
     if let name, chosen.isEmpty {
       let meant = Spelling.nearest(to: name, among: all.map(\.name)).map { "; did you mean \($0)?" } ?? ""
-      throw UsageError("there is no step \"\(name)\"; there is \(all.map(\.name).joined(separator: ", "))\(meant)")
+      throw UsageError("there is no step \"\(name)\"; expected one of \(all.map(\.name).joined(separator: ", "))\(meant)")
     }
     if json {
       standardOutput(JSONValue.array(chosen.map(\.json)).canonicalText)

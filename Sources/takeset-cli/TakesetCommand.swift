@@ -5,7 +5,7 @@ import Foundation
 import Model
 import Takeset
 
-// Steps of a pipeline have options too.
+// The module Takeset has types of these names for the options of pipeline steps.
 typealias Option = ArgumentParser.Option
 typealias OptionGroup = ArgumentParser.OptionGroup
 
@@ -15,7 +15,7 @@ struct TakesetCommand: ParsableCommand {
     commandName: "takeset",
     abstract: "Convert raw phone captures into HDF5 training data.",
     discussion: """
-      Start by looking at the takes, then convert them:
+      Inspect the takes first, then convert them:
 
         takeset inspect sessions/
         takeset run sessions/ --output dataset/
@@ -37,11 +37,11 @@ struct TakesetCommand: ParsableCommand {
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
 
   static func main() {
-    // Writing beyond a file-size limit or into a closed pipe is an error to report, not a reason to die.
+    // Writing beyond a file-size limit or into a closed pipe is an error to report, not a reason to exit.
     signal(SIGXFSZ, SIG_IGN)
     signal(SIGPIPE, SIG_IGN)
-    // Takes come and go, and with them buffers of the same sizes. Given back to the system and asked for again, they cost a short
-    // take some 5 % of its time in page faults.
+    // Successive takes need buffers of the same sizes. Returning them to the system and requesting them again costs a short take some
+    // 5 % of its time in page faults.
     clinux_keep_buffers(4 << 20, 32 << 20)
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.isEmpty { return standardOutput(overview) }
@@ -75,16 +75,16 @@ struct TakesetCommand: ParsableCommand {
   private static let overview = """
     Takeset converts raw phone captures into HDF5 training data.
 
-      takeset inspect sessions/                  what is in each take, and what is wrong with it
+      takeset inspect sessions/                  report each take's streams, rates and problems
       takeset run sessions/ --output dataset/    convert; run it again to add takes or to resume
       takeset verify dataset/                    compare a dataset with its digests
-      takeset steps                              readers, transforms and writers, with their options
-      takeset explain CODE                       what a finding means and what to do about it
+      takeset steps                              list readers, transforms and writers with their options
+      takeset explain CODE                       explain a finding and what to do about it
 
     takeset --help lists all commands; takeset COMMAND --help shows the options of one.
     """
 
-  /// What a report of a problem should tell.
+  /// The details that a bug report should include.
   private static var details: String {
     var machine = utsname()
     uname(&machine)

@@ -8,7 +8,7 @@ struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify", abstract: "Compare a dataset with the digests it was written with.",
     discussion: """
-      Names every file, dataset and row that differs, and exits with 2 when one does. A file to which another program has \
+      Lists every file, dataset and row that differs, and exits with 2 when one does. A file to which another program has \
       added something still passes, as long as what Takeset wrote is unchanged.
 
         takeset verify dataset/
@@ -16,11 +16,11 @@ struct VerifyCommand: ParsableCommand {
         takeset verify packed.h5
       """)
 
-  @Argument(help: "A dataset directory, or one HDF5 file made by Takeset.", completion: .file())
+  @Argument(help: "A dataset directory, or one HDF5 file written by Takeset.", completion: .file())
   var path: String
-  @Flag(help: "Digest the inputs again too, where the last run found them.")
+  @Flag(help: "Also check the inputs, at the paths where the last run found them.")
   var inputs = false
-  @Flag(help: "Print the SHA-256 of every file of the dataset as well, for publishing it.")
+  @Flag(help: "Also print the SHA-256 of every file of the dataset, for publication.")
   var fileDigests = false
   @Flag(help: "Print JSON.")
   var json = false
@@ -59,7 +59,7 @@ struct VerifyCommand: ParsableCommand {
     if !verification.isSound { throw ExitCode(2) }
   }
 
-  /// The notes; those on one file in one line, unless all are asked for.
+  /// The notes; more than two on one file are folded into one line, unless `--verbose` is given.
   private func notes(_ all: [String]) -> [String] {
     if console.verbose { return all }
     var order: [String] = []
@@ -76,7 +76,7 @@ struct VerifyCommand: ParsableCommand {
   }
 }
 
-/// Checks of HDF5 files that another program may have written to, in a process of their own: a damaged file may crash libhdf5.
+/// Checks of HDF5 files that another program may have written to, each in a process of its own: a damaged file may crash libhdf5.
 enum ForeignProcess {
   static let foreign = Verification.Foreign(
     shard: { path, output in
@@ -112,13 +112,13 @@ enum ForeignProcess {
     report.differ(
       path,
       process.terminationReason == .uncaughtSignal
-        ? "is so damaged that libhdf5 \(process.terminationStatus == SIGXCPU ? "gets lost in it" : "crashes on it (signal \(process.terminationStatus))")"
+        ? "is so damaged that libhdf5 \(process.terminationStatus == SIGXCPU ? "does not finish reading it" : "crashes on it (signal \(process.terminationStatus))")"
         : "cannot be read: \(String(decoding: words, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))")
     return report
   }
 }
 
-/// What `ForeignProcess` starts; not for users.
+/// The hidden command that `ForeignProcess` starts.
 struct CheckForeignCommand: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "check-foreign", shouldDisplay: false)
 
@@ -133,7 +133,7 @@ struct CheckForeignCommand: ParsableCommand {
     case "shard":
       let record = try JSONDecoder().decode(OutputRecord.self, from: FileHandle.standardInput.readToEnd() ?? Data())
       let logical = record.arrays.reduce(0) { $0 + $1.shape.reduce(Double($1.dtype.last?.wholeNumberValue ?? 1)) { $0 * Double($1) } }
-      // Some damage has libhdf5 go round in circles. Undamaged files take a tenth of this and less.
+      // Some damage sends libhdf5 into an endless loop. Intact files take a tenth of this or less.
       Self.end(afterSeconds: 2 + (bytes + logical) / 20e6)
       report = try ForeignCheck.shard(path, record)
     case "index":
@@ -152,13 +152,13 @@ struct CheckForeignCommand: ParsableCommand {
     FileHandle.standardOutput.write(try JSONEncoder().encode(report))
   }
 
-  /// Has this process end with the one that started it, or when it has used so much CPU time.
+  /// Makes this process end with its parent, or after this much CPU time.
   private static func end(afterSeconds: Double) {
     clinux_end_with_parent()
     let seconds = rlim_t(min(afterSeconds, 1e9))
     var limit = rlimit(rlim_cur: seconds, rlim_max: seconds + 1)
     setrlimit(__rlimit_resource_t(RLIMIT_CPU.rawValue), &limit)
-    // A process that a dispatch queue's thread has started has all signals blocked.
+    // A process started by a thread of a dispatch queue has all signals blocked.
     var none = sigset_t()
     sigemptyset(&none)
     sigprocmask(SIG_SETMASK, &none, nil)

@@ -14,7 +14,7 @@ import Testing
     }
   }
 
-  @Test func leavesAPlainPictureAsItIs() {
+  @Test func leavesAPlainImageAsItIs() {
     let resizer = ImageResizer(from: ImageSize(width: 40, height: 30), to: ImageSize(width: 13, height: 7))
     var output: [UInt8] = []
     resizer.resize((0..<1200).flatMap { _ in [10, 128, 255] as [UInt8] }, into: &output)
@@ -54,8 +54,8 @@ import Testing
   private func reduced(_ plane: [UInt8], _ size: ImageSize, to target: ImageSize) -> [Double] {
     func weights(_ from: Int, _ to: Int, _ position: Int) -> [(Int, Double)] {
       let scale = Double(from) / Double(to)
-      let (centre, support) = ((Double(position) + 0.5) * scale, max(scale, 1))
-      let all: [(Int, Double)] = (0..<from).map { ($0, 1 - abs(Double($0) + 0.5 - centre) / support) }.filter { $0.1 > 0 }
+      let (center, support) = ((Double(position) + 0.5) * scale, max(scale, 1))
+      let all: [(Int, Double)] = (0..<from).map { ($0, 1 - abs(Double($0) + 0.5 - center) / support) }.filter { $0.1 > 0 }
       let sum = all.reduce(0) { $0 + $1.1 }
       return all.map { ($0.0, $0.1 / sum) }
     }
@@ -81,7 +81,7 @@ import Testing
       plane(size.width * size.height, seed: 1), plane(half.width * half.height, seed: 2), plane(half.width * half.height, seed: 3),
     ]
     let coefficients: [Int32] = [117_489, 138_438, 13975, 34925]
-    let reducer = try #require(PlanarReducer(from: size, to: target, coefficients: coefficients, isFullRange: isFullRange))
+    let reducer = try #require(YUVDownscaler(from: size, to: target, coefficients: coefficients, isFullRange: isFullRange))
     var pixels = [UInt8](repeating: 0, count: target.width * target.height * 3)
     planes[0].withUnsafeBufferPointer { luma in
       planes[1].withUnsafeBufferPointer { cb in
@@ -97,19 +97,19 @@ import Testing
     )
     let (black, luma, chroma) = isFullRange ? (0.0, 1.0, 1.0) : (16.0, 255.0 / 219, 255.0 / 224)
     for index in y.indices {
-      let (grey, blue, red) = ((y[index] - black) * luma, (cb[index] - 128) * chroma, (cr[index] - 128) * chroma)
+      let (gray, blue, red) = ((y[index] - black) * luma, (cb[index] - 128) * chroma, (cr[index] - 128) * chroma)
       let (redPart, bluePart) = (2 * (1 - 0.2126) * red, 2 * (1 - 0.0722) * blue)
-      let green = grey - (0.2126 * redPart + 0.0722 * bluePart) / 0.7152
-      let exact = [grey + redPart, green, grey + bluePart].map { min(max($0, 0), 255) }
-      for colour in 0..<3 { #expect(abs(Double(pixels[3 * index + colour]) - exact[colour]) < 0.502) }
+      let green = gray - (0.2126 * redPart + 0.0722 * bluePart) / 0.7152
+      let exact = [gray + redPart, green, gray + bluePart].map { min(max($0, 0), 255) }
+      for color in 0..<3 { #expect(abs(Double(pixels[3 * index + color]) - exact[color]) < 0.502) }
     }
   }
 
-  @Test func leavesOtherPicturesToOthers() {
+  @Test func leavesOtherImagesToOthers() {
     let coefficients: [Int32] = [117_489, 138_438, 13975, 34925]
     for (source, target) in [((64, 48), (64, 48)), ((64, 48), (32, 48)), ((63, 48), (32, 24)), ((64, 48), (128, 96))] {
       #expect(
-        PlanarReducer(
+        YUVDownscaler(
           from: ImageSize(width: source.0, height: source.1), to: ImageSize(width: target.0, height: target.1), coefficients: coefficients,
           isFullRange: false) == nil)
     }
@@ -119,7 +119,7 @@ import Testing
 @Suite struct JPEGTests {
   private let size = ImageSize(width: 64, height: 48)
 
-  private func picture() throws -> [UInt8] {
+  private func image() throws -> [UInt8] {
     var pixels: [UInt8] = []
     for y in 0..<48 { for x in 0..<64 { pixels += [UInt8(x * 4), UInt8(y * 5), 90] } }
     return try JPEGEncoder().encode(pixels, size: size, quality: 95)
@@ -132,14 +132,14 @@ import Testing
   }
 
   @Test func decodesWhatItEncodes() throws {
-    let (decoded, pixels) = try decode(picture())
+    let (decoded, pixels) = try decode(image())
     #expect(decoded == size)
     #expect(abs(Int(pixels[(24 * 64 + 32) * 3]) - 128) < 6)
     #expect(abs(Int(pixels[(24 * 64 + 32) * 3 + 1]) - 120) < 6)
   }
 
   @Test func decodesSmallerByReduction() throws {
-    let (declared, pixels) = try decode(picture(), reduction: 4)
+    let (declared, pixels) = try decode(image(), reduction: 4)
     #expect(declared == ImageSize(width: 64, height: 48))
     #expect(pixels.count == 16 * 12 * 3)
   }
@@ -154,20 +154,20 @@ import Testing
   @Test func refusesAnEmptyFile() { #expect(throws: MediaError.self) { try decode([]) } }
 
   @Test func refusesText() {
-    let error = #expect(throws: MediaError.self) { try decode(Array("this is no picture at all".utf8)) }
+    let error = #expect(throws: MediaError.self) { try decode(Array("this is no image at all".utf8)) }
     #expect(error?.message.contains("FF D8 FF") == true)
   }
 
-  /// libjpeg fills what is missing with grey and warns; that must never pass for a picture.
-  @Test func refusesAPictureCutAnywhere() throws {
-    let whole = try picture()
+  /// libjpeg fills what is missing with gray and warns; that must never pass for a image.
+  @Test func refusesAImageCutAnywhere() throws {
+    let whole = try image()
     for length in stride(from: 1, to: whole.count - 2, by: 7) {
       #expect(throws: MediaError.self, "cut to \(length) of \(whole.count) bytes") { try decode(Array(whole[..<length])) }
     }
   }
 
-  @Test func refusesAHugePictureFromItsHeader() throws {
-    let error = #expect(throws: MediaError.self) { try decode(picture(), limit: 63) }
+  @Test func refusesAHugeImageFromItsHeader() throws {
+    let error = #expect(throws: MediaError.self) { try decode(image(), limit: 63) }
     #expect(error?.message.contains("larger than 63x63") == true)
   }
 }

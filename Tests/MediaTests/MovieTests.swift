@@ -14,7 +14,7 @@ import Testing
 
   private func flat(_ level: UInt8) -> [UInt8] { [UInt8](repeating: level, count: size.width * size.height * 3) }
 
-  /// A movie whose picture i is grey of level 40 + 4 i.
+  /// A movie whose frame i is gray of level 40 + 4 i.
   private func write(_ ticks: [Int64], _ change: (inout MovieEncoder.Options) -> Void = { _ in }) throws -> String {
     var options = MovieEncoder.Options(size: size)
     change(&options)
@@ -42,7 +42,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["h264", "hevc"], [0, 2]) func givesEveryPictureAtItsTime(codec: String, reordering: Int) throws {
+  @Test(arguments: ["h264", "hevc"], [0, 2]) func givesEveryFrameAtItsTime(codec: String, reordering: Int) throws {
     let ticks: [Int64] = (0..<40).map { Int64($0) * 5 + (Int64($0) % 3) }
     let movie = try Movie(
       slice(
@@ -63,7 +63,7 @@ import Testing
     for (sample, level) in zip(samples, try levels(movie, samples)) { #expect(abs(level - (40 + 4 * (sample % 50))) <= 3) }
   }
 
-  /// Every run gives the same pictures whether it is reached from the front or started by itself.
+  /// Every run gives the same frames whether it is reached from the front or started by itself.
   @Test(arguments: ["h264", "hevc"], [0, 2]) func runsCanBeDecodedByThemselves(codec: String, reordering: Int) throws {
     let movie = try Movie(
       slice(
@@ -71,23 +71,23 @@ import Testing
           $0.codec = codec
           $0.reordering = reordering
         }))
-    // HEVC with reordering lets pictures refer across sync samples, so that nothing can be decoded by itself.
+    // HEVC with reordering lets frames refer across sync samples, so that nothing can be decoded by itself.
     #expect(movie.runs.count >= (codec == "hevc" && reordering > 0 ? 1 : 3) && movie.runs[0] == 0)
     #expect(zip(movie.runs, movie.runs.dropFirst()).allSatisfy { $1 - $0 >= 24 })
     let converter = FrameConverter(to: size)
-    func pictures(_ decoder: MovieDecoder, _ count: Int) throws -> [[UInt8]] {
+    func frames(_ decoder: MovieDecoder, _ count: Int) throws -> [[UInt8]] {
       try (0..<count).map { _ in
         var pixels: [UInt8] = []
         try converter.convert(decoder.next(), into: &pixels)
         return pixels
       }
     }
-    let all = try pictures(MovieDecoder(movie), 130)
+    let all = try frames(MovieDecoder(movie), 130)
     let decoder = try MovieDecoder(movie)
     let ends = movie.runs.dropFirst() + [130]
     for (start, end) in zip(movie.runs, ends).reversed() {
       try decoder.start(atRun: start)
-      #expect(try pictures(decoder, end - start) == Array(all[start..<end]))
+      #expect(try frames(decoder, end - start) == Array(all[start..<end]))
     }
   }
 
@@ -100,7 +100,7 @@ import Testing
   @Test func readsTagsAndColours() throws {
     let movie = try Movie(slice(write([0, 20]) { $0.tags = [("com.apple.quicktime.location.ISO6709", "+1+2/")] }))
     #expect(movie.tags.contains { $0.key.contains("location") && $0.value == "+1+2/" })
-    #expect(movie.colour.matrix == "bt709" && movie.colour.range == "tv" && movie.colour.bits == 8)
+    #expect(movie.color.matrix == "bt709" && movie.color.range == "tv" && movie.color.bits == 8)
   }
 
   /// Rounding from the exact value, where a product of 64 bits would overflow.
@@ -181,41 +181,41 @@ import Testing
     #expect(try failure(whole).code == .movieExternalData)
   }
 
-  @Test func refusesDamagedPictures() throws {
+  @Test func refusesDamagedFrames() throws {
     let noisy = directory.path + "/noisy.mov"
     let encoder = try MovieEncoder(noisy, MovieEncoder.Options(size: size))
-    for picture in 0..<30 {
+    for frame in 0..<30 {
       try encoder.add(
-        (0..<(size.width * size.height * 3)).map { UInt8(truncatingIfNeeded: ($0 &+ picture) &* 2_654_435_761 >> 13) },
-        at: Int64(picture) * 20)
+        (0..<(size.width * size.height * 3)).map { UInt8(truncatingIfNeeded: ($0 &+ frame) &* 2_654_435_761 >> 13) },
+        at: Int64(frame) * 20)
     }
     try encoder.finish()
     let whole = try bytes(noisy)
     let mdat = try #require(whole.indices.dropLast(4).first { Array(whole[$0..<($0 + 4)]) == Array("mdat".utf8) })
     var changed = whole
-    // Beyond the first picture, which is looked at when the movie is opened.
+    // Beyond the first frame, which is looked at when the video is opened.
     for place in stride(from: mdat + (whole.count - mdat) / 2, to: mdat + (whole.count - mdat) * 3 / 4, by: 7) { changed[place] ^= 0x55 }
     let path = try directory.write("damaged.mov", changed)
     let movie = try Movie(slice(path))
     let error = try #require(throws: MovieError.self) { try levels(movie, Array(0..<30)) }
-    #expect(error.code == .movieCorrupt && error.message.contains("of 30 pictures could be decoded"))
+    #expect(error.code == .movieCorrupt && error.message.contains("of 30 frames could be decoded"))
   }
 
   /// BT.709 from RGB and back, against the matrix of ITU-R BT.709 itself.
   @Test func coloursSurviveTheCodec() throws {
     var options = MovieEncoder.Options(size: size)
     options.bitRate = 4_000_000
-    let path = directory.path + "/colours.mov"
+    let path = directory.path + "/colors.mov"
     let encoder = try MovieEncoder(path, options)
-    let colour: [UInt8] = [200, 60, 30]
-    try encoder.add((0..<(size.width * size.height)).flatMap { _ in colour }, at: 0)
+    let color: [UInt8] = [200, 60, 30]
+    try encoder.add((0..<(size.width * size.height)).flatMap { _ in color }, at: 0)
     try encoder.finish()
     let movie = try Movie(slice(path))
     var pixels: [UInt8] = []
     for target in [size, ImageSize(width: 16, height: 12)] {
       try FrameConverter(to: target).convert(MovieDecoder(movie).next(), into: &pixels)
       #expect(pixels.count == target.width * target.height * 3)
-      for channel in 0..<3 { #expect(abs(Int(pixels[channel]) - Int(colour[channel])) <= 3) }
+      for channel in 0..<3 { #expect(abs(Int(pixels[channel]) - Int(color[channel])) <= 3) }
     }
   }
 }

@@ -18,9 +18,9 @@ import Testing
     #expect(
       FrameQuality.of(path, at: times(4), isMetric: true).map { $0.contains(.poseJump) } == [false, false, true, false])
     #expect(FrameQuality.of(path, at: times(4), isMetric: false).allSatisfy { !$0.contains(.poseJump) })
-    var turned = poses([0, 0, 0])
-    turned[1].quaternion = [0, 0.3, 0, 0.9539392014169456]
-    #expect(FrameQuality.of(turned, at: times(3), isMetric: false).map { $0.contains(.poseJump) } == [false, true, true])
+    var rotated = poses([0, 0, 0])
+    rotated[1].quaternion = [0, 0.3, 0, 0.9539392014169456]
+    #expect(FrameQuality.of(rotated, at: times(3), isMetric: false).map { $0.contains(.poseJump) } == [false, true, true])
   }
 
   @Test func marksStretchesOfConstantVelocity() {

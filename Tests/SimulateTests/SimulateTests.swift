@@ -8,18 +8,18 @@ import Testing
   private let identity: [Double] = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
 
   @Test func depthIsTheDistanceAlongTheOpticalAxis() {
-    // Looking along -z from the middle of the room, the wall is 2.5 m away across the picture, not farther at its edges.
+    // Looking along -z from the middle of the room, the wall is 2.5 m away across the image, not farther at its edges.
     let camera = Room.Camera(size: ImageSize(width: 9, height: 9), matrix: identity)
     let depth = Room(enclosing: []).depth(from: camera)
     #expect(abs(depth[4 * 9 + 4] - 2.5) < 1e-5)
     #expect(abs(depth[2 * 9 + 4] - 2.5) < 1e-5)
   }
 
-  @Test func theSameSeedGivesTheSamePicture() {
+  @Test func theSameSeedGivesTheSameImage() {
     let camera = Room.Camera(size: ImageSize(width: 16, height: 12), matrix: identity)
     let room = Room(enclosing: [])
-    #expect(room.picture(from: camera, seed: 3) == room.picture(from: camera, seed: 3))
-    #expect(room.picture(from: camera, seed: 3) != room.picture(from: camera, seed: 4))
+    #expect(room.image(from: camera, seed: 3) == room.image(from: camera, seed: 3))
+    #expect(room.image(from: camera, seed: 3) != room.image(from: camera, seed: 4))
   }
 
   @Test(arguments: [0, 1, 5, 77, 1023, 0xFFFFF]) func frameCodesHoldTheirNumberAndParity(number: Int) {

@@ -1,9 +1,9 @@
 import Foundation
 import Model
 
-/// How many processors this process may use.
+/// The number of processors that this process may use.
 package enum Cores {
-  /// The lesser of what its affinity mask and what its control group allow; at least 1.
+  /// The lower limit of the affinity mask and the control group; at least 1.
   package static var available: Int {
     let allowed = ProcessInfo.processInfo.activeProcessorCount
     let groups = (try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8)) ?? ""
@@ -11,10 +11,10 @@ package enum Cores {
     return max(1, min(allowed, quota.map { Int($0.rounded(.up)) } ?? allowed))
   }
 
-  /// Processors' worth of time that control groups grant, the least of the group and those above it; `nil` where none limits it.
+  /// The CPU quota of the control groups, in processors: the lowest of the group and its ancestors; `nil` where none has a limit.
   ///
-  /// - Parameter groups: As in /proc/self/cgroup.
-  /// - Parameter read: The contents of a file below /sys/fs/cgroup.
+  /// - Parameter groups: The contents of /proc/self/cgroup.
+  /// - Parameter read: Returns the contents of a file below /sys/fs/cgroup.
   static func quota(groups: String, read: (String) -> String?) -> Double? {
     var least: Double?
     func note(_ quota: Double?, _ period: Double?) {
@@ -27,7 +27,7 @@ package enum Cores {
       guard fields.count == 3 else { continue }
       let isUnified = fields[0] == "0" && fields[1].isEmpty
       guard isUnified || fields[1].split(separator: ",").contains("cpu") else { continue }
-      // In a container, the path is the host's and the group's files stand at the top.
+      // In a container, the path is the host's and the group's files are at the root.
       var parts = fields[2].split(separator: "/").filter { $0 != ".." }
       while true {
         let folder = parts.isEmpty ? "" : "/" + parts.joined(separator: "/")

@@ -1,9 +1,9 @@
 import Model
 
-/// Whether takes are in the dataset already, as they would be made now.
+/// A check of whether the dataset already holds takes as this run would convert them.
 struct Freshness: Sendable {
   let journal: Journal
-  /// What was there before the run.
+  /// Entries from before the run.
   let earlier: [String: Journal.Entry]
   let conversion: TakeConversion
   /// The dataset's directory.
@@ -13,16 +13,16 @@ struct Freshness: Sendable {
 
   enum Verdict {
     case fresh(Journal.Entry)
-    /// To be made, with the reason where the take was there before.
+    /// The take must be converted; with the reason if it was converted before.
     case stale(String?)
   }
 
-  /// Compares a take whose files have been listed. An entry that only has to be written anew, because files were touched or moved, is.
+  /// The verdict on a take whose files have been listed. Updates the entry of a take whose files were only touched or moved.
   func verdict(_ job: TakeJob) throws -> Verdict {
     guard var entry = earlier[job.task.id], let inputs = job.inputs, let stamp = job.stamp, entry.pipeline == conversion.digest,
       entry.toolVersion == conversion.tool.version, entry.reader == job.task.reader.name, entry.outcome != .failed,
       entry.keys == nil || entry.keys == TakeConversion.keysWord(conversion.context),
-      // Whether it is the same as the folder beside it has to be seen anew.
+      // The comparison with the folder next to it must be repeated.
       job.task.duplicateFolder == nil, !entry.hadDuplicateFolder
     else { return .stale(nil) }
     let shard = Self.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath(entry.id))
@@ -38,7 +38,7 @@ struct Freshness: Sendable {
       guard entry.inputDigest == inputs.digest.description else { return .stale("its inputs have changed and it is rebuilt") }
     }
     if entry.stamp != stamp.description || entry.location != job.task.location.path || entry.shard != shard {
-      // Touched or moved, but the same: the next run need not read it again.
+      // Touched or moved, but unchanged: the next run need not read it again.
       entry.shard = shard
       entry.stamp = stamp.description
       entry.location = job.task.location.path

@@ -3,11 +3,11 @@ import Foundation
 import Model
 import Synchronization
 
-/// `journal.jsonl`: a line for every finished take, synced before the next one counts; what a resume reads.
+/// `journal.jsonl`: one line for every finished take, synced before the next one counts; a resumed run reads it.
 ///
-/// A line holds an entry, which decides whether the take has to be made again, the take's record for the manifest, and a checksum of both:
-/// a line that has changed on disk is never believed. Only entries are kept in memory; records, which list every input file, are read from
-/// the file when the manifest is written.
+/// A line holds an entry, which determines whether the take must be rebuilt, the take's record for the manifest, and a checksum of both:
+/// a line that has changed on disk is ignored. Only entries are kept in memory; records, which list every input file, are read from the
+/// file when the manifest is written.
 package final class Journal: Sendable {
   package struct Entry: Sendable, Equatable {
     package var id: String
@@ -24,9 +24,9 @@ package final class Journal: Sendable {
     package var framesIn = 0
     package var framesOut = 0
     package var splitGroup: String?
-    /// Digest of the keys file that its signature was checked against, `none` without one; `nil` where keys do not matter.
+    /// Digest of the keys file that its signature was checked against, `none` without one; `nil` if the take does not depend on keys.
     package var keys: String?
-    /// Whether a folder of the archive's name was among the takes, with which it was compared.
+    /// Whether a folder with the archive's name was among the takes and was compared with it.
     package var hadDuplicateFolder = false
     package var seconds = 0.0
   }
@@ -52,14 +52,14 @@ package final class Journal: Sendable {
     var unchecked = 0
   }
 
-  /// What a journal holds, read only.
+  /// The contents of a journal, read without opening it for writing.
   package struct Contents: Sendable {
     package var entries: [String: Entry] = [:]
     package var damaged = 0
     package var unchecked = 0
   }
 
-  /// Opens the journal of an output directory, creating it if need be; a line that was cut off by a crash is removed.
+  /// Opens the journal of an output directory, creating it if needed, and removes a line that a crash truncated.
   package init(path: String) throws {
     self.path = path
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
@@ -127,7 +127,7 @@ package final class Journal: Sendable {
     return bytes
   }
 
-  /// Forgets these takes and drops superseded lines, by writing the journal anew.
+  /// Removes these takes and superseded lines by rewriting the journal.
   package func compact(removing removed: Set<String> = []) throws {
     let (kept, stale) = state.withLock { state in
       (state.lines.filter { !removed.contains($0.key) }, state.stale)
@@ -154,10 +154,10 @@ package final class Journal: Sendable {
   private static let entryKey = Array("{\"entry\":".utf8)
   private static let recordKey = Array(",\"record\":".utf8)
   private static let checksumKey = Array(",\"crc32\":\"".utf8)
-  /// After the key: eight digits, quote, brace, line end.
+  /// Length of the end of a line: the key, eight digits, quote, brace, newline.
   private static let endingCount = checksumKey.count + 8 + 3
 
-  /// A line in pieces: records are long.
+  /// A line in pieces, so that the long record is not copied.
   private static func line(_ entry: Entry, _ record: [UInt8]) -> [[UInt8]] {
     var start = entryKey
     entry.json.appendCanonical(to: &start)
@@ -175,13 +175,13 @@ package final class Journal: Sendable {
     return String(repeating: "0", count: 8 - digits.count) + digits
   }
 
-  /// Where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
+  /// The index where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
   private static func recordStart(_ line: ArraySlice<UInt8>) -> Int? {
     guard line.count > recordKey.count else { return nil }
     return (0...(line.count - recordKey.count)).first { line[$0...].starts(with: recordKey) }.map { $0 + recordKey.count }
   }
 
-  /// The entry of a line and where its record is; `nil` for a line that is not as it was written.
+  /// The entry of a line and the range of its record; `nil` for a line that differs from what was written.
   private static func parse(_ line: [UInt8]) -> (entry: Entry, record: Range<Int>)? {
     guard line.starts(with: entryKey), line.count > endingCount else { return nil }
     let body = line[..<(line.count - endingCount)]

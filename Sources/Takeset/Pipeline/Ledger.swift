@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// What a run has done so far: results go to the journal, counts and events come out. Used by all workers.
+/// The results of a run so far: appends them to the journal, counts them and reports events. Shared by all workers.
 final class Ledger: Sendable {
   private struct Counts {
     var summary = Run.Summary()
@@ -30,11 +30,11 @@ final class Ledger: Sendable {
 
   var summary: Run.Summary { counts.withLock(\.summary) }
   var outputFailure: OutputFailure? { counts.withLock(\.outputFailure) }
-  /// A failure has ended the run; sealed takes stay.
+  /// Whether a failure has ended the run; sealed takes stay.
   var isStopped: Bool { counts.withLock(\.isStopped) }
   var hasChanged: Bool { counts.withLock(\.hasChanged) }
 
-  /// Ids of the takes that this run found, and of inputs that never gave a take.
+  /// Ids of the takes that this run found, and of unmatched inputs that never held a take.
   func seen(_ search: TakeSearch) -> Set<String> {
     Set(search.found.map(\.id) + search.missed.map(\.id).filter { earlier[$0]?.reader == nil })
   }
@@ -55,7 +55,7 @@ final class Ledger: Sendable {
 
   func didStore(_ block: PreparedBlock) { report(.progress(rows: block.rows, bytes: block.bytes)) }
 
-  /// Takes in a result, or the error that no take is to blame for.
+  /// Records a result, or an error that no take caused.
   func finish(_ job: TakeJob, _ result: Result<TakeResult, any Error>) {
     do {
       let result = try result.get()
@@ -79,25 +79,25 @@ final class Ledger: Sendable {
       try earlier[entry.id].map { $0.outcome == entry.outcome && entry.outcome != .written } ?? false
       && journal.record(of: entry.id) == bytes
     try append(entry, bytes)
-    // The journal says first that an older shard of a take that no longer converts is gone.
+    // The journal records first that the take has no shard; then its older shard is removed.
     if record.outcome != .written { unlink(shard) }
     count(record, seconds: result.seconds, hasChanged: !isSame)
   }
 
-  /// The entry of an input that gave no take.
-  func fail(_ missed: TakeSearch.Missed) {
-    if earlier[missed.id]?.reader != nil {
-      // A take of that name was there once. It has vanished from the inputs, and its episode is kept.
-      report(.log("\(missed.path): \(missed.failure.message); the episode that was made from it is kept"))
+  /// Records an unmatched input as failed.
+  func fail(_ input: TakeSearch.Missed) {
+    if earlier[input.id]?.reader != nil {
+      // A take with that id existed once. It has vanished from the inputs, and its episode is kept.
+      report(.log("\(input.path): \(input.failure.message); its existing episode is kept"))
       return counts.withLock { $0.summary.failed += 1 }
     }
-    // The record names no place outside the dataset; the log does.
-    report(.log("\(missed.path): \(missed.failure.message)"))
+    // The record names no path outside the dataset; the log does.
+    report(.log("\(input.path): \(input.failure.message)"))
     let record = TakeRecord(
-      id: missed.id, reader: nil, outcome: .failed, reason: missed.failure.description, findings: [missed.failure.finding])
+      id: input.id, reader: nil, outcome: .failed, reason: input.failure.description, findings: [input.failure.finding])
     do {
-      try append(entry(record, location: missed.path, seconds: 0), record.canonicalBytes)
-      count(record, seconds: 0, hasChanged: earlier[missed.id].map { $0.outcome != .failed } ?? true)
+      try append(entry(record, location: input.path, seconds: 0), record.canonicalBytes)
+      count(record, seconds: 0, hasChanged: earlier[input.id].map { $0.outcome != .failed } ?? true)
     } catch {
       stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
     }

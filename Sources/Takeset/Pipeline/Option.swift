@@ -1,15 +1,15 @@
 
 /// An option of a step, declared once: its default, meaning with unit, and range. Help, range errors, the schema of pipeline files
-/// and the tables of `docs/pipeline.md` are made from the declaration.
+/// and the tables of `docs/pipeline.md` are generated from the declaration.
 ///
 ///     @Option("width of the result in pixels", 1...4096) var width = 256
-///     @Option("frames a second to keep (Hz)", above: 0, through: 1e6) var rate: Double?
+///     @Option("frames per second to keep (Hz)", above: 0, through: 1e6) var rate: Double?
 ///
 /// The property `whenLargerThan` is the option `when-larger-than`.
 @propertyWrapper
 package struct Option<Value: OptionValue>: Sendable {
   package var wrappedValue: Value
-  /// Absent in a decoded step: declarations are those of the step's defaults.
+  /// Meaning with unit; empty in a decoded step, because declarations come from the step's defaults.
   let meaning: String
   let range: OptionRange?
 
@@ -83,17 +83,17 @@ package struct OptionRange: Sendable, Equatable {
   }
 }
 
-/// A type that options can have.
+/// A type of option values.
 package protocol OptionValue: Sendable {
   /// The value as the manifest records it.
   var json: JSONValue { get }
-  /// `nil` for a value of another type, or none of those allowed.
+  /// The value in JSON; `nil` for another type or a value that is not allowed.
   init?(json: JSONValue)
   /// The JSON Schema of the values.
   static var schema: [String: JSONValue] { get }
   /// `a whole number`, `"fit" or "stretch"`.
   static var words: String { get }
-  /// The values that can be listed, among which the nearest to a misspelled one is suggested.
+  /// The allowed values, if they can be listed; the nearest to a misspelled one is suggested.
   static var choices: [String] { get }
 }
 
@@ -101,7 +101,7 @@ extension OptionValue {
   package static var choices: [String] { [] }
 }
 
-/// A number, or none, whose range can be limited.
+/// A number, optional or not, whose range can be limited.
 package protocol OptionNumber: OptionValue {
   associatedtype Bound: OptionValue & Comparable
 }
@@ -123,7 +123,7 @@ extension Int: OptionNumber {
 
 extension Double: OptionNumber {
   package typealias Bound = Double
-  /// Whole numbers are recorded as such, as JSON has them.
+  /// The number in JSON; whole numbers are recorded as integers.
   package var json: JSONValue { Int64(exactly: self).map { .integer($0) } ?? .number(self) }
   package init?(json: JSONValue) {
     guard let value = json.double, value.isFinite else { return nil }
@@ -190,7 +190,7 @@ extension Array: OptionValue where Element: OptionValue {
   package static var choices: [String] { Element.choices }
 }
 
-/// An option with a few values by name.
+/// An option with a fixed set of named values.
 package protocol OptionChoice: OptionValue, CaseIterable, RawRepresentable where RawValue == String {}
 
 extension OptionChoice {

@@ -1,12 +1,12 @@
 import Foundation
 import Model
 
-/// The options of a step: read over the defaults, written out in full, and described.
+/// Decoding, recording and description of the options of a step.
 enum Options {
   /// One option as it is declared.
   struct Declaration: Sendable {
     var name: String
-    /// The property, after that of the group it is in.
+    /// The property, preceded by that of its group if it has one.
     var path: [String]
     var meaning: String
     var value: JSONValue
@@ -25,7 +25,7 @@ enum Options {
     /// `a whole number from 1 to 4096`.
     var expectation: String { [type.words, range?.words].compactMap(\.self).joined(separator: " ") }
 
-    /// What is wrong with a value; `nil` when nothing is.
+    /// The problem with a value; `nil` when the value is allowed.
     func mistake(in given: JSONValue) -> String? {
       if type.init(json: given) != nil, given.double.map({ range?.contains($0) ?? true }) ?? true { return nil }
       let meant = given.string.flatMap { Spelling.nearest(to: $0, among: type.choices) }.map { "; did you mean \($0)?" } ?? ""
@@ -33,7 +33,7 @@ enum Options {
     }
   }
 
-  /// The options of a step with its values, in the order of declaration.
+  /// The options of a step with their current values, in the order of declaration.
   static func declarations<S: Step>(of step: S) -> [Declaration] { declarations(in: step, [], []) }
 
   private static func declarations(in value: Any, _ path: [String], _ found: [Declaration]) -> [Declaration] {
@@ -54,7 +54,7 @@ enum Options {
     }
   }
 
-  /// A step with `options` over its defaults. Throws `PipelineFileError` with the path of an unknown option or a value that is not allowed.
+  /// A step with `options` over its defaults. Throws `PipelineFileError` with the path of an unknown option or of a value that is not allowed.
   static func decode<S: Step>(_ type: S.Type, over options: JSONValue?, at path: String) throws -> S {
     guard case .object(let given) = options ?? .object([:]) else {
       throw PipelineFileError(path, "expected the options of \(S.name), found \((options ?? .null).kind)")
@@ -96,13 +96,13 @@ enum Options {
     .object(Dictionary(uniqueKeysWithValues: declarations(of: step).map { ($0.name, $0.value) }))
   }
 
-  /// `imageCompression` becomes `image-compression`.
+  /// The option name of a property: `image-compression` for `imageCompression`.
   static func kebab(_ property: String) -> String {
     property.reduce(into: "") { name, letter in name += letter.isUppercase ? "-\(letter.lowercased())" : "\(letter)" }
   }
 }
 
-/// `Option`, whatever its value.
+/// An `Option` of any value type.
 private protocol DeclaredOption {
   var meaning: String { get }
   var range: OptionRange? { get }
@@ -115,11 +115,11 @@ extension Option: DeclaredOption {
   var type: any OptionValue.Type { Value.self }
 }
 
-/// A mistake in a pipeline file, by its path: `transforms[1].decimate.rte: unknown option; did you mean "rate"?`.
+/// A mistake in a pipeline file, with its path: `transforms[1].decimate.rte: unknown option; did you mean "rate"?`.
 package struct PipelineFileError: Error, CustomStringConvertible, Equatable {
   package var path: String
   package var message: String
-  /// Where in the file it is, counted from 1; filled in where the file is text.
+  /// Line and column in the file, counted from 1; set only for a file that was parsed from text.
   package var line: Int?
   package var column: Int?
   package init(_ path: String, _ message: String) {

@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// The directory a run writes into: checked before any work, locked while a run writes.
+/// The directory that a run writes into, checked before any work and locked while the run writes.
 final class OutputDirectory {
   let path: String
   private let lock: Int32
@@ -10,14 +10,13 @@ final class OutputDirectory {
   var journal: String { path + "/" + DatasetFiles.journal }
   var manifest: String { path + "/" + DatasetFiles.manifest }
 
-  /// Creates the directory if need be. Throws `UsageError` when it lies inside an input, `OutputFailure` when it cannot
-  /// be written.
+  /// Creates the directory if needed. Throws `UsageError` when it is inside an input, `OutputFailure` when it cannot be written.
   init(_ given: String, inputs: [String]) throws {
     path = Self.absolute(given)
     for input in inputs {
       let root = Self.absolute(input)
       if path == root || path.hasPrefix(root + "/") {
-        throw UsageError("the output \(given) lies inside the input \(input); choose a directory outside of it")
+        throw UsageError("the output \(given) is inside the input \(input); choose a directory outside it")
       }
     }
     do {
@@ -41,7 +40,7 @@ final class OutputDirectory {
 
   deinit { close(lock) }
 
-  /// Unfinished files of a run that was killed.
+  /// Removes the unfinished files of a run that was killed.
   private func removeLeftovers() {
     for directory in [path, episodes] {
       for member in (try? Directory.members(of: directory)) ?? [] where SealedFile.isTemporary(member.name) {
@@ -50,7 +49,7 @@ final class OutputDirectory {
     }
   }
 
-  /// The path with links resolved as far as it exists.
+  /// The absolute path, with links resolved as far as it exists.
   static func absolute(_ given: String) -> String {
     var url = URL(fileURLWithPath: given).standardizedFileURL
     var missing: [String] = []
@@ -66,7 +65,7 @@ final class OutputDirectory {
     }
   }
 
-  /// Creates a directory and those above it, as far as they are missing.
+  /// Creates a directory and its missing parents.
   private static func create(_ path: String) throws {
     if try Directory.kind(at: path) == .directory { return }
     let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path

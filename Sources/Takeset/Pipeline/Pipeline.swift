@@ -1,9 +1,9 @@
 package import Model
 
-/// What a run does to every take: a reader, transforms in order, a writer.
+/// The steps that a run applies to every take: a reader, transforms in order, a writer.
 package struct Pipeline: Sendable {
   package enum Readers: Sendable {
-    /// Whichever reader recognises a take, with default options.
+    /// The reader that recognizes the take, with default options.
     case auto
     case one(any Reader)
   }
@@ -43,24 +43,24 @@ package struct Pipeline: Sendable {
     ]
   }
 
-  /// Two runs with the same digest do the same to the same take.
+  /// The digest of the canonical form; two runs with the same digest convert the same take in the same way.
   package func digest() -> Digest { Digest.of(canonical().canonicalBytes) }
 
   /// The split rule of the pipeline, if it has one; the last one counts.
   var split: (any SplitRule)? { transforms.compactMap { $0 as? any SplitRule }.last }
 }
 
-/// What became of an episode on its way through the transforms.
+/// The trace of an episode through the transforms.
 package struct Passage: Sendable {
-  /// As the reader gave it.
+  /// The episode from the reader.
   package var source: Episode
-  /// As the writer gets it, or as far as it came.
+  /// The episode for the writer, or the last one before the obstacle.
   package var episode: Episode
   package var steps: [TakeRecord.Step]
-  /// The `TakeFailure` or `Rejection` that ended the way early.
+  /// The `TakeFailure` or `Rejection` that ended it early.
   package var obstacle: (any Error)?
 
-  /// The episode for the writer. Throws what is in the way.
+  /// The episode for the writer. Throws the obstacle.
   package func get() throws -> Episode {
     if let obstacle { throw obstacle }
     return episode
@@ -68,34 +68,34 @@ package struct Passage: Sendable {
 }
 
 extension Pipeline {
-  /// Opens a take and applies every transform. The one way in which takes are opened, to be converted, planned or inspected.
+  /// Opens a take and applies every transform. Conversion, plan and inspection all open takes with this method.
   ///
-  /// - Throws: What the reader throws. What stops the take later is in the passage.
+  /// - Throws: Errors of the reader. An error of a transform is in the trace.
   package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> Passage {
     let source = try reader.open(take)
-    var passage = Passage(
+    var trace = Passage(
       source: source, episode: source,
       steps: [step(type(of: reader).name, reader.optionValues(), source.sourceFrames, source.frames.count, source.dropped[...])])
     for transform in transforms {
-      let before = passage.episode
+      let before = trace.episode
       let name = type(of: transform).name
       do {
-        passage.episode = try transform.apply(to: before, in: context)
+        trace.episode = try transform.apply(to: before, in: context)
       } catch var failure as TakeFailure {
         failure.message = "\(name): \(failure.message)"
-        passage.obstacle = failure
-        return passage
+        trace.obstacle = failure
+        return trace
       } catch let rejection as Rejection {
-        passage.episode = rejection.episode ?? before
-        passage.obstacle = Rejection("\(name): \(rejection.reason)")
-        return passage
+        trace.episode = rejection.episode ?? before
+        trace.obstacle = Rejection("\(name): \(rejection.reason)")
+        return trace
       }
-      let after = passage.episode
-      passage.steps.append(
+      let after = trace.episode
+      trace.steps.append(
         step(name, transform.optionValues(), before.frames.count, after.frames.count, after.dropped.dropFirst(before.dropped.count)))
     }
-    if passage.episode.frames.count == 0 { passage.obstacle = Rejection("no frames are left after the transforms") }
-    return passage
+    if trace.episode.frames.count == 0 { trace.obstacle = Rejection("no frames are left after the transforms") }
+    return trace
   }
 
   private func step(

@@ -1,9 +1,9 @@
 import Model
 import Yams
 
-/// A pipeline as a user writes it, in YAML or JSON, or the default one.
+/// Pipeline files in YAML or JSON, and the default pipeline.
 package enum PipelineFile {
-  /// The default: frames aligned, large pictures made small, takes split by day, the hash chains of bundles checked.
+  /// The default pipeline: aligns streams to frames, downscales large images, splits takes by day and checks the hash chains of bundles.
   package static func defaultPipeline() throws -> Pipeline {
     try pipeline(from: [
       "version": 1, "reader": "auto",
@@ -28,7 +28,7 @@ package enum PipelineFile {
     do {
       return try pipeline(from: value(of: node, at: "", depth: 0, &marks))
     } catch var error as PipelineFileError {
-      // The mark of the path itself, or else of what it is in.
+      // The mark of the path itself, or else of the nearest enclosing path.
       var path = error.path[...]
       while marks[String(path)] == nil, let end = path.lastIndex(where: { ".[".contains($0) }) { path = path[..<end] }
       if let mark = marks[String(path)] { (error.line, error.column) = (mark.line, mark.column) }
@@ -62,7 +62,7 @@ package enum PipelineFile {
       }
     case .null: break
     case let other:
-      throw PipelineFileError("transforms", "expected a list of steps, found \(other.kind); begin each step with a dash: \"- align: {}\"")
+      throw PipelineFileError("transforms", "expected a list of steps, found \(other.kind); start each step with a dash: \"- align: {}\"")
     }
     let writer = try writer(members["writer"] ?? .null)
     do {
@@ -102,7 +102,7 @@ package enum PipelineFile {
     return try type.decoded(over: options, at: path)
   }
 
-  /// A step is its name alone, or an object with its name as the only key.
+  /// The one step in a value, which is a name alone or an object with the name as its only key.
   private static func single(
     _ value: JSONValue, at path: String, kinds: [any Step.Type]
   ) throws -> (name: String, options: JSONValue?, path: String) {
@@ -112,15 +112,15 @@ package enum PipelineFile {
       let (name, options) = members[members.startIndex]
       return (name, options == .null ? nil : options, "\(path).\(name)")
     case .object(let members):
-      // The usual slip: options below the step's name but not indented further.
+      // A common mistake: options below the step's name but not indented further.
       if let step = kinds.first(where: { members[$0.name] == .some(.null) }) {
         let strays = members.keys.filter { $0 != step.name }.sorted()
         throw PipelineFileError(
           path,
-          "\(quoted(strays)) \(strays.count == 1 ? "is" : "are") beside \(step.name), not in it; indent by two more spaces, or write \"\(step.name): {\(strays.map { "\($0): ..." }.joined(separator: ", "))}\"")
+          "\(quoted(strays)) \(strays.count == 1 ? "is" : "are") next to \(step.name), not inside it; indent by two more spaces, or write \"\(step.name): {\(strays.map { "\($0): ..." }.joined(separator: ", "))}\"")
       }
       let names = members.keys.sorted()
-      throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(names.isEmpty ? "none" : quoted(names)); begin each step with a dash of its own")
+      throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(names.isEmpty ? "none" : quoted(names)); start each step with its own dash")
     default: throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(value.kind)")
     }
   }
@@ -129,7 +129,7 @@ package enum PipelineFile {
     _ what: String, _ name: String, at path: String, among known: [any Step.Type]
   ) -> PipelineFileError {
     let names = known.map { $0.name }
-    return PipelineFileError(path, "unknown \(what) \"\(name)\"; there is \(quoted(names))\(suggestion(name, names))")
+    return PipelineFileError(path, "unknown \(what) \"\(name)\"; expected one of \(quoted(names))\(suggestion(name, names))")
   }
 
   private static func quoted(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
@@ -138,7 +138,7 @@ package enum PipelineFile {
     Spelling.nearest(to: word, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
   }
 
-  /// YAML's core schema as JSON values; a key twice, a tag or an anchor's expansion without end is a mistake.
+  /// The JSON value of a YAML node in the core schema. Duplicate keys, aliases and nesting deeper than 32 are mistakes.
   private static func value(of node: Node, at path: String, depth: Int, _ marks: inout [String: Mark]) throws -> JSONValue {
     marks[path] = marks[path] ?? node.mark
     if depth > 32 { throw PipelineFileError(path, "nested deeper than 32") }
@@ -180,7 +180,7 @@ extension Step {
 }
 
 extension PipelineFileError {
-  /// A slip in the YAML itself, with the likely remedy.
+  /// A YAML syntax error with its likely remedy.
   fileprivate init(_ error: YamlError, _ text: String) {
     guard case .scanner(_, let problem, let mark, _) = error.withContext else {
       self.init("", "not YAML: \(error)")
@@ -192,7 +192,7 @@ extension PipelineFileError {
       if line.prefix(while: { $0 == " " || $0 == "\t" }).contains("\t") {
         "; indent with spaces, not tabs"
       } else if problem.contains("mapping values are not allowed") {
-        "; quote the value, or indent what is below a key further than the key"
+        "; quote the value, or indent the lines below a key further than the key"
       } else {
         "; check the indentation and quotes there"
       }
@@ -202,7 +202,7 @@ extension PipelineFileError {
 }
 
 extension YamlError {
-  /// Scanner and parser errors alike.
+  /// The same error, with a parser error as a scanner error.
   fileprivate var withContext: YamlError {
     if case .parser(let context, let problem, let mark, let yaml) = self { return .scanner(context: context, problem: problem, mark, yaml: yaml) }
     return self

@@ -1,6 +1,6 @@
 import Model
 
-/// What a run would write, without decoding anything.
+/// The output that a run would write; nothing is converted.
 package struct Plan: Sendable {
   package struct Entry: Sendable {
     package var id: String
@@ -11,11 +11,11 @@ package struct Plan: Sendable {
     package var outcome: TakeRecord.Outcome
     package var reason: String?
 
-    /// Before compression.
+    /// Bytes before compression.
     package var rawBytes: Int { datasets.reduce(0) { $0 + $1.rawBytes } }
   }
 
-  /// By take id.
+  /// Entries sorted by take id.
   package var entries: [Entry]
   package var notices: [String]
 
@@ -23,7 +23,7 @@ package struct Plan: Sendable {
   package var frames: Int { entries.reduce(0) { $0 + $1.frames } }
   package var failed: Int { entries.count { $0.outcome == .failed } }
 
-  /// Throws `NoInputs` when not one input is there.
+  /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
   package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil) throws {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
     try search.refuse(pipeline)

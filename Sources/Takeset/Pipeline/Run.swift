@@ -2,7 +2,7 @@ import Foundation
 package import Model
 import Synchronization
 
-/// A batch run: every take found among the inputs is brought into the output directory, or its entry says why not.
+/// A batch run: converts every take found among the inputs into the output directory, or records why it could not.
 package struct Run: Sendable {
   package var inputs: [String]
   package var output: String
@@ -14,12 +14,12 @@ package struct Run: Sendable {
   package var prunes = false
   /// Whether inputs are compared by content rather than by size, time and inode.
   package var checksContent = false
-  /// Keys of devices, against which the signatures of bundles are checked.
+  /// Public keys of devices, for checking the signatures of bundles.
   package var keys: DeviceKeys?
   package var commandLine: [String] = []
   /// Whether the manifest's `run` names the host and the user.
   package var recordsHost = false
-  /// Whether warnings of takes that are in the dataset already are counted too.
+  /// Whether to count the warnings of takes that are already in the dataset, too.
   package var countsEarlierWarnings = false
 
   package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {
@@ -29,15 +29,15 @@ package struct Run: Sendable {
     self.tool = tool
   }
 
-  /// What a run reports while it goes on; called from several threads.
+  /// A progress report of a run; sent from several threads.
   package enum Event: Sendable {
     case found(takes: Int)
     /// A take is being converted.
     case started(id: String)
-    /// A take is in the dataset already.
+    /// A take is already in the dataset.
     case unchanged(id: String)
     case log(String)
-    /// Rows and bytes that were stored since the last event.
+    /// Rows and bytes stored since the last event.
     case progress(rows: Int, bytes: Int)
     case finished(id: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double)
   }
@@ -48,23 +48,23 @@ package struct Run: Sendable {
     package var failed = 0
     /// Written takes with a finding above `info`.
     package var withWarnings = 0
-    /// Takes whose output was there already.
+    /// Takes whose output already existed and is kept.
     package var unchanged = 0
     package var pruned = 0
     package var rows = 0
     package var isCancelled = false
     package var isUpToDate = false
-    /// Of the dataset as a whole.
+    /// Findings about the dataset as a whole.
     package var findings: [Finding] = []
   }
 
-  /// Runs to the end, or until `isCancelled` says otherwise. Throws `UsageError`, `NoInputs` or `OutputFailure`.
+  /// Runs to the end, or until `isCancelled` returns true. Throws `UsageError`, `NoInputs` or `OutputFailure`.
   package func execute(
     isCancelled: @escaping @Sendable () -> Bool = { false }, report: @escaping @Sendable (Event) -> Void
   ) throws -> Summary {
     let started = Date()
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
-    // The earlier entries decide ids, so they are read before anything is created.
+    // Earlier entries determine ids, so they are read before anything is created.
     let outputPath = OutputDirectory.absolute(output)
     let earlier: Journal.Contents
     do {
@@ -76,11 +76,11 @@ package struct Run: Sendable {
     search.notices.forEach { report(.log($0)) }
     try search.refuse(pipeline)
 
-    try refuseForeignOutput(outputPath, earlier, conversion.digest)
+    try refuseOtherOutput(outputPath, earlier, conversion.digest)
     if earlier.damaged > 0 {
       report(
         .log(
-          "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") not believed; their takes are rebuilt"
+          "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") ignored; their takes are rebuilt"
         ))
     }
     let directory = try OutputDirectory(output, inputs: inputs)
@@ -94,7 +94,7 @@ package struct Run: Sendable {
       journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
       report: report)
     report(.found(takes: search.found.count + search.missed.count))
-    for missed in search.missed { ledger.fail(missed) }
+    for input in search.missed { ledger.fail(input) }
 
     let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
     try convert(search, conversion, journal, ledger, directory.path, cancelled)
@@ -110,7 +110,7 @@ package struct Run: Sendable {
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
     if !summary.isUpToDate {
-      // What is to go is forgotten first, by journal, index and manifest, and removed last: a name that is left over harms nobody.
+      // Takes to remove first leave the journal, the index and the manifest; their shards are removed last: a leftover file is harmless.
       do {
         try journal.compact(removing: Set(gone))
       } catch {
@@ -118,7 +118,7 @@ package struct Run: Sendable {
       }
       summary.findings = try publish(directory, journal, conversion.digest, seen, started)
     }
-    // A shard whose line was damaged may be all that is left of its take.
+    // A shard whose journal line was damaged may be the only remaining copy of its take.
     if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
     return summary
   }
@@ -146,7 +146,7 @@ package struct Run: Sendable {
               return false
             case .stale(let reason):
               if let reason { ledger.log("\(job.task.id): \(reason)") }
-              Self.askLibraries
+              Self.loadLibraryVersions
             }
             ledger.start(job.task.id)
             try conversion.open(job, at: directory + "/" + conversion.pipeline.writer.shardPath(job.task.id))
@@ -167,8 +167,8 @@ package struct Run: Sendable {
     ).run()
   }
 
-  /// Another pipeline's output is not touched unless it is to be replaced.
-  private func refuseForeignOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
+  /// Refuses to write into another pipeline's output unless it is to be replaced.
+  private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
     guard !replaces else { return }
     if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
       throw UsageError(
@@ -183,7 +183,7 @@ package struct Run: Sendable {
     }
     if earlier.entries.isEmpty, earlier.damaged == 0 {
       for name in [pipeline.writer.indexPath, DatasetFiles.manifest] where try exists(path + "/" + name) {
-        throw UsageError("\(output) holds a \(name) that no journal accounts for; give another --output, or --replace to overwrite it")
+        throw UsageError("\(output) holds a \(name) that is not recorded in a journal; give another --output, or --replace to overwrite it")
       }
     }
   }
@@ -194,44 +194,44 @@ package struct Run: Sendable {
     do { return try Directory.kind(at: path) != nil } catch { throw OutputFailure("\(error)") }
   }
 
-  /// Takes that are no longer among the inputs and are to go, where that is asked for, and those of a replaced pipeline.
+  /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, and those of a replaced pipeline.
   private func vanished(
     _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
     _ report: (Event) -> Void
   ) -> [String] {
     if prunes, !search.missed.isEmpty {
-      report(.log("nothing is pruned, because an input could not be read: what seems to have vanished may only be out of reach"))
+      report(.log("nothing is pruned, because an input could not be read: takes that seem to be gone may only be unreachable"))
     }
     let gone = journal.entries.values.filter { entry in
-      // An entry for an input that gave no take says nothing once that input is not asked for, and a take whose input and
-      // episode are both gone is gone.
+      // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
+      // are both gone.
       if seen.contains(entry.id) { return false }
       let shard = directory.path + "/" + pipeline.writer.shardPath(entry.id)
       let hasLostShard = entry.outcome == .written && TakeOwners.isGone(shard)
       return prunes && search.missed.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
     }
-    for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed, it is no longer among the inputs")) }
+    for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
     return gone.map(\.id).sorted()
   }
 
-  /// Removes shards that no take of the journal has: those of pruned takes, also when a run was killed before it came to that.
+  /// Removes shards that belong to no take in the journal: those of pruned takes, including takes of a run that was killed before this step.
   private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
     let known = Set(journal.entries.values.filter { $0.outcome == .written }.map { pipeline.writer.shardPath($0.id) })
     for member in (try? Directory.members(of: directory.episodes)) ?? [] where member.kind == .file {
       let path = "\(DatasetFiles.episodes)/\(member.name)"
       let id = URL(fileURLWithPath: member.name).deletingPathExtension().lastPathComponent
-      // Only what is a shard by its name and by what it says of itself.
+      // Only files that are shards by name and by content.
       guard !known.contains(path), pipeline.writer.shardPath(id) == path, pipeline.writer.isShard(directory.path + "/" + path, of: id)
       else { continue }
       unlink(directory.path + "/" + path)
     }
   }
 
-  /// Writes `dataset.h5` and `manifest.json` from the journal, and returns what was found out about the dataset as a whole.
+  /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
   private func publish(
     _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ started: Date
   ) throws -> [Finding] {
-    // After a --replace that was stopped half-way, the rest is still the other pipeline's.
+    // After an interrupted --replace, the remaining entries still belong to the other pipeline.
     let entries = journal.entries.values.filter { $0.pipeline == digest }.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     let written = entries.filter { $0.outcome == .written }
     let parts = pipeline.split?.assign(written.map { $0.splitGroup ?? $0.id }) ?? written.map { _ in .train }
@@ -256,15 +256,15 @@ package struct Run: Sendable {
     }
   }
 
-  /// A take that stays although its input is gone says so.
+  /// The record of a take that is kept although its input is gone, with a finding that says so.
   private static func markVanished(_ record: [UInt8]) throws -> [UInt8] {
     var record = try TakeRecord(json: record)
     record.findings.append(Finding(.inputVanished, "the take is no longer among the inputs; its episode is kept"))
     return record.canonicalBytes
   }
 
-  /// The manifest names the libraries' versions, and to ask all of them takes 10 ms; once, beside the work.
-  private static let askLibraries: Void = DispatchQueue.global().async { _ = ToolIdentity.libraries }
+  /// Loads the versions of the libraries for the manifest, once and in the background: querying all of them takes 10 ms.
+  private static let loadLibraryVersions: Void = DispatchQueue.global().async { _ = ToolIdentity.libraries }
 
   private func runSection(_ entries: [Journal.Entry], _ started: Date, _ index: IndexStamp) -> JSONValue {
     func text(_ date: Date) -> String { UnixTime.rfc3339(seconds: Int64(date.timeIntervalSince1970)) }
@@ -289,8 +289,8 @@ package struct Run: Sendable {
   }
 }
 
-/// Size, time and inode of the index, and the takes that are no longer among the inputs: by these a later run sees
-/// that index and manifest are still what they would be.
+/// Size, time and inode of the index, and the takes that are no longer among the inputs. A later run compares them to see whether the
+/// index and the manifest are up to date.
 private struct IndexStamp: Equatable {
   var text: String
 
@@ -301,7 +301,7 @@ private struct IndexStamp: Equatable {
 
   private init(text: String) { self.text = text }
 
-  /// What the manifest's last line says; reading all of a manifest of thousands of takes would take longer than the check.
+  /// The stamp in the manifest's last line; reading a complete manifest of thousands of takes would take longer than the check.
   static func recorded(in directory: String) -> IndexStamp? {
     guard let handle = FileHandle(forReadingAtPath: directory + "/" + DatasetFiles.manifest),
       let size = try? handle.seekToEnd()

@@ -1,12 +1,12 @@
 import Foundation
 import Model
 
-/// The output cannot be written: disk full, not writable, vanished. The run stops; what is sealed stays.
+/// A failure to write the output: disk full, not writable, vanished. The run stops; sealed takes stay.
 package struct OutputFailure: Error, CustomStringConvertible {
   package var message: String
   package init(_ message: String) { self.message = message }
 
-  /// - Parameter path: Of the file that could not be written, or of a directory; the free space that is told is that of its file system.
+  /// - Parameter path: The file that could not be written, or a directory; the message reports the free space of its file system.
   init(_ error: any Error, writing path: String) {
     message = "cannot write \(path): \(error)"
     var space = statvfs()
@@ -18,20 +18,20 @@ package struct OutputFailure: Error, CustomStringConvertible {
       let free = Double(space.f_bavail) * Double(space.f_frsize) / 1e6
       message += " (\(Int(free)) MB are free there)"
     }
-    message += "; what is sealed stays, and the same command resumes from there"
+    message += "; sealed takes stay, and the same command resumes from there"
   }
 
   package var description: String { message }
 }
 
-/// The command cannot be done as it was given: exit 64.
+/// A command that cannot be executed as given: exit code 64.
 package struct UsageError: Error, CustomStringConvertible {
   package var message: String
   package init(_ message: String) { self.message = message }
   package var description: String { message }
 }
 
-/// None of the inputs exists; nothing was created. Exit code 1.
+/// A run none of whose inputs exists; nothing was created. Exit code 1.
 package struct NoInputs: Error, CustomStringConvertible {
   package var description: String
 

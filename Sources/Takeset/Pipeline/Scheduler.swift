@@ -1,17 +1,16 @@
 import Foundation
 import Model
 
-/// Keeps a fixed number of threads busy with takes: the blocks of the takes that are open, in order, and, when those
-/// have nothing to do, opening the next take. So one long take uses all threads as well as many short ones do, and no
-/// more takes are open than there are threads.
+/// A fixed number of threads that convert takes: they prepare the blocks of open takes in order and, when no block is available, open
+/// the next take. One long take thus uses all threads as well as many short ones do, and there are no more open takes than threads.
 ///
-/// The only place where Takeset is concurrent.
+/// The only place where conversion is concurrent.
 final class Scheduler: @unchecked Sendable {
-  /// What the run does at each point of a take's life; called on any worker, one at a time for a take.
+  /// The actions of a run in each phase of a take; called on any worker, one at a time per take.
   struct Work: Sendable {
-    /// Opens the take. False when there is nothing to write.
+    /// Opens the take; false when there is nothing to write.
     var open: @Sendable (TakeJob) -> Bool
-    /// Ends the take: seals it, or gives it up.
+    /// Ends the take: seals or abandons its shard.
     var finish: @Sendable (TakeJob) -> Void
     var didStore: @Sendable (PreparedBlock) -> Void
     var isCancelled: @Sendable () -> Bool
@@ -74,7 +73,7 @@ final class Scheduler: @unchecked Sendable {
         work.finish(job)
         locked { end(job) }
       }
-      // Cursors and buffers of takes that are done.
+      // Release the cursors and buffers of finished takes.
       if workers.count > threads {
         let open = locked { Set(active.map { ObjectIdentifier($0) }) }
         workers = workers.filter { open.contains($0.key) }
@@ -88,7 +87,7 @@ final class Scheduler: @unchecked Sendable {
     active.removeAll { $0 === job }
   }
 
-  /// Hands in a block, then stores whatever is next in order, unless another worker is at it.
+  /// Adds a block, then stores the blocks that are next in order, unless another worker is storing.
   private func store(_ result: Result<PreparedBlock, any Error>, of job: TakeJob, _ number: Int) {
     locked { job.add(result, block: number) }
     while let next = locked({ job.takeReady() }) {
@@ -107,7 +106,7 @@ final class Scheduler: @unchecked Sendable {
     }
   }
 
-  /// The next task for a worker, waited for; `nil` when all is done.
+  /// The next task for a worker, after waiting for one; `nil` when all are done.
   private func next() -> (TakeJob, TakeJob.Task)? {
     condition.lock()
     defer { condition.unlock() }
@@ -121,7 +120,7 @@ final class Scheduler: @unchecked Sendable {
         if let task = job.claim(window: threads + 1, isCancelled: false) { return (job, task) }
       }
       if active.isEmpty, waiting.isEmpty || isCancelled { return nil }
-      // Woken by any change; now and then to see a cancellation.
+      // Any change wakes it; the time limit lets it notice a cancellation.
       _ = condition.wait(until: Date(timeIntervalSinceNow: 0.1))
     }
   }

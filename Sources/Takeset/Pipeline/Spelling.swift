@@ -1,6 +1,6 @@
 /// Suggestions for misspelled names.
 package enum Spelling {
-  /// The name that a misspelled one is likely to mean: the one that begins with it or ends with it (`resize` for `resize-image`), or the
+  /// The likely intended name for a misspelled one: the one that begins or ends with it (`resize` for `resize-image`), or the
   /// nearest by optimal string alignment distance, at most a third of its length and no tie; `nil` when there is none.
   package static func nearest(to word: String, among names: [String]) -> String? {
     guard word.count > 2 else { return nil }
@@ -11,7 +11,7 @@ package enum Spelling {
     return ranked.dropFirst().first?.0 == best ? nil : name
   }
 
-  /// Insertions, deletions, substitutions and swaps of neighbors that make one word of the other.
+  /// The least number of insertions, deletions, substitutions and swaps of adjacent letters that change one word into the other.
   static func distance(_ a: [Character], _ b: [Character]) -> Int {
     guard !a.isEmpty, !b.isEmpty else { return max(a.count, b.count) }
     var rows = [Array(0...b.count)]

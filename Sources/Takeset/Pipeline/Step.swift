@@ -1,14 +1,14 @@
 import Foundation
 package import Model
 
-/// Anything a pipeline file can name. Stored properties are its options, their initial values the defaults; the property
-/// `keepLocation` is the option `keep-location`.
+/// A reader, transform or writer that a pipeline file can name. Its stored properties are its options, and their initial values are the
+/// defaults; the property `keepLocation` is the option `keep-location`.
 package protocol Step: Codable, Sendable {
   static var name: String { get }
-  /// What it does, in a line.
+  /// A description in one line.
   static var summary: String { get }
   init()
-  /// Throws `OptionError` when the values make no sense together.
+  /// Checks the values together. Throws `OptionError` when they contradict each other.
   func validate() throws
 }
 
@@ -16,7 +16,7 @@ extension Step {
   package func validate() throws {}
 }
 
-/// An option whose value makes no sense.
+/// An option whose value is invalid.
 package struct OptionError: Error, Equatable {
   package var option: String
   package var message: String
@@ -26,34 +26,35 @@ package struct OptionError: Error, Equatable {
   }
 }
 
-/// Finds takes of one format and opens them.
+/// A step that recognizes takes of one format and opens them.
 package protocol Reader: Step {
   /// Whether takes have streams that a pipeline must align to the frames.
   static var needsAlign: Bool { get }
-  /// What is recognized at a place; `nil` when nothing is. Looks at names and first bytes, never at pixels. Throws where the system does not
-  /// tell.
+  /// The take that may be at a location; `nil` when none is recognized. Reads names and first bytes, never pixels. Throws where the system
+  /// cannot determine it.
   func recognize(_ place: TakePlace) throws -> Candidate?
-  /// Reads what is needed to know every stream's timestamps. Throws `TakeFailure`, or `Rejection` where a take is intact but lacks something.
+  /// Opens a take and reads what is needed for every stream's timestamps. Throws `TakeFailure`, or `Rejection` for a take that is intact but
+  /// lacks something.
   func open(_ take: Take) throws -> Episode
 }
 
 extension Reader {
   package static var needsAlign: Bool { true }
 
-  /// The files of a take that this reader recognized before. Throws `TakeFailure` where it no longer does.
+  /// The files of a take that this reader recognized before. Throws `TakeFailure` if it no longer does.
   package func inputs(of location: TakeLocation) throws -> TakeInputs {
     guard let candidate = try recognize(TakePlace(location)) else {
-      throw TakeFailure(.changedWhileReading, "what was recognized as a take of \(Self.name) is no longer there")
+      throw TakeFailure(.changedWhileReading, "the take recognized by \(Self.name) is no longer there")
     }
     return try candidate.inputs()
   }
 }
 
-/// Makes an episode out of another.
+/// A step that maps an episode to another one.
 package protocol Transform: Step {
-  /// Whether it has to look at images or depth before any is written.
+  /// Whether it reads images or depth maps before any is written.
   static var readsSamples: Bool { get }
-  /// Throws `Rejection` to leave the episode out.
+  /// The transformed episode. Throws `Rejection` to reject the take.
   func apply(to episode: Episode, in context: RunContext) throws -> Episode
 }
 
@@ -61,7 +62,7 @@ extension Transform {
   package static var readsSamples: Bool { false }
 }
 
-/// A transform that also divides the takes of a dataset.
+/// A transform that also divides the takes of a dataset into parts.
 package protocol SplitRule: Transform {
   /// The part of each take, given the takes' groups.
   func assign(_ groups: [String]) -> [SplitPart]
@@ -72,21 +73,21 @@ package protocol SplitRule: Transform {
 
 package enum SplitPart: String, Sendable, CaseIterable { case train, valid, test }
 
-/// What steps need from outside of the take.
+/// Inputs of steps from outside the take.
 package struct RunContext: Sendable {
-  /// Public keys of devices, against which signatures are checked.
+  /// Public keys of devices, for checking signatures.
   package var keys: DeviceKeys?
   package init(keys: DeviceKeys? = nil) { self.keys = keys }
 }
 
 extension Episode {
-  /// Whether what becomes of the take depends on the keys of the run.
+  /// Whether the result for the take depends on the keys of the run.
   package var dependsOnKeys: Bool {
     get { extensions[KeyDependence.self] != nil }
     set { extensions[KeyDependence.self] = newValue ? KeyDependence() : nil }
   }
 
-  /// What the reader and the transforms found out about the take, for its record.
+  /// Details from the reader and the transforms, for the take's record.
   package var details: [String: JSONValue] {
     get { extensions[Details.self]?.members ?? [:] }
     set { extensions[Details.self] = Details(members: newValue) }
@@ -96,7 +97,7 @@ extension Episode {
   private struct Details: Sendable { var members: [String: JSONValue] }
 }
 
-/// A place in the file system where a take may be.
+/// A location in the file system that may hold a take.
 package struct TakeLocation: Hashable, Sendable, Codable {
   package var path: String
   package var isDirectory: Bool
@@ -106,7 +107,7 @@ package struct TakeLocation: Hashable, Sendable, Codable {
   }
 
   var name: String { URL(fileURLWithPath: path).lastPathComponent }
-  /// The name without its ending.
+  /// The name without its extension.
   var stem: String { URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent }
 }
 
@@ -115,7 +116,7 @@ package struct Take: Sendable {
   package var id: String
   package var location: TakeLocation
   package var inputs: TakeInputs
-  /// For an archive, the folder of its name beside it, where that is another take of the run: it may hold the same files.
+  /// The folder next to an archive with the archive's name, if it is another take of the run; it may hold the same files.
   package var duplicateFolder: TakeLocation?
   package init(id: String, location: TakeLocation, inputs: TakeInputs, duplicateFolder: TakeLocation? = nil) {
     (self.id, self.location, self.inputs, self.duplicateFolder) = (id, location, inputs, duplicateFolder)

@@ -1,15 +1,15 @@
 import Foundation
 package import Model
 
-/// What is to be done to one take. Plain data: a child process or another machine can be handed it.
+/// The task of converting one take, as plain data that a child process or another machine can receive.
 package struct TakeTask: Codable, Sendable {
   package var id: String
   package var location: TakeLocation
   /// The reader with all its options.
   package var reader: ReaderChoice
-  /// The folder of an archive's name beside it, where that is a take too.
+  /// The folder next to an archive with the archive's name, if it is a take too.
   package var duplicateFolder: TakeLocation?
-  /// What the search noticed, such as another take of the same name.
+  /// Findings of the search, such as another take with the same name.
   package var findings: [Finding] = []
 
   package struct ReaderChoice: Codable, Sendable {
@@ -22,22 +22,22 @@ package struct TakeTask: Codable, Sendable {
     self.reader = ReaderChoice(name: type(of: reader).name, options: reader.optionValues())
   }
 
-  /// The reader. Throws `PipelineFileError` for one that this version does not have.
+  /// The reader that the task names. Throws `PipelineFileError` if this version does not have it.
   func makeReader() throws -> any Reader { try PipelineFile.reader(reader.name, options: reader.options) }
 }
 
-/// What became of a task.
+/// The result of a task.
 package struct TakeResult: Codable, Sendable {
   package var record: TakeRecord
   /// Digest of the inputs' paths, sizes, times and inodes.
   package var stamp: String?
   package var splitGroup: String?
-  /// As in the journal.
+  /// Digest of the keys file, as in the journal.
   package var keys: String?
   package var seconds: Double
 }
 
-/// Converts one take into one shard, the same way wherever it is done: by the threads of a run, alone in a process, on another machine.
+/// The conversion of one take into one shard, identical in the threads of a run, in a process of its own and on another machine.
 package struct TakeConversion: Sendable {
   package let pipeline: Pipeline
   package let tool: ToolIdentity
@@ -50,8 +50,8 @@ package struct TakeConversion: Sendable {
     digest = pipeline.digest().description
   }
 
-  /// Converts a take by itself. Throws `OutputFailure` when the shard cannot be written, `CancellationError` when it was cancelled; what is
-  /// wrong with the take is in the result.
+  /// Converts a take independently of a run. Throws `OutputFailure` when the shard cannot be written, `CancellationError` when it was
+  /// cancelled; problems of the take are in the result.
   package func callAsFunction(
     _ task: TakeTask, to path: String, threads: Int = 1, isCancelled: @escaping @Sendable () -> Bool = { false }
   ) throws -> TakeResult {
@@ -80,7 +80,7 @@ package struct TakeConversion: Sendable {
     return try result.get()
   }
 
-  // MARK: Steps of it, for a scheduler that has many takes
+  // MARK: Phases, for a scheduler of many takes
 
   /// Lists the take's files.
   func list(_ job: TakeJob) throws {
@@ -99,14 +99,14 @@ package struct TakeConversion: Sendable {
   func open(_ job: TakeJob, at path: String) throws {
     guard let reader = job.reader, let inputs = job.inputs else { throw CancellationError() }
     let take = Take(id: job.task.id, location: job.task.location, inputs: inputs, duplicateFolder: job.task.duplicateFolder)
-    let passage: Passage
+    let trace: Passage
     do {
-      passage = try pipeline.open(take, with: reader, in: context)
+      trace = try pipeline.open(take, with: reader, in: context)
     } catch let error as FileError {
       throw error.failure()
     }
-    job.passage = passage
-    let episode = try passage.get()
+    job.passage = trace
+    let episode = try trace.get()
     let identity = ShardIdentity(reader: type(of: reader).name, toolVersion: tool.version, pipelineDigest: digest)
     do {
       job.shard = try pipeline.writer.open(episode, identity: identity, at: path)
@@ -138,17 +138,17 @@ package struct TakeConversion: Sendable {
     return result(job, record)
   }
 
-  /// Ends a take that is not written: rejected by a rule, or failed for a reason. Rethrows what is no fault of the take.
+  /// Ends a take that is not written: rejected by a rule, or failed for a reason. Rethrows errors that the take did not cause.
   func giveUp(_ job: TakeJob, _ error: any Error) throws -> TakeResult {
     job.shard?.abandon()
     job.shard = nil
     if error is OutputFailure || error is CancellationError { throw error }
-    // Files that somebody is writing may look damaged, or like what a rule rejects.
+    // Files that are still being written may look damaged, or like files that a rule rejects.
     var error = error
     do { try job.inputs?.checkUnchanged() } catch let change as TakeFailure where change.code == .changedWhileReading {
       error = change
     } catch {}
-    // What is neither a rejection nor a failure of the take is a mistake of ours, and the take's record says so.
+    // An error that is neither a rejection nor a failure of the take is a bug in Takeset, and the take's record reports it.
     let failure = error as? TakeFailure ?? TakeFailure(.internal, "\(error)")
     let rejection = error as? Rejection
     try? job.inputs?.finishDigests()
@@ -164,7 +164,7 @@ package struct TakeConversion: Sendable {
 
   private func result(_ job: TakeJob, _ record: TakeRecord) -> TakeResult {
     var record = record
-    if let passage = job.passage { record.add(passage) }
+    if let trace = job.passage { record.add(trace) }
     if let inputs = job.inputs { record.add(inputs) }
     let elapsed = job.startedAt.duration(to: .now)
     let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds / 1_000_000_000_000_000) / 1000
@@ -173,6 +173,6 @@ package struct TakeConversion: Sendable {
       keys: job.passage?.episode.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds)
   }
 
-  /// The keys of a run, as the journal has them.
+  /// The digest of a run's keys file, as the journal records it.
   static func keysWord(_ context: RunContext) -> String { context.keys?.digest.description ?? "none" }
 }

@@ -1,13 +1,13 @@
 import Model
 
-/// One take on its way through a run. All mutable state belongs to the scheduler's lock, save what the phase gives to
-/// the one worker that entered it.
+/// One take and its progress through a run. The scheduler's lock guards all mutable state, except what a phase gives to the one
+/// worker that entered it.
 ///
 /// `@unchecked Sendable`: the scheduler's lock guards it.
 final class TakeJob: @unchecked Sendable {
   enum Phase { case waiting, opening, writing, finishing, done }
 
-  /// What a worker may do next for this take.
+  /// A unit of work for this take.
   enum Task {
     case open
     case prepare(block: Int)
@@ -18,15 +18,15 @@ final class TakeJob: @unchecked Sendable {
   var phase = Phase.waiting
   var startedAt = ContinuousClock.now
 
-  // Set by `TakeConversion`, as far as it came.
+  // Set by `TakeConversion` as it proceeds.
   var reader: (any Reader)?
   var inputs: TakeInputs?
   var stamp: Digest?
   var passage: Passage?
   var shard: (any ShardWriter)?
-  /// Where the shard is to be.
+  /// Path of the shard to write.
   var path = ""
-  /// What ended the take early.
+  /// The error that ended the take early.
   var failure: (any Error)?
 
   private var nextBlock = 0
@@ -38,7 +38,7 @@ final class TakeJob: @unchecked Sendable {
 
   init(task: TakeTask, reader: (any Reader)? = nil) { (self.task, self.reader) = (task, reader) }
 
-  /// The next thing to do, if there is any now; called under the lock.
+  /// The next task, if one is available now; called under the lock.
   func claim(window: Int, isCancelled: Bool) -> Task? {
     switch phase {
     case .waiting:
@@ -63,25 +63,25 @@ final class TakeJob: @unchecked Sendable {
     }
   }
 
-  /// The next block may be fetched; called under the lock.
+  /// Allows the next block to be fetched; called under the lock.
   func didFetch() { isFetching = false }
 
-  /// Takes in a prepared block; called under the lock.
+  /// Adds a prepared block; called under the lock.
   ///
-  /// One that failed waits for its turn as well: of several failures the first in order counts, whatever the timing.
+  /// A failed block waits in order, too: of several failures the first in order counts, regardless of timing.
   func add(_ result: Result<PreparedBlock, any Error>, block: Int) {
     inFlight -= 1
     ready[block] = result
   }
 
-  /// The next block in order, for whoever is to store it, unless someone is storing; called under the lock.
+  /// The next block in order for the caller to store, unless another worker is storing; called under the lock.
   func takeReady() -> Result<PreparedBlock, any Error>? {
     guard !isStoring, failure == nil, let block = ready.removeValue(forKey: stored) else { return nil }
     isStoring = true
     return block
   }
 
-  /// Called under the lock when a block was stored.
+  /// Records that a block was stored, or failed to be; called under the lock.
   func didStore(_ result: Result<Void, any Error>) {
     isStoring = false
     switch result {

@@ -1,19 +1,19 @@
 import Foundation
 package import Model
 
-/// Takes found among the inputs, and inputs in which there was none.
+/// The takes found among the inputs, and the unmatched inputs.
 package struct TakeSearch: Sendable {
   package struct Found: Sendable {
     package var id: String
     package var location: TakeLocation
     package var reader: any Reader
-    /// The folder of an archive's name beside it, where that is a take too.
+    /// The folder next to an archive with the archive's name, if it is a take too.
     package var duplicateFolder: TakeLocation?
-    /// What the search itself noticed, such as another take of the same name.
+    /// Findings of the search itself, such as another take with the same name.
     package var findings: [Finding] = []
   }
 
-  /// An input that gives no take: its entry in the manifest is `failed`.
+  /// An unmatched input, in which there is no take; its entry in the manifest is `failed`.
   package struct Missed: Sendable {
     package var id: String
     package var path: String
@@ -22,13 +22,13 @@ package struct TakeSearch: Sendable {
 
   package private(set) var found: [Found] = []
   package private(set) var missed: [Missed] = []
-  /// Sentences for the log.
+  /// Messages for the log.
   package private(set) var notices: [String] = []
 
   private static let depthLimit = 64
   private let readers: [any Reader]
   private let owners: TakeOwners
-  /// Paths as bytes: names that differ only in how Unicode composes them are different files.
+  /// Searched paths, as bytes: names that differ only in Unicode normalization are different files.
   private var visited: Set<[UInt8]> = []
 
   package init(inputs: [String], readers: [any Reader], owners: TakeOwners = TakeOwners([:])) {
@@ -41,8 +41,8 @@ package struct TakeSearch: Sendable {
     missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
 
-  /// Throws `NoInputs` when not one input is there, and `UsageError` when there is nothing to convert in them, or the pipeline cannot convert
-  /// what there is. Nothing has been created by then.
+  /// Refuses inputs that cannot be converted, before anything is created. Throws `NoInputs` when none of the inputs exists, and `UsageError`
+  /// when they hold nothing to convert or the pipeline cannot convert what they hold.
   package func refuse(_ pipeline: Pipeline) throws {
     let hasNothing = found.isEmpty && missed.allSatisfy { [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }
     if hasNothing, missed.contains(where: { $0.failure.code == .noTakeFound }) {
@@ -59,7 +59,7 @@ package struct TakeSearch: Sendable {
     guard let real = realpath(input, nil) else {
       let error = FileError("look at", input)
       let isMissing = [ENOENT, ENOTDIR].contains(error.code)
-      return miss(input, isMissing ? TakeFailure(.inputMissing, "there is no such file or directory") : error.failure())
+      return addUnmatched(input, isMissing ? TakeFailure(.inputMissing, "there is no such file or directory") : error.failure())
     }
     defer { free(real) }
     let path = String(cString: real)
@@ -67,23 +67,23 @@ package struct TakeSearch: Sendable {
     do {
       isDirectory = try Directory.kind(at: path) == .directory
     } catch {
-      return miss(input, (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "\(error)"))
+      return addUnmatched(input, (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "\(error)"))
     }
     if visited.contains(Array(path.utf8)) { return }
     let before = (found.count, missed.count)
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
     guard (found.count, missed.count) == before else { return }
     if isDirectory {
-      miss(
+      addUnmatched(
         path,
         TakeFailure(
           .noTakeFound,
           DatasetFiles.isDataset(path)
-            ? "this is a dataset that Takeset wrote, not takes; takeset inspect shows it, takeset verify checks it"
+            ? "this is a dataset written by Takeset, not a directory of takes; takeset inspect shows it, takeset verify checks it"
             : "the directory holds no take that a reader recognizes"))
     } else {
       let formats = readers.map { type(of: $0).name }.joined(separator: ", ")
-      miss(path, TakeFailure(.notATake, "no reader recognizes this file; expected a session, an archive of one, a bundle or a video (\(formats))"))
+      addUnmatched(path, TakeFailure(.notATake, "no reader recognizes this file; expected a session, an archive of one, a bundle or a video (\(formats))"))
     }
   }
 
@@ -94,8 +94,8 @@ package struct TakeSearch: Sendable {
       let claims = try claims(on: TakePlace(place))
       if let best = claims.first { return add(place, best, rivals: claims.dropFirst().filter { $0.candidate.confidence == best.candidate.confidence }) }
     } catch {
-      // What cannot be looked at may be a take; to pass over it would be to lose it.
-      return miss(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
+      // A location that cannot be read may be a take; skipping it would lose it.
+      return addUnmatched(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
     }
     guard place.isDirectory else { return }
     guard depth < Self.depthLimit else {
@@ -109,14 +109,14 @@ package struct TakeSearch: Sendable {
         case .directory: look(at: TakeLocation(path: path, isDirectory: true), depth: depth + 1)
         case .file: look(at: TakeLocation(path: path, isDirectory: false), depth: depth + 1)
         case .link: notices.append("\(path) is a symbolic link and is not followed; name it as an input to read it")
-        case .unnameable: miss(path, TakeFailure(.badName, "the name is not UTF-8"))
+        case .unnameable: addUnmatched(path, TakeFailure(.badName, "the name is not UTF-8"))
         case .other: notices.append("\(path) is neither a file nor a directory and is not read")
         }
       }
     } catch {
       var failure = (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "")
       failure.message = "the directory cannot be searched: \((error as? FileError)?.reason ?? "\(error)")"
-      miss(place.path, failure)
+      addUnmatched(place.path, failure)
     }
   }
 
@@ -125,7 +125,7 @@ package struct TakeSearch: Sendable {
     var candidate: Candidate
   }
 
-  /// What readers recognize at a place, the surest first and of equally sure ones in the order of the readers.
+  /// The readers' claims on a location, by descending confidence and then in the order of the readers.
   private func claims(on place: TakePlace) throws -> [Claim] {
     let claims = try readers.compactMap { reader in try reader.recognize(place).map { Claim(reader: reader, candidate: $0) } }
     return claims.enumerated().sorted {
@@ -136,23 +136,23 @@ package struct TakeSearch: Sendable {
   private mutating func add(_ place: TakeLocation, _ claim: Claim, rivals: [Claim]) {
     let candidate = claim.candidate
     guard Self.isUsable(candidate.stem) else {
-      return miss(place.path, TakeFailure(.badName, "the name cannot serve as a take id; expected 1 to 200 bytes without control characters"))
+      return addUnmatched(place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))
     }
     var take = Found(id: candidate.stem, location: place, reader: claim.reader)
     if !rivals.isEmpty {
       let names = rivals.map { type(of: $0.reader).name }.joined(separator: " and ")
       take.findings.append(
-        Finding(.formatAmbiguous, "\(names) would read it too; \(type(of: claim.reader).name) does, and reader: {name: …} chooses another"))
+        Finding(.formatAmbiguous, "\(names) could also read it; \(type(of: claim.reader).name) is used; set reader: {name: …} to choose another"))
     }
     if candidate.hasGenericName {
-      // Named by what it holds, unless an earlier run has named it.
+      // Named after its content, unless an earlier run has named it.
       do {
         take.id = try owners.id(of: place) ?? Self.name(byContent: candidate.inputs())
       } catch {
         let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
-        // What may be readable the next moment would be written under another name. What is not a take keeps its name, and fails with the
-        // reason.
-        if [.changedWhileReading, .permission, .unreadable].contains(failure.code) { return miss(place.path, failure) }
+        // A take that is readable again a moment later would be written under another name. A location that holds no take keeps its name
+        // and fails with the reason.
+        if [.changedWhileReading, .permission, .unreadable].contains(failure.code) { return addUnmatched(place.path, failure) }
       }
     }
     found.append(take)
@@ -164,7 +164,7 @@ package struct TakeSearch: Sendable {
     return String(inputs.digest.description.prefix(12))
   }
 
-  private mutating func miss(_ input: String, _ failure: TakeFailure) {
+  private mutating func addUnmatched(_ input: String, _ failure: TakeFailure) {
     missed.append(Missed(id: "", path: OutputDirectory.absolute(input), failure: failure))
   }
 
@@ -178,7 +178,7 @@ package struct TakeSearch: Sendable {
 
   // MARK: Ids
 
-  /// Takes that an earlier run knows keep their ids; then the others get theirs in input order, then what gave no take.
+  /// Assigns the ids: takes of an earlier run keep theirs; then the other takes get theirs in input order, then the unmatched inputs.
   private mutating func assignIDs() {
     var used: Set<String> = []
     func free(_ stem: String, isTaken: (String) -> Bool) -> String {
@@ -198,13 +198,13 @@ package struct TakeSearch: Sendable {
       found[index].id = known[index] ?? free(stem) { owners.belongsToAnother($0, than: take.location, take.reader) }
       if found[index].id != stem {
         found[index].findings.append(
-          Finding(.duplicateID, "another take is called \(stem) too; this one is called \(found[index].id)"))
+          Finding(.duplicateID, "another take is also named \(stem); this one is named \(found[index].id)"))
       }
     }
     for (index, input) in missed.enumerated() {
       let name = URL(fileURLWithPath: input.path).lastPathComponent
       let stem = Self.isUsable(name) ? name : "unnamed"
-      // A take that was there once and cannot be reached now is its own affair: the run keeps its episode.
+      // A take that existed once and is unreachable now keeps its id, and the run keeps its episode.
       let known = owners.id(of: TakeLocation(path: input.path, isDirectory: true))
       missed[index].id = known ?? free(stem, isTaken: owners.isOwned)
     }

@@ -1,15 +1,15 @@
 import Foundation
 package import Model
 
-/// A dataset that was written: its takes as the manifest records them, and each written one as an episode again.
+/// A written dataset: its takes as the manifest records them, and the written ones as episodes.
 ///
-/// What reads datasets, to check, pack, export or show them, does it through this.
+/// Code that packs, exports or shows datasets reads them through this type.
 package struct Dataset: Sendable {
   package let directory: String
   package let record: ManifestRecord
   private let writer: any Writer
 
-  /// Throws `UsageError` for what is not a dataset of this version.
+  /// Opens a dataset directory. Throws `UsageError` if it is not a dataset of this version.
   package init(directory: String) throws {
     let manifest: ManifestFile
     do {
@@ -25,13 +25,13 @@ package struct Dataset: Sendable {
 
   package var takes: [TakeRecord] { record.takes }
 
-  /// Those that have an episode, in the order of the index.
+  /// The takes that have an episode, in the order of the index.
   package var written: [TakeRecord] { takes.filter { $0.output != nil } }
 
-  /// The episode of a written take. Throws `UsageError` where there is none.
+  /// The episode of a written take. Throws `UsageError` if there is none.
   package func episode(_ id: String) throws -> Episode {
     guard let take = written.first(where: { $0.id == id }) else { throw UsageError("\(directory) has no episode \(id)") }
-    guard DatasetFiles.isInside(take.output?.path ?? "") else { throw UsageError("the path of episode \(id) leads out of \(directory)") }
+    guard DatasetFiles.isInside(take.output?.path ?? "") else { throw UsageError("the path of episode \(id) is outside \(directory)") }
     return try writer.episode(take, in: directory)
   }
 }

@@ -1,6 +1,6 @@
 package import Model
 
-/// What is in an episode, without its samples.
+/// The contents of an episode, without its samples.
 package struct EpisodeSummary: Sendable {
   package struct StreamSummary: Sendable {
     package var name: StreamName
@@ -15,21 +15,21 @@ package struct EpisodeSummary: Sendable {
     package var intrinsics: Intrinsics?
     package var size: ImageSize?
     /// Whether intrinsics differ from frame to frame.
-    package var hasMovingLens = false
+    package var hasVaryingIntrinsics = false
 
     package var numpyName: String { type.numpyName }
   }
 
   package var frames: Int
   package var sourceFrames: Int
-  /// From the first frame to the last.
+  /// Seconds from the first frame to the last.
   package var seconds: Double?
   package var rateHz: Double?
   package var gaps: Int
   package var dropped: [Episode.Dropped]
   package var details: [String: JSONValue]
   package var streams: [StreamSummary]
-  /// The unit of its poses, if it has some.
+  /// The unit of its poses, if it has any.
   package var poseUnit: String?
 
   /// - Parameter final: The same episode after all steps.
@@ -51,7 +51,7 @@ package struct EpisodeSummary: Sendable {
         clock: stream.spec.clock, rateHz: stream.cadence.rateHz,
         coverage: rows.flatMap { $0.isEmpty ? nil : Double($0.count { $0 != nil }) / Double($0.count) },
         intrinsics: stream.spec.kind == .confidence ? nil : stream.spec.raster.flatMap { camera?.usualIntrinsics($0) },
-        size: stream.spec.raster?.size, hasMovingLens: camera?.lens?.isMoving ?? false)
+        size: stream.spec.raster?.size, hasVaryingIntrinsics: camera?.intrinsicsTrack?.isMoving ?? false)
     }
   }
 }

@@ -1,12 +1,12 @@
 import Foundation
 import Model
 
-/// Documents of the repository that are made from declarations in code: the schema of pipeline files, and sections of two pages.
-/// A section is what is between `<!-- generated: NAME -->` and `<!-- end -->`.
+/// A document of the repository that is generated from declarations in code: the schema of pipeline files, or sections of a page.
+/// A section is the text between `<!-- generated: NAME -->` and `<!-- end -->`.
 package struct GeneratedDocument {
-  /// Relative to the repository.
+  /// Path relative to the repository.
   package var path: String
-  /// The whole text. Throws `GeneratedDocument.Missing` for a section that code does not have.
+  /// The complete text. Throws `GeneratedDocument.Missing` for a section that code does not have.
   private let render: (_ old: String) throws -> String
 
   package struct Missing: Error, CustomStringConvertible {
@@ -21,7 +21,7 @@ package struct GeneratedDocument {
     ]
   }
 
-  /// Writes the document below a directory; false when it was already so.
+  /// Writes the document below a directory; returns false if it was already up to date.
   package func write(below root: String) throws -> Bool {
     let url = URL(fileURLWithPath: root).appendingPathComponent(path)
     let old = (try? String(contentsOf: url, encoding: .utf8)) ?? ""
@@ -53,7 +53,7 @@ package struct GeneratedDocument {
       if !isInside { output.append(line) }
       guard line.hasPrefix("<!-- generated: "), line.hasSuffix(" -->") else { continue }
       let name = String(line.dropFirst("<!-- generated: ".count).dropLast(" -->".count))
-      guard let section = sections[name] else { throw Missing(description: "there is nothing to generate under the name \(name)") }
+      guard let section = sections[name] else { throw Missing(description: "there is no generated section named \(name)") }
       output += section.split(separator: "\n", omittingEmptySubsequences: false)
       isInside = true
     }

@@ -1,6 +1,6 @@
 package import Model
 
-/// What is in a take, what was found out about it, and what a run would make of it; nothing is written.
+/// The contents and findings of a take, and the outcome that a run would give it; nothing is written.
 package struct Inspection: Sendable {
   package var id: String
   package var path: String
@@ -11,22 +11,22 @@ package struct Inspection: Sendable {
   package var findings: [Finding] = []
   package var episode: EpisodeSummary?
   package var verification: BundleVerification?
-  /// What `align` would do.
+  /// The alignments that `align` would make.
   package var alignments: [Episode.Alignment] = []
 
-  /// Every take among the inputs, by id. `visit` may read samples of each, as the pipeline leaves it. Throws `NoInputs` when not one input
-  /// is there.
+  /// Every take among the inputs, sorted by id. `visit` may read samples of each episode after the pipeline's transforms. Throws `NoInputs`
+  /// when none of the inputs exists.
   package static func all(
     inputs: [String], pipeline: Pipeline, context: RunContext = RunContext(), visit: (Episode) -> Void = { _ in }
   ) throws -> (inspections: [Inspection], notices: [String]) {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
     try search.refuse(pipeline)
-    let missed = search.missed.map {
+    let unmatched = search.missed.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])
     }
     let found = search.found.map { Inspection($0, pipeline, context, visit) }
-    let all = (found + missed).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    let all = (found + unmatched).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     return (all, search.notices)
   }
 
@@ -44,15 +44,15 @@ package struct Inspection: Sendable {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
       let take = Take(id: found.id, location: found.location, inputs: inputs, duplicateFolder: found.duplicateFolder)
-      let passage = try pipeline.open(take, with: found.reader, in: context)
-      variant = passage.source.variant
-      findings += passage.episode.findings
-      alignments = passage.episode.alignments
-      verification = passage.episode.verification
-      episode = EpisodeSummary(passage.source, final: passage.episode)
-      visit(passage.episode)
-      if let obstacle = passage.obstacle { end(obstacle) } else { _ = try pipeline.writer.plan(passage.episode) }
-      try check(passage.source)
+      let trace = try pipeline.open(take, with: found.reader, in: context)
+      variant = trace.source.variant
+      findings += trace.episode.findings
+      alignments = trace.episode.alignments
+      verification = trace.episode.verification
+      episode = EpisodeSummary(trace.source, final: trace.episode)
+      visit(trace.episode)
+      if let obstacle = trace.obstacle { end(obstacle) } else { _ = try pipeline.writer.plan(trace.episode) }
+      try check(trace.source)
       try inputs.checkMembers()
     } catch {
       end(error)
@@ -72,7 +72,7 @@ package struct Inspection: Sendable {
     }
   }
 
-  /// Decodes every sample, of images at the least size.
+  /// Decodes every sample, images at the lowest decode resolution.
   private mutating func check(_ episode: Episode) throws {
     for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.kind.isRaster {
       var lost: [Finding] = []

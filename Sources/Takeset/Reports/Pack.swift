@@ -2,12 +2,13 @@ import Foundation
 import HDF5
 import Model
 
-/// Makes one self-contained HDF5 file of a dataset directory; stored chunks are copied as they are.
+/// Packing of a dataset directory into one self-contained HDF5 file; stored chunks are copied unchanged.
 package enum Pack {
-  /// Returns the number of episodes, and the SHA-256 of the file, which is for publishing. Throws `UsageError` for what is not a dataset, `OutputFailure` when the file cannot be written.
+  /// Writes the file; returns the number of episodes, and the file's SHA-256 for publication. Throws `UsageError` if the directory is not a
+  /// dataset, `OutputFailure` when the file cannot be written.
   package static func pack(directory: String, output: String) throws -> (episodes: Int, digest: Digest) {
     guard try Directory.kind(at: output) == nil else {
-      throw UsageError("\(output) exists already; choose another name or remove it")
+      throw UsageError("\(output) already exists; choose another name or remove it")
     }
     let dataset = try Dataset(directory: directory)
     let index: File

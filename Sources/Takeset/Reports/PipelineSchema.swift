@@ -1,5 +1,5 @@
 
-/// The JSON Schema of pipeline files, made from the options that steps declare.
+/// The JSON Schema of pipeline files, generated from the options that steps declare.
 package enum PipelineSchema {
   package static var json: JSONValue {
     [

@@ -1,8 +1,8 @@
 import Media
 package import Model
 
-/// A contact sheet: for each take a row of pictures, evenly spaced in time, below them their depth, near in cyan, far in magenta, none
-/// in black, and below that the pictures once more with the edges of the depth over them.
+/// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps, near in cyan, far in magenta, absent
+/// in black, and a row of the images overlaid with depth edges.
 package struct Preview {
   private static let cell = ImageSize(width: 200, height: 150)
   private static let columns = 6
@@ -14,7 +14,7 @@ package struct Preview {
 
   package init() {}
 
-  /// Reads a few samples of an episode. What cannot be read stays grey.
+  /// Adds an episode by reading a few of its samples. Cells that cannot be read stay gray.
   package mutating func add(_ episode: Episode) { try? addStrips(episode) }
 
   private mutating func addStrips(_ episode: Episode) throws {
@@ -26,7 +26,7 @@ package struct Preview {
     let image = first(.image), depth = first(.depth)
     if let image {
       let size = image.spec.gridSize.fitted(within: Self.cell)
-      add(try pictures(image, rows, size), size)
+      add(try images(image, rows, size), size)
     }
     guard let depth else { return }
     // Small maps are enlarged to fill their cell.
@@ -34,17 +34,17 @@ package struct Preview {
     let size = ImageSize(width: own.width * 8, height: own.height * 8).fitted(within: Self.cell)
     let maps = try samples(depth, rows)
     let resizer = ImageResizer(from: own, to: size)
-    func resized(_ picture: [UInt8]) -> [UInt8] {
+    func resized(_ image: [UInt8]) -> [UInt8] {
       var output: [UInt8] = []
-      resizer.resize(picture, into: &output)
+      resizer.resize(image, into: &output)
       return output
     }
-    add(maps.map { $0.map { resized(Self.colours(of: $0)) } }, size)
+    add(maps.map { $0.map { resized(Self.colors(of: $0)) } }, size)
     guard let image else { return }
-    let painted = zip(try pictures(image, rows, own), maps).map { picture, map -> [UInt8]? in
-      guard var picture, let map else { return nil }
-      EdgeOverlay.draw(map, size: own, over: &picture)
-      return resized(picture)
+    let painted = zip(try images(image, rows, own), maps).map { image, map -> [UInt8]? in
+      guard var image, let map else { return nil }
+      EdgeOverlay.draw(map, size: own, over: &image)
+      return resized(image)
     }
     add(painted, size)
   }
@@ -55,7 +55,7 @@ package struct Preview {
     return try PNG.encode(sheet, size: ImageSize(width: width, height: height))
   }
 
-  /// One strip of cells, grey where there is nothing.
+  /// Adds one strip of cells; absent ones are gray.
   private mutating func add(_ cells: [[UInt8]?], _ size: ImageSize) {
     let top = height + Self.margin
     height = top + size.height
@@ -72,7 +72,7 @@ package struct Preview {
 
   // MARK: Samples
 
-  /// The samples of some rows, as a cursor gives them; `nil` where there is none to be had.
+  /// The samples of some rows, as a cursor returns them; `nil` where unavailable.
   private func samples(_ stream: SampleStream, _ rows: [Int], _ cursor: any SampleCursor) throws -> [[UInt8]?] {
     var cursor = cursor
     return try rows.map { row in
@@ -88,25 +88,25 @@ package struct Preview {
   }
 
   private func samples(_ stream: SampleStream, _ rows: [Int]) throws -> [[Float]?] {
-    try samples(stream, rows, stream.source.makeCursor(SampleRequest())).map { $0.map(stream.spec.metres) }
+    try samples(stream, rows, stream.source.makeCursor(SampleRequest())).map { $0.map(stream.spec.meters) }
   }
 
-  private func pictures(_ stream: SampleStream, _ rows: [Int], _ size: ImageSize) throws -> [[UInt8]?] {
+  private func images(_ stream: SampleStream, _ rows: [Int], _ size: ImageSize) throws -> [[UInt8]?] {
     let cursor = try stream.source.makeCursor(SampleRequest(enough: size))
     let resizer = ImageResizer(from: cursor.size ?? stream.spec.gridSize, to: size)
-    return try samples(stream, rows, cursor).map { picture in
-      guard let picture else { return nil }
+    return try samples(stream, rows, cursor).map { image in
+      guard let image else { return nil }
       var output: [UInt8] = []
-      resizer.resize(picture, into: &output)
+      resizer.resize(image, into: &output)
       return output
     }
   }
 
-  /// Colours of metres, on a scale that is linear in the root of 1/distance from 0.3 m (cyan) to infinity (magenta).
-  private static func colours(of depth: [Float]) -> [UInt8] {
-    depth.flatMap { metres -> [UInt8] in
-      guard metres > 0 else { return [0, 0, 0] }
-      let near = min(0.3 / metres, 1)
+  /// Colors of depth values, on a scale that is linear in the square root of inverse depth, from 0.3 m (cyan) to infinity (magenta).
+  private static func colors(of depth: [Float]) -> [UInt8] {
+    depth.flatMap { meters -> [UInt8] in
+      guard meters > 0 else { return [0, 0, 0] }
+      let near = min(0.3 / meters, 1)
       let far = 1 - near.squareRoot()
       return [UInt8(255 * far), UInt8(255 * (1 - far)), 255]
     }

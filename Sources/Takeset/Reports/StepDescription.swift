@@ -1,9 +1,9 @@
 import Foundation
 import Model
 
-/// A step as `takeset steps` shows it.
+/// A description of a step, as `takeset steps` prints it.
 package struct StepDescription: Sendable {
-  /// In the order in which a pipeline has them.
+  /// Kinds of steps, in the order of a pipeline.
   package enum Kind: String, Sendable, CaseIterable { case reader, transform, writer }
 
   package var kind: Kind
@@ -11,7 +11,7 @@ package struct StepDescription: Sendable {
   package var summary: String
   let options: [Options.Declaration]
 
-  /// Readers, transforms, writers.
+  /// All steps: readers, transforms, writers.
   package static let all: [StepDescription] =
     Registry.readers.map { StepDescription($0, .reader) } + Registry.transforms.map { StepDescription($0, .transform) }
     + Registry.writers.map { StepDescription($0, .writer) }
@@ -41,7 +41,7 @@ package struct StepDescription: Sendable {
     ]
   }
 
-  /// The options as a table in Markdown.
+  /// The options as a Markdown table.
   package var table: String {
     guard !options.isEmpty else { return "No options." }
     let rows = options.map { option in

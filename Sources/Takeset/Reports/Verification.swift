@@ -2,7 +2,7 @@ import Foundation
 import HDF5
 import Model
 
-/// A check of what was written against the digests it was written with.
+/// A check of written files against the digests recorded when they were written.
 package struct Verification: Sendable, Codable {
   package struct Difference: Sendable, Equatable, Codable {
     /// A file of the dataset, an array or a row in it, or a take's input.
@@ -11,20 +11,20 @@ package struct Verification: Sendable, Codable {
   }
 
   package private(set) var differences: [Difference] = []
-  /// What is worth knowing but is no difference.
+  /// Remarks that are not differences.
   package private(set) var notes: [String] = []
   package private(set) var files = 0
   package private(set) var datasets = 0
   package private(set) var bytes: Int64 = 0
-  /// Digests of whole files, where asked for.
+  /// SHA-256 of complete files, if requested.
   package private(set) var fileDigests: [String: String] = [:]
 
-  /// Of rows of one array that differ, how many are named one by one.
+  /// The number of differing rows of one array that are listed individually.
   static let rowsNamed = 10
 
   private enum CodingKeys: String, CodingKey { case differences, notes, files, datasets, bytes, fileDigests }
 
-  /// How files are compared that another program has written to; the command does it in a process of its own.
+  /// Checks of files that another program has written to; the command runs them in a process of their own.
   package struct Foreign: Sendable {
     package var shard: @Sendable (_ path: String, OutputRecord) throws -> Verification
     package var index: @Sendable (_ path: String, _ directory: String) throws -> Verification
@@ -36,14 +36,14 @@ package struct Verification: Sendable, Codable {
       (self.shard, self.index) = (shard, index)
     }
 
-    /// In this process.
+    /// Checks in this process.
     package static let here = Foreign(shard: ForeignCheck.shard) { path, directory in
-      guard let record = try ManifestFile(directory).record else { throw UsageError("manifest.json cannot be understood") }
+      guard let record = try ManifestFile(directory).record else { throw UsageError("manifest.json cannot be parsed") }
       return try ForeignCheck.index(path, record)
     }
   }
 
-  private var foreignCheck = Foreign.here
+  private var externalCheck = Foreign.here
   private var directory = ""
 
   package init() {}
@@ -76,7 +76,7 @@ package struct Verification: Sendable, Codable {
     bytes += other.bytes
   }
 
-  /// Runs a check; what it throws is a difference of this path.
+  /// Runs a check and records an error that it throws as a difference of this path.
   package mutating func catching(_ path: String, _ body: (inout Verification) throws -> Void) {
     do {
       try body(&self)
@@ -91,12 +91,12 @@ package struct Verification: Sendable, Codable {
     }
   }
 
-  func foreign(_ path: String, _ output: OutputRecord) throws -> Verification { try foreignCheck.shard(path, output) }
-  func foreignIndex(_ path: String, _ manifest: ManifestRecord) throws -> Verification { try foreignCheck.index(path, directory) }
+  func foreign(_ path: String, _ output: OutputRecord) throws -> Verification { try externalCheck.shard(path, output) }
+  func foreignIndex(_ path: String, _ manifest: ManifestRecord) throws -> Verification { try externalCheck.index(path, directory) }
 
   // MARK: A file
 
-  /// Checks a Takeset HDF5 file by itself: every dataset against the digest it carries.
+  /// Checks a standalone Takeset HDF5 file: every dataset against the digest stored with it.
   package init(file path: String) throws {
     let file = try File.open(path)
     defer { try? file.close() }
@@ -115,38 +115,38 @@ package struct Verification: Sendable, Codable {
     guard let version, version.hasPrefix("1.") else { return }
     throw UsageError(
       """
-      \(path) is in format \(version), which an earlier version of Takeset wrote and whose digests this one does not read; \
+      \(path) is in format \(version), written by an earlier version of Takeset, and this version cannot check its digests; \
       rebuild it from its inputs: takeset run INPUT --output DIR --replace
       """)
   }
 
   private mutating func check(_ group: Group, path: String, root: Group, depth: Int) throws {
-    guard depth < 16 else { return differ(path, "groups are nested deeper than any Takeset file") }
+    guard depth < 16 else { return differ(path, "groups are nested deeper than in any Takeset file") }
     for (name, kind) in try group.members() {
       let member = "\(path)/\(name)"
       switch kind {
       case .group where name == "row_sha256": break
       case .group: try check(group.group(name), path: member, root: root, depth: depth + 1)
       case .dataset: catching(member) { report in try report.check(group.dataset(name), path: member, root: root) }
-      case .external: notes.append("\(member) is a link to another file and was not followed")
-      case .other: notes.append("\(member) is no group or dataset and was not checked")
+      case .external: notes.append("\(member) is an external link and was not followed")
+      case .other: notes.append("\(member) is neither a group nor a dataset and was not checked")
       }
     }
   }
 
   private mutating func check(_ dataset: HDF5.Dataset, path: String, root: Group) throws {
     guard let expected = try dataset.textAttribute("sha256"), let scope = try dataset.textAttribute("sha256_of") else {
-      notes.append("\(path) carries no digest; it was added by another program")
+      notes.append("\(path) has no digest; it was added by another program")
       return
     }
-    if dataset.hasForeignStorage { return differ(path, "its bytes lie in another file") }
+    if dataset.hasExternalStorage { return differ(path, "its data is stored in another file") }
     datasets += 1
     let inside = String(path.drop { $0 != ":" }.dropFirst())
     let found = try scope == "rows" ? rowsDigest(dataset, path: path, inside: inside, root: root) : contentDigest(dataset)
     if found.description != expected { differ(path, "sha256 is \(found), recorded \(expected)") }
   }
 
-  /// Of the row-major little-endian bytes, a few rows at a time.
+  /// Digest of the row-major little-endian bytes, read a few rows at a time.
   private mutating func contentDigest(_ dataset: HDF5.Dataset) throws -> Digest {
     let hasher = SHA256()
     let rows = dataset.dims.first ?? 0
@@ -159,9 +159,9 @@ package struct Verification: Sendable, Codable {
     return hasher.finish()
   }
 
-  /// Of the digests of the rows, each of which is compared with the one that the file carries.
+  /// Digest of the row digests, each of which is compared with the one stored in the file.
   private mutating func rowsDigest(_ dataset: HDF5.Dataset, path: String, inside: String, root: Group) throws -> Digest {
-    // /data/demo_0/obs/x has its rows' digests in /meta/demo_0/row_sha256/x.
+    // The row digests of /data/demo_0/obs/x are in /meta/demo_0/row_sha256/x.
     let parts = inside.split(separator: "/").map(String.init)
     let carried = parts.count > 2 ? try root.dataset("meta/\(parts[1])/row_sha256/\(parts[parts.count - 1])").readAll() : []
     let hasher = SHA256()
@@ -174,7 +174,7 @@ package struct Verification: Sendable, Codable {
       let own = carried.count >= 32 * (row + 1) ? Digest(bytes: carried[(32 * row)..<(32 * row + 32)]) : nil
       if content == nil || own != digest {
         named += 1
-        if named <= Self.rowsNamed { differ("\(path)[\(row)]", content == nil ? "cannot be read" : "its content is not what it was") }
+        if named <= Self.rowsNamed { differ("\(path)[\(row)]", content == nil ? "cannot be read" : "its content has changed") }
       }
     }
     return hasher.finish()
@@ -182,16 +182,16 @@ package struct Verification: Sendable, Codable {
 
   // MARK: A directory
 
-  /// Checks a dataset directory against its manifest: the manifest against its own digests, every shard, the index, and,
-  /// where asked, every input file.
+  /// Checks a dataset directory against its manifest: the manifest against its own digests, every shard, the index and, if requested,
+  /// every input file.
   ///
   /// - Parameters:
-  ///   - digestsFiles: Whether to take digests of whole files too, for publishing.
-  ///   - threads: How many shards are checked at a time.
+  ///   - digestsFiles: Whether to compute digests of complete files too, for publication.
+  ///   - threads: Number of shards checked concurrently.
   package init(
     directory: String, inputs: Bool, digestsFiles: Bool = false, threads: Int = 1, foreign: Foreign = .here
   ) throws {
-    (foreignCheck, self.directory) = (foreign, directory)
+    (externalCheck, self.directory) = (foreign, directory)
     let manifest: ManifestFile
     do {
       manifest = try ManifestFile(directory)
@@ -205,19 +205,19 @@ package struct Verification: Sendable, Codable {
     if manifest.isEarlier {
       throw UsageError(
         """
-        \(directory) was written by an earlier version of Takeset, in format 1, whose digests this one does not read; \
+        \(directory) was written by an earlier version of Takeset, in format 1, and this version cannot check its digests; \
         rebuild it from its inputs: takeset run INPUT --output \(directory) --replace
         """)
     }
     for damage in manifest.damage { differ(DatasetFiles.manifest, damage) }
     guard let record = manifest.record else { return }
     guard let writer = record.writer else {
-      differ(DatasetFiles.manifest, "names no writer that is known")
+      differ(DatasetFiles.manifest, "names an unknown writer")
       return
     }
     let reports = Self.inParallel(record.takes.count, threads: threads) { [foreign] index in
       var report = Verification()
-      (report.foreignCheck, report.directory) = (foreign, directory)
+      (report.externalCheck, report.directory) = (foreign, directory)
       let take = record.takes[index]
       writer.check(take, in: directory, pipelineDigest: record.pipelineDigest, into: &report)
       if inputs { report.checkInputs(take, location: manifest.run["takes"]?[take.id]?["location"]?.string) }
@@ -257,9 +257,9 @@ package struct Verification: Sendable, Codable {
   }
 
   private mutating func checkInputs(_ take: TakeRecord, location: String?) {
-    guard let location else { return note("\(take.id): where its inputs were is not recorded") }
+    guard let location else { return note("\(take.id): the location of its inputs is not recorded") }
     catching(take.id) { report in
-      // A take may be one file, which is then its only input.
+      // A take may be a single file, which is then its only input.
       let isFile = try Directory.kind(at: location, followingLinks: true) == .file
       let root = isFile ? URL(fileURLWithPath: location).deletingLastPathComponent().path : location
       for input in take.inputs where !input.path.split(separator: "/").contains("..") {

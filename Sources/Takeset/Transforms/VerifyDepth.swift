@@ -39,7 +39,7 @@ package struct VerifyDepth: Transform {
       } catch is SampleFailure {
         continue  // The writer masks it and reports it.
       }
-      metrics.add(stream.spec.metres(bytes), index: sample)
+      metrics.add(stream.spec.meters(bytes), index: sample)
     }
     let thresholds = DepthThresholds(consistency: consistency, coherence: coherence, stability: stability)
     verified.details["depth_metrics"] = metrics.json(thresholds)

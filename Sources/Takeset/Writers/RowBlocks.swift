@@ -68,7 +68,7 @@ package struct RowBlocks: Sendable {
 
 /// Samples that are read sequentially, and the blocks that need them.
 package struct Prefetch: Sendable {
-  private let feeds: [(feed: any SampleFeed, samples: [[Int]])]
+  private let feeds: [(feed: any SamplePrefetcher, samples: [[Int]])]
 
   fileprivate init(_ streams: [SampleStream], _ blocks: [Range<Int>]) {
     feeds = streams.compactMap { stream in

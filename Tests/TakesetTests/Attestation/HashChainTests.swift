@@ -13,7 +13,7 @@ import Testing
     }
   }
 
-  /// The worked vector: three frames of 16 bytes of picture, depth on the first and third, times of 0, 1/30 and 2/30 s.
+  /// The worked vector: three frames of 16 bytes of image, depth on the first and third, times of 0, 1/30 and 2/30 s.
   @Test func hashesAsTheAppDoes() {
     let depth = floats([0.5, 1, 1.5, 2, 2.5, 3])
     func frame(_ start: UInt8, _ depth: [UInt8], _ seconds: Double, _ previous: [UInt8]) -> [UInt8] {

@@ -40,8 +40,8 @@ private struct TwoCameras: Reader {
       streams: [
         "scene_image": image("scene", wide, 10), "wrist_image": image("wrist", wrist, 100), "left_arm": arm(0), "right_arm": arm(50),
       ])
-    episode.cameras["scene"] = Camera(size: wide, lens: Lens(Intrinsics(fx: 16, fy: 16, cx: 8, cy: 6)))
-    episode.cameras["wrist"] = Camera(size: wrist, lens: Lens(Intrinsics(fx: 9, fy: 9, cx: 4, cy: 4)))
+    episode.cameras["scene"] = Camera(size: wide, intrinsicsTrack: IntrinsicsTrack(Intrinsics(fx: 16, fy: 16, cx: 8, cy: 6)))
+    episode.cameras["wrist"] = Camera(size: wrist, intrinsicsTrack: IntrinsicsTrack(Intrinsics(fx: 9, fy: 9, cx: 4, cy: 4)))
     return episode
   }
 }

@@ -8,15 +8,15 @@ import Testing
 @Suite struct RasterPixelsTests {
   private let size = ImageSize(width: 3, height: 2)
   /// 0 1 2 / 3 4 5
-  private let picture: [UInt8] = [0, 1, 2, 3, 4, 5]
+  private let image: [UInt8] = [0, 1, 2, 3, 4, 5]
 
   @Test func turnsClockwise() {
     func rotated(_ rotation: Rotation90) -> [UInt8] {
       var output: [UInt8] = []
-      RotatedPixels(rotation: rotation, from: size, pixelBytes: 1).map(picture, into: &output)
+      RotatedPixels(rotation: rotation, from: size, pixelBytes: 1).map(image, into: &output)
       return output
     }
-    #expect(rotated(.none) == picture)
+    #expect(rotated(.none) == image)
     #expect(rotated(.right) == [3, 0, 4, 1, 5, 2])
     #expect(rotated(.half) == [5, 4, 3, 2, 1, 0])
     #expect(rotated(.left) == [2, 5, 1, 4, 0, 3])
@@ -34,11 +34,11 @@ import Testing
     #expect(now == before && size == ImageSize(width: 70, height: 45))
   }
 
-  /// A point of the scene stays on its pixel: the projection turns with the picture.
+  /// A point of the scene stays on its pixel: the projection turns with the image.
   @Test(arguments: [Rotation90.none, .right, .half, .left]) func intrinsicsTurnAlong(turn: Rotation90) {
     let size = ImageSize(width: 640, height: 480)
     let camera = Intrinsics(fx: 500, fy: 510, cx: 315, cy: 250)
-    let turned = camera.applying(RasterMap.rotate(turn).newFromOld(size))
+    let rotated = camera.applying(RasterMap.rotate(turn).newFromOld(size))
     let (x, y, z) = (0.3, -0.2, 2.0)
     let pixel = (camera.fx * x / z + camera.cx, camera.fy * y / z + camera.cy)
     let (width, height) = (Double(size.width), Double(size.height))
@@ -49,8 +49,8 @@ import Testing
       case .half: ((width - pixel.0, height - pixel.1), (-x, -y))
       case .left: ((pixel.1, width - pixel.0), (y, -x))
       }
-    #expect(abs(turned.fx * direction.0 / z + turned.cx - expected.0) < 1e-9)
-    #expect(abs(turned.fy * direction.1 / z + turned.cy - expected.1) < 1e-9)
+    #expect(abs(rotated.fx * direction.0 / z + rotated.cx - expected.0) < 1e-9)
+    #expect(abs(rotated.fy * direction.1 / z + rotated.cy - expected.1) < 1e-9)
   }
 
   @Test func rotatesACameraWholeWithItsPoses() throws {

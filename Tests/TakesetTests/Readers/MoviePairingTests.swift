@@ -20,38 +20,38 @@ import Testing
 
   @Test func followsTimesWhereTheMovieHasThem() {
     let frames = frames(40, without: [10, 11, 25])
-    let pairing = MoviePairing(rows: rows(frames), pictures: times(frames), tick: 1_666_667)
+    let pairing = MoviePairing(rows: rows(frames), presentationTimes: times(frames), tick: 1_666_667)
     #expect(pairing.method == .time)
     #expect((0..<37).allSatisfy { pairing.samples[Int64($0)] == $0 })
     #expect(zip(pairing.timestamps, rows(frames)).allSatisfy { abs($0.since($1.time)) < 1_000_000 })
   }
 
-  @Test func findsAPictureThatIsMissingByItsTime() {
-    let pictures = times(frames(40, without: [17]))
-    let pairing = MoviePairing(rows: rows(frames(40)), pictures: pictures, tick: 1_666_667)
+  @Test func findsAImageThatIsMissingByItsTime() {
+    let images = times(frames(40, without: [17]))
+    let pairing = MoviePairing(rows: rows(frames(40)), presentationTimes: images, tick: 1_666_667)
     #expect(pairing.method == .time)
     #expect(pairing.samples[16] == 16 && pairing.samples[17] == nil && pairing.samples[18] == 17 && pairing.samples.count == 39)
   }
 
-  @Test func findsThatThePicturesBeginLater() {
+  @Test func findsThatTheImagesBeginLater() {
     let frames = frames(40, without: [20, 21])
-    let pairing = MoviePairing(rows: rows(frames), pictures: times(frames.dropFirst(3).map { $0 - 3 }), tick: 1_666_667)
+    let pairing = MoviePairing(rows: rows(frames), presentationTimes: times(frames.dropFirst(3).map { $0 - 3 }), tick: 1_666_667)
     #expect(pairing.method == .time && pairing.samples[0] == nil && pairing.samples[3] == 0 && pairing.samples[30] == 27)
   }
 
-  /// Presentation times that are counted say nothing of dropped frames: going by them would shift every picture behind a gap.
+  /// Presentation times that are counted say nothing of dropped frames: going by them would shift every image after a gap.
   @Test func goesByNumberWhereTimesAreCounted() {
     let frames = frames(60, without: [20, 21, 22, 23])
-    let pairing = MoviePairing(rows: rows(frames), pictures: times(0..<58), tick: 1_666_667)
+    let pairing = MoviePairing(rows: rows(frames), presentationTimes: times(0..<58), tick: 1_666_667)
     #expect(pairing.method == .number)
     #expect((0..<56).allSatisfy { pairing.samples[Int64($0)] == $0 })
-    // Two pictures more than rows.
+    // Two images more than rows.
     #expect(pairing.samples.keys.filter { $0 < 0 }.count == 2)
     #expect(zip(pairing.timestamps, pairing.timestamps.dropFirst()).allSatisfy { $0 < $1 })
   }
 
-  @Test func oneRowAndOnePicture() {
-    #expect(MoviePairing(rows: rows([0]), pictures: [0], tick: 1).samples == [0: 0])
-    #expect(MoviePairing(rows: rows([0]), pictures: [0, period], tick: 1).samples[0] == 0)
+  @Test func oneRowAndOneImage() {
+    #expect(MoviePairing(rows: rows([0]), presentationTimes: [0], tick: 1).samples == [0: 0])
+    #expect(MoviePairing(rows: rows([0]), presentationTimes: [0, period], tick: 1).samples[0] == 0)
   }
 }

@@ -16,7 +16,7 @@ import Testing
     "{\"rgbIndex\":\(number),\"timestamp\":\(time ?? "\(Double(number) / 10)"),\"transform\":\(transform ?? identity)\(extra)}"
   }
 
-  private func writePictures(_ numbers: some Sequence<Int>) throws {
+  private func writeImages(_ numbers: some Sequence<Int>) throws {
     let jpeg = try JPEGEncoder().encode([UInt8](repeating: 9, count: 8 * 6 * 3), size: ImageSize(width: 8, height: 6), quality: 80)
     for number in numbers { try directory.write("rgb/" + String(format: "%06d", number) + ".jpg", jpeg) }
   }
@@ -30,8 +30,8 @@ import Testing
   }
 
   @Test func pairsByNumberAndNeverByPosition() throws {
-    try writePictures([0, 1, 3, 4, 5, 9])
-    // Unsorted, number 2 without a picture, pictures 5 and 9 without a pose.
+    try writeImages([0, 1, 3, 4, 5, 9])
+    // Unsorted, number 2 without a image, images 5 and 9 without a pose.
     let episode = try open("[" + [3, 0, 4, 2, 1].map { entry($0) }.joined(separator: ",") + "]")
     #expect(episode.frames.sourceIndex == [0, 1, 3, 4])
     #expect(episode.streams[.image]?.sourceIndex == [0, 1, 3, 4])
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test func usesTheWholeEntriesOfATruncatedFile() throws {
-    try writePictures(0..<4)
+    try writeImages(0..<4)
     let whole = "[" + (0..<4).map { entry($0) }.joined(separator: ",") + "]"
     let episode = try open(String(whole.dropLast(20)))
     #expect(episode.frames.count == 3)
@@ -60,7 +60,7 @@ import Testing
     ("[{\"rgbIndex\":0,}]", "json-invalid", "line 1, column 16"),
     ("[]", "no-frames", "empty"),
   ]) func saysWhatIsWrongWithThePoses(text: String, code: String, message: String) throws {
-    try writePictures(0..<2)
+    try writeImages(0..<2)
     let failure = #expect(throws: TakeFailure.self) { try open(text) }
     #expect(failure?.code.rawValue == code)
     #expect(failure?.file == "poses.json")
@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test func leavesOutFramesWithoutAUsablePose() throws {
-    try writePictures(0..<10)
+    try writeImages(0..<10)
     let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[NaN,0,0,0]")
     let episode = try open("[" + (0..<10).map { entry($0, transform: $0 == 4 ? bad : nil) }.joined(separator: ",") + "]")
     #expect(episode.frames.sourceIndex == [0, 1, 2, 3, 5, 6, 7, 8, 9])
@@ -76,7 +76,7 @@ import Testing
   }
 
   @Test func failsWhenMoreThanAFifthOfThePosesAreUnusable() throws {
-    try writePictures(0..<10)
+    try writeImages(0..<10)
     let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[0,0,0,0]")
     let failure = #expect(throws: TakeFailure.self) {
       try open("[" + (0..<10).map { entry($0, transform: $0 < 3 ? bad : nil) }.joined(separator: ",") + "]")
@@ -84,15 +84,15 @@ import Testing
     #expect(failure?.code == .tooFewPoses)
   }
 
-  @Test func failsWhenFewerThanHalfThePicturesAreThere() throws {
-    try writePictures(0..<4)
+  @Test func failsWhenFewerThanHalfTheImagesAreThere() throws {
+    try writeImages(0..<4)
     let failure = #expect(throws: TakeFailure.self) { try open("[" + (0..<10).map { entry($0) }.joined(separator: ",") + "]") }
     #expect(failure?.code == .tooFewImages)
     #expect(failure?.message.contains("4 of the 10") == true)
   }
 
   @Test func leavesOutFramesWhoseTimeDoesNotFit() throws {
-    try writePictures(0..<6)
+    try writeImages(0..<6)
     let times = ["1.0", "1.1", "9.1", "1.2", "1.3", "1.4"]
     let episode = try open("[" + (0..<6).map { entry($0, time: times[$0]) }.joined(separator: ",") + "]")
     #expect(episode.frames.sourceIndex == [0, 1, 3, 4, 5])
@@ -100,7 +100,7 @@ import Testing
   }
 
   @Test func bringsDepthByItsOwnIndex() throws {
-    try writePictures(0..<3)
+    try writeImages(0..<3)
     for number in [0, 1] { try directory.write(String(format: "depth/%06d.bin", number), floats([Float](repeating: 1.5, count: 12))) }
     let episode = try open(
       "[\(entry(0, extra: ",\"depthIndex\":0")),\(entry(1)),\(entry(2, extra: ",\"depthIndex\":1"))]",
@@ -113,7 +113,7 @@ import Testing
   }
 
   @Test func asksForSLAMWhereTheAppRecordsNoPoses() throws {
-    try writePictures(0..<2)
+    try writeImages(0..<2)
     #expect(throws: Rejection.self) { try open("[]", metadata: "{\"captureSource\":\"iphone_ultrawide\"}") }
   }
 
@@ -121,7 +121,7 @@ import Testing
     ("[]", "expected an object"), ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
     ("{\"depthResolution\":[60000,60000]}", "over the limit"),
   ]) func saysWhatIsWrongWithTheMetadata(text: String, message: String) throws {
-    try writePictures(0..<2)
+    try writeImages(0..<2)
     let failure = #expect(throws: TakeFailure.self) { try open("[\(entry(0)),\(entry(1))]", metadata: text) }
     #expect(failure?.file == "metadata.json")
     #expect(failure?.description.contains(message) == true, "\(String(describing: failure))")
@@ -133,14 +133,14 @@ import Testing
     ("{\"rgbResolution\":\"480x360\"}", "resolution-unusable"), ("{\"depthResolution\":[-480,360]}", "resolution-unusable"),
     ("{\"imuCount\":9223372036854775807}", "count-unusable"),
   ]) func passesOverHintsThatCannotBe(text: String, code: String) throws {
-    try writePictures(0..<2)
+    try writeImages(0..<2)
     let episode = try open("[\(entry(0)),\(entry(1))]", metadata: text)
     #expect(episode.findings.map(\.code.rawValue).contains(code))
     #expect(episode.details["declared"] == nil)
   }
 
   @Test func doesWithoutMetadata() throws {
-    try writePictures(0..<2)
+    try writeImages(0..<2)
     let episode = try open("[\(entry(0)),\(entry(1))]", metadata: nil)
     #expect(episode.findings.map(\.code) == [.metadataMissing, .shortEpisode])
     #expect(episode.unixOrigin == nil)

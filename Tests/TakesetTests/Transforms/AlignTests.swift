@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test func interpolatesNumbersBetweenNeighboursOnly() throws {
+  @Test func interpolatesNumbersBetweenNeighborsOnly() throws {
     let times: [Int64] = [0, 10_000_000, 20_000_000, 30_000_000]
     var episode = SyntheticEpisode(times: times).episode
     episode.streams[.joints] = SampleStream(

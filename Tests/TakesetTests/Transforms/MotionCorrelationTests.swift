@@ -8,7 +8,7 @@ import Testing
   private func rate(_ time: Double) -> Double { abs(0.5 + 0.8 * sin(1.7 * time) + 0.4 * sin(4.3 * time + 1) + 0.2 * sin(9.1 * time)) }
 
   /// Poses at 60 Hz give the mean rate between two of them; the gyroscope at 100 Hz the rate at a moment, on a clock that is `offset`
-  /// seconds behind, late by up to `jitter`.
+  /// seconds after, late by up to `jitter`.
   private func series(
     seconds: Double, offset: Double, jitter: Double = 0, noise: Double = 0
   ) -> (poses: MotionCorrelation.Series, gyro: MotionCorrelation.Series) {
@@ -83,7 +83,7 @@ import Testing
     return episode
   }
 
-  /// Without an IMU, and when asked: by when joints moved and the phone turned.
+  /// Without an IMU, and when asked: by when joints moved and the phone rotated.
   @Test(arguments: [0.0, 0.731, -1.4]) func joinsJointsByTheirActivity(offset: Double) throws {
     let episode = armEpisode(offset: offset)
     var align = Align()

@@ -16,9 +16,9 @@ import Testing
     let depth: [Float] = [1, 0, 3, 4, 0, 6, 7, 8, 9, 10, 11, 0]
     var episode = SyntheticEpisode().episode
     episode.streams[.depth]?.source = CountingSource([floats(depth)])
-    episode.cameras[.phone]?.lens = Lens(
+    episode.cameras[.phone]?.intrinsicsTrack = IntrinsicsTrack(
       Intrinsics(fx: 8, fy: 6, cx: 4, cy: 3),
-      moments: [Lens.Moment(time: Timestamp(nanoseconds: 0), intrinsics: Intrinsics(fx: 8.8, fy: 6.6, cx: 4, cy: 3))])
+      moments: [IntrinsicsTrack.Moment(time: Timestamp(nanoseconds: 0), intrinsics: Intrinsics(fx: 8.8, fy: 6.6, cx: 4, cy: 3))])
     var step = ResampleDepth()
     (step.width, step.height) = (8, 6)
     let resampled = try step.apply(to: episode)

@@ -7,7 +7,7 @@ import Testing
 @testable import Takeset
 
 @Suite struct ResizeImageTests {
-  @Test func scalesIntrinsicsWithThePicture() throws {
+  @Test func scalesIntrinsicsWithTheImage() throws {
     var step = ResizeImage()
     (step.width, step.height) = (4, 3)
     let episode = try step.apply(to: SyntheticEpisode().episode)
@@ -16,7 +16,7 @@ import Testing
     #expect(episode.intrinsics(of: stream, at: Row(0)) == Intrinsics(fx: 4, fy: 4, cx: 2, cy: 1.5))
   }
 
-  @Test func leavesSmallPicturesAlone() throws {
+  @Test func leavesSmallImagesAlone() throws {
     var step = ResizeImage()
     (step.width, step.height, step.whenLargerThan) = (4, 3, 8)
     #expect(try step.apply(to: SyntheticEpisode().episode).streams[.image]?.spec.shape == [6, 8, 3])

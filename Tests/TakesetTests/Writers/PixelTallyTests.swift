@@ -11,10 +11,10 @@ import Testing
     return counts
   }
 
-  private func tallied(_ pictures: [([UInt8], Int64)]) -> [Int64] {
+  private func tallied(_ images: [([UInt8], Int64)]) -> [Int64] {
     var tally = PixelTally()
     var counts = [Int64](repeating: 0, count: 768)
-    for (bytes, times) in pictures { bytes.withUnsafeBytes { tally.count($0, times: times, into: &counts) } }
+    for (bytes, times) in images { bytes.withUnsafeBytes { tally.count($0, times: times, into: &counts) } }
     tally.move(to: &counts)
     return counts
   }
@@ -31,7 +31,7 @@ import Testing
   }
 
   @Test func countersDoNotOverflow() {
-    let picture = [UInt8](repeating: 7, count: 3 * 2)
-    #expect(tallied(Array(repeating: (picture, 1 << 31), count: 5)) == counted(picture, times: 5 << 31))
+    let image = [UInt8](repeating: 7, count: 3 * 2)
+    #expect(tallied(Array(repeating: (image, 1 << 31), count: 5)) == counted(image, times: 5 << 31))
   }
 }

@@ -32,7 +32,7 @@ struct GrayPNGFiles: SampleSource {
       } catch is SampleFailure {
         continue
       }
-      guard let size = try? bytes.withUnsafeBytes({ try PNG.greySize(of: $0, bits: content.bits) }) else { continue }
+      guard let size = try? bytes.withUnsafeBytes({ try PNG.graySize(of: $0, bits: content.bits) }) else { continue }
       if let known = found.firstIndex(where: { $0.size == size }) { found[known].count += 1 } else { found.append((size, 1)) }
     }
     guard let most = found.map(\.count).max(), let size = found.first(where: { $0.count == most })?.size else { return nil }
@@ -64,7 +64,7 @@ struct GrayPNGFiles: SampleSource {
         SampleFailure(finding: Finding(content.undecodable, message, severity: .warning, file: source.inputs.entries[entry].path))
       }
       do {
-        try file.withUnsafeBytes { try PNG.decodeGrey($0, bits: content.bits, size: source.size, into: &bytes) }
+        try file.withUnsafeBytes { try PNG.decodeGray($0, bits: content.bits, size: source.size, into: &bytes) }
       } catch let error as MediaError {
         throw failure("\(error)")
       }

@@ -6,16 +6,16 @@ import Model
 /// One decoder serves all cursors, or, on request, each cursor has its own decoder and restarts it at each run of frames. Several threads
 /// can then decode one video, and the decoded frames do not depend on the order of decoding.
 struct MovieFrames: SampleSource {
-  private let shared: ForwardFeed<MovieReader>
+  private let shared: ForwardPrefetcher<MovieReader>
   private let open: @Sendable () throws -> MovieReader
   private let runs: [Int]
   private let size: ImageSize
 
   init(_ movie: Movie, file: String, maxSeconds: Double) {
     // Planes of the codec: 4:2:0 takes 1.5 values per pixel.
-    let bytes = movie.size.width * movie.size.height * 3 / 2 * (movie.colour.bits > 8 ? 2 : 1)
+    let bytes = movie.size.width * movie.size.height * 3 / 2 * (movie.color.bits > 8 ? 2 : 1)
     let open: @Sendable () throws -> MovieReader = { try naming(file) { try MovieReader(movie, file: file, maxSeconds: maxSeconds) } }
-    shared = ForwardFeed(sampleBytes: bytes, open: open)
+    shared = ForwardPrefetcher(sampleBytes: bytes, open: open)
     self.open = open
     runs = movie.runs
     size = movie.size

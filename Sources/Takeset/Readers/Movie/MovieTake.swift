@@ -88,9 +88,9 @@ struct MovieTake {
       "measured_fps": measuredRate.map { .number($0) } ?? .null, "nominal_fps": nominalRate.map { .number($0) } ?? .null,
       "variable_rate": .bool(hasVariableRate), "edit_list": .bool(movie.hasEditList),
       "colour": [
-        "matrix": JSONValue(movie.colour.matrix), "primaries": JSONValue(movie.colour.primaries),
-        "transfer": JSONValue(movie.colour.transfer), "range": JSONValue(movie.colour.range),
-        "pixel_format": .string(movie.colour.pixelFormat),
+        "matrix": JSONValue(movie.color.matrix), "primaries": JSONValue(movie.color.primaries),
+        "transfer": JSONValue(movie.color.transfer), "range": JSONValue(movie.color.range),
+        "pixel_format": .string(movie.color.pixelFormat),
       ],
     ]
     if options.keepLocation, let tag = movie.tags.first(where: { Self.isLocation($0.key) }) {
@@ -122,11 +122,11 @@ struct MovieTake {
       findings.append(
         Finding(.samplesHidden, "samples that the edit list hides are skipped", file: file, count: movie.hiddenSamples))
     }
-    if movie.colour.matrix == nil {
+    if movie.color.matrix == nil {
       findings.append(
         Finding(.colorUntagged, "the video does not declare its color matrix; BT.601 is assumed, as FFmpeg does", file: file))
     }
-    if let primaries = movie.colour.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
+    if let primaries = movie.color.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
       findings.append(
         Finding(.colorPrimaries, "the primaries are \(primaries); colors are stored without conversion to sRGB's", file: file)
       )

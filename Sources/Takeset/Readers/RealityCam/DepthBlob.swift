@@ -236,10 +236,10 @@ struct DepthBlob: Sendable {
 
 /// The keyframes of a depth part, inflated in order. Values that are not finite or not positive become 0, which means none.
 struct DepthKeyframes: SampleSource {
-  let keyframes: ForwardFeed<DepthReader>
+  let keyframes: ForwardPrefetcher<DepthReader>
 
   init(_ blob: DepthBlob, _ slice: FileSlice, file: String) {
-    keyframes = ForwardFeed(sampleBytes: blob.keyframeBytes) { DepthReader(blob: blob, slice: slice, file: file) }
+    keyframes = ForwardPrefetcher(sampleBytes: blob.keyframeBytes) { DepthReader(blob: blob, slice: slice, file: file) }
   }
 
   var access: SampleAccess { .forward(keyframes) }
@@ -247,7 +247,7 @@ struct DepthKeyframes: SampleSource {
   func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(keyframes: keyframes) }
 
   private struct Cursor: SampleCursor {
-    let keyframes: ForwardFeed<DepthReader>
+    let keyframes: ForwardPrefetcher<DepthReader>
     var size: ImageSize? { nil }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {

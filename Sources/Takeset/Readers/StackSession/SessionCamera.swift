@@ -43,6 +43,6 @@ struct SessionCamera {
   /// The camera, or one without intrinsics for images of this size. Its rasters cover what the images cover; the app scales the sides
   /// independently.
   func camera(for images: ImageSize) -> Camera {
-    camera.map { Camera(size: size, lens: Lens($0), pose: .pose) } ?? Camera(size: images, pose: .pose)
+    camera.map { Camera(size: size, intrinsicsTrack: IntrinsicsTrack($0), pose: .pose) } ?? Camera(size: images, pose: .pose)
   }
 }

@@ -15,15 +15,15 @@ struct MoviePairing {
   private(set) var timestamps: [Timestamp] = []
 
   /// - Parameter rows: Number and time of each row, both ascending, at least one.
-  /// - Parameter pictures: Presentation times in nanoseconds, ascending.
+  /// - Parameter presentationTimes: Presentation times in nanoseconds, ascending.
   /// - Parameter tick: Length of a tick of the video's time base, in nanoseconds.
   /// - Parameter others: Numbers of rows whose time cannot be right; they get the video frame after their neighbor's.
-  init(rows: [(number: Int64, time: Timestamp)], pictures: [Int64], tick: Int64, others: [Int64] = []) {
+  init(rows: [(number: Int64, time: Timestamp)], presentationTimes: [Int64], tick: Int64, others: [Int64] = []) {
     let period = Cadence(rows.map(\.time)).nominalPeriod ?? 1e9 / 60
-    let offset = Self.offset(rows, pictures, tolerance: period / 4)
-    if let offset, Self.followsTimes(rows, pictures, period) || !Self.isConstant(pictures, tick) {
+    let offset = Self.offset(rows, presentationTimes, tolerance: period / 4)
+    if let offset, Self.followsTimes(rows, presentationTimes, period) || !Self.isConstant(presentationTimes, tick) {
       method = .time
-      timestamps = pictures.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
+      timestamps = presentationTimes.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
       var next = 0
       for row in rows {
         while next + 1 < timestamps.count, Self.distance(timestamps[next + 1], row.time) < Self.distance(timestamps[next], row.time) {
@@ -38,18 +38,18 @@ struct MoviePairing {
       method = .number
       var known: [Int: Timestamp] = [:]
       for row in rows {
-        guard let sample = Int(exactly: row.number), pictures.indices.contains(sample) else { continue }
+        guard let sample = Int(exactly: row.number), presentationTimes.indices.contains(sample) else { continue }
         samples[row.number] = sample
         known[sample] = row.time
       }
-      timestamps = Self.filled(known, count: pictures.count, period: period, start: rows[0].time)
+      timestamps = Self.filled(known, count: presentationTimes.count, period: period, start: rows[0].time)
     }
     var used = Set(samples.values)
     for number in others {
-      guard let before = samples[number - 1], before + 1 < pictures.count, used.insert(before + 1).inserted else { continue }
+      guard let before = samples[number - 1], before + 1 < presentationTimes.count, used.insert(before + 1).inserted else { continue }
       samples[number] = before + 1
     }
-    for sample in pictures.indices where !used.contains(sample) { samples[-1 - Int64(sample)] = sample }
+    for sample in presentationTimes.indices where !used.contains(sample) { samples[-1 - Int64(sample)] = sample }
   }
 
   private static func distance(_ a: Timestamp, _ b: Timestamp) -> Double { abs(Double(a.since(b))) }

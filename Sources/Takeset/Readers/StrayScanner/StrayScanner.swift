@@ -80,7 +80,7 @@ package struct StrayScanner: Reader {
       let opened = try open(movie: inputs.slice(file), notes)
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
-        rows: ordered.map { ($0.number, $0.timestamp) }, pictures: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
+        rows: ordered.map { ($0.number, $0.timestamp) }, presentationTimes: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
         others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if opened.movie.samples.count != odometry.poses.entries.count {
@@ -118,7 +118,7 @@ package struct StrayScanner: Reader {
     streams[.imu] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), notes) }
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
-    episode.cameras[.phone] = Camera(size: fullSize, lens: calibration.lens, pose: .pose)
+    episode.cameras[.phone] = Camera(size: fullSize, intrinsicsTrack: calibration.intrinsicsTrack, pose: .pose)
     episode.variant = movie == nil ? "depth-only" : depth.isEmpty ? "rgb-only" : "rgbd"
     episode.findings = notes.findings
     episode.dropped = join.dropped
@@ -193,7 +193,7 @@ package struct StrayScanner: Reader {
 /// full-size image.
 private struct Calibration {
   let matrix: Intrinsics?
-  private(set) var lens: Lens?
+  private(set) var intrinsicsTrack: IntrinsicsTrack?
 
   /// - Parameter ordered: The rows of the odometry whose times ascend.
   init(_ odometry: OdometryFile, _ ordered: [PoseList.Entry], matrix table: CSVFile?, _ notes: Notes) throws {
@@ -207,10 +207,10 @@ private struct Calibration {
     let known = ordered.compactMap { odometry.cameras[$0.number] }
     func median(_ value: (Intrinsics) -> Double) -> Double { known.map(value).sorted()[known.count / 2] }
     let usual = matrix ?? (known.isEmpty ? nil : Intrinsics(fx: median(\.fx), fy: median(\.fy), cx: median(\.cx), cy: median(\.cy)))
-    lens = usual.map { usual in
-      Lens(
+    intrinsicsTrack = usual.map { usual in
+      IntrinsicsTrack(
         usual,
-        moments: known.isEmpty ? [] : ordered.map { Lens.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
+        moments: known.isEmpty ? [] : ordered.map { IntrinsicsTrack.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
     }
   }
 }

@@ -143,7 +143,7 @@ struct ShardLayout: Sendable {
       attributes["channel_order"] = .text("rgb")
     }
     if let degrees = spec.rotationApplied { attributes["rotation_applied"] = .integer(Int64(degrees)) }
-    if let raster = spec.raster, let camera = episode.cameras[raster.camera], camera.lens != nil {
+    if let raster = spec.raster, let camera = episode.cameras[raster.camera], camera.intrinsicsTrack != nil {
       // A reader reconstructs the camera from these and the intrinsics of the rows.
       let map = raster.rasterFromFull
       attributes["camera_size"] = .text("\(camera.size)")
@@ -255,7 +255,7 @@ struct ShardLayout: Sendable {
       "\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
     addColumn("\(group)/weight", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
     addColumn("\(group)/valid", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
-    if stream.spec.kind != .confidence, episode.camera(of: stream)?.lens != nil {
+    if stream.spec.kind != .confidence, episode.camera(of: stream)?.intrinsicsTrack != nil {
       addColumn(
         "\(Self.meta)/\(intrinsicsName(name, stream))", .float32, [4], .intrinsics(name),
         ["unit": .text("pixel"), "order": .text("fx fy cx cy")])

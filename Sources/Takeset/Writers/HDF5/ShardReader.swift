@@ -157,20 +157,20 @@ struct ShardReader {
     }
     let affine = Affine(xx: map[0], xy: map[1], yx: map[3], yy: map[4], x0: map[2], y0: map[5])
     spec.raster = Raster(camera: camera, size: size, rasterFromFull: affine)
-    guard episode.cameras[camera]?.lens == nil else { return }
+    guard episode.cameras[camera]?.intrinsicsTrack == nil else { return }
     let own = meta.contains("\(name)_intrinsics") ? "\(name)_intrinsics" : "intrinsics"
     guard spec.kind != .confidence, meta.contains(own) else { return }
     let numbers = try meta.dataset(own).readAll(as: Float.self)
     let back = affine.inverse
-    let moments = times.indices.compactMap { row -> Lens.Moment? in
+    let moments = times.indices.compactMap { row -> IntrinsicsTrack.Moment? in
       let four = numbers[(4 * row)..<(4 * row + 4)].map { Double($0) }
       guard four.allSatisfy(\.isFinite) else { return nil }
-      return Lens.Moment(time: times[row], intrinsics: Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3]).applying(back))
+      return IntrinsicsTrack.Moment(time: times[row], intrinsics: Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3]).applying(back))
     }
     guard let first = moments.first else { return }
     let isMoving = moments.contains { $0.intrinsics != first.intrinsics }
     episode.cameras[camera] = Camera(
-      size: ImageSize(width: full[0], height: full[1]), lens: Lens(first.intrinsics, moments: isMoving ? moments : []),
+      size: ImageSize(width: full[0], height: full[1]), intrinsicsTrack: IntrinsicsTrack(first.intrinsics, moments: isMoving ? moments : []),
       pose: data.contains("obs/\(StreamName.pose)") ? .pose : nil)
   }
 

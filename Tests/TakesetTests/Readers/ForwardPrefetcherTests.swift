@@ -20,8 +20,8 @@ import Testing
     }
   }
 
-  private func feed(_ log: Log) -> ForwardFeed<Reader> {
-    ForwardFeed(sampleBytes: 8) {
+  private func feed(_ log: Log) -> ForwardPrefetcher<Reader> {
+    ForwardPrefetcher(sampleBytes: 8) {
       log.opened.withLock { $0 += 1 }
       return Reader(log: log)
     }

@@ -6,7 +6,7 @@ import Model
 /// Rows are blended first, so that the other steps process only the smaller number of rows. It takes a tenth less time than libswscale,
 /// whose values are off by up to six levels; these are the nearest whole numbers. Chroma samples are assumed to lie at the center of their
 /// four pixels, as in libswscale. One downscaler serves one thread.
-final class PlanarReducer {
+final class YUVDownscaler {
   private let source: ImageSize
   private let target: ImageSize
   private let matrix: cpixels_matrix

@@ -17,7 +17,7 @@ extension ForwardReader {
 /// The only reader of a take's video or depth, shared by all threads, and a buffer of samples that wait for a cursor.
 ///
 /// The reader and the buffer have separate locks: while one thread decodes, others look up samples that it prefetched.
-final class ForwardFeed<Reader: ForwardReader>: SampleFeed {
+final class ForwardPrefetcher<Reader: ForwardReader>: SamplePrefetcher {
   private struct Held {
     var sample: Reader.Sample
     /// Number of blocks that need it.
