@@ -31,7 +31,7 @@ struct TakesetCommand: ParsableCommand {
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, VerifyCommand.self, PackCommand.self, StepsCommand.self,
-      ExplainCommand.self, SimulateCommand.self, CheckForeignCommand.self, GenerateCommand.self,
+      ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))

@@ -38,8 +38,8 @@ struct VerifyCommand: ParsableCommand {
     case nil: throw NoInputs(path: path)
     case .directory:
       verification = try Verification(
-        directory: path, inputs: inputs, digestsFiles: fileDigests, threads: jobs ?? Cores.available, foreign: ForeignProcess.foreign)
-    default: verification = try ForeignProcess.file(path)
+        directory: path, inputs: inputs, digestsFiles: fileDigests, threads: jobs ?? Cores.available, external: CheckProcess.checks)
+    default: verification = try CheckProcess.file(path)
     }
     if json {
       standardOutput(verification.json.canonicalText)
@@ -77,8 +77,8 @@ struct VerifyCommand: ParsableCommand {
 }
 
 /// Checks of HDF5 files that another program may have written to, each in a process of its own: a damaged file may crash libhdf5.
-enum ForeignProcess {
-  static let foreign = Verification.Foreign(
+enum CheckProcess {
+  static let checks = Verification.ExternalChecks(
     shard: { path, output in
       let record = try JSONEncoder().encode(output)
       return try run(["shard", path], input: record, path)
@@ -118,8 +118,8 @@ enum ForeignProcess {
   }
 }
 
-/// The hidden command that `ForeignProcess` starts.
-struct CheckForeignCommand: ParsableCommand {
+/// The hidden command that `CheckProcess` starts.
+struct CheckExternalCommand: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "check-foreign", shouldDisplay: false)
 
   @Argument var what: String
@@ -135,10 +135,10 @@ struct CheckForeignCommand: ParsableCommand {
       let logical = record.arrays.reduce(0) { $0 + $1.shape.reduce(Double($1.dtype.last?.wholeNumberValue ?? 1)) { $0 * Double($1) } }
       // Some damage sends libhdf5 into an endless loop. Intact files take a tenth of this or less.
       Self.end(afterSeconds: 2 + (bytes + logical) / 20e6)
-      report = try ForeignCheck.shard(path, record)
+      report = try ExternalCheck.shard(path, record)
     case "index":
       Self.end(afterSeconds: 60 + bytes / 1e6)
-      report = try Verification.Foreign.here.index(path, directory ?? "")
+      report = try Verification.ExternalChecks.inProcess.index(path, directory ?? "")
     default:
       Self.end(afterSeconds: 60 + bytes / 1e6)
       do {

@@ -96,19 +96,19 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   // MARK: Filling in
 
   /// Adds the results of reading and transforming a take. Frames that remain when a take is given up count as dropped by its outcome.
-  mutating func add(_ passage: Passage) {
-    variant = variant ?? passage.source.variant
-    streams = passage.source.streams.sorted { $0.key < $1.key }.map { name, stream in
+  mutating func add(_ trace: TakeTrace) {
+    variant = variant ?? trace.source.variant
+    streams = trace.source.streams.sorted { $0.key < $1.key }.map { name, stream in
       StreamRecord(name: name, samples: stream.timestamps.count, rateHz: stream.cadence.rateHz, clock: stream.spec.clock)
     }
-    alignment = passage.episode.alignments.map { Alignment($0) }
-    steps = passage.steps
+    alignment = trace.episode.alignments.map { Alignment($0) }
+    steps = trace.steps
     if outcome != .written, let last = steps.indices.last, steps[last].framesOut > 0 {
       steps[last].dropped.append(Step.Dropped(reason: "take-\(outcome.rawValue)", count: steps[last].framesOut))
       steps[last].framesOut = 0
     }
-    details = passage.episode.details.isEmpty ? nil : passage.episode.details
-    verification = passage.episode.verification?.json
+    details = trace.episode.details.isEmpty ? nil : trace.episode.details
+    verification = trace.episode.verification?.json
   }
 
   mutating func add(_ inputs: TakeInputs) {

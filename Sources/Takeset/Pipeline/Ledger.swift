@@ -36,7 +36,7 @@ final class Ledger: Sendable {
 
   /// Ids of the takes that this run found, and of unmatched inputs that never held a take.
   func seen(_ search: TakeSearch) -> Set<String> {
-    Set(search.found.map(\.id) + search.missed.map(\.id).filter { earlier[$0]?.reader == nil })
+    Set(search.found.map(\.id) + search.unmatched.map(\.id).filter { earlier[$0]?.reader == nil })
   }
 
   func start(_ id: String) { report(.started(id: id)) }
@@ -85,7 +85,7 @@ final class Ledger: Sendable {
   }
 
   /// Records an unmatched input as failed.
-  func fail(_ input: TakeSearch.Missed) {
+  func fail(_ input: TakeSearch.Unmatched) {
     if earlier[input.id]?.reader != nil {
       // A take with that id existed once. It has vanished from the inputs, and its episode is kept.
       report(.log("\(input.path): \(input.failure.message); its existing episode is kept"))

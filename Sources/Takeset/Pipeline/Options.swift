@@ -54,7 +54,7 @@ enum Options {
     }
   }
 
-  /// A step with `options` over its defaults. Throws `PipelineFileError` with the path of an unknown option or of a value that is not allowed.
+  /// A step with `options` over its defaults. Throws `PipelineFileError` with the path of an unknown option or an invalid value.
   static func decode<S: Step>(_ type: S.Type, over options: JSONValue?, at path: String) throws -> S {
     guard case .object(let given) = options ?? .object([:]) else {
       throw PipelineFileError(path, "expected the options of \(S.name), found \((options ?? .null).kind)")

@@ -51,7 +51,7 @@ package struct Pipeline: Sendable {
 }
 
 /// The trace of an episode through the transforms.
-package struct Passage: Sendable {
+package struct TakeTrace: Sendable {
   /// The episode from the reader.
   package var source: Episode
   /// The episode for the writer, or the last one before the obstacle.
@@ -71,9 +71,9 @@ extension Pipeline {
   /// Opens a take and applies every transform. Conversion, plan and inspection all open takes with this method.
   ///
   /// - Throws: Errors of the reader. An error of a transform is in the trace.
-  package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> Passage {
+  package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> TakeTrace {
     let source = try reader.open(take)
-    var trace = Passage(
+    var trace = TakeTrace(
       source: source, episode: source,
       steps: [step(type(of: reader).name, reader.optionValues(), source.sourceFrames, source.frames.count, source.dropped[...])])
     for transform in transforms {

@@ -29,7 +29,7 @@ package struct Plan: Sendable {
     try search.refuse(pipeline)
     notices = search.notices
     entries = search.found.map { Self.entry($0, pipeline, keys) }
-    entries += search.missed.map {
+    entries += search.unmatched.map {
       Entry(id: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
     }
     entries.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }

@@ -72,7 +72,7 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure("cannot read the journal of \(output): \(error)")
     }
-    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, owners: TakeOwners(earlier.entries))
+    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, registry: TakeIDRegistry(earlier.entries))
     search.notices.forEach { report(.log($0)) }
     try search.refuse(pipeline)
 
@@ -93,8 +93,8 @@ package struct Run: Sendable {
     let ledger = Ledger(
       journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
       report: report)
-    report(.found(takes: search.found.count + search.missed.count))
-    for input in search.missed { ledger.fail(input) }
+    report(.found(takes: search.found.count + search.unmatched.count))
+    for input in search.unmatched { ledger.fail(input) }
 
     let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
     try convert(search, conversion, journal, ledger, directory.path, cancelled)
@@ -199,7 +199,7 @@ package struct Run: Sendable {
     _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
     _ report: (Event) -> Void
   ) -> [String] {
-    if prunes, !search.missed.isEmpty {
+    if prunes, !search.unmatched.isEmpty {
       report(.log("nothing is pruned, because an input could not be read: takes that seem to be gone may only be unreachable"))
     }
     let gone = journal.entries.values.filter { entry in
@@ -207,14 +207,14 @@ package struct Run: Sendable {
       // are both gone.
       if seen.contains(entry.id) { return false }
       let shard = directory.path + "/" + pipeline.writer.shardPath(entry.id)
-      let hasLostShard = entry.outcome == .written && TakeOwners.isGone(shard)
-      return prunes && search.missed.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
+      let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
+      return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
     }
     for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
     return gone.map(\.id).sorted()
   }
 
-  /// Removes shards that belong to no take in the journal: those of pruned takes, including takes of a run that was killed before this step.
+  /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.
   private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
     let known = Set(journal.entries.values.filter { $0.outcome == .written }.map { pipeline.writer.shardPath($0.id) })
     for member in (try? Directory.members(of: directory.episodes)) ?? [] where member.kind == .file {

@@ -38,6 +38,6 @@ package struct NoInputs: Error, CustomStringConvertible {
   package init(path: String) { description = "there is no such file or directory: \(path)" }
 
   init(_ search: TakeSearch) {
-    description = search.missed.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n")
+    description = search.unmatched.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n")
   }
 }

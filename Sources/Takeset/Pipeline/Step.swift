@@ -33,8 +33,8 @@ package protocol Reader: Step {
   /// The take that may be at a location; `nil` when none is recognized. Reads names and first bytes, never pixels. Throws where the system
   /// cannot determine it.
   func recognize(_ place: TakePlace) throws -> Candidate?
-  /// Opens a take and reads what is needed for every stream's timestamps. Throws `TakeFailure`, or `Rejection` for a take that is intact but
-  /// lacks something.
+  /// Opens a take and reads what is needed for every stream's timestamps. Throws `TakeFailure`, or `Rejection` for a take that is intact
+  /// but lacks something.
   func open(_ take: Take) throws -> Episode
 }
 

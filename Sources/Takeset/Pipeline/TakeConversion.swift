@@ -99,13 +99,13 @@ package struct TakeConversion: Sendable {
   func open(_ job: TakeJob, at path: String) throws {
     guard let reader = job.reader, let inputs = job.inputs else { throw CancellationError() }
     let take = Take(id: job.task.id, location: job.task.location, inputs: inputs, duplicateFolder: job.task.duplicateFolder)
-    let trace: Passage
+    let trace: TakeTrace
     do {
       trace = try pipeline.open(take, with: reader, in: context)
     } catch let error as FileError {
       throw error.failure()
     }
-    job.passage = trace
+    job.trace = trace
     let episode = try trace.get()
     let identity = ShardIdentity(reader: type(of: reader).name, toolVersion: tool.version, pipelineDigest: digest)
     do {
@@ -160,17 +160,17 @@ package struct TakeConversion: Sendable {
     return result(job, record)
   }
 
-  private func findings(of job: TakeJob) -> [Finding] { job.task.findings + (job.passage?.episode.findings ?? []) }
+  private func findings(of job: TakeJob) -> [Finding] { job.task.findings + (job.trace?.episode.findings ?? []) }
 
   private func result(_ job: TakeJob, _ record: TakeRecord) -> TakeResult {
     var record = record
-    if let trace = job.passage { record.add(trace) }
+    if let trace = job.trace { record.add(trace) }
     if let inputs = job.inputs { record.add(inputs) }
     let elapsed = job.startedAt.duration(to: .now)
     let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds / 1_000_000_000_000_000) / 1000
     return TakeResult(
-      record: record, stamp: job.stamp?.description, splitGroup: job.passage?.episode.splitGroup,
-      keys: job.passage?.episode.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds)
+      record: record, stamp: job.stamp?.description, splitGroup: job.trace?.episode.splitGroup,
+      keys: job.trace?.episode.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds)
   }
 
   /// The digest of a run's keys file, as the journal records it.

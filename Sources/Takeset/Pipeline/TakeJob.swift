@@ -22,7 +22,7 @@ final class TakeJob: @unchecked Sendable {
   var reader: (any Reader)?
   var inputs: TakeInputs?
   var stamp: Digest?
-  var passage: Passage?
+  var trace: TakeTrace?
   var shard: (any ShardWriter)?
   /// Path of the shard to write.
   var path = ""
@@ -93,7 +93,7 @@ final class TakeJob: @unchecked Sendable {
   /// Releases everything that was needed to convert the take; called under the lock.
   func release() {
     phase = .done
-    (inputs, passage, shard) = (nil, nil, nil)
+    (inputs, trace, shard) = (nil, nil, nil)
     ready = [:]
   }
 }

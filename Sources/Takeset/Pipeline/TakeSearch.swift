@@ -14,39 +14,39 @@ package struct TakeSearch: Sendable {
   }
 
   /// An unmatched input, in which there is no take; its entry in the manifest is `failed`.
-  package struct Missed: Sendable {
+  package struct Unmatched: Sendable {
     package var id: String
     package var path: String
     package var failure: TakeFailure
   }
 
   package private(set) var found: [Found] = []
-  package private(set) var missed: [Missed] = []
+  package private(set) var unmatched: [Unmatched] = []
   /// Messages for the log.
   package private(set) var notices: [String] = []
 
   private static let depthLimit = 64
   private let readers: [any Reader]
-  private let owners: TakeOwners
+  private let registry: TakeIDRegistry
   /// Searched paths, as bytes: names that differ only in Unicode normalization are different files.
   private var visited: Set<[UInt8]> = []
 
-  package init(inputs: [String], readers: [any Reader], owners: TakeOwners = TakeOwners([:])) {
+  package init(inputs: [String], readers: [any Reader], registry: TakeIDRegistry = TakeIDRegistry([:])) {
     self.readers = readers
-    self.owners = owners
+    self.registry = registry
     for input in inputs { search(input) }
     findDuplicateFolders()
     assignIDs()
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
-    missed.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    unmatched.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
 
-  /// Refuses inputs that cannot be converted, before anything is created. Throws `NoInputs` when none of the inputs exists, and `UsageError`
-  /// when they hold nothing to convert or the pipeline cannot convert what they hold.
+  /// Refuses inputs that cannot be converted, before anything is created. Throws `NoInputs` when none of the inputs exists, and
+  /// `UsageError` when they hold nothing to convert or the pipeline cannot convert what they hold.
   package func refuse(_ pipeline: Pipeline) throws {
-    let hasNothing = found.isEmpty && missed.allSatisfy { [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }
-    if hasNothing, missed.contains(where: { $0.failure.code == .noTakeFound }) {
-      throw UsageError(missed.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n"))
+    let hasNothing = found.isEmpty && unmatched.allSatisfy { [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }
+    if hasNothing, unmatched.contains(where: { $0.failure.code == .noTakeFound }) {
+      throw UsageError(unmatched.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n"))
     }
     if hasNothing { throw NoInputs(self) }
     if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
@@ -70,9 +70,9 @@ package struct TakeSearch: Sendable {
       return addUnmatched(input, (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "\(error)"))
     }
     if visited.contains(Array(path.utf8)) { return }
-    let before = (found.count, missed.count)
+    let before = (found.count, unmatched.count)
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
-    guard (found.count, missed.count) == before else { return }
+    guard (found.count, unmatched.count) == before else { return }
     if isDirectory {
       addUnmatched(
         path,
@@ -147,7 +147,7 @@ package struct TakeSearch: Sendable {
     if candidate.hasGenericName {
       // Named after its content, unless an earlier run has named it.
       do {
-        take.id = try owners.id(of: place) ?? Self.name(byContent: candidate.inputs())
+        take.id = try registry.id(of: place) ?? Self.name(byContent: candidate.inputs())
       } catch {
         let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
         // A take that is readable again a moment later would be written under another name. A location that holds no take keeps its name
@@ -165,7 +165,7 @@ package struct TakeSearch: Sendable {
   }
 
   private mutating func addUnmatched(_ input: String, _ failure: TakeFailure) {
-    missed.append(Missed(id: "", path: OutputDirectory.absolute(input), failure: failure))
+    unmatched.append(Unmatched(id: "", path: OutputDirectory.absolute(input), failure: failure))
   }
 
   private mutating func findDuplicateFolders() {
@@ -191,22 +191,22 @@ package struct TakeSearch: Sendable {
       used.insert(id)
       return id
     }
-    let known = found.map { owners.id(of: $0.location) }
+    let known = found.map { registry.id(of: $0.location) }
     used.formUnion(known.compactMap(\.self))
     for (index, take) in found.enumerated() {
       let stem = take.id
-      found[index].id = known[index] ?? free(stem) { owners.belongsToAnother($0, than: take.location, take.reader) }
+      found[index].id = known[index] ?? free(stem) { registry.belongsToAnother($0, than: take.location, take.reader) }
       if found[index].id != stem {
         found[index].findings.append(
           Finding(.duplicateID, "another take is also named \(stem); this one is named \(found[index].id)"))
       }
     }
-    for (index, input) in missed.enumerated() {
+    for (index, input) in unmatched.enumerated() {
       let name = URL(fileURLWithPath: input.path).lastPathComponent
       let stem = Self.isUsable(name) ? name : "unnamed"
       // A take that existed once and is unreachable now keeps its id, and the run keeps its episode.
-      let known = owners.id(of: TakeLocation(path: input.path, isDirectory: true))
-      missed[index].id = known ?? free(stem, isTaken: owners.isOwned)
+      let known = registry.id(of: TakeLocation(path: input.path, isDirectory: true))
+      unmatched[index].id = known ?? free(stem, isTaken: registry.isAssigned)
     }
   }
 

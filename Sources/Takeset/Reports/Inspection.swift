@@ -21,7 +21,7 @@ package struct Inspection: Sendable {
   ) throws -> (inspections: [Inspection], notices: [String]) {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
     try search.refuse(pipeline)
-    let unmatched = search.missed.map {
+    let unmatched = search.unmatched.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])
     }

@@ -25,7 +25,7 @@ package struct Verification: Sendable, Codable {
   private enum CodingKeys: String, CodingKey { case differences, notes, files, datasets, bytes, fileDigests }
 
   /// Checks of files that another program has written to; the command runs them in a process of their own.
-  package struct Foreign: Sendable {
+  package struct ExternalChecks: Sendable {
     package var shard: @Sendable (_ path: String, OutputRecord) throws -> Verification
     package var index: @Sendable (_ path: String, _ directory: String) throws -> Verification
 
@@ -37,13 +37,13 @@ package struct Verification: Sendable, Codable {
     }
 
     /// Checks in this process.
-    package static let here = Foreign(shard: ForeignCheck.shard) { path, directory in
+    package static let inProcess = ExternalChecks(shard: ExternalCheck.shard) { path, directory in
       guard let record = try ManifestFile(directory).record else { throw UsageError("manifest.json cannot be parsed") }
-      return try ForeignCheck.index(path, record)
+      return try ExternalCheck.index(path, record)
     }
   }
 
-  private var externalCheck = Foreign.here
+  private var externalCheck = ExternalChecks.inProcess
   private var directory = ""
 
   package init() {}
@@ -91,8 +91,8 @@ package struct Verification: Sendable, Codable {
     }
   }
 
-  func foreign(_ path: String, _ output: OutputRecord) throws -> Verification { try externalCheck.shard(path, output) }
-  func foreignIndex(_ path: String, _ manifest: ManifestRecord) throws -> Verification { try externalCheck.index(path, directory) }
+  func checkExternalShard(_ path: String, _ output: OutputRecord) throws -> Verification { try externalCheck.shard(path, output) }
+  func checkExternalIndex(_ path: String, _ manifest: ManifestRecord) throws -> Verification { try externalCheck.index(path, directory) }
 
   // MARK: A file
 
@@ -189,9 +189,9 @@ package struct Verification: Sendable, Codable {
   ///   - digestsFiles: Whether to compute digests of complete files too, for publication.
   ///   - threads: Number of shards checked concurrently.
   package init(
-    directory: String, inputs: Bool, digestsFiles: Bool = false, threads: Int = 1, foreign: Foreign = .here
+    directory: String, inputs: Bool, digestsFiles: Bool = false, threads: Int = 1, external: ExternalChecks = .inProcess
   ) throws {
-    (externalCheck, self.directory) = (foreign, directory)
+    (externalCheck, self.directory) = (external, directory)
     let manifest: ManifestFile
     do {
       manifest = try ManifestFile(directory)
@@ -215,9 +215,9 @@ package struct Verification: Sendable, Codable {
       differ(DatasetFiles.manifest, "names an unknown writer")
       return
     }
-    let reports = Self.inParallel(record.takes.count, threads: threads) { [foreign] index in
+    let reports = Self.inParallel(record.takes.count, threads: threads) { [external] index in
       var report = Verification()
-      (report.externalCheck, report.directory) = (foreign, directory)
+      (report.externalCheck, report.directory) = (external, directory)
       let take = record.takes[index]
       writer.check(take, in: directory, pipelineDigest: record.pipelineDigest, into: &report)
       if inputs { report.checkInputs(take, location: manifest.run["takes"]?[take.id]?["location"]?.string) }

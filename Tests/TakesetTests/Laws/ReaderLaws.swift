@@ -96,7 +96,7 @@ import Testing
     try directory.write("session_1/camera_matrix.csv", Array("1,0,1\n0,1,1\n0,0,1\n".utf8))
     func found() throws -> TakeSearch.Found {
       let search = TakeSearch(inputs: [location.path], readers: Self.readers)
-      #expect(search.found.count == 1 && search.missed.isEmpty)
+      #expect(search.found.count == 1 && search.unmatched.isEmpty)
       return try #require(search.found.first)
     }
     let tied = try found()

@@ -25,8 +25,8 @@ private struct Marked: Reader {
   private let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 
-  private func search(_ inputs: String..., reader: Marked = Marked(), owners: TakeOwners = TakeOwners([:])) -> TakeSearch {
-    TakeSearch(inputs: inputs.map { directory.path + "/" + $0 }, readers: [reader], owners: owners)
+  private func search(_ inputs: String..., reader: Marked = Marked(), registry: TakeIDRegistry = TakeIDRegistry([:])) -> TakeSearch {
+    TakeSearch(inputs: inputs.map { directory.path + "/" + $0 }, readers: [reader], registry: registry)
   }
 
   private func write(_ names: String...) throws { for name in names { try directory.write(name, Array(name.utf8)) } }
@@ -35,7 +35,7 @@ private struct Marked: Reader {
     try write("in/b.take", "in/deep/er/a.take", "in/notes.txt", "in/.hidden/c.take", "in/.d.take")
     let found = search("in")
     #expect(found.found.map(\.id) == ["a", "b"])
-    #expect(found.missed.isEmpty)
+    #expect(found.unmatched.isEmpty)
   }
 
   @Test func overlappingInputsCountOnce() throws {
@@ -76,7 +76,7 @@ private struct Marked: Reader {
   @Test func inputsThatGiveNoTakeSayWhy() throws {
     try write("in/a.take", "text.txt", "empty/.keep")
     let found = search("in", "text.txt", "empty", "nowhere")
-    #expect(Dictionary(uniqueKeysWithValues: found.missed.map { ($0.id, $0.failure.code) }) == [
+    #expect(Dictionary(uniqueKeysWithValues: found.unmatched.map { ($0.id, $0.failure.code) }) == [
       "text.txt": .notATake, "empty": .noTakeFound, "nowhere": .inputMissing,
     ])
     try found.refuse(Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()))
@@ -115,7 +115,7 @@ private struct Marked: Reader {
     try write("in/a\u{7}b.take", "in/\(long).take", "in/\(String(repeating: "y", count: 200)).take")
     let found = search("in")
     #expect(found.found.map(\.id.count) == [200])
-    #expect(found.missed.map(\.failure.code) == [.badName, .badName])
+    #expect(found.unmatched.map(\.failure.code) == [.badName, .badName])
   }
 
   // MARK: Ids over several runs
@@ -128,8 +128,8 @@ private struct Marked: Reader {
 
   @Test func aTakeKeepsItsIdAndNobodyElseGetsIt() throws {
     try write("in/a.take", "new/a.take")
-    let owners = TakeOwners(["a-2": entry("a-2", at: "in/a.take"), "a": entry("a", at: "new/../gone.take")])
-    let found = search("in", "new", owners: owners).found
+    let registry = TakeIDRegistry(["a-2": entry("a-2", at: "in/a.take"), "a": entry("a", at: "new/../gone.take")])
+    let found = search("in", "new", registry: registry).found
     #expect(Dictionary(uniqueKeysWithValues: found.map { (URL(fileURLWithPath: $0.location.path).deletingLastPathComponent().lastPathComponent, $0.id) }) == [
       "in": "a-2", "new": "a-3",
     ])
@@ -141,8 +141,8 @@ private struct Marked: Reader {
     try inputs.finishDigests()
     var known = entry("a", at: "there/a.take")
     known.inputDigest = inputs.digest.description
-    #expect(search("here", owners: TakeOwners(["a": known])).found.map(\.id) == ["a"])
+    #expect(search("here", registry: TakeIDRegistry(["a": known])).found.map(\.id) == ["a"])
     known.inputDigest = "other files"
-    #expect(search("here", owners: TakeOwners(["a": known])).found.map(\.id) == ["a-2"])
+    #expect(search("here", registry: TakeIDRegistry(["a": known])).found.map(\.id) == ["a-2"])
   }
 }

@@ -45,7 +45,7 @@ import Testing
     let whole = "[" + (0..<4).map { entry($0) }.joined(separator: ",") + "]"
     let episode = try open(String(whole.dropLast(20)))
     #expect(episode.frames.count == 3)
-    #expect(episode.findings.first { $0.code == .posesTruncated }?.message.contains("3 intact entries") == true)
+    #expect(episode.findings.first { $0.code == .posesTruncated }?.message.contains("3 complete entries") == true)
   }
 
   @Test(arguments: [

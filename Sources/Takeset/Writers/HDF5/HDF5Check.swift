@@ -5,7 +5,7 @@ import Model
 /// Compares shards and index with their records.
 ///
 /// The library sees a shard only if its structure is unchanged: libhdf5 has been observed to crash on files with one bit changed. A file
-/// that another program has modified is compared object by object, by `foreign`, which may do that in a separate process.
+/// that another program has modified is compared object by object, by `ExternalChecks`, which may do that in a separate process.
 struct HDF5Check {
   let directory: String
 
@@ -21,7 +21,7 @@ struct HDF5Check {
         shard = try WrittenShard(directory + "/" + output.path)
         if try shard.structureDigest() != output.structureDigest { throw FileMap.Damaged(description: "its structure has changed") }
       } catch let damage as FileMap.Damaged {
-        return try checkForeign(take, output, damage.description, pipelineDigest, into: &report)
+        return try checkExternal(take, output, damage.description, pipelineDigest, into: &report)
       }
       report.noteBytes(shard.size)
       try checkArrays(output, shard, into: &report)
@@ -65,7 +65,7 @@ struct HDF5Check {
           // Sequences are part of the structure; only the affected rows are determined here.
           let file = try File.open(directory + "/" + output.path)
           defer { try? file.close() }
-          return try ForeignCheck.checkSequences(file.root, array, name, into: &report)
+          return try ExternalCheck.checkSequences(file.root, array, name, into: &report)
         }
         guard array.digestOf == .rows else {
           let path = String(array.path.dropFirst())
@@ -99,13 +99,13 @@ struct HDF5Check {
 
   /// Checks a file whose structure has changed. If its length is unchanged, it is damaged; otherwise another program has added to it or
   /// rewritten it, which is allowed as long as everything that the record names is unchanged.
-  private func checkForeign(
+  private func checkExternal(
     _ take: TakeRecord, _ output: OutputRecord, _ damage: String, _ pipelineDigest: String, into report: inout Verification
   ) throws {
     let size = try FileStamp.of(directory + "/" + output.path).bytes
     if size == output.bytes { report.differ(output.path, damage) }
     let before = report.differences.count
-    report.merge(try report.foreign(directory + "/" + output.path, output))
+    report.merge(try report.checkExternalShard(directory + "/" + output.path, output))
     if size != output.bytes, report.differences.count == before {
       report.note(
         "\(output.path): \(abs(size - output.bytes)) bytes were \(size > output.bytes ? "added" : "saved") by another program; what Takeset wrote is unchanged"
@@ -125,7 +125,7 @@ struct HDF5Check {
       if digest == manifest.index.digest { return }
       if size == manifest.index.bytes { return report.differ(DatasetIndex.path, "its bytes have changed") }
       let before = report.differences.count
-      report.merge(try report.foreignIndex(path, manifest))
+      report.merge(try report.checkExternalIndex(path, manifest))
       if report.differences.count == before {
         report.note(
           "\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is unchanged")

@@ -5,7 +5,7 @@ import Synchronization
 
 /// One shard being written.
 ///
-/// `@unchecked Sendable`: workers share only `layout`, and the pool and the list of tallies, which have locks; everything else is used only
+/// `@unchecked Sendable`: workers share only `layout`, and the pool and the list of histograms, which have locks; everything else is used only
 /// while storing, one call at a time, as `ShardWriter` requires.
 final class HDF5Shard: ShardWriter, @unchecked Sendable {
   let layout: ShardLayout
@@ -17,7 +17,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let file: File
   private let groups: [String: Group]
   private let datasets: [HDF5.Dataset]
-  private let tallies = Mutex<[TallyBox]>([])
+  private let histograms = Mutex<[HistogramBox]>([])
   private let pool: BufferPool
 
   private let writeback: Writeback
@@ -33,8 +33,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private var checksums: [[UInt32]]
   private var attributes = AttributeList()
 
-  /// A worker's tally, which the shard reads once the worker has stopped.
-  private struct TallyBox: @unchecked Sendable { let tally: RasterTally }
+  /// A worker's histogram, which the shard reads once the worker has stopped.
+  private struct HistogramBox: @unchecked Sendable { let histogram: RasterHistogram }
 
   init(layout: ShardLayout, identity: ShardIdentity, path: String, name: String) throws {
     (self.layout, self.identity, self.path, self.name) = (layout, identity, path, name)
@@ -84,9 +84,9 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   var prefetch: Prefetch? { layout.blocks.prefetch }
 
   func makeWorker() throws -> any ShardWorker {
-    let tally = RasterTally(layout.rasters)
-    tallies.withLock { $0.append(TallyBox(tally: tally)) }
-    return try HDF5Worker(self, tally: tally, pool: pool)
+    let histogram = RasterHistogram(layout.rasters)
+    histograms.withLock { $0.append(HistogramBox(histogram: histogram)) }
+    return try HDF5Worker(self, histogram: histogram, pool: pool)
   }
 
   // MARK: Rows
@@ -217,12 +217,12 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   private func writeStatistics(_ vectors: [StreamName: Statistics]) throws -> ShardStatistics.Written {
-    let all = tallies.withLock { $0.map(\.tally) }
-    let tally = all.first ?? RasterTally(layout.rasters)
-    for other in all.dropFirst() { tally.merge(other) }
+    let all = histograms.withLock { $0.map(\.histogram) }
+    let histogram = all.first ?? RasterHistogram(layout.rasters)
+    for other in all.dropFirst() { histogram.merge(other) }
     var statistics = vectors
     for (index, raster) in layout.rasters.enumerated() where raster.sampleBytes != nil {
-      statistics[raster.name] = tally.statistics(raster: index, moments: moments[index])
+      statistics[raster.name] = histogram.statistics(raster: index, moments: moments[index])
     }
     let specs = layout.episode.streams.mapValues(\.spec).merging(layout.episode.derived.mapValues(\.spec)) { own, _ in own }
     let entries = ShardStatistics(

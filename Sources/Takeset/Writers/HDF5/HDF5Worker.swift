@@ -66,11 +66,11 @@ final class HDF5Worker: ShardWorker {
   /// The last sample of each raster: neighboring rows often share a depth map, which is then read and deflated once.
   private var last: [(sample: Int, cell: PreparedRow.Cell)?]
   private var blank: [PreparedRow.Cell?]
-  private let tally: RasterTally
+  private let histogram: RasterHistogram
   private let pool: BufferPool
 
-  init(_ shard: HDF5Shard, tally: RasterTally, pool: BufferPool) throws {
-    (self.shard, self.tally, self.pool) = (shard, tally, pool)
+  init(_ shard: HDF5Shard, histogram: RasterHistogram, pool: BufferPool) throws {
+    (self.shard, self.histogram, self.pool) = (shard, histogram, pool)
     cursors = try shard.layout.rasters.map { try $0.stream.source.makeCursor($0.request) }
     last = shard.layout.rasters.map { _ in nil }
     blank = shard.layout.rasters.map { _ in nil }
@@ -104,7 +104,7 @@ final class HDF5Worker: ShardWorker {
     // Values of a sample that neighboring rows share are counted at the first of them.
     if cell.isReadable, raster.sampleBytes != nil, row == block.lowerBound || raster.rows[row - 1]?.sample != sample {
       let times = raster.rows[row..<block.upperBound].prefix { $0?.sample == sample }.count
-      tally.count(cell.samples.raw, raster: index, times: Int64(times))
+      histogram.count(cell.samples.raw, raster: index, times: Int64(times))
     }
     return cell
   }

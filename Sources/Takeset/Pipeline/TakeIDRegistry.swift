@@ -1,7 +1,7 @@
 import Model
 
 /// The ids of takes in an earlier run's journal: a take keeps its id, and no other take ever gets it.
-package struct TakeOwners: Sendable {
+package struct TakeIDRegistry: Sendable {
   private let entries: [String: Journal.Entry]
   private let ids: [String: String]
 
@@ -28,5 +28,5 @@ package struct TakeOwners: Sendable {
     do { return try Directory.kind(at: path) == nil } catch { return false }
   }
 
-  func isOwned(_ id: String) -> Bool { entries[id] != nil }
+  func isAssigned(_ id: String) -> Bool { entries[id] != nil }
 }

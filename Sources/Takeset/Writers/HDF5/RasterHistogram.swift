@@ -1,7 +1,7 @@
 import Model
 
 /// Counts values of images and depth maps by bucket. The counts are integers, so the order of counting does not matter.
-final class RasterTally {
+final class RasterHistogram {
   /// Buckets in which the values of one raster are counted.
   private enum Buckets: Equatable {
     /// Bytes in channels, one bucket per value.
@@ -29,7 +29,7 @@ final class RasterTally {
   private let buckets: [Buckets]
   private var counts: [[Int64]]
   /// Tallies of rasters with large images, created with the first image.
-  private var pixels: [PixelTally?]
+  private var pixels: [PixelHistogram?]
 
   init(_ rasters: [ShardLayout.RasterArrays]) {
     buckets = rasters.map { Buckets($0.stream.spec) }
@@ -40,8 +40,8 @@ final class RasterTally {
   /// Counts every value of a sample `times` times.
   func count(_ raw: [UInt8], raster: Int, times: Int64) {
     raw.withUnsafeBytes { bytes in
-      if buckets[raster] == .bytes(channels: 3), bytes.count >= PixelTally.leastBytes {
-        if pixels[raster] == nil { pixels[raster] = PixelTally() }
+      if buckets[raster] == .bytes(channels: 3), bytes.count >= PixelHistogram.leastBytes {
+        if pixels[raster] == nil { pixels[raster] = PixelHistogram() }
         pixels[raster]?.count(bytes, times: times, into: &counts[raster])
         return
       }
@@ -64,7 +64,7 @@ final class RasterTally {
     }
   }
 
-  func merge(_ other: RasterTally) {
+  func merge(_ other: RasterHistogram) {
     for raster in counts.indices {
       other.movePixels(raster)
       movePixels(raster)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Takeset
 
-@Suite struct PixelTallyTests {
+@Suite struct PixelHistogramTests {
   /// Every value of every channel, counted one by one.
   private func counted(_ bytes: [UInt8], times: Int64) -> [Int64] {
     var counts = [Int64](repeating: 0, count: 768)
@@ -12,10 +12,10 @@ import Testing
   }
 
   private func tallied(_ images: [([UInt8], Int64)]) -> [Int64] {
-    var tally = PixelTally()
+    var histogram = PixelHistogram()
     var counts = [Int64](repeating: 0, count: 768)
-    for (bytes, times) in images { bytes.withUnsafeBytes { tally.count($0, times: times, into: &counts) } }
-    tally.move(to: &counts)
+    for (bytes, times) in images { bytes.withUnsafeBytes { histogram.count($0, times: times, into: &counts) } }
+    histogram.move(to: &counts)
     return counts
   }
 

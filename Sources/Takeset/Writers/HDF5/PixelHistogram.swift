@@ -4,7 +4,7 @@ import Model
 ///
 /// Most of the cost is adding to counters in memory, so bytes are counted in pairs, with half the additions. Few of the 65,536 pairs occur
 /// often, because neighboring pixels are similar, so the counters in use are in the cache.
-struct PixelTally {
+struct PixelHistogram {
   private static let pairs = 1 << 16
   /// Counters of the first and second, third and fourth, fifth and sixth byte of every two pixels.
   private var counters = [UInt32](repeating: 0, count: 3 * pairs)

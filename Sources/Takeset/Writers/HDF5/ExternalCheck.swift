@@ -4,7 +4,7 @@ import Model
 
 /// Compares a file's contents with its record through libhdf5, object by object: for files that another program has modified, whose bytes
 /// differ from what Takeset wrote. Such a file may crash the library, so the command does this in a separate process.
-package enum ForeignCheck {
+package enum ExternalCheck {
   /// Checks a shard.
   package static func shard(_ path: String, _ output: OutputRecord) throws -> Verification {
     var report = Verification()
