@@ -13,7 +13,7 @@ TAKESET := .build/release/takeset
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: help deps test-deps build revision examples dataset test bench fuzz install generate format lint clean
+.PHONY: check docs test-loaders help deps test-deps build revision examples dataset test bench fuzz install generate format lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,17 @@ test-deps: deps
 test: test-deps build ## run the Swift tests, then the Python ones against the built command
 	swift test --disable-xctest
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto Tests/python
+
+docs: deps revision ## build the reference of the library's code into build/docs (DocC)
+	@scripts/make-docs build/docs
+
+check: test-deps build lint ## run the Swift tests and the quick Python tests: some minutes
+	swift test --disable-xctest
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "not slow and not loaders" Tests/python
+
+test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic)
+	@scripts/make-venv build/loaders-venv Tests/python/requirements-loaders.txt
+	TAKESET=$(abspath $(TAKESET)) build/loaders-venv/bin/python -m pytest -q -m loaders Tests/python
 
 bench: build ## compare with the peers in Benchmarks/
 	@scripts/install-packages python3 python3-venv ffmpeg

@@ -16,7 +16,7 @@ package final class ChunkDecoder {
 
   /// Decodes a chunk into `output`, which has the length of a complete chunk.
   ///
-  /// - Parameter skipped: Bit i set means that filter i of the layout was not applied.
+  /// `skipped`: Bit i set means that filter i of the layout was not applied.
   package func decode(
     _ stored: UnsafeRawBufferPointer, _ layout: Layout, skipped: UInt32, into output: UnsafeMutableRawBufferPointer
   ) throws {

@@ -59,9 +59,8 @@ package final class Dataset: Object {
 
   /// Stores one encoded chunk, bypassing the library's own filters. `H5Dwrite_chunk`.
   ///
-  /// - Parameters:
-  ///   - origin: The chunk's first element, a multiple of the chunk extents.
-  ///   - skipped: Bit i set means that filter i of the layout was not applied to these bytes.
+  /// `origin`: The chunk's first element, a multiple of the chunk extents.
+  /// `skipped`: Bit i set means that filter i of the layout was not applied to these bytes.
   package func writeChunk(_ bytes: UnsafeRawBufferPointer, at origin: [Int], skipped: UInt32) throws {
     let offset = origin.map { hsize_t($0) }
     try hdf5("H5Dwrite_chunk", name) {

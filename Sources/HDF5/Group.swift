@@ -12,7 +12,7 @@ package final class Group: Object {
 
   /// Creates a group directly under this one. `H5Gcreate2`.
   ///
-  /// - Parameter isSmall: Whether it will have a few dozen members at most.
+  /// `isSmall`: Whether it will have a few dozen members at most.
   package func createGroup(_ member: String, isSmall: Bool = true) throws -> Group {
     try withPropertyList(chdf5_class_group_create) { creation in
       try hdf5("H5Pset_obj_track_times", path(member)) { H5Pset_obj_track_times(creation, false) }

@@ -16,7 +16,7 @@ package final class FileSlice: Sendable {
     deinit { close(number) }
   }
 
-  /// - Parameter descriptor: Descriptor of a regular file; closed with its last slice.
+  /// `descriptor`: Descriptor of a regular file; closed with its last slice.
   package convenience init(descriptor: Int32, count: Int64) {
     let descriptor = Descriptor(descriptor)
     self.init(count: count) { buffer, offset in

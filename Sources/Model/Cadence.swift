@@ -18,7 +18,7 @@ package struct Cadence: Equatable, Sendable {
   /// Fits the period by a regression of time over sample number, in which a step counts as the nearest whole number of periods. A
   /// median of steps would be wrong wherever the time base cannot represent the period (240 fps on a 1/600 s grid).
   ///
-  /// - Parameter nominalRate: The rate in Hz, where it is known.
+  /// `nominalRate`: The rate in Hz, where it is known.
   package init(_ timestamps: [Timestamp], nominalRate: Double? = nil) {
     if let nominalRate {
       nominalPeriod = 1e9 / nominalRate

@@ -13,7 +13,7 @@ package struct Finding: Hashable, Sendable, Codable {
   /// Number of occurrences, when several samples are affected.
   package var count: Int?
 
-  /// - Parameter severity: The severity of the code unless given.
+  /// `severity`: The severity of the code unless given.
   package init(
     _ code: FindingCode, _ message: String, severity: Severity? = nil, file: String? = nil, field: String? = nil, count: Int? = nil
   ) {

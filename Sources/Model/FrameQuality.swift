@@ -28,8 +28,8 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
 
   /// Computes the quality bits that follow from the poses, for each frame.
   ///
-  /// - Parameter isMetric: Whether positions are in meters, so that speeds are meaningful.
-  /// - Parameter ordinals: Where poses may have been interpolated between keyframes, the number of each in the SLAM program's own count, on
+  /// `isMetric`: Whether positions are in meters, so that speeds are meaningful.
+  /// `ordinals`: Where poses may have been interpolated between keyframes, the number of each in the SLAM program's own count, on
   ///   which it interpolates evenly.
   package static func of(_ poses: [Pose], at times: [Timestamp], isMetric: Bool, ordinals: [Int]? = nil) -> [FrameQuality] {
     var quality = [FrameQuality](repeating: [], count: poses.count)

@@ -48,7 +48,7 @@ package final class TakeInputs: Sendable {
     var bytes: Int64
   }
 
-  /// - Parameter archive: The archive of the entries that are members; it is in `root` with the other entries.
+  /// `archive`: The archive of the entries that are members; it is in `root` with the other entries.
   package init(root: String, entries: [Entry], archive: Archive? = nil, archiveRoot: String = "", ignored: [String] = []) {
     (self.root, self.archive, self.archiveRoot) = (root, archive, archiveRoot)
     self.ignored = ignored.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }

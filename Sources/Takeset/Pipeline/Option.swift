@@ -27,7 +27,7 @@ package struct Option<Value: OptionValue>: Sendable {
     self.range = OptionRange(minimum: Double(range.lowerBound.json))
   }
 
-  /// - Parameter above: The limit that values must exceed.
+  /// `above`: The limit that values must exceed.
   package init(wrappedValue: Value, _ meaning: String, above: Double, through maximum: Double) where Value: OptionNumber {
     (self.wrappedValue, self.meaning) = (wrappedValue, meaning)
     range = OptionRange(exclusiveMinimum: above, maximum: maximum)

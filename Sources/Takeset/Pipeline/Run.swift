@@ -80,7 +80,7 @@ package struct Run: Sendable {
     if earlier.damaged > 0 {
       report(
         .log(
-          "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") ignored; their takes are rebuilt"
+          "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") ignored; \(earlier.damaged == 1 ? "its take is" : "their takes are") rebuilt"
         ))
     }
     let directory = try OutputDirectory(output, inputs: inputs)

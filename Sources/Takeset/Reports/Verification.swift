@@ -185,9 +185,7 @@ package struct Verification: Sendable, Codable {
   /// Checks a dataset directory against its manifest: the manifest against its own digests, every shard, the index and, if requested,
   /// every input file.
   ///
-  /// - Parameters:
-  ///   - digestsFiles: Whether to compute digests of complete files too, for publication.
-  ///   - threads: Number of shards checked concurrently.
+  /// `digestsFiles`: Whether to compute digests of complete files too, for publication. `threads`: Number of shards checked concurrently.
   package init(
     directory: String, inputs: Bool, digestsFiles: Bool = false, threads: Int = 1, external: ExternalChecks = .inProcess
   ) throws {
