@@ -51,6 +51,7 @@ check: test-deps build lint ## run the Swift tests and the quick Python tests: s
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic)
 	@scripts/make-venv build/loaders-venv Tests/python/requirements-loaders.txt
+	@build/loaders-venv/bin/pip install -q --disable-pip-version-check --no-deps robomimic==0.3.0
 	TAKESET=$(abspath $(TAKESET)) build/loaders-venv/bin/python -m pytest -q -m loaders Tests/python
 
 bench: build ## compare with the peers in Benchmarks/
