@@ -61,11 +61,13 @@ extension FindingCode {
         "Copy the archive again, without encryption.")
     case .assertionAbsent:
       .written(
-        .info, "Bundle metadata without a signature, so nobody vouches for the hash chain. The take is written and the manifest records the absence.",
+        .info,
+        "Bundle metadata without a signature, so nobody vouches for the hash chain. The take is written and the manifest records the absence.",
         "Nothing; set `verify-hash-chain: {require: assertion}` to reject such takes.")
     case .assertionInvalid:
       .written(
-        .warning, "A signature that cannot be parsed, was made for an app the keys file does not name, or does not verify against any known key over the chain's end or a checkpoint.",
+        .warning,
+        "A signature that cannot be parsed, was made for an app the keys file does not name, or does not verify against any known key over the chain's end or a checkpoint.",
         "Check that the keys file lists this device and app; set `verify-hash-chain: {require: assertion}` to reject such takes.")
     case .assertionMock:
       .written(
@@ -77,7 +79,8 @@ extension FindingCode {
         "Record again with an app version that signs; set `verify-hash-chain: {require: assertion}` to reject such takes.")
     case .assertionUnverified:
       .written(
-        .info, or: .warning, "An unchecked signature: info when the run was given no keys, warning when the keys file is empty or has no key for the device the metadata name.",
+        .info, or: .warning,
+        "An unchecked signature: info when the run was given no keys, warning when the keys file is empty or has no key for the device the metadata name.",
         "Run with `--keys FILE`, and add this device's key to the file.")
     case .badName:
       .failed(
@@ -149,7 +152,8 @@ extension FindingCode {
         "Copy the missing confidence maps from the device, if it still has them.")
     case .confidenceUndecodable:
       .written(
-        .warning, "A confidence map that is damaged, differs in size, or holds values other than 0, 1 and 2. The confidence of its rows is masked.",
+        .warning,
+        "A confidence map that is damaged, differs in size, or holds values other than 0, 1 and 2. The confidence of its rows is masked.",
         "Copy the file from the device again.")
     case .countMismatch:
       .written(
@@ -165,7 +169,8 @@ extension FindingCode {
         "Correct the field in a copy of the take.")
     case .depthAlignmentAmbiguous:
       .written(
-        .warning, "Depth keyframes without times, in a number other than the app records, so their frames are unknown. All depth rows are masked.",
+        .warning,
+        "Depth keyframes without times, in a number other than the app records, so their frames are unknown. All depth rows are masked.",
         "Set `ambiguous-depth: assume` on the reader to pair keyframe k with frame 3k anyway.")
     case .depthCountMismatch:
       .written(
@@ -173,7 +178,8 @@ extension FindingCode {
         "Check that the depth part was uploaded completely.")
     case .depthFormat:
       .written(
-        .warning, "Depth maps that are half floats, have padded rows, or differ in size from `depthResolution`. They are read in the format they are in.",
+        .warning,
+        "Depth maps that are half floats, have padded rows, or differ in size from `depthResolution`. They are read in the format they are in.",
         "Check the depth values of one episode; correct `depthResolution` in a copy of the session if the grid is wrong.")
     case .depthMetricsUnavailable:
       .written(
@@ -181,7 +187,8 @@ extension FindingCode {
         "Lower `every`, or accept that the take is too short to be measured.")
     case .depthMissing:
       .written(
-        .warning, "Depth maps that poses or rows name and `depth/` does not hold. Their frames get the nearest other map within the tolerance, or a mask.",
+        .warning,
+        "Depth maps that poses or rows name and `depth/` does not hold. Their frames get the nearest other map within the tolerance, or a mask.",
         "Copy the missing depth maps from the device, or drop these frames with `drop-frames: {with: [depth-missing]}`.")
     case .depthOrphaned:
       .written(
@@ -205,7 +212,8 @@ extension FindingCode {
         "Nothing; the depth before them is complete.")
     case .depthUndecodable:
       .written(
-        .warning, or: .error, "As a warning, a depth map that is damaged, or differs in size or type from the first: its rows are masked. As an error, the depth part of a bundle in no known container, damaged, or of the wrong size.",
+        .warning, or: .error,
+        "As a warning, a depth map that is damaged, or differs in size or type from the first: its rows are masked. As an error, the depth part of a bundle in no known container, damaged, or of the wrong size.",
         "Copy or upload the depth again; set `depth: optional` on `realitycam-bundle` to convert without it.")
     case .depthWrongSize:
       .written(
@@ -257,7 +265,8 @@ extension FindingCode {
         "Nothing; timestamps are the video's own.")
     case .framesDropped:
       .written(
-        .warning, "Steps between frames longer than 1.5 periods, where the camera dropped frames; frames that the reader skipped do not count. They are listed in `meta/gaps`.",
+        .warning,
+        "Steps between frames longer than 1.5 periods, where the camera dropped frames; frames that the reader skipped do not count. They are listed in `meta/gaps`.",
         "Keep training windows from crossing gaps, for example with `split-at-gaps`.")
     case .hashEncoding:
       .written(
@@ -273,7 +282,8 @@ extension FindingCode {
         "Separate images of different sizes into different takes.")
     case .imageUndecodable:
       .written(
-        .warning, or: .error, "As a warning, an image that is empty, truncated or not a JPEG: its row is kept with pixels 0 and the mask off. As an error, more than a fifth of the images of a take are undecodable.",
+        .warning, or: .error,
+        "As a warning, an image that is empty, truncated or not a JPEG: its row is kept with pixels 0 and the mask off. As an error, more than a fifth of the images of a take are undecodable.",
         "Copy the images from the device again.")
     case .imuUnusable:
       .written(
@@ -301,7 +311,8 @@ extension FindingCode {
         "Remove or correct the calibration you do not trust.")
     case .intrinsicsUnusable:
       .written(
-        .warning, "Intrinsics without positive focal lengths, in `cameraIntrinsics`, `calib.txt` or `camera_matrix.csv`. That source is ignored.",
+        .warning,
+        "Intrinsics without positive focal lengths, in `cameraIntrinsics`, `calib.txt` or `camera_matrix.csv`. That source is ignored.",
         "Correct the file in a copy of the take, or supply `calib.txt`.")
     case .jointDead:
       .written(
@@ -313,7 +324,8 @@ extension FindingCode {
         "Check the sensor's wiring if there are many.")
     case .jointSignsUnknown:
       .written(
-        .warning, "Joint readings from before 2026-02-18 08:00 UTC, when firmware reversed the third and fourth joints. They are written unchanged.",
+        .warning,
+        "Joint readings from before 2026-02-18 08:00 UTC, when firmware reversed the third and fourth joints. They are written unchanged.",
         "Set `joint-signs` on the reader, for example `\"++--\"`, once you know the firmware.")
     case .jointsGap:
       .written(
@@ -377,7 +389,8 @@ extension FindingCode {
         "Copy the video again, or cut the damaged part off.")
     case .movieCountMismatch:
       .written(
-        .warning, "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it; a Stray Scanner recording is paired by time or by number.",
+        .warning,
+        "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it; a Stray Scanner recording is paired by time or by number.",
         "Check that the video was copied completely.")
     case .movieEncrypted:
       .failed(
@@ -517,7 +530,8 @@ extension FindingCode {
         "Nothing; the order in the file has no meaning.")
     case .resolutionMismatch:
       .written(
-        .warning, "A resolution in the metadata that differs from the images or the video. The images win; for a bundle, depth may not cover the image edge to edge.",
+        .warning,
+        "A resolution in the metadata that differs from the images or the video. The images win; for a bundle, depth may not cover the image edge to edge.",
         "Check depth against the images with `inspect --preview` before training on it.")
     case .resolutionUnusable:
       .written(
@@ -525,7 +539,8 @@ extension FindingCode {
         "Nothing; correct the metadata in a copy if the sizes come out wrong.")
     case .rotationIgnored:
       .written(
-        .warning, "A display matrix on the video of a recording with poses. Images are stored as coded, because poses and intrinsics belong to the coded images.",
+        .warning,
+        "A display matrix on the video of a recording with poses. Images are stored as coded, because poses and intrinsics belong to the coded images.",
         "Nothing; rotate in your loader if images must be upright.")
     case .rotationSuspect:
       .written(
@@ -553,7 +568,8 @@ extension FindingCode {
         "Use these poses relative to each other only, or scale them first.")
     case .scaleClaimed:
       .written(
-        .warning, "Poses from SLAM that the metadata claim were scaled to meters, without proof. They are written with `unit` = `m (claimed)`.",
+        .warning,
+        "Poses from SLAM that the metadata claim were scaled to meters, without proof. They are written with `unit` = `m (claimed)`.",
         "Check the scale against a known length before mixing these takes with ARKit ones.")
     case .senderClockUnusable:
       .written(
@@ -585,7 +601,8 @@ extension FindingCode {
         "Nothing; the other frames keep their own times.")
     case .timesAssumed:
       .written(
-        .warning, "A session with no evidence of when images were taken. 60 frames per second are assumed, and dropped frames cannot be detected.",
+        .warning,
+        "A session with no evidence of when images were taken. 60 frames per second are assumed, and dropped frames cannot be detected.",
         "Convert the session with its `video.mov` or `imu.json` if you have one.")
     case .timesFromIMU:
       .written(

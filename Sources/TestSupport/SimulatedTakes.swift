@@ -34,7 +34,9 @@ package final class SimulatedTakes {
     func example(_ name: String, _ change: @escaping @Sendable (inout SimulatedBundle) -> Void) -> Example {
       Example(reader: "realitycam-bundle", name: name) { path in
         var bundle = SimulatedBundle()
-        (bundle.movie.size, bundle.movie.seconds, bundle.depthSize) = (ImageSize(width: 64, height: 48), 0.4, ImageSize(width: 8, height: 6))
+        (bundle.movie.size, bundle.movie.seconds, bundle.depthSize) = (
+          ImageSize(width: 64, height: 48), 0.4, ImageSize(width: 8, height: 6)
+        )
         change(&bundle)
         try bundle.write(to: path)
       }
@@ -78,7 +80,8 @@ package final class SimulatedTakes {
     }
     let siblings = try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
     if siblings == ["session_1"] { return TakeLocation(path: path, isDirectory: true) }
-    let file = siblings.first { $0.hasPrefix("session_1.") && !$0.hasSuffix(".json") } ?? siblings.first { $0 != "session_1" } ?? "session_1"
+    let file =
+      siblings.first { $0.hasPrefix("session_1.") && !$0.hasSuffix(".json") } ?? siblings.first { $0 != "session_1" } ?? "session_1"
     return TakeLocation(path: directory.path + "/" + file, isDirectory: false)
   }
 }

@@ -41,7 +41,8 @@ package struct SyntheticEpisode {
     episode = Episode(
       id: "synthetic", sourceFrames: times.count,
       frames: Episode.Frames(timestamps: stamps, sourceIndex: numbers, clock: .deviceUptime), streams: streams)
-    episode.cameras[.phone] = Camera(size: ImageSize(width: 8, height: 6), intrinsicsTrack: IntrinsicsTrack(Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3)), pose: .pose)
+    episode.cameras[.phone] = Camera(
+      size: ImageSize(width: 8, height: 6), intrinsicsTrack: IntrinsicsTrack(Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3)), pose: .pose)
     rasters = [StreamName.image, .depth].compactMap { streams[$0]?.source as? CountingSource }
   }
 

@@ -46,9 +46,14 @@ struct InspectCommand: ParsableCommand {
     if json {
       standardOutput(JSONValue.object(["takes": .array(inspections.map(\.json))]).canonicalText)
     } else if summary {
-      standardOutput(summarize(inspections.map { Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.episode?.frames, findings: $0.findings) }))
+      standardOutput(
+        summarize(
+          inspections.map {
+            Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.episode?.frames, findings: $0.findings)
+          }))
     } else {
-      let shown = console.quiet ? inspections.filter { $0.outcome != .written || $0.findings.contains { $0.severity != .info } } : inspections
+      let shown =
+        console.quiet ? inspections.filter { $0.outcome != .written || $0.findings.contains { $0.severity != .info } } : inspections
       if !shown.isEmpty { standardOutput(shown.map(describe).joined(separator: "\n\n")) }
     }
     if let preview {
@@ -67,7 +72,9 @@ struct InspectCommand: ParsableCommand {
 
   private func inspectDataset(_ path: String) throws {
     let dataset = try Dataset(directory: path)
-    if json { return standardOutput(JSONValue.object(["dataset": .string(path), "takes": .array(dataset.takes.map(\.summaryJSON))]).canonicalText) }
+    if json {
+      return standardOutput(JSONValue.object(["dataset": .string(path), "takes": .array(dataset.takes.map(\.summaryJSON))]).canonicalText)
+    }
     standardOutput(
       summarize(
         dataset.takes.map {
@@ -110,7 +117,8 @@ struct InspectCommand: ParsableCommand {
         default: style.success("ok      ")
         }
       let frames = row.frames.map { counted($0, "frame") } ?? ""
-      return "\(verdict)  \(row.id.padded(to: width))  \((row.reader ?? "").padded(to: 17))  \(frames.padded(to: 14))  \(words)".trimmingSuffix()
+      return "\(verdict)  \(row.id.padded(to: width))  \((row.reader ?? "").padded(to: 17))  \(frames.padded(to: 14))  \(words)"
+        .trimmingSuffix()
     }
     let counts = ["failed", "rejected", "with warnings", "without problems"].enumerated().compactMap { rank, word in
       let count = rows.count { $0.rank == rank }

@@ -33,7 +33,9 @@ enum ManualPage {
       }
       if names.contains("--help") || names.contains("--version") { continue }
       let value = argument["valueName"]?.string ?? ""
-      let title = argument["kind"]?.string == "positional" ? "<\(value)>" : names.joined(separator: ", ") + (argument["kind"]?.string == "option" ? " <\(value)>" : "")
+      let title =
+        argument["kind"]?.string == "positional"
+        ? "<\(value)>" : names.joined(separator: ", ") + (argument["kind"]?.string == "option" ? " <\(value)>" : "")
       var help = argument["abstract"]?.string ?? ""
       if let usual = argument["defaultValue"]?.string { help += " Default: \(usual)." }
       lines += [".TP", ".B \"\(escaped(title))\"", escaped(help)]

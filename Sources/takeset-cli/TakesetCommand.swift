@@ -89,7 +89,9 @@ struct TakesetCommand: ParsableCommand {
     var machine = utsname()
     uname(&machine)
     func text<Field>(_ field: Field) -> String { withUnsafeBytes(of: field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) } }
-    let libraries = (ToolIdentity.libraries.object ?? [:]).sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.string ?? $0.value.canonicalText)" }
+    let libraries = (ToolIdentity.libraries.object ?? [:]).sorted { $0.key < $1.key }.map {
+      "\($0.key) \($0.value.string ?? $0.value.canonicalText)"
+    }
     return """
       takeset \(tool.version) (\(tool.revision))
       libraries: \(libraries.joined(separator: ", "))
@@ -102,7 +104,6 @@ struct TakesetCommand: ParsableCommand {
     Foundation.exit(code)
   }
 }
-
 
 /// The pipeline in a file, or the default one.
 func pipeline(_ path: String?) throws -> Pipeline {

@@ -53,7 +53,8 @@ struct VerifyCommand: ParsableCommand {
       let verdict = verification.isSound ? style.success("sound") : style.error(count == 1 ? "1 difference" : "\(count) differences")
       let files = "\(verification.files) file\(verification.files == 1 ? "" : "s")"
       if !console.quiet || !verification.isSound {
-        standardOutput("\(path): \(verdict); \(files), \(verification.datasets) dataset\(verification.datasets == 1 ? "" : "s"), \(size) read")
+        standardOutput(
+          "\(path): \(verdict); \(files), \(verification.datasets) dataset\(verification.datasets == 1 ? "" : "s"), \(size) read")
       }
     }
     if !verification.isSound { throw ExitCode(2) }

@@ -72,7 +72,9 @@ final class Ledger: Sendable {
     let record = result.record
     let shard = directory + "/" + conversion.pipeline.writer.shardPath(record.id)
     var entry = entry(record, location: location, seconds: result.seconds)
-    (entry.stamp, entry.splitGroup, entry.keys, entry.hadDuplicateFolder) = (result.stamp, result.splitGroup, result.keys, hadDuplicateFolder)
+    (entry.stamp, entry.splitGroup, entry.keys, entry.hadDuplicateFolder) = (
+      result.stamp, result.splitGroup, result.keys, hadDuplicateFolder
+    )
     if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =

@@ -1,4 +1,3 @@
-
 /// An option of a step, declared once: its default, meaning with unit, and range. Help, range errors, the schema of pipeline files
 /// and the tables of `docs/pipeline.md` are generated from the declaration.
 ///
@@ -42,7 +41,8 @@ extension Option: Codable {
   package init(from decoder: any Decoder) throws {
     let json = try JSONValue(from: decoder)
     guard let value = Value(json: json) else {
-      throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "expected \(Value.words), found \(json.kind)"))
+      throw DecodingError.dataCorrupted(
+        .init(codingPath: decoder.codingPath, debugDescription: "expected \(Value.words), found \(json.kind)"))
     }
     self.init(wrappedValue: value, "")
   }

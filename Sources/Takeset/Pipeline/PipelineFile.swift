@@ -117,10 +117,14 @@ package enum PipelineFile {
         let strays = members.keys.filter { $0 != step.name }.sorted()
         throw PipelineFileError(
           path,
-          "\(quoted(strays)) \(strays.count == 1 ? "is" : "are") next to \(step.name), not inside it; indent by two more spaces, or write \"\(step.name): {\(strays.map { "\($0): ..." }.joined(separator: ", "))}\"")
+          "\(quoted(strays)) \(strays.count == 1 ? "is" : "are") next to \(step.name), not inside it; indent by two more spaces, or write \"\(step.name): {\(strays.map { "\($0): ..." }.joined(separator: ", "))}\""
+        )
       }
       let names = members.keys.sorted()
-      throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(names.isEmpty ? "none" : quoted(names)); start each step with its own dash")
+      throw PipelineFileError(
+        path,
+        "expected one step by name, such as {\(kinds[0].name): {}}, found \(names.isEmpty ? "none" : quoted(names)); start each step with its own dash"
+      )
     default: throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(value.kind)")
     }
   }
@@ -204,7 +208,9 @@ extension PipelineFileError {
 extension YamlError {
   /// The same error, with a parser error as a scanner error.
   fileprivate var withContext: YamlError {
-    if case .parser(let context, let problem, let mark, let yaml) = self { return .scanner(context: context, problem: problem, mark, yaml: yaml) }
+    if case .parser(let context, let problem, let mark, let yaml) = self {
+      return .scanner(context: context, problem: problem, mark, yaml: yaml)
+    }
     return self
   }
 }

@@ -38,7 +38,8 @@ package struct Plan: Sendable {
   private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> Entry {
     let reader = type(of: found.reader).name
     do {
-      let take = Take(id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), duplicateFolder: found.duplicateFolder)
+      let take = Take(
+        id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), duplicateFolder: found.duplicateFolder)
       let episode = try pipeline.open(take, with: found.reader, in: RunContext(keys: keys)).get()
       return Entry(
         id: found.id, reader: reader, frames: episode.frames.count, datasets: try pipeline.writer.plan(episode), outcome: .written)

@@ -131,7 +131,8 @@ package struct Run: Sendable {
       journal: journal, earlier: journal.entries, conversion: conversion, directory: directory, checksContent: checksContent)
     let jobs = search.found.map { found in
       TakeJob(
-        task: TakeTask(id: found.id, location: found.location, reader: found.reader, duplicateFolder: found.duplicateFolder, findings: found.findings),
+        task: TakeTask(
+          id: found.id, location: found.location, reader: found.reader, duplicateFolder: found.duplicateFolder, findings: found.findings),
         reader: found.reader)
     }
     Scheduler(

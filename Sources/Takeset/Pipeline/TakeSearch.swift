@@ -51,7 +51,8 @@ package struct TakeSearch: Sendable {
     if hasNothing { throw NoInputs(self) }
     if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
       throw UsageError(
-        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms")
+        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms"
+      )
     }
   }
 
@@ -83,7 +84,9 @@ package struct TakeSearch: Sendable {
             : "the directory holds no take that a reader recognizes"))
     } else {
       let formats = readers.map { type(of: $0).name }.joined(separator: ", ")
-      addUnmatched(path, TakeFailure(.notATake, "no reader recognizes this file; expected a session, an archive of one, a bundle or a video (\(formats))"))
+      addUnmatched(
+        path,
+        TakeFailure(.notATake, "no reader recognizes this file; expected a session, an archive of one, a bundle or a video (\(formats))"))
     }
   }
 
@@ -92,7 +95,9 @@ package struct TakeSearch: Sendable {
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
     do {
       let claims = try claims(on: TakePlace(place))
-      if let best = claims.first { return add(place, best, rivals: claims.dropFirst().filter { $0.candidate.confidence == best.candidate.confidence }) }
+      if let best = claims.first {
+        return add(place, best, rivals: claims.dropFirst().filter { $0.candidate.confidence == best.candidate.confidence })
+      }
     } catch {
       // A location that cannot be read may be a take; skipping it would lose it.
       return addUnmatched(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
@@ -136,13 +141,15 @@ package struct TakeSearch: Sendable {
   private mutating func add(_ place: TakeLocation, _ claim: Claim, rivals: [Claim]) {
     let candidate = claim.candidate
     guard Self.isUsable(candidate.stem) else {
-      return addUnmatched(place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))
+      return addUnmatched(
+        place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))
     }
     var take = Found(id: candidate.stem, location: place, reader: claim.reader)
     if !rivals.isEmpty {
       let names = rivals.map { type(of: $0.reader).name }.joined(separator: " and ")
       take.findings.append(
-        Finding(.formatAmbiguous, "\(names) could also read it; \(type(of: claim.reader).name) is used; set reader: {name: …} to choose another"))
+        Finding(
+          .formatAmbiguous, "\(names) could also read it; \(type(of: claim.reader).name) is used; set reader: {name: …} to choose another"))
     }
     if candidate.hasGenericName {
       // Named after its content, unless an earlier run has named it.

@@ -41,7 +41,10 @@ package struct GeneratedDocument {
       uniqueKeysWithValues: FindingPage.Group.allCases.map { group in
         let codes = FindingCode.allCases.filter { $0.page.group == group }.sorted { $0.rawValue < $1.rawValue }
         let rows = codes.map { "| `\($0.rawValue)` | \($0.page.severityWords) | \($0.page.meaning) | \($0.page.advice) |" }
-        return ("findings \(group.rawValue)", (["| code | severity | meaning | what to do |", "|---|---|---|---|"] + rows).joined(separator: "\n"))
+        return (
+          "findings \(group.rawValue)",
+          (["| code | severity | meaning | what to do |", "|---|---|---|---|"] + rows).joined(separator: "\n")
+        )
       })
   }
 

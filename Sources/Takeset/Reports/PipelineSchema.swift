@@ -1,4 +1,3 @@
-
 /// The JSON Schema of pipeline files, generated from the options that steps declare.
 package enum PipelineSchema {
   package static var json: JSONValue {

@@ -16,8 +16,10 @@ package struct Align: Transform {
   package enum Method: String, OptionChoice { case nearest, linear }
 
   @Option("a sample farther from the frame than this is not used (seconds, inclusive)", 0...3600) var tolerance = 0.05
-  @Option("linear: numbers are interpolated between the two samples around the frame, both within the tolerance") var method = Method.nearest
-  @Option("without an IMU, find the clock of the joints by comparing when they moved and when the phone rotated") var correlateJoints = false
+  @Option("linear: numbers are interpolated between the two samples around the frame, both within the tolerance") var method = Method
+    .nearest
+  @Option("without an IMU, find the clock of the joints by comparing when they moved and when the phone rotated") var correlateJoints =
+    false
   @Option("joints as the recorder's own loader makes them: from zero-based clocks, zeros where there is no reading")
   var referenceCompatible = false
 

@@ -87,7 +87,8 @@ struct ClockOffset {
         ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
     findings.append(
       Finding(
-        .clockUnaligned, "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked")
+        .clockUnaligned,
+        "the stream is on the clock \(stream.spec.clock.rawValue), the frames on \(frames.clock.rawValue), and \(why); its rows are masked")
     )
   }
 }

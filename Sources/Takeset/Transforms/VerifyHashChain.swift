@@ -10,7 +10,8 @@ package struct VerifyHashChain: Transform {
 
   package enum Level: String, OptionChoice { case none, structure, assertion }
 
-  @Option("none: only record; structure: reject a bundle whose chain is present and invalid; assertion: reject one without a verified signature")
+  @Option(
+    "none: only record; structure: reject a bundle whose chain is present and invalid; assertion: reject one without a verified signature")
   var require = Level.structure
 
   package init() {}
@@ -127,8 +128,9 @@ package struct VerifyHashChain: Transform {
         verification.covers = .final
         cover(chain.hashes.count, evidence, &verification)
         if verification.partial == .complete, evidence.isPartial == true {
-          notes.add(.partialMismatch, "is_partial is true, but the complete chain is signed", file: evidence.metadataFile,
-              field: ".is_partial")
+          notes.add(
+            .partialMismatch, "is_partial is true, but the complete chain is signed", file: evidence.metadataFile,
+            field: ".is_partial")
         }
         return
       }

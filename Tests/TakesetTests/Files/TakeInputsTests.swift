@@ -25,7 +25,9 @@ import Testing
   @Test func theDigestIsThatOfTheLinesOfSha256sum() throws {
     let inputs = try inputs("rgb/000000.jpg", "poses.json", "zz")
     try inputs.finishDigests()
-    let lines = inputs.entries.map { "\(Digest.of(Array("\($0.path)!".utf8)))  \($0.path)\n" }.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    let lines = inputs.entries.map { "\(Digest.of(Array("\($0.path)!".utf8)))  \($0.path)\n" }.sorted {
+      $0.utf8.lexicographicallyPrecedes($1.utf8)
+    }
     #expect(inputs.digest == Digest.of(lines.joined()))
     #expect(inputs.records.map(\.path) == ["poses.json", "rgb/000000.jpg", "zz"])
     #expect(inputs.records.map(\.bytes) == [11, 15, 3])

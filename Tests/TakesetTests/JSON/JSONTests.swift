@@ -75,7 +75,8 @@ import Testing
       let value = Double(bitPattern: .random(in: 0...(.max), using: &generator))
       guard value.isFinite else { continue }
       for text in [
-        "\(value)", "\(Float(value).isFinite ? Float(value) : 0)", "\(Int.random(in: -99999...99999, using: &generator)).\(Int.random(in: 0...99999, using: &generator))",
+        "\(value)", "\(Float(value).isFinite ? Float(value) : 0)",
+        "\(Int.random(in: -99999...99999, using: &generator)).\(Int.random(in: 0...99999, using: &generator))",
       ] {
         #expect(try JSONReader(Array(text.utf8)).number() == Double(text))
       }

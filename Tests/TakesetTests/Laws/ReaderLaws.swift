@@ -127,9 +127,13 @@ import Testing
   /// No reader names another, nor another's files.
   @Test func readersDoNotKnowEachOther() throws {
     let folders = ["StackSession": "stack", "StrayScanner": "stray", "RealityCam": "reality"]
-    let names = ["StackSession", "StrayScanner", "RealityCam", "SlowMotionVideo", "OdometryFile", "PosesFile", "SessionFolder", "BundleFolder"]
+    let names = [
+      "StackSession", "StrayScanner", "RealityCam", "SlowMotionVideo", "OdometryFile", "PosesFile", "SessionFolder", "BundleFolder",
+    ]
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../../Sources/Takeset/Readers")
-    let files = (FileManager.default.enumerator(atPath: root.path)?.allObjects ?? []).compactMap { $0 as? String }.filter { $0.hasSuffix(".swift") }
+    let files = (FileManager.default.enumerator(atPath: root.path)?.allObjects ?? []).compactMap { $0 as? String }.filter {
+      $0.hasSuffix(".swift")
+    }
     #expect(files.count > 20)
     for file in files {
       let text = try String(contentsOf: root.appendingPathComponent(file), encoding: .utf8)
@@ -143,6 +147,9 @@ import Testing
   }
 
   private func ownNames(_ folder: URL) throws -> Set<String> {
-    Set(try FileManager.default.contentsOfDirectory(atPath: folder.path).map { String($0.dropLast(".swift".count)) } + [folder.lastPathComponent])
+    Set(
+      try FileManager.default.contentsOfDirectory(atPath: folder.path).map { String($0.dropLast(".swift".count)) } + [
+        folder.lastPathComponent
+      ])
   }
 }

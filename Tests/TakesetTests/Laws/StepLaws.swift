@@ -70,7 +70,8 @@ import Testing
   private func busy(_ type: any Transform.Type) throws -> any Transform {
     func make<T: Transform>(_ type: T.Type) throws -> any Transform {
       let options: [String: JSONValue] = [
-        "decimate": ["every": 2], "drop-frames": ["with": ["pose-jump"]], "resize-image": ["width": 4, "height": 3], "resample-depth": ["width": 2, "height": 2],
+        "decimate": ["every": 2], "drop-frames": ["with": ["pose-jump"]], "resize-image": ["width": 4, "height": 3],
+        "resample-depth": ["width": 2, "height": 2],
       ]
       return try Options.decode(T.self, over: options[T.name], at: T.name)
     }

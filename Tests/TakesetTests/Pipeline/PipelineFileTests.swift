@@ -43,8 +43,14 @@ import Testing
       "unknown option; decimate has \"every\", \"rate\""
     ),
     ("version: 1\ntransforms:\n- blur: {}", "transforms[0].blur", "unknown step \"blur\""),
-    ("version: 1\ntransforms:\n- align: {tolerance: wide}", "transforms[0].align.tolerance", "expected a number from 0 to 3600, found the text \"wide\""),
-    ("version: 1\ntransforms:\n- align: {tolerance: -1}", "transforms[0].align.tolerance", "expected a number from 0 to 3600, found the number -1"),
+    (
+      "version: 1\ntransforms:\n- align: {tolerance: wide}", "transforms[0].align.tolerance",
+      "expected a number from 0 to 3600, found the text \"wide\""
+    ),
+    (
+      "version: 1\ntransforms:\n- align: {tolerance: -1}", "transforms[0].align.tolerance",
+      "expected a number from 0 to 3600, found the number -1"
+    ),
     ("version: 1\ntransforms:\n- decimate: {every: 1.5}", "transforms[0].decimate.every", "found the number 1.5"),
     ("version: 1\ntransforms:\n- align: {}\n  split: {}", "transforms[0]", "expected one step by name"),
     ("version: 1\nwriter: {hdf5: {compression: 12}}", "writer.hdf5.compression", "expected 0 to 9, or fast"),

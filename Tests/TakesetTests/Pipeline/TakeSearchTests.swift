@@ -15,7 +15,8 @@ private struct Marked: Reader {
 
   func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.name.hasSuffix("." + ending) else { return nil }
-    return Candidate(.certain, stem: place.stem, hasGenericName: isGeneric) { [path = place.path] in TakeInputs(file: path, role: .metadata) }
+    return Candidate(.certain, stem: place.stem, hasGenericName: isGeneric) { [path = place.path] in TakeInputs(file: path, role: .metadata)
+    }
   }
 
   func open(_ take: Take) throws -> Episode { throw TakeFailure(.internal, "is never opened") }
@@ -64,11 +65,14 @@ private struct Marked: Reader {
 
   @Test func linksAndOtherThingsAreNoticedAndNotFollowed() throws {
     try write("in/a.take", "out/b.take")
-    try FileManager.default.createSymbolicLink(atPath: directory.path + "/in/link.take", withDestinationPath: directory.path + "/out/b.take")
+    try FileManager.default.createSymbolicLink(
+      atPath: directory.path + "/in/link.take", withDestinationPath: directory.path + "/out/b.take")
     mkfifo(directory.path + "/in/pipe.take", 0o600)
     let found = search("in")
     #expect(found.found.map(\.id) == ["a"])
-    #expect(found.notices.count == 2 && found.notices.contains { $0.contains("link.take") } && found.notices.contains { $0.contains("pipe.take") })
+    #expect(
+      found.notices.count == 2 && found.notices.contains { $0.contains("link.take") } && found.notices.contains { $0.contains("pipe.take") }
+    )
     // Named itself, a link is followed.
     #expect(search("in/link.take").found.map(\.id) == ["b"])
   }
@@ -76,9 +80,10 @@ private struct Marked: Reader {
   @Test func inputsThatGiveNoTakeSayWhy() throws {
     try write("in/a.take", "text.txt", "empty/.keep")
     let found = search("in", "text.txt", "empty", "nowhere")
-    #expect(Dictionary(uniqueKeysWithValues: found.unmatched.map { ($0.id, $0.failure.code) }) == [
-      "text.txt": .notATake, "empty": .noTakeFound, "nowhere": .inputMissing,
-    ])
+    #expect(
+      Dictionary(uniqueKeysWithValues: found.unmatched.map { ($0.id, $0.failure.code) }) == [
+        "text.txt": .notATake, "empty": .noTakeFound, "nowhere": .inputMissing,
+      ])
     try found.refuse(Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()))
   }
 
@@ -130,9 +135,12 @@ private struct Marked: Reader {
     try write("in/a.take", "new/a.take")
     let registry = TakeIDRegistry(["a-2": entry("a-2", at: "in/a.take"), "a": entry("a", at: "new/../gone.take")])
     let found = search("in", "new", registry: registry).found
-    #expect(Dictionary(uniqueKeysWithValues: found.map { (URL(fileURLWithPath: $0.location.path).deletingLastPathComponent().lastPathComponent, $0.id) }) == [
-      "in": "a-2", "new": "a-3",
-    ])
+    #expect(
+      Dictionary(
+        uniqueKeysWithValues: found.map { (URL(fileURLWithPath: $0.location.path).deletingLastPathComponent().lastPathComponent, $0.id) })
+        == [
+          "in": "a-2", "new": "a-3",
+        ])
   }
 
   @Test func aMovedTakeKeepsItsIdWhenItsFilesAreTheSame() throws {

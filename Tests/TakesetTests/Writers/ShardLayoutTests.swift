@@ -13,16 +13,19 @@ import Testing
 
   @Test func theArraysOfAnEpisodeWithEveryKindOfStream() throws {
     let arrays = try arrays(Align().apply(to: SyntheticEpisode().episode))
-    #expect(arrays.keys.sorted().filter { $0.hasPrefix("/data") } == [
-      "/data/demo_0/obs/camera_depth", "/data/demo_0/obs/camera_depth_valid", "/data/demo_0/obs/camera_image", "/data/demo_0/obs/joints",
-      "/data/demo_0/obs/joints_valid", "/data/demo_0/obs/pose",
-    ])
+    #expect(
+      arrays.keys.sorted().filter { $0.hasPrefix("/data") } == [
+        "/data/demo_0/obs/camera_depth", "/data/demo_0/obs/camera_depth_valid", "/data/demo_0/obs/camera_image", "/data/demo_0/obs/joints",
+        "/data/demo_0/obs/joints_valid", "/data/demo_0/obs/pose",
+      ])
     let image = try #require(arrays["/data/demo_0/obs/camera_image"])
     #expect((image.dtype, image.shape, image.chunk, image.filters) == ("|u1", [6, 6, 8, 3], [1, 6, 8, 3], []))
     let depth = try #require(arrays["/data/demo_0/obs/camera_depth"])
     #expect((depth.dtype, depth.shape, depth.chunk, depth.filters) == ("<f4", [6, 3, 4, 1], [1, 3, 4, 1], ["shuffle", "deflate 4"]))
     #expect(arrays["/data/demo_0/obs/pose"]?.shape == [6, 7] && arrays["/data/demo_0/obs/pose"]?.chunk == nil)
-    for path in ["timestamp_ns", "source_index", "quality", "streams/pose/dt_ns", "streams/joints/valid", "streams/camera_depth/next_index"] {
+    for path in [
+      "timestamp_ns", "source_index", "quality", "streams/pose/dt_ns", "streams/joints/valid", "streams/camera_depth/next_index",
+    ] {
       #expect(arrays["/meta/demo_0/\(path)"]?.shape == [6], "\(path)")
     }
     #expect(arrays["/meta/demo_0/intrinsics"]?.shape == [6, 4])

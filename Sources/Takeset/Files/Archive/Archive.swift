@@ -104,7 +104,8 @@ package final class Archive: Sendable {
     }
     guard Double(total) <= limits.maxArchiveRatio * Double(archiveBytes) else {
       let ratio = archiveBytes > 0 ? total / archiveBytes : 0
-      throw TakeFailure(.limit, "its members have \(ratio) times the bytes of the archive, over \(limits.maxArchiveRatio) times (max-archive-ratio)")
+      throw TakeFailure(
+        .limit, "its members have \(ratio) times the bytes of the archive, over \(limits.maxArchiveRatio) times (max-archive-ratio)")
     }
     return (members, total)
   }

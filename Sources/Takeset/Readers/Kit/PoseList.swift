@@ -80,8 +80,9 @@ struct PoseList {
         file: file)
     }
     if count > 0 {
-      notes.add(.timeNotAscending, "timestamps that do not fit between their neighbors; these frames are dropped",
-          file: file, count: count)
+      notes.add(
+        .timeNotAscending, "timestamps that do not fit between their neighbors; these frames are dropped",
+        file: file, count: count)
     }
   }
 }
@@ -121,8 +122,9 @@ struct FrameJoin {
     let firstMissing = poses.entries.firstIndex { images?[$0.number] == nil }
     if images != nil, let firstMissing, firstMissing == withImage, unposed == 0 {
       coverage = Double(withImage) / Double(count)
-      notes.add(.partialUpload, "images end after the first \(withImage) of \(count) poses", file: place,
-          count: count - withImage)
+      notes.add(
+        .partialUpload, "images end after the first \(withImage) of \(count) poses", file: place,
+        count: count - withImage)
     }
     note(.poseUnusable, unusable, "transforms that are not a rotation and a position", notes)
     note(.timeNotAscending, disorder, nil, notes)

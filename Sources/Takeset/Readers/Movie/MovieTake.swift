@@ -2,7 +2,6 @@ import Foundation
 import Media
 import Model
 
-
 /// A video as the frames of an episode: one row per frame, at its presentation time.
 struct MovieTake {
   let movie: Movie
@@ -15,7 +14,9 @@ struct MovieTake {
   private static let rates = [60.0, 120, 240]
 
   /// - Parameter suspicion: The reason why the display matrix is known to be wrong; `nil` where it is not.
-  init(_ slice: FileSlice, file: String, options: VideoOptions, rotation choice: VideoRotation, suspicion: (Movie) -> String? = { _ in nil }) throws {
+  init(
+    _ slice: FileSlice, file: String, options: VideoOptions, rotation choice: VideoRotation, suspicion: (Movie) -> String? = { _ in nil }
+  ) throws {
     movie = try naming(file) { try Movie(slice, limits: options.limits) }
     self.file = file
     self.options = options
@@ -23,7 +24,8 @@ struct MovieTake {
     if movie.isMirrored || Double(wanted?.rawValue ?? -1) != movie.rotation {
       findings.append(
         Finding(
-          .rotationUnsupported, "the display matrix \(movie.isMirrored ? "mirrors" : "rotates by \(movie.rotation) degrees"); images are stored as coded",
+          .rotationUnsupported,
+          "the display matrix \(movie.isMirrored ? "mirrors" : "rotates by \(movie.rotation) degrees"); images are stored as coded",
           file: file))
       wanted = Rotation90.none
     }

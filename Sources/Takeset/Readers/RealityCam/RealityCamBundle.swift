@@ -14,7 +14,8 @@ package struct RealityCamBundle: Reader {
   package enum AmbiguityPolicy: String, OptionChoice { case mask, assume }
 
   @Option("required: a bundle whose depth cannot be read fails; optional: it is written without depth") var depth = DepthPolicy.required
-  @Option("depth whose frames are unknown; mask: no frame gets it; assume: keyframe k belongs to frame 3k") var ambiguousDepth = AmbiguityPolicy.mask
+  @Option("depth whose frames are unknown; mask: no frame gets it; assume: keyframe k belongs to frame 3k") var ambiguousDepth =
+    AmbiguityPolicy.mask
   @Option("enforce the limits of the app's own server") var strict = false
   @Option("auto, apply: images are stored upright, by the display matrix; keep: as coded") var rotation = VideoRotation.auto
   var video = VideoOptions()
@@ -35,7 +36,8 @@ package struct RealityCamBundle: Reader {
     do {
       guard let archive = try place.archive(self.archive) else {
         guard try MultipartBody.isStart(place.start(count: 1024)) else { return nil }
-        return Candidate(.certain, stem: place.stem, hasGenericName: isGeneric) { [path = place.path] in TakeInputs(file: path, role: .body) }
+        return Candidate(.certain, stem: place.stem, hasGenericName: isGeneric) { [path = place.path] in TakeInputs(file: path, role: .body)
+        }
       }
       guard let root = BundleFolder.root(in: archive) else { return nil }
       let folder = try BundleFolder(archive, root: root)
@@ -159,7 +161,8 @@ package struct RealityCamBundle: Reader {
       alignment = "ambiguous"
       episode.findings.append(
         Finding(
-          .depthAlignmentAmbiguous, "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); the frames they belong to are unknown"
+          .depthAlignmentAmbiguous,
+          "\(blob.keyframes) keyframes for \(frames.count) frames, expected \(expected); the frames they belong to are unknown"
             + (ambiguousDepth == .mask ? ", so all are masked" : ""), file: depth.part.file))
     }
     var stream = SampleStream(

@@ -20,14 +20,16 @@ struct CaptureTimes {
     }
     (clock, tick) = (.frameNumber, 1)
     if let movie {
-      notes.add(.movieCountMismatch, "video.mov has \(movie.samples.count) frames, the session \(images) images; they cannot be matched",
-          file: "video.mov")
+      notes.add(
+        .movieCountMismatch, "video.mov has \(movie.samples.count) frames, the session \(images) images; they cannot be matched",
+        file: "video.mov")
     }
     if let imuSpan, imuSpan > 0, images > 1, (20...250).contains(Double(images - 1) * 1e9 / Double(imuSpan)) {
       let period = Double(imuSpan) / Double(images - 1)
       times = (0..<images).map { Timestamp(nanoseconds: Int64((Double($0) * period).rounded())) }
-      notes.add(.timesFromIMU, "frame times are spread evenly over the span of the IMU; dropped frames cannot be detected",
-          file: "imu.json")
+      notes.add(
+        .timesFromIMU, "frame times are spread evenly over the span of the IMU; dropped frames cannot be detected",
+        file: "imu.json")
     } else {
       times = (0..<images).map { Timestamp(nanoseconds: Int64((Double($0) * 1e9 / 60).rounded())) }
       notes.add(.timesAssumed, "there is no evidence of when images were taken; 60 fps are assumed, and dropped frames cannot be detected")

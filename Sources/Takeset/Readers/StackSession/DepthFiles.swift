@@ -114,8 +114,10 @@ struct DepthFiles: SampleSource {
         return DepthFormat.isPlausible(decoded)
       } ?? likeliest
     if !format.isUsual || format.size != usual {
-      notes.add(.depthFormat, "depth maps of \(bytes) bytes are decoded as \(format.description)"
-            + (declared.map { ", depthResolution says \($0)" } ?? ""), file: inputs.entries[file].path)
+      notes.add(
+        .depthFormat,
+        "depth maps of \(bytes) bytes are decoded as \(format.description)"
+          + (declared.map { ", depthResolution says \($0)" } ?? ""), file: inputs.entries[file].path)
     }
     return format
   }

@@ -50,9 +50,10 @@ struct EncodersFile {
       let failed = Self.unwrap(&sorted, channel: channel, width: width)
       if failed > 0 {
         let isDead = failed == order.count
-        notes.add(isDead ? .jointDead : .jointReadFailed,
-            isDead ? "the sensor never answered" : "readings of -1, the sensor's value for no answer, are masked",
-            file: name, field: ".\(Self.channels[channel])", count: failed)
+        notes.add(
+          isDead ? .jointDead : .jointReadFailed,
+          isDead ? "the sensor never answered" : "readings of -1, the sensor's value for no answer, are masked",
+          file: name, field: ".\(Self.channels[channel])", count: failed)
       }
     }
     noteLink(order.map { arrivals[$0] }, clock == .laptop ? nil : startTime, notes)
@@ -95,8 +96,9 @@ struct EncodersFile {
       if changes.count > 1, changes.allSatisfy({ abs($0) > least }) { steps += 1 }
     }
     if steps > 0 {
-      notes.add(.jointsRecalibrated, "all joints step by more than 8 degrees from one reading to the next, as when a new zero is set",
-          file: name, count: steps)
+      notes.add(
+        .jointsRecalibrated, "all joints step by more than 8 degrees from one reading to the next, as when a new zero is set",
+        file: name, count: steps)
     }
   }
 
@@ -149,7 +151,9 @@ struct EncodersFile {
       notes.add(.encoderCSVLinesSkipped, "lines that are not readings are skipped", file: name, count: skipped)
     }
     if !readings.isEmpty, offset == nil {
-      notes.add(.encoderCSVUnaligned, "readings are on the clock of the laptop that logged them; the option csv-clock-offset maps them to the phone's", file: name)
+      notes.add(
+        .encoderCSVUnaligned,
+        "readings are on the clock of the laptop that logged them; the option csv-clock-offset maps them to the phone's", file: name)
     }
     return readings
   }

@@ -31,7 +31,9 @@ struct IMUFile {
         default: try record.reader.skip()
         }
       }
-      let values = try record.required(vectors["accel"], "", "expected accel and gyro") + record.required(vectors["gyro"], "", "expected accel and gyro")
+      let values =
+        try record.required(vectors["accel"], "", "expected accel and gyro")
+        + record.required(vectors["gyro"], "", "expected accel and gyro")
       table.add(try record.required(time, "timestamp", "expected seconds"), values)
     }
     count = table.count

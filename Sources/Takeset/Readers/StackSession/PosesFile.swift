@@ -59,7 +59,9 @@ struct PosesFile {
   static func parseFast(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Record]? {
     let parser = csimdjson_new()
     defer { csimdjson_free(parser) }
-    return try withBuffer(of: window + Int(CSIMDJSON_PADDING)) { try parseFast(refill, window: window, expected: expected, text: $0, parser) }
+    return try withBuffer(of: window + Int(CSIMDJSON_PADDING)) {
+      try parseFast(refill, window: window, expected: expected, text: $0, parser)
+    }
   }
 
   private static func parseFast(

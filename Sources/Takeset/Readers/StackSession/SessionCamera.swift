@@ -33,8 +33,9 @@ struct SessionCamera {
         [(other.fx, calibrated.fx), (other.fy, calibrated.fy), (other.cx, calibrated.cx), (other.cy, calibrated.cy)]
         .map { abs($0 - $1) }.max() ?? 0
       if largest > 0.5 {
-        notes.add(.intrinsicsDiffer, "calib.txt and cameraIntrinsics differ by up to \((largest * 10).rounded() / 10) pixels; calib.txt is used",
-            file: "calib.txt")
+        notes.add(
+          .intrinsicsDiffer, "calib.txt and cameraIntrinsics differ by up to \((largest * 10).rounded() / 10) pixels; calib.txt is used",
+          file: "calib.txt")
       }
     }
     (camera, size) = (calibrated, recorded)

@@ -86,8 +86,9 @@ struct SessionMetadata {
       guard let value = members[key], value != .null else { return nil }
       let sides = value.array?.compactMap(\.integer) ?? []
       guard sides.count == 2, value.array?.count == 2, sides.allSatisfy({ (1...65_535).contains($0) }) else {
-        notes.add(.resolutionUnusable, "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is ignored",
-            file: SessionMetadata.name, field: ".\(key)")
+        notes.add(
+          .resolutionUnusable, "expected [width, height], 1 to 65535 pixels each, found \(value.kind); it is ignored",
+          file: SessionMetadata.name, field: ".\(key)")
         return nil
       }
       return ImageSize(width: Int(sides[0]), height: Int(sides[1]))
@@ -106,15 +107,17 @@ struct SessionMetadata {
         startTime = time / 1_000_000_000 * 1_000_000_000
         startDay = String(start.prefix(10))
       } else {
-        notes.add(.startTimeUnreadable, "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: SessionMetadata.name,
-            field: ".startTime")
+        notes.add(
+          .startTimeUnreadable, "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: SessionMetadata.name,
+          field: ".startTime")
       }
     }
     if case .object(let camera)? = members["cameraIntrinsics"] {
       intrinsics = Intrinsics(["fx", "fy", "cx", "cy"].compactMap { camera[$0]?.double })
       if intrinsics == nil {
-        notes.add(.intrinsicsUnusable, "expected positive fx and fy, and cx and cy", file: SessionMetadata.name,
-            field: ".cameraIntrinsics")
+        notes.add(
+          .intrinsicsUnusable, "expected positive fx and fy, and cx and cy", file: SessionMetadata.name,
+          field: ".cameraIntrinsics")
       }
     }
     // Beyond 2^53 a number in the record would not be the same in every JSON reader.

@@ -63,7 +63,8 @@ package struct StackSession: Reader {
         file: take.inputs.entries[0].path)
     }
     if let folder = take.duplicateFolder, try SessionPlace.isDuplicate(take.inputs, of: folder.path) {
-      throw Rejection("\(FindingCode.duplicate.rawValue): the folder \(URL(fileURLWithPath: folder.path).lastPathComponent) has the same files")
+      throw Rejection(
+        "\(FindingCode.duplicate.rawValue): the folder \(URL(fileURLWithPath: folder.path).lastPathComponent) has the same files")
     }
   }
 

@@ -84,8 +84,10 @@ package struct StrayScanner: Reader {
         others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if opened.movie.samples.count != odometry.poses.entries.count {
-        notes.add(.movieCountMismatch, "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
-            file: Self.movieName)
+        notes.add(
+          .movieCountMismatch,
+          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
+          file: Self.movieName)
       }
       movie = (opened, episode, pairing)
     }
@@ -141,8 +143,10 @@ package struct StrayScanner: Reader {
       slice, file: Self.movieName,
       options: video, rotation: .keep)
     if movie.movie.rotation != 0 {
-      notes.add(.rotationIgnored, "the display matrix rotates by \(movie.movie.rotation) degrees; images are stored as coded, because poses and intrinsics belong to the coded images",
-          file: Self.movieName)
+      notes.add(
+        .rotationIgnored,
+        "the display matrix rotates by \(movie.movie.rotation) degrees; images are stored as coded, because poses and intrinsics belong to the coded images",
+        file: Self.movieName)
     }
     return movie
   }
@@ -162,7 +166,8 @@ package struct StrayScanner: Reader {
         spec: StreamSpec(
           raster: Raster(size: size, covering: fullSize), kind: kind, type: type == .depth ? .uint16 : .uint8, channels: 1, unit: unit,
           clock: .deviceUptime),
-        source: GrayPNGFiles(inputs: inputs, files: files, content: type, size: size), timestamps: present.map(\.pose.timestamp), sourceIndex: present.map(\.pose.number))
+        source: GrayPNGFiles(inputs: inputs, files: files, content: type, size: size), timestamps: present.map(\.pose.timestamp),
+        sourceIndex: present.map(\.pose.number))
     }
     streams[.depth] = stream(.depth, .depth, present.map(\.file), "mm")
     let confidence = NumberedFiles.entries(.confidence, in: inputs)
@@ -210,7 +215,8 @@ private struct Calibration {
     intrinsicsTrack = usual.map { usual in
       IntrinsicsTrack(
         usual,
-        moments: known.isEmpty ? [] : ordered.map { IntrinsicsTrack.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
+        moments: known.isEmpty
+          ? [] : ordered.map { IntrinsicsTrack.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
     }
   }
 }

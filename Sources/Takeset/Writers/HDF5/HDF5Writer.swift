@@ -20,7 +20,8 @@ package struct HDF5Writer: Writer {
 
   package func check(_ transforms: [any Transform]) throws {
     if image == .jpeg, transforms.contains(where: { $0 is ResizeImage }) {
-      throw OptionError("image", "jpeg stores the source's files unchanged, and the pipeline has resize-image; remove the step, or store raw")
+      throw OptionError(
+        "image", "jpeg stores the source's files unchanged, and the pipeline has resize-image; remove the step, or store raw")
     }
   }
 
@@ -62,4 +63,3 @@ package struct HDF5Writer: Writer {
   /// The version of the file layout, as in `docs/layout.md`.
   package static let formatVersion = "2.0.0"
 }
-

@@ -165,12 +165,14 @@ struct ShardReader {
     let moments = times.indices.compactMap { row -> IntrinsicsTrack.Moment? in
       let four = numbers[(4 * row)..<(4 * row + 4)].map { Double($0) }
       guard four.allSatisfy(\.isFinite) else { return nil }
-      return IntrinsicsTrack.Moment(time: times[row], intrinsics: Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3]).applying(back))
+      return IntrinsicsTrack.Moment(
+        time: times[row], intrinsics: Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3]).applying(back))
     }
     guard let first = moments.first else { return }
     let isMoving = moments.contains { $0.intrinsics != first.intrinsics }
     episode.cameras[camera] = Camera(
-      size: ImageSize(width: full[0], height: full[1]), intrinsicsTrack: IntrinsicsTrack(first.intrinsics, moments: isMoving ? moments : []),
+      size: ImageSize(width: full[0], height: full[1]),
+      intrinsicsTrack: IntrinsicsTrack(first.intrinsics, moments: isMoving ? moments : []),
       pose: data.contains("obs/\(StreamName.pose)") ? .pose : nil)
   }
 
