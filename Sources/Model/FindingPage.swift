@@ -62,7 +62,7 @@ extension FindingCode {
     case .assertionAbsent:
       .written(
         .info,
-        "Bundle metadata without a signature, so nobody vouches for the hash chain. The take is written and the manifest records the absence.",
+        "Bundle metadata without a signature, so the hash chain is unproven. The take is written and the manifest records the absence.",
         "Nothing; set `verify-hash-chain: {require: assertion}` to reject such takes.")
     case .assertionInvalid:
       .written(

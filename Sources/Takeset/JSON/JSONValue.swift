@@ -153,7 +153,7 @@ extension JSONValue {
     let whole = String(parts[0])
     let fraction = parts.count > 1 && parts[1] != "0" ? String(parts[1]) : ""
     var digits = whole + fraction
-    var point = whole.count + exponent  // the decimal point stands before digits[point]
+    var point = whole.count + exponent  // the decimal point is before digits[point]
     while digits.hasPrefix("0") && digits.count > 1 {
       digits.removeFirst()
       point -= 1

@@ -88,7 +88,7 @@ package struct VerifyHashChain: Transform {
       notes.add(code, message, severity: severity, file: file, field: file.map { _ in ".assertion" })
     }
     guard let text = evidence.assertion, !text.allSatisfy(\.isWhitespace) else {
-      return end(.absent, .info, .assertionAbsent, "the metadata holds no assertion; nobody signed the chain")
+      return end(.absent, .info, .assertionAbsent, "the metadata holds no assertion; the chain is not signed")
     }
     guard let bytes = Base64.decode(text)?.bytes else { return end(.invalid, .warning, .assertionInvalid, "the assertion is not base64") }
     if bytes == Self.mock { return end(.mock, .warning, .assertionMock, "the assertion is the fixed text of a debug build") }

@@ -38,7 +38,7 @@ struct SessionVariant {
       if hasSLAMTimes { evidence.append("timestamps are rgbIndex/60 and depth is null") }
       if isEmpty {
         (self.poses, name) = (.none, "v3-raw")
-        evidence.append("there are no poses")
+        evidence.append("no poses")
       } else {
         self.poses = .slam(metadata.scaleFactor == nil ? .arbitrary : .claimed)
         if metadata.scaleFactor != nil { evidence.append("metadata has scale_factor") }
@@ -52,10 +52,10 @@ struct SessionVariant {
       let hasDepth = folder.hasDepthFolder || metadata.depthResolution != nil || poses?.entries.contains { $0.depthIndex != nil } ?? false
       if hasDepth {
         name = "v1"
-        evidence.append("there are depth maps")
+        evidence.append("depth maps")
       } else {
         name = Self.isPacked(metadata, folder, imageSize) ? "packed" : "v2"
-        evidence.append("there are no depth maps")
+        evidence.append("no depth maps")
       }
     }
     self.evidence = evidence
