@@ -123,7 +123,8 @@ final class ProgressDisplay: Sendable {
     let bar = String(repeating: "#", count: filled) + String(repeating: "-", count: length - filled)
     let left = state.end.map { max(0, Double(now.duration(to: $0) / .milliseconds(1)) / 1000) }
     var text = String(
-      format: "[%@] %d/%d  %.0f frames/s  ETA %@", bar, state.done, state.takes, Double(state.rows) / elapsed,
+      format: "[%@] %d/%d takes  %.0f frames/s  %.0f MB/s  ETA %@", bar, state.done, state.takes, Double(state.rows) / elapsed,
+      Double(state.bytes) / elapsed / 1e6,
       left.map(Self.clock) ?? "--:--")
     if let name = state.current.first { text += "  \(name)" + (state.current.count > 1 ? " +\(state.current.count - 1)" : "") }
     // A line wider than the terminal would wrap and stay; the width is read each time, because it may change.

@@ -1,36 +1,38 @@
-"""What the tests share: the built binary, simulated takes, and real captures where they are at hand."""
+"""Fixtures that several test files use: the command, simulated takes and datasets of them, real captures where they are available."""
 
-import hashlib
-import json
 import os
 import shutil
 import subprocess
-from decimal import Decimal
 from pathlib import Path
 
-import h5py
 import pytest
+from bundles import Device, keys_file
+from command import BINARY, ROOT, Takeset
 
-ROOT = Path(__file__).resolve().parents[2]
-BINARY = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset"))
+
+SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls"}  # slow, and share little
 
 
-class Takeset:
-    """Runs the real command and remembers nothing."""
+def pytest_collection_modifyitems(config, items):
+    """Tests that need a loader run only if selected with `-m loaders`."""
+    if "loaders" not in config.option.markexpr:
+        deselected = [item for item in items if item.get_closest_marker("loaders")]
+        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
 
-    def __call__(self, *arguments, check=None, env=None, **options):
-        command = [str(BINARY), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env, **options)
-        if check is not None:
-            assert done.returncode == check, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
 
-    def simulate(self, output, *arguments):
-        self("simulate", "stack-session", "--output", output, *arguments, check=0)
-        return Path(output)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Gives each worker whole files, because the tests of a file share what they convert; the tests of some files one by one."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    def convert(self, *inputs, output, check=0, arguments=()):
-        return self("run", *inputs, "--output", output, "--progress", "plain", *arguments, check=check)
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return nodeid if Path(file).stem in SPREAD else file
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +43,7 @@ def takeset():
 
 @pytest.fixture(scope="session")
 def masters(tmp_path_factory, takeset):
-    """Small sound takes that tests copy and damage: name to directory."""
+    """Small valid takes that tests copy and damage: name to directory."""
     root = tmp_path_factory.mktemp("masters")
     return {
         "v1": takeset.simulate(root / "session_2026-01-31_120000", "--seconds", 0.5, "--size", "480x360", "--depth-size", "64x48"),
@@ -85,77 +87,63 @@ def batch(takeset, tmp_path_factory):
     return Batch(takeset, tmp_path_factory.mktemp("quirks"))
 
 
-def manifest(directory):
-    return json.loads((Path(directory) / "manifest.json").read_text())
+@pytest.fixture(scope="session")
+def tiny_takes(tmp_path_factory, takeset):
+    """A session of each kind that has depth maps or joints, a bundle and a scan."""
+    root = tmp_path_factory.mktemp("tiny-takes")
+    tiny = ["--seconds", 0.2, "--size", "64x48"]
+    takeset.simulate(root / "v1", *tiny, "--depth-size", "16x12")
+    takeset.simulate(root / "v2", *tiny, "--variant", "v2")
+    takeset("simulate", "realitycam-bundle", "--output", root / "pour", *tiny, check=0)
+    takeset("simulate", "stray-scanner", "--output", root / "scan", *tiny, "--depth-size", "16x12", check=0)
+    return root
 
 
-def take(directory, take_id):
-    return next(t for t in manifest(directory)["record"]["takes"] if t["id"] == take_id)
+@pytest.fixture(scope="session")
+def tiny_dataset(tiny_takes, tmp_path_factory, takeset):
+    """A valid dataset, which each test copies."""
+    output = tmp_path_factory.mktemp("tiny-dataset") / "out"
+    takeset.convert(tiny_takes, output=output)
+    takeset("verify", output, check=0)
+    return output
 
 
-def demos(directory):
-    """Open dataset.h5 and give its demos by take id."""
-    file = h5py.File(Path(directory) / "dataset.h5")
-    return {demo.attrs["take_id"]: (demo, file["meta"][name]) for name, demo in file["data"].items()}
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory):
+    """Arguments that name the keys of two phones."""
+    return "--keys", keys_file(tmp_path_factory.mktemp("keys") / "keys.json", {"phone-1": Device(1), "phone-2": Device(2)})
 
 
-# Digests
+def compiled(tmp_path_factory, name):
+    """A library to preload into the command, compiled from the source of this name."""
+    compiler = shutil.which("cc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    library = tmp_path_factory.mktemp("preload") / f"{name}.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, ROOT / f"Tests/python/{name}.c", "-ldl"], check=True)
+    return library
 
 
-def canonical(value):
-    """JSON as RFC 8785 has it."""
-    if isinstance(value, dict):
-        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
-        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in keys) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(canonical, value)) + "]"
-    if isinstance(value, float):
-        # ECMAScript writes out what is from 1e-6 to 1e21; exponents have no leading zeros.
-        digits, _, exponent = repr(value).partition("e")
-        if exponent and not -7 < int(exponent) < 21:
-            return f"{digits}e{int(exponent):+d}"
-        text = format(Decimal(repr(value)), "f")
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return json.dumps(value, ensure_ascii=False)
+@pytest.fixture(scope="session")
+def failing_look(tmp_path_factory):
+    """A library that makes one call on the inputs or the output fail, or stops the process at it."""
+    return compiled(tmp_path_factory, "failing_look")
 
 
-ROWS = {"camera_image", "camera_depth", "camera_depth_valid", "camera_depth_confidence"}  # what has a row in each chunk
+@pytest.fixture(scope="session")
+def failing_write(tmp_path_factory):
+    """A library that makes one write to an unfinished file fail."""
+    return compiled(tmp_path_factory, "failing_write")
 
 
-def arrays(demo, meta):
-    """Every dataset of an episode by its path in the shard, but for the digests of rows."""
-    found = {}
-    for root, group in ("/data/demo_0", demo), ("/meta/demo_0", meta):
-        group.visititems(lambda name, item: found.update({f"{root}/{name}": item}) if isinstance(item, h5py.Dataset) else None)
-    return {path: data for path, data in found.items() if not path.startswith("/meta/demo_0/row_sha256/")}
-
-
-def digest(data):
-    """What the digest of a dataset must be: of its bytes or, with a row in each chunk, of the digests of its rows; and these."""
-    if data.name.rpartition("/")[2] not in ROWS:
-        return "bytes", hashlib.sha256(data[:].tobytes()).hexdigest(), None
-    rows = b"".join(hashlib.sha256(row.tobytes()).digest() for row in data[:])
-    return "rows", hashlib.sha256(rows).hexdigest(), rows
-
-
-def check_digests(demo, meta):
-    """Every dataset has the digests of its content. How many there are."""
-    found, with_rows = arrays(demo, meta), set()
-    for path, data in found.items():
-        kind, whole, rows = digest(data)
-        assert (data.attrs["sha256_of"], data.attrs["sha256"]) == (kind, whole), path
-        if rows is not None:
-            name = path.rpartition("/")[2]
-            stored = meta["row_sha256"][name]
-            assert (stored.dtype.str, stored.shape, dict(stored.attrs)) == ("|u1", (len(data), 32), {"unit": "sha256"}), path
-            assert stored[:].tobytes() == rows, path
-            with_rows.add(name)
-    assert with_rows == set(meta.get("row_sha256", ()))
-    return len(found)
+@pytest.fixture(scope="session")
+def other_time(tmp_path_factory):
+    """A library that changes the time of day."""
+    return compiled(tmp_path_factory, "other_time")
 
 
 def _captures():
-    """The folder of real captures: $TAKESET_CAPTURES, or one beside the checkout."""
+    """The folder of real captures: $TAKESET_CAPTURES, or one next to the checkout."""
     candidates = [os.environ.get("TAKESET_CAPTURES"), ROOT.parent / "shared/data"]
     return next((Path(c) for c in candidates if c and Path(c).is_dir()), None)
 

@@ -5,8 +5,7 @@ import re
 
 import h5py
 import numpy as np
-import pytest
-from conftest import ROWS, arrays, check_digests, demos, manifest
+from outputs import ROWS, arrays, check_digests, demos, manifest
 
 EVERY_STREAM = {"camera_depth", "camera_image", "pose"}, {"camera_image", "depth_point", "joints", "pose"}
 
@@ -42,7 +41,7 @@ def test_holds_the_rules_of_robomimic_style_readers(dataset):
 
 
 def test_holds_the_rules_of_aloha_style_readers(dataset):
-    # ACT-style loaders index one row of a picture at random and expect HWC uint8 without any plug-in.
+    # ACT-style loaders index one row of an image at random and expect HWC uint8 without any plug-in.
     for demo, _ in demos(dataset).values():
         image = demo["obs/camera_image"]
         assert image.dtype == np.uint8 and image.ndim == 4 and image.shape[-1] == 3
@@ -105,7 +104,7 @@ def test_every_dataset_of_v1_and_v2_has_its_shape_type_and_unit(dataset):
             }
             # Nothing was interpolated here: each value is one sample's.
             assert (stream["next_index"][:] == stream["source_index"][:]).all() and not stream["weight"][:].any()
-        assert "intrinsics" not in meta  # neither variant knows them, and none are invented
+        assert "intrinsics" not in meta  # neither variant has them, and none are synthesized
 
 
 def test_pose_attributes_say_convention_axes_and_unit(dataset):
@@ -130,30 +129,6 @@ def test_every_dataset_says_its_unit_and_every_stream_its_kind(dataset):
             assert data.attrs.get("kind") == kinds.get(name), name
             assert data.attrs.get("camera") == ("camera" if name in ("camera_image", "camera_depth") else None), name
             assert "camera_size" not in data.attrs and "raster_from_camera" not in data.attrs  # their intrinsics are not known
-
-
-def test_rows_between_two_samples_name_both_and_the_weight(takeset, masters, tmp_path):
-    session = masters["v2"]
-    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align: {method: linear}]\n")
-    takeset.convert(session, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
-    demo, meta = demos(tmp_path / "out")[session.name]
-    readings = json.loads((session / "encoders.json").read_text())
-    names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
-    turns = np.unwrap(np.array([[r[n] for n in names] for r in readings]), period=360, axis=0)
-    turns -= np.ceil((turns[0] - 180) / 360) * 360
-    streams = {name: {n: d[:] for n, d in stream.items()} for name, stream in meta["streams"].items()}
-    joints = streams["joints"]
-    first, second, weight, valid = (joints[n] for n in ("source_index", "next_index", "weight", "valid"))
-    valid = valid == 1
-    blended = valid & (weight > 0)
-    assert blended.sum() > 40 and (second[blended] == first[blended] + 1).all() and (weight < 1).all()
-    assert not joints["dt_ns"][valid].any()  # the value is of the row's own time
-    expected = turns[first] + weight[:, None] * (turns[second] - turns[first])
-    assert np.abs(demo["obs/joints"][:] - expected)[valid].max() < 1e-3
-    assert (first[~valid] == -1).all() and (second[~valid] == -1).all() and not weight[~valid].any()
-    for name in "camera_image", "pose":  # pictures are never blended, and poses stand at their own times
-        assert (streams[name]["next_index"] == streams[name]["source_index"]).all() and not streams[name]["weight"].any()
-    check_digests(demo, meta)
 
 
 def test_uses_only_filters_that_every_h5py_has(dataset):
@@ -206,65 +181,7 @@ def test_masks_off_means_nan_for_numbers_and_0_for_depth(dataset):
     assert np.array_equal(demo["obs/camera_depth"][:] > 0, demo["obs/camera_depth_valid"][:] == 1)
 
 
-def test_statistics_are_those_of_the_train_split(dataset):
-    with h5py.File(dataset / "dataset.h5") as f:
-        train = [n.decode() for n in f["mask/train"][:]]
-        assert set(f["stats"]) == {n for d in train for n in f["data"][d]["obs"] if not n.endswith("_valid")}
-        for key, stats in f["stats"].items():
-            assert set(stats) == {"count", "mean", "std", "min", "max", "q01", "q99"}
-            assert dict(stats.attrs) == {"unit": f["data"][train[0]]["obs"][key].attrs["unit"]}
-            rows = np.concatenate([f["data"][d]["obs"][key][:] for d in train]).astype("f8")
-            per_channel = rows.reshape(-1, rows.shape[-1])
-            for channel, values in enumerate(per_channel.T):
-                values = values[np.isfinite(values)]
-                if key == "camera_depth":
-                    values = values[values > 0]
-                assert stats["count"][channel] == len(values)
-                assert stats["mean"][channel] == pytest.approx(values.mean(), rel=1e-9, abs=1e-9)
-                assert stats["std"][channel] == pytest.approx(values.std(), rel=1e-6, abs=1e-6)
-                assert stats["min"][channel] == values.min() and stats["max"][channel] == values.max()
-                for q, name in (0.01, "q01"), (0.99, "q99"):
-                    exact = np.quantile(values, q)
-                    # Within the buckets of 12 significant bits, or between two far neighbours of a small sample.
-                    assert stats[name][channel] == pytest.approx(exact, rel=2**-11, abs=1e-6), (key, name)
-
-
-def test_shards_keep_their_statistics_to_be_merged(dataset):
-    for path in sorted((dataset / "episodes").iterdir()):
-        with h5py.File(path) as f:
-            assert sorted(f) == ["data", "meta"]  # statistics of a dataset are the index's
-            own = f["meta/demo_0/statistics"]
-            assert (own.dtype.str, own.ndim, own.attrs["unit"]) == ("|u1", 1, "JSON")
-            named = [one["name"] for one in json.loads(own[:].tobytes())]
-            assert sorted(named) == [n for n in f["data/demo_0/obs"] if not n.endswith("_valid")]
-
-
 # Takes that mean different things by one key
-
-
-def test_takes_of_other_units_and_sizes_are_told_and_never_merged(takeset, tmp_path):
-    from stray import session as stray_session
-
-    takeset.simulate(tmp_path / "in/metres", "--seconds", 0.3, "--size", "64x48", "--depth-size", "16x12")
-    stray_session(times="time").write(tmp_path / "in/millimetres")
-    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align]\n")
-    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
-    findings = manifest(tmp_path / "out")["record"]["findings"]
-    assert {f["code"] for f in findings} == {"mixed-units", "mixed-sizes"} and {f["severity"] for f in findings} == {"warning"}
-    units = next(f["message"] for f in findings if f["code"] == "mixed-units" and "camera_depth" in f["message"])
-    sizes = next(f["message"] for f in findings if f["code"] == "mixed-sizes" and "camera_image" in f["message"])
-    assert "metres" in units and "millimetres" in units and "48x64" in sizes and "120x160" in sizes
-    assert all(f["message"] in done.stdout + done.stderr for f in findings)
-    with h5py.File(tmp_path / "out/dataset.h5") as f:
-        depth = {key: stats for key, stats in f["stats"].items() if key.split("@")[0] == "camera_depth"}
-        assert set(depth) == {"camera_depth@m", "camera_depth@mm"}
-        found = demos(tmp_path / "out")
-        for unit, name in ("m", "metres"), ("mm", "millimetres"):
-            values = found[name][0]["obs/camera_depth"][:].astype("f8")
-            stats = depth[f"camera_depth@{unit}"]
-            assert stats.attrs["unit"] == unit and stats["count"][0] == (values > 0).sum()
-            assert stats["mean"][0] == pytest.approx(values[values > 0].mean(), rel=1e-6) and stats["max"][0] == values.max()
-    takeset("verify", tmp_path / "out", check=0)
 
 
 def test_a_pack_holds_the_same_arrays_in_one_file(dataset, takeset, tmp_path):

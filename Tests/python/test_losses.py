@@ -1,4 +1,4 @@
-"""Takes that have lost a file, or have one too many: what is left stays with what it belongs to."""
+"""Takes that have lost a file or have one too many: the remaining data keeps its correspondence."""
 
 import json
 import shutil
@@ -6,8 +6,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from conftest import demos, manifest, take
-from test_takes import frame_code
+from images import frame_code
+from outputs import demos, manifest, take
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def numbers(demo):
 # SLAM
 
 
-def test_pictures_lost_after_slam_leave_holes_and_shift_nothing(takeset, copy, tmp_path):
+def test_images_lost_after_slam_leave_holes_and_shift_nothing(takeset, copy, tmp_path):
     session = copy("slam")
     for number in 20, 21, 33:
         (session / f"rgb/{number:06d}.jpg").unlink()
@@ -58,11 +58,11 @@ def test_pictures_lost_after_slam_leave_holes_and_shift_nothing(takeset, copy, t
     assert np.allclose(demo["obs/pose"][:, :3], [[matrices[n][row][3] for row in range(3)] for n in kept], atol=1e-6)
     totals = manifest(tmp_path / "out")["record"]["totals"]
     assert min(value for value in totals.values() if isinstance(value, int)) >= 0
-    # The movie has the pictures that were lost, so it still tells the times of the others.
+    # The video contains the lost images, so it still gives the times of the others.
     assert "times-from-movie" in codes(entry)
 
 
-# Archives and the folders beside them
+# Archives and the folders next to them
 
 
 def test_an_archive_outlives_the_folder_that_it_was_a_copy_of(takeset, copy, tmp_path):
@@ -91,21 +91,21 @@ def test_a_damaged_archive_is_no_copy_of_its_folder(takeset, copy, tmp_path):
     session = copy("glove", "session_e")
     path = zipped(session, session.with_suffix(".zip"), zipfile.ZIP_STORED)
     data = bytearray(path.read_bytes())
-    picture = (session / "rgb/000030.jpg").read_bytes()
-    data[data.find(picture) + 700] ^= 0x10
+    image = (session / "rgb/000030.jpg").read_bytes()
+    data[data.find(image) + 700] ^= 0x10
     path.write_bytes(data)
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     assert codes(take(tmp_path / "out", "session_e-2")) == {"duplicate-id": None, "image-undecodable": 1}
 
 
-def test_a_damaged_movie_in_a_zip_fails_the_take(takeset, copy, tmp_path):
-    """Most of its bytes decode to other pictures without a complaint; the archive's checksum tells."""
+def test_a_damaged_video_in_a_zip_fails_the_take(takeset, copy, tmp_path):
+    """Most of its bytes decode to other images without a complaint; the archive's checksum detects it."""
     scan = copy("scan")
-    movie = (scan / "rgb.mp4").read_bytes()
+    video = (scan / "rgb.mp4").read_bytes()
     path = zipped(scan, tmp_path / "scan.zip", zipfile.ZIP_STORED)
     for part in 0.3, 0.5, 0.7:
         data = bytearray(path.read_bytes())
-        data[data.find(movie[:200]) + int(len(movie) * part)] ^= 0x01
+        data[data.find(video[:200]) + int(len(video) * part)] ^= 0x01
         (tmp_path / "damaged.zip").write_bytes(data)
         takeset("inspect", tmp_path / "damaged.zip", check=3)
         takeset.convert(tmp_path / "damaged.zip", output=tmp_path / f"out{part}", check=3)
@@ -113,7 +113,7 @@ def test_a_damaged_movie_in_a_zip_fails_the_take(takeset, copy, tmp_path):
         assert entry["outcome"] == "failed" and {"archive-damaged", "movie-corrupt"} & set(codes(entry))
 
 
-def test_an_archive_whose_sidecar_tells_of_a_session_is_missed_when_it_holds_none(takeset, copy, tmp_path):
+def test_an_archive_without_the_session_its_sidecar_describes_fails(takeset, copy, tmp_path):
     session = copy("glove", "session_c")
     shutil.copy(session / "metadata.json", tmp_path / "in/session_c.metadata.json")
     shutil.rmtree(session)
@@ -131,7 +131,7 @@ def odometry(scan, change):
     (scan / "odometry.csv").write_text("\n".join([header, *change(rows)]) + "\n")
 
 
-def test_rows_lost_at_the_start_leave_pictures_with_their_frames(takeset, copy, tmp_path):
+def test_rows_lost_at_the_start_keep_images_with_their_frames(takeset, copy, tmp_path):
     scan = copy("scan")
     odometry(scan, lambda rows: rows[3:])
     takeset.convert(scan, output=tmp_path / "out")
@@ -155,7 +155,7 @@ def test_a_row_out_of_time_is_counted_once(takeset, copy, tmp_path):
     assert "depth-orphaned" not in codes(entry)
 
 
-def test_one_odd_depth_map_costs_itself(takeset, copy, tmp_path):
+def test_one_depth_map_of_another_size_costs_itself(takeset, copy, tmp_path):
     scan = copy("scan")
     other = tmp_path / "other"
     takeset("simulate", "stray-scanner", "--output", other, "--seconds", 0.1, "--size", "96x72", "--depth-size", "16x12", "--no-movie", check=0)
@@ -166,7 +166,7 @@ def test_one_odd_depth_map_costs_itself(takeset, copy, tmp_path):
     assert demo["obs/camera_depth_valid"][1:].any(axis=(1, 2, 3)).all() and not demo["obs/camera_depth_valid"][0].any()
 
 
-def test_pictures_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tmp_path):
+def test_images_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tmp_path):
     scan = copy("scan")
     (scan / "rgb").mkdir()
     (scan / "rgb/000000.jpg").write_bytes(b"a picture")
@@ -176,7 +176,7 @@ def test_pictures_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tm
 
 
 @pytest.mark.parametrize("text", ["81235.252.075954", "12-5", "1e400", ".5", "0x10", "1_000"])
-def test_times_that_are_no_numbers_fail_the_table(takeset, copy, tmp_path, text):
+def test_times_that_are_not_numbers_fail_the_table(takeset, copy, tmp_path, text):
     scan = copy("scan")
     odometry(scan, lambda rows: [*rows[:9], text + rows[9][rows[9].index(","):], *rows[10:]])
     takeset.convert(scan, output=tmp_path / "out", check=3)
@@ -199,10 +199,19 @@ def test_an_offset_beyond_all_clocks_is_refused_and_a_large_one_is_harmless(take
     pipeline = tmp_path / "pipeline.yaml"
     for offset, code in (-9.9e9, 64), (-4e9, 0), (4e9, 0):
         pipeline.write_text(f"version: 1\nreader: {{name: stack-session, csv-clock-offset: {offset:.1f}}}\ntransforms: [align]\n")
-        takeset.convert(session, output=tmp_path / f"out{offset}", check=code, arguments=["--pipeline", pipeline])
+        output = tmp_path / f"out{offset}"
+        done = takeset.convert(session, output=output, check=code, arguments=["--pipeline", pipeline])
+        if code == 64:
+            assert "reader.csv-clock-offset" in done.stderr and not output.exists()
+            continue
+        entry, (demo, meta) = take(output, "glove"), demos(output)["glove"]
+        assert entry["outcome"] == "written" and numbers(demo) == list(range(60))
+        # Readings so far away belong to no frame.
+        assert "clock-unaligned" in codes(entry) and ("joints-late" in codes(entry)) is (offset > 0)
+        assert np.isnan(demo["obs/joints"][:]).all() and not demo["obs/joints_valid"][:].any() and not meta["streams/joints/valid"][:].any()
 
 
-def test_a_laptops_clock_tells_nothing_of_a_late_start(takeset, copy, tmp_path):
+def test_a_laptops_clock_is_no_evidence_of_a_late_start(takeset, copy, tmp_path):
     session = copy("glove")
     start = 1_771_446_000 + 30
     glove_table(session, [f"{start + k / 50:.2f},{20 * k},{k % 300},2,3,4" for k in range(50)])

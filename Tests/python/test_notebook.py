@@ -6,9 +6,9 @@ import sys
 
 import nbformat
 import pytest
+from command import BINARY, ROOT
 from nbclient import NotebookClient
-
-from conftest import BINARY, ROOT, manifest
+from outputs import manifest
 
 EXAMPLE = ROOT / "examples/first-dataset"
 NOTEBOOK = EXAMPLE / "explore.ipynb"
@@ -50,6 +50,7 @@ def test_the_pipeline_file_is_the_default_pipeline(takeset, masters, dataset, tm
     assert manifest(tmp_path / "out")["record"] == manifest(dataset)["record"]
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_its_snippet_prints(takeset, tmp_path):
     readme = (EXAMPLE / "README.md").read_text()
     snippet, printed = (re.search(rf"```{language}\n(.*?)```", readme, re.S)[1] for language in ("python", "text"))

@@ -1,4 +1,4 @@
-"""examples/pytorch against the files it reads. Runs without PyTorch; with it, the DataLoader is tried too."""
+"""examples/pytorch against the files it reads. Only the tests marked `loaders` need PyTorch."""
 
 import json
 import multiprocessing
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from conftest import BINARY, ROOT
+from command import BINARY, ROOT
 
 sys.path.insert(0, str(ROOT / "examples/pytorch"))
 import takeset_windows  # noqa: E402
@@ -25,8 +25,8 @@ V1, V2 = "session_2026-01-31_120000", "session_2026-02-01_130000"
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory, takeset, masters):
-    """A dataset with two holes in the pictures of the second take and one in its joints."""
+def with_holes(tmp_path_factory, takeset, masters):
+    """A dataset with two holes in the images of the second take and one in its joints."""
     root = tmp_path_factory.mktemp("broken")
     for master in masters.values():
         shutil.copytree(master, root / "sessions" / master.name)
@@ -70,8 +70,8 @@ def expected_index(path, o, k, stride=1, split=None):
     return found
 
 
-def test_the_broken_dataset_has_the_holes_that_the_tests_are_about(broken):
-    with h5py.File(broken / "dataset.h5") as file:
+def test_the_dataset_has_the_holes_that_the_tests_are_about(with_holes):
+    with h5py.File(with_holes / "dataset.h5") as file:
         assert file["meta/demo_000001/gaps"][:, 0].tolist() == [19, 34]
         assert file["data/demo_000001"].attrs["num_samples"] == 54
         valid = file["data/demo_000001/obs/joints_valid"][:]
@@ -79,16 +79,16 @@ def test_the_broken_dataset_has_the_holes_that_the_tests_are_about(broken):
 
 
 @pytest.mark.parametrize("o, k, stride", [(1, 1, 1), (2, 4, 1), (3, 4, 3), (2, 16, 1), (5, 14, 2), (1, 40, 1)])
-def test_there_are_as_many_windows_as_runs_of_frames_allow(broken, o, k, stride):
-    windows = Windows(broken / "dataset.h5", split=None, observation_horizon=o, action_horizon=k, keys=("pose",), stride=stride)
-    expected = expected_index(broken / "dataset.h5", o, k, stride)
+def test_there_are_as_many_windows_as_runs_of_frames_allow(with_holes, o, k, stride):
+    windows = Windows(with_holes / "dataset.h5", split=None, observation_horizon=o, action_horizon=k, keys=("pose",), stride=stride)
+    expected = expected_index(with_holes / "dataset.h5", o, k, stride)
     assert [tuple(row) for row in windows.index.tolist()] == expected
     assert len(windows) == len(expected)
 
 
-def test_no_window_crosses_a_gap_or_an_episode(broken):
-    windows = Windows(broken / "dataset.h5", split=None, keys=("pose",), **SMALL)
-    with h5py.File(broken / "dataset.h5") as file:
+def test_no_window_crosses_a_gap_or_an_episode(with_holes):
+    windows = Windows(with_holes / "dataset.h5", split=None, keys=("pose",), **SMALL)
+    with h5py.File(with_holes / "dataset.h5") as file:
         for i in range(len(windows)):
             name, t = windows.episodes[windows.index[i, 0]], windows.index[i, 1]
             rows = slice(t - 1, t + 5)
@@ -98,35 +98,35 @@ def test_no_window_crosses_a_gap_or_an_episode(broken):
             assert_same(np.asarray(windows[i]["obs"]["pose"]), poses[:2])
 
 
-def test_a_run_shorter_than_a_window_gives_none(broken):
-    windows = Windows(broken / "dataset.h5", split="train", observation_horizon=2, action_horizon=19, keys=("pose",))
+def test_a_run_shorter_than_a_window_gives_none(with_holes):
+    windows = Windows(with_holes / "dataset.h5", split="train", observation_horizon=2, action_horizon=19, keys=("pose",))
     assert len(windows) == 0  # the runs of that take have 20, 15 and 19 frames, and a window needs 21
     with pytest.raises(IndexError):
         windows[0]
 
 
-def test_splits_are_those_of_the_masks(broken):
-    with h5py.File(broken / "dataset.h5") as file:
+def test_splits_are_those_of_the_masks(with_holes):
+    with h5py.File(with_holes / "dataset.h5") as file:
         masks = {split: [n.decode() for n in file["mask"][split]] for split in ("train", "valid", "test")}
     assert sorted(masks["train"] + masks["valid"]) == ["demo_000000", "demo_000001"]
     for split, names in masks.items():
-        windows = Windows(broken / "dataset.h5", split=split, keys=("pose",), **SMALL)
+        windows = Windows(with_holes / "dataset.h5", split=split, keys=("pose",), **SMALL)
         assert windows.episodes == names
-        assert [tuple(row) for row in windows.index.tolist()] == expected_index(broken / "dataset.h5", 2, 4, split=split)
+        assert [tuple(row) for row in windows.index.tolist()] == expected_index(with_holes / "dataset.h5", 2, 4, split=split)
     with pytest.raises(KeyError, match="no /mask/holdout"):
-        Windows(broken / "dataset.h5", split="holdout")
+        Windows(with_holes / "dataset.h5", split="holdout")
 
 
-def test_a_single_shard_can_be_read_too(broken):
-    windows = Windows(broken / f"episodes/{V1}.h5", split=None, **SMALL)
-    whole = Windows(broken / "dataset.h5", split="valid", **SMALL)
+def test_a_single_shard_can_be_read_too(with_holes):
+    windows = Windows(with_holes / f"episodes/{V1}.h5", split=None, **SMALL)
+    whole = Windows(with_holes / "dataset.h5", split="valid", **SMALL)
     assert len(windows) == len(whole) == 30 - 5
     assert_same(read(windows, 3), read(whole, 3))
 
 
-def test_actions_are_the_coming_poses_seen_from_the_present_one(broken):
-    windows = Windows(broken / "dataset.h5", split=None, keys=("pose",), **SMALL)
-    with h5py.File(broken / "dataset.h5") as file:
+def test_actions_are_the_coming_poses_seen_from_the_present_one(with_holes):
+    windows = Windows(with_holes / "dataset.h5", split=None, keys=("pose",), **SMALL)
+    with h5py.File(with_holes / "dataset.h5") as file:
         for i in range(0, len(windows), 5):
             number, t = windows.index[i]
             poses = file["data"][windows.episodes[number]]["obs/pose"][t : t + 5].astype(float)
@@ -140,11 +140,11 @@ def test_actions_are_the_coming_poses_seen_from_the_present_one(broken):
             np.testing.assert_allclose(actions, expected, atol=1e-6)
 
 
-def test_actions_are_the_motion_of_the_simulated_camera(broken, masters):
+def test_actions_are_the_motion_of_the_simulated_camera(with_holes, masters):
     truth = json.loads((masters["v2"] / "truth.json").read_text())
     truth = np.array(truth["camera_to_world"]).reshape(-1, 4, 4)
-    windows = Windows(broken / "dataset.h5", split="train", keys=("pose",), **SMALL)
-    with h5py.File(broken / "dataset.h5") as file:
+    windows = Windows(with_holes / "dataset.h5", split="train", keys=("pose",), **SMALL)
+    with h5py.File(with_holes / "dataset.h5") as file:
         frames = file["meta"][windows.episodes[0]]["source_index"][:]
     for i in range(0, len(windows), 7):
         t = windows.index[i, 1]
@@ -154,10 +154,10 @@ def test_actions_are_the_motion_of_the_simulated_camera(broken, masters):
         np.testing.assert_allclose(np.asarray(windows[i]["actions"]), expected, atol=1e-5)
 
 
-def test_joints_come_with_their_mask_and_are_nan_without(broken):
-    windows = Windows(broken / "dataset.h5", split="train", keys=("joints",), **SMALL)
+def test_joints_come_with_their_mask_and_are_nan_without(with_holes):
+    windows = Windows(with_holes / "dataset.h5", split="train", keys=("joints",), **SMALL)
     seen = set()
-    with h5py.File(broken / "dataset.h5") as file:
+    with h5py.File(with_holes / "dataset.h5") as file:
         obs = file["data"][windows.episodes[0]]["obs"]
         for i in range(len(windows)):
             t, sample = windows.index[i, 1], read(windows, i)
@@ -170,19 +170,19 @@ def test_joints_come_with_their_mask_and_are_nan_without(broken):
     assert seen == {True, False}
 
 
-def test_an_episode_without_joints_has_them_masked_beside_one_with(broken):
-    windows = Windows(broken / "dataset.h5", split=None, keys=("pose",), **SMALL)
+def test_an_episode_without_joints_has_them_masked_next_to_one_with(with_holes):
+    windows = Windows(with_holes / "dataset.h5", split=None, keys=("pose",), **SMALL)
     sample = read(windows, 0)
     assert windows.episodes[windows.index[0, 0]] == "demo_000000"
     assert sample.keys() == read(windows, len(windows) - 1).keys()
     assert np.isnan(sample["action_joints"]).all() and not sample["action_joints_valid"].any()
-    assert "action_joints" not in Windows(broken / "dataset.h5", split="valid", **SMALL)[0]
+    assert "action_joints" not in Windows(with_holes / "dataset.h5", split="valid", **SMALL)[0]
 
 
-def test_pictures_and_depth_come_channels_first_with_a_mask(broken):
-    windows = Windows(broken / "dataset.h5", split="valid", keys=("camera_image", "camera_depth"), **SMALL)
+def test_images_and_depth_come_channels_first_with_a_mask(with_holes):
+    windows = Windows(with_holes / "dataset.h5", split="valid", keys=("camera_image", "camera_depth"), **SMALL)
     sample, t = read(windows, 7)["obs"], windows.index[7, 1]
-    with h5py.File(broken / "dataset.h5") as file:
+    with h5py.File(with_holes / "dataset.h5") as file:
         obs = file["data"][windows.episodes[0]]["obs"]
         assert sample["camera_image"].dtype == np.uint8
         assert sample["camera_image"].shape == (2, 3, *obs["camera_image"].shape[1:3])
@@ -192,15 +192,15 @@ def test_pictures_and_depth_come_channels_first_with_a_mask(broken):
         assert_same(sample["camera_depth_valid"][:, 0], obs["camera_depth_valid"][t - 1 : t + 1, :, :, 0] == 1)
 
 
-def test_what_cannot_stand_in_one_batch_is_refused_at_once(broken):
+def test_what_does_not_fit_in_one_batch_is_refused_at_once(with_holes):
     with pytest.raises(KeyError, match=f"demo_000000 .{V1}.: obs/joints is not there"):
-        Windows(broken / "dataset.h5", split=None, keys=("joints",))
+        Windows(with_holes / "dataset.h5", split=None, keys=("joints",))
     with pytest.raises(ValueError, match="at least 1"):
-        Windows(broken / "dataset.h5", stride=0)
+        Windows(with_holes / "dataset.h5", stride=0)
 
 
-def test_episodes_with_pictures_of_two_sizes_are_refused(tmp_path, broken):
-    shutil.copytree(broken, tmp_path / "out")
+def test_episodes_with_images_of_two_sizes_are_refused(tmp_path, with_holes):
+    shutil.copytree(with_holes, tmp_path / "out")
     with h5py.File(tmp_path / f"out/episodes/{V1}.h5", "r+") as file:
         obs = file["data/demo_0/obs"]
         smaller = obs["camera_image"][:, ::2, ::2]
@@ -211,8 +211,8 @@ def test_episodes_with_pictures_of_two_sizes_are_refused(tmp_path, broken):
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_a_worker_reads_the_same_sample(broken, method):
-    windows = Windows(broken / "dataset.h5", **SMALL)
+def test_a_worker_reads_the_same_sample(with_holes, method):
+    windows = Windows(with_holes / "dataset.h5", **SMALL)
     here = [read(windows, i) for i in (0, 11)]  # the file is open now, and must not travel
     with multiprocessing.get_context(method).Pool(1) as pool:
         there = pool.starmap(read, [(windows, 0), (windows, 11)])
@@ -220,11 +220,11 @@ def test_a_worker_reads_the_same_sample(broken, method):
     assert_same(read(pickle.loads(pickle.dumps(windows)), 11), here[1])
 
 
-def test_a_forked_worker_opens_the_file_itself_and_leaves_the_parent_its_own(broken, monkeypatch):
+def test_a_forked_worker_opens_the_file_itself_and_keeps_the_parents_open(with_holes, monkeypatch):
     opened, real = [], h5py.File
     monkeypatch.setattr(takeset_windows.h5py, "File", lambda path: opened.append(os.getpid()) or real(path))
     context = multiprocessing.get_context("fork")
-    windows, answers = Windows(broken / "dataset.h5", **SMALL), context.Queue()
+    windows, answers = Windows(with_holes / "dataset.h5", **SMALL), context.Queue()
     here = read(windows, 5)
     opened.clear()
 
@@ -239,9 +239,11 @@ def test_a_forked_worker_opens_the_file_itself_and_leaves_the_parent_its_own(bro
     assert opened == []
 
 
-def test_a_data_loader_makes_batches(broken):
-    data = pytest.importorskip("torch.utils.data")
-    windows = Windows(broken / "dataset.h5", **SMALL)
+@pytest.mark.loaders
+def test_a_data_loader_makes_batches(with_holes):
+    from torch.utils import data
+
+    windows = Windows(with_holes / "dataset.h5", **SMALL)
     windows[0]
     for context in ("fork", "spawn"):
         loader = data.DataLoader(windows, batch_size=8, num_workers=2, multiprocessing_context=context)
@@ -252,8 +254,10 @@ def test_a_data_loader_makes_batches(broken):
         assert batches[0]["obs"]["camera_image"].shape == (8, 2, 3, 360, 480)
 
 
+@pytest.mark.loaders
 def test_the_readme_shows_what_its_snippet_prints(tmp_path, takeset):
-    pytest.importorskip("torch")
+    import torch  # noqa: F401, the snippet needs it
+
     readme = (ROOT / "examples/pytorch/README.md").read_text()
     snippet = re.search(r"```python\n(.*?)```", readme, re.S)[1]
     printed = re.search(r"```text\n(.*?)```", readme, re.S)[1]

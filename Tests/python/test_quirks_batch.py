@@ -2,20 +2,8 @@
 
 import hashlib
 
-import test_quirks_containers
-import test_quirks_depth
-import test_quirks_frames
-import test_quirks_joints
-import test_quirks_metadata
-import test_quirks_pictures
-import test_quirks_poses
-from conftest import manifest
-from quirks import CLEAN, QUIRKS, warnings
-
-MODULES = [
-    test_quirks_containers, test_quirks_frames, test_quirks_poses, test_quirks_depth, test_quirks_joints, test_quirks_pictures,
-    test_quirks_metadata,
-]
+from outputs import manifest, warnings
+from quirks import CLEAN, QUIRKS, modules
 
 
 def failing():
@@ -29,7 +17,7 @@ def failed(output):
 def test_every_row_has_a_take_and_a_test():
     rows = [*range(1, 56), 60]
     assert sorted({one.row for one in QUIRKS.values()}) == rows
-    assert sorted({int(name[9:11]) for module in MODULES for name in vars(module) if name.startswith("test_row_")}) == rows
+    assert sorted({int(name[9:11]) for module in modules() for name in vars(module) if name.startswith("test_row_")}) == rows
 
 
 def test_in_one_run_each_take_has_its_own_findings(batch):

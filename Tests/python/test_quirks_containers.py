@@ -5,16 +5,13 @@ import json
 
 import numpy as np
 import pytest
+from images import frame_code
+from outputs import finding, warnings
 from quirks import (
-    ASSUMED, COUNT, START, alone, depth_is, depth_map, finding, joints_are, named_maps, nanoseconds, packed, pipeline, quirk,
-    readings, rows_are, same, slam_alone, slam_poses, synthetic, times_are, v1, v2, v3_raw, v3_scaled, v3_slam, warnings,
+    ASSUMED, alone, arkit_with_depth_maps, arkit_with_depth_values, packed_folder, pipeline, quirk, slam_with_a_scale, synthetic_session,
 )
-from test_takes import frame_code
-
-
-@quirk(1)
-def arkit_with_depth_maps():
-    return v1()
+from session_checks import depth_is, joints_are, named_maps, nanoseconds, rows_are, same, times_are
+from stack_sessions import COUNT, START, depth_map, packed, readings, slam_alone, slam_poses, synthetic, v1, v2, v3_raw, v3_slam
 
 
 def test_row_01_arkit_with_depth_maps_in_full(batch):
@@ -29,17 +26,9 @@ def test_row_01_arkit_with_depth_maps_in_full(batch):
     assert depth_is(demo, meta, times, named_maps(session), maps) == list(range(COUNT))
 
 
-@quirk(2)
-def arkit_with_a_depth_number():
-    session = v2()
-    for entry in session.poses[10:24]:
-        del entry["depth"]
-    return session
-
-
-def test_row_02_arkit_with_one_depth_number_a_frame(batch):
-    entry, demo, meta = batch(arkit_with_a_depth_number)
-    session = arkit_with_a_depth_number()
+def test_row_02_arkit_with_one_depth_value_per_frame(batch):
+    entry, demo, meta = batch(arkit_with_depth_values)
+    session = arkit_with_depth_values()
     assert entry["variant"] == "v2"
     rows_are(demo, meta, range(COUNT))
     times = [nanoseconds(e["timestamp"]) for e in session.poses]
@@ -59,10 +48,10 @@ def raw_without_poses():
 def test_row_03_a_raw_session_asks_for_slam(batch):
     entry, demo, _ = batch(raw_without_poses)
     assert entry["reason"].startswith("needs-slam") and demo is None
-    batch.told(raw_without_poses)
+    batch.inspect_agrees(raw_without_poses)
 
 
-def test_row_03_a_session_that_is_left_out_has_its_variant(batch):
+def test_row_03_a_rejected_session_has_its_variant(batch):
     entry, _, _ = batch(raw_without_poses)
     assert entry["variant"] == batch.inspected[entry["id"]]["variant"] == "v3-raw"
 
@@ -83,13 +72,13 @@ def slam_without_a_scale():
 
 
 @quirk(4, "scale-arbitrary")
-def slam_with_a_scale_that_is_none():
+def slam_with_an_unusable_scale():
     session = v3_slam()
     session.metadata["scale_factor"] = 0
     return session
 
 
-@pytest.mark.parametrize("build", [slam_without_a_scale, slam_with_a_scale_that_is_none])
+@pytest.mark.parametrize("build", [slam_without_a_scale, slam_with_an_unusable_scale])
 def test_row_04_poses_from_slam_have_an_arbitrary_unit(batch, build):
     entry, demo, meta = batch(build)
     assert entry["variant"] == "v3-slam" and demo["obs/pose"].attrs["unit"] == "arbitrary"
@@ -97,19 +86,14 @@ def test_row_04_poses_from_slam_have_an_arbitrary_unit(batch, build):
     rows_are(demo, meta, range(COUNT))
     times_are(meta, np.arange(COUNT) / 60, tolerance=1)
     joints_are(demo, meta, readings(late=0.003), 0.003 + np.arange(len(readings())) / 50)
-    batch.told(build)
-
-
-@quirk(5, "scale-claimed")
-def slam_with_a_scale():
-    return v3_scaled()
+    batch.inspect_agrees(build)
 
 
 def test_row_05_a_claimed_scale_is_recorded_and_not_applied_again(batch):
     entry, demo, meta = batch(slam_with_a_scale)
     assert entry["variant"] == "v3-scaled" and demo["obs/pose"].attrs["unit"] == "m (claimed)"
     rows_are(demo, meta, range(COUNT))
-    batch.told(slam_with_a_scale)
+    batch.inspect_agrees(slam_with_a_scale)
 
 
 def test_row_05_the_claimed_factor_is_in_the_record(batch):
@@ -119,7 +103,7 @@ def test_row_05_the_claimed_factor_is_in_the_record(batch):
 
 @quirk(6, *ASSUMED)
 def slam_of_the_first_kind():
-    """As DROID-SLAM wrote it: every picture from the first, and a calibration that was assumed."""
+    """As DROID-SLAM wrote it: every image from the first, and a calibration that was assumed."""
     session = slam_alone()
     session.calib = "300 300 240 180"
     return session
@@ -148,11 +132,6 @@ def test_row_06_the_program_is_recorded_as_unknown(batch):
 
 
 @quirk(7, *ASSUMED, "packed-without")
-def packed_folder():
-    return packed()
-
-
-@quirk(7, *ASSUMED, "packed-without")
 def packed_tar():
     return {".tar": packed()}
 
@@ -169,16 +148,11 @@ def test_row_07_packed_sessions_keep_their_size_and_scale_the_calibration(batch,
 
 
 @pytest.mark.parametrize("build", [packed_folder, packed_tar])
-def test_row_07_it_says_that_movie_and_imu_are_gone(batch, build):
+def test_row_07_a_finding_says_that_video_and_imu_are_missing(batch, build):
     entry, _, _ = batch(build)
     found = finding(entry, "packed-without")
     assert found["file"] == "metadata.json" and "hasVideo" in found["message"] and "imuCount" in found["message"]
-    batch.told(build)
-
-
-@quirk(8, "clock-unaligned")
-def synthetic_session():
-    return synthetic()
+    batch.inspect_agrees(build)
 
 
 @quirk(8, "count-mismatch", "clock-unaligned")
@@ -226,7 +200,7 @@ def folder_and_zip():
 
 @quirk(9)
 def folder_and_another_zip():
-    return {"": v2(), ".zip": arkit_with_a_depth_number()}
+    return {"": v2(), ".zip": arkit_with_depth_values()}
 
 
 @pytest.mark.parametrize("build", [zip_and_sidecar, sidecar_that_differs])
@@ -242,23 +216,23 @@ def test_row_09_an_archive_is_its_folder(batch, build):
         "format": "zip", "members": len(contents), "bytes": sum(map(len, contents.values())), "root": name
     }
     assert meta["timestamp_ns"].attrs["unix_origin_ns"] == START * 10**9
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 def test_row_09_a_sidecar_without_its_archive_is_a_loss(batch):
     entry, _, _ = batch(sidecar_alone)
     assert entry["inputs"] == [] or [i["role"] for i in entry["inputs"]] == ["sidecar"]
-    batch.told(sidecar_alone)
+    batch.inspect_agrees(sidecar_alone)
 
 
-def test_row_09_a_folder_beside_its_own_archive_counts_once(batch):
+def test_row_09_a_folder_next_to_its_own_archive_counts_once(batch):
     entry, demo, meta = batch(folder_and_zip)
     same((demo, meta), batch.demos["clean-v2"])
-    twin = batch.entries[entry["id"] + "-2"]
-    assert twin["outcome"] == "rejected" and twin["reason"].startswith("duplicate")
+    duplicate = batch.entries[entry["id"] + "-2"]
+    assert duplicate["outcome"] == "rejected" and duplicate["reason"].startswith("duplicate")
 
 
-def test_row_09_a_folder_beside_another_archive_of_its_name(batch):
+def test_row_09_a_folder_next_to_another_archive_of_its_name(batch):
     entry, _, _ = batch(folder_and_another_zip)
     pair = [entry, batch.entries[entry["id"] + "-2"]]
     assert [entry["outcome"] for entry in pair] == ["written", "written"]

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-from quirks import COUNT, DEPTH_SIZE, bits, depth_is, depth_map, finding, named_maps, quirk, same, uptimes, v1
-from test_quirks_containers import arkit_with_a_depth_number, arkit_with_depth_maps
+from outputs import bits, finding
+from quirks import arkit_with_depth_maps, arkit_with_depth_values, quirk
+from session_checks import depth_is, named_maps, same
+from stack_sessions import COUNT, DEPTH_SIZE, depth_map, uptimes, v1
 
 
 @quirk(29)
@@ -15,15 +17,15 @@ def no_depth_is_null():
 
 
 @quirk(29)
-def no_depth_number_is_null():
-    session = arkit_with_a_depth_number()
+def no_depth_value_is_null():
+    session = arkit_with_depth_values()
     for entry in session.poses:
         entry.setdefault("depth", None)
     return session
 
 
 def test_row_29_null_is_absent(batch):
-    for build, like in (no_depth_is_null, arkit_with_depth_maps), (no_depth_number_is_null, arkit_with_a_depth_number):
+    for build, like in (no_depth_is_null, arkit_with_depth_maps), (no_depth_value_is_null, arkit_with_depth_values):
         first, demo, meta = batch(build)
         second, *others = batch(like)
         same((demo, meta), others)
@@ -52,7 +54,7 @@ def test_row_30_missing_depth_is_the_nearest_other_or_masked(batch):
     valid = depth_is(demo, meta, uptimes(), named, {index: depth_map(index) for index in named.values()})
     assert 20 < len(valid) < COUNT - 10 and finding(entry, "depth-missing")["count"] == 8
     assert bits(meta)["depth-missing"] == [row for row in range(COUNT) if row not in valid]
-    batch.told(depth_maps_missing)
+    batch.inspect_agrees(depth_maps_missing)
 
 
 def test_row_30_short_depth_is_masked(batch):
@@ -62,7 +64,7 @@ def test_row_30_short_depth_is_masked(batch):
     assert bad.any() and np.array_equal(stream["valid"][:] == 0, bad)
     assert not demo["obs/camera_depth"][:][bad].any() and not demo["obs/camera_depth_valid"][:][bad].any()
     assert demo["obs/camera_depth_valid"][:][~bad].all() and finding(entry, "depth-wrong-size")["count"] == 2
-    batch.told(depth_maps_cut)
+    batch.inspect_agrees(depth_maps_cut)
 
 
 def with_maps(change, size=DEPTH_SIZE, declared=DEPTH_SIZE):
@@ -75,7 +77,7 @@ def with_maps(change, size=DEPTH_SIZE, declared=DEPTH_SIZE):
 
 
 def padded(maps, columns, kind):
-    """Rows with so many more columns, whose contents are no distances that a phone measures."""
+    """Rows with so many more columns, whose contents are not plausible depth values."""
     return np.pad(maps.astype(kind), ((0, 0), (0, columns)), constant_values=500).tobytes()
 
 
@@ -101,7 +103,7 @@ def depth_of_16_bits_padded():
 
 @quirk(31, "depth-format")
 def depth_of_16_bits_in_rows_long_enough_for_32():
-    """Only the numbers tell that these are half floats."""
+    """Only the values show that these are half floats."""
     return with_maps(lambda m: padded(m, 96, "<f2"))
 
 
@@ -116,11 +118,20 @@ def depth_of_16_bits_and_no_size():
     (depth_of_16_bits_and_no_size, (256, 192)),
 ])
 def test_row_31_depth_is_read_in_the_form_it_is_in(batch, build, size):
-    _, demo, meta = batch(build)
+    entry, demo, meta = batch(build)
     kind = "<f4" if "32_bits" in build.__name__ else "<f2"
     named = named_maps(v1())
     depth_is(demo, meta, uptimes(), named, {index: depth_map(index, size).astype(kind).astype("f4") for index in named.values()})
     assert demo["obs/camera_depth_valid"][:].all()
+    if build is not depth_of_32_bits:
+        message = finding(entry, "depth-format")["message"]
+        assert ("float16" in message) is (kind == "<f2")
+        assert ("padded by 64 bytes" in message) is (build in (depth_of_32_bits_padded, depth_of_16_bits_padded))
+
+
+@quirk(32, "depth-format")
+def depth_of_half_the_size():
+    return with_maps(lambda m: m.tobytes(), (128, 96), (256, 192))
 
 
 @quirk(32, "depth-format")
@@ -133,33 +144,33 @@ def depth_of_a_size_not_said():
     return with_maps(lambda m: m.tobytes(), (128, 96), None)
 
 
-@pytest.mark.parametrize("build", [depth_of_another_size, depth_of_a_size_not_said])
+@pytest.mark.parametrize("build", [depth_of_half_the_size, depth_of_another_size, depth_of_a_size_not_said])
 def test_row_32_the_size_follows_from_the_files(batch, build):
     entry, demo, meta = batch(build)
     assert demo["obs/camera_depth"].shape == (COUNT, 96, 128, 1)
     named = named_maps(v1())
     depth_is(demo, meta, uptimes(), named, {index: depth_map(index, (128, 96)) for index in named.values()})
     assert "128x96" in finding(entry, "depth-format")["message"]
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 RARE = (0, 2, 5, 7, 10, 13, 15, 27, 30, 32, 33, 36, 39)
 
 
 @quirk(33)
-def depth_at_odd_times():
+def depth_at_irregular_times():
     return v1(frames_with_depth=RARE)
 
 
-def test_row_33_depth_at_odd_times_is_the_nearest_with_its_age(batch):
-    _, demo, meta = batch(depth_at_odd_times)
-    session = depth_at_odd_times()
+def test_row_33_depth_at_irregular_times_is_the_nearest_with_its_age(batch):
+    _, demo, meta = batch(depth_at_irregular_times)
+    session = depth_at_irregular_times()
     valid = depth_is(demo, meta, uptimes(), named_maps(session), {index: depth_map(index) for index in session.depth})
     assert {19, 20, 21, 22, 23} & set(valid) == set() and {15, 17, 25, 27} <= set(valid)
 
 
 @quirk(34)
-def depth_that_is_none():
+def depth_of_invalid_values():
     session = v1()
     for index in session.depth:
         map = depth_map(index)
@@ -168,8 +179,8 @@ def depth_that_is_none():
     return session
 
 
-def test_row_34_distances_that_are_none_are_zero_and_masked(batch):
-    _, demo, meta = batch(depth_that_is_none)
+def test_row_34_invalid_depth_values_are_zero_and_masked(batch):
+    _, demo, meta = batch(depth_of_invalid_values)
     depth, valid = demo["obs/camera_depth"][:].reshape(COUNT, -1), demo["obs/camera_depth_valid"][:].reshape(COUNT, -1)
     assert not depth[:, :6].any() and not valid[:, :6].any() and valid[:, 6:].all()
     index = meta["streams/camera_depth/source_index"][:]
@@ -183,8 +194,8 @@ def depth_that_no_pose_names():
     return session
 
 
-def test_row_35_depth_that_no_pose_names_is_left_out(batch):
+def test_row_35_depth_that_no_pose_names_is_skipped(batch):
     entry, demo, meta = batch(depth_that_no_pose_names)
     same((demo, meta), batch.demos["clean-v1"])
     assert finding(entry, "depth-orphaned")["count"] == 2
-    batch.told(depth_that_no_pose_names)
+    batch.inspect_agrees(depth_that_no_pose_names)

@@ -1,14 +1,15 @@
-"""Quirks of sessions, rows 10 to 19: numbers of frames, counts, and files that are missing or broken."""
+"""Quirks of sessions, rows 10 to 19: numbers of frames, counts, and files that are missing or damaged."""
 
 import copy
 import json
 
 import numpy as np
 import pytest
-from quirks import (
-    ASSUMED, COUNT, SLAM, Session, all_joints_masked, alone, depth_is, depth_map, dropped, finding, inertial, joints_are, methods,
-    named_maps, nanoseconds, pictures, pipeline, quirk, readings, rows_are, slam_alone, slam_poses, still, times_are, uptimes, v1, v2,
-    v3_slam, warnings,
+from outputs import dropped, finding, warnings
+from quirks import ASSUMED, SLAM, alone, pipeline, quirk
+from session_checks import all_joints_masked, depth_is, joints_are, methods, named_maps, nanoseconds, rows_are, times_are
+from stack_sessions import (
+    COUNT, Session, depth_map, inertial, numbered_images, readings, slam_alone, slam_poses, still, uptimes, v1, v2, v3_slam,
 )
 
 
@@ -37,7 +38,7 @@ def test_row_10_poses_are_sorted_by_their_numbers(batch, build):
 
 
 @quirk(11)
-def said_twice():
+def equal_duplicates():
     session = still()
     session.poses[9:9] = [copy.deepcopy(session.poses[9])]
     session.metadata["poseCount"] = COUNT
@@ -45,7 +46,7 @@ def said_twice():
 
 
 @quirk(11, "poses-duplicate")
-def said_differently():
+def duplicates_that_differ():
     session = still()
     for number in 5, 30:
         other = copy.deepcopy(session.poses[number])
@@ -55,48 +56,48 @@ def said_differently():
     return session
 
 
-def test_row_11_what_is_said_twice_counts_once(batch):
-    _, demo, meta = batch(said_twice)
+def test_row_11_equal_duplicates_count_once(batch):
+    _, demo, meta = batch(equal_duplicates)
     rows_are(demo, meta, range(COUNT))
 
 
 def test_row_11_of_two_that_differ_the_first_is_used(batch):
-    entry, demo, meta = batch(said_differently)
+    entry, demo, meta = batch(duplicates_that_differ)
     rows_are(demo, meta, range(COUNT))
     assert finding(entry, "poses-duplicate")["count"] == 2
-    batch.told(said_differently)
+    batch.inspect_agrees(duplicates_that_differ)
 
 
 @quirk(12, "pose-missing")
-def more_pictures_than_poses():
+def more_images_than_poses():
     session = still()
     session.poses = [e for e in session.poses if e["rgbIndex"] not in (12, 13, 14, 39)]
     return session
 
 
-def test_row_12_pictures_without_a_pose_are_left_out_and_counted(batch):
-    entry, demo, meta = batch(more_pictures_than_poses)
+def test_row_12_images_without_a_pose_are_dropped_and_counted(batch):
+    entry, demo, meta = batch(more_images_than_poses)
     rows_are(demo, meta, [i for i in range(COUNT) if i not in (12, 13, 14, 39)])
     assert finding(entry, "pose-missing")["count"] == 4 and dropped(entry) == {"pose-missing": 4}
     times = uptimes()
     assert meta["gaps"][:].tolist() == [[11, nanoseconds(times[15]) - nanoseconds(times[11])]]
-    batch.told(more_pictures_than_poses)
+    batch.inspect_agrees(more_images_than_poses)
 
 
 @quirk(13, "image-missing")
-def more_poses_than_pictures():
+def more_poses_than_images():
     session = still()
     for number in 0, 17, 18:
         del session.rgb[number]
     return session
 
 
-def test_row_13_poses_without_a_picture_shift_nothing(batch):
-    entry, demo, meta = batch(more_poses_than_pictures)
+def test_row_13_poses_without_an_image_shift_nothing(batch):
+    entry, demo, meta = batch(more_poses_than_images)
     rows_are(demo, meta, [i for i in range(COUNT) if i not in (0, 17, 18)])
     assert finding(entry, "image-missing")["count"] == 3 and dropped(entry) == {"image-missing": 3}
     assert "partial-upload" not in warnings(entry)
-    batch.told(more_poses_than_pictures)
+    batch.inspect_agrees(more_poses_than_images)
 
 
 @quirk(14, "pose-missing", *SLAM)
@@ -112,7 +113,7 @@ def test_row_14_time_does_not_start_at_the_first_pose(batch):
     times_are(meta, np.arange(9, 36) / 60, tolerance=1)
     assert dropped(entry) == {"pose-missing": COUNT - 27}
     joints_are(demo, meta, readings(late=0.003), 0.003 + np.arange(len(readings())) / 50 - 9 / 60)
-    batch.told(slam_found_the_middle_only)
+    batch.inspect_agrees(slam_found_the_middle_only)
 
 
 LOST = (0, 7, 20, 21)
@@ -126,11 +127,11 @@ def slam_of_numbers_with_gaps():
     return session
 
 
-def test_row_15_slam_counts_pictures_in_the_listing(batch):
+def test_row_15_slam_counts_images_in_the_listing(batch):
     _, demo, meta = batch(slam_of_numbers_with_gaps)
     numbers = [n for n in range(COUNT) if n not in LOST]
     rows_are(demo, meta, numbers, pose_of={number: place for place, number in enumerate(numbers)})
-    batch.told(slam_of_numbers_with_gaps)
+    batch.inspect_agrees(slam_of_numbers_with_gaps)
 
 
 @quirk(16, "count-mismatch", *SLAM)
@@ -151,12 +152,12 @@ def depth_miscounted():
     (slam_miscounted, "rgbFrameCount", 99, COUNT), (slam_miscounted, "poseCount", 98, COUNT), (depth_miscounted, "depthFrameCount", 95, 16),
     (slam_miscounted, "encoderCount", 97, len(readings())), (slam_miscounted, "imuCount", 96, len(inertial())),
 ])
-def test_row_16_counts_that_disagree_are_both_told(batch, build, key, declared, true):
+def test_row_16_counts_that_disagree_are_both_reported(batch, build, key, declared, true):
     entry, demo, _ = batch(build)
     assert demo.attrs["num_samples"] == COUNT and entry["details"]["declared"][key] == declared
     (message,) = [f["message"] for f in entry["findings"] if f["code"] == "count-mismatch" and f["field"] == f".{key}"]
     assert str(declared) in message and str(true) in message
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 @quirk(17, "metadata-missing", "clock-unaligned")
@@ -168,7 +169,7 @@ def no_metadata():
 
 @quirk(17, "metadata-missing")
 def no_metadata_but_depth():
-    """Depth maps are of 256x192 where nothing tells their size."""
+    """Depth maps are assumed to be 256x192 without evidence of their size."""
     session = v1()
     session.metadata = None
     session.depth = {index: depth_map(index, (256, 192)).tobytes() for index in session.depth}
@@ -176,16 +177,16 @@ def no_metadata_but_depth():
 
 
 @quirk(17, "poses-missing", outcome="failed")
-def pictures_alone():
-    return Session(None, None, pictures())
+def images_alone():
+    return Session(None, None, numbered_images())
 
 
-def test_row_17_without_metadata_the_files_tell(batch):
+def test_row_17_without_metadata_the_files_decide(batch):
     entry, demo, meta = batch(no_metadata)
     rows_are(demo, meta, range(COUNT))
     assert entry["variant"] == "v2" and "unix_origin_ns" not in meta["timestamp_ns"].attrs
     assert all_joints_masked(demo, meta) and "unaligned" in methods(entry)["joints"]
-    batch.told(no_metadata)
+    batch.inspect_agrees(no_metadata)
 
 
 def test_row_17_without_metadata_depth_is_256x192(batch):
@@ -196,10 +197,10 @@ def test_row_17_without_metadata_depth_is_256x192(batch):
     assert depth_is(demo, meta, uptimes(), named_maps(session), maps) == list(range(COUNT))
 
 
-def test_row_17_pictures_alone_need_slam_first(batch):
-    entry, _, _ = batch(pictures_alone)
+def test_row_17_images_alone_need_slam_first(batch):
+    entry, _, _ = batch(images_alone)
     assert "SLAM" in entry["reason"] and finding(entry, "poses-missing")["severity"] == "error"
-    batch.told(pictures_alone)
+    batch.inspect_agrees(images_alone)
 
 
 @quirk(18, outcome="rejected")
@@ -219,7 +220,7 @@ def arkit_without_poses():
 
 
 def cut(session, entries, rest):
-    """The text of the poses up to so many whole entries, and the beginning of what follows them."""
+    """The text of the poses up to this many complete entries, and the beginning of the next one."""
     texts = [json.dumps(entry) for entry in session.poses]
     session.metadata["poseCount"] = len(session.poses)
     session.poses = "[" + ", ".join(texts[:entries]) + (", " + texts[entries])[:rest]
@@ -273,7 +274,7 @@ WITHOUT_POSES = [slam_without_poses, slam_with_nothing_to_salvage, slam_with_pos
 def test_row_18_without_poses_a_later_session_is_as_raw(takeset, batch, tmp_path, build):
     entry, _, _ = batch(build)
     assert entry["reason"].startswith("needs-slam") and entry["variant"] == "v3-raw"
-    batch.told(build)
+    batch.inspect_agrees(build)
     entry, demo, _ = alone(takeset, batch, build, tmp_path / "out", pipeline(tmp_path, poses="optional"))
     assert demo.attrs["num_samples"] == COUNT and "pose" not in demo["obs"] and entry["variant"] == "v3-raw"
     assert warnings(entry) == (set() if build is slam_without_poses else {"poses-unreadable"})
@@ -282,18 +283,18 @@ def test_row_18_without_poses_a_later_session_is_as_raw(takeset, batch, tmp_path
 def test_row_18_without_poses_a_session_of_arkit_is_lost(batch):
     entry, _, _ = batch(arkit_without_poses)
     assert str(COUNT) in entry["reason"]
-    batch.told(arkit_without_poses)
+    batch.inspect_agrees(arkit_without_poses)
     entry, _, _ = batch(arkit_with_nothing_to_salvage)
     assert entry["reason"].startswith("poses.json")
-    batch.told(arkit_with_nothing_to_salvage)
+    batch.inspect_agrees(arkit_with_nothing_to_salvage)
 
 
 @pytest.mark.parametrize("build", [poses_cut_inside_an_entry, poses_cut_between_entries])
-def test_row_18_whole_entries_before_the_cut_are_used(batch, build):
+def test_row_18_complete_entries_before_the_cut_are_used(batch, build):
     entry, demo, meta = batch(build)
     rows_are(demo, meta, range(30))
     assert dropped(entry) == {"pose-missing": 10}
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 @quirk(19, "pose-unusable")
@@ -322,31 +323,31 @@ def angles_that_are_not_numbers():
 
 
 @quirk(19, "imu-unusable", *SLAM)
-def turns_that_are_not_numbers():
+def gyro_that_is_not_numbers():
     session = v3_slam()
     session.imu[10]["gyro"][1] = np.nan
     session.imu[11]["accel"][2] = -np.inf
     return session
 
 
-def test_row_19_words_that_stand_for_no_number_cost_their_own_frame(batch):
+def test_row_19_poses_that_are_not_numbers_cost_their_own_frame(batch):
     assert "NaN" in poses_that_are_not_numbers().contents()["poses.json"].decode()
     entry, demo, meta = batch(poses_that_are_not_numbers)
     rows_are(demo, meta, [i for i in range(COUNT) if i not in (5, 9, 12)])
     assert finding(entry, "pose-unusable")["count"] == 3 and dropped(entry) == {"pose-unusable": 3}
     row = meta["source_index"][:].tolist().index(20)
     assert meta["streams/depth_point/source_index"][row] in (19, 21) and np.isfinite(demo["obs/depth_point"][row, 0])
-    batch.told(poses_that_are_not_numbers)
+    batch.inspect_agrees(poses_that_are_not_numbers)
 
 
-def test_row_19_a_time_that_is_no_number_costs_its_frame(batch):
+def test_row_19_a_time_that_is_not_a_number_costs_its_frame(batch):
     entry, demo, meta = batch(a_time_that_is_not_a_number)
     rows_are(demo, meta, [i for i in range(COUNT) if i != 15])
     assert finding(entry, "time-not-ascending")["count"] == 1
-    batch.told(a_time_that_is_not_a_number)
+    batch.inspect_agrees(a_time_that_is_not_a_number)
 
 
-def test_row_19_angles_that_are_no_numbers_are_masked(batch):
+def test_row_19_angles_that_are_not_numbers_are_masked(batch):
     _, demo, meta = batch(angles_that_are_not_numbers)
     found = readings()
     found[10]["index_pip"] = found[20]["three_finger_pip"] = None
@@ -354,9 +355,9 @@ def test_row_19_angles_that_are_no_numbers_are_masked(batch):
     assert (demo["obs/joints_valid"][:] == 0).any(0).tolist() == [False, True, False, True]
 
 
-def test_row_19_readings_of_the_imu_that_are_no_numbers_are_left_out(batch):
-    entry, _, meta = batch(turns_that_are_not_numbers)
+def test_row_19_imu_readings_that_are_not_numbers_are_dropped(batch):
+    entry, _, meta = batch(gyro_that_is_not_numbers)
     kept = [r for i, r in enumerate(inertial()) if i not in (10, 11)]
     assert np.allclose(meta["imu/gyro"][:], [r["gyro"] for r in kept], atol=1e-6)
     assert finding(entry, "imu-unusable")["count"] == 2
-    batch.told(turns_that_are_not_numbers)
+    batch.inspect_agrees(gyro_that_is_not_numbers)

@@ -6,11 +6,11 @@ import io
 
 import numpy as np
 import pytest
-from bundles import movie
-from quirks import (
-    CHANNELS, COUNT, EPOCH, SLAM, START, STEP, UPTIME, all_joints_masked, alone, finding, inertial, joints_are, methods, nanoseconds,
-    pictures, pipeline, quirk, readings, rows_are, same, slam_poses, v2, v3_slam, warnings,
-)
+from outputs import finding, warnings
+from quirks import SLAM, alone, pipeline, quirk
+from session_checks import all_joints_masked, joints_are, methods, nanoseconds, rows_are, same
+from stack_sessions import CHANNELS, COUNT, EPOCH, START, STEP, UPTIME, inertial, numbered_images, readings, slam_poses, v2, v3_slam
+from videos import video_file
 
 
 @quirk(36)
@@ -49,7 +49,7 @@ def encoders_on_the_frames_clock():
     return session
 
 
-def test_row_37_clocks_are_brought_together(batch):
+def test_row_37_clocks_are_synchronized(batch):
     entry, demo, meta = batch(encoders_on_unix_time)
     near = joints_are(demo, meta, readings(), np.arange(len(readings())) / 50)
     (alignment,) = [a for a in entry["alignment"] if a["stream"] == "joints"]
@@ -75,7 +75,7 @@ def connected_late():
 @quirk(38, "joints-late", *SLAM)
 def connected_late_with_an_imu():
     session = v3_slam()
-    session.poses, session.rgb, session.imu, session.movie = slam_poses(range(91)), pictures(range(91)), inertial(91 / 60), movie(91, 60)
+    session.poses, session.rgb, session.imu, session.video = slam_poses(range(91)), numbered_images(range(91)), inertial(91 / 60), video_file(91, 60)
     session.encoders = [r for r in readings(91 / 60, late=0.003) if r["timestamp"] > START + 1.2]
     return session
 
@@ -92,15 +92,15 @@ def test_row_38_a_late_first_reading_is_not_at_the_first_frame(batch):
     assert len(connected_late().encoders) > 20
     assert all_joints_masked(demo, meta) and "unaligned" in methods(entry)["joints"]
     assert "unaligned" in methods(batch.inspected[entry["id"]])["joints"]
-    batch.told(connected_late)
+    batch.inspect_agrees(connected_late)
 
 
-def test_row_38_an_imu_tells_when_the_late_readings_were(batch):
+def test_row_38_an_imu_aligns_the_late_readings(batch):
     entry, demo, meta = batch(connected_late_with_an_imu)
     found = connected_late_with_an_imu().encoders
     near = joints_are(demo, meta, found, [r["timestamp"] - EPOCH for r in found])
     assert not near[:40].any() and near[-20:].all() and "first-imu" in methods(entry)["joints"]
-    batch.told(connected_late_with_an_imu)
+    batch.inspect_agrees(connected_late_with_an_imu)
 
 
 def test_row_38_frames_without_the_radio_are_masked(batch):
@@ -108,7 +108,7 @@ def test_row_38_frames_without_the_radio_are_masked(batch):
     found = disconnected_for_a_while().encoders
     near = joints_are(demo, meta, found, [r["timestamp"] - EPOCH for r in found])
     assert 0 < (~near).sum() < 20 and finding(entry, "joints-gap")["count"] == 1
-    batch.told(disconnected_for_a_while)
+    batch.inspect_agrees(disconnected_for_a_while)
 
 
 def failed_reads():
@@ -145,7 +145,7 @@ def test_row_39_failed_reads_are_masked_before_unwrapping(batch):
     assert invalid.any(0).tolist() == [True, False, False, True]
     counts = {f["field"]: f["count"] for f in entry["findings"] if f["code"] == "joint-read-failed"}
     assert counts == {".index_mcp": 2, ".three_finger_pip": 1}
-    batch.told(reads_that_failed)
+    batch.inspect_agrees(reads_that_failed)
 
 
 def test_row_39_a_dead_sensor_is_named(batch):
@@ -153,7 +153,7 @@ def test_row_39_a_dead_sensor_is_named(batch):
     joints_are(demo, meta, dead_sensor().encoders, np.arange(len(readings())) / 50)
     assert not demo["obs/joints_valid"][:, 1].any() and demo["obs/joints_valid"][:][:, [0, 2, 3]].all()
     assert finding(entry, "joint-dead")["field"] == ".index_pip"
-    batch.told(dead_sensor)
+    batch.inspect_agrees(dead_sensor)
 
 
 @quirk(40)
@@ -171,7 +171,7 @@ def angles_with_a_sign():
 
 
 @quirk(40)
-def angles_that_tell_nothing():
+def angles_without_evidence():
     session = v2()
     for reading in session.encoders:
         reading["index_mcp"] = reading["three_finger_pip"] = 90.0
@@ -179,9 +179,9 @@ def angles_that_tell_nothing():
 
 
 @pytest.mark.parametrize("build, expected", [
-    (angles_up_to_360, "0..360"), (angles_with_a_sign, "signed"), (angles_that_tell_nothing, "unknown"),
+    (angles_up_to_360, "0..360"), (angles_with_a_sign, "signed"), (angles_without_evidence, "unknown"),
 ])
-def test_row_40_raw_and_unwrapped_angles_and_what_they_tell(batch, build, expected):
+def test_row_40_raw_and_unwrapped_angles_and_their_range(batch, build, expected):
     entry, demo, meta = batch(build)
     found = build().encoders
     joints_are(demo, meta, found, np.arange(len(found)) / 50)
@@ -222,23 +222,23 @@ def before_the_signs_changed_without_joints():
     return session
 
 
-def test_row_41_signs_are_not_turned_unasked(takeset, batch, tmp_path):
+def test_row_41_signs_are_not_changed_unasked(takeset, batch, tmp_path):
     _, demo, meta = batch(before_the_signs_changed)
     joints_are(demo, meta, readings(), np.arange(len(readings())) / 50)
     arguments = pipeline(tmp_path, **{"joint-signs": "++--"})
-    entry, turned, other = alone(takeset, batch, before_the_signs_changed, tmp_path / "out", arguments)
-    assert np.array_equal(turned["obs/joints"][:], demo["obs/joints"][:] * [1, 1, -1, -1])
+    entry, negated, other = alone(takeset, batch, before_the_signs_changed, tmp_path / "out", arguments)
+    assert np.array_equal(negated["obs/joints"][:], demo["obs/joints"][:] * [1, 1, -1, -1])
     assert np.array_equal(other["joints_raw"][:], meta["joints_raw"][:]) and not warnings(entry)
 
 
 @pytest.mark.parametrize("build", [before_the_signs_changed, as_the_signs_changed, before_the_signs_changed_without_joints])
 def test_row_41_a_date_of_early_firmware_is_a_finding(batch, build):
     batch(build)
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 @quirk(42, "joints-recalibrated")
-def zero_set_anew():
+def zero_set_again():
     session = v2()
     for reading in session.encoders[20:]:
         for channel in CHANNELS:
@@ -262,11 +262,11 @@ def sender_wrapped():
     return session
 
 
-def test_row_42_a_new_zero_is_noticed_and_passed_on(batch):
-    entry, demo, meta = batch(zero_set_anew)
-    joints_are(demo, meta, zero_set_anew().encoders, np.arange(len(readings())) / 50)
+def test_row_42_a_new_zero_is_detected_and_copied_to_the_output(batch):
+    entry, demo, meta = batch(zero_set_again)
+    joints_are(demo, meta, zero_set_again().encoders, np.arange(len(readings())) / 50)
     assert finding(entry, "joints-recalibrated")["count"] == 1
-    batch.told(zero_set_anew)
+    batch.inspect_agrees(zero_set_again)
 
 
 @pytest.mark.parametrize("build", [sender_restarted, sender_wrapped])
@@ -275,7 +275,7 @@ def test_row_42_neither_a_restart_nor_a_wrap_moves_readings(batch, build):
     joints_are(demo, meta, readings(), np.arange(len(readings())) / 50)
     if build is sender_restarted:
         assert finding(entry, "sender-restarted")["count"] == 1
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 LAPTOP = 3.25  # seconds that the laptop's clock is behind the phone's
@@ -345,7 +345,7 @@ def test_row_43_a_laptops_clock_is_not_the_phones(batch, build):
     assert "encoders_20260218_202354.csv" in [i["path"] for i in entry["inputs"] if i["role"] == "encoders"]
     if build is encoders_from_a_laptop_with_remarks:
         assert finding(entry, "encoder-csv-lines-skipped")["count"] == 3
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 @pytest.mark.parametrize("build", [encoders_from_a_laptop, encoders_from_a_laptop_with_remarks])
@@ -359,11 +359,11 @@ def test_row_43_with_the_laptops_offset_a_csv_is_as_good_as_json(takeset, batch,
 
 def test_row_43_an_offset_of_zero_is_an_offset(takeset, batch, tmp_path):
     _, demo, meta = alone(takeset, batch, encoders_from_a_laptop, tmp_path / "out", pipeline(tmp_path, **{"csv-clock-offset": 0}))
-    # The laptop's clock is then 3.25 s early: the first reading stands before the start, and nothing ties it to the frames.
+    # The laptop's clock is then 3.25 s early: the first reading is before the start, and nothing relates it to the frames.
     assert all_joints_masked(demo, meta)
 
 
-def test_row_43_other_names_and_files_beside_change_nothing(batch):
+def test_row_43_other_names_and_additional_files_change_nothing(batch):
     for build in encoders_from_both, encoders_by_other_names:
         _, demo, meta = batch(build)
         same((demo, meta), batch.demos["clean-v2"])

@@ -3,20 +3,20 @@
 import hashlib
 
 import pytest
-from bundles import movie, traces
-from conftest import demos
+from images import frame_code
+from outputs import demos, dropped, finding, traces, warnings
 from quirks import (
-    ASSUMED, CLEAN, COUNT, SLAM, START, dropped, finding, pictures, quirk, rows_are, same, slam_alone, still, uptimes, v1, v2, v3_slam,
-    warnings,
+    ASSUMED, CLEAN, SLAM, arkit_with_depth_maps, arkit_with_depth_values, packed_folder, quirk, slam_with_a_scale, synthetic_session,
+    two_cameras,
 )
-from test_quirks_containers import arkit_with_a_depth_number, arkit_with_depth_maps, packed_folder, slam_with_a_scale, synthetic_session
-from test_quirks_pictures import two_cameras
-from test_takes import frame_code
+from session_checks import rows_are, same
+from stack_sessions import COUNT, START, numbered_images, slam_alone, still, uptimes, v1, v2, v3_slam
+from videos import video_file
 
 
 def uploaded(count, session=None):
     session = session or still()
-    session.rgb = pictures(range(count))
+    session.rgb = numbered_images(range(count))
     session.metadata |= {"rgbFrameCount": COUNT}
     return session
 
@@ -47,16 +47,16 @@ def test_row_50_what_arrived_is_used(batch, build, count):
     rows_are(demo, meta, range(count))
     assert entry["details"]["coverage"] == pytest.approx(count / COUNT, abs=1e-9)
     assert sum(dropped(entry).values()) == COUNT - count
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 def test_row_50_less_than_half_fails_the_take(batch):
     entry, _, _ = batch(upload_of_less_than_half)
     assert "19 of the 40" in entry["reason"]
-    batch.told(upload_of_less_than_half)
+    batch.inspect_agrees(upload_of_less_than_half)
 
 
-def test_row_50_a_whole_session_is_not_partial(batch):
+def test_row_50_a_complete_session_is_not_partial(batch):
     for name in CLEAN:
         assert not {"partial-upload", "image-missing"} & warnings(batch.entries[name])
 
@@ -138,9 +138,9 @@ def test_row_53_the_length_is_measured_and_theirs_kept(batch):
     second, *other = batch(another_duration)
     same(demo, other)
     assert "durationSeconds" not in first["details"]["declared"] and second["details"]["declared"]["durationSeconds"] == 999.5
-    told = [batch.inspected[entry["id"]]["seconds"] for entry in (first, second)]
+    reported = [batch.inspected[entry["id"]]["seconds"] for entry in (first, second)]
     times = uptimes()
-    assert told == pytest.approx([times[-1] - times[0]] * 2, abs=1e-6)
+    assert reported == pytest.approx([times[-1] - times[0]] * 2, abs=1e-6)
 
 
 @quirk(54, "capture-source-unknown", *ASSUMED)
@@ -162,7 +162,7 @@ def test_row_54_an_unknown_source_is_not_arkit(batch):
     rows_are(demo, meta, range(COUNT))
     assert demo["obs/pose"].attrs["camera_axes"] == "x right, y down, z forward" and entry["variant"] == "v3-slam"
     assert "stereo_usb" in finding(entry, "capture-source-unknown")["message"]
-    batch.told(another_source)
+    batch.inspect_agrees(another_source)
 
 
 def test_row_54_unknown_keys_are_named_and_their_values_kept_out(batch):
@@ -173,14 +173,14 @@ def test_row_54_unknown_keys_are_named_and_their_values_kept_out(batch):
 
 
 def test_row_54_what_the_apps_write_is_known(batch):
-    for build in arkit_with_depth_maps, arkit_with_a_depth_number, slam_with_a_scale, two_cameras, packed_folder, synthetic_session:
+    for build in arkit_with_depth_maps, arkit_with_depth_values, slam_with_a_scale, two_cameras, packed_folder, synthetic_session:
         entry, _, _ = batch(build)
         assert not entry["details"].get("unknown_keys")
 
 
 def first_frames(count):
     session = still()
-    session.poses, session.rgb = session.poses[:count], pictures(range(count))
+    session.poses, session.rgb = session.poses[:count], numbered_images(range(count))
     return session
 
 
@@ -195,7 +195,7 @@ def eighteen_frames():
 
 
 @quirk(55, "short-episode", "image-missing")
-def eighteen_poses_and_fewer_pictures():
+def eighteen_poses_and_fewer_images():
     session = first_frames(18)
     for number in 4, 9:
         del session.rgb[number]
@@ -206,55 +206,55 @@ def test_row_55_few_frames_are_written_and_noted(batch):
     for build, count in (seventeen_frames, 17), (eighteen_frames, 18):
         _, demo, meta = batch(build)
         rows_are(demo, meta, range(count))
-        batch.told(build)
+        batch.inspect_agrees(build)
 
 
 def test_row_55_frames_count_and_not_poses(batch):
-    _, demo, meta = batch(eighteen_poses_and_fewer_pictures)
+    _, demo, meta = batch(eighteen_poses_and_fewer_images)
     rows_are(demo, meta, [i for i in range(18) if i not in (4, 9)])
-    batch.told(eighteen_poses_and_fewer_pictures)
+    batch.inspect_agrees(eighteen_poses_and_fewer_images)
 
 
 @quirk(60, *SLAM)
-def movie_in_capitals():
+def video_in_capitals():
     session = v3_slam()
-    session.files["VIDEO.MOV"], session.movie = session.movie, None
+    session.files["VIDEO.MOV"], session.video = session.video, None
     return session
 
 
 @quirk(60)
-def lone_movie_in_capitals():
-    return {".MOV": movie(6)}
+def lone_video_in_capitals():
+    return {".MOV": video_file(6)}
 
 
 @quirk(60)
-def lone_movie_without_an_ending():
-    return {"": movie(7)}
+def lone_video_without_an_ending():
+    return {"": video_file(7)}
 
 
 def test_row_60_capitals_make_no_difference(batch):
-    entry, demo, meta = batch(movie_in_capitals)
+    entry, demo, meta = batch(video_in_capitals)
     same((demo, meta), batch.demos["clean-v3-slam"])
     assert "times-from-movie" in [f["code"] for f in entry["findings"]]
     assert [i["path"] for i in entry["inputs"] if i["role"] == "movie"] == ["VIDEO.MOV"]
 
 
-@pytest.mark.parametrize("build, count", [(lone_movie_in_capitals, 6), (lone_movie_without_an_ending, 7)])
-def test_row_60_movies_are_told_by_their_contents(batch, build, count):
+@pytest.mark.parametrize("build, count", [(lone_video_in_capitals, 6), (lone_video_without_an_ending, 7)])
+def test_row_60_videos_are_recognized_by_their_contents(batch, build, count):
     entry, demo, _ = batch(build)
     assert entry["reader"] == "slow-motion-video"
     assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(count))
 
 
-def test_row_60_movies_of_one_name_are_two_takes(takeset, tmp_path):
+def test_row_60_videos_of_one_name_are_two_takes(takeset, tmp_path):
     for folder, count in ("a", 6), ("b", 7):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "video_1761000000123.mov").write_bytes(movie(count))
-        (tmp_path / folder / "video.mov").write_bytes(movie(count + 2))
+        (tmp_path / folder / "video_1761000000123.mov").write_bytes(video_file(count))
+        (tmp_path / folder / "video.mov").write_bytes(video_file(count + 2))
     takeset.convert(tmp_path / "a", tmp_path / "b", output=tmp_path / "out")
     lengths = {name: int(demo.attrs["num_samples"]) for name, (demo, _) in demos(tmp_path / "out").items()}
     digests = {}
     for folder, count in ("a", 8), ("b", 9):
-        line = f"{hashlib.sha256(movie(count)).hexdigest()}  video.mov\n"
+        line = f"{hashlib.sha256(video_file(count)).hexdigest()}  video.mov\n"
         digests[hashlib.sha256(line.encode()).hexdigest()[:12]] = count
     assert lengths == {"video_1761000000123": 6, "video_1761000000123-2": 7} | digests

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from bundles import movie
-from quirks import (
-    ASSUMED, COUNT, SLAM, UNEVEN, alone, bits, dropped, finding, matrices, nanoseconds, pictures, pipeline, quirk, rows_are, same,
-    same_rotations, slam_alone, still, uptimes,
-)
+from outputs import bits, dropped, finding
+from quirks import ASSUMED, SLAM, alone, pipeline, quirk
 from scipy.spatial.transform import Rotation, Slerp
+from session_checks import nanoseconds, rows_are, same, same_rotations
+from stack_sessions import COUNT, UNEVEN, matrices, numbered_images, slam_alone, still, uptimes
+from videos import video_file
 
 
 def spoil(session, count):
@@ -43,27 +43,27 @@ def spoil(session, count):
 
 
 @quirk(20, "pose-unusable")
-def poses_that_are_none():
+def poses_that_are_invalid():
     return spoil(still(), 8)[0]
 
 
 @quirk(20, "too-few-poses", outcome="failed")
-def too_many_poses_that_are_none():
+def too_many_poses_that_are_invalid():
     return spoil(still(), 9)[0]
 
 
-def test_row_20_what_is_no_pose_costs_its_own_frame(batch):
-    entry, demo, meta = batch(poses_that_are_none)
+def test_row_20_an_invalid_pose_costs_its_own_frame(batch):
+    entry, demo, meta = batch(poses_that_are_invalid)
     _, numbers = spoil(still(), 8)
     rows_are(demo, meta, [i for i in range(COUNT) if i not in numbers])
     assert finding(entry, "pose-unusable")["count"] == 8 and dropped(entry) == {"pose-unusable": 8}
-    batch.told(poses_that_are_none)
+    batch.inspect_agrees(poses_that_are_invalid)
 
 
 def test_row_20_above_a_fifth_the_take_fails(batch):
-    entry, _, _ = batch(too_many_poses_that_are_none)
+    entry, _, _ = batch(too_many_poses_that_are_invalid)
     assert "9 of 40" in entry["reason"]
-    batch.told(too_many_poses_that_are_none)
+    batch.inspect_agrees(too_many_poses_that_are_invalid)
 
 
 def nearly_rotations():
@@ -134,19 +134,19 @@ def test_row_22_matrices_in_other_orders_are_the_same(batch, build):
     _, demo, meta = batch(build)
     rows_are(demo, meta, range(COUNT))
     same((demo, meta), batch.demos["clean-still"])
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
-def test_row_22_a_pose_at_the_origin_is_turned_with_the_others(batch):
+def test_row_22_a_pose_at_the_origin_is_transposed_with_the_others(batch):
     entry, demo, _ = batch(column_by_column_from_the_origin)
     truth = from_the_origin()
     pose = demo["obs/pose"][:].astype("f8")
     assert not pose[0, :3].any() and np.abs(pose[:, :3] - truth[:, :3, 3]).max() < 1e-6
     same_rotations(pose[:, 3:], truth[:, :3, :3])
-    batch.told(column_by_column_from_the_origin)
+    batch.inspect_agrees(column_by_column_from_the_origin)
 
 
-def two_turns():
+def two_rotations():
     """720 degrees about an axis, beginning where scipy's scalar part is negative."""
     angles = np.radians(200 + np.arange(91) * 8)
     found = np.tile(np.eye(4), (91, 1, 1))
@@ -155,18 +155,18 @@ def two_turns():
 
 
 @quirk(23, "pose-missing")
-def turning_twice():
+def rotating_twice():
     session = still()
-    session.poses = [{"rgbIndex": i, "timestamp": t, "transform": m.tolist()} for i, (t, m) in enumerate(zip(uptimes(91), two_turns()))]
-    session.rgb = pictures(range(91))
+    session.poses = [{"rgbIndex": i, "timestamp": t, "transform": m.tolist()} for i, (t, m) in enumerate(zip(uptimes(91), two_rotations()))]
+    session.rgb = numbered_images(range(91))
     del session.poses[30:36]
     return session
 
 
 def test_row_23_quaternions_keep_their_sign(batch):
-    _, demo, meta = batch(turning_twice)
+    _, demo, meta = batch(rotating_twice)
     pose = demo["obs/pose"][:].astype("f8")
-    same_rotations(pose[:, 3:], two_turns()[meta["source_index"][:], :3, :3])
+    same_rotations(pose[:, 3:], two_rotations()[meta["source_index"][:], :3, :3])
     assert pose[0, 6] >= 0 and ((pose[1:, 3:] * pose[:-1, 3:]).sum(1) > 0).all()
     assert (pose[:, 6] < 0).any()
 
@@ -179,7 +179,7 @@ def arkit_by_the_later_app():
 
 
 @quirk(24, *ASSUMED)
-def slam_that_only_times_tell():
+def slam_detected_from_times_alone():
     session = slam_alone()
     for key in "captureSource", "slamProcessed":
         del session.metadata[key]
@@ -189,7 +189,7 @@ def slam_that_only_times_tell():
 def test_row_24_axes_are_those_of_the_source(batch):
     first, arkit, meta = batch(arkit_by_the_later_app)
     rows_are(arkit, meta, range(COUNT))
-    second, slam, meta = batch(slam_that_only_times_tell)
+    second, slam, meta = batch(slam_detected_from_times_alone)
     rows_are(slam, meta, range(COUNT))
     assert (first["variant"], second["variant"]) == ("v2", "v3-slam")
     assert arkit["obs/pose"].attrs["camera_axes"] == "x right, y up, z back"
@@ -225,7 +225,7 @@ def test_row_25_lost_tracking_sets_bits_and_drops_nothing(batch):
     found = bits(meta)
     assert found["pose-repeated"] == [5, 6, 7] and found["pose-jump"] == [20, 30] and demo.attrs["num_samples"] == COUNT
     assert (finding(entry, "pose-repeated")["count"], finding(entry, "pose-jump")["count"]) == (3, 2)
-    batch.told(tracking_lost)
+    batch.inspect_agrees(tracking_lost)
 
 
 def test_row_25_identities_at_the_start_are_marked(batch):
@@ -237,10 +237,10 @@ def filled_in():
     """Poses as SLAM's filler makes them: keyframes after six frames each, but none between 12 and 24."""
     found = matrices()
     keyframes = [k for k in range(0, COUNT, 6) if k != 18] + [COUNT - 1]
-    turns = Slerp(keyframes, Rotation.from_matrix(found[keyframes, :3, :3]))
+    rotations = Slerp(keyframes, Rotation.from_matrix(found[keyframes, :3, :3]))
     for k in range(COUNT):
         found[k, :3, 3] = [np.interp(k, keyframes, found[keyframes, axis, 3]) for axis in range(3)]
-    found[:, :3, :3] = turns(np.arange(COUNT)).as_matrix()
+    found[:, :3, :3] = rotations(np.arange(COUNT)).as_matrix()
     return found
 
 
@@ -254,9 +254,9 @@ def long_unregistered():
 
 @quirk(26, "pose-interpolated", *SLAM, "frames-dropped")
 def long_unregistered_and_a_frame_dropped():
-    """SLAM fills in by number, whatever the time between two pictures was."""
+    """SLAM fills in by number, whatever the time between two images was."""
     session = long_unregistered()
-    session.movie = movie(ticks=UNEVEN)
+    session.video = video_file(ticks=UNEVEN)
     return session
 
 
@@ -266,7 +266,7 @@ def test_row_26_filled_in_poses_are_marked(batch, build):
     found = bits(meta)["pose-interpolated"]
     assert set(range(13, 24)) <= set(found) <= set(range(12, 25)) and demo.attrs["num_samples"] == COUNT
     assert finding(entry, "pose-interpolated")["count"] == len(found)
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 def times_changed(**changed):
@@ -295,7 +295,7 @@ def a_time_just_before_the_last():
     (times_that_go_back, [(20, 30)]), (a_time_that_repeats, [(9,), (10,)]), (a_time_just_before_the_last, [(9,), (10,)]),
 ])
 def test_row_27_times_that_do_not_ascend_cost_their_frames(batch, build, left_out):
-    """Of two frames that contradict each other either may go; the camera dropped none."""
+    """Either of two contradicting frames may be dropped; the camera dropped none."""
     entry, demo, meta = batch(build)
     kept = meta["source_index"][:].tolist()
     assert kept in [[i for i in range(COUNT) if i not in some] for some in left_out]
@@ -303,7 +303,7 @@ def test_row_27_times_that_do_not_ascend_cost_their_frames(batch, build, left_ou
     assert (np.diff(meta["timestamp_ns"][:]) > 0).all()
     count = len(left_out[0])
     assert finding(entry, "time-not-ascending")["count"] == count and dropped(entry) == {"time-not-ascending": count}
-    batch.told(build)
+    batch.inspect_agrees(build)
 
 
 def slow_times():
@@ -331,7 +331,7 @@ def frames_dropped_and_others_left_out():
 
 @quirk(28, "frames-dropped")
 def frames_never_written():
-    """Neither picture nor pose of some numbers."""
+    """Neither image nor pose of some numbers."""
     session = still()
     session.poses = [entry for entry in session.poses if entry["rgbIndex"] not in (12, 13)]
     session.rgb = {number: data for number, data in session.rgb.items() if number not in (12, 13)}
@@ -355,4 +355,4 @@ def test_row_28_dropped_frames_are_a_finding(batch, build, left_out, count, gaps
     entry, demo, meta = batch(build)
     rows_are(demo, meta, [i for i in range(COUNT) if i not in left_out])
     assert finding(entry, "frames-dropped")["count"] == count and len(meta["gaps"]) == gaps
-    batch.told(build)
+    batch.inspect_agrees(build)

@@ -1,4 +1,4 @@
-"""Every look at the inputs fails once: an error is never taken for absence, and the run after it is as if nothing had been."""
+"""Every system call on the inputs fails once: an error is never taken for absence, and the next run is as if it had not happened."""
 
 import errno
 import hashlib
@@ -7,28 +7,18 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from functools import cache
 
 import pytest
-from bundles import bundle, movie
-from conftest import ROOT, manifest
-from quirks import jpeg, v2, write, zipped
-from stray import session as scan
+from bundles import bundle
+from command import ROOT
+from scans import session as scan
+from stack_sessions import jpeg, v2, write, zipped
+from videos import video_file
 
 KINDS = ["open", "opendir", "readdir", "stat", "fstat", "read", "pread", "realpath"]
 ERRORS = [errno.EIO, errno.ENOMEM, errno.EMFILE]
 THOROUGH = bool(os.environ.get("TAKESET_SYSCALLS"))  # every call with every error
-
-
-@pytest.fixture(scope="module")
-def preload(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    library = tmp_path_factory.mktemp("preload") / "failing_look.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, ROOT / "Tests/python/failing_look.c", "-ldl"], check=True)
-    return library
 
 
 def small_session():
@@ -40,7 +30,7 @@ def small_session():
 
 @cache
 def small_bundle():
-    return bundle(count=6, keyframes=2, video=movie(count=6, size=(48, 36)), resolution={"width": 48, "height": 36})
+    return bundle(count=6, keyframes=2, video=video_file(count=6, size=(48, 36)), resolution={"width": 48, "height": 36})
 
 
 def folder_of_a_session(root):
@@ -65,21 +55,21 @@ def folder_of_a_scan(root):
     scan(count=6, times="number", size=(48, 36), depth_size=(8, 6)).write(root / "scan")
 
 
-def lone_movie(root):
-    (root / "pour.mov").write_bytes(movie(count=6, size=(48, 36)))
+def lone_video(root):
+    (root / "pour.mov").write_bytes(video_file(count=6, size=(48, 36)))
 
 
-INPUTS = [folder_of_a_session, folder_of_a_bundle, body_of_an_upload, archive_and_its_sidecar, folder_of_a_scan, lone_movie]
+INPUTS = [folder_of_a_session, folder_of_a_bundle, body_of_an_upload, archive_and_its_sidecar, folder_of_a_scan, lone_video]
 
 
 class Looks:
-    """A searched directory with one take and another beside it, and what a run makes of them."""
+    """A searched directory with one take and another next to it, and what a run makes of them."""
 
     def __init__(self, takeset, root, place):
         self.takeset, self.root, self.inputs = takeset, root, root / "inputs"
         self.inputs.mkdir()
         place(self.inputs)
-        (self.inputs / "other.mov").write_bytes(movie(count=3, fps=60, size=(48, 36)))
+        (self.inputs / "other.mov").write_bytes(video_file(count=3, fps=60, size=(48, 36)))
         takeset.convert(self.inputs, output=root / "clean")
         self.expected = self.found(root / "clean")
         assert len(self.expected["shards"]) == 2
@@ -91,22 +81,22 @@ class Looks:
         made = json.loads(path.read_text()) if path.exists() else {}
         return {"shards": shards, "record": made.get("record"), "record_sha256": made.get("record_sha256")}
 
-    def count(self, preload, kind):
+    def count(self, failing_look, kind):
         """How many calls of a kind a run makes."""
         place = self.root / "count"
-        environment = {**os.environ, "LD_PRELOAD": str(preload), "FAIL_KIND": kind, "FAIL_BELOW": str(self.inputs), "FAIL_COUNT": str(place)}
+        environment = {**os.environ, "LD_PRELOAD": str(failing_look), "FAIL_KIND": kind, "FAIL_BELOW": str(self.inputs), "FAIL_COUNT": str(place)}
         output = self.root / "counted"
         self.takeset("run", self.inputs, "--output", output, "--jobs", "1", check=0, env=environment)
         shutil.rmtree(output)
         return int(place.read_text())
 
-    def step(self, preload, kind, number, code):
-        """What is wrong after the failure of one call, as a sentence; None when nothing is, False when there is no such call."""
+    def step(self, failing_look, kind, number, code):
+        """The problem after the failure of one call, as a sentence; None without a problem, False if there is no such call."""
         output, log = self.root / "out", self.root / "log"
         shutil.rmtree(output, ignore_errors=True)
         log.unlink(missing_ok=True)
         environment = {
-            **os.environ, "LD_PRELOAD": str(preload), "FAIL_KIND": kind, "FAIL_AT": str(number), "FAIL_ERRNO": str(code),
+            **os.environ, "LD_PRELOAD": str(failing_look), "FAIL_KIND": kind, "FAIL_AT": str(number), "FAIL_ERRNO": str(code),
             "FAIL_BELOW": str(self.inputs), "FAIL_LOG": str(log),
         }
         done = self.takeset("run", self.inputs, "--output", output, "--jobs", "1", "--progress", "none", env=environment)
@@ -135,8 +125,8 @@ class Looks:
         expected = {t["id"]: t for t in self.expected["record"]["takes"]}
         changed = [name for name in sorted({*entries, *expected}) if entries.get(name) != expected.get(name)]
         shards = sorted(k for k in {*found["shards"], *self.expected["shards"]} if found["shards"].get(k) != self.expected["shards"].get(k))
-        told = {n: (entries[n]["outcome"], entries[n]["reason"], [f["code"] for f in entries[n]["findings"]]) for n in changed if n in entries}
-        return f"takes {changed}, shards {shards}, {told}"
+        reported = {n: (entries[n]["outcome"], entries[n]["reason"], [f["code"] for f in entries[n]["findings"]]) for n in changed if n in entries}
+        return f"takes {changed}, shards {shards}, {reported}"
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +142,7 @@ def looks(takeset, tmp_path_factory):
 
 
 def sampled(count, kind):
-    """Of few calls all; of many the first 40, then every seventh, and the last one. Of kinds that go along with others every third."""
+    """All of few calls; of many the first 40, then every seventh, and the last one. Every third of kinds that accompany others."""
     every = range(1, count + 1)
     if THOROUGH:
         return list(every)
@@ -161,29 +151,30 @@ def sampled(count, kind):
     return sorted({*every[:40], *every[40::7], *every[-1:]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", INPUTS)
-def test_a_failing_look_is_no_absence(takeset, looks, preload, place, kind):
-    """Either the run says that it failed, or all is as without the failure."""
+def test_an_error_is_never_taken_for_absence(takeset, looks, failing_look, place, kind):
+    """Either the run reports the failure, or the result is the same as without it."""
     here = looks(place)
-    count = here.count(preload, kind)
+    count = here.count(failing_look, kind)
     if kind not in ("pread", "realpath"):
         assert count > 0
     errors = itertools.cycle(ERRORS)
     wrong, tried = [], 0
     for number in sampled(count, kind):
         for code in ERRORS if THOROUGH else [next(errors)]:
-            said = here.step(preload, kind, number, code)
+            said = here.step(failing_look, kind, number, code)
             tried += said is not False
             if said:
                 wrong.append(said)
-    assert here.step(preload, kind, count + 50, errno.EIO) is False  # there is no such call any more
+    assert here.step(failing_look, kind, count + 50, errno.EIO) is False  # there is no such call any more
     assert tried >= len(sampled(count, kind)) - 2  # threads may look once less
     assert not wrong, f"{len(wrong)} of {tried}:\n" + "\n".join(wrong)
 
 
-def test_nobody_asks_the_system_whether_a_file_is_there_but_one_helper():
-    """`Directory.kind` and `InputFile` tell absence from an error; whatever else asks would take one for the other."""
+def test_only_one_helper_asks_the_system_whether_a_file_exists():
+    """Only `Directory.kind` and `InputFile` distinguish absence from an error."""
     sources = ROOT / "Sources/Takeset"
     allowed = {sources / "Files/Directory.swift", sources / "Files/InputFile.swift"}
     # `stat()` without arguments makes an empty structure.

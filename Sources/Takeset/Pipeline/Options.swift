@@ -127,6 +127,7 @@ package struct PipelineFileError: Error, CustomStringConvertible, Equatable {
     self.message = message
   }
   package var description: String {
-    [line.map { "line \($0), column \(column ?? 1)" }, path.isEmpty ? nil : path, message].compactMap(\.self).joined(separator: ": ")
+    let place = line.map { " (line \($0), column \(column ?? 1))" } ?? ""
+    return [path.isEmpty ? nil : path, message].compactMap(\.self).joined(separator: ": ") + place
   }
 }

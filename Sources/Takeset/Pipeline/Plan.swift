@@ -26,7 +26,7 @@ package struct Plan: Sendable {
   /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
   package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil) throws {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
-    try search.refuse(pipeline)
+    if search.hasNoInput { throw NoInputs(search) }
     notices = search.notices
     entries = search.found.map { Self.entry($0, pipeline, keys) }
     entries += search.unmatched.map {

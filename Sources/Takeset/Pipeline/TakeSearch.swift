@@ -41,18 +41,20 @@ package struct TakeSearch: Sendable {
     unmatched.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
 
-  /// Refuses inputs that cannot be converted, before anything is created. Throws `NoInputs` when none of the inputs exists, and
-  /// `UsageError` when they hold nothing to convert or the pipeline cannot convert what they hold.
+  /// True where not one input exists or could be a take: a mistyped command rather than a bad take.
+  package var hasNoInput: Bool { found.isEmpty && unmatched.allSatisfy { [.inputMissing, .notATake].contains($0.failure.code) } }
+
+  /// Refuses, before anything is created, inputs without a take and takes that the pipeline cannot convert.
+  ///
+  /// - Throws: `NoInputs` when no input exists; `UsageError` when there is nothing to convert, or the pipeline lacks `align`.
   package func refuse(_ pipeline: Pipeline) throws {
-    let hasNothing = found.isEmpty && unmatched.allSatisfy { [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }
-    if hasNothing, unmatched.contains(where: { $0.failure.code == .noTakeFound }) {
+    if hasNoInput { throw NoInputs(self) }
+    if found.isEmpty, unmatched.allSatisfy({ [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }) {
       throw UsageError(unmatched.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n"))
     }
-    if hasNothing { throw NoInputs(self) }
     if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
       throw UsageError(
-        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms"
-      )
+        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms")
     }
   }
 

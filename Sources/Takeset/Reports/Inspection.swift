@@ -20,7 +20,7 @@ package struct Inspection: Sendable {
     inputs: [String], pipeline: Pipeline, context: RunContext = RunContext(), visit: (Episode) -> Void = { _ in }
   ) throws -> (inspections: [Inspection], notices: [String]) {
     let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
-    try search.refuse(pipeline)
+    if search.hasNoInput { throw NoInputs(search) }
     let unmatched = search.unmatched.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])

@@ -18,7 +18,7 @@ package enum PipelineSchema {
       "$defs": .object(
         Dictionary(
           uniqueKeysWithValues: StepDescription.Kind.allCases.map { kind in
-            (kind.rawValue, .object(Dictionary(uniqueKeysWithValues: steps(kind).map { ($0.name, definition($0)) })))
+            (kind.rawValue + "s", .object(Dictionary(uniqueKeysWithValues: steps(kind).map { ($0.name, definition($0)) })))
           })),
     ]
   }
@@ -28,7 +28,7 @@ package enum PipelineSchema {
   private static func names(_ kind: StepDescription.Kind) -> JSONValue { .array(steps(kind).map { .string($0.name) }) }
 
   private static func reference(_ kind: StepDescription.Kind, _ step: StepDescription) -> JSONValue {
-    ["$ref": .string("#/$defs/\(kind.rawValue)/\(step.name)")]
+    ["$ref": .string("#/$defs/\(kind.rawValue)s/\(step.name)")]
   }
 
   /// An object with a step's name as its only key.

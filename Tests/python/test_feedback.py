@@ -1,0 +1,203 @@
+"""Messages to the person at the terminal: mistakes with their remedy, warnings as they occur, summaries, color, help."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from command import BINARY, ROOT
+from outputs import manifest
+
+V1, V2 = "session_2026-01-31_120000", "session_2026-02-01_130000"
+
+# Misspelled words
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["rnu", "x"], ['no command "rnu"', "did you mean run?"]),
+    (["help", "rnu"], ['no command "rnu"', "did you mean run?"]),
+    (["run", "x", "--ouput", "d"], ["no option --ouput", "did you mean --output?"]),
+    (["inspect", "x", "--jsn"], ["--json"]),
+    (["steps", "resize"], ["did you mean resize-image?"]),
+    (["explain", "pose-jmp"], ["did you mean pose-jump?"]),
+])
+def test_a_misspelled_word_gets_a_suggestion(takeset, arguments, words):
+    done = takeset(*arguments, check=64)
+    assert done.stderr.startswith("takeset: ") and "Error:" not in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+@pytest.mark.parametrize("text, path, words, place", [
+    ("transforms:\n- align:\n  tolerance: 0.1\n", "transforms[0]", ['"tolerance" is next to align', "indent"], (3, 3)),
+    ("transforms:\n- align: {method: cubic}\n", "transforms[0].align.method", ["nearest or linear", 'found the text "cubic"'], (3, 11)),
+    ("transforms:\n- align: {method: liner}\n", "transforms[0].align.method", ["did you mean linear?"], (3, 11)),
+    ("transforms:\n- align\n- resize: {width: 3}\n", "transforms[1].resize", ['did you mean "resize-image"?'], (4, 3)),
+    ("transforms:\n- align\n- resize-image: {widht: 3}\n", "transforms[1].resize-image.widht", ['did you mean "width"?'], (4, 18)),
+    ("transfroms:\n- align\n", "transfroms", ['did you mean "transforms"?'], (2, 1)),
+    ("align: {}\n", "align", ["is a step", "transforms:"], (2, 1)),
+    ("transforms: {align: {}}\n", "transforms", ["expected a list of steps", "dash"], (2, 1)),
+    ("transforms:\n- align: {}\n  split: {}\n", "transforms[0]", ["its own dash"], (3, 3)),
+    ("transforms:\n- align: {tolerance: -1}\n", "transforms[0].align.tolerance", ["a number from 0 to 3600", "the number -1"], (3, 11)),
+    ("transforms: [align, decimate]\n", "transforms[1].decimate", ['"every" or "rate"'], None),
+    ("transforms: [align, drop-frames]\n", "transforms[1].drop-frames", ["at least one"], None),
+    ("transforms: [align, resize-image]\nwriter: {hdf5: {image: jpeg}}\n", "writer.hdf5.image", ["resize-image"], (3, 17)),
+])
+def test_a_slip_in_a_pipeline_file_is_named_with_its_place_and_remedy(takeset, tmp_path, masters, text, path, words, place):
+    (tmp_path / "p.yaml").write_text("version: 1\n" + text)
+    done = takeset("run", masters["v1"], "--output", tmp_path / "out", "--pipeline", tmp_path / "p.yaml", check=64)
+    assert f"p.yaml: {path}" in done.stderr and all(word in done.stderr for word in words), done.stderr
+    if place:
+        assert done.stderr.rstrip().endswith(f"(line {place[0]}, column {place[1]})"), done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tab_in_yaml_is_named(takeset, tmp_path, masters):
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms:\n\t- align: {}\n")
+    done = takeset("plan", masters["v1"], "--pipeline", tmp_path / "p.yaml", check=64)
+    assert "not YAML" in done.stderr and "spaces, not tabs" in done.stderr and "(line 3, column 1)" in done.stderr
+
+
+def test_a_dataset_given_as_an_input_is_named_as_such(takeset, dataset, tmp_path):
+    done = takeset.convert(dataset, output=tmp_path / "out", check=64)
+    assert "this is a dataset" in done.stderr and "takeset verify" in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_a_path_that_does_not_exist_is_the_same_to_every_command(takeset, tmp_path):
+    missing = tmp_path / "nowhere"
+    for arguments in ["run", missing, "--output", tmp_path / "out"], ["inspect", missing], ["plan", missing], ["verify", missing], ["pack", missing, "--output", tmp_path / "p.h5"]:
+        assert "no such file or directory" in takeset(*arguments, check=1).stderr
+    assert not (tmp_path / "out").exists()
+
+
+# Runs
+
+
+@pytest.fixture
+def mixed(sessions):
+    """One take without problems, one with a warning, one that fails, one that is rejected."""
+    (sessions / V2 / "rgb/000005.jpg").unlink()
+    shutil.copytree(sessions / V1, sessions / "session_empty")
+    (sessions / "session_empty/poses.json").write_text("[")
+    (sessions / "session_raw/rgb").mkdir(parents=True)
+    for number in range(20):
+        shutil.copy(sessions / V1 / "rgb/000000.jpg", sessions / f"session_raw/rgb/{number:06d}.jpg")
+    (sessions / "session_raw/metadata.json").write_text('{"captureSource": "iphone_ultrawide"}')
+    return sessions
+
+
+def test_a_run_shows_warnings_as_they_occur_and_ends_with_the_worst_first(takeset, mixed, tmp_path):
+    done = takeset.convert(mixed, output=tmp_path / "out", check=3)
+    assert "      warning image-missing: poses whose image" in done.stderr.replace(" (1x)", "")
+    assert "session_raw: rejected: needs-slam" in done.stderr and "session_empty: failed: poses.json" in done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [["failed", "session_empty"], ["rejected", "session_raw"], ["warning", V2]]
+    assert "image-missing" in lines[2]
+    assert lines[3] == f"{tmp_path / 'out'}: 2 written, 1 rejected, 1 failed, 89 frames; 1 with warnings"
+    assert lines[4].startswith("Look closer: takeset inspect ") and len(lines) == 5
+
+
+def test_a_warning_fails_the_command_if_asked_also_when_nothing_is_left_to_do(takeset, mixed, tmp_path):
+    inputs = mixed / V1, mixed / V2
+    takeset.convert(*inputs, output=tmp_path / "out")
+    takeset.convert(*inputs, output=tmp_path / "out", check=3, arguments=["--fail-on", "warning"])
+    takeset.convert(*inputs, output=tmp_path / "new", check=3, arguments=["--fail-on", "warning"])
+    assert len(manifest(tmp_path / "new")["record"]["takes"]) == 2
+    takeset.convert(mixed / V1, output=tmp_path / "good", arguments=["--fail-on", "warning"])
+
+
+def test_a_terminal_shows_rejected_takes_and_warnings(mixed, tmp_path):
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
+    process = subprocess.Popen([BINARY, "run", mixed, "--output", tmp_path / "out"], stderr=theirs, stdout=subprocess.DEVNULL, env=environment)
+    assert process.wait(timeout=60) == 3
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "rejected\x1b[0m: needs-slam" in shown and "image-missing" in shown and "session_empty" in shown
+    assert f"{V1}: " not in shown, "takes without problems are in the bar"
+    # No line is longer than the terminal, which pty makes 80 columns wide at least.
+    assert all(len(part.split("\x1b[K")[0]) < 200 for part in shown.split("\r"))
+
+
+def test_quiet_prints_problems_only_and_verbose_lists_all(takeset, mixed, tmp_path):
+    done = takeset("run", mixed / V1, "--output", tmp_path / "one", "--quiet", check=0)
+    assert done.stdout == done.stderr == ""
+    done = takeset("run", mixed, "--output", tmp_path / "all", "--quiet", check=3)
+    assert done.stdout == "" and "session_empty: failed" in done.stderr
+    assert takeset("verify", tmp_path / "one", "--quiet", check=0).stdout == ""
+    assert takeset("run", mixed, "--output", tmp_path / "x", "--quiet", "--verbose").returncode == 64
+
+
+def test_color_is_for_terminals_unless_asked_for(takeset, mixed, tmp_path):
+    def shown(*arguments, **environment):
+        return takeset("inspect", mixed, "--summary", *arguments, check=3, env={**os.environ, **environment}).stdout
+
+    assert "\x1b[" not in shown() and "\x1b[31mfailed" in shown("--color", "always")
+    assert "\x1b[" not in shown("--color", "never") and "\x1b[31m" in shown("--color", "always", NO_COLOR="1")
+
+
+# Inspecting
+
+
+def test_a_summary_has_a_line_for_each_take_worst_first(takeset, mixed):
+    lines = takeset("inspect", mixed, "--summary", check=3).stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:-1]] == [["failed", "session_empty"], ["rejected", "session_raw"], ["warning", V2], ["ok", V1]]
+    assert lines[-1] == "4 takes: 1 failed, 1 rejected, 1 with warnings, 1 without problems"
+
+
+def test_a_dataset_is_inspected_as_what_it_holds(takeset, mixed, tmp_path):
+    takeset.convert(mixed, output=tmp_path / "out", check=3)
+    text = takeset("inspect", tmp_path / "out", check=0).stdout
+    assert "4 takes: 1 failed, 1 rejected, 1 with warnings, 1 without problems" in text and "camera_image" in text
+    takes = json.loads(takeset("inspect", tmp_path / "out", "--json", check=0).stdout)["takes"]
+    assert {t["id"]: t["outcome"] for t in takes}["session_raw"] == "rejected"
+
+
+# Help
+
+
+def test_every_code_can_be_explained(takeset):
+    pages = json.loads(takeset("explain", "--json", check=0).stdout)
+    assert len(pages) > 130 and all(page["meaning"] and page["advice"] for page in pages)
+    text = takeset("explain", "needs-slam", check=0).stdout
+    assert text.startswith("needs-slam (rejected)") and "What to do: " in text
+    listed = takeset("explain", check=0).stdout
+    assert all(page["code"] in listed for page in pages)
+
+
+def test_codes_in_messages_are_codes_that_can_be_explained(takeset, batch):
+    known = {page["code"] for page in json.loads(takeset("explain", "--json", check=0).stdout)}
+    used = {f["code"] for t in batch.entries.values() for f in t["findings"]}
+    assert len(used) > 30 and used <= known
+
+
+def test_the_command_alone_shows_an_overview(takeset):
+    text = takeset(check=0).stdout
+    assert len(text.splitlines()) < 15 and "takeset run" in text and "takeset --help" in text
+
+
+def test_a_report_of_a_problem_can_name_libraries_and_machine(takeset):
+    text = takeset("--version", "--verbose", check=0).stdout
+    assert text.startswith(takeset("--version", check=0).stdout.strip()) and "hdf5 " in text and "ffmpeg " in text and "Linux" in text
+
+
+def test_generated_documents_are_up_to_date(takeset, tmp_path):
+    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/findings.md", "docs/takeset.1":
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    assert takeset("generate-documents", tmp_path, check=0).stdout == "", "run make generate"
+    (tmp_path / "docs/takeset.1").write_text("stale")
+    assert takeset("generate-documents", tmp_path, check=0).stdout == "wrote docs/takeset.1\n"
+
+
+def test_the_schema_is_printed(takeset):
+    assert json.loads(takeset("steps", "--schema", check=0).stdout) == json.loads((ROOT / "schemas/pipeline.schema.json").read_text())
+
+
+@pytest.mark.parametrize("shell, word", [("bash", "complete"), ("zsh", "#compdef takeset"), ("fish", "complete")])
+def test_completions_name_steps_and_codes(takeset, shell, word):
+    script = takeset("--generate-completion-script", shell, check=0).stdout
+    assert word in script and "resize-image" in script and "pose-jump" in script

@@ -1,0 +1,153 @@
+"""Inputs that are missing, empty, named alike or not a take; and inputs are never modified."""
+
+import json
+import os
+import shutil
+
+import pytest
+from outputs import demos, manifest, take
+from session_faults import V1, V2, fails, tree
+from stack_sessions import SIZE, jpeg, v1, write
+
+
+def test_a_missing_input_creates_nothing(takeset, tmp_path):
+    done = takeset("run", tmp_path / "nowhere", "--output", tmp_path / "out")
+    assert done.returncode == 1
+    assert "no such file or directory" in done.stderr and "nowhere" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert takeset("inspect", tmp_path / "nowhere").returncode == 1
+    assert takeset("plan", tmp_path / "nowhere").returncode == 1
+
+
+def test_a_file_instead_of_a_session_creates_nothing(takeset, tmp_path):
+    (tmp_path / "notes.txt").write_text("not a session")
+    done = takeset("run", tmp_path / "notes.txt", "--output", tmp_path / "out")
+    assert done.returncode == 1 and "expected a session, an archive of one" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_directory_is_a_mistake(takeset, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = takeset.convert(tmp_path / "empty", output=tmp_path / "out", check=64)
+    assert "the directory holds no take" in done.stderr and not (tmp_path / "out").exists()
+    (entry,) = json.loads(takeset("plan", tmp_path / "empty", "--json", check=3).stdout)["takes"]
+    assert entry["id"] == "empty" and "holds no take" in entry["reason"]
+
+
+def test_an_empty_directory_beside_others_has_its_own_entry(takeset, sessions, tmp_path):
+    (tmp_path / "empty").mkdir()
+    takeset.convert(sessions, tmp_path / "empty", output=tmp_path / "out", check=3)
+    record = take(tmp_path / "out", "empty")
+    assert record["findings"][0]["code"] == "no-take-found" and "holds no take" in record["reason"]
+
+
+def test_a_missing_input_does_not_stop_the_others(takeset, sessions, tmp_path):
+    takeset.convert(sessions, tmp_path / "nowhere", output=tmp_path / "out", check=3)
+    assert take(tmp_path / "out", "nowhere")["findings"][0]["code"] == "input-missing"
+    assert len(demos(tmp_path / "out")) == 2
+
+
+def test_folders_with_rgb_that_are_no_sessions_are_skipped(takeset, sessions, tmp_path):
+    metadata = (sessions / V1 / "metadata.json").read_bytes()
+    image = (sessions / V1 / "rgb/000003.jpg").read_bytes()
+    others = {"holiday": {"rgb/beach.jpg": image, "rgb/3.jpg": image}, "album": {"rgb/a.png": b"", "metadata.json": b'{"album": 1}'}}
+    lost = {"session_lost": {"rgb/notes.txt": b""}, "told": {"rgb/notes.txt": b"", "metadata.json": metadata}, "pictures": {"rgb/000003.jpg": image}}
+    for name, files in {**others, **lost}.items():
+        for path, data in files.items():
+            (tmp_path / "in" / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in" / name / path).write_bytes(data)
+    takeset.convert(tmp_path / "in", sessions, output=tmp_path / "out", check=3)
+    takes = {t["id"]: (t["reader"], t["outcome"]) for t in manifest(tmp_path / "out")["record"]["takes"]}
+    # A possible session without its images is not skipped silently.
+    expected = {name: ("stack-session", "failed") for name in lost} | {name: ("stack-session", "written") for name in (V1, V2)}
+    assert takes == expected
+    assert "holds no take" in takeset.convert(tmp_path / "in/holiday", output=tmp_path / "alone", check=64).stderr
+
+
+def test_files_of_nearly_the_right_name_are_not_images(takeset, sessions, tmp_path):
+    for name in "000003.small.jpg", "000003.JPG", "3.jpg", "._000003.jpg", "000003 copy.jpg":
+        shutil.copy(sessions / V1 / "rgb/000009.jpg", sessions / V1 / "rgb" / name)
+    takeset.convert(sessions / V1, output=tmp_path / "out")
+    paths = [e["path"] for e in take(tmp_path / "out", V1)["inputs"]]
+    assert len([p for p in paths if p.startswith("rgb/")]) == 30
+
+
+def test_links_pipes_and_secrets_are_not_followed(takeset, sessions, tmp_path):
+    secret = tmp_path / "secret.jpg"
+    shutil.copy(sessions / V1 / "rgb/000003.jpg", secret)
+    (sessions / V1 / "rgb/000003.jpg").unlink()
+    (sessions / V1 / "rgb/000003.jpg").symlink_to(secret)
+    fails(takeset, sessions, tmp_path / "out", "not-a-regular-file", "rgb/000003.jpg", "symbolic link")
+    (sessions / V1 / "rgb/000003.jpg").unlink()
+    os.mkfifo(sessions / V1 / "rgb/000003.jpg")
+    fails(takeset, sessions, tmp_path / "out2", "not-a-regular-file", "rgb/000003.jpg", "a pipe")
+
+
+def test_two_takes_of_one_name_both_get_in(takeset, sessions, tmp_path):
+    shutil.copytree(sessions / V1, tmp_path / "more" / V1)
+    takeset.convert(sessions, tmp_path / "more", output=tmp_path / "out")
+    assert sorted(demos(tmp_path / "out")) == [V1, V1 + "-2", V2]
+    assert [f["code"] for f in take(tmp_path / "out", V1 + "-2")["findings"]] == ["duplicate-id"]
+    again = takeset.convert(sessions, tmp_path / "more", output=tmp_path / "out")
+    assert "nothing to do" in again.stdout
+    # Asked for alone, the second keeps its name and does not take the first one's place.
+    takeset.convert(tmp_path / "more", output=tmp_path / "out")
+    assert sorted(demos(tmp_path / "out")) == [V1, V1 + "-2", V2]
+
+
+def test_a_name_that_is_not_text_has_its_entry(takeset, sessions, tmp_path):
+    shutil.copytree(sessions / V1, os.fsdecode(os.fsencode(sessions) + b"/bad\xff"))
+    takeset.convert(sessions, output=tmp_path / "out", check=3)
+    assert len(demos(tmp_path / "out")) == 2
+    assert "bad-name" in [f["code"] for t in manifest(tmp_path / "out")["record"]["takes"] for f in t["findings"]]
+
+
+def test_names_equal_in_unicode_are_two_takes(takeset, sessions, tmp_path):
+    equal = tmp_path / "twins"
+    for name in "caf\u00e9", "cafe\u0301":
+        shutil.copytree(sessions / V1, equal / name)
+    takeset.convert(equal, output=tmp_path / "out")
+    assert len(demos(tmp_path / "out")) == 2
+
+
+def test_inputs_are_never_modified(takeset, sessions, tmp_path):
+    (sessions / V1 / "rgb/000001.jpg").write_bytes(b"")
+    before = tree(sessions)
+    takeset.convert(sessions, output=tmp_path / "out")
+    takeset("inspect", sessions)
+    assert tree(sessions) == before
+
+
+# Another app's export
+
+
+def record3d(root, count=12):
+    """An export as Record3D makes it: numbers without zeros in front, depth as EXR, poses in the metadata."""
+    contents = {f"rgb/{n}.jpg": jpeg(n) for n in range(count)}
+    contents |= {f"depth/{n}.exr": b"\x76\x2f\x31\x01\x02\0\0\0" + bytes(500) for n in range(count)}
+    metadata = {
+        "w": SIZE[0], "h": SIZE[1], "dw": 64, "dh": 48, "fps": 60, "K": [80, 0, 0, 0, 80, 0, 48, 36, 1],
+        "poses": [[0, 0, 0, 1, 0.01 * n, 0, 0] for n in range(count)], "frameTimestamps": [n / 60 for n in range(count)],
+        "initPose": [0, 0, 0, 1, 0, 0, 0],
+    }
+    write(root, contents | {"metadata.json": json.dumps(metadata).encode()})
+
+
+@pytest.mark.parametrize("with_times", [True, False])
+def test_an_export_of_record3d_is_not_taken_for_a_session(takeset, tmp_path, with_times):
+    root = tmp_path / "in"
+    record3d(root / "export")
+    if not with_times:
+        metadata = json.loads((root / "export/metadata.json").read_text())
+        del metadata["frameTimestamps"], metadata["initPose"], metadata["dw"], metadata["dh"]
+        (root / "export/metadata.json").write_text(json.dumps(metadata))
+    write(root / "session", v1().contents())
+    inspected = takeset("inspect", root, "--json")
+    readers = {t["id"]: t.get("reader") for t in json.loads(inspected.stdout)["takes"]}
+    assert readers["session"] == "stack-session" and readers.get("export") != "stack-session"
+    takeset.convert(root, output=tmp_path / "out", check=None)
+    entries = {t["id"]: t for t in manifest(tmp_path / "out")["record"]["takes"]}
+    assert entries["session"]["outcome"] == "written"
+    if "export" in entries:
+        assert entries["export"]["reader"] != "stack-session" and entries["export"]["outcome"] != "written"
+        assert "poses.json" not in entries["export"]["reason"], "what is missing is told by this app's names"

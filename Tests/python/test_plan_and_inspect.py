@@ -1,0 +1,108 @@
+"""plan, inspect and steps: what they report is what a run does, and the pipeline schema is what the command accepts."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from command import ROOT
+from outputs import manifest, take
+from PIL import Image
+from schemas import SCHEMAS, STATISTICS, layout, validator
+
+
+def test_plan_is_what_a_run_writes(takes, takeset, tmp_path):
+    plan = json.loads(takeset("plan", takes, "--json", check=0).stdout)
+    takeset.convert(takes, output=tmp_path / "out")
+    for planned in plan["takes"]:
+        record = take(tmp_path / "out", planned["id"])["output"]
+        assert planned["frames"] == record["samples"]
+        assert layout(planned) == layout(record, without=STATISTICS)
+        assert STATISTICS in [d["path"] for d in record["datasets"]]
+    assert "4 takes, 120 frames" in takeset("plan", takes, check=0).stdout
+
+
+def test_the_pipeline_schema_is_the_registry(takeset):
+    steps = json.loads(takeset("steps", "--json", check=0).stdout)
+    schema = SCHEMAS["pipeline.schema.json"]
+    assert {(s["kind"], s["name"]) for s in steps} == {(kind, name) for kind, names in ((kind[:-1], names) for kind, names in schema["$defs"].items()) for name in names}
+    for step in steps:
+        options = dict(schema["$defs"][step["kind"] + "s"][step["name"]]["properties"])
+        options.pop("name", None)
+        assert {o["name"]: o["default"] for o in step["options"]} == {n: o["default"] for n, o in options.items()}, step["name"]
+        assert all(o["help"] for o in step["options"])
+    items = schema["properties"]["transforms"]["items"]["oneOf"]
+    transforms = [s["name"] for s in steps if s["kind"] == "transform"]
+    assert items[0]["enum"] == transforms == list(items[1]["properties"])
+
+
+def test_the_pipeline_schema_accepts_what_takeset_accepts(takeset, tmp_path):
+    import yaml
+
+    for path in ROOT.glob("examples/**/*.yaml"):
+        validator("pipeline.schema.json").validate(yaml.safe_load(path.read_text()))
+    for text, is_good in [
+        ("version: 1", True), ("version: 1\ntransforms: [align, split: {seed: 3}]", True), ("version: 1\nreader: {name: stack-session}", True),
+        ("version: 1\nwriter: {hdf5: {compression: fast}}", True), ("version: 2", False), ("version: 1\ntransforms: [align: {tol: 1}]", False),
+        ("version: 1\ntransforms: [{align: {}, split: {}}]", False), ("version: 1\nwriter: {hdf5: {compression: 10}}", False),
+        ("version: 1\ntransforms: [decimate: {rate: 0}]", False), ("version: 1\nextra: 1", False),
+    ]:
+        (tmp_path / "p.yaml").write_text(text)
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        accepted = takeset("plan", tmp_path / "empty", "--pipeline", tmp_path / "p.yaml").returncode != 64
+        assert accepted == is_good == validator("pipeline.schema.json").is_valid(yaml.safe_load(text)), text
+
+
+STEPS = [
+    "[align, decimate: {every: 2}, resize-image: {width: 160, height: 120}]",
+    "[align, drop-frames: {with: [joints-missing, depth-missing]}, decimate: {rate: 30}]",
+    "[align, drop-frames: {with: [pose-jump, pose-repeated, pose-interpolated, depth-missing, joints-missing]}, decimate: {every: 99}]",
+    "[align, verify-hash-chain: {require: assertion}, resize-image: {width: 64, height: 64, mode: stretch}]",
+]
+
+
+def test_inspect_goes_through_all_steps_of_a_pipeline(takes, takeset, tmp_path):
+    copy = tmp_path / "takes"
+    shutil.copytree(takes, copy)
+    names = sorted(p.name for p in copy.iterdir())
+    (copy / names[0] / "rgb/000010.jpg").unlink()
+    text = takeset("inspect", copy / names[0], check=0).stdout
+    assert "  detected from depth maps\n" in text
+    assert re.search(r"frames +29 of 30, 1 dropped \(image-missing\); 60\.\d\d Hz, 0\.48 s, 1 gap$", text, re.M)
+    for number, steps in enumerate(STEPS):
+        (tmp_path / "p.yaml").write_text(f"version: 1\ntransforms: {steps}\n")
+        pipeline = ["--pipeline", tmp_path / "p.yaml"]
+        inspected = takeset("inspect", copy, "--json", *pipeline)
+        done = takeset("run", copy, "--output", tmp_path / f"out{number}", *pipeline)
+        assert inspected.returncode == done.returncode
+        reported = {t["id"]: (t["would_be"], [f["code"] for f in t["findings"]]) for t in json.loads(inspected.stdout)["takes"]}
+        record = manifest(tmp_path / f"out{number}")["record"]
+        assert reported == {t["id"]: (t["outcome"], [f["code"] for f in t["findings"]]) for t in record["takes"]}, steps
+
+
+@pytest.mark.parametrize("steps, code", [
+    ("transforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg}}", None),
+    ("transforms: []", "not-aligned"),
+])
+def test_inspect_foresees_that_a_take_does_not_fit_the_writer(takes, takeset, tmp_path, steps, code):
+    (tmp_path / "p.yaml").write_text(f"version: 1\n{steps}\n")
+    name = sorted(p.name for p in takes.iterdir())[0]
+    takeset.convert(takes / name, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"], check=64)
+    assert not (tmp_path / "out").exists()
+    if code is None:  # known from the pipeline file alone
+        return
+    (reported,) = json.loads(takeset("inspect", takes / name, "--json", "--pipeline", tmp_path / "p.yaml", check=3).stdout)["takes"]
+    assert (reported["would_be"], reported["findings"][-1]["code"]) == ("failed", code)
+
+
+def test_a_preview_shows_images_and_depth(masters, takeset, tmp_path):
+    sheet = tmp_path / "sheet.png"
+    takeset("inspect", *masters.values(), "--preview", sheet, check=0)
+    image = np.array(Image.open(sheet).convert("RGB")).astype(int)
+    # The session with depth maps has three strips, the other one.
+    assert image.shape == (4 * 154, 6 * 204 + 4, 3)
+    first = np.array(Image.open(masters["v1"] / "rgb/000000.jpg").resize((200, 150), Image.Resampling.BILINEAR)).astype(int)
+    assert np.abs(image[4:154, 4:204] - first).mean() < 2
+    depth = image[158:308, 4:204]
+    assert (depth[..., 2] == 255).all() and np.abs(depth[..., 0] + depth[..., 1] - 255).max() <= 2

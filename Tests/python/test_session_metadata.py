@@ -1,0 +1,135 @@
+"""Sessions: sizes and counts in the metadata that cannot be used."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from bundles import bundle
+from conversions import Together
+from outputs import demos, record_text, take
+from session_faults import V1
+from stack_sessions import COUNT, SIZE, v1, v2
+
+
+RESOLUTIONS = ["big", [640], [640, 480, 3], [640, "480"], [0, 480], [-640, 480], [640.5, 480], [1e300, 480], {"width": 640}, True]
+
+
+@pytest.fixture(scope="module")
+def unusable_resolutions(takeset, masters, tmp_path_factory):
+    """Copies of a session without each resolution and with each unusable one: the dataset, and what inspect reports."""
+    root = tmp_path_factory.mktemp("resolutions")
+    intact = json.loads((masters["v1"] / "metadata.json").read_text())
+    for field in "rgbResolution", "depthResolution":
+        found = {f"{field}-without": {key: one for key, one in intact.items() if key != field}}
+        found |= {f"{field}-{k}": intact | {field: value} for k, value in enumerate(RESOLUTIONS)}
+        for name, metadata in found.items():
+            shutil.copytree(masters["v1"], root / "in" / name)
+            (root / "in" / name / "metadata.json").write_text(json.dumps(metadata))
+    takeset.convert(root / "in", output=root / "out", check=0)
+    inspected = json.loads(takeset("inspect", root / "in", "--json", check=0).stdout)["takes"]
+    return root / "out", {one["id"]: one for one in inspected}
+
+
+@pytest.mark.parametrize("field", ["rgbResolution", "depthResolution"])
+@pytest.mark.parametrize("value", RESOLUTIONS)
+def test_an_unusable_resolution_is_reported_and_not_used(unusable_resolutions, field, value):
+    output, inspected = unusable_resolutions
+    name = f"{field}-{RESOLUTIONS.index(value)}"
+    record = take(output, name)
+    (finding,) = [f for f in record["findings"] if f["code"] == "resolution-unusable"]
+    assert (finding["severity"], finding["file"], finding["field"]) == ("warning", "metadata.json", f".{field}")
+    assert "expected [width, height]" in finding["message"]
+    assert record["outcome"] == "written" and record["output"]["samples"] == 30
+    (found, _), (expected, _) = demos(output)[name], demos(output)[f"{field}-without"]
+    for dataset in found["obs"]:
+        assert np.array_equal(found["obs"][dataset][:], expected["obs"][dataset][:]), dataset
+    assert [f["code"] for f in inspected[name]["findings"]].count("resolution-unusable") == 1
+
+
+SIZES = [[1e9, 1e9], "480x360", [-480, 360], [480], {"width": 480, "height": 360}, [2**63, 1]]
+
+
+def with_metadata(make, **fields):
+    session = make()
+    session.metadata |= fields
+    return session
+
+
+@pytest.fixture(scope="module")
+def unusable_sizes(takeset, tmp_path_factory):
+    found = {f"{make.__name__}-{k}": with_metadata(make, rgbResolution=value) for make in (v1, v2) for k, value in enumerate(SIZES)}
+    return Together(takeset, tmp_path_factory.mktemp("sizes"), found)
+
+
+@pytest.mark.parametrize("value", SIZES)
+@pytest.mark.parametrize("make", [v1, v2])
+def test_an_unusable_size_in_the_metadata_is_a_finding(unusable_sizes, make, value):
+    entry, demo, _ = unusable_sizes[f"{make.__name__}-{SIZES.index(value)}"]
+    assert entry["outcome"] == "written" and demo["obs/camera_image"].shape == (COUNT, SIZE[1], SIZE[0], 3)
+    assert any(
+        f["severity"] in ("warning", "info") and "rgbResolution" in f["message"] + f.get("field", "") for f in entry["findings"]
+    ), entry["findings"]
+
+
+# Numbers that JSON readers cannot hold
+
+
+@pytest.mark.parametrize("count", [2**53, 2**53 + 1, 2**63, 10**30, 1e19])
+def test_counts_of_2_to_the_53_and_more_are_reported_and_not_recorded(takeset, sessions, tmp_path, count):
+    path = sessions / V1 / "metadata.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rgbFrameCount": count, "poseCount": 30}))
+    takeset.convert(sessions, output=tmp_path / "out", check=0)
+    record = take(tmp_path / "out", V1)
+    assert [f["severity"] for f in record["findings"] if f["code"] == "count-unusable"] == ["warning"]
+    assert "rgbFrameCount" not in record["details"]["declared"] and record["details"]["declared"]["poseCount"] == 30
+    assert all(number < 2**53 for number in map(int, re.findall(r"(?<![\w.\"])[0-9]+(?![\w.\"])", json.dumps(record))))
+
+
+HUGE = [2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 1e300]
+
+
+def whole_numbers(text):
+    """Every number without fraction or exponent."""
+    found = []
+    json.loads(text, parse_int=lambda digits: found.append(int(digits)))
+    return found
+
+
+COUNTS = ["imuCount", "encoderCount", "poseCount", "frameCount", "rgbFrameCount", "depthFrameCount", "seed", "other"]
+BUNDLE_COUNTS = ["frame_count", "depth_keyframe_count", "duration_ms", "resolution"]
+
+
+@pytest.fixture(scope="module")
+def huge_counts(takeset, tmp_path_factory):
+    """A session and a bundle for each key and each value, with a dataset that is valid."""
+    found = {f"{key}-{value}": with_metadata(v2, **{key: value}) for key in COUNTS for value in HUGE}
+    for key in BUNDLE_COUNTS:
+        for value in HUGE:
+            found[f"{key}-{value}"] = bundle(count=12, **{key: {"width": value, "height": 120} if key == "resolution" else value})
+    batch = Together(takeset, tmp_path_factory.mktemp("counts"), found, check=None)
+    takeset("verify", batch.inputs.parent / "out", check=0)
+    return batch
+
+
+def check_whole_numbers(entry):
+    found = whole_numbers(json.dumps(entry))
+    assert found and max(map(abs, found)) < 2**53
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("key", COUNTS)
+def test_counts_beyond_doubles_are_nowhere_in_the_record(huge_counts, key, value):
+    check_whole_numbers(huge_counts.entries[f"{key}-{value}"])
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("key", BUNDLE_COUNTS)
+def test_counts_of_bundles_beyond_doubles_are_nowhere_in_the_record(huge_counts, key, value):
+    check_whole_numbers(huge_counts.entries[f"{key}-{value}"])
+
+
+def test_no_number_beyond_doubles_is_anywhere_else_in_the_record(huge_counts):
+    found = whole_numbers(record_text((huge_counts.inputs.parent / "out/manifest.json").read_text()))
+    assert found and max(map(abs, found)) < 2**53

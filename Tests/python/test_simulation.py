@@ -1,0 +1,126 @@
+"""Simulated bundles and videos: a reader finds what their truth files state."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from documents import blocks
+from images import frame_code
+from outputs import demos, manifest, take
+
+SMALL = ["--size", "160x120", "--seconds", 1]
+FAULTS = {
+    "missing-video": ("failed", "part-missing"), "missing-depth": ("failed", "part-missing"), "missing-metadata": ("failed", "part-missing"),
+    "missing-chain": ("written", "chain-absent"), "empty-video": ("failed", "part-empty"), "empty-depth": ("failed", "part-empty"),
+    "empty-metadata": ("failed", "part-empty"), "empty-chain": ("written", "chain-absent"), "truncated-movie": ("failed", "movie-truncated"),
+    "no-moov": ("failed", "movie-unfinished"), "text-movie": ("failed", "not-a-movie"), "playlist-movie": ("failed", "not-a-movie"),
+    "depth-dimensions": ("failed", "limit"), "depth-bomb": ("failed", "limit"), "depth-count": ("written", "depth-alignment-ambiguous"),
+    "invalid-json": ("failed", "json-invalid"), "chain-base64": ("rejected", "chain-broken"), "chain-final": ("rejected", "chain-broken"),
+    "chain-metadata": ("rejected", "chain-broken"), "chain-length": ("rejected", "chain-broken"),
+}
+# Need a checkpoint, which is at the 150th frame.
+LONG_FAULTS = {"chain-checkpoint": ("rejected", "chain-broken"), "chain-order": ("written", "chain-reordered")}
+
+
+@pytest.fixture(scope="module")
+def faulty(takeset, tmp_path_factory):
+    """A bundle with each fault, converted together with a valid one."""
+    root = tmp_path_factory.mktemp("faults")
+    for fault in FAULTS:
+        takeset("simulate", "realitycam-bundle", "--output", root / "in" / fault, "--size", "96x72", "--seconds", 1, "--fault", fault, check=0)
+    for fault in LONG_FAULTS:
+        takeset("simulate", "realitycam-bundle", "--output", root / "in" / fault, "--size", "96x72", "--seconds", 6, "--fault", fault, check=0)
+    takeset("simulate", "realitycam-bundle", "--output", root / "in/sound", *SMALL, check=0)
+    takeset("run", root / "in", "--output", root / "out", "--progress", "none", check=3)
+    return root
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, *LONG_FAULTS])
+def test_each_fault_has_its_outcome_and_stops_no_other(faulty, fault):
+    outcome, code = (FAULTS | LONG_FAULTS)[fault]
+    record = take(faulty / "out", fault)
+    assert record["outcome"] == outcome
+    assert code in [finding["code"] for finding in record["findings"]]
+    assert take(faulty / "out", "sound")["outcome"] == "written"
+
+
+def test_the_help_lists_every_fault(takeset):
+    text = takeset("simulate", "realitycam-bundle", "--help", check=0).stdout
+    listed = re.search(r"--fault <fault>.*?values:\s*(.*?)\)", text, re.S).group(1)
+    assert set(re.split(r",\s*", re.sub(r"\s+", " ", listed).strip())) == set(FAULTS | LONG_FAULTS)
+
+
+def test_the_same_seed_gives_the_same_bytes(takeset, tmp_path):
+    for copy in "ab":
+        takeset("simulate", "realitycam-bundle", "--output", tmp_path / copy, *SMALL, "--seed", 5, "--keys", tmp_path / f"{copy}.json", check=0)
+    names = sorted(p.name for p in (tmp_path / "a").iterdir())
+    assert names == ["depth.gz", "hash_chain.json", "metadata.json", "truth.json", "video.mp4"]
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_videos_are_stored_upright_with_their_numbers_and_times(takeset, tmp_path, codec, rotation):
+    size = ["--size", "120x160"] if rotation in (90, 270) else ["--size", "160x120"]
+    takeset("simulate", "slow-motion-video", "--output", tmp_path / "in", "--seconds", 0.25, "--rate", 240, "--codec", codec, "--drop", 4,
+            "--rotation", rotation, *size, check=0)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    truth = json.loads((tmp_path / "in/truth.json").read_text())
+    demo, meta = demos(tmp_path / "out")["video_1771446000"]
+    images = demo["obs/camera_image"]
+    assert images.attrs["rotation_applied"] == rotation
+    assert [frame_code(image) for image in images[:]] == list(range(truth["pictures"]))
+    ticks = np.array(truth["ticks"])
+    assert (meta["timestamp_ns"][:] == np.round(ticks * (1e9 / 600)).astype(np.int64)).all()
+    # Four frames of 240 Hz are missing after the tenth.
+    assert meta["gaps"][:, 0].tolist() == [9] and meta["timestamp_ns"].attrs["unix_origin_ns"] == 1_771_446_000 * 10**9
+    assert take(tmp_path / "out", "video_1771446000")["streams"][0]["rate_hz"] == 240
+
+
+def test_a_doubly_rotated_video_is_stored_as_coded(takeset, tmp_path):
+    takeset("simulate", "slow-motion-video", "--output", tmp_path / "in", "--seconds", 0.1, "--size", "120x160", "--rotation", 90, "--double-rotation",
+            "--name", "recording_1771446000.mov", check=0)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    demo, _ = demos(tmp_path / "out")["recording_1771446000"]
+    assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(12))
+    assert [f["code"] for f in take(tmp_path / "out", "recording_1771446000")["findings"]] == ["rotation-suspect"]
+
+
+@pytest.mark.parametrize("layout", ["folder", "storage", "multipart"])
+@pytest.mark.parametrize("container", ["deflate", "gzip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zlib", "none"))])
+def test_every_layout_and_wrapping_gives_the_same_rows(takeset, tmp_path, layout, container):
+    for form in "headerless", "rldp":
+        takeset("simulate", "realitycam-bundle", "--output", tmp_path / "in" / form, *SMALL, "--layout", layout, "--depth-container", container,
+                "--depth-layout", form, check=0)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    first, second = manifest(tmp_path / "out")["record"]["takes"]
+    for dataset, other in zip(first["output"]["datasets"], second["output"]["datasets"]):
+        assert dataset["path"] == other["path"] and dataset["sha256"] == other["sha256"]
+    assert first["details"]["depth"]["keyframes"] == 10
+
+
+def test_places_and_names_do_not_reach_the_output(takeset, tmp_path):
+    takeset("simulate", "realitycam-bundle", "--output", tmp_path / "in", *SMALL, "--location", check=0)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    for path in (tmp_path / "out").rglob("*"):
+        if path.is_file():
+            text = path.read_bytes()
+            assert not any(word in text for word in (b"48.137", b"48.1372", b"11.576", b"A. Person")), path
+
+
+@pytest.mark.slow
+def test_the_example_prints_what_it_says(takeset, tmp_path):
+    document = "examples/bundles/README.md"
+    for block in blocks(document, "console"):
+        for command, expected in re.findall(r"^\$ takeset (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            assert takeset(*command.split(), cwd=tmp_path, check=0).stdout == expected, command
+    assert (tmp_path / "sheet.png").stat().st_size > 10_000
+    (code,) = blocks(document, "python")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "2026-02-01_whole assertion-ok complete 4 of 4", "2026-02-02_cut assertion-ok partial 10.0 of 12"]

@@ -1,0 +1,102 @@
+"""Statistics: those of the train split, per unit and size."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from outputs import demos, manifest
+from scans import session as scan
+from session_faults import pipeline
+from stack_sessions import v1, write
+
+
+def test_statistics_are_those_of_the_train_split(dataset):
+    with h5py.File(dataset / "dataset.h5") as f:
+        train = [n.decode() for n in f["mask/train"][:]]
+        assert set(f["stats"]) == {n for d in train for n in f["data"][d]["obs"] if not n.endswith("_valid")}
+        for key, stats in f["stats"].items():
+            assert set(stats) == {"count", "mean", "std", "min", "max", "q01", "q99"}
+            assert dict(stats.attrs) == {"unit": f["data"][train[0]]["obs"][key].attrs["unit"]}
+            rows = np.concatenate([f["data"][d]["obs"][key][:] for d in train]).astype("f8")
+            per_channel = rows.reshape(-1, rows.shape[-1])
+            for channel, values in enumerate(per_channel.T):
+                values = values[np.isfinite(values)]
+                if key == "camera_depth":
+                    values = values[values > 0]
+                assert stats["count"][channel] == len(values)
+                assert stats["mean"][channel] == pytest.approx(values.mean(), rel=1e-9, abs=1e-9)
+                assert stats["std"][channel] == pytest.approx(values.std(), rel=1e-6, abs=1e-6)
+                assert stats["min"][channel] == values.min() and stats["max"][channel] == values.max()
+                for q, name in (0.01, "q01"), (0.99, "q99"):
+                    exact = np.quantile(values, q)
+                    # Within the buckets of 12 significant bits, or between two far neighbours of a small sample.
+                    assert stats[name][channel] == pytest.approx(exact, rel=2**-11, abs=1e-6), (key, name)
+
+
+def test_shards_keep_their_statistics_to_be_merged(dataset):
+    for path in sorted((dataset / "episodes").iterdir()):
+        with h5py.File(path) as f:
+            assert sorted(f) == ["data", "meta"]  # statistics of a dataset are the index's
+            own = f["meta/demo_0/statistics"]
+            assert (own.dtype.str, own.ndim, own.attrs["unit"]) == ("|u1", 1, "JSON")
+            named = [one["name"] for one in json.loads(own[:].tobytes())]
+            assert sorted(named) == [n for n in f["data/demo_0/obs"] if not n.endswith("_valid")]
+
+
+# Takes that mean different things by one key
+
+
+def test_takes_of_other_units_and_sizes_are_reported_and_never_merged(takeset, tmp_path):
+    from scans import session as scan
+
+    takeset.simulate(tmp_path / "in/metres", "--seconds", 0.3, "--size", "64x48", "--depth-size", "16x12")
+    scan(times="time").write(tmp_path / "in/millimetres")
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align]\n")
+    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
+    findings = manifest(tmp_path / "out")["record"]["findings"]
+    assert {f["code"] for f in findings} == {"mixed-units", "mixed-sizes"} and {f["severity"] for f in findings} == {"warning"}
+    units = next(f["message"] for f in findings if f["code"] == "mixed-units" and "camera_depth" in f["message"])
+    sizes = next(f["message"] for f in findings if f["code"] == "mixed-sizes" and "camera_image" in f["message"])
+    assert "metres" in units and "millimetres" in units and "48x64" in sizes and "120x160" in sizes
+    assert all(f["message"] in done.stdout + done.stderr for f in findings)
+    with h5py.File(tmp_path / "out/dataset.h5") as f:
+        depth = {key: stats for key, stats in f["stats"].items() if key.split("@")[0] == "camera_depth"}
+        assert set(depth) == {"camera_depth@m", "camera_depth@mm"}
+        found = demos(tmp_path / "out")
+        for unit, name in ("m", "metres"), ("mm", "millimetres"):
+            values = found[name][0]["obs/camera_depth"][:].astype("f8")
+            stats = depth[f"camera_depth@{unit}"]
+            assert stats.attrs["unit"] == unit and stats["count"][0] == (values > 0).sum()
+            assert stats["mean"][0] == pytest.approx(values[values > 0].mean(), rel=1e-6) and stats["max"][0] == values.max()
+    takeset("verify", tmp_path / "out", check=0)
+
+
+def test_depth_in_two_units_has_two_statistics(takeset, tmp_path):
+    root = tmp_path / "in"
+    for index in range(3):
+        session = v1()
+        session.depth = {number: (np.frombuffer(data, "<f4") * (1 + index)).tobytes() for number, data in session.depth.items()}
+        write(root / f"session_{index}", session.contents())
+        scan(count=12 + index, times="time").write(root / f"scan_{index}")
+    takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path, "transforms: [align, split: {group: take, valid: 0.34, seed: 5}]\n"))
+    record = manifest(tmp_path / "out")["record"]
+    found = [f for f in record["findings"] if f["code"] == "mixed-units" and "camera_depth" in f["message"]]
+    assert len(found) == 1 and found[0]["severity"] == "warning"
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        train = [name.decode() for name in file["mask/train"][:]]
+        assert 2 <= len(train) < 6
+        assert "camera_depth" not in file["stats"]
+        for unit in "m", "mm":
+            values = []
+            for name in train:
+                depth = file[f"data/{name}/obs/camera_depth"]
+                if depth.attrs["unit"] == unit:
+                    values.append(depth[:][file[f"data/{name}/obs/camera_depth_valid"][:] == 1].astype("f8"))
+            values = np.concatenate(values)
+            stats = {key: item[:] for key, item in file[f"stats/camera_depth@{unit}"].items()}
+            assert file[f"stats/camera_depth@{unit}"].attrs["unit"] == unit
+            assert stats["count"][0] == values.size > 1000
+            assert stats["min"][0] == values.min() and stats["max"][0] == values.max()
+            assert stats["mean"][0] == pytest.approx(values.mean(), rel=1e-9) and stats["std"][0] == pytest.approx(values.std(), rel=1e-6)
+    assert {"camera_depth@m", "camera_depth@mm"} <= set(record["statistics"]) and "camera_depth" not in record["statistics"]

@@ -1,0 +1,167 @@
+"""Stray Scanner: the forms of odometry.csv, and what is not a valid table."""
+
+import json
+import os
+import re
+
+import pytest
+from conversions import failed_with
+from images import numbers
+from outputs import demos, finding, manifest, record, take
+from scan_checks import Scans, absolute, convert, depth_of, dropped, maps, scan_codes
+from scans import NEW, OLD, depth_map, session
+
+FORMS = {
+    "as written": {}, "no spaces": dict(separator=","), "CRLF": dict(newline="\r\n"), "mark": dict(mark="\ufeff"),
+    "mark and CRLF": dict(mark="\ufeff", newline="\r\n", separator=","), "numbers without zeros": dict(padded=False),
+    "no newline at the end": dict(last_newline=False), "header without blanks": dict(blank_header=False), "one blank": dict(blanks=[""]),
+}
+
+
+def test_every_form_of_the_table_gives_the_same_rows(takeset, tmp_path):
+    for columns, age in (OLD, "old"), (NEW, "new"):
+        for name, form in FORMS.items():
+            # Whether the last field of an unterminated line is complete is known only if blank columns follow.
+            if age == "old" and name == "no newline at the end":
+                continue
+            found = session(columns=columns)
+            found.odometry = found.table(**form)
+            found.write(tmp_path / "in" / f"{age} {name}")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    entries = manifest(tmp_path / "out")["record"]["takes"]
+    assert len(entries) == 2 * len(FORMS) - 1
+    digests = {"old": set(), "new": set()}
+    for entry in entries:
+        assert entry["outcome"] == "written" and scan_codes(entry) == [], (entry["id"], entry["reason"], scan_codes(entry))
+        digests[entry["id"][:3]].add(json.dumps(sorted((d["path"], d["sha256"]) for d in entry["output"]["datasets"])))
+    assert {age: len(found) for age, found in digests.items()} == {"old": 1, "new": 1}
+
+
+def test_columns_go_by_their_names(takeset, tmp_path):
+    found = session()
+    found.columns = ("frame", "timestamp", *NEW[9:], *NEW[2:9])
+    entry, demo, meta = convert(takeset, tmp_path, found)
+    assert absolute(meta) == found.nanoseconds() and (demo["obs/pose"][:, :3] == found.numbers("x", "y", "z").astype("f4")).all()
+    assert (depth_of(demo) == maps(depth_map)).all() and scan_codes(entry) == []
+
+
+@pytest.mark.parametrize("columns", [OLD, NEW])
+def test_a_last_line_that_is_cut_short_is_dropped_wherever_it_is_cut(takeset, tmp_path, columns):
+    found = session(columns=columns, depth_size=(8, 6))
+    found.depth, found.confidence, found.imu = {0: found.depth[0]}, {}, None
+    whole = found.table()
+    line = whole.rindex(b"\n", 0, -1) + 1
+    end = whole.rindex(found.rows[-1][columns[-1]].encode())
+    for cut in range(line + 1, end, 3):
+        found.odometry = whole[:cut]
+        found.write(tmp_path / "in" / f"cut-{cut:04d}")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    entries = manifest(tmp_path / "out")["record"]["takes"]
+    assert len(entries) > 30 and all(entry["outcome"] == "written" for entry in entries)
+    used = {int(entry["id"][4:]): whole[line : int(entry["id"][4:])] for entry in entries if entry["output"]["samples"] != 19}
+    assert not used, f"lines that were used though they are cut: {used}"
+    assert all(finding(entry, "odometry-truncated")["file"] == "odometry.csv" for entry in entries)
+
+
+def test_a_cut_line_drops_its_image_and_depth(takeset, tmp_path):
+    found = session(times="number")
+    found.odometry = found.table()[:-60]
+    entry, demo, meta = convert(takeset, tmp_path, found)
+    assert meta["source_index"][:].tolist() == list(range(19)) == numbers(demo["obs/camera_image"][:])
+    assert dropped(entry).get("pose-missing") == 1 and "odometry-truncated" in scan_codes(entry)
+
+
+BAD_FIELDS = {
+    "timestamp": ["soon", "", "nan", "1e30"], "frame": ["-1", "1.5", "seven", "", "99999999999999999999"], "x": ["far"], "y": [""],
+    "z": ["0x10"], "qx": ["0.1.2"], "qy": ["--1"], "qz": ["1 2"], "qw": ['"1"x'], "fx": ["wide"], "cy": ["60.25px"],
+}
+
+
+def test_a_bad_field_fails_the_take_by_line_and_column(takeset, tmp_path):
+    cases = [(column, text) for column, texts in BAD_FIELDS.items() for text in texts]
+    for index, (column, text) in enumerate(cases):
+        found = session(depth_size=(8, 6))
+        found.rows[6][column] = text
+        found.write(tmp_path / "in" / f"bad-{index:02d}")
+    session(depth_size=(8, 6)).write(tmp_path / "in/good")
+    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
+    entries = [take(tmp_path / "out", f"bad-{index:02d}") for index in range(len(cases))]
+    accepted = [case for case, entry in zip(cases, entries) if entry["outcome"] != "failed"]
+    assert not accepted, f"taken for values: {accepted}"
+    for (column, _), entry in zip(cases, entries):
+        failed_with(entry, "csv-invalid", "odometry.csv", "line 8")
+        assert re.search(rf"\b{column}\b", entry["reason"]), entry["reason"]
+        assert entry["reason"] in done.stderr
+    assert list(demos(tmp_path / "out")) == ["good"]
+
+
+LINES = [b"258528.5, 000006, 0.1, 0.2", b"<html>", b"258528.5; 000006; 0; 0; 0; 0; 0; 0; 1"]
+HEADERS = {
+    "semicolons": ("; ".join(OLD), None), "no time": (", ".join(OLD[1:]), "timestamp"), "no qw": (", ".join(OLD[:-1]), "qw"),
+    "no frame": (", ".join([OLD[0], *OLD[2:]]), "frame"), "other": ("a, b, c", None), "none": (None, None), "binary": ("\0\1\2", None),
+}
+
+
+def with_line(line):
+    found = session(columns=OLD)
+    lines = found.table().split(b"\n")
+    lines[7] = line
+    found.odometry = b"\n".join(lines)
+    return found
+
+
+def with_header(header):
+    found = session(columns=OLD)
+    lines = found.table().split(b"\n")[1:]
+    found.odometry = b"\n".join(([header.encode()] if header else []) + lines)
+    return found
+
+
+def without_rows(columns):
+    found = session(columns=columns)
+    found.rows = []
+    return found
+
+
+@pytest.fixture(scope="module")
+def invalid_tables(takeset, tmp_path_factory):
+    """Scans with these tables, and a valid one, which alone is written."""
+    found = {f"line {number}": with_line(line) for number, line in enumerate(LINES)}
+    found |= {f"header {name}": with_header(header) for name, (header, _) in HEADERS.items()}
+    found |= {f"no rows {len(columns)}": without_rows(columns) for columns in (OLD, NEW)}
+    batch = Scans(takeset, tmp_path_factory.mktemp("tables"), found | {"good": session(depth_size=(8, 6))}, check=3)
+    assert list(batch.demos) == ["good"]
+    return batch
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_other_columns_fails_the_take(invalid_tables, line):
+    failed_with(invalid_tables.entries[f"line {LINES.index(line)}"], "csv-invalid", "odometry.csv", "line 8")
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_without_the_columns_fails_the_take(invalid_tables, name):
+    _, missing = HEADERS[name]
+    failed_with(invalid_tables.entries[f"header {name}"], "csv-invalid", "odometry.csv", *([missing] if missing else []))
+
+
+@pytest.mark.parametrize("columns", [OLD, NEW])
+def test_a_table_without_rows(invalid_tables, columns):
+    failed_with(invalid_tables.entries[f"no rows {len(columns)}"], "no-frames", "odometry.csv")
+
+
+def test_an_empty_table_fails_with_a_reason(takeset, tmp_path):
+    found = session()
+    found.write(tmp_path / "capture")
+    (tmp_path / "capture/odometry.csv").write_bytes(b"")
+    takeset.convert(tmp_path / "capture", output=tmp_path / "out", check=3)
+    entry = record(tmp_path / "out")
+    assert entry["findings"][-1]["code"] in ("csv-invalid", "no-frames") and "odometry.csv" in entry["reason"]
+
+
+@pytest.mark.parametrize("name", ["odometry.csv", "imu.csv"])
+def test_a_table_over_the_limit_is_refused_by_its_size(takeset, tmp_path, name):
+    session().write(tmp_path / "capture")
+    os.truncate(tmp_path / "capture" / name, (64 << 20) + 1)
+    takeset.convert(tmp_path / "capture", output=tmp_path / "out", check=3)
+    failed_with(record(tmp_path / "out"), "input-too-large", name)

@@ -1,0 +1,97 @@
+"""Simulated scans: their form is that of recordings, and they convert to what they hold."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from images import numbers
+from outputs import demos, take
+from PIL import Image
+from scan_checks import absolute, depth_of, scan_codes
+from scans import NEW, OLD
+from scipy.ndimage import map_coordinates
+from scipy.spatial.transform import Rotation
+
+SIMULATED = ["--size", "160x120", "--depth-size", "64x48", "--rate", 30]
+
+
+@pytest.fixture(scope="module")
+def simulated(takeset, tmp_path_factory):
+    root = tmp_path_factory.mktemp("simulated")
+    for name, options in ("both", []), ("depth", ["--no-movie"]), ("old", ["--old-csv"]):
+        takeset("simulate", "stray-scanner", "--output", root / "in" / name, *SIMULATED, "--seconds", 1, "--seed", 4, *options, check=0)
+    takeset.convert(root / "in", output=root / "out")
+    return root
+
+
+def table(path):
+    header, *lines = path.read_text().splitlines()
+    return [c.strip() for c in header.split(",")], [[f.strip() for f in line.split(",")] for line in lines]
+
+
+@pytest.mark.parametrize("name", ["both", "depth", "old"])
+def test_a_simulation_has_the_form_of_a_recording(simulated, name):
+    source = simulated / "in" / name
+    columns, rows = table(source / "odometry.csv")
+    expected = [*OLD] if name == "old" else [*NEW, "", ""]
+    assert columns == expected and len(rows) == 30 and all(len(row) == len(expected) for row in rows)
+    assert [row[1] for row in rows] == [f"{n:06d}" for n in range(30)] and b", " in (source / "odometry.csv").read_bytes()
+    assert (source / "rgb.mp4").exists() == (name != "depth")
+    for folder, bits in ("depth", 16), ("confidence", 8):
+        assert sorted(p.name for p in (source / folder).iterdir()) == [f"{n:06d}.png" for n in range(30)]
+        assert np.array(Image.open(source / folder / "000007.png")).shape == (48, 64)
+        assert (source / folder / "000007.png").read_bytes()[24:26] == bytes([bits, 0])  # of the header: bit depth, gray
+    assert set(np.unique(np.array(Image.open(source / "confidence/000007.png")))) <= {0, 1, 2}
+    matrix = (source / "camera_matrix.csv").read_bytes()
+    assert not matrix.endswith(b"\n") and [len(line.split(b",")) for line in matrix.split(b"\n")] == [3, 3, 3]
+    stamps = [float(row[0]) for row in table(source / "imu.csv")[1]]
+    assert len(table(source / "imu.csv")[0]) == 7 and np.diff(stamps).mean() == pytest.approx(0.01, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["both", "depth", "old"])
+def test_a_simulation_converts_cleanly_to_what_it_holds(simulated, name):
+    source, entry = simulated / "in" / name, take(simulated / "out", name)
+    demo, meta = demos(simulated / "out")[name]
+    columns, rows = table(source / "odometry.csv")
+    column = {c: [row[i] for row in rows] for i, c in enumerate(columns) if c}
+    assert entry["reader"] == "stray-scanner" and entry["variant"] == ("depth-only" if name == "depth" else "rgbd") and scan_codes(entry) == []
+    assert meta["source_index"][:].tolist() == list(range(30))
+    assert absolute(meta) == [round(Fraction(t) * 10**9) for t in column["timestamp"]]
+    assert (demo["obs/pose"][:, :3] == np.array([[float(v) for v in column[c]] for c in "xyz"]).T.astype("f4")).all()
+    for obs, folder in ("camera_depth", "depth"), ("camera_depth_confidence", "confidence"):
+        expected = np.stack([np.array(Image.open(source / folder / f"{n:06d}.png")) for n in range(30)])
+        assert (demo["obs"][obs][..., 0] == expected).all()
+    if name != "depth":
+        assert numbers(demo["obs/camera_image"][:]) == list(range(30))
+    # Rows of their own where the newer form has them.
+    assert (len(np.unique(meta["camera_depth_intrinsics"][:], axis=0)) == 1) or name != "old"
+
+
+def test_simulated_depth_poses_and_camera_describe_one_room(simulated):
+    """Points seen by the first frame are where the last one measures them; with other axes they are not."""
+    demo, meta = demos(simulated / "out")["both"]
+    depth, pose = depth_of(demo) / 1000, demo["obs/pose"][:].astype("f8")
+    cameras = meta["camera_depth_intrinsics"][:].astype("f8")
+    v, u = np.mgrid[0:48, 0:64]
+
+    def error(axes):
+        (fx, fy, cx, cy), (gx, gy, hx, hy) = cameras[0], cameras[-1]
+        rays = np.stack([(u + 0.5 - cx) / fx, (v + 0.5 - cy) / fy, np.ones(u.shape)], -1) * depth[0][..., None]
+        world = Rotation.from_quat(pose[0, 3:]).apply(rays.reshape(-1, 3) * axes) + pose[0, :3]
+        x, y, z = (Rotation.from_quat(pose[-1, 3:]).inv().apply(world - pose[-1, :3]) * axes).T
+        column, row = x / z * gx + hx - 0.5, y / z * gy + hy - 0.5
+        inside = (z > 0) & (column > 0) & (column < 63) & (row > 0) & (row < 47)
+        there = map_coordinates(depth[-1], [row[inside], column[inside]], order=1)
+        return np.median(np.abs(there - z[inside])) if inside.sum() > 300 else np.inf
+
+    right = error([1, 1, 1])
+    assert right < 0.01 and error([1, -1, -1]) > 10 * right
+
+
+def test_the_same_seed_simulates_the_same_bytes(takeset, tmp_path):
+    def made(name, seed):
+        takeset("simulate", "stray-scanner", "--output", tmp_path / name, *SIMULATED, "--seconds", 0.3, "--seed", seed, check=0)
+        return {p.relative_to(tmp_path / name).as_posix(): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()}
+
+    first, again, other = made("a", 5), made("b", 5), made("c", 6)
+    assert first == again and first["odometry.csv"] != other["odometry.csv"] and len(first["rgb.mp4"]) > 1000
