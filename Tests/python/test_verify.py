@@ -178,8 +178,8 @@ def test_verify_sees_a_changed_index_and_disguised_datasets(takes, takeset, tmp_
 
     change(swap, "/mask/train: differs from the split")
     change(retarget, "/data/demo_000000: does not link to")
-    change(edit, "/stats/pose/mean: is not what the manifest says")
-    change(edit, "dataset.h5: its bytes are not what they were", pristine)
+    change(edit, "/stats/pose/mean: differs from the manifest")
+    change(edit, "dataset.h5: its bytes have changed", pristine)
     (output / "dataset.h5").write_bytes(pristine)
     shard = sorted((output / "episodes").iterdir())[0]
     with h5py.File(shard, "r+") as f:

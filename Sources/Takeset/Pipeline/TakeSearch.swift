@@ -54,7 +54,8 @@ package struct TakeSearch: Sendable {
     }
     if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
       throw UsageError(
-        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms")
+        "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms"
+      )
     }
   }
 
