@@ -202,7 +202,7 @@ import Testing
   }
 
   /// BT.709 from RGB and back, against the matrix of ITU-R BT.709 itself.
-  @Test func coloursSurviveTheCodec() throws {
+  @Test func colorsSurviveTheCodec() throws {
     var options = MovieEncoder.Options(size: size)
     options.bitRate = 4_000_000
     let path = directory.path + "/colors.mov"

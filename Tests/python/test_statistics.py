@@ -30,7 +30,7 @@ def test_statistics_are_those_of_the_train_split(dataset):
                 assert stats["min"][channel] == values.min() and stats["max"][channel] == values.max()
                 for q, name in (0.01, "q01"), (0.99, "q99"):
                     exact = np.quantile(values, q)
-                    # Within the buckets of 12 significant bits, or between two far neighbours of a small sample.
+                    # Within the buckets of 12 significant bits, or between two far neighbors of a small sample.
                     assert stats[name][channel] == pytest.approx(exact, rel=2**-11, abs=1e-6), (key, name)
 
 

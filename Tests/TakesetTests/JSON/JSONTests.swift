@@ -49,7 +49,7 @@ import Testing
     let lines = (0..<30_000).map { "  {\"t\" : \($0).25}" }
     let text = Array(("[\n" + lines.joined(separator: ",\n") + "\n]").utf8)
     var offset = 0
-    // A refill that gives odd pieces, as a pipe would.
+    // A refill that gives uneven pieces, as a pipe would.
     func reader(_ bytes: [UInt8]) -> JSONReader {
       offset = 0
       return JSONReader { buffer in
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  /// Nothing that stands in a file may crash the reader.
+  /// No bytes in a file may crash the reader.
   @Test func survivesMutations() throws {
     let seed = Array(#"[{"timestamp": 1.5, "rgbIndex": 0, "transform": [[1,0,0,0]], "s": "\u00e9"}, null, true]"#.utf8)
     var state: UInt64 = 42

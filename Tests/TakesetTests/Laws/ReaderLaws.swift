@@ -5,7 +5,7 @@ import Testing
 
 @testable import Takeset
 
-/// What every registered reader keeps, over every simulated take.
+/// The laws that every registered reader obeys, over every simulated take.
 @Suite struct ReaderLaws {
   private static let readers: [any Reader] = Registry.readers.map { $0.init() }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Takeset
 
-/// What every registered step keeps, without being told.
+/// The laws that every registered step obeys.
 @Suite struct StepLaws {
   private static let steps: [any Step.Type] = Registry.readers + Registry.transforms + Registry.writers
 

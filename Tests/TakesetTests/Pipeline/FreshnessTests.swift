@@ -65,7 +65,7 @@ import Testing
     #expect(try !isFresh(job, entry(job)))
   }
 
-  @Test func touchedFilesAreComparedByContentAndNotedAnew() throws {
+  @Test func touchedFilesAreComparedByContentAndNotedAgain() throws {
     let earlier = try entry(listed())
     try FileManager.default.setAttributes([.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)], ofItemAtPath: location.path)
     let touched = try listed()

@@ -34,8 +34,8 @@ import Testing
     #expect(now == before && size == ImageSize(width: 70, height: 45))
   }
 
-  /// A point of the scene stays on its pixel: the projection turns with the image.
-  @Test(arguments: [Rotation90.none, .right, .half, .left]) func intrinsicsTurnAlong(turn: Rotation90) {
+  /// A point of the scene stays on its pixel: the projection rotates with the image.
+  @Test(arguments: [Rotation90.none, .right, .half, .left]) func intrinsicsRotateAlong(turn: Rotation90) {
     let size = ImageSize(width: 640, height: 480)
     let camera = Intrinsics(fx: 500, fy: 510, cx: 315, cy: 250)
     let rotated = camera.applying(RasterMap.rotate(turn).newFromOld(size))

@@ -60,7 +60,7 @@ import Testing
     #expect(log.reads.withLock(\.self) == [7])
   }
 
-  @Test func startsAnewAfterAnError() throws {
+  @Test func startsAgainAfterAnError() throws {
     let log = Log()
     let feed = feed(log)
     #expect(throws: TakeFailure.self) { try feed.fetch([98, 99]) }

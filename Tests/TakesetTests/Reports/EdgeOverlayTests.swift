@@ -12,7 +12,7 @@ import Testing
   }
 
   /// The app's examples: cyan at 0.5 m, #8080FF at 2.75 m, magenta from 5 m on.
-  @Test func coloursByDistance() {
+  @Test func colorsByDistance() {
     #expect(EdgeOverlay.color(0.2) == [0, 1, 1])
     #expect(EdgeOverlay.color(0.5) == [0, 1, 1])
     #expect(EdgeOverlay.color(2.75) == [0.5, 0.5, 1])
@@ -21,7 +21,7 @@ import Testing
   }
 
   /// A slope of s m a pixel gives 8 s, in either direction.
-  @Test(arguments: [(Float(0.0120), false), (0.0126, true)]) func slopesBecomeEdgesAtATenthOfAMetre(slope: Float, isEdge: Bool) {
+  @Test(arguments: [(Float(0.0120), false), (0.0126, true)]) func slopesBecomeEdgesAtATenthOfAMeter(slope: Float, isEdge: Bool) {
     for map in [map { x, _ in 2 + slope * Float(x) }, map { _, y in 2 + slope * Float(y) }] {
       let inner = EdgeOverlay.colors(map, size: size)[2 * size.width + 3]
       #expect((inner != nil) == isEdge)

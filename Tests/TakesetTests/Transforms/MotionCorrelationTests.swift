@@ -51,13 +51,13 @@ import Testing
     #expect(MotionCorrelation(poses: poses, gyro: .init(times: gyro.times, values: gyro.values.reversed()), guess: 0) == nil)
     #expect(MotionCorrelation(poses: poses, gyro: gyro, guess: 8) == nil)
     #expect(MotionCorrelation(poses: .init(times: [], values: []), gyro: gyro, guess: 0) == nil)
-    // Motion that repeats every half second tells the offset only up to half seconds.
+    // Motion that repeats every half second determines the offset only up to half seconds.
     let beat = stride(from: 0, to: 20, by: 1 / 60.0).map { $0 }
     let regular = MotionCorrelation.Series(times: beat, values: beat.map { 1 + sin(4 * .pi * $0) })
     #expect(MotionCorrelation(poses: regular, gyro: regular, guess: 0) == nil)
   }
 
-  /// Poses that turn about one axis at `rate`, and joints whose four angles move as fast as the phone turns, times 60.
+  /// Poses that rotate about one axis at `rate`, and joints whose four angles move as fast as the phone rotates, times 60.
   private func armEpisode(offset: Double, seconds: Double = 30) -> Episode {
     func angle(_ time: Double) -> Double { 0.5 * time - 0.47 * cos(1.7 * time) - 0.093 * cos(4.3 * time + 1) - 0.022 * cos(9.1 * time) }
     let frames = (0..<Int(seconds * 60)).map { Double($0) / 60 }

@@ -7,7 +7,7 @@ import Testing
 @testable import Takeset
 
 @Suite struct ResampleDepthTests {
-  @Test(arguments: [(256, 128), (4, 7), (3, 3), (5, 2)]) func takesThePixelUnderEachCentre(old: Int, new: Int) {
+  @Test(arguments: [(256, 128), (4, 7), (3, 3), (5, 2)]) func takesThePixelUnderEachCenter(old: Int, new: Int) {
     let expected = (0..<new).map { Int(((Double($0) + 0.5) * Double(old) / Double(new)).rounded(.down)) }
     #expect(NearestPixels.nearest(from: old, to: new) == expected)
   }
