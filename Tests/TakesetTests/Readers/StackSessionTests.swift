@@ -166,6 +166,8 @@ import Testing
   }
 
   @Test func readsNumbersInFileNames() {
+    // Five digits are not the app's.
+    #expect(NumberedFiles.number(in: "00003.jpg") == nil)
     #expect(NumberedFiles.number(in: "000012.jpg") == 12)
     #expect(NumberedFiles.number(in: "1000000.jpg") == 1_000_000)
     #expect(NumberedFiles.number(in: "12.jpg") == nil)
