@@ -1,6 +1,6 @@
-/// What `takeset explain` and `docs/findings.md` say about a code.
+/// The page of a code in `takeset explain` and `docs/findings.md`.
 package struct FindingPage: Sendable {
-  /// What becomes of the take, or that the finding is one of the dataset as a whole.
+  /// Outcome of the take, or `dataset` for a finding about the dataset as a whole.
   package enum Group: String, Sendable, CaseIterable { case written, dataset, failed, rejected }
 
   package var group: Group
@@ -8,7 +8,7 @@ package struct FindingPage: Sendable {
   package var severity: Finding.Severity
   package var other: Finding.Severity?
   package var meaning: String
-  /// What the person who holds the file can do.
+  /// Advice to the person who holds the file.
   package var advice: String
 
   /// `warning`, `info or warning`, `rejected`.

@@ -98,9 +98,8 @@ struct InspectCommand: ParsableCommand {
     var frames: Int?
     var findings: [Finding]
 
-    var warnings: [Finding] { findings.filter { $0.severity == .warning } }
     /// Worst first.
-    var rank: Int { outcome == .failed ? 0 : outcome == .rejected ? 1 : warnings.isEmpty ? 3 : 2 }
+    var rank: Int { outcome == .failed ? 0 : outcome == .rejected ? 1 : findings.warningWords.isEmpty ? 3 : 2 }
   }
 
   private func summarize(_ rows: [Row]) -> String {
@@ -108,7 +107,7 @@ struct InspectCommand: ParsableCommand {
     let sorted = rows.sorted { ($0.rank, $0.id) < ($1.rank, $1.id) }.filter { !console.quiet || $0.rank < 3 }
     let width = min(40, sorted.map(\.id.count).max() ?? 0)
     let lines = sorted.map { row in
-      let words = row.reason ?? row.warnings.map { $0.code.rawValue + $0.times }.joined(separator: ", ")
+      let words = row.reason ?? row.findings.warningWords
       let verdict =
         switch row.rank {
         case 0: style.error("failed  ")

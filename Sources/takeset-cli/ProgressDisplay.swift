@@ -151,3 +151,8 @@ extension Finding {
   /// The file and field, such as ` poses.json[3].timestamp:`.
   var place: String { file.map { " \($0)\(field ?? ""):" } ?? "" }
 }
+
+extension [Finding] {
+  /// The codes of all findings above `info`, with their counts: `pose-jump, image-missing (5x)`.
+  var warningWords: String { filter { $0.severity != .info }.map { $0.code.rawValue + $0.times }.joined(separator: ", ") }
+}

@@ -20,11 +20,9 @@ final class RunReport: Sendable {
     case .failed: line = Line(kind: .failed, id: id, words: reason ?? "")
     case .rejected: line = Line(kind: .rejected, id: id, words: reason ?? "")
     case .written:
-      let warnings = findings.filter { $0.severity != .info }
+      let warnings = findings.warningWords
       if warnings.isEmpty { return }
-      line = Line(
-        kind: .warning, id: id,
-        words: warnings.map { $0.code.rawValue + ($0.count.map { $0 > 1 ? " (\($0))" : "" } ?? "") }.joined(separator: ", "))
+      line = Line(kind: .warning, id: id, words: warnings)
     }
     lines.withLock { $0.append(line) }
   }
