@@ -175,7 +175,7 @@ package final class JPEGDecoder {
   }
 }
 
-/// An encoder of RGB rows as JPEG, 4:2:0. One encoder serves one thread.
+/// An encoder of RGB rows as JPEG. One encoder serves one thread.
 package final class JPEGEncoder {
   private let handle: tjhandle
 
@@ -186,7 +186,7 @@ package final class JPEGEncoder {
 
   deinit { tjDestroy(handle) }
 
-  /// Encodes one image. `tjCompress2`.
+  /// Encodes one image, with full color resolution (4:4:4) above quality 90 and half of it (4:2:0) up to 90. `tjCompress2`.
   ///
   /// - Parameter quality: 1 to 100, on the scale of libjpeg.
   package func encode(_ pixels: [UInt8], size: ImageSize, quality: Int) throws -> [UInt8] {
@@ -197,7 +197,7 @@ package final class JPEGEncoder {
     var count: UInt = 0
     let status = tjCompress2(
       handle, pixels, Int32(size.width), 0, Int32(size.height), Int32(TJPF_RGB.rawValue), &output, &count,
-      Int32(TJSAMP_420.rawValue), Int32(quality), 0)
+      Int32(quality > 90 ? TJSAMP_444.rawValue : TJSAMP_420.rawValue), Int32(quality), 0)
     defer { tjFree(output) }
     guard status == 0, let output else {
       throw MediaError(call: "tjCompress2", message: String(cString: tjGetErrorStr2(handle)))

@@ -16,11 +16,27 @@ package enum PNG {
     image.height = UInt32(size.height)
     image.format = UInt32(PNG_FORMAT_FLAG_COLOR)
     defer { png_image_free(&image) }
-    var count = 0
-    guard png_image_write_to_memory(&image, nil, &count, 0, pixels, 0, nil) != 0 else { throw failure(image) }
+    // Deflate adds a few bytes per block to what it cannot compress, and PNG one per row.
+    var count = pixels.count + pixels.count / 8 + size.height + 4096
     var output = [UInt8](repeating: 0, count: count)
     guard png_image_write_to_memory(&image, &output, &count, 0, pixels, 0, nil) != 0 else { throw failure(image) }
+    output.removeLast(output.count - count)
     return output
+  }
+
+  /// Replaces `pixels` with the RGB rows of an 8-bit color PNG of this size. `png_image_finish_read`.
+  package static func decode(_ file: UnsafeRawBufferPointer, size: ImageSize, into pixels: inout [UInt8]) throws {
+    var image = png_image()
+    image.version = UInt32(PNG_IMAGE_VERSION)
+    defer { png_image_free(&image) }
+    guard png_image_begin_read_from_memory(&image, file.baseAddress, file.count) != 0 else { throw failure(image) }
+    guard image.width == UInt32(size.width), image.height == UInt32(size.height) else {
+      throw MediaError(call: "PNG", message: "the image is \(image.width)x\(image.height), expected \(size)")
+    }
+    image.format = UInt32(PNG_FORMAT_FLAG_COLOR)
+    let count = size.width * size.height * 3
+    if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
+    guard png_image_finish_read(&image, nil, &pixels, 0, nil) != 0 else { throw failure(image) }
   }
 
   private static func failure(_ image: png_image) -> MediaError {

@@ -16,6 +16,8 @@ package struct Episode: Sendable {
 
     /// Problems that the reader found in each frame; empty when it checks none.
     package var quality: [FrameQuality] = []
+    /// Whether rows are ticks of a uniform grid instead of the source's frames.
+    package var isResampled = false
     /// Number of the gap-free segment of each frame, once segments are numbered.
     package var segment: [Int64]?
 
@@ -70,12 +72,15 @@ package struct Episode: Sendable {
     package var offset: Int64?
     /// Uncertainty of the offset: half-width or spread in nanoseconds, depending on the method.
     package var residual: Int64?
+    /// Nanoseconds by which the sensor is known to be late, subtracted from its timestamps.
+    package var latency: Int64?
 
-    package init(stream: StreamName, method: String, offset: Int64? = nil, residual: Int64? = nil) {
+    package init(stream: StreamName, method: String, offset: Int64? = nil, residual: Int64? = nil, latency: Int64? = nil) {
       self.stream = stream
       self.method = method
       self.offset = offset
       self.residual = residual
+      self.latency = latency
     }
   }
 
@@ -90,6 +95,10 @@ package struct Episode: Sendable {
   }
 
   package var id: String
+  /// The id of the take, if the episode is one of several of it.
+  package var takeID: String?
+  /// The number of the episode among those of its take, from 0.
+  package var part: Int?
   /// The reader's name for the kind of take, where it has several.
   package var variant: String?
   /// Number of frames in the source, before any were dropped.
@@ -101,6 +110,12 @@ package struct Episode: Sendable {
   package var cameras: [CameraName: Camera] = [:]
   package var findings: [Finding] = []
   package var dropped: [Dropped] = []
+  /// Rows that repeat the frame of an earlier row, after resampling to a higher rate.
+  package var repeated = 0
+  /// Ticks of the grid that are no rows because they lie in gaps.
+  package var skippedTicks = 0
+  /// Whether the observations of the next row are stored with each row.
+  package var storesNextObservations = false
   package var alignments: [Alignment] = []
   package var unixOrigin: UnixOrigin?
   /// Capture time of the source's first frame, on the frames' clock, whether or not it is a row.

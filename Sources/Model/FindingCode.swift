@@ -7,6 +7,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case assertionMock = "assertion-mock"
   case assertionPlaceholder = "assertion-placeholder"
   case assertionUnverified = "assertion-unverified"
+  case axesUnknown = "axes-unknown"
   case captureSourceUnknown = "capture-source-unknown"
   case chainAbsent = "chain-absent"
   case chainBroken = "chain-broken"
@@ -84,6 +85,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case resolutionUnusable = "resolution-unusable"
   case rotationIgnored = "rotation-ignored"
   case rotationSuspect = "rotation-suspect"
+  case rotationUnknown = "rotation-unknown"
   case rotationUnsupported = "rotation-unsupported"
   case samplesHidden = "samples-hidden"
   case scaleArbitrary = "scale-arbitrary"
@@ -100,9 +102,13 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case timesFromMovie = "times-from-movie"
 
   // MARK: Findings of a dataset
+  case actionsMissing = "actions-missing"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
   case sampleMissing = "sample-missing"
+  case splitEmpty = "split-empty"
+  case splitFileUnknown = "split-file-unknown"
+  case splitFileUnlisted = "split-file-unlisted"
 
   // MARK: Failures of a take
   case archiveAmbiguous = "archive-ambiguous"
@@ -115,12 +121,15 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case changedWhileReading = "changed-while-reading"
   case codecUnsupported = "codec-unsupported"
   case colorUnsupported = "colour-unsupported"
+  case cropOutside = "crop-outside"
   case csvInvalid = "csv-invalid"
   case fileEmpty = "file-empty"
+  case gridsDiffer = "grids-differ"
   case imageSizeChanged = "image-size-changed"
   case inputMissing = "input-missing"
   case inputTooLarge = "input-too-large"
   case `internal` = "internal"
+  case intrinsicsMissing = "intrinsics-missing"
   case jsonInvalid = "json-invalid"
   case jsonType = "json-type"
   case limit = "limit"
@@ -130,6 +139,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case movieExternalData = "movie-external-data"
   case movieTruncated = "movie-truncated"
   case movieUnfinished = "movie-unfinished"
+  case nameTaken = "name-taken"
   case noFrames = "no-frames"
   case noTakeFound = "no-take-found"
   case noVideo = "no-video"
@@ -143,6 +153,8 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case permission = "permission"
   case posesMissing = "poses-missing"
   case sampleSize = "sample-size"
+  case streamMissing = "stream-missing"
+  case streamNeeded = "stream-needed"
   case tooFewImages = "too-few-images"
   case tooFewPoses = "too-few-poses"
   case tooFewTimes = "too-few-times"
@@ -151,7 +163,9 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
 
   // MARK: Rejections of a take
   case duplicate = "duplicate"
+  case minFrames = "min-frames"
   case needsSLAM = "needs-slam"
+  case trim = "trim"
   case verifyDepth = "verify-depth"
   case verifyHashChain = "verify-hash-chain"
 }

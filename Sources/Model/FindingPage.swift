@@ -39,6 +39,10 @@ extension FindingCode {
   /// One case each, so that a code without a page does not compile.
   package var page: FindingPage {
     switch self {
+    case .actionsMissing:
+      .dataset(
+        "Some takes have actions and some have none, because they have no poses.",
+        "Leave the takes without poses out, or train on the others by a filter.")
     case .archiveAmbiguous:
       .failed(
         "An archive that holds several takes side by side.",
@@ -82,6 +86,10 @@ extension FindingCode {
         .info, or: .warning,
         "An unchecked signature: info when the run was given no keys, warning when the keys file is empty or has no key for the device the metadata name.",
         "Run with `--keys FILE`, and add this device's key to the file.")
+    case .axesUnknown:
+      .written(
+        .info, "`pose-frame` leaves poses as they are, because the axes of their camera, or the up axis of their world, are not known: synthetic data, or a SLAM program's world.",
+        "Do not mix such poses with others; their attributes name their axes.")
     case .badName:
       .failed(
         "A take name that is not UTF-8, has control characters, or is longer than 200 bytes.",
@@ -163,6 +171,10 @@ extension FindingCode {
       .written(
         .warning, "A count in the metadata of 2^53 or more. It is ignored and does not appear in the output.",
         "Nothing; counts are taken from the files.")
+    case .cropOutside:
+      .failed(
+        "A crop that does not fit within the images of the take.",
+        "Choose a smaller box, resize first, or convert takes of other sizes separately.")
     case .csvInvalid:
       .failed(
         "A table with an invalid field; the message gives line and column.",
@@ -268,6 +280,10 @@ extension FindingCode {
         .warning,
         "Steps between frames longer than 1.5 periods, where the camera dropped frames; frames that the reader skipped do not count. They are listed in `meta/gaps`.",
         "Keep training windows from crossing gaps, for example with `split-at-gaps`.")
+    case .gridsDiffer:
+      .failed(
+        "A step combines two streams of one camera whose grids cannot be matched.",
+        "Apply the step before the one that changed only one of them, or use `method: nearest`.")
     case .hashEncoding:
       .written(
         .info, "Hashes in hexadecimal or in a nonstandard form of base64. They are read.",
@@ -309,6 +325,10 @@ extension FindingCode {
       .written(
         .warning, "`calib.txt` and `cameraIntrinsics` that disagree. `calib.txt` is used; the manifest has both.",
         "Remove or correct the calibration you do not trust.")
+    case .intrinsicsMissing:
+      .failed(
+        "A step needs the intrinsics of a camera, and the take has none.",
+        "Remove the step, or convert such takes with another pipeline.")
     case .intrinsicsUnusable:
       .written(
         .warning,
@@ -375,6 +395,10 @@ extension FindingCode {
       .written(
         .warning, "A metadata value that the app's server would refuse. The take is accepted.",
         "Set `strict: true` on `realitycam-bundle` to fail such takes.")
+    case .minFrames:
+      .rejected(
+        "A take or an episode with fewer frames than the step `min-frames` asks for.",
+        "Lower `count`, or leave the step out.")
     case .mixedSizes:
       .dataset(
         "Takes with several shapes under one key of the dataset. They are written; only takes of one shape fit in a batch.",
@@ -416,6 +440,10 @@ extension FindingCode {
       .written(
         .info, "A person's or a device's name in the metadata or in the tags of a video. It is withheld from the output.",
         "Nothing; the name appears in no output file.")
+    case .nameTaken:
+      .failed(
+        "`rename` gives a stream the name of another one.",
+        "Choose another name, or rename the other stream too.")
     case .needsSLAM:
       .rejected(
         "A session of a later app version that was recorded without poses.",
@@ -450,8 +478,8 @@ extension FindingCode {
         "Add `align` to the pipeline.")
     case .notJPEG:
       .failed(
-        "`image: jpeg` for images that are not untouched JPEG files, for example after `resize-image`.",
-        "Remove `resize-image`, or store images with `image: raw`.")
+        "`image: jpeg-source` for images that are not untouched JPEG files, for example frames of a video.",
+        "Store images with `image: jpeg`, `png` or `raw`.")
     case .odometryTruncated:
       .written(
         .warning, "A last line of `odometry.csv` that is cut short. The line is skipped.",
@@ -546,6 +574,11 @@ extension FindingCode {
       .written(
         .warning, "A display matrix that would rotate images that are already upright. Images are stored as coded.",
         "Set `rotation: apply` on the reader if the images come out sideways.")
+    case .rotationUnknown:
+      .written(
+        .warning,
+        "`rotate: {degrees: upright}` could not tell which side of the images is up: the take has no poses in a world whose up is known, or the camera looks up or down most of the time. The images are not rotated.",
+        "Give the angle: `rotate: {degrees: 90}`.")
     case .rotationUnsupported:
       .written(
         .warning, "A display matrix that mirrors, or rotates by something other than a multiple of 90 degrees. Images are stored as coded.",
@@ -591,10 +624,26 @@ extension FindingCode {
       .written(
         .warning, "Poses from SLAM where the image numbers have gaps. `rgbIndex` is taken as the position in the sorted listing.",
         "Check that poses follow the images in this take.")
+    case .splitEmpty:
+      .dataset(
+        "A part of the split has a share above 0 and no take.",
+        "Add takes of other groups, or choose another `group` in the step `split`.")
+    case .splitFileUnknown:
+      .dataset(
+        "The split file names takes that the dataset does not have.",
+        "Correct the names; ids of takes are in the manifest.")
+    case .splitFileUnlisted:
+      .dataset(
+        "The split file does not name every take; the others are in train.",
+        "Add them to the split file.")
     case .startTimeUnreadable:
       .written(
         .warning, "A `startTime` that is not an ISO 8601 time from 1970 to 2096. The take has no start time.",
         "Correct `startTime` in a copy of the session.")
+    case .streamMissing:
+      .failed(
+        "A step needs a stream that the take does not have.",
+        "Remove the option or the step, or convert such takes with another pipeline.")
     case .timeNotAscending:
       .written(
         .warning, "A timestamp that does not fit between its neighbors. Its frame is dropped.",
@@ -612,6 +661,10 @@ extension FindingCode {
       .written(
         .info, "Frame times taken from `video.mov`, because the poses have none of their own.",
         "Nothing; these are the true presentation times.")
+    case .streamNeeded:
+      .failed(
+        "A step leaves out or renames a stream that actions are computed from.",
+        "Name that stream in `select` too, and place `rename` before `actions`.")
     case .tooFewImages:
       .failed(
         "Fewer than half of the images that the poses name.",
@@ -624,6 +677,10 @@ extension FindingCode {
       .failed(
         "More than a fifth of the timestamps of a take do not ascend.",
         "Check how the timestamps were written.")
+    case .trim:
+      .rejected(
+        "A take whose camera never moves, and `trim: {start: motion}` removes what is still.",
+        "Leave the step out for such takes.")
     case .unreadable:
       .failed(
         "A file or directory that the operating system could not read.",

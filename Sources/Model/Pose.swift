@@ -6,13 +6,27 @@ package struct PoseFrame: Equatable, Sendable {
   package enum CameraAxes: String, Sendable {
     case arkit = "x right, y up, z back"
     case opencv = "x right, y down, z forward"
+    case ros = "x forward, y left, z up"
     case arbitrary
+
+    /// The rotation from these axes to ARKit's, as a quaternion; `nil` for axes that are not a camera's.
+    package var arkitFromThese: SIMD4<Double>? {
+      switch self {
+      case .arkit: [0, 0, 0, 1]
+      case .opencv: [1, 0, 0, 0]
+      // x forward is -z, y left is -x, z up is y.
+      case .ros: [-0.5, 0.5, 0.5, 0.5]
+      case .arbitrary: nil
+      }
+    }
   }
 
   package var cameraAxes: CameraAxes
   package var worldAxes: String
   /// `m`, `m (claimed)` or `arbitrary`.
   package var unit: String
+  /// The pose in the camera's axes of the body that poses are given for, such as a gripper; `nil` for the camera itself.
+  package var body: Pose?
 
   /// The camera of a structure-from-motion program, with OpenCV's axes, in an arbitrary world.
   package static func slam(unit: String) -> PoseFrame {
@@ -84,6 +98,9 @@ package struct Pose: Equatable, Sendable {
     self.init(position: [n[0], n[1], n[2]], quaternion: [n[3], n[4], n[5], n[6]])
   }
 
+  /// The same pose with a quaternion of length 1, to double precision; quaternions stored as 32-bit floats are off by 1e-7.
+  package var normalized: Pose { Pose(position: position, quaternion: quaternion / (quaternion * quaternion).sum().squareRoot()) }
+
   /// x, y, z, qx, qy, qz, qw.
   package var floats: [Float] {
     [position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w].map { Float($0) }
@@ -111,6 +128,47 @@ package struct Pose: Equatable, Sendable {
     let v = a.w * bv + b.w * av + cross(av, bv)
     return Pose(position: position, quaternion: [v.x, v.y, v.z, a.w * b.w - (av * bv).sum()])
   }
+
+  /// The pose of a frame that `other` gives in this pose's own frame: the product of their 4x4 matrices, with a unit quaternion.
+  package func composed(with other: Pose) -> Pose {
+    var product = rotated(by: other.quaternion)
+    product.quaternion /= (product.quaternion * product.quaternion).sum().squareRoot()
+    product.position = position + rotate(other.position)
+    return product
+  }
+
+  package static let identity = Pose(position: .zero, quaternion: [0, 0, 0, 1])
+
+  /// The inverse of the pose's 4x4 matrix.
+  package var inverse: Pose {
+    var back = Pose(position: .zero, quaternion: [-quaternion.x, -quaternion.y, -quaternion.z, quaternion.w])
+    back.position = -back.rotate(position)
+    return back
+  }
+
+  /// A vector of this pose's own frame in the frame that the pose is given in, without translation.
+  package func rotate(_ v: SIMD3<Double>) -> SIMD3<Double> {
+    let axis = SIMD3(quaternion.x, quaternion.y, quaternion.z)
+    let twice = 2 * cross(axis, v)
+    return v + quaternion.w * twice + cross(axis, twice)
+  }
+
+  /// The axes of this pose's frame: the columns of its rotation matrix.
+  package var axes: (x: SIMD3<Double>, y: SIMD3<Double>, z: SIMD3<Double>) {
+    (rotate([1, 0, 0]), rotate([0, 1, 0]), rotate([0, 0, 1]))
+  }
+
+  /// The rotation vector: the axis times the angle in radians, 0 to pi.
+  package var rotationVector: SIMD3<Double> {
+    let q = quaternion.w < 0 ? -quaternion : quaternion
+    let axis = SIMD3(q.x, q.y, q.z)
+    let length = (axis * axis).sum().squareRoot()
+    // sin(x)/x is 1 to double precision here.
+    return length < 1e-9 ? 2 * axis : axis * (2 * atan2(length, q.w) / length)
+  }
+
+  /// The angle in radians between this rotation and another, 0 to pi.
+  package func angle(to other: Pose) -> Double { length(inverse.composed(with: other).rotationVector) }
 
   /// The quaternion or its negative, whichever is nearer to `previous`; without one, the one with w >= 0.
   package func continuing(_ previous: SIMD4<Double>?) -> Pose {
@@ -167,6 +225,8 @@ package struct Matrix3 {
     return q.w < 0 ? -q : q
   }
 }
+
+package func length(_ v: SIMD3<Double>) -> Double { (v * v).sum().squareRoot() }
 
 package func cross(_ a: SIMD3<Double>, _ b: SIMD3<Double>) -> SIMD3<Double> {
   [a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x]

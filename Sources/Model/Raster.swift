@@ -15,6 +15,19 @@ package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
       width: max(1, Int((Double(width) * scale).rounded())), height: max(1, Int((Double(height) * scale).rounded())))
   }
 
+  /// The smallest size with the same aspect ratio that covers `box`.
+  package func covering(_ box: ImageSize) -> ImageSize {
+    let scale = max(Double(box.width) / Double(width), Double(box.height) / Double(height))
+    return ImageSize(
+      width: max(box.width, Int((Double(width) * scale).rounded())), height: max(box.height, Int((Double(height) * scale).rounded())))
+  }
+
+  /// The window of `size` at the center; where it cannot be exact, the odd pixel is at the end.
+  package func centered(_ size: ImageSize) -> RasterMap {
+    func start(_ own: Int, _ other: Int) -> Int { own >= other ? (own - other) / 2 : -((other - own) / 2) }
+    return .window(x: start(width, size.width), y: start(height, size.height), size: size)
+  }
+
   /// The size with width and height swapped.
   package var transposed: ImageSize { ImageSize(width: height, height: width) }
 }
@@ -91,14 +104,14 @@ package enum RasterMap: Equatable, Sendable {
   /// A different number of pixels over the same field of view.
   case resize(ImageSize)
   case rotate(Rotation90)
-  /// A rectangle of `size` pixels of the grid, from column `x` and row `y` on.
-  case crop(x: Int, y: Int, size: ImageSize)
+  /// A rectangle of `size` pixels, from column `x` and row `y` on: a crop where it lies within the grid; pixels outside are 0.
+  case window(x: Int, y: Int, size: ImageSize)
 
   package func size(from old: ImageSize) -> ImageSize {
     switch self {
     case .resize(let size): size
     case .rotate(let rotation): rotation.size(of: old)
-    case .crop(_, _, let size): size
+    case .window(_, _, let size): size
     }
   }
 
@@ -111,7 +124,7 @@ package enum RasterMap: Equatable, Sendable {
     case .rotate(.right): return Affine(xx: 0, xy: -1, yx: 1, yy: 0, x0: height)
     case .rotate(.half): return Affine(xx: -1, yy: -1, x0: width, y0: height)
     case .rotate(.left): return Affine(xx: 0, xy: 1, yx: -1, yy: 0, y0: width)
-    case .crop(let x, let y, _): return Affine(xx: 1, yy: 1, x0: -Double(x), y0: -Double(y))
+    case .window(let x, let y, _): return Affine(xx: 1, yy: 1, x0: -Double(x), y0: -Double(y))
     }
   }
 }

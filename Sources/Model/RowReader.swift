@@ -7,6 +7,13 @@ package struct RowReader {
   private var readers: [StreamName: VectorReader] = [:]
   /// Findings about samples that could not be read; their rows are missing.
   package private(set) var findings: [Finding] = []
+  /// Number of gaps before each row.
+  private lazy var gapsBefore: [Int] = {
+    let gaps = Set(episode.frames.gaps.map(\.row))
+    return episode.frames.timestamps.indices.reduce(into: []) { counts, row in
+      counts.append(row == 0 ? 0 : counts[row - 1] + (gaps.contains(row - 1) ? 1 : 0))
+    }
+  }()
 
   package init(_ episode: Episode) { self.episode = episode }
 
@@ -29,6 +36,15 @@ package struct RowReader {
     return try reader.values(at: row, of: rows, noting: &findings)
   }
 
+  /// The pose of a row, with a unit quaternion; `nil` where there is none.
+  package mutating func pose(_ name: StreamName, at row: Int) throws -> Pose? {
+    let values = try values(of: name, at: row)
+    return values.contains(where: \.isNaN) ? nil : Pose(floats: values).normalized
+  }
+
+  /// Whether there is a gap between two rows.
+  package mutating func crossesGap(from row: Int, to later: Int) -> Bool { gapsBefore[row] != gapsBefore[later] }
+
   /// The sensor's own values of each row, of a stream that is stored in another form.
   package static func rawValues(of stream: SampleStream) throws -> (Int) throws -> [Float] {
     var plain = stream
@@ -46,18 +62,32 @@ private struct VectorReader {
   private var cursor: any SampleCursor
   private let width: Int
   private let interpolation: StreamKind.Interpolation
+  private let poseChange: PoseChange?
   /// Whether each row's quaternion is the negative of the source's, up to the last row read.
   private var isNegated: [Bool] = []
   private var lastQuaternion: SIMD4<Double>?
   private var bytes: [UInt8] = []
+  /// The last rows that were read, at their number modulo the count: chunks of actions read each row many times.
+  private var recent: [(row: Int, values: [Float])?]
+
+  private static let recentCount = 128
 
   init(_ stream: SampleStream) throws {
     cursor = try stream.source.makeCursor(SampleRequest())
     width = stream.spec.elementCount
     interpolation = stream.spec.kind.interpolation
+    poseChange = stream.poseChange
+    recent = Array(repeating: nil, count: Self.recentCount)
   }
 
   mutating func values(at row: Int, of rows: [Row?], noting findings: inout [Finding]) throws -> [Float] {
+    if let known = recent[row % Self.recentCount], known.row == row { return known.values }
+    let values = try computed(at: row, of: rows, noting: &findings)
+    recent[row % Self.recentCount] = (row, values)
+    return values
+  }
+
+  private mutating func computed(at row: Int, of rows: [Row?], noting findings: inout [Finding]) throws -> [Float] {
     guard interpolation == .slerp else { return try value(of: rows[row], &findings) }
     // A sign depends on all previous rows; these are read once.
     while isNegated.count < row { _ = try continued(isNegated.count, rows, &findings) }
@@ -80,17 +110,22 @@ private struct VectorReader {
     guard let row else { return Array(repeating: .nan, count: width) }
     do {
       let numbers = try sample(row.sample)
-      guard row.isBlend else { return numbers }
+      guard row.isBlend else { return changed(numbers) }
       let next = try sample(row.next)
       switch interpolation {
       case .nearest: return row.nearest == row.sample ? numbers : next
       case .linear: return zip(numbers, next).map { $0 + ($1 - $0) * row.weight }
-      case .slerp: return Pose(floats: numbers).interpolated(to: Pose(floats: next), by: Double(row.weight)).floats
+      case .slerp: return changed(Pose(floats: numbers).interpolated(to: Pose(floats: next), by: Double(row.weight)).floats)
       }
     } catch let failure as SampleFailure {
       findings.note(failure.finding)
       return Array(repeating: .nan, count: width)
     }
+  }
+
+  private func changed(_ numbers: [Float]) -> [Float] {
+    guard let poseChange, !numbers.contains(where: \.isNaN) else { return numbers }
+    return poseChange(Pose(floats: numbers)).floats
   }
 
   private mutating func sample(_ index: Int) throws -> [Float] {

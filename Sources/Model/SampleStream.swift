@@ -30,6 +30,8 @@ package struct SampleStream: Sendable {
   /// The sender's own millisecond counter at each sample, where timestamps are arrival times. It restarts when the sender does and
   /// wraps at 2^32.
   package var senderMilliseconds: [UInt32]?
+  /// A change of frame that applies to every row's pose, after interpolation.
+  package var poseChange: PoseChange?
   /// The sensor's own samples, where they are stored in another form.
   package var raw: (any SampleSource)?
   /// Samples per second, where the reader knows it more exactly than a regression over the timestamps.
@@ -49,6 +51,23 @@ package struct SampleStream: Sendable {
 
   /// Time of a row's value minus the row's time in nanoseconds: 0 for an interpolated value.
   package func delay(of row: Row, at frame: Timestamp) -> Int64 { row.isBlend ? 0 : timestamps[row.sample].since(frame) }
+}
+
+/// A change of the frames of poses: another world on the left, other axes or another body on the right.
+package struct PoseChange: Equatable, Sendable {
+  package var left = Pose.identity
+  package var right = Pose.identity
+
+  package init(left: Pose = .identity, right: Pose = .identity) { (self.left, self.right) = (left, right) }
+
+  /// The changed pose: left times pose times right.
+  package func callAsFunction(_ pose: Pose) -> Pose { left.composed(with: pose).composed(with: right) }
+
+  /// This change after an earlier one.
+  package func after(_ first: PoseChange?) -> PoseChange {
+    guard let first else { return self }
+    return PoseChange(left: left.composed(with: first.left), right: first.right.composed(with: right))
+  }
 }
 
 extension Sequence<Int> {

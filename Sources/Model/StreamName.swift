@@ -22,6 +22,12 @@ package struct StreamName: Hashable, Comparable, Sendable, Codable, ExpressibleB
   package static let joints: StreamName = "joints"
   package static let depthPoint: StreamName = "depth_point"
   package static let imu: StreamName = "imu"
+  package static let actions: StreamName = "actions"
+  package static let actionChunk: StreamName = "action_chunk"
+
+  /// The name of a part of the actions: `action_dict/joints`.
+  package static func actionPart(_ name: String) -> StreamName { StreamName(actionFolder + "/" + name) }
+  package static let actionFolder = "action_dict"
 }
 
 /// The name of a camera, shared by an image, its depth map and their confidence.

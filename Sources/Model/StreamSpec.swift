@@ -10,6 +10,8 @@ package struct StreamSpec: Equatable, Sendable {
   package var raster: Raster?
   /// Names of the elements of a vector, in order.
   package var elements: [String] = []
+  /// The parts of an action, each with its number of columns, in order.
+  package var parts: [Part] = []
   /// Unit of the source's accelerations, where these were converted.
   package var sourceUnit: String?
   /// The source's encoding of images, as long as no step has changed their pixels.
@@ -18,6 +20,22 @@ package struct StreamSpec: Equatable, Sendable {
   package var rotationApplied: Int?
 
   package enum ImageEncoding: String, Sendable { case jpeg }
+
+  /// Some columns of an action that have a name: `joints:4`.
+  package struct Part: Equatable, Sendable, CustomStringConvertible {
+    package var name: String
+    package var columns: Int
+    package init(_ name: String, columns: Int) { (self.name, self.columns) = (name, columns) }
+
+    /// `nil` for text that is not a name, a colon and a number.
+    package init?(_ text: some StringProtocol) {
+      let words = text.split(separator: ":")
+      guard words.count == 2, let columns = Int(words[1]), columns > 0 else { return nil }
+      self.init(String(words[0]), columns: columns)
+    }
+
+    package var description: String { "\(name):\(columns)" }
+  }
 
   package init(kind: StreamKind, type: ScalarType, shape: [Int], unit: String, clock: Clock) {
     (self.kind, self.type, self.shape, self.unit, self.clock) = (kind, type, shape, unit, clock)
@@ -29,10 +47,14 @@ package struct StreamSpec: Equatable, Sendable {
     self.raster = raster
   }
 
+  /// Width and height of an image or depth map.
+  package var gridSize: ImageSize { raster?.size ?? ImageSize(width: shape[1], height: shape[0]) }
   /// Size of one sample in bytes.
   package var sampleBytes: Int { shape.reduce(type.size, *) }
   /// Size of one pixel in bytes.
   package var pixelBytes: Int { type.size * (shape.last ?? 1) }
+  /// Number of channels with statistics of their own: the elements of a vector, the columns of actions, the colors of an image.
+  package var statisticsChannels: Int { kind == .action || kind.isRaster ? shape.last ?? 1 : elementCount }
   /// Number of elements of one sample.
   package var elementCount: Int { shape.reduce(1, *) }
 
@@ -78,7 +100,7 @@ package enum StreamKind: Equatable, Sendable {
     case positive
     /// Elements that are not NaN are valid.
     case notNaN
-    /// A row is valid when none of its elements is NaN.
+    /// A row of the last dimension is valid when none of its elements is NaN.
     case row
   }
 

@@ -10,13 +10,24 @@ package enum Registry {
   ]
 
   package static let transforms: [any Transform.Type] = [
+    Actions.self,
     Align.self,
+    Crop.self,
     Decimate.self,
     DropFrames.self,
+    MinFrames.self,
+    Normalize.self,
+    PoseFrameChange.self,
+    Rename.self,
+    Resample.self,
     ResampleDepth.self,
     ResizeImage.self,
+    Rotate.self,
+    Select.self,
     Split.self,
     SplitAtGaps.self,
+    SplitEpisodes.self,
+    Trim.self,
     VerifyDepth.self,
     VerifyHashChain.self,
   ]

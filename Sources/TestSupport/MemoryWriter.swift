@@ -33,11 +33,15 @@ package struct MemoryWriter: Writer {
 
   package var indexPath: String { "index.memory" }
 
+  package func blocks(_ episode: Episode) throws -> RowBlocks { Writing.blocks(episode) }
+
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
     Writing(episode: episode, reader: identity.reader, path: path, name: shardPath(episode.id), arrays: try plan(episode))
   }
 
-  package func publish(_ members: [DatasetMember], identity: ShardIdentity, in directory: String) throws -> PublishedIndex {
+  package func publish(
+    _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
+  ) throws -> PublishedIndex {
     PublishedIndex(path: indexPath, bytes: 0, digest: Digest.of(members.map(\.id).joined()), statistics: [:], findings: [])
   }
 
@@ -58,17 +62,20 @@ package struct MemoryWriter: Writer {
 
     init(episode: Episode, reader: String, path: String, name: String, arrays: [ArrayRecord]) {
       (self.episode, self.reader, self.path, self.name, self.arrays) = (episode, reader, path, name, arrays)
-      let rasters = episode.streams.sorted { $0.key < $1.key }.map(\.value).filter { $0.spec.kind.isRaster && $0.rows != nil }
-      blocks = RowBlocks(rasters, count: episode.frames.count)
+      blocks = Self.blocks(episode)
       shard = Mutex(Shard(episode: episode.id, reader: reader))
     }
 
-    var blockCount: Int { blocks.blocks.count }
-    var prefetch: Prefetch? { blocks.prefetch }
+    static func blocks(_ episode: Episode) -> RowBlocks {
+      let rasters = episode.streams.sorted { $0.key < $1.key }.map(\.value).filter { $0.spec.kind.isRaster && $0.rows != nil }
+      return RowBlocks(rasters, count: episode.frames.count)
+    }
+
+    func publish() {}
     func makeWorker() throws -> any ShardWorker { try Worker(self) }
     func abandon() {}
 
-    func seal() throws -> ShardSummary {
+    func close() throws -> ShardSummary {
       var rows = RowReader(episode)
       for (name, stream) in episode.streams where stream.rows != nil && !stream.spec.kind.isRaster {
         let values = try (0..<rows.count).map { try rows.values(of: name, at: $0).withUnsafeBytes { Array($0) } }

@@ -45,10 +45,12 @@ final class ProgressDisplay: Sendable {
         redraw(&state)
       case .log(let line): write([line], json: ["event": "log", "message": .string(line)], isProblem: true, &state)
       case .unchanged: state.done += 1
-      case .finished(let id, let outcome, let reason, let findings, let rows, let seconds):
-        state.done += 1
-        state.current.removeAll { $0 == id }
-        estimate(&state)
+      case .finished(let id, let take, let outcome, let reason, let findings, let rows, let seconds, let endsTake):
+        if endsTake {
+          state.done += 1
+          state.current.removeAll { $0 == take }
+          estimate(&state)
+        }
         let warnings = findings.filter { outcome == .written && $0.severity != .info }
         write(
           lines(id, outcome, reason, warnings, rows, seconds, state),

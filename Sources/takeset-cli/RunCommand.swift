@@ -31,6 +31,11 @@ struct RunCommand: ParsableCommand {
       "Public keys of devices (JSON) to check the signatures of bundles; see docs/formats/realitycam-bundle.md.", valueName: "file"),
     completion: .file(extensions: ["json"]))
   var keys: String?
+  @Option(
+    help: ArgumentHelp(
+      "An explicit split (YAML or JSON: lists of take ids under train, valid, test), in place of the pipeline's.", valueName: "file"),
+    completion: .file(extensions: ["yaml", "yml", "json"]))
+  var splitFile: String?
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?
   @Option(help: "Action after a take fails: skip it, or stop.")
@@ -69,6 +74,7 @@ struct RunCommand: ParsableCommand {
     run.recordsHost = recordHost
     run.countsEarlierWarnings = failOn == .warning
     run.keys = try deviceKeys(keys)
+    run.splitFile = try explicitSplit()
     run.commandLine = CommandLine.arguments
 
     let interruption = Interruption()
@@ -78,7 +84,7 @@ struct RunCommand: ParsableCommand {
     do {
       summary = try run.execute(isCancelled: { interruption.signal != nil }) { event in
         display.show(event)
-        if case .finished(let id, let outcome, let reason, let findings, _, _) = event { report.add(id, outcome, reason, findings) }
+        if case .finished(let id, _, let outcome, let reason, let findings, _, _, _) = event { report.add(id, outcome, reason, findings) }
       }
     } catch {
       display.finish()
@@ -95,6 +101,12 @@ struct RunCommand: ParsableCommand {
     }
     if !console.quiet { printSummary(summary, report) }
     if summary.failed > 0 || failOn == .warning && (summary.withWarnings > 0 || !summary.findings.isEmpty) { throw ExitCode(3) }
+  }
+
+  private func explicitSplit() throws -> SplitFile? {
+    guard let splitFile else { return nil }
+    guard let data = FileManager.default.contents(atPath: splitFile) else { throw UsageError("the split file \(splitFile) cannot be read") }
+    return try SplitFile(Array(data), name: splitFile)
   }
 
   private func printSummary(_ summary: Run.Summary, _ report: RunReport) {

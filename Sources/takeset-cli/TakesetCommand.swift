@@ -30,7 +30,7 @@ struct TakesetCommand: ParsableCommand {
       """,
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
-      RunCommand.self, InspectCommand.self, PlanCommand.self, VerifyCommand.self, PackCommand.self, StepsCommand.self,
+      RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, StepsCommand.self,
       ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, GenerateCommand.self,
     ])
 
@@ -78,6 +78,7 @@ struct TakesetCommand: ParsableCommand {
       takeset inspect sessions/                  report each take's streams, rates and problems
       takeset run sessions/ --output dataset/    convert; run it again to add takes or to resume
       takeset verify dataset/                    compare a dataset with its digests
+      takeset init --for USE                     print a pipeline file for act, diffusion-policy, robomimic, nerf or lerobot
       takeset steps                              list readers, transforms and writers with their options
       takeset explain CODE                       explain a finding and what to do about it
 

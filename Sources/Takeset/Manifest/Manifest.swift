@@ -94,7 +94,7 @@ struct Manifest {
   var tool: ToolIdentity
   var pipeline: JSONValue
   var pipelineDigest: String
-  var split: (any SplitRule)?
+  var split: DatasetSplit
   var parts: [(id: String, part: SplitPart)]
   var entries: [Journal.Entry]
   var index: PublishedIndex
@@ -118,7 +118,7 @@ struct Manifest {
         "findings": .array(index.findings.map(\.json)),
         "index": ["path": .string(index.path), "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
         "manifest_version": JSONValue(Self.version), "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
-        "statistics": .object(index.statistics.mapValues(\.json)),
+        "statistics": statistics,
       ]
       let after: [String: JSONValue] = ["tool": tool.json, "totals": totals]
       var isFirst = true
@@ -151,11 +151,23 @@ struct Manifest {
     }
   }
 
+  /// Statistics of each key, with the parameters that normalize it.
+  private var statistics: JSONValue {
+    .object(
+      Dictionary(
+        uniqueKeysWithValues: index.statistics.map { key, statistics in
+          var members = statistics.json
+          if let normalization = index.normalizations[key] { members.merge(normalization.json) { own, _ in own } }
+          return (key, .object(members))
+        }))
+  }
+
   private var splits: JSONValue {
     var lists = Dictionary(grouping: parts, by: \.part.rawValue).mapValues { JSONValue.array($0.map { .string($0.id) }) }
     for part in SplitPart.allCases where lists[part.rawValue] == nil { lists[part.rawValue] = [] }
-    lists["rule"] = JSONValue(split?.words ?? "none: all in train")
-    lists["seed"] = split.map { .integer(Int64($0.seed)) } ?? .null
+    lists["rule"] = .string(split.rule)
+    lists["seed"] = split.seed.map { .integer(Int64($0)) } ?? .null
+    if let digest = split.fileDigest { lists["file_sha256"] = .string(digest.description) }
     return .object(lists)
   }
 
@@ -163,9 +175,11 @@ struct Manifest {
     func count(_ outcome: TakeRecord.Outcome) -> JSONValue { JSONValue(entries.count { $0.outcome == outcome }) }
     let framesIn = entries.reduce(0) { $0 + $1.framesIn }
     let framesOut = entries.reduce(0) { $0 + $1.framesOut }
+    let repeated = entries.reduce(0) { $0 + $1.framesRepeated }
     return [
       "takes": JSONValue(entries.count), "written": count(.written), "rejected": count(.rejected), "failed": count(.failed),
-      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "frames_dropped": JSONValue(framesIn - framesOut),
+      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "frames_repeated": JSONValue(repeated),
+      "frames_dropped": JSONValue(framesIn + repeated - framesOut),
     ]
   }
 }
@@ -218,12 +232,20 @@ struct ManifestFile {
 
 extension Statistics {
   /// Statistics by name; channels without a value have null.
-  var json: JSONValue {
+  var json: [String: JSONValue] {
     func list(_ values: [Double]) -> JSONValue { .array(values.map { $0.isFinite ? .number($0) : .null }) }
     return [
       "count": .array(moments.map { .integer($0.count) }), "mean": list(moments.map(\.mean)),
       "std": list(moments.map(\.standardDeviation)), "min": list(moments.map(\.min)), "max": list(moments.map(\.max)),
       "q01": list(quantile(0.01)), "q99": list(quantile(0.99)),
+    ]
+  }
+}
+
+extension Normalization {
+  var json: [String: JSONValue] {
+    [
+      "normalization": .string(method), "scale": .array(scale.map { .number($0) }), "offset": .array(offset.map { .number($0) }),
     ]
   }
 }

@@ -36,6 +36,9 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     package var framesIn: Int
     package var framesOut: Int
     package var dropped: [Dropped]
+    /// Rows whose frame an earlier row has, and ticks in gaps; of steps that resample.
+    package var repeated: Int?
+    package var skippedTicks: Int?
 
     package struct Dropped: Codable, Sendable, Equatable {
       package var reason: String
@@ -43,7 +46,8 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     }
 
     private enum CodingKeys: String, CodingKey {
-      case name, options, dropped
+      case name, options, dropped, repeated
+      case skippedTicks = "skipped_ticks"
       case framesIn = "frames_in"
       case framesOut = "frames_out"
     }
@@ -55,15 +59,21 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     /// Decimal text: offsets between clocks can exceed 2^53 ns.
     package var offset: String?
     package var residual: Int64?
+    /// Decimal text, where a latency was given.
+    package var latency: String?
 
     private enum CodingKeys: String, CodingKey {
       case stream, method
+      case latency = "latency_ns"
       case offset = "offset_ns"
       case residual = "residual_ns"
     }
   }
 
   package var id: String
+  /// The take's id and the number of the episode, where a step has split the take.
+  package var take: String?
+  package var part: Int?
   package var reader: String?
   package var variant: String?
   package var outcome: Outcome
@@ -79,7 +89,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   package var output: OutputRecord?
 
   private enum CodingKeys: String, CodingKey {
-    case id, reader, variant, outcome, reason, findings, inputs, streams, alignment, steps, details, verification, output
+    case id, take, part, reader, variant, outcome, reason, findings, inputs, streams, alignment, steps, details, verification, output
     case inputDigest = "input_sha256"
   }
 
@@ -98,6 +108,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   /// Adds the results of reading and transforming a take. Frames that remain when a take is given up count as dropped by its outcome.
   mutating func add(_ trace: TakeTrace) {
     variant = variant ?? trace.source.variant
+    (take, part) = (trace.episode.takeID, trace.episode.part)
     streams = trace.source.streams.sorted { $0.key < $1.key }.map { name, stream in
       StreamRecord(name: name, samples: stream.timestamps.count, rateHz: stream.cadence.rateHz, clock: stream.spec.clock)
     }
@@ -107,7 +118,10 @@ package struct TakeRecord: Codable, Sendable, Equatable {
       steps[last].dropped.append(Step.Dropped(reason: "take-\(outcome.rawValue)", count: steps[last].framesOut))
       steps[last].framesOut = 0
     }
-    details = trace.episode.details.isEmpty ? nil : trace.episode.details
+    var details = trace.episode.details
+    // Of a take that ends early, some maps were measured, and which ones depends on timing.
+    if outcome == .written, let resampling = trace.episode.depthResampling { details["depth_resampling"] = resampling }
+    self.details = details.isEmpty ? nil : details
     verification = trace.episode.verification?.json
   }
 
@@ -154,6 +168,8 @@ package struct TakeRecord: Codable, Sendable, Equatable {
         }),
       "alignment": .array(alignment.map(\.json)), "steps": .array(steps.map(\.json)), "output": output?.json ?? .null,
     ]
+    if let take { members["take"] = .string(take) }
+    if let part { members["part"] = JSONValue(part) }
     if let details { members["details"] = .object(details) }
     if let verification { members["verification"] = verification }
     return members
@@ -162,24 +178,30 @@ package struct TakeRecord: Codable, Sendable, Equatable {
 
 extension TakeRecord.Step {
   var json: JSONValue {
-    [
+    var members: [String: JSONValue] = [
       "name": .string(name), "options": options, "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut),
       "dropped": .array(dropped.map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
     ]
+    if let repeated { members["repeated"] = JSONValue(repeated) }
+    if let skippedTicks { members["skipped_ticks"] = JSONValue(skippedTicks) }
+    return .object(members)
   }
 }
 
 extension TakeRecord.Alignment {
   package init(_ alignment: Episode.Alignment) {
     self.init(
-      stream: alignment.stream, method: alignment.method, offset: alignment.offset.map { String($0) }, residual: alignment.residual)
+      stream: alignment.stream, method: alignment.method, offset: alignment.offset.map { String($0) }, residual: alignment.residual,
+      latency: alignment.latency.map { String($0) })
   }
 
   package var json: JSONValue {
-    [
+    var members: [String: JSONValue] = [
       "stream": .string(stream.rawValue), "method": .string(method), "offset_ns": JSONValue(offset),
       "residual_ns": residual.map { .integer($0) } ?? .null,
     ]
+    if let latency { members["latency_ns"] = .string(latency) }
+    return .object(members)
   }
 }
 

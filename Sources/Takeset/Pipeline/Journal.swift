@@ -21,14 +21,30 @@ package final class Journal: Sendable {
     package var inputDigest: String?
     /// Size, times and inode of the shard.
     package var shard: String?
+    /// Frames that count in the totals; 0 for all but the first episode of a take.
     package var framesIn = 0
     package var framesOut = 0
+    /// Rows that repeat the frame of an earlier row.
+    package var framesRepeated = 0
+    /// The id of the take, the number of the episode and how many there are, where a step has split the take.
+    package var take: String?
+    package var part: Int?
+    package var parts: Int?
     package var splitGroup: String?
     /// Digest of the keys file that its signature was checked against, `none` without one; `nil` if the take does not depend on keys.
     package var keys: String?
     /// Whether a folder with the archive's name was among the takes and was compared with it.
     package var hadDuplicateFolder = false
     package var seconds = 0.0
+
+    /// The id of the take that the entry belongs to.
+    package var takeID: String { take ?? id }
+
+    /// Whether the entry comes before another in the manifest: by take, and by the number of the episode.
+    package func precedes(_ other: Entry) -> Bool {
+      if takeID == other.takeID { return (part ?? -1) < (other.part ?? -1) }
+      return takeID.utf8.lexicographicallyPrecedes(other.takeID.utf8)
+    }
   }
 
   struct Line: Sendable {
@@ -224,7 +240,7 @@ package final class Journal: Sendable {
 
 extension Journal.Entry {
   fileprivate var json: JSONValue {
-    [
+    var members: [String: JSONValue] = [
       "id": .string(id), "location": .string(location), "pipeline_sha256": .string(pipeline),
       "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
       "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
@@ -232,6 +248,11 @@ extension Journal.Entry {
       "had_twin": .bool(hadDuplicateFolder),
       "seconds": .number(seconds),
     ]
+    if framesRepeated > 0 { members["frames_repeated"] = JSONValue(framesRepeated) }
+    if let take { members["take"] = .string(take) }
+    if let part { members["part"] = JSONValue(part) }
+    if let parts { members["parts"] = JSONValue(parts) }
+    return .object(members)
   }
 
   fileprivate init?(_ json: JSONValue) {
@@ -246,5 +267,9 @@ extension Journal.Entry {
       framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string, keys: json["keys"]?.string,
       hadDuplicateFolder: json["had_twin"]?.bool ?? false,
       seconds: json["seconds"]?.double ?? 0)
+    framesRepeated = Int(clamping: json["frames_repeated"]?.integer ?? 0)
+    take = json["take"]?.string
+    part = json["part"]?.integer.map { Int(clamping: $0) }
+    parts = json["parts"]?.integer.map { Int(clamping: $0) }
   }
 }

@@ -8,10 +8,13 @@ final class Ledger: Sendable {
     var outputFailure: OutputFailure?
     var isStopped = false
     var hasChanged = false
+    /// Ids of episodes that their take no longer has.
+    var obsolete: Set<String> = []
   }
 
   private let journal: Journal
   private let earlier: [String: Journal.Entry]
+  private let earlierByTake: [String: [Journal.Entry]]
   private let conversion: TakeConversion
   private let directory: String
   private let stopsAtFailure: Bool
@@ -26,6 +29,7 @@ final class Ledger: Sendable {
     (self.journal, self.conversion, self.directory, self.stopsAtFailure) = (journal, conversion, directory, stopsAtFailure)
     (self.countsEarlierWarnings, self.report) = (countsEarlierWarnings, report)
     earlier = journal.entries
+    earlierByTake = Dictionary(grouping: earlier.values, by: \.takeID)
   }
 
   var summary: Run.Summary { counts.withLock(\.summary) }
@@ -34,6 +38,9 @@ final class Ledger: Sendable {
   var isStopped: Bool { counts.withLock(\.isStopped) }
   var hasChanged: Bool { counts.withLock(\.hasChanged) }
 
+  /// Ids of episodes in the journal that their take no longer has.
+  var obsolete: Set<String> { counts.withLock(\.obsolete) }
+
   /// Ids of the takes that this run found, and of unmatched inputs that never held a take.
   func seen(_ search: TakeSearch) -> Set<String> {
     Set(search.found.map(\.id) + search.unmatched.map(\.id).filter { earlier[$0]?.reader == nil })
@@ -41,13 +48,15 @@ final class Ledger: Sendable {
 
   func start(_ id: String) { report(.started(id: id)) }
 
-  func keep(_ entry: Journal.Entry) {
-    report(.unchanged(id: entry.id))
-    let hasWarnings = countsEarlierWarnings && ((try? TakeRecord(json: journal.record(of: entry.id)))?.hasWarnings ?? false)
+  /// Records a take that the dataset already holds.
+  func keep(_ entries: [Journal.Entry]) {
+    report(.unchanged(id: entries.first?.takeID ?? ""))
+    let warnings =
+      countsEarlierWarnings ? entries.count { (try? TakeRecord(json: journal.record(of: $0.id)))?.hasWarnings ?? false } : 0
     counts.withLock {
-      if hasWarnings { $0.summary.withWarnings += 1 }
+      $0.summary.withWarnings += warnings
       $0.summary.unchanged += 1
-      $0.summary.rows += entry.framesOut
+      $0.summary.rows += entries.reduce(0) { $0 + $1.framesOut }
     }
   }
 
@@ -55,12 +64,23 @@ final class Ledger: Sendable {
 
   func didStore(_ block: PreparedBlock) { report(.progress(rows: block.rows, bytes: block.bytes)) }
 
-  /// Records a result, or an error that no take caused.
-  func finish(_ job: TakeJob, _ result: Result<TakeResult, any Error>) {
+  /// Records the results of a take, or an error that no take caused.
+  func finish(_ job: TakeJob, _ results: Result<[TakeResult], any Error>) {
     do {
-      let result = try result.get()
-      try add(result, location: job.task.location.path, hadDuplicateFolder: job.task.duplicateFolder != nil)
-      if result.record.outcome == .failed, stopsAtFailure { counts.withLock { $0.isStopped = true } }
+      let results = try results.get()
+      for (index, result) in results.enumerated() {
+        try add(
+          result, location: job.task.location.path, hadDuplicateFolder: job.task.duplicateFolder != nil, isLast: index == results.count - 1)
+      }
+      // Episodes that an earlier conversion of the take had, and this one has not.
+      let gone = Set(earlierByTake[job.task.id, default: []].map(\.id)).subtracting(results.map(\.record.id))
+      if !gone.isEmpty {
+        counts.withLock {
+          $0.obsolete.formUnion(gone)
+          $0.hasChanged = true
+        }
+      }
+      if results.contains(where: { $0.record.outcome == .failed }), stopsAtFailure { counts.withLock { $0.isStopped = true } }
     } catch is CancellationError {
       return
     } catch {
@@ -68,13 +88,15 @@ final class Ledger: Sendable {
     }
   }
 
-  private func add(_ result: TakeResult, location: String, hadDuplicateFolder: Bool) throws {
+  private func add(_ result: TakeResult, location: String, hadDuplicateFolder: Bool, isLast: Bool) throws {
     let record = result.record
     let shard = directory + "/" + conversion.pipeline.writer.shardPath(record.id)
     var entry = entry(record, location: location, seconds: result.seconds)
     (entry.stamp, entry.splitGroup, entry.keys, entry.hadDuplicateFolder) = (
       result.stamp, result.splitGroup, result.keys, hadDuplicateFolder
     )
+    (entry.framesIn, entry.framesRepeated) = (result.framesIn, result.framesRepeated)
+    (entry.take, entry.part, entry.parts) = (record.take, record.part, result.parts)
     if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =
@@ -83,7 +105,7 @@ final class Ledger: Sendable {
     try append(entry, bytes)
     // The journal records first that the take has no shard; then its older shard is removed.
     if record.outcome != .written { unlink(shard) }
-    count(record, seconds: result.seconds, hasChanged: !isSame)
+    count(record, seconds: result.seconds, hasChanged: !isSame, isLast: isLast)
   }
 
   /// Records an unmatched input as failed.
@@ -120,7 +142,7 @@ final class Ledger: Sendable {
     }
   }
 
-  private func count(_ record: TakeRecord, seconds: Double, hasChanged: Bool) {
+  private func count(_ record: TakeRecord, seconds: Double, hasChanged: Bool, isLast: Bool = true) {
     counts.withLock { counts in
       if hasChanged { counts.hasChanged = true }
       counts.summary.rows += record.framesOut
@@ -134,7 +156,8 @@ final class Ledger: Sendable {
     }
     report(
       .finished(
-        id: record.id, outcome: record.outcome, reason: record.reason, findings: record.findings, rows: record.framesOut, seconds: seconds))
+        id: record.id, take: record.take ?? record.id, outcome: record.outcome, reason: record.reason, findings: record.findings,
+        rows: record.framesOut, seconds: seconds, endsTake: isLast))
   }
 
   func stop(_ failure: OutputFailure) {

@@ -59,6 +59,22 @@ package struct TakeTrace: Sendable {
   package var steps: [TakeRecord.Step]
   /// The `TakeFailure` or `Rejection` that ended it early.
   package var obstacle: (any Error)?
+  /// Number of episodes of the take, once a step has split it.
+  package var parts: Int?
+  /// Number of steps before that.
+  package var stepsBeforeSplit = 0
+  /// Rows that repeated a frame before the take was split; they count once, for its first episode.
+  package var repeatedBeforeSplit = 0
+
+  /// The trace of the take as one, for a take that is given up whatever episodes it would have had.
+  package var beforeSplit: TakeTrace {
+    guard parts != nil else { return self }
+    var whole = self
+    whole.steps = Array(steps.prefix(stepsBeforeSplit))
+    (whole.parts, whole.repeatedBeforeSplit) = (nil, 0)
+    (whole.episode.takeID, whole.episode.part) = (nil, nil)
+    return whole
+  }
 
   /// The episode for the writer. Throws the obstacle.
   package func get() throws -> Episode {
@@ -70,40 +86,80 @@ package struct TakeTrace: Sendable {
 extension Pipeline {
   /// Opens a take and applies every transform. Conversion, plan and inspection all open takes with this method.
   ///
+  /// - Returns: One trace for each episode of the take; exactly one unless a step splits takes.
   /// - Throws: Errors of the reader. An error of a transform is in the trace.
-  package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> TakeTrace {
-    let source = try reader.open(take)
-    var trace = TakeTrace(
-      source: source, episode: source,
-      steps: [step(type(of: reader).name, reader.optionValues(), source.sourceFrames, source.frames.count, source.dropped[...])])
+  package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> [TakeTrace] {
+    var source = try reader.open(take)
+    source.folder = take.location.folder
+    let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
+    var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
     for transform in transforms {
-      let before = trace.episode
-      let name = type(of: transform).name
-      do {
-        trace.episode = try transform.apply(to: before, in: context)
-      } catch var failure as TakeFailure {
-        failure.message = "\(name): \(failure.message)"
-        trace.obstacle = failure
-        return trace
-      } catch let rejection as Rejection {
-        trace.episode = rejection.episode ?? before
-        trace.obstacle = Rejection("\(name): \(rejection.reason)")
-        return trace
+      traces = traces.flatMap { trace -> [TakeTrace] in
+        guard trace.obstacle == nil else { return [trace] }
+        if let splitter = transform as? any EpisodeSplitter { return split(trace, splitter) }
+        return [applying(transform, to: trace, in: context)]
       }
-      let after = trace.episode
-      trace.steps.append(
-        step(name, transform.optionValues(), before.frames.count, after.frames.count, after.dropped.dropFirst(before.dropped.count)))
     }
-    if trace.episode.frames.count == 0 { trace.obstacle = Rejection("no frames are left after the transforms") }
+    for index in traces.indices where traces[index].obstacle == nil && traces[index].episode.frames.count == 0 {
+      traces[index].obstacle = Rejection("no frames are left after the transforms")
+    }
+    return traces
+  }
+
+  private func applying(_ transform: any Transform, to before: TakeTrace, in context: RunContext) -> TakeTrace {
+    var trace = before
+    let name = type(of: transform).name
+    do {
+      trace.episode = try transform.apply(to: before.episode, in: context)
+      trace.steps.append(step(type(of: transform), transform.optionValues(), from: before.episode, to: trace.episode))
+    } catch let rejection as Rejection {
+      trace.episode = rejection.episode ?? before.episode
+      trace.obstacle = Rejection("\(name): \(rejection.reason)")
+    } catch {
+      trace.obstacle = Self.named(error, name)
+    }
     return trace
   }
 
-  private func step(
-    _ name: String, _ options: JSONValue, _ framesIn: Int, _ framesOut: Int, _ dropped: ArraySlice<Episode.Dropped>
-  ) -> TakeRecord.Step {
-    TakeRecord.Step(
-      name: name, options: options, framesIn: framesIn, framesOut: framesOut,
-      dropped: dropped.map { TakeRecord.Step.Dropped(reason: $0.reason, count: $0.count) })
+  /// The traces of the episodes of a take, numbered from 0; what belongs to the others counts as dropped.
+  private func split(_ take: TakeTrace, _ splitter: any EpisodeSplitter) -> [TakeTrace] {
+    do {
+      let whole = take.episode
+      // A take without frames stays one, to be rejected.
+      let ranges = try whole.frames.count == 0 ? [0..<0] : splitter.episodes(of: whole)
+      return ranges.enumerated().map { part, rows in
+        var trace = take
+        trace.episode = whole.keeping(Array(rows), dropping: "other-episodes")
+        // Fewer rows do not change the rate.
+        trace.episode.frames.nominalRate = whole.frames.nominalRate ?? whole.frames.cadence.rateHz
+        trace.episode.id = "\(whole.id).\(part)"
+        (trace.episode.takeID, trace.episode.part) = (whole.id, part)
+        (trace.parts, trace.repeatedBeforeSplit, trace.stepsBeforeSplit) = (ranges.count, whole.repeated, take.steps.count)
+        trace.steps.append(step(type(of: splitter), splitter.optionValues(), from: whole, to: trace.episode))
+        return trace
+      }
+    } catch {
+      var trace = take
+      trace.obstacle = Self.named(error, type(of: splitter).name)
+      return [trace]
+    }
+  }
+
+  private static func named(_ error: any Error, _ step: String) -> any Error {
+    guard var failure = error as? TakeFailure else { return error }
+    failure.message = "\(step): \(failure.message)"
+    return failure
+  }
+
+  private func step(_ type: any Step.Type, _ options: JSONValue, from before: Episode?, to after: Episode) -> TakeRecord.Step {
+    var step = TakeRecord.Step(
+      name: type.name, options: options, framesIn: before?.frames.count ?? after.sourceFrames, framesOut: after.frames.count,
+      dropped: after.dropped.dropFirst(before?.dropped.count ?? 0).map { TakeRecord.Step.Dropped(reason: $0.reason, count: $0.count) })
+    if type == Resample.self {
+      step.repeated = after.repeated - (before?.repeated ?? 0)
+      step.skippedTicks = after.skippedTicks - (before?.skippedTicks ?? 0)
+    }
+    return step
   }
 }
 

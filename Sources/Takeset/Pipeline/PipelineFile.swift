@@ -3,13 +3,14 @@ import Yams
 
 /// Pipeline files in YAML or JSON, and the default pipeline.
 package enum PipelineFile {
-  /// The default pipeline: aligns streams to frames, downscales large images, splits takes by day and checks the hash chains of bundles.
+  /// The default pipeline: streams aligned to frames, images within 320x240, depth in meters, ARKit's camera axes, actions, a split by day,
+  /// and checked hash chains of bundles. Takes of all formats then batch together.
   package static func defaultPipeline() throws -> Pipeline {
     try pipeline(from: [
       "version": 1, "reader": "auto",
       "transforms": [
-        ["align": [:]], ["resize-image": ["width": 320, "height": 240, "when-larger-than": 640]], ["split": [:]],
-        ["verify-hash-chain": [:]],
+        ["align": [:]], ["resize-image": ["width": 320, "height": 240]], ["resample-depth": ["unit": "m"]],
+        ["pose-frame": ["axes": "arkit"]], ["actions": ["kind": "relative-6d"]], ["split": [:]], ["verify-hash-chain": [:]],
       ],
       "writer": ["hdf5": [:]],
     ])
@@ -185,7 +186,12 @@ extension Step {
 
 extension PipelineFileError {
   /// A YAML syntax error with its likely remedy.
-  fileprivate init(_ error: YamlError, _ text: String) {
+  init(_ error: YamlError, _ text: String) {
+    if case .duplicatedKeysInMapping(let keys, let context) = error {
+      self.init(keys.sorted().first ?? "", "the key is given twice")
+      (line, column) = (context.mark.line, context.mark.column)
+      return
+    }
     guard case .scanner(_, let problem, let mark, _) = error.withContext else {
       self.init("", "not YAML: \(error)")
       return

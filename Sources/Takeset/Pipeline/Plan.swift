@@ -4,6 +4,8 @@ import Model
 package struct Plan: Sendable {
   package struct Entry: Sendable {
     package var id: String
+    /// The id of the take, which may have several episodes.
+    package var take: String
     package var reader: String?
     package var frames: Int
     /// Empty for a take that would not be written.
@@ -15,7 +17,7 @@ package struct Plan: Sendable {
     package var rawBytes: Int { datasets.reduce(0) { $0 + $1.rawBytes } }
   }
 
-  /// Entries sorted by take id.
+  /// Entries sorted by take id; a take that a step splits has several.
   package var entries: [Entry]
   package var notices: [String]
 
@@ -25,27 +27,38 @@ package struct Plan: Sendable {
 
   /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
   package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil) throws {
-    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline)
     if search.hasNoInput { throw NoInputs(search) }
     notices = search.notices
-    entries = search.found.map { Self.entry($0, pipeline, keys) }
-    entries += search.unmatched.map {
-      Entry(id: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
+    let found = search.found.flatMap { Self.entries($0, pipeline, keys) }
+    let unmatched = search.unmatched.map {
+      Entry(id: $0.id, take: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
     }
-    entries.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    // Episodes of one take are in order already.
+    entries = (found + unmatched).enumerated().sorted { a, b in
+      a.element.take == b.element.take ? a.offset < b.offset : a.element.take.utf8.lexicographicallyPrecedes(b.element.take.utf8)
+    }.map(\.element)
   }
 
-  private static func entry(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> Entry {
-    let reader = type(of: found.reader).name
+  private static func entries(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> [Entry] {
+    func refused(_ error: any Error, as id: String) -> Entry {
+      Entry(
+        id: id, take: found.id, reader: type(of: found.reader).name, frames: 0, datasets: [],
+        outcome: error is Rejection ? .rejected : .failed, reason: "\(error)")
+    }
     do {
       let take = Take(
         id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), duplicateFolder: found.duplicateFolder)
-      let episode = try pipeline.open(take, with: found.reader, in: RunContext(keys: keys)).get()
-      return Entry(
-        id: found.id, reader: reader, frames: episode.frames.count, datasets: try pipeline.writer.plan(episode), outcome: .written)
+      let traces = try pipeline.open(take, with: found.reader, in: RunContext(keys: keys))
+      if let failure = traces.compactMap(\.obstacle).first(where: { !($0 is Rejection) }) { throw failure }
+      return try traces.map { trace in
+        if let rejection = trace.obstacle { return refused(rejection, as: trace.episode.id) }
+        return Entry(
+          id: trace.episode.id, take: found.id, reader: type(of: found.reader).name, frames: trace.episode.frames.count,
+          datasets: try pipeline.writer.plan(trace.episode), outcome: .written)
+      }
     } catch {
-      let outcome: TakeRecord.Outcome = error is Rejection ? .rejected : .failed
-      return Entry(id: found.id, reader: reader, frames: 0, datasets: [], outcome: outcome, reason: "\(error)")
+      return [refused(error, as: found.id)]
     }
   }
 

@@ -16,6 +16,8 @@ package struct Run: Sendable {
   package var checksContent = false
   /// Public keys of devices, for checking the signatures of bundles.
   package var keys: DeviceKeys?
+  /// An explicit split, in place of the pipeline's rule.
+  package var splitFile: SplitFile?
   package var commandLine: [String] = []
   /// Whether the manifest's `run` names the host and the user.
   package var recordsHost = false
@@ -39,7 +41,9 @@ package struct Run: Sendable {
     case log(String)
     /// Rows and bytes stored since the last event.
     case progress(rows: Int, bytes: Int)
-    case finished(id: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double)
+    /// An episode is finished; a take that a step has split has several, and the last one ends it.
+    case finished(
+      id: String, take: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double, endsTake: Bool)
   }
 
   package struct Summary: Sendable {
@@ -72,9 +76,10 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure("cannot read the journal of \(output): \(error)")
     }
-    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates, registry: TakeIDRegistry(earlier.entries))
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries))
     search.notices.forEach { report(.log($0)) }
     try search.refuse(pipeline)
+    try splitFile?.check(search.found.map(\.id))
 
     try refuseOtherOutput(outputPath, earlier, conversion.digest)
     if earlier.damaged > 0 {
@@ -104,9 +109,11 @@ package struct Run: Sendable {
     summary.isCancelled = isCancelled()
     if summary.isCancelled { return summary }
     let seen = ledger.seen(search)
-    let gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
+    var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
     summary.pruned = gone.count
-    let stamp = IndexStamp(indexPath(directory), vanished: journal.entries.keys.filter { !seen.contains($0) && !gone.contains($0) })
+    gone += ledger.obsolete.subtracting(gone)
+    let stamp = IndexStamp(
+      indexPath(directory), splitFile: splitFile, vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !gone.contains($0) })
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
     if !summary.isUpToDate {
@@ -128,7 +135,7 @@ package struct Run: Sendable {
     _ isCancelled: @escaping @Sendable () -> Bool
   ) throws {
     let freshness = Freshness(
-      journal: journal, earlier: journal.entries, conversion: conversion, directory: directory, checksContent: checksContent)
+      journal: journal, earlier: Dictionary(grouping: journal.entries.values, by: \.takeID), conversion: conversion, directory: directory, checksContent: checksContent)
     let jobs = search.found.map { found in
       TakeJob(
         task: TakeTask(
@@ -142,15 +149,15 @@ package struct Run: Sendable {
           do {
             try conversion.list(job)
             switch try freshness.verdict(job) {
-            case .fresh(let entry):
-              ledger.keep(entry)
+            case .fresh(let entries):
+              ledger.keep(entries)
               return false
             case .stale(let reason):
               if let reason { ledger.log("\(job.task.id): \(reason)") }
               Self.loadLibraryVersions
             }
             ledger.start(job.task.id)
-            try conversion.open(job, at: directory + "/" + conversion.pipeline.writer.shardPath(job.task.id))
+            try conversion.open(job, in: directory)
             return true
           } catch {
             ledger.finish(job, Result { try conversion.giveUp(job, error) })
@@ -206,7 +213,7 @@ package struct Run: Sendable {
     let gone = journal.entries.values.filter { entry in
       // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
       // are both gone.
-      if seen.contains(entry.id) { return false }
+      if seen.contains(entry.takeID) { return false }
       let shard = directory.path + "/" + pipeline.writer.shardPath(entry.id)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
       return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
@@ -233,22 +240,27 @@ package struct Run: Sendable {
     _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ started: Date
   ) throws -> [Finding] {
     // After an interrupted --replace, the remaining entries still belong to the other pipeline.
-    let entries = journal.entries.values.filter { $0.pipeline == digest }.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    let entries = journal.entries.values.filter { $0.pipeline == digest }.sorted { $0.precedes($1) }
     let written = entries.filter { $0.outcome == .written }
-    let parts = pipeline.split?.assign(written.map { $0.splitGroup ?? $0.id }) ?? written.map { _ in .train }
-    let members = zip(written, parts).map { DatasetMember(id: $0.id, samples: $0.framesOut, part: $1) }
+    let split = DatasetSplit(
+      written.map { DatasetSplit.Episode(id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup) }, rule: pipeline.split,
+      file: splitFile)
+    let members = zip(written, split.parts).map { DatasetMember(id: $0.id, samples: $0.framesOut, part: $1) }
     let readers = Set(written.map { $0.reader ?? "" })
     let identity = ShardIdentity(
       reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
     do {
-      let index = try pipeline.writer.publish(members, identity: identity, in: directory.path)
+      var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory.path)
+      index.findings += split.findings
+      let stamp = IndexStamp(
+        indexPath(directory), splitFile: splitFile, vanished: entries.filter { !seen.contains($0.takeID) }.map(\.id))
       let manifest = Manifest(
-        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: pipeline.split,
-        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index,
-        run: runSection(entries, started, IndexStamp(indexPath(directory), vanished: entries.map(\.id).filter { !seen.contains($0) })))
+        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
+        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(entries, started, stamp))
+      let vanished = Set(entries.filter { !seen.contains($0.takeID) }.map(\.id))
       try manifest.write(to: directory.manifest) { id in
         let record = try journal.record(of: id)
-        return seen.contains(id) ? record : try Self.markVanished(record)
+        return vanished.contains(id) ? try Self.markVanished(record) : record
       }
       try SealedFile.syncDirectory(of: directory.manifest)
       return index.findings
@@ -290,14 +302,15 @@ package struct Run: Sendable {
   }
 }
 
-/// Size, time and inode of the index, and the takes that are no longer among the inputs. A later run compares them to see whether the
-/// index and the manifest are up to date.
+/// Size, time and inode of the index, the digest of the split file, and the takes that are no longer among the inputs. A later run compares
+/// them to see whether the index and the manifest are up to date.
 private struct IndexStamp: Equatable {
   var text: String
 
-  init(_ index: String, vanished: [String]) {
+  init(_ index: String, splitFile: SplitFile?, vanished: [String]) {
     let file = (try? FileStamp.of(index).description) ?? "missing"
-    text = ([file] + vanished.sorted()).joined(separator: "\n")
+    let split = splitFile.map { ["split file \($0.digest)"] } ?? []
+    text = ([file] + split + vanished.sorted()).joined(separator: "\n")
   }
 
   private init(text: String) { self.text = text }

@@ -45,7 +45,7 @@ final class Scheduler: @unchecked Sendable {
   }
 
   private func loop() {
-    var workers: [ObjectIdentifier: any ShardWorker] = [:]
+    var workers: [ObjectIdentifier: ShardSequence.Worker] = [:]
     while let (job, task) = next() {
       switch task {
       case .open:
@@ -56,14 +56,14 @@ final class Scheduler: @unchecked Sendable {
       case .prepare(let block):
         let key = ObjectIdentifier(job)
         let result = Result { () throws -> PreparedBlock in
-          guard let shard = job.shard else { throw CancellationError() }
-          let prefetch = shard.prefetch
+          guard let shards = job.shards else { throw CancellationError() }
+          let prefetch = shards.prefetch
           if let prefetch {
             defer { locked { job.didFetch() } }
             try prefetch.fetch(block)
           }
           defer { prefetch?.release(block) }
-          let worker = try workers[key] ?? shard.makeWorker()
+          let worker = workers[key] ?? shards.makeWorker()
           workers[key] = worker
           return try worker.prepare(block)
         }
@@ -98,7 +98,7 @@ final class Scheduler: @unchecked Sendable {
         } catch let failure as TakeFailure {
           throw failure
         } catch {
-          throw OutputFailure(error, writing: job.path)
+          throw OutputFailure(error, writing: job.directory)
         }
       }
       if case .success(let block) = next, case .success = stored { work.didStore(block) }

@@ -53,25 +53,51 @@ extension Reader {
 /// A step that maps an episode to another one.
 package protocol Transform: Step {
   /// Whether it reads images or depth maps before any is written.
-  static var readsSamples: Bool { get }
+  var readsSamples: Bool { get }
+  /// Whether it changes the pixels of images.
+  static var changesImages: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
   func apply(to episode: Episode, in context: RunContext) throws -> Episode
 }
 
 extension Transform {
-  package static var readsSamples: Bool { false }
+  package static var changesImages: Bool { false }
+  package var readsSamples: Bool { false }
+}
+
+/// A transform that makes several episodes of one take. As a step of its own it changes nothing.
+package protocol EpisodeSplitter: Transform {
+  /// The rows of each episode, in order and without overlap.
+  func episodes(of take: Episode) throws -> [Range<Int>]
+}
+
+extension EpisodeSplitter {
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 
 /// A transform that also divides the takes of a dataset into parts.
 package protocol SplitRule: Transform {
-  /// The part of each take, given the takes' groups.
-  func assign(_ groups: [String]) -> [SplitPart]
+  /// The part of each take. Takes of one group are in one part.
+  func assign(_ takes: [SplitTake]) -> [SplitPart]
+  /// Findings about these parts, such as one that should have takes and has none.
+  func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding]
+  /// Whether takes of one directory are a group.
+  var groupsByFolder: Bool { get }
   /// The rule in words, for the manifest.
   var words: String { get }
   var seed: Int { get }
 }
 
 package enum SplitPart: String, Sendable, CaseIterable { case train, valid, test }
+
+/// A take that is to be in a part of the dataset.
+package struct SplitTake: Sendable {
+  /// The group that the rule gave it, or else its id.
+  package var group: String
+  /// The reader that opened it.
+  package var reader: String
+  package init(group: String, reader: String) { (self.group, self.reader) = (group, reader) }
+}
 
 /// Inputs of steps from outside the take.
 package struct RunContext: Sendable {
@@ -107,6 +133,8 @@ package struct TakeLocation: Hashable, Sendable, Codable {
   }
 
   var name: String { URL(fileURLWithPath: path).lastPathComponent }
+  /// The name of the directory that holds it.
+  var folder: String { URL(fileURLWithPath: path).deletingLastPathComponent().lastPathComponent }
   /// The name without its extension.
   var stem: String { URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent }
 }

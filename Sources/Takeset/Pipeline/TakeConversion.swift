@@ -35,9 +35,15 @@ package struct TakeResult: Codable, Sendable {
   /// Digest of the keys file, as in the journal.
   package var keys: String?
   package var seconds: Double
+  /// Number of episodes of the take, if a step has split it.
+  package var parts: Int?
+  /// Frames that count in the totals for this episode: those of its take for the first, none for the others.
+  package var framesIn: Int
+  /// Rows that repeat the frame of an earlier row.
+  package var framesRepeated: Int
 }
 
-/// The conversion of one take into one shard, identical in the threads of a run, in a process of its own and on another machine.
+/// The conversion of one take into shards, one for each of its episodes, identical in the threads of a run, in a process of its own and on another machine.
 package struct TakeConversion: Sendable {
   package let pipeline: Pipeline
   package let tool: ToolIdentity
@@ -50,34 +56,34 @@ package struct TakeConversion: Sendable {
     digest = pipeline.digest().description
   }
 
-  /// Converts a take independently of a run. Throws `OutputFailure` when the shard cannot be written, `CancellationError` when it was
-  /// cancelled; problems of the take are in the result.
+  /// Converts a take independently of a run, into shards in `directory`. Throws `OutputFailure` when a shard cannot be written,
+  /// `CancellationError` when it was cancelled; problems of the take are in the results, of which there is one for each episode.
   package func callAsFunction(
-    _ task: TakeTask, to path: String, threads: Int = 1, isCancelled: @escaping @Sendable () -> Bool = { false }
-  ) throws -> TakeResult {
+    _ task: TakeTask, in directory: String, threads: Int = 1, isCancelled: @escaping @Sendable () -> Bool = { false }
+  ) throws -> [TakeResult] {
     let job = TakeJob(task: task)
     // Written by one worker, read after all have stopped.
-    nonisolated(unsafe) var result: Result<TakeResult, any Error> = .failure(CancellationError())
+    nonisolated(unsafe) var results: Result<[TakeResult], any Error> = .failure(CancellationError())
     Scheduler(
       jobs: [job], threads: threads,
       work: Scheduler.Work(
         open: { job in
           do {
             try list(job)
-            try open(job, at: path)
+            try open(job, in: directory)
             return true
           } catch {
-            result = Result { try giveUp(job, error) }
+            results = Result { try giveUp(job, error) }
             return false
           }
         },
         finish: { job in
-          result = Result {
+          results = Result {
             do { return try seal(job, isCancelled: isCancelled) } catch { return try giveUp(job, error) }
           }
         }, didStore: { _ in }, isCancelled: isCancelled)
     ).run()
-    return try result.get()
+    return try results.get()
   }
 
   // MARK: Phases, for a scheduler of many takes
@@ -95,82 +101,107 @@ package struct TakeConversion: Sendable {
     }
   }
 
-  /// Opens the take and its shard.
-  func open(_ job: TakeJob, at path: String) throws {
+  /// Opens the take and its first shard. Throws the obstacle of a take that has no episode to write.
+  func open(_ job: TakeJob, in directory: String) throws {
     guard let reader = job.reader, let inputs = job.inputs else { throw CancellationError() }
     let take = Take(id: job.task.id, location: job.task.location, inputs: inputs, duplicateFolder: job.task.duplicateFolder)
-    let trace: TakeTrace
     do {
-      trace = try pipeline.open(take, with: reader, in: context)
+      job.traces = try pipeline.open(take, with: reader, in: context)
     } catch let error as FileError {
       throw error.failure()
     }
-    job.trace = trace
-    let episode = try trace.get()
+    let obstacles = job.traces.compactMap(\.obstacle)
+    // A failure of one episode is one of the take; a rejection of one leaves the others.
+    if let failure = obstacles.first(where: { !($0 is Rejection) }) { throw failure }
+    if job.traces.allSatisfy({ $0.parts == nil }), let obstacle = obstacles.first { throw obstacle }
     let identity = ShardIdentity(reader: type(of: reader).name, toolVersion: tool.version, pipelineDigest: digest)
+    let writer = pipeline.writer
+    job.directory = directory
     do {
-      job.shard = try pipeline.writer.open(episode, identity: identity, at: path)
+      let shards = ShardSequence(
+        try job.traces.filter { $0.obstacle == nil }.map(\.episode).map { episode in
+          ShardSequence.Part(blocks: try writer.blocks(episode)) {
+            try writer.open(episode, identity: identity, at: directory + "/" + writer.shardPath(episode.id))
+          }
+        })
+      job.shards = shards
+      try shards.begin()
     } catch let failure as TakeFailure {
       throw failure
     } catch {
-      throw OutputFailure(error, writing: path)
+      throw OutputFailure(error, writing: directory)
     }
-    job.path = path
   }
 
-  /// Seals the shard of a take whose rows are all stored.
-  func seal(_ job: TakeJob, isCancelled: () -> Bool) throws -> TakeResult {
+  /// Seals the shards of a take whose rows are all stored.
+  func seal(_ job: TakeJob, isCancelled: () -> Bool) throws -> [TakeResult] {
     if let failure = job.failure { throw failure }
     try job.inputs?.finishDigests(isCancelled: isCancelled)
     try job.inputs?.checkUnchanged()
-    guard !isCancelled(), let shard = job.shard else { throw CancellationError() }
-    let summary: ShardSummary
+    guard !isCancelled(), let shards = job.shards else { throw CancellationError() }
+    var summaries: ArraySlice<ShardSummary>
     do {
-      summary = try shard.seal()
+      summaries = try shards.seal()[...]
     } catch let failure as TakeFailure {
       throw failure
     } catch {
-      throw OutputFailure(error, writing: job.path)
+      throw OutputFailure(error, writing: job.directory)
     }
-    var record = TakeRecord(
-      id: job.task.id, reader: job.task.reader.name, outcome: .written, findings: findings(of: job) + summary.findings)
-    record.output = summary.output
-    return result(job, record)
+    return job.traces.map { trace in
+      if let rejection = trace.obstacle { return result(job, record(job, trace, outcomeOf: rejection), trace) }
+      let summary = summaries.popFirst()
+      var record = TakeRecord(
+        id: trace.episode.id, reader: job.task.reader.name, outcome: .written,
+        findings: job.task.findings + trace.episode.findings + (summary?.findings ?? []))
+      record.output = summary?.output
+      return result(job, record, trace)
+    }
   }
 
   /// Ends a take that is not written: rejected by a rule, or failed for a reason. Rethrows errors that the take did not cause.
-  func giveUp(_ job: TakeJob, _ error: any Error) throws -> TakeResult {
-    job.shard?.abandon()
-    job.shard = nil
+  func giveUp(_ job: TakeJob, _ error: any Error) throws -> [TakeResult] {
+    job.shards?.abandon()
+    job.shards = nil
     if error is OutputFailure || error is CancellationError { throw error }
     // Files that are still being written may look damaged, or like files that a rule rejects.
     var error = error
     do { try job.inputs?.checkUnchanged() } catch let change as TakeFailure where change.code == .changedWhileReading {
       error = change
     } catch {}
+    try? job.inputs?.finishDigests()
+    let trace = job.traces.first?.beforeSplit
+    var record = record(job, trace, outcomeOf: error)
+    record.id = job.task.id
+    return [result(job, record, trace)]
+  }
+
+  /// The record of an episode that is not written.
+  private func record(_ job: TakeJob, _ trace: TakeTrace?, outcomeOf error: any Error) -> TakeRecord {
     // An error that is neither a rejection nor a failure of the take is a bug in Takeset, and the take's record reports it.
     let failure = error as? TakeFailure ?? TakeFailure(.internal, "\(error)")
     let rejection = error as? Rejection
-    try? job.inputs?.finishDigests()
     var record = TakeRecord(
-      id: job.task.id, reader: job.task.reader.name, outcome: rejection == nil ? .failed : .rejected,
+      id: trace?.episode.id ?? job.task.id, reader: job.task.reader.name, outcome: rejection == nil ? .failed : .rejected,
       reason: rejection?.reason ?? failure.description,
-      findings: findings(of: job) + (rejection == nil ? [failure.finding] : []))
+      findings: job.task.findings + (trace?.episode.findings ?? []) + (rejection == nil ? [failure.finding] : []))
     record.variant = rejection?.variant
-    return result(job, record)
+    return record
   }
 
-  private func findings(of job: TakeJob) -> [Finding] { job.task.findings + (job.trace?.episode.findings ?? []) }
-
-  private func result(_ job: TakeJob, _ record: TakeRecord) -> TakeResult {
+  private func result(_ job: TakeJob, _ record: TakeRecord, _ trace: TakeTrace?) -> TakeResult {
     var record = record
-    if let trace = job.trace { record.add(trace) }
+    if let trace { record.add(trace) }
     if let inputs = job.inputs { record.add(inputs) }
     let elapsed = job.startedAt.duration(to: .now)
     let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds / 1_000_000_000_000_000) / 1000
+    let episode = trace?.episode
+    // Frames of the take, and repeats from before it was split, count for its first episode only.
+    let isFirst = (episode?.part ?? 0) == 0
     return TakeResult(
-      record: record, stamp: job.stamp?.description, splitGroup: job.trace?.episode.splitGroup,
-      keys: job.trace?.episode.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds)
+      record: record, stamp: job.stamp?.description, splitGroup: episode?.splitGroup,
+      keys: episode?.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds, parts: trace?.parts,
+      framesIn: isFirst ? record.framesIn : 0,
+      framesRepeated: (episode?.repeated ?? 0) - (isFirst ? 0 : trace?.repeatedBeforeSplit ?? 0))
   }
 
   /// The digest of a run's keys file, as the journal records it.

@@ -2,13 +2,15 @@ import Model
 
 /// The ids of takes in an earlier run's journal: a take keeps its id, and no other take ever gets it.
 package struct TakeIDRegistry: Sendable {
+  /// One entry for each take.
   private let entries: [String: Journal.Entry]
   private let ids: [String: String]
 
   init(_ entries: [String: Journal.Entry]) {
     // Entries without a reader belong to unmatched inputs and reserve no id.
-    self.entries = entries.filter { $0.value.reader != nil }
-    ids = Dictionary(self.entries.values.map { ($0.location, $0.id) }) { first, second in min(first, second) }
+    let takes = entries.values.filter { $0.reader != nil }
+    self.entries = Dictionary(takes.map { ($0.takeID, $0) }) { first, second in first.precedes(second) ? first : second }
+    ids = Dictionary(takes.map { ($0.location, $0.takeID) }) { first, second in min(first, second) }
   }
 
   /// The id that the take at this location already has.

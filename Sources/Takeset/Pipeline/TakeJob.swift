@@ -22,10 +22,12 @@ final class TakeJob: @unchecked Sendable {
   var reader: (any Reader)?
   var inputs: TakeInputs?
   var stamp: Digest?
-  var trace: TakeTrace?
-  var shard: (any ShardWriter)?
-  /// Path of the shard to write.
-  var path = ""
+  /// One for each episode; empty until the take is open.
+  var traces: [TakeTrace] = []
+  /// The shards of the episodes that are written.
+  var shards: ShardSequence?
+  /// The directory that shards are written to.
+  var directory = ""
   /// The error that ended the take early.
   var failure: (any Error)?
 
@@ -47,7 +49,7 @@ final class TakeJob: @unchecked Sendable {
       startedAt = .now
       return .open
     case .writing:
-      let blocks = shard?.blockCount ?? 0
+      let blocks = shards?.blockCount ?? 0
       let isOver = failure != nil || isCancelled || stored == blocks
       if isOver {
         guard inFlight == 0, !isStoring else { return nil }
@@ -56,7 +58,7 @@ final class TakeJob: @unchecked Sendable {
       }
       guard nextBlock < blocks, nextBlock < stored + window, !isFetching else { return nil }
       defer { nextBlock += 1 }
-      isFetching = shard?.prefetch != nil
+      isFetching = shards?.prefetch != nil
       inFlight += 1
       return .prepare(block: nextBlock)
     case .opening, .finishing, .done: return nil
@@ -93,7 +95,7 @@ final class TakeJob: @unchecked Sendable {
   /// Releases everything that was needed to convert the take; called under the lock.
   func release() {
     phase = .done
-    (inputs, trace, shard) = (nil, nil, nil)
+    (inputs, traces, shards) = (nil, [], nil)
     ready = [:]
   }
 }

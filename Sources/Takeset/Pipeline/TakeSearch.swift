@@ -28,11 +28,23 @@ package struct TakeSearch: Sendable {
   private static let depthLimit = 64
   private let readers: [any Reader]
   private let registry: TakeIDRegistry
+  /// Whether a step makes episodes `<take>.0`, `<take>.1` of each take, whose names no other take may have.
+  private let splitsTakes: Bool
   /// Searched paths, as bytes: names that differ only in Unicode normalization are different files.
   private var visited: Set<[UInt8]> = []
 
-  package init(inputs: [String], readers: [any Reader], registry: TakeIDRegistry = TakeIDRegistry([:])) {
+  /// The takes among the inputs, as a run of the pipeline names them.
+  package init(inputs: [String], pipeline: Pipeline, registry: TakeIDRegistry = TakeIDRegistry([:])) {
+    self.init(
+      inputs: inputs, readers: pipeline.candidates, registry: registry,
+      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter })
+  }
+
+  package init(
+    inputs: [String], readers: [any Reader], registry: TakeIDRegistry = TakeIDRegistry([:]), splitsTakes: Bool = false
+  ) {
     self.readers = readers
+    self.splitsTakes = splitsTakes
     self.registry = registry
     for input in inputs { search(input) }
     findDuplicateFolders()
@@ -201,11 +213,19 @@ package struct TakeSearch: Sendable {
       used.insert(id)
       return id
     }
+    let stems = Set(found.map(\.id))
+    func isEpisodeOfAnother(_ id: String) -> Bool {
+      guard splitsTakes, let dot = id.lastIndex(of: ".") else { return false }
+      let number = id[id.index(after: dot)...]
+      return !number.isEmpty && number.allSatisfy(\.isNumber) && stems.contains(String(id[..<dot]))
+    }
     let known = found.map { registry.id(of: $0.location) }
     used.formUnion(known.compactMap(\.self))
     for (index, take) in found.enumerated() {
       let stem = take.id
-      found[index].id = known[index] ?? free(stem) { registry.belongsToAnother($0, than: take.location, take.reader) }
+      found[index].id = known[index] ?? free(stem) {
+          isEpisodeOfAnother($0) || registry.belongsToAnother($0, than: take.location, take.reader)
+        }
       if found[index].id != stem {
         found[index].findings.append(
           Finding(.duplicateID, "another take is also named \(stem); this one is named \(found[index].id)"))

@@ -21,7 +21,7 @@ struct RasterPixels: SampleMap {
     case .resize(let target): request.enough = isImage ? target : nil
     case .rotate(let rotation): request.enough = request.enough.map(rotation.size)
     // The wanted pixels are only known at the full size.
-    case .crop: request.enough = nil
+    case .window: request.enough = nil
     }
     return request
   }
@@ -33,7 +33,7 @@ struct RasterPixels: SampleMap {
       if decoded == target { return nil }
       return isImage ? ResizedPixels(from: decoded, to: target) : NearestPixels(from: decoded, to: target, pixelBytes: pixelBytes)
     case .rotate(let rotation): return RotatedPixels(rotation: rotation, from: decoded, pixelBytes: pixelBytes)
-    case .crop(let x, let y, let size): return CroppedPixels(x: x, y: y, size: size, width: decoded.width, pixelBytes: pixelBytes)
+    case .window(let x, let y, let size): return WindowPixels(x: x, y: y, size: size, from: decoded, pixelBytes: pixelBytes)
     }
   }
 }
@@ -83,27 +83,45 @@ struct NearestPixels: SampleMapper {
   }
 }
 
-private struct CroppedPixels: SampleMapper {
-  let x, y: Int
+/// The pixels of a window of a grid; those outside the grid are 0.
+private struct WindowPixels: SampleMapper {
   let size: ImageSize?
-  let rows: Int
-  let rowBytes: Int
-  /// Row length of the full image, in bytes.
-  let stride: Int
-  let start: Int
+  private let rows: Int
+  private let rowBytes: Int
+  /// Row length of the whole grid, in bytes.
+  private let stride: Int
+  /// Rows of the window that the grid has, and the bytes of each of them.
+  private let filled: Range<Int>
+  private let filledBytes: Range<Int>
+  /// Offset in the grid of the first byte of the window, which may lie outside.
+  private let start: Int
+  private let isInside: Bool
 
-  init(x: Int, y: Int, size: ImageSize, width: Int, pixelBytes: Int) {
-    (self.x, self.y, self.size, rows) = (x, y, size, size.height)
-    (rowBytes, stride, start) = (size.width * pixelBytes, width * pixelBytes, (y * width + x) * pixelBytes)
+  init(x: Int, y: Int, size: ImageSize, from grid: ImageSize, pixelBytes: Int) {
+    func overlap(_ offset: Int, _ length: Int, _ all: Int) -> Range<Int> {
+      let low = min(max(-offset, 0), length)
+      return low..<max(low, min(length, all - offset))
+    }
+    (self.size, rows) = (size, size.height)
+    (rowBytes, stride, start) = (size.width * pixelBytes, grid.width * pixelBytes, (y * grid.width + x) * pixelBytes)
+    filled = overlap(y, size.height, grid.height)
+    let columns = overlap(x, size.width, grid.width)
+    filledBytes = (columns.lowerBound * pixelBytes)..<(columns.upperBound * pixelBytes)
+    isInside = filled.count == size.height && columns.count == size.width
   }
 
   func map(_ sample: [UInt8], into output: inout [UInt8]) {
     output.resize(to: rows * rowBytes)
     sample.withUnsafeBytes { old in
       output.withUnsafeMutableBytes { new in
-        for row in 0..<rows {
-          UnsafeMutableRawBufferPointer(rebasing: new[(row * rowBytes)..<((row + 1) * rowBytes)])
-            .copyMemory(from: UnsafeRawBufferPointer(rebasing: old[(start + row * stride)..<(start + row * stride + rowBytes)]))
+        if !isInside { new.initializeMemory(as: UInt8.self, repeating: 0) }
+        guard !filledBytes.isEmpty else { return }
+        for row in filled {
+          let target = row * rowBytes
+          let source = start + row * stride
+          UnsafeMutableRawBufferPointer(rebasing: new[(target + filledBytes.lowerBound)..<(target + filledBytes.upperBound)])
+            .copyMemory(
+              from: UnsafeRawBufferPointer(rebasing: old[(source + filledBytes.lowerBound)..<(source + filledBytes.upperBound)]))
         }
       }
     }
@@ -173,54 +191,5 @@ extension SampleStream {
     changed.spec.shape = [new.size.height, new.size.width] + spec.shape.dropFirst(2)
     changed.spec.sourceEncoding = nil
     return changed
-  }
-}
-
-extension Episode {
-  /// The episode with all images, depth and confidence of a camera rotated clockwise, and its poses along with them: they are then those of
-  /// a camera held in the rotated orientation.
-  package func rotating(_ camera: CameraName, by rotation: Rotation90) -> Episode {
-    var rotated = self
-    for (name, stream) in streams where stream.spec.raster?.camera == camera {
-      if rotation != .none { rotated.streams[name] = stream.applying(.rotate(rotation)) }
-      rotated.streams[name]?.spec.rotationApplied = ((stream.spec.rotationApplied ?? 0) + rotation.rawValue) % 360
-    }
-    guard rotation != .none, let name = cameras[camera]?.pose, let pose = streams[name],
-      let oldFromNew = pose.spec.kind.poseFrame?.oldFromNew(rotation)
-    else { return rotated }
-    rotated.streams[name]?.source = MappedSource(pose.source, RotatedPoses(oldFromNew: oldFromNew))
-    return rotated
-  }
-}
-
-extension PoseFrame {
-  /// The rotation, as a quaternion, from the axes of a camera whose images were rotated clockwise to its own; `nil` for axes that are not a
-  /// camera's.
-  fileprivate func oldFromNew(_ rotation: Rotation90) -> SIMD4<Double>? {
-    // After a rotation to the right, the new right is the old up.
-    let half = Double(rotation.rawValue) / 2 * .pi / 180
-    switch cameraAxes {
-    case .arkit: return [0, 0, sin(half), cos(half)]
-    case .opencv: return [0, 0, -sin(half), cos(half)]
-    case .arbitrary: return nil
-    }
-  }
-}
-
-/// Poses of a camera whose axes were rotated.
-private struct RotatedPoses: SampleMap {
-  let oldFromNew: SIMD4<Double>
-
-  func request(_ request: SampleRequest) -> SampleRequest { request }
-  func makeMapper(from size: ImageSize?) -> (any SampleMapper)? { Mapper(oldFromNew: oldFromNew) }
-
-  private struct Mapper: SampleMapper {
-    let oldFromNew: SIMD4<Double>
-    var size: ImageSize? { nil }
-
-    func map(_ sample: [UInt8], into output: inout [UInt8]) {
-      let pose = Pose(floats: sample.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }).rotated(by: oldFromNew)
-      pose.floats.withUnsafeBytes { output = Array($0) }
-    }
   }
 }

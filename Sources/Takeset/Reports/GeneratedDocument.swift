@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// A document of the repository that is generated from declarations in code: the schema of pipeline files, or sections of a page.
+/// A document of the repository that is generated from declarations in code: the schema of pipeline files, a recipe, or sections of a page.
 /// A section is the text between `<!-- generated: NAME -->` and `<!-- end -->`.
 package struct GeneratedDocument {
   /// Path relative to the repository.
@@ -18,7 +18,7 @@ package struct GeneratedDocument {
       GeneratedDocument(path: "schemas/pipeline.schema.json") { _ in try pretty(PipelineSchema.json) },
       GeneratedDocument(path: "docs/pipeline.md") { try fill($0, with: optionTables) },
       GeneratedDocument(path: "docs/findings.md") { try fill($0, with: findingTables) },
-    ]
+    ] + Recipe.allCases.map { recipe in GeneratedDocument(path: recipe.path) { _ in recipe.pipeline } }
   }
 
   /// Writes the document below a directory; returns false if it was already up to date.

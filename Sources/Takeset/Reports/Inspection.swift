@@ -10,6 +10,8 @@ package struct Inspection: Sendable {
   package var reason: String?
   package var findings: [Finding] = []
   package var episode: EpisodeSummary?
+  /// Number of episodes that a step makes of the take; `nil` where none does.
+  package var episodes: Int?
   package var verification: BundleVerification?
   /// The alignments that `align` would make.
   package var alignments: [Episode.Alignment] = []
@@ -19,7 +21,7 @@ package struct Inspection: Sendable {
   package static func all(
     inputs: [String], pipeline: Pipeline, context: RunContext = RunContext(), visit: (Episode) -> Void = { _ in }
   ) throws -> (inspections: [Inspection], notices: [String]) {
-    let search = TakeSearch(inputs: inputs, readers: pipeline.candidates)
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline)
     if search.hasNoInput { throw NoInputs(search) }
     let unmatched = search.unmatched.map {
       Inspection(
@@ -44,14 +46,22 @@ package struct Inspection: Sendable {
       let inputs = try found.reader.inputs(of: found.location)
       _ = try inputs.stamp()
       let take = Take(id: found.id, location: found.location, inputs: inputs, duplicateFolder: found.duplicateFolder)
-      let trace = try pipeline.open(take, with: found.reader, in: context)
+      let traces = try pipeline.open(take, with: found.reader, in: context)
+      guard let trace = traces.first else { return }
+      if trace.parts != nil { episodes = traces.count }
       variant = trace.source.variant
       findings += trace.episode.findings
       alignments = trace.episode.alignments
       verification = trace.episode.verification
       episode = EpisodeSummary(trace.source, final: trace.episode)
-      visit(trace.episode)
-      if let obstacle = trace.obstacle { end(obstacle) } else { _ = try pipeline.writer.plan(trace.episode) }
+      traces.forEach { visit($0.episode) }
+      let obstacles = traces.compactMap(\.obstacle)
+      // A take is rejected if all of its episodes are.
+      if let obstacle = obstacles.first(where: { !($0 is Rejection) }) ?? (obstacles.count == traces.count ? obstacles.first : nil) {
+        end(obstacle)
+      } else {
+        for trace in traces where trace.obstacle == nil { _ = try pipeline.writer.plan(trace.episode) }
+      }
       try check(trace.source)
       try inputs.checkMembers()
     } catch {
@@ -94,7 +104,7 @@ package struct Inspection: Sendable {
   }
 
   package var json: JSONValue {
-    [
+    var members: [String: JSONValue] = [
       "id": .string(id), "path": .string(path), "reader": JSONValue(reader), "variant": JSONValue(variant),
       "would_be": .string(outcome.rawValue), "reason": JSONValue(reason), "findings": .array(findings.map(\.json)),
       "frames": episode.map { JSONValue($0.frames) } ?? .null,
@@ -108,6 +118,8 @@ package struct Inspection: Sendable {
         (episode?.dropped ?? []).map { ["reason": .string($0.reason), "count": JSONValue($0.count)] }),
       "streams": .array((episode?.streams ?? []).map(\.json)),
     ]
+    if let episodes { members["episodes"] = JSONValue(episodes) }
+    return .object(members)
   }
 }
 

@@ -112,8 +112,3 @@ package struct Preview {
     }
   }
 }
-
-extension StreamSpec {
-  /// Width and height of an image or depth map.
-  fileprivate var gridSize: ImageSize { raster?.size ?? ImageSize(width: shape[1], height: shape[0]) }
-}

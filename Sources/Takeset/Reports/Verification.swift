@@ -161,9 +161,8 @@ package struct Verification: Sendable, Codable {
 
   /// Digest of the row digests, each of which is compared with the one stored in the file.
   private mutating func rowsDigest(_ dataset: HDF5.Dataset, path: String, inside: String, root: Group) throws -> Digest {
-    // The row digests of /data/demo_0/obs/x are in /meta/demo_0/row_sha256/x.
-    let parts = inside.split(separator: "/").map(String.init)
-    let carried = parts.count > 2 ? try root.dataset("meta/\(parts[1])/row_sha256/\(parts[parts.count - 1])").readAll() : []
+    let digests = ShardLayout.rowDigests(of: inside)
+    let carried = digests.isEmpty ? [] : try root.dataset(digests).readAll()
     let hasher = SHA256()
     var named = 0
     for row in 0..<(dataset.dims.first ?? 0) {

@@ -23,12 +23,29 @@ package struct Align: Transform {
   @Option("joints as the recorder's own loader makes them: from zero-based clocks, zeros where there is no reading")
   var referenceCompatible = false
 
+  @Option("known delays between the moment that a sensor measured and its timestamps, by stream (seconds); subtracted from the timestamps")
+  var latency: [String: Double] = [:]
+
   package init() {}
+
+  package func validate() throws {
+    if let late = latency.first(where: { !(-Self.greatestLatency...Self.greatestLatency).contains($0.value) }) {
+      throw OptionError("latency", "expected from -10 to 10 seconds, found \(late.value) for \(late.key)")
+    }
+  }
+
+  private static let greatestLatency = 10.0
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())
     let motion = try MotionCorrelation(episode)
+    func nanoseconds(_ name: StreamName) -> Int64? { latency[name.rawValue].map { Int64(($0 * 1e9).rounded()) } }
+    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows != nil {
+      guard let latency = nanoseconds(name) else { continue }
+      if latency != 0 { aligned.streams[name] = late(stream, by: latency, at: episode.frames, limit: limit) }
+      aligned.alignments.append(Episode.Alignment(stream: name, method: "same-clock+nearest", offset: 0, residual: 0, latency: latency))
+    }
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows == nil {
       let isAngles = stream.spec.kind == .angles
       if referenceCompatible, isAngles {
@@ -44,52 +61,30 @@ package struct Align: Transform {
       }
       var moved = stream
       moved.spec.clock = episode.frames.clock
-      moved.timestamps = offset.timestamps
+      let latency = nanoseconds(name)
+      moved.timestamps = latency.map { late in offset.timestamps.map { $0.advanced(by: -late) } } ?? offset.timestamps
       aligned.alignments.append(
         Episode.Alignment(
-          stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual))
+          stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual, latency: latency))
       if stream.spec.kind.place == .meta {
         if offset.offset == nil { moved.spec.clock = stream.spec.clock }
       } else if offset.offset == nil {
         moved.rows = Array(repeating: nil, count: episode.frames.count)
       } else if method == .linear, stream.spec.kind.interpolation == .linear {
-        moved.rows = blended(moved.timestamps, at: episode.frames.timestamps, limit: limit)
+        moved.rows = SampleMatching.blended(moved.timestamps, at: episode.frames.timestamps, limit: limit)
       } else {
-        moved.rows = nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit).map { $0.map { Row($0) } }
+        moved.rows = SampleMatching.nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit).map { $0.map { Row($0) } }
       }
       aligned.streams[name] = moved
     }
     return aligned
   }
 
-  /// The nearest sample to each frame, no farther than `limit`; ties go to the earlier sample. Both lists ascend.
-  func nearest(in samples: [Timestamp], to frames: [Timestamp], limit: Int64) -> [Int?] {
-    var next = 0  // the first sample at or after the frame
-    return frames.map { frame in
-      while next < samples.count, samples[next] < frame { next += 1 }
-      let candidates = [next - 1, next].filter(samples.indices.contains)
-      let best = candidates.min { abs(distance(samples[$0], frame)) < abs(distance(samples[$1], frame)) }
-      return best.flatMap { abs(distance(samples[$0], frame)) <= limit ? $0 : nil }
-    }
-  }
-
-  private func distance(_ a: Timestamp, _ b: Timestamp) -> Int64 { max(a.since(b), -.max) }
-
-  /// The two samples around each frame, both no farther than `limit`, and their weight; no extrapolation. A sample at exactly the
-  /// frame's time is used unchanged.
-  private func blended(_ samples: [Timestamp], at frames: [Timestamp], limit: Int64) -> [Row?] {
-    let near = nearest(in: samples, to: frames, limit: limit)
-    var next = 0
-    return zip(frames, near).map { frame, nearest in
-      while next < samples.count, samples[next] < frame { next += 1 }
-      let (before, after) = (next - 1, next)
-      guard let nearest else { return nil }
-      if samples[nearest] == frame { return Row(nearest) }
-      guard before >= 0, after < samples.count, frame.since(samples[before]) <= limit, samples[after].since(frame) <= limit else {
-        return nil
-      }
-      let interval = Double(samples[after].since(samples[before]))
-      return Row(before, towards: after, by: Float(Double(frame.since(samples[before])) / interval))
-    }
+  /// A stream that came with the frames, at its times minus the sensor's latency.
+  private func late(_ stream: SampleStream, by latency: Int64, at frames: Episode.Frames, limit: Int64) -> SampleStream {
+    var moved = stream
+    moved.timestamps = stream.timestamps.map { $0.advanced(by: -latency) }
+    moved.rows = SampleMatching.nearest(in: moved.timestamps, to: frames.timestamps, limit: limit).map { $0.map { Row($0) } }
+    return moved
   }
 }

@@ -1,14 +1,18 @@
 package import Model
 
-/// Drops frames that have a problem, by the names in `meta/quality`.
+/// Drops frames that have a problem, by the names in `meta/quality`, and frames whose image is blurred.
 ///
 ///     - drop-frames: {with: [pose-jump, pose-repeated]}
+///     - drop-frames: {blur: 100}
+///
+/// `blur` decodes the images of the first image stream by name, at the size that they have at this point of the pipeline. A frame is dropped
+/// if its image's `Sharpness` is below the limit; frames without an image that can be decoded stay.
 ///
 /// Must come after `align` to drop frames by depth or joints. Images are decoded later, so `image-undecodable` is unavailable; such rows
 /// are masked.
 package struct DropFrames: Transform {
   package static let name = "drop-frames"
-  package static let summary = "Drops frames by their quality bits"
+  package static let summary = "Drops frames by their quality bits, and blurred ones"
 
   /// The bits that are known before images are decoded.
   package enum Reason: String, OptionChoice {
@@ -20,11 +24,17 @@ package struct DropFrames: Transform {
   }
 
   @Option("drop frames with any of these quality bits") var with: [Reason] = []
+  @Option("drop frames whose image has a variance of the Laplacian below this (squared levels of 0 to 255)", above: 0, through: 1_000_000)
+  var blur: Double? = nil
+
+  package var readsSamples: Bool { blur != nil }
 
   package init() {}
 
   package func validate() throws {
-    if with.isEmpty { throw OptionError("with", "name at least one reason; without any nothing is dropped") }
+    if with.isEmpty, blur == nil {
+      throw OptionError("with", "name at least one reason, or give \"blur\"; without them nothing is dropped")
+    }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
@@ -34,6 +44,9 @@ package struct DropFrames: Transform {
       let quality = kept.quality()
       kept = kept.keeping(quality.indices.filter { !quality[$0].contains(bit) }, dropping: reason.rawValue)
     }
-    return kept
+    guard let blur else { return kept }
+    // Last, so that fewer images are decoded.
+    let sharpness = try kept.sharpness()
+    return kept.keeping(sharpness.indices.filter { sharpness[$0].map { $0 >= blur } ?? true }, dropping: "blurred")
   }
 }

@@ -15,7 +15,7 @@ enum ReferenceJoints {
     var bytes: [UInt8] = []
     let offset = firstFrame.since(firstSample)
     let shifted = stream.timestamps.map { $0.advanced(by: offset) }
-    let rows = Align().nearest(in: shifted, to: frames.timestamps, limit: limit - 1)
+    let rows = SampleMatching.nearest(in: shifted, to: frames.timestamps, limit: limit - 1)
     for row in rows {
       guard let row else {
         values += [Float](repeating: 0, count: width)

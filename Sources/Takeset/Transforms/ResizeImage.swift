@@ -4,30 +4,40 @@ package import Model
 ///
 ///     - resize-image: {width: 320, height: 240}
 ///
-/// `mode: fit` keeps the aspect ratio and never enlarges; `stretch` makes exactly this size. JPEGs that shrink to half or less are first
+/// `mode: fit` keeps the aspect ratio and never enlarges; `letterbox` does the same and pads with black to exactly this size; `cover` scales
+/// until this size is covered and crops the rest; `stretch` makes exactly this size. Depth keeps the image's field of view. JPEGs that shrink to half or less are first
 /// decoded at 1/2, 1/4 or 1/8 by libjpeg-turbo's reduced inverse DCT.
 package struct ResizeImage: Transform {
   package static let name = "resize-image"
   package static let summary = "Resizes images with antialiasing; intrinsics follow"
 
-  package enum Mode: String, OptionChoice { case fit, stretch }
+  package enum Mode: String, OptionChoice { case fit, cover, letterbox, stretch }
 
   @Option("largest width (pixels)", 1...8192) var width = 320
   @Option("largest height (pixels)", 1...8192) var height = 240
-  @Option("fit: the largest image of the same aspect ratio within width x height, never enlarged; stretch: exactly width x height")
+  @Option(
+    "fit: the largest image of the same aspect ratio within width x height, never enlarged; letterbox: the same, padded to width x height; cover: scaled to cover width x height, and cropped at the center; stretch: exactly width x height"
+  )
   var mode = Mode.fit
   @Option("images with neither side longer than this keep their size (pixels)", 0...) var whenLargerThan = 0
+
+  package static var changesImages: Bool { true }
 
   package init() {}
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var resized = episode
-    for (name, stream) in episode.streams where stream.spec.kind == .image {
-      guard let full = stream.spec.raster?.size else { continue }
-      let box = ImageSize(width: width, height: height)
-      let target = mode == .fit ? full.fitted(within: box) : box
-      guard max(full.width, full.height) > whenLargerThan, target != full else { continue }
-      resized.streams[name] = stream.applying(.resize(target))
+    let box = ImageSize(width: width, height: height)
+    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.kind == .image {
+      guard let full = stream.spec.raster?.size, max(full.width, full.height) > whenLargerThan else { continue }
+      let scaled =
+        switch mode {
+        case .fit, .letterbox: full.fitted(within: box)
+        case .cover: full.covering(box)
+        case .stretch: box
+        }
+      if scaled != full { resized.streams[name] = resized.streams[name]?.applying(.resize(scaled)) }
+      if mode != .fit, scaled != box { resized = resized.windowing(name, to: scaled.centered(box)) }
     }
     return resized
   }

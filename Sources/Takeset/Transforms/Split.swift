@@ -3,57 +3,180 @@ package import Model
 /// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one room look alike,
 /// and a model must not be validated on what it has seen.
 ///
-///     - split: {valid: 0.1, test: 0, group: day, seed: 0}
+///     - split: {valid: 0.1, test: 0, group: day, stratify: false, seed: 0}
+///     - split: {group: regex, pattern: "^(.+)_[0-9]+$"}
+///
+/// A take whose day or device is unknown, or whose id the pattern does not match, is a group of its own. All episodes of one take have the
+/// take's group.
 ///
 /// Groups are put in an order that depends only on the seed and their names. From its start, complete groups go to `valid` until it has
 /// its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0 gets at least one group when
-/// there are enough.
+/// there are enough; a group of more than twice the share only if there is no smaller one.
+///
+/// With `stratify`, this is done for one kind of take after the other: a reader's format, and its variant. The kind with the fewest
+/// groups is first. Groups with several kinds count for each of them, so a later kind only adds what it still lacks. Each kind keeps a
+/// group to train on.
 package struct Split: SplitRule {
   package static let name = "split"
   package static let summary = "Divides takes into train, valid and test masks by complete groups"
 
-  package enum Group: String, OptionChoice { case day, take }
+  package enum Group: String, OptionChoice { case day, device, directory, take, regex }
 
   @Option("share of the takes for validation", 0...1) var valid = 0.1
   @Option("share of the takes for testing", 0...1) var test = 0.0
-  @Option("day: takes of one day stay together; take: each take is drawn independently") var group = Group.day
+  @Option("takes that stay together: those of one day, device, directory or match of the pattern; take: each is drawn on its own")
+  var group = Group.day
+  @Option("a regular expression, with group: regex; its first capture group in a take's id, or else the whole match, is the group")
+  var pattern: String? = nil
+  @Option("whether the shares hold within each format and variant, so that every part has every kind of take") var stratify = false
   @Option("changes which groups are drawn", -(1 << 52)...(1 << 52)) package var seed = 0
 
   package init() {}
 
   package func validate() throws {
     if valid + test >= 1 { throw OptionError("test", "valid and test together leave nothing to train on") }
+    switch (group, pattern) {
+    case (.regex, nil): throw OptionError("pattern", "group: regex needs a regular expression, such as \"^[^_]+\"")
+    case (.regex, let pattern?):
+      do {
+        _ = try Regex(pattern)
+      } catch {
+        throw OptionError("pattern", "not a regular expression: \(error)")
+      }
+    case (_, .some): throw OptionError("pattern", "only group: regex has a pattern, this is group: \(group.rawValue)")
+    case (_, nil): break
+    }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var grouped = episode
-    grouped.splitGroup =
-      switch group {
-      case .day: episode.day ?? episode.id
-      case .take: episode.id
-      }
+    let name = try groupName(of: episode)
+    grouped.splitGroup = stratify ? Member.text(group: name, variant: episode.variant) : name
     return grouped
   }
 
-  package var words: String { "by \(group.rawValue): valid \(valid), test \(test)" }
+  private func groupName(of episode: Episode) throws -> String {
+    let take = episode.takeID ?? episode.id
+    return switch group {
+    case .day: episode.day ?? take
+    // The journal keeps the group; a device's name must not get there.
+    case .device: episode.device.map { "device \(Digest.of($0).description.prefix(16))" } ?? take
+    case .directory: episode.folder ?? take
+    case .take: take
+    case .regex: try match(in: take) ?? take
+    }
+  }
 
-  package func assign(_ groups: [String]) -> [SplitPart] {
-    let sizes = Dictionary(groups.map { ($0, 1) }, uniquingKeysWith: +)
+  /// The part of a take's id that the pattern names; `nil` where it matches nothing.
+  private func match(in take: String) throws -> String? {
+    guard let pattern, let match = try Regex(pattern).firstMatch(in: take) else { return nil }
+    let capture = match.output.count > 1 ? match.output[1].substring : nil
+    let name = capture ?? take[match.range]
+    return name.isEmpty ? nil : String(name)
+  }
+
+  package var groupsByFolder: Bool { group == .directory }
+
+  package var words: String {
+    let by = [group.rawValue, pattern].compactMap(\.self).joined(separator: " ")
+    return "by \(by): valid \(valid), test \(test)" + (stratify ? ", within each kind of take" : "")
+  }
+
+  // MARK: Assignment
+
+  /// A take in a group, and its kind, which is empty unless the split is stratified.
+  private struct Member {
+    var group: String
+    var kind = ""
+
+    init(_ take: SplitTake, isStratified: Bool) {
+      guard isStratified, let end = take.group.firstIndex(of: Self.separator) else {
+        group = take.group
+        return
+      }
+      group = String(take.group[take.group.index(after: end)...])
+      kind = [take.reader, String(take.group[..<end])].filter { !$0.isEmpty }.joined(separator: " ")
+    }
+
+    private static let separator: Character = "\n"
+
+    /// The group as the journal keeps it, after the variant.
+    static func text(group: String, variant: String?) -> String { "\(variant ?? "")\(separator)\(group)" }
+  }
+
+  private var shares: [(part: SplitPart, share: Double)] { [(.valid, valid), (.test, test)].filter { $0.1 > 0 } }
+
+  package func assign(_ takes: [SplitTake]) -> [SplitPart] {
+    let members = takes.map { Member($0, isStratified: stratify) }
+    /// Number of takes by group and kind.
+    var sizes: [String: [String: Int]] = [:]
+    for member in members { sizes[member.group, default: [:]][member.kind, default: 0] += 1 }
     let order = sizes.keys.map { (Digest.of("\(seed)\n\($0)").description, $0) }.sorted { $0 < $1 }.map(\.1)
+    /// Number of groups to train on by kind.
+    var remaining = sizes.values.reduce(into: [String: Int]()) { counts, size in for kind in size.keys { counts[kind, default: 0] += 1 } }
     var parts: [String: SplitPart] = [:]
-    var rest = order[...]
-    for (part, share) in [(SplitPart.valid, valid), (.test, test)] where share > 0 {
-      let wanted = share * Double(groups.count)
-      var taken = 0
-      // At least one group is left to train on. A group is added when it brings the share nearer.
-      while rest.count > 1, let group = rest.first, let size = sizes[group],
-        taken == 0 || Double(taken) + Double(size) / 2 <= wanted
-      {
-        parts[group] = part
-        taken += size
-        rest = rest.dropFirst()
+    /// Whether a group is in no part yet, and is not the last one to train on of a kind.
+    func isFree(_ group: String) -> Bool {
+      parts[group] == nil && (sizes[group] ?? [:]).keys.allSatisfy { (remaining[$0] ?? 0) > 1 }
+    }
+
+    for kind in remaining.sorted(by: { ($0.value, $0.key) < ($1.value, $1.key) }).map(\.key) {
+      let groups = order.compactMap { group in sizes[group]?[kind].map { (name: group, size: $0) } }
+      let total = groups.reduce(0) { $0 + $1.size }
+      for (part, share) in shares {
+        let wanted = share * Double(total)
+        var taken = groups.reduce(0) { $0 + (parts[$1.name] == part ? $1.size : 0) }
+        var rest = groups[...]
+        // A group is added when it brings the share nearer.
+        func isNearer(_ size: Int) -> Bool { Double(taken) + Double(size) / 2 <= wanted }
+        while true {
+          // A group that is not free will not be later.
+          rest = rest.drop { !isFree($0.name) }
+          let free = rest.lazy.filter { isFree($0.name) }
+          let next = taken > 0 ? rest.first : free.first { isNearer($0.size) } ?? free.min { $0.size < $1.size }
+          guard let next, taken == 0 || isNearer(next.size) else { break }
+          parts[next.name] = part
+          taken += next.size
+          for kind in (sizes[next.name] ?? [:]).keys { remaining[kind, default: 0] -= 1 }
+        }
       }
     }
-    return groups.map { parts[$0] ?? .train }
+    return members.map { parts[$0.group] ?? .train }
   }
+
+  package func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding] {
+    let members = takes.map { Member($0, isStratified: stratify) }
+    let kinds = Dictionary(grouping: members.indices) { members[$0].kind }.sorted { $0.key < $1.key }
+    return shares.flatMap { part, share in
+      kinds.compactMap { kind, indices in
+        guard !indices.contains(where: { parts[$0] == part }) else { return nil }
+        let groups = Set(indices.map { members[$0].group }).count
+        let reason =
+          switch (indices.count, groups) {
+          case (1, _): "there is only one"
+          case (_, 1): "all are of one group (by \(group.rawValue))"
+          default: "they are of only \(groups) groups (by \(group.rawValue)), and one is to train on"
+          }
+        let all = "\(indices.count) \(indices.count == 1 ? "take" : "takes")" + (kind.isEmpty ? "" : " of \(kind)")
+        return Finding(.splitEmpty, "\(part.rawValue): \(share) of \(all) is empty, because \(reason)")
+      }
+    }
+  }
+}
+
+extension Episode {
+  /// The name of the directory that holds the take.
+  package var folder: String? {
+    get { extensions[Folder.self]?.name }
+    set { extensions[Folder.self] = newValue.map { Folder(name: $0) } }
+  }
+
+  /// The device that recorded the take: its id, or else its model, which several devices have. It is in no output.
+  package var device: String? {
+    get { extensions[Device.self]?.name }
+    set { extensions[Device.self] = newValue.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : Device(name: $0) } }
+  }
+
+  private struct Folder: Sendable { var name: String }
+  private struct Device: Sendable { var name: String }
 }

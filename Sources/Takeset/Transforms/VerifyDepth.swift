@@ -15,7 +15,7 @@ package struct VerifyDepth: Transform {
   @Option("least fraction of steps without a jump", 0...1) var stability = 0.8
   @Option("finding: report a take below these thresholds; reject: reject it") var onMiss = Miss.finding
 
-  package static var readsSamples: Bool { true }
+  package var readsSamples: Bool { true }
 
   package init() {}
 

@@ -7,6 +7,9 @@ package struct RowBlocks: Sendable {
   /// Whether each worker reads videos independently, one run at a time.
   package private(set) var isStandalone = false
 
+  /// Makes blocks without anything to prefetch.
+  init(blocks: [Range<Int>]) { self.blocks = blocks }
+
   /// - Parameter rasters: The streams whose samples are read block by block; all have rows.
   package init(_ rasters: [SampleStream], count: Int) {
     guard !rasters.isEmpty, count > 0 else { return }
@@ -69,6 +72,20 @@ package struct RowBlocks: Sendable {
 /// Samples that are read sequentially, and the blocks that need them.
 package struct Prefetch: Sendable {
   private let feeds: [(feed: any SamplePrefetcher, samples: [[Int]])]
+
+  private init(feeds: [(feed: any SamplePrefetcher, samples: [[Int]])]) { self.feeds = feeds }
+
+  /// The samples of consecutive episodes of one take, block after block; `nil` where none is prefetched.
+  ///
+  /// - Parameter parts: The blocks of each episode, of the same streams in the same order.
+  init?(_ parts: [RowBlocks]) {
+    guard let first = parts.first?.prefetch else { return nil }
+    let all = first.feeds.indices.map { index in
+      // An episode of another layout would have other streams; all come from one take and one pipeline.
+      (feed: first.feeds[index].feed, samples: parts.flatMap { $0.prefetch?.feeds[index].samples ?? $0.blocks.map { _ in [] } })
+    }
+    self.init(feeds: all)
+  }
 
   fileprivate init(_ streams: [SampleStream], _ blocks: [Range<Int>]) {
     feeds = streams.compactMap { stream in

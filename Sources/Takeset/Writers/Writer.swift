@@ -10,10 +10,14 @@ package protocol Writer: Step {
   func shardPath(_ id: String) -> String
   /// Path of the index, likewise.
   var indexPath: String { get }
+  /// The blocks in which the rows of an episode are written. Throws as `plan` does.
+  func blocks(_ episode: Episode) throws -> RowBlocks
   /// Starts a shard under a temporary name next to `path`.
   func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter
-  /// Writes the index over all shards and merges their statistics.
-  func publish(_ members: [DatasetMember], identity: ShardIdentity, in directory: String) throws -> PublishedIndex
+  /// Writes the index over all shards, merges their statistics, and derives the parameters that normalize them.
+  func publish(
+    _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
+  ) throws -> PublishedIndex
   /// Compares a shard with its record, and reports differences.
   func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification)
   /// Compares the index with the manifest.
@@ -44,14 +48,13 @@ package struct ShardIdentity: Sendable {
 /// A shard being written. Workers prepare blocks of rows concurrently and in any order; blocks are stored one at a time, in order, so that
 /// the bytes do not depend on timing.
 package protocol ShardWriter: AnyObject, Sendable {
-  var blockCount: Int { get }
-  /// Samples to prefetch before blocks are prepared.
-  var prefetch: Prefetch? { get }
   /// Makes a worker that prepares blocks on one thread.
   func makeWorker() throws -> any ShardWorker
-  /// Writes the rest, closes, checks and puts the shard in place.
-  func seal() throws -> ShardSummary
-  /// Removes the unfinished file.
+  /// Writes the rest, once every block is stored, and closes and checks the file, which keeps its temporary name.
+  func close() throws -> ShardSummary
+  /// Puts the closed file in place.
+  func publish() throws
+  /// Removes the file, unless it is in place.
   func abandon()
 }
 
@@ -95,6 +98,8 @@ package struct PublishedIndex: Sendable {
   package var digest: Digest
   /// Statistics by key; keys that have different meanings in different takes have the unit appended.
   package var statistics: [String: Statistics]
+  /// Parameters that normalize keys of `statistics`.
+  package var normalizations: [String: Normalization] = [:]
   /// Findings about the dataset as a whole.
   package var findings: [Finding]
 

@@ -37,7 +37,7 @@ import Testing
   private func isFresh(_ job: TakeJob, _ entry: Journal.Entry?, checksContent: Bool = false) throws -> Bool {
     if let entry { try journal.append(entry, record: Array("{}".utf8)) }
     let freshness = Freshness(
-      journal: journal, earlier: entry.map { [$0.id: $0] } ?? [:], conversion: conversion, directory: directory.path,
+      journal: journal, earlier: entry.map { [$0.id: [$0]] } ?? [:], conversion: conversion, directory: directory.path,
       checksContent: checksContent)
     if case .fresh = try freshness.verdict(job) { return true }
     return false
@@ -86,7 +86,7 @@ import Testing
       path: "episodes/a.memory", bytes: 0, samples: 0, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
     try journal.append(written, record: record.canonicalBytes)
     let freshness = Freshness(
-      journal: journal, earlier: ["a": written], conversion: conversion, directory: directory.path, checksContent: false)
+      journal: journal, earlier: ["a": [written]], conversion: conversion, directory: directory.path, checksContent: false)
     guard case .stale(let reason) = try freshness.verdict(job) else { return #expect(Bool(false), "it is fresh") }
     #expect(reason?.contains("shard") == true)
   }

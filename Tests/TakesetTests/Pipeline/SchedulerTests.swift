@@ -9,7 +9,6 @@ import Testing
 /// A shard of numbered blocks that remembers in which order they were prepared and stored.
 private final class NumberedShard: ShardWriter {
   let blockCount: Int
-  let prefetch: Prefetch? = nil
   let failing: Set<Int>
   private let storedBlocks = Mutex<[Int]>([])
   private let preparedBlocks = Mutex<[Int]>([])
@@ -20,7 +19,17 @@ private final class NumberedShard: ShardWriter {
 
   func makeWorker() throws -> any ShardWorker { Worker(self) }
   func abandon() {}
-  func seal() throws -> ShardSummary { throw CancellationError() }
+  func publish() {}
+  func close() throws -> ShardSummary {
+    let output = OutputRecord(
+      path: "", bytes: 0, samples: blockCount, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
+    return ShardSummary(output: output, findings: [])
+  }
+
+  /// The shard as the only one of its take.
+  var sequence: ShardSequence {
+    ShardSequence([ShardSequence.Part(blocks: RowBlocks(blocks: (0..<blockCount).map { $0..<($0 + 1) })) { self }])
+  }
 
   private final class Worker: ShardWorker {
     let shard: NumberedShard
@@ -57,7 +66,7 @@ private final class NumberedShard: ShardWriter {
       work: Scheduler.Work(
         open: { job in
           open.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
-          job.shard = byID[job.task.id]
+          job.shards = byID[job.task.id]?.sequence
           return true
         },
         finish: { job in

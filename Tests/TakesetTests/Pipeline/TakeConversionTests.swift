@@ -100,8 +100,9 @@ private struct TwoCameras: Reader {
     let task = TakeTask(id: "session_1", location: location, reader: StackSession())
     let sent = try JSONDecoder().decode(TakeTask.self, from: JSONEncoder().encode(task))
     let conversion = TakeConversion(pipeline: try PipelineFile.defaultPipeline(), tool: tool, context: RunContext())
-    let path = directory.path + "/shard.h5"
-    let result = try conversion(sent, to: path, threads: 2)
+    let alone = directory.path + "/alone", path = alone + "/episodes/session_1.h5"
+    try FileManager.default.createDirectory(atPath: alone + "/episodes", withIntermediateDirectories: true)
+    let result = try #require(conversion(sent, in: alone, threads: 2).first)
     #expect(result.record.outcome == .written && result.record.framesOut == 18)
     let received = try JSONDecoder().decode(TakeResult.self, from: JSONEncoder().encode(result))
     #expect(received.record == result.record && received.record.canonicalBytes == result.record.canonicalBytes)
@@ -120,10 +121,10 @@ private struct TwoCameras: Reader {
     try directory.write("session_1/poses.json", Array("[".utf8))
     let location = TakeLocation(path: directory.path + "/session_1", isDirectory: true)
     let conversion = TakeConversion(pipeline: try PipelineFile.defaultPipeline(), tool: tool, context: RunContext())
-    let path = directory.path + "/shard.h5"
-    let result = try conversion(TakeTask(id: "session_1", location: location, reader: StackSession()), to: path)
+    let result = try #require(
+      conversion(TakeTask(id: "session_1", location: location, reader: StackSession()), in: directory.path).first)
     #expect(result.record.outcome == .failed && result.record.output == nil)
     #expect(result.record.findings.contains { $0.code == .jsonInvalid })
-    #expect(!FileManager.default.fileExists(atPath: path))
+    #expect(!FileManager.default.fileExists(atPath: directory.path + "/episodes"))
   }
 }

@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test(arguments: [
-    RasterMap.resize(ImageSize(width: 5, height: 9)), .rotate(.left), .crop(x: 2, y: 1, size: ImageSize(width: 3, height: 4)),
+    RasterMap.resize(ImageSize(width: 5, height: 9)), .rotate(.left), .window(x: 2, y: 1, size: ImageSize(width: 3, height: 4)),
   ])
   func mapsHaveAWayBack(map: RasterMap) {
     let raster = Raster(size: ImageSize(width: 8, height: 6), covering: ImageSize(width: 80, height: 60)).applying(map)
@@ -84,7 +84,7 @@ import Testing
     let episode = SyntheticEpisode().episode
     var stream = try #require(episode.streams[.image])
     stream.source = CountingSource([(0..<144).map { UInt8($0) }])
-    let cropped = stream.applying(.crop(x: 2, y: 1, size: ImageSize(width: 3, height: 2)))
+    let cropped = stream.applying(.window(x: 2, y: 1, size: ImageSize(width: 3, height: 2)))
     var cursor = try cropped.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     try cursor.read(0, into: &bytes)

@@ -9,17 +9,17 @@ import Testing
   private func stamps(_ milliseconds: [Int64]) -> [Timestamp] { milliseconds.map { Timestamp(nanoseconds: $0 * 1_000_000) } }
 
   @Test func takesTheNearestSampleAndOfTwoTheEarlier() {
-    let rows = Align().nearest(in: stamps([0, 20, 40]), to: stamps([-5, 9, 10, 11, 30, 39, 60]), limit: 50_000_000)
+    let rows = SampleMatching.nearest(in: stamps([0, 20, 40]), to: stamps([-5, 9, 10, 11, 30, 39, 60]), limit: 50_000_000)
     #expect(rows == [0, 0, 0, 1, 1, 2, 2])
   }
 
   @Test func countsTheToleranceIn() {
-    let rows = Align().nearest(in: stamps([0]), to: stamps([-51, -50, 0, 50, 51]), limit: 50_000_000)
+    let rows = SampleMatching.nearest(in: stamps([0]), to: stamps([-51, -50, 0, 50, 51]), limit: 50_000_000)
     #expect(rows == [nil, 0, 0, 0, nil])
   }
 
   @Test func givesNothingWithoutSamples() {
-    #expect(Align().nearest(in: [], to: stamps([1, 2]), limit: 1) == [nil, nil])
+    #expect(SampleMatching.nearest(in: [], to: stamps([1, 2]), limit: 1) == [nil, nil])
   }
 
   @Test func agreesWithASearchOfAllSamples() {
@@ -27,7 +27,7 @@ import Testing
     for _ in 0..<50 {
       let samples = stamps((0..<40).map { _ in Int64.random(in: 0...500, using: &generator) }.sorted())
       let frames = stamps((0..<40).map { _ in Int64.random(in: -50...550, using: &generator) }.sorted())
-      let rows = Align().nearest(in: samples, to: frames, limit: 20_000_000)
+      let rows = SampleMatching.nearest(in: samples, to: frames, limit: 20_000_000)
       for (frame, row) in zip(frames, rows) {
         let best = samples.map { abs($0.since(frame)) }.min()!
         if best > 20_000_000 {

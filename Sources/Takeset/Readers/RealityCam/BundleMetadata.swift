@@ -14,6 +14,7 @@ struct BundleMetadata {
   let assertion: String?
   let isPartial: Bool?
   let device: String?
+  let deviceModel: String
   private(set) var location: JSONValue?
   private(set) var findings: [Finding] = []
 
@@ -67,7 +68,7 @@ struct BundleMetadata {
     else { throw wrong("resolution", "an object of width and height") }
     resolution = ImageSize(width: Int(width), height: Int(height))
     codec = try text("codec")
-    let model = try text("device_model")
+    deviceModel = try text("device_model")
     _ = try text("attestation_level")
     finalHash = try text("hash_chain_final")
     assertion = try optionalText("assertion")
@@ -94,7 +95,7 @@ struct BundleMetadata {
     check("resolution.height", height, 1...4096)
     if let startedAt, let endedAt, endedAt < startedAt { violations.append(("ended_at", "it is before started_at")) }
     if !["h264", "hevc", "H264", "HEVC"].contains(codec) { violations.append(("codec", "it is not h264 or hevc")) }
-    if model.allSatisfy(\.isWhitespace) { violations.append(("device_model", "it is blank")) }
+    if deviceModel.allSatisfy(\.isWhitespace) { violations.append(("device_model", "it is blank")) }
     for (field, message) in violations {
       if isStrict { throw TakeFailure(.metadataInvalid, message, file: file, field: ".\(field)") }
       findings.append(Finding(.metadataRange, message, file: file, field: ".\(field)"))

@@ -115,6 +115,7 @@ package struct RealityCamBundle: Reader {
     }
     episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }
+    episode.device = metadata.device ?? metadata.deviceModel
     if let location = metadata.location {
       if self.video.keepLocation {
         episode.details["location"] = location

@@ -7,6 +7,7 @@ struct SessionMetadata {
 
   private(set) var isPresent = false
   var captureSource: String?
+  private(set) var deviceModel: String?
   var hasVideo = false
   var isSynthetic = false
   /// Whether it was recorded without ARKit, so that poses are computed later.
@@ -94,6 +95,7 @@ struct SessionMetadata {
       return ImageSize(width: Int(sides[0]), height: Int(sides[1]))
     }
     captureSource = try text("captureSource")
+    deviceModel = members["deviceModel"]?.string
     isSynthetic = members["synthetic"]?.bool ?? false
     hasVideo = members["hasVideo"]?.bool ?? false
     rgbResolution = size("rgbResolution")

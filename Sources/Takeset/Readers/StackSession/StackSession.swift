@@ -156,6 +156,7 @@ package struct StackSession: Reader {
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.captureStart = session.captureStart
     episode.day = Day.inName(episode.id) ?? metadata.startDay
+    episode.device = metadata.deviceModel
     episode.details["evidence"] = .array(session.variant.evidence.map { .string($0) })
     if session.variant.poses.isSLAM { episode.details["slam_backend"] = "unknown" }
     if let factor = metadata.scaleFactor { episode.details["scale_factor"] = .number(factor) }

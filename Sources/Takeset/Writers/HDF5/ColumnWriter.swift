@@ -25,8 +25,8 @@ struct ColumnWriter {
   mutating func write(_ column: ShardLayout.Column, to dataset: HDF5.Dataset) throws -> Digest {
     let layout = layout.arrays[column.array].layout
     let hasher = SHA256()
-    let make = try maker(column.content, width: layout.dims.dropFirst().reduce(1, *))
     let count = layout.dims[0]
+    let make = try maker(column.content, width: layout.dims.dropFirst().reduce(1, *), count: count)
     guard let chunk = layout.chunk, let level = layout.deflate else {
       let bytes = try make(0..<count, &self)
       hasher.update(bytes)
@@ -53,7 +53,7 @@ struct ColumnWriter {
   private typealias Make = (Range<Int>, inout ColumnWriter) throws -> [UInt8]
 
   /// A function that returns the bytes of a range of rows.
-  private mutating func maker(_ content: ShardLayout.Column.Content, width: Int) throws -> Make {
+  private mutating func maker(_ content: ShardLayout.Column.Content, width: Int, count: Int) throws -> Make {
     func bytes<Number>(_ numbers: some RandomAccessCollection<Number>) -> [UInt8] { Array(numbers).withUnsafeBytes { Array($0) } }
     let episode = layout.episode
     switch content {
@@ -63,22 +63,36 @@ struct ColumnWriter {
     case .rowDigests(let array):
       let digests = rowDigests[array]
       return { range, _ in Array(digests[(range.lowerBound * 32)..<(range.upperBound * 32)]) }
+    case .bytes(let values): return { range, _ in Array(values[range]) }
     case .values(let name):
       let spec = try self.spec(name)
-      statistics[name] = Statistics(channels: spec.elementCount, .floats)
+      let channels = spec.statisticsChannels
+      statistics[name] = Statistics(channels: channels, .floats)
       return { range, writer in
-        try range.flatMap { row in bytes(try writer.value(name, row, spec)) }
+        try range.flatMap { row in
+          let (stored, counted) = try writer.value(name, row, spec)
+          for (index, value) in counted.enumerated() where !value.isNaN {
+            writer.statistics[name]?.add(value, channel: index % channels)
+          }
+          return bytes(stored)
+        }
       }
+    case .nextValues(let name):
+      let spec = try self.spec(name)
+      let last = count - 1
+      return { range, writer in try range.flatMap { bytes(try writer.value(name, min($0 + 1, last), spec).stored) } }
     case .rawValues(let name):
       guard let stream = episode.streams[name] else { return { _, _ in [] } }
       let read = try RowReader.rawValues(of: stream)
       return { range, _ in try range.flatMap { bytes(try read($0)) } }
-    case .mask(let name):
-      let isPerRow = try spec(name).kind.mask == .row
+    case .mask(let name, let isNext):
+      let spec = try self.spec(name)
+      let last = count - 1
       return { range, writer in
         try range.flatMap { row in
-          let values = try writer.rows.values(of: name, at: row)
-          return isPerRow ? [values.contains(where: \.isNaN) ? 0 : 1] : values.map { $0.isNaN ? UInt8(0) : 1 }
+          let values = try writer.rows.values(of: name, at: isNext ? min(row + 1, last) : row)
+          guard spec.kind.mask == .row else { return values.map { $0.isNaN ? UInt8(0) : 1 } }
+          return Self.groups(of: values, spec).map { $0.contains(where: \.isNaN) ? 0 : 1 }
         }
       }
     case .samples(let name, let numbers):
@@ -115,13 +129,22 @@ struct ColumnWriter {
     return spec
   }
 
-  /// The numbers of a row as stored; they are counted in the statistics.
-  private mutating func value(_ name: StreamName, _ row: Int, _ spec: StreamSpec) throws -> [Float] {
+  /// The numbers of a row as stored, and those that count for the statistics: NaN where there is none.
+  private mutating func value(_ name: StreamName, _ row: Int, _ spec: StreamSpec) throws -> (stored: [Float], counted: [Float]) {
     let values = try rows.values(of: name, at: row)
-    if spec.kind.mask == .row, values.contains(where: \.isNaN) {
-      return Array(repeating: spec.kind.missingValue, count: values.count)
+    guard spec.kind.mask == .row else { return (values, values) }
+    var (stored, counted): ([Float], [Float]) = ([], [])
+    for group in Self.groups(of: values, spec) {
+      let isMissing = group.contains(where: \.isNaN)
+      stored += isMissing ? Array(repeating: spec.kind.missingValue, count: group.count) : Array(group)
+      counted += isMissing ? Array(repeating: .nan, count: group.count) : Array(group)
     }
-    for (channel, value) in values.enumerated() where !value.isNaN { statistics[name]?.add(value, channel: channel) }
-    return values
+    return (stored, counted)
+  }
+
+  /// The values in rows of the last dimension, each valid or missing as a whole.
+  private static func groups(of values: [Float], _ spec: StreamSpec) -> [ArraySlice<Float>] {
+    let width = max(spec.shape.last ?? 1, 1)
+    return stride(from: 0, to: values.count, by: width).map { values[$0..<min($0 + width, values.count)] }
   }
 }

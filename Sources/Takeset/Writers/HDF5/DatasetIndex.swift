@@ -10,6 +10,7 @@ struct DatasetIndex {
   let members: [DatasetMember]
   let directory: String
   let identity: ShardIdentity
+  var normalization: (any NormalizationRule)?
   let shardPath: (String) -> String
 
   /// The name of an episode in the index.
@@ -38,8 +39,10 @@ struct DatasetIndex {
       throw error
     }
     let (digest, bytes) = try SealedFile.digest(of: path)
-    return PublishedIndex(
+    var index = PublishedIndex(
       path: Self.path, bytes: bytes, digest: digest, statistics: statistics.mapValues(\.statistics), findings: findings)
+    index.normalizations = statistics.compactMapValues(\.normalization)
+    return index
   }
 
   private func fill(_ root: Group, _ statistics: [String: Key]) throws {
@@ -62,11 +65,30 @@ struct DatasetIndex {
         "env_args": .text(Self.environmentArguments(identity.reader)),
       ], on: data, path: "/data")
     try writeMasks(to: root)
-    let stats = try root.createGroup("stats")
+    try write(statistics, to: root.createGroup("stats"), &attributes)
+  }
+
+  /// Writes a group for each key; a key with slashes (`action_dict/joints`) is in groups of groups.
+  private func write(_ statistics: [String: Key], to stats: Group, _ attributes: inout AttributeList) throws {
+    var groups: [String: Group] = [:]
+    func group(_ path: String) throws -> Group {
+      if let known = groups[path] { return known }
+      let end = path.lastIndex(of: "/")
+      let parent = try end.map { try group(String(path[..<$0])) } ?? stats
+      let created = try parent.createGroup(end.map { String(path[path.index(after: $0)...]) } ?? path)
+      groups[path] = created
+      return created
+    }
     for (name, key) in statistics.sorted(by: { $0.key < $1.key }) {
-      let group = try stats.createGroup(name)
+      let group = try group(name)
       try key.statistics.write(to: group)
       try attributes.set(["unit": .text(key.meaning.unit)], on: group, path: "/stats/\(name)")
+      guard let normalization = key.normalization else { continue }
+      try attributes.set(["normalization": .text(normalization.method)], on: group, path: "/stats/\(name)")
+      for (member, values) in [("scale", normalization.scale), ("offset", normalization.offset)] {
+        let dataset = try group.createDataset(member, Layout(type: .float64, dims: [values.count], isCompact: true))
+        try values.withUnsafeBytes { try dataset.write($0) }
+      }
     }
   }
 
@@ -88,6 +110,7 @@ struct DatasetIndex {
   struct Key {
     var meaning: ShardStatistics.Meaning
     var statistics: Statistics
+    var normalization: Normalization?
   }
 
   /// Statistics of the training takes. If one name has several meanings, each has its own statistics, and findings name them.
@@ -113,7 +136,8 @@ struct DatasetIndex {
     var keys: [String: Key] = [:]
     for (name, all) in merged {
       for (meaning, statistics) in all {
-        keys[label(name, meaning, among: meanings[name] ?? [:])] = Key(meaning: meaning, statistics: statistics)
+        keys[label(name, meaning, among: meanings[name] ?? [:])] = Key(
+          meaning: meaning, statistics: statistics, normalization: normalization?.parameters(of: statistics))
       }
     }
     return (keys, Self.mixed(meanings) + Self.mixed(sizes))
@@ -132,10 +156,12 @@ struct DatasetIndex {
 
   private static func mixed(_ meanings: [String: [ShardStatistics.Meaning: [String]]]) -> [Finding] {
     meanings.sorted { $0.key < $1.key }.compactMap { name, all in
-      guard all.count > 1 else { return nil }
-      let parts = all.map { meaning, takes in
-        ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes)
-      }
+      // Those that differ in width alone are of several shapes, which is reported as such.
+      let parts = Dictionary(
+        all.map { meaning, takes in ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes) },
+        uniquingKeysWith: { ($0 + $1).sorted() }
+      ).map { ($0.key, $0.value) }
+      guard parts.count > 1 else { return nil }
       return Finding(.mixedUnits, sentence(name, "means different things", parts) + "; statistics are kept apart", field: name)
     }
   }

@@ -23,8 +23,8 @@ package enum ExternalCheck {
         if let dataset = try? file.root.dataset(String(array.path.dropFirst())) {
           try note(dataset, array.path, nil, in: &attributes)
         }
-        guard array.digestOf == .rows, let leaf = array.path.split(separator: "/").last else { continue }
-        let rows = "meta/demo_0/row_sha256/\(leaf)"
+        guard array.digestOf == .rows else { continue }
+        let rows = ShardLayout.rowDigests(of: array.path)
         if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
       }
       if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
@@ -82,8 +82,7 @@ package enum ExternalCheck {
   private static func checkRows(
     _ array: ArrayRecord, _ name: String, _ root: Group, into report: inout Verification, _ read: (Int) throws -> [UInt8]
   ) throws {
-    let leaf = array.path.split(separator: "/").last ?? ""
-    let digests = try root.dataset("meta/demo_0/row_sha256/\(leaf)").readAll()
+    let digests = try root.dataset(ShardLayout.rowDigests(of: array.path)).readAll()
     guard Digest.of(digests) == array.digest, digests.count % 32 == 0, digests.count / 32 == array.shape.first ?? 0 else {
       return report.differ(name, "the digests of its rows have changed")
     }
@@ -170,7 +169,11 @@ package enum ExternalCheck {
 
   private static func checkStatistics(_ file: File, _ manifest: ManifestRecord, into report: inout Verification) throws {
     for (key, recorded) in manifest.statistics.sorted(by: { $0.key < $1.key }) {
-      for (name, values) in (recorded.object ?? [:]).sorted(by: { $0.key < $1.key }) {
+      let group = try file.root.group("stats/\(key)")
+      if try group.textAttribute("normalization") != recorded["normalization"]?.string {
+        report.differ("\(DatasetIndex.path):/stats/\(key)@normalization", "differs from the manifest")
+      }
+      for (name, values) in (recorded.object ?? [:]).sorted(by: { $0.key < $1.key }) where values.array != nil {
         let path = "stats/\(key)/\(name)"
         let expected = (values.array ?? []).map { $0.double ?? .nan }
         let dataset = try file.root.dataset(path)

@@ -84,8 +84,7 @@ struct HDF5Check {
     into report: inout Verification
   ) throws {
     let path = String(array.path.dropFirst())
-    let leaf = path.split(separator: "/").last ?? ""
-    guard let place = shard.map.whole["meta/demo_0/row_sha256/\(leaf)"], place.count % 32 == 0, place.count / 32 == layout.dims[0] else {
+    guard let place = shard.map.whole[ShardLayout.rowDigests(of: path)], place.count % 32 == 0, place.count / 32 == layout.dims[0] else {
       throw FileMap.Damaged(description: "the digests of its rows are missing")
     }
     let digests = try shard.slice.bytes(place.offset..<(place.offset + Int64(place.count)))

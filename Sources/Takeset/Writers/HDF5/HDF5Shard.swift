@@ -80,9 +80,6 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   private var rowCount: Int { layout.episode.frames.count }
-  var blockCount: Int { layout.blocks.blocks.count }
-  var prefetch: Prefetch? { layout.blocks.prefetch }
-
   func makeWorker() throws -> any ShardWorker {
     let histogram = RasterHistogram(layout.rasters)
     histograms.withLock { $0.append(HistogramBox(histogram: histogram)) }
@@ -94,8 +91,9 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   func store(_ rows: [PreparedRow]) throws {
     for row in rows {
       for (index, (raster, cell)) in zip(layout.rasters, row.cells).enumerated() {
-        try write(cell.samples, array: raster.samples)
-        if let mask = raster.mask, let chunk = cell.mask { try write(chunk, array: mask) }
+        try write(cell.samples, array: raster.samples, row: rowsStored)
+        if let mask = raster.mask, let chunk = cell.mask { try write(chunk, array: mask, row: rowsStored) }
+        if let next = raster.next { try write(cell, asNext: next) }
         isUnreadable[index].append(!cell.isReadable)
         moments[index].merge(cell.moments)
         // Rows that share an unreadable sample count as one finding.
@@ -108,15 +106,23 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     writeback.grown(to: bytesStored)
   }
 
-  private func write(_ chunk: PreparedChunk, array: Int) throws {
+  /// Writes the observations of a row as the next ones of the row before, and those of the last row as its own next ones.
+  private func write(_ cell: PreparedRow.Cell, asNext next: ShardLayout.RasterArrays.Next) throws {
+    for row in [rowsStored - 1, rowsStored] where row >= 0 && (row < rowsStored || row == rowCount - 1) {
+      try write(cell.samples, array: next.samples, row: row)
+      if let mask = next.mask, let chunk = cell.mask { try write(chunk, array: mask, row: row) }
+    }
+  }
+
+  private func write(_ chunk: PreparedChunk, array: Int, row: Int) throws {
     rowDigests[array] += chunk.digest.bytes
     if let checksum = chunk.checksum { checksums[array].append(checksum) }
     let layout = layout.arrays[array].layout
     if layout.type == .bytes {
-      return try chunk.raw.withUnsafeBytes { try datasets[array].writeSequence($0, row: rowsStored) }
+      return try chunk.raw.withUnsafeBytes { try datasets[array].writeSequence($0, row: row) }
     }
     bytesStored += Int64(chunk.stored.count)
-    let origin = [rowsStored] + layout.dims.dropFirst().map { _ in 0 }
+    let origin = [row] + layout.dims.dropFirst().map { _ in 0 }
     try chunk.stored.withUnsafeBytes { try datasets[array].writeChunk($0, at: origin, skipped: chunk.skipped) }
   }
 
@@ -129,7 +135,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
 
   // MARK: Sealing
 
-  func seal() throws -> ShardSummary {
+  func close() throws -> ShardSummary {
     pool.drain()
     var columns = try ColumnWriter(
       layout, rowDigests: rowDigests,
@@ -159,7 +165,6 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       }
     }
     let structure = try written.structureDigest()
-    try SealedFile.seal(temporary, as: path)
     return ShardSummary(
       output: OutputRecord(
         path: name, bytes: written.size, samples: rowCount, arrays: records.sorted { $0.path < $1.path }, structureDigest: structure,
@@ -181,6 +186,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     }
     try attributes.set(own, on: dataset, path: "/" + planned.path)
   }
+
+  func publish() throws { try SealedFile.seal(temporary, as: path) }
 
   func abandon() {
     try? file.close()

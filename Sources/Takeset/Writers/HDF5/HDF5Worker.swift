@@ -1,4 +1,5 @@
 import HDF5
+import Media
 import Model
 import Synchronization
 
@@ -23,19 +24,25 @@ final class PreparedChunk: Sendable {
   let digest: Digest
   /// The deflated bytes; `nil` when the raw bytes are stored.
   let encoded: [UInt8]?
+  /// The pixels of an image that was encoded.
+  let pixels: [UInt8]?
   let skipped: UInt32
   /// CRC-32 of the encoded bytes.
   let checksum: UInt32?
   private let array: Int
   private let pool: BufferPool
 
-  init(raw: [UInt8], digest: Digest, encoded: [UInt8]?, skipped: UInt32, array: Int, pool: BufferPool) {
+  init(
+    raw: [UInt8], digest: Digest, encoded: [UInt8]? = nil, skipped: UInt32 = 0, pixels: [UInt8]? = nil, array: Int, pool: BufferPool
+  ) {
     (self.raw, self.digest, self.encoded, self.skipped, self.array, self.pool) = (raw, digest, encoded, skipped, array, pool)
+    self.pixels = pixels
     checksum = encoded?.withUnsafeBytes(chunkChecksum)
   }
 
   deinit {
-    pool.give(raw, 2 * array)
+    // The buffer of an image file is the encoder's own.
+    pool.give(pixels ?? raw, 2 * array)
     if let encoded { pool.give(encoded, 2 * array + 1) }
   }
 
@@ -62,6 +69,7 @@ final class HDF5Worker: ShardWorker {
   private var layout: ShardLayout { shard.layout }
   private var cursors: [any SampleCursor]
   private var encoders: [Int: ChunkEncoder] = [:]
+  private var jpeg: JPEGEncoder?
   private let hasher = SHA256()
   /// The last sample of each raster: neighboring rows often share a depth map, which is then read and deflated once.
   private var last: [(sample: Int, cell: PreparedRow.Cell)?]
@@ -104,7 +112,7 @@ final class HDF5Worker: ShardWorker {
     // Values of a sample that neighboring rows share are counted at the first of them.
     if cell.isReadable, raster.sampleBytes != nil, row == block.lowerBound || raster.rows[row - 1]?.sample != sample {
       let times = raster.rows[row..<block.upperBound].prefix { $0?.sample == sample }.count
-      histogram.count(cell.samples.raw, raster: index, times: Int64(times))
+      histogram.count(cell.samples.pixels ?? cell.samples.raw, raster: index, times: Int64(times))
     }
     return cell
   }
@@ -116,6 +124,12 @@ final class HDF5Worker: ShardWorker {
     if let expected = raster.sampleBytes, raw.count != expected {
       throw TakeFailure(.sampleSize, "a sample of \(raster.name) has \(raw.count) bytes, expected \(expected)")
     }
+    if let encoding = raster.encoding, encoding != .source {
+      let file = try encode(raw, encoding, of: raster.stream.spec)
+      hasher.update(file)
+      let chunk = PreparedChunk(raw: file, digest: hasher.finish(), pixels: raw, array: raster.samples, pool: pool)
+      return PreparedRow.Cell(samples: chunk, isReadable: true)
+    }
     guard let array = raster.mask else {
       return PreparedRow.Cell(samples: try chunk(raw, raster.samples), isReadable: true)
     }
@@ -125,11 +139,19 @@ final class HDF5Worker: ShardWorker {
       samples: try chunk(raw, raster.samples), mask: try chunk(mask, array), moments: moments, isReadable: true)
   }
 
-  /// A cell of zeros, with its mask off.
+  private func encode(_ pixels: [UInt8], _ encoding: ShardLayout.RasterArrays.Encoding, of spec: StreamSpec) throws -> [UInt8] {
+    let size = spec.gridSize
+    guard case .jpeg(let quality) = encoding else { return try PNG.encode(pixels, size: size) }
+    let encoder = try jpeg ?? JPEGEncoder()
+    jpeg = encoder
+    return try encoder.encode(pixels, size: size, quality: quality)
+  }
+
+  /// A cell of zeros, or of no file, with its mask off.
   private func blankCell(_ index: Int) throws -> PreparedRow.Cell {
     if let blank = blank[index] { return blank }
     let raster = layout.rasters[index]
-    let zeros = [UInt8](repeating: 0, count: raster.sampleBytes ?? 0)
+    let zeros = [UInt8](repeating: 0, count: raster.encoding == nil ? raster.sampleBytes ?? 0 : 0)
     var cell = PreparedRow.Cell(samples: try chunk(zeros, raster.samples), isReadable: false)
     if let mask = raster.mask {
       cell.mask = try chunk([UInt8](repeating: 0, count: layout.arrays[mask].layout.chunkBytes), mask)
@@ -144,7 +166,7 @@ final class HDF5Worker: ShardWorker {
     hasher.update(raw)
     let digest = hasher.finish()
     guard let level = layout.deflate else {
-      return PreparedChunk(raw: raw, digest: digest, encoded: nil, skipped: 0, array: array, pool: pool)
+      return PreparedChunk(raw: raw, digest: digest, array: array, pool: pool)
     }
     let encoder = try encoders[level] ?? ChunkEncoder(level: level)
     encoders[level] = encoder

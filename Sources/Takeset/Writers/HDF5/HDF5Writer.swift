@@ -10,19 +10,27 @@ package struct HDF5Writer: Writer {
   package static let name = "hdf5"
   package static let summary = "One robomimic-style HDF5 shard per take, and dataset.h5 that links them"
 
-  package enum ImageEncoding: String, OptionChoice { case raw, jpeg }
+  package enum ImageEncoding: String, OptionChoice {
+    case raw, jpeg, png
+    case jpegSource = "jpeg-source"
+  }
 
   @Option("byte shuffle and deflate for everything but images; 0 is none") var compression = Compression.level(4)
-  @Option("raw: images as RGB arrays; jpeg: the source's JPEG files untouched, neither decoded nor resized") var image = ImageEncoding.raw
+  @Option(
+    "raw: images as RGB arrays; jpeg: as JPEG files, where images that no step changed keep the source's own bytes; png: as PNG files, without loss; jpeg-source: only the source's own JPEG files"
+  )
+  var image = ImageEncoding.raw
+  @Option("quality of JPEG files, with full color resolution above 90 (libjpeg's scale)", 1...100) var quality = 95
   @Option("the same for raw images; sensor noise compresses little, so the default is none") var imageCompression = Compression.level(0)
 
   package init() {}
 
   package func check(_ transforms: [any Transform]) throws {
-    if image == .jpeg, transforms.contains(where: { $0 is ResizeImage }) {
-      throw OptionError(
-        "image", "jpeg stores the source's files unchanged, and the pipeline has resize-image; remove the step, or store raw")
-    }
+    guard image == .jpegSource, let step = transforms.first(where: { type(of: $0).changesImages }) else { return }
+    throw OptionError(
+      "image",
+      "jpeg-source stores the source's files unchanged, and the pipeline has \(type(of: step).name); remove the step, or store images as jpeg"
+    )
   }
 
   package func plan(_ episode: Episode) throws -> [ArrayRecord] {
@@ -32,12 +40,16 @@ package struct HDF5Writer: Writer {
   package func shardPath(_ id: String) -> String { "\(DatasetFiles.episodes)/\(id).h5" }
   package var indexPath: String { DatasetIndex.path }
 
+  package func blocks(_ episode: Episode) throws -> RowBlocks { try ShardLayout(episode, writer: self).blocks }
+
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
     try HDF5Shard(layout: ShardLayout(episode, writer: self), identity: identity, path: path, name: shardPath(episode.id))
   }
 
-  package func publish(_ members: [DatasetMember], identity: ShardIdentity, in directory: String) throws -> PublishedIndex {
-    try DatasetIndex(members: members, directory: directory, identity: identity, shardPath: shardPath).write()
+  package func publish(
+    _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
+  ) throws -> PublishedIndex {
+    try DatasetIndex(members: members, directory: directory, identity: identity, normalization: normalization, shardPath: shardPath).write()
   }
 
   package func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification) {

@@ -40,8 +40,26 @@ struct ShardLayout: Sendable {
     /// Indices into `arrays`: the samples, and the mask of their elements if they have one.
     var samples: Int
     var mask: Int?
-    /// Size of a sample, for samples of fixed size, whose values are counted.
+    /// Size of a decoded sample, whose values are counted; `nil` for files that are stored without being decoded.
     var sampleBytes: Int?
+    /// The encoding of images that are stored as files; `nil` for arrays.
+    var encoding: Encoding?
+
+    enum Encoding: Sendable, Equatable {
+      /// The source's own files.
+      case source
+      case jpeg(quality: Int)
+      case png
+
+      var word: String { self == .png ? "png" : "jpeg" }
+    }
+    /// The same of the row after each row, where the next observations are stored.
+    var next: Next?
+
+    struct Next: Sendable {
+      var samples: Int
+      var mask: Int?
+    }
   }
 
   /// A small array, whose rows are computed when all frames have been read.
@@ -49,12 +67,15 @@ struct ShardLayout: Sendable {
     enum Content: Sendable {
       case integers([Int64])
       case floats([Float])
+      case bytes([UInt8])
       /// The values of a stream's rows.
       case values(StreamName)
+      /// The values of the row after each row; of the last row, its own.
+      case nextValues(StreamName)
       /// Values as the sensor gave them.
       case rawValues(StreamName)
       /// Validity of the elements, or of the rows, of a stream's values.
-      case mask(StreamName)
+      case mask(StreamName, isNext: Bool = false)
       /// A range of the numbers of every sample of a stream, in its own order.
       case samples(StreamName, numbers: Range<Int>)
       /// One byte per row: whether the stream has a readable sample there.
@@ -72,9 +93,9 @@ struct ShardLayout: Sendable {
 
   /// Every name that an attribute of an array can have.
   static let attributeNames: Set<String> = [
-    "axes", "bits", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "nominal_rate_hz",
-    "order", "origin_ns",
-    "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "transform", "unit",
+    "axes", "bits", "body", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "nominal_rate_hz",
+    "normalization", "order", "origin_ns", "parts",
+    "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "timeline", "transform", "unit",
     "unix_origin_ns", "unix_origin_resolution_ns", "width", "world_axes",
   ]
 
@@ -105,41 +126,51 @@ struct ShardLayout: Sendable {
         .notAligned, "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
     }
     let streams = episode.streams.sorted { $0.key < $1.key }
-    for (name, stream) in streams where stream.spec.kind.isRaster {
-      let isEncoded = stream.spec.kind == .image && writer.image == .jpeg
-      if isEncoded, stream.spec.sourceEncoding != .jpeg {
-        throw TakeFailure(
-          .notJPEG, "the images of \(name) are not untouched JPEG files; remove resize-image from the pipeline or store them raw")
-      }
-      read.append(stream)
-    }
+    for (_, stream) in streams where stream.spec.kind.isRaster { read.append(stream) }
     blocks = RowBlocks(read, count: episode.frames.count)
     for (name, stream) in streams {
       if stream.spec.kind.place == .meta {
         addInertial(name, stream)
       } else if stream.spec.kind.isRaster {
-        addRaster(name, stream, isEncoded: stream.spec.kind == .image && writer.image == .jpeg)
+        addRaster(name, stream, try Self.encoding(name, stream.spec, writer))
       } else {
         addVector(name, stream.spec, hasRaw: stream.raw != nil)
       }
     }
     for (name, derived) in episode.derived.sorted(by: { $0.key < $1.key }) { addVector(name, derived.spec, hasRaw: false) }
+    if episode.derived[.actions] != nil { addRewards() }
+    if episode.storesNextObservations { addNextObservations(streams.map { ($0.key, $0.value.spec) }) }
     addTimeline()
     for (name, stream) in streams where stream.rows != nil { addRows(name, stream) }
     for raster in rasters {
-      for array in [raster.samples, raster.mask].compactMap(\.self) { addRowDigests(of: array) }
+      for array in [raster.samples, raster.mask, raster.next?.samples, raster.next?.mask].compactMap(\.self) { addRowDigests(of: array) }
     }
     addChecksums()
   }
 
   // MARK: Streams
 
-  private mutating func addRaster(_ name: StreamName, _ stream: SampleStream, isEncoded: Bool) {
+  /// The encoding of images, `nil` for arrays. Throws `TakeFailure` for images that are not JPEG files and must be.
+  private static func encoding(_ name: StreamName, _ spec: StreamSpec, _ writer: HDF5Writer) throws -> RasterArrays.Encoding? {
+    guard spec.kind == .image else { return nil }
+    switch writer.image {
+    case .raw: return nil
+    case .png: return .png
+    case .jpeg: return spec.sourceEncoding == .jpeg ? .source : .jpeg(quality: writer.quality)
+    case .jpegSource:
+      guard spec.sourceEncoding == .jpeg else {
+        throw TakeFailure(.notJPEG, "the images of \(name) are not untouched JPEG files; store them with image: jpeg, png or raw")
+      }
+      return .source
+    }
+  }
+
+  private mutating func addRaster(_ name: StreamName, _ stream: SampleStream, _ encoding: RasterArrays.Encoding?) {
     let spec = stream.spec
     var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
     if let raster = spec.raster { attributes["camera"] = .text(raster.camera.rawValue) }
     if spec.kind == .image {
-      attributes["encoding"] = .text(isEncoded ? "jpeg" : "raw")
+      attributes["encoding"] = .text(encoding?.word ?? "raw")
       attributes["channel_order"] = .text("rgb")
     }
     if let degrees = spec.rotationApplied { attributes["rotation_applied"] = .integer(Int64(degrees)) }
@@ -151,13 +182,16 @@ struct ShardLayout: Sendable {
         [map.xx, map.xy, map.x0, map.yx, map.yy, map.y0].map { JSONValue.number($0).canonicalText }.joined(separator: " "))
     }
     let path = "\(Self.data)/obs/\(name)"
-    var request = SampleRequest(form: isEncoded ? .encoded : .decoded)
+    var request = SampleRequest(form: encoding == .source ? .encoded : .decoded)
     request.isStandalone = blocks.isStandalone
-    if isEncoded {
+    if let encoding {
       attributes["height"] = .integer(Int64(spec.shape[0]))
       attributes["width"] = .integer(Int64(spec.shape[1]))
       let samples = add(Planned(path: path, layout: Layout(type: .bytes, dims: [count]), attributes: attributes, digestOf: .rows))
-      rasters.append(RasterArrays(name: name, stream: stream, rows: stream.rows ?? [], request: request, samples: samples))
+      rasters.append(
+        RasterArrays(
+          name: name, stream: stream, rows: stream.rows ?? [], request: request, samples: samples,
+          sampleBytes: encoding == .source ? nil : spec.sampleBytes, encoding: encoding))
       return
     }
     let deflate = (spec.kind == .image ? imageCompression : compression).deflate
@@ -178,20 +212,57 @@ struct ShardLayout: Sendable {
   private mutating func addVector(_ name: StreamName, _ spec: StreamSpec, hasRaw: Bool) {
     var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
     if let frame = spec.kind.poseFrame {
-      attributes["transform"] = .text("camera_to_world")
+      attributes["transform"] = .text(frame.body == nil ? "camera_to_world" : "body_to_world")
+      if let body = frame.body {
+        let numbers = [body.position.x, body.position.y, body.position.z] + (0..<4).map { body.quaternion[$0] }
+        attributes["body"] = .text(numbers.map { JSONValue.number($0).canonicalText }.joined(separator: " "))
+      }
       attributes["camera_axes"] = .text(frame.cameraAxes.rawValue)
       attributes["world_axes"] = .text(frame.worldAxes)
       attributes["quaternion_order"] = .text("xyzw")
       attributes["unit"] = .text(frame.unit)
     }
     if !spec.elements.isEmpty { attributes["order"] = .text(spec.elements.joined(separator: " ")) }
+    if !spec.parts.isEmpty { attributes["parts"] = .text(spec.parts.map(\.description).joined(separator: " ")) }
+    let isPart = name.rawValue.hasPrefix(StreamName.actionFolder + "/")
     let folder = spec.kind.place == .action ? Self.data : Self.data + "/obs"
     addColumn("\(folder)/\(name)", .float32, spec.shape, .values(name), attributes)
     if hasRaw { addColumn("\(Self.meta)/\(name)_raw", .float32, spec.shape, .rawValues(name), ["unit": .text(spec.unit)]) }
+    // Programs take every member of action_dict for an action.
+    addMask("\(isPart ? Self.meta : folder)/\(name)_valid", spec, .mask(name))
+  }
+
+  private mutating func addMask(_ path: String, _ spec: StreamSpec, _ content: Column.Content) {
     switch spec.kind.mask {
-    case .notNaN: addColumn("\(folder)/\(name)_valid", .uint8, spec.shape, .mask(name), ["unit": .text("0 or 1")])
-    case .row: addColumn("\(folder)/\(name)_valid", .uint8, Array(spec.shape.dropLast()), .mask(name), ["unit": .text("0 or 1")])
+    case .notNaN: addColumn(path, .uint8, spec.shape, content, ["unit": .text("0 or 1")])
+    case .row: addColumn(path, .uint8, Array(spec.shape.dropLast()), content, ["unit": .text("0 or 1")])
     case .positive, nil: break
+    }
+  }
+
+  /// Adds what loaders of imitation learning read besides actions: rewards of 0, and the end of the episode.
+  private mutating func addRewards() {
+    addColumn("\(Self.data)/rewards", .float32, [], .floats([Float](repeating: 0, count: count)), ["unit": .text("reward; always 0")])
+    var dones = [UInt8](repeating: 0, count: count)
+    if count > 0 { dones[count - 1] = 1 }
+    addColumn("\(Self.data)/dones", .int8, [], .bytes(dones), ["unit": .text("0 or 1: the last row of the episode")])
+  }
+
+  /// Adds `next_obs`: every observation of the row after.
+  private mutating func addNextObservations(_ specs: [(name: StreamName, spec: StreamSpec)]) {
+    func next(of array: Int) -> Int {
+      var planned = arrays[array]
+      planned.path = planned.path.replacing("\(Self.data)/obs/", with: "\(Self.data)/next_obs/")
+      return add(planned)
+    }
+    for index in rasters.indices {
+      let samples = next(of: rasters[index].samples)
+      rasters[index].next = RasterArrays.Next(samples: samples, mask: rasters[index].mask.map { next(of: $0) })
+    }
+    for (name, spec) in specs where !spec.kind.isRaster && spec.kind.place == .observation {
+      let path = "\(Self.data)/next_obs/\(name)"
+      addColumn(path, .float32, spec.shape, .nextValues(name), ["unit": .text(spec.unit)])
+      addMask(path + "_valid", spec, .mask(name, isNext: true))
     }
   }
 
@@ -220,6 +291,7 @@ struct ShardLayout: Sendable {
     let origin = frames.timestamps.first ?? Timestamp(nanoseconds: 0)
     var clock: [String: Attribute] = [
       "unit": .text("ns"), "clock": .text(frames.clock.rawValue), "origin_ns": .integer(origin.nanoseconds),
+      "timeline": .text(frames.isResampled ? "resampled" : "source"),
     ]
     if let unix = episode.unixOrigin {
       clock["unix_origin_ns"] = .integer(unix.nanoseconds)
@@ -268,11 +340,17 @@ struct ShardLayout: Sendable {
     return isFirst ? "intrinsics" : "\(name)_intrinsics"
   }
 
+  /// Path of the digests of the rows of `data/demo_0/obs/x` (`meta/demo_0/row_sha256/x`) or of `data/demo_0/next_obs/x`.
+  static func rowDigests(of path: some StringProtocol) -> String {
+    let parts = path.split(separator: "/")
+    guard parts.count > 2 else { return "" }
+    return "meta/\(parts[1])/row_sha256/" + (parts[2] == "next_obs" ? "next_obs/" : "") + parts[parts.count - 1]
+  }
+
   private mutating func addRowDigests(of array: Int) {
-    let name = arrays[array].path.split(separator: "/").last ?? ""
     let index = add(
       Planned(
-        path: "\(Self.meta)/row_sha256/\(name)", layout: Layout(type: .uint8, dims: [count, 32]), attributes: ["unit": .text("sha256")]))
+        path: Self.rowDigests(of: arrays[array].path), layout: Layout(type: .uint8, dims: [count, 32]), attributes: ["unit": .text("sha256")]))
     columns.append(Column(array: index, content: .rowDigests(array: array)))
   }
 

@@ -29,6 +29,7 @@ struct ShardReader {
     var frames = Episode.Frames(
       timestamps: times, sourceIndex: try meta.dataset("source_index").readAll(as: Int64.self), clock: try clock(of: stored),
       tick: try stored.integerAttribute("tick_ns") ?? 1)
+    frames.isResampled = try stored.textAttribute("timeline") == "resampled"
     frames.nominalRate = try stored.textAttribute("nominal_rate_hz").flatMap { Double($0) }
     frames.quality = try meta.dataset("quality").readAll().map { FrameQuality(rawValue: $0) }
     if meta.contains("segment") { frames.segment = try meta.dataset("segment").readAll(as: Int64.self) }
@@ -44,17 +45,28 @@ struct ShardReader {
       episode.streams[name] =
         streamKind.isRaster ? try raster(name, streamKind, dataset, &episode) : try vector(name, streamKind, dataset)
     }
-    for (member, kind) in try data.members() where kind == .dataset {
-      let dataset = try data.dataset(member)
-      guard try self.kind(of: dataset) == .action else { continue }
-      episode.derived[StreamName(member)] = try StoredRows(
-        spec: spec(.action, dataset), values: dataset.readAll(as: Float.self), valid: data.dataset(member + "_valid").readAll())
+    try addActions(of: data, to: &episode)
+    if data.contains(StreamName.actionFolder) {
+      try addActions(of: data.group(StreamName.actionFolder), inFolder: StreamName.actionFolder + "/", to: &episode)
     }
-    for (member, kind) in try meta.members() where kind == .group && member != "streams" && member != "row_sha256" {
+    episode.storesNextObservations = data.contains("next_obs")
+    for (member, kind) in try meta.members() where kind == .group && !["streams", "row_sha256", StreamName.actionFolder].contains(member) {
       let group = try meta.group(member)
       if group.contains("accel") { episode.streams[StreamName(member)] = try inertial(group) }
     }
     return episode
+  }
+
+  /// Adds the actions in a group, and those in `action_dict`, whose masks are below `meta`.
+  private func addActions(of group: Group, inFolder folder: String = "", to episode: inout Episode) throws {
+    for (member, kind) in try group.members() where kind == .dataset {
+      let dataset = try group.dataset(member)
+      guard try self.kind(of: dataset) == .action else { continue }
+      let name = StreamName(folder + member)
+      let mask = try folder.isEmpty ? data.dataset(member + "_valid") : meta.dataset("\(name)_valid")
+      episode.derived[name] = try StoredRows(
+        spec: spec(.action, dataset), values: dataset.readAll(as: Float.self), valid: mask.readAll())
+    }
   }
 
   // MARK: Streams
@@ -64,7 +76,9 @@ struct ShardReader {
     var frame: PoseFrame?
     if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init), let unit = try dataset.textAttribute("unit")
     {
-      frame = PoseFrame(cameraAxes: axes, worldAxes: try dataset.textAttribute("world_axes") ?? "", unit: unit)
+      var own = PoseFrame(cameraAxes: axes, worldAxes: try dataset.textAttribute("world_axes") ?? "", unit: unit)
+      own.body = try dataset.textAttribute("body").flatMap { Pose(measured: $0.split(separator: " ").compactMap { Double($0) }) }
+      frame = own
     }
     return StreamKind(word: word, frame: frame)
   }
@@ -80,6 +94,7 @@ struct ShardReader {
     var spec = StreamSpec(
       kind: kind, type: type, shape: Array(dataset.dims.dropFirst()), unit: try dataset.textAttribute("unit") ?? "",
       clock: try clock(of: meta.dataset("timestamp_ns")))
+    spec.parts = try dataset.textAttribute("parts")?.split(separator: " ").compactMap { StreamSpec.Part($0) } ?? []
     spec.elements = try dataset.textAttribute("order")?.split(separator: " ").map(String.init) ?? []
     spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
     return spec
@@ -110,6 +125,7 @@ struct ShardReader {
 
   private func raster(_ name: StreamName, _ kind: StreamKind, _ dataset: HDF5.Dataset, _ episode: inout Episode) throws -> SampleStream {
     let isEncoded = dataset.type == .bytes
+    var isPNG = false
     var spec: StreamSpec
     if isEncoded {
       let sides = try [dataset.integerAttribute("height"), dataset.integerAttribute("width")].compactMap(\.self).map { Int(clamping: $0) }
@@ -117,7 +133,8 @@ struct ShardReader {
       spec = StreamSpec(
         kind: kind, type: .uint8, shape: sides + [3], unit: try dataset.textAttribute("unit") ?? "",
         clock: try clock(of: meta.dataset("timestamp_ns")))
-      spec.sourceEncoding = .jpeg
+      isPNG = try dataset.textAttribute("encoding") == "png"
+      if !isPNG { spec.sourceEncoding = .jpeg }
       spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
     } else {
       spec = try self.spec(kind, dataset)
@@ -127,7 +144,7 @@ struct ShardReader {
     let valid = try meta.dataset("streams/\(name)/valid").readAll()
     let source: any SampleSource
     if isEncoded {
-      source = StoredImages(dataset: dataset, of: file, isReadable: valid, size: size)
+      source = StoredImages(dataset: dataset, of: file, isReadable: valid, size: size, isPNG: isPNG)
     } else {
       let path = "data/demo_0/obs/\(name)"
       source = StoredSamples(
@@ -244,7 +261,7 @@ private struct StoredSamples: SampleSource {
   }
 }
 
-/// Rows of an array of JPEG files.
+/// Rows of an array of JPEG or PNG files.
 private struct StoredImages: SampleSource {
   /// `@unchecked Sendable`: every call to the library is under its lock.
   private struct Box: @unchecked Sendable {
@@ -255,15 +272,16 @@ private struct StoredImages: SampleSource {
   private let box: Box
   private let isReadable: [UInt8]
   private let size: ImageSize
+  private let isPNG: Bool
 
-  init(dataset: HDF5.Dataset, of file: File, isReadable: [UInt8], size: ImageSize) {
-    (box, self.isReadable, self.size) = (Box(dataset: dataset, file: file), isReadable, size)
+  init(dataset: HDF5.Dataset, of file: File, isReadable: [UInt8], size: ImageSize, isPNG: Bool) {
+    (box, self.isReadable, self.size, self.isPNG) = (Box(dataset: dataset, file: file), isReadable, size, isPNG)
   }
 
   var access: SampleAccess { .random }
 
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
-    let reduction = JPEGDecoder.reduction(from: size, covering: request.enough ?? size)
+    let reduction = isPNG ? 1 : JPEGDecoder.reduction(from: size, covering: request.enough ?? size)
     return Cursor(source: self, isEncoded: request.form == .encoded, reduction: reduction, decoder: try JPEGDecoder())
   }
 
@@ -279,6 +297,8 @@ private struct StoredImages: SampleSource {
       let file = try source.box.dataset.readSequence(row: index)
       if isEncoded {
         bytes = file
+      } else if source.isPNG {
+        try file.withUnsafeBytes { try PNG.decode($0, size: source.size, into: &bytes) }
       } else {
         _ = try file.withUnsafeBytes { try decoder.decode($0, reduction: reduction, into: &bytes) }
       }
@@ -294,8 +314,9 @@ private struct StoredRows: Derived {
   var inputs: [StreamName] { [] }
 
   func value(at row: Int, of rows: inout RowReader) throws -> [Float] {
-    let width = spec.elementCount
-    guard valid.indices.contains(row), valid[row] == 1 else { return Array(repeating: .nan, count: width) }
-    return Array(values[(row * width)..<((row + 1) * width)])
+    let (width, columns) = (spec.elementCount, max(spec.shape.last ?? 1, 1))
+    let flags = width / columns
+    guard valid.count >= (row + 1) * flags, values.count >= (row + 1) * width else { return Array(repeating: .nan, count: width) }
+    return (0..<width).map { valid[row * flags + $0 / columns] == 1 ? values[row * width + $0] : .nan }
   }
 }

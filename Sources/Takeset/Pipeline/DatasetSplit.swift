@@ -1,0 +1,80 @@
+import Model
+
+/// The division of a dataset's episodes into parts, by a split file or else by the pipeline's rule.
+struct DatasetSplit {
+  /// An episode of the dataset.
+  struct Episode {
+    var id: String
+    /// The id of its take.
+    var take: String
+    var reader: String
+    /// The group that the rule gave it.
+    var group: String?
+  }
+
+  /// The part of each episode.
+  private(set) var parts: [SplitPart]
+  private(set) var findings: [Finding] = []
+  /// The rule in words, for the manifest.
+  let rule: String
+  let seed: Int?
+  /// Digest of the split file.
+  var fileDigest: Digest?
+
+  init(_ episodes: [Episode], rule: (any SplitRule)?, file: SplitFile?) {
+    if let file {
+      (self.rule, seed, fileDigest) = ("file", nil, file.digest)
+      parts = []
+      assign(episodes, file)
+    } else if let rule {
+      (self.rule, seed) = (rule.words, rule.seed)
+      // A take counts once, however many episodes it has.
+      let takes = Dictionary(episodes.map { ($0.take, $0) }, uniquingKeysWith: { first, _ in first }).sorted { $0.key < $1.key }
+      let members = takes.map { SplitTake(group: $1.group ?? $0, reader: $1.reader) }
+      let assigned = rule.assign(members)
+      let byTake = Dictionary(zip(takes.map(\.key), assigned), uniquingKeysWith: { first, _ in first })
+      parts = episodes.map { byTake[$0.take] ?? .train }
+      findings = rule.findings(members, assigned)
+    } else {
+      (self.rule, seed) = ("none: all in train", nil)
+      parts = episodes.map { _ in .train }
+    }
+  }
+
+  private mutating func assign(_ episodes: [Episode], _ file: SplitFile) {
+    let named = file.parts
+    var byTake: [String: SplitPart] = [:]
+    for episode in episodes { byTake[episode.take] = byTake[episode.take] ?? named[episode.take] ?? named[episode.id] }
+    parts = episodes.map { byTake[$0.take] ?? .train }
+
+    let takes = Set(episodes.map(\.take))
+    let unlisted = takes.filter { byTake[$0] == nil }.sorted()
+    if !unlisted.isEmpty {
+      findings.append(
+        Finding(
+          .splitFileUnlisted, "takes that the split file does not name are in train: \(Self.listed(unlisted))", count: unlisted.count))
+    }
+    let known = takes.union(episodes.map(\.id))
+    var seen = known
+    let unknown = file.names.map(\.id).filter { seen.insert($0).inserted }
+    if !unknown.isEmpty {
+      findings.append(
+        Finding(
+          .splitFileUnknown, "names in the split file that no take of the dataset has: \(Self.listed(unknown))", count: unknown.count))
+    }
+    guard !episodes.isEmpty else { return }
+    for part in SplitPart.allCases where !parts.contains(part) {
+      let count = file.names.count { $0.part == part }
+      if count > 0 {
+        findings.append(Finding(.splitEmpty, "\(part.rawValue) is empty, because none of its \(count) names is a take of the dataset"))
+      } else if part == .train {
+        findings.append(Finding(.splitEmpty, "train is empty, because the split file puts every take elsewhere; there are no statistics"))
+      }
+    }
+  }
+
+  /// The first three names, and how many more there are.
+  private static func listed(_ names: [String]) -> String {
+    names.prefix(3).joined(separator: ", ") + (names.count > 3 ? " and \(names.count - 3) more" : "")
+  }
+}

@@ -1,0 +1,288 @@
+"""Geometry by NumPy, independent of Takeset: grids of pixels, resampled depth maps, axes of cameras, the simulated room; and takes that are
+converted by one pipeline after another."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import yaml
+from outputs import demos, manifest
+from scipy.spatial.transform import Rotation
+
+# Conversions
+
+
+def steps_file(directory, *steps, writer=None, reader="auto", name="pipeline"):
+    """The arguments for a pipeline file of align and these steps, which may repeat, and options of the writer."""
+    document = {"version": 1, "reader": reader, "transforms": [{"align": {}}, *steps]}
+    if writer:
+        document["writer"] = {"hdf5": writer}
+    path = directory / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return ["--pipeline", path]
+
+
+class Runs:
+    """The same takes, converted once for each pipeline."""
+
+    def __init__(self, takeset, root, takes):
+        """Takes by name, which write themselves; a take that is bytes is one file, named with its suffix."""
+        self.takeset, self.root, self.found = takeset, root, {}
+        self.inputs = root / "in"
+        self.inputs.mkdir(parents=True)
+        for name, one in takes.items():
+            if isinstance(one, bytes):
+                (self.inputs / name).write_bytes(one)
+            elif one is not None:
+                one.write(self.inputs / name)
+
+    def output(self, *steps, writer=None, default=False, check=0):
+        """The dataset of these steps, or of the default pipeline."""
+        key = json.dumps([steps, writer, default])
+        if key not in self.found:
+            number = len(self.found)
+            output = self.root / f"out{number}"
+            arguments = [] if default else steps_file(self.root, *steps, writer=writer, name=f"p{number}")
+            self.takeset.convert(self.inputs, output=output, arguments=arguments, check=check)
+            self.found[key] = output
+        return self.found[key]
+
+    def __call__(self, *steps, **options):
+        """Entry, demo and meta of every take by its id; demo and meta are None where it was not written."""
+        output = self.output(*steps, **options)
+        written = demos(output)
+        return {entry["id"]: (entry, *written.get(entry["id"], (None, None))) for entry in manifest(output)["record"]["takes"]}
+
+
+def refused(takeset, takes, root, path, *steps, writer=None):
+    """run and plan refuse the pipeline by this path, with exit 64, and create nothing."""
+    arguments = steps_file(root, *steps, writer=writer)
+    for command in ["run", takes, "--output", root / "refused"], ["plan", takes]:
+        done = takeset(*command, *arguments)
+        assert done.returncode == 64 and path in done.stderr, (done.returncode, done.stderr)
+    assert not (root / "refused").exists()
+
+
+def fails_everywhere(takeset, takes, root, name, *steps, writer=None):
+    """The take fails in run and in plan, with exit 3 and the same sentence; the other takes are written. The entry."""
+    arguments = steps_file(root, *steps, writer=writer)
+    done = takeset("run", takes, "--output", root / "failing", "--progress", "plain", *arguments, check=3)
+    entries = {entry["id"]: entry for entry in manifest(root / "failing")["record"]["takes"]}
+    assert {other for other, entry in entries.items() if entry["outcome"] == "failed"} == {name}
+    assert entries[name]["reason"] in done.stderr and len(entries[name]["reason"].split()) > 4
+    planned = {t["id"]: t for t in json.loads(takeset("plan", takes, "--json", *arguments, check=3).stdout)["takes"]}
+    assert {other for other, one in planned.items() if one["outcome"] == "failed"} == {name}
+    assert planned[name]["reason"] == entries[name]["reason"]
+    return entries[name]
+
+
+def arrays_of(demo, meta):
+    """Every array of an episode by its path, but for digests, checksums and statistics."""
+    found = {}
+    for root, group in ("data", demo), ("meta", meta):
+        group.visititems(lambda name, item: found.update({f"{root}/{name}": item[()]}) if hasattr(item, "shape") else None)
+    return {path: a for path, a in found.items() if not path.startswith(("meta/row_sha256/", "meta/chunk_crc32", "meta/statistics"))}
+
+
+# Grids of pixels; boxes are x, y, width, height
+
+
+def half_up(value):
+    return math.floor(Fraction(value) + Fraction(1, 2))
+
+
+def fitted(size, box):
+    """The largest size of the same aspect ratio within a box that does not enlarge."""
+    scale = min(Fraction(box[0], size[0]), Fraction(box[1], size[1]), 1)
+    return tuple(max(1, half_up(side * scale)) for side in size)
+
+
+def covering(size, box):
+    """The scaled size that covers a box, and the centered box of whole pixels in it; an odd pixel is cut at the end."""
+    scale = max(Fraction(box[0], size[0]), Fraction(box[1], size[1]))
+    scaled = tuple(half_up(side * scale) for side in size)
+    return scaled, ((scaled[0] - box[0]) // 2, (scaled[1] - box[1]) // 2, *box)
+
+
+def boxed(size, box):
+    """The fitted size, and the box around it in its pixels, which begins before the image; an odd pixel is added at the end."""
+    scaled = fitted(size, box)
+    return scaled, (-((box[0] - scaled[0]) // 2), -((box[1] - scaled[1]) // 2), *box)
+
+
+def outward(box, grid, other):
+    """The smallest box of whole pixels of another grid, of the same field of view, that contains a box of a grid."""
+    (x, y, width, height), (a, b) = box, (Fraction(other[0], grid[0]), Fraction(other[1], grid[1]))
+    left, top = math.floor(x * a), math.floor(y * b)
+    return left, top, math.ceil((x + width) * a) - left, math.ceil((y + height) * b) - top
+
+
+def window(images, box):
+    """A box of arrays of rows, height, width and channels, with 0 where it extends beyond them."""
+    x, y, width, height = box
+    found = np.zeros((len(images), height, width, images.shape[3]), images.dtype)
+    rows, columns = images.shape[1:3]
+    top, left, bottom, right = max(y, 0), max(x, 0), min(y + height, rows), min(x + width, columns)
+    found[:, top - y : bottom - y, left - x : right - x] = images[:, top:bottom, left:right]
+    return found
+
+
+def moved(cameras, grid, scaled, box):
+    """fx fy cx cy of a grid, after scaling to a size and cutting out a box."""
+    a, b = scaled[0] / grid[0], scaled[1] / grid[1]
+    return np.asarray(cameras, "f8") * [a, b, a, b] - [0, 0, box[0], box[1]]
+
+
+def rotated(images, degrees):
+    """Arrays of rows, height and width, rotated clockwise."""
+    return np.rot90(images, -degrees // 90, axes=(1, 2))
+
+
+def rotated_cameras(cameras, size, degrees):
+    """fx fy cx cy of a grid of this size after a rotation clockwise."""
+    (fx, fy, cx, cy), (width, height) = np.asarray(cameras, "f8").T, size
+    return np.stack({90: (fy, fx, height - cy, cx), 180: (fx, fy, width - cx, height - cy), 270: (fy, fx, cy, width - cx)}[degrees], 1)
+
+
+# Depth maps
+
+
+class Axis:
+    """Columns or rows of a new grid in an old one: pixel i extends from scale * i + offset to scale * (i + 1) + offset, exactly."""
+
+    def __init__(self, old, new, scale=None, offset=0):
+        scale = Fraction(old, new) if scale is None else Fraction(scale)
+        starts = [scale * i + Fraction(offset) for i in range(new + 1)]
+        centers = [scale * i + Fraction(offset) + scale / 2 for i in range(new)]
+        self.nearest = np.array([math.floor(c) if 0 <= c < old else -1 for c in centers])
+        # The old pixels whose centers are before and after the new one's, and the weight of the latter.
+        before = [math.floor(c - Fraction(1, 2)) for c in centers]
+        self.weight = np.array([float(c - Fraction(1, 2) - k) for c, k in zip(centers, before)])
+        self.before, self.after = np.clip(before, 0, old - 1), np.clip(np.array(before) + 1, 0, old - 1)
+        # Lengths that new pixels share with old ones, as whole numbers of a unit in which all are whole.
+        unit = math.lcm(scale.denominator, Fraction(offset).denominator)
+        shared = [[max(0, min(end, k + 1) - max(start, k)) for k in range(old)] for start, end in zip(starts, starts[1:])]
+        self.overlap = np.array([[int(length * unit) for length in row] for row in shared], np.int64)
+        self.length = int(scale * unit)
+
+
+def resampled(depth, valid, confidence, x, y, method, edge=0.05):
+    """One map on another grid: values in float64, which of them are valid, and the confidence of those."""
+    depth, valid = np.where(valid, depth, 0).astype("f8"), np.asarray(valid, bool)
+    confidence = np.zeros(depth.shape, int) if confidence is None else np.asarray(confidence, int)
+    nearest = np.ix_(y.nearest, x.nearest)
+    near = valid[nearest] & (y.nearest >= 0)[:, None] & (x.nearest >= 0)
+    if method == "nearest":
+        return depth[nearest], near, confidence[nearest]
+    if method == "area":
+        used = y.overlap @ valid.astype(np.int64) @ x.overlap.T
+        values = y.overlap @ depth @ x.overlap.T / np.maximum(used, 1)
+        least = np.full(used.shape, 3)
+        for row, column in np.argwhere(used > 0):
+            inside = np.ix_(y.overlap[row] > 0, x.overlap[column] > 0)
+            least[row, column] = confidence[inside][valid[inside]].min()
+        return values, (2 * used >= x.length * y.length) & (used > 0), least
+    total, sums, least = np.zeros(near.shape), np.zeros(near.shape), np.full(near.shape, 3)
+    for rows, a in (y.before, 1 - y.weight), (y.after, y.weight):
+        for columns, b in (x.before, 1 - x.weight), (x.after, x.weight):
+            at = np.ix_(rows, columns)
+            weight = np.outer(a, b) * valid[at]
+            if method == "edge-aware":
+                weight = weight * (np.abs(depth[at] - depth[nearest]) <= edge * depth[nearest])
+            total, sums = total + weight, sums + weight * depth[at]
+            least = np.where(weight > 0, np.minimum(least, confidence[at]), least)
+    return sums / np.where(near, total, 1), near, least
+
+
+# Poses
+
+AXES = {  # names, and the axes' directions in OpenGL's axes (x right, y up, z back) as columns
+    "arkit": ("x right, y up, z back", np.eye(3)),
+    "opengl": ("x right, y up, z back", np.eye(3)),
+    "opencv": ("x right, y down, z forward", np.diag([1.0, -1, -1])),
+    "ros": ("x forward, y left, z up", np.array([[0.0, -1, 0], [0, 0, 1], [-1, 0, 0]])),
+}
+
+
+def matrices(poses):
+    """4x4 matrices of x y z qx qy qz qw."""
+    poses = np.asarray(poses, "f8")
+    found = np.tile(np.eye(4), (len(poses), 1, 1))
+    found[:, :3, :3], found[:, :3, 3] = Rotation.from_quat(poses[:, 3:]).as_matrix(), poses[:, :3]
+    return found
+
+
+def block(rotation, position=(0, 0, 0)):
+    """A 4x4 matrix of a rotation matrix and a position."""
+    found = np.eye(4)
+    found[:3, :3], found[:3, 3] = rotation, position
+    return found
+
+
+def opengl(demo):
+    """Matrices of a demo's stored poses with OpenGL's camera axes, by the attribute that names their own."""
+    stored = demo["obs/pose"].attrs["camera_axes"]
+    axes = next(directions for name, directions in AXES.values() if name == stored)
+    return matrices(demo["obs/pose"][:]) @ block(axes.T)
+
+
+def steady(poses):
+    """Checks that quaternions have length 1 and continuous signs, the first with qw >= 0."""
+    quaternions = np.asarray(poses, "f8")[:, 3:]
+    assert np.abs(np.linalg.norm(quaternions, axis=1) - 1).max() < 1e-6
+    assert quaternions[0, 3] >= 0 and (quaternions[1:] * quaternions[:-1]).sum(1).min() > 0
+
+
+# The simulated room: walls with textures, three balls and a crate; y up, in meters
+
+LOW, HIGH = np.array([-3, -1.2, -2.5]), np.array([3, 1.6, 2.5])
+BALLS = [((1.9, -0.7, -1.4), 0.5, (0.85, 0.25, 0.2)), ((-1.8, -0.8, 1.2), 0.4, (0.2, 0.55, 0.85)), ((0.3, 0.9, 1.9), 0.3, (0.95, 0.8, 0.25))]
+CRATE = np.array([-2.2, -1.2, -1.9]), np.array([-1.3, -0.3, -1.1])
+
+
+def odd(*lengths):
+    return sum(np.floor(length).astype(int) for length in lengths) % 2 == 1
+
+
+def wall(point, axis):
+    """Mean of red, green and blue, from 0 to 1, of a point on the wall across this axis."""
+    x, y, z = point.T
+    across = np.where(odd(4 * z), 0.72, 0.8) + 0.08 * y, np.where(odd(2.5 * x, 2.5 * z), 0.5, 0.71), np.where(odd(3 * x, 3 * y), 0.62, 0.74)
+    floor = np.where(y > 0, np.mean([0.9, 0.9, 0.88]), across[1])
+    return np.choose(axis, [across[0] * np.mean([0.95, 0.9, 0.8]), floor, across[2] * np.mean([0.8, 0.9, 0.95])])
+
+
+def seen(origin, directions):
+    """What rays (N, 3) from a point meet first: how many times their length away, and how bright it is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exits = (np.where(directions > 0, HIGH, LOW) - origin) / directions
+        exits[~np.isfinite(exits)] = np.inf
+        far = exits.min(1)
+        bright = wall(origin + far[:, None] * directions, exits.argmin(1))
+        for center, radius, color in BALLS:
+            offset = origin - np.array(center)
+            a, b = (directions**2).sum(1), directions @ offset
+            root = b * b - a * (offset @ offset - radius * radius)
+            near = (-b - np.sqrt(np.maximum(root, 0))) / a
+            hit = (root > 0) & (near > 0) & (near < far)
+            up = ((origin + near[:, None] * directions)[:, 1] - center[1]) / radius
+            far, bright = np.where(hit, near, far), np.where(hit, np.mean(color) * (0.55 + 0.45 * np.maximum(up, 0)), bright)
+        sides = np.stack([(corner - origin) / directions for corner in CRATE])
+        enter, leave = sides.min(0).max(1), sides.max(0).min(1)
+        hit = (enter > 0) & (enter < leave) & (enter < far)
+        planks = np.where(odd(12 * (origin + enter[:, None] * directions)[:, 1]), 0.8, 1) * np.mean([0.62, 0.45, 0.28])
+    return np.where(hit, enter, far), np.where(hit, planks, bright)
+
+
+def rays(camera, size, shift=(0, 0)):
+    """Rays (N, 3) of length 1 along the optical axis through the centers of a grid's pixels, in OpenGL's camera axes; row after row."""
+    (fx, fy, cx, cy), (width, height) = camera, size
+    y, x = np.mgrid[0:height, 0:width] + 0.5
+    return np.stack([(x + shift[0] - cx) / fx, -(y + shift[1] - cy) / fy, -np.ones(x.shape)], -1).reshape(-1, 3)
+
+
+def view(pose, camera, size, shift=(0, 0), every=1):
+    """Depth and brightness of the room for each pixel of a camera's grid, row after row, or for one of so many; the grid may be moved by a part of
+    a pixel. `pose` is a matrix of OpenGL's axes."""
+    return seen(pose[:3, 3], rays(camera, size, shift)[::every] @ pose[:3, :3].T)

@@ -1,0 +1,238 @@
+"""What a run makes without a pipeline file: takes of all apps and versions with one image size, one depth unit and one set of camera axes."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from action_oracle import actions_are
+from command import ROOT
+from images import frame_code
+from outputs import demos, manifest, take
+from PIL import Image
+from schemas import STATISTICS, layout
+from scipy.spatial.transform import Rotation
+from session_checks import poses, same_rotations
+
+V1, V2, SLAM, SCAN = "session_2026-03-01_100000", "session_2026-03-02_100000", "session_2026-03-03_100000", "scan"
+ARKIT = "x right, y up, z back"
+FLIP = np.diag([1, -1, -1])  # from axes of OpenCV to those of ARKit
+DEFAULT = [
+    ("align", {}), ("resize-image", {"width": 320, "height": 240, "mode": "fit"}), ("resample-depth", {"unit": "m", "width": None}),
+    ("pose-frame", {"axes": "arkit", "origin": "world"}), ("actions", {"kind": "relative-6d", "joints": "none", "horizon": 1}), ("split", {}),
+    ("verify-hash-chain", {"require": "structure"}),
+]
+
+
+@pytest.fixture(scope="module")
+def root(takeset, tmp_path_factory):
+    root = tmp_path_factory.mktemp("default")
+    short = ["--seconds", 0.4]
+    takeset.simulate(root / "in" / V1, *short, "--size", "960x720", "--depth-size", "64x48")
+    takeset.simulate(root / "in" / V2, *short, "--variant", "v2", "--seed", 3)
+    takeset.simulate(root / "in" / SLAM, *short, "--variant", "v3-slam", "--seed", 4)
+    takeset("simulate", "stray-scanner", "--output", root / "in" / SCAN, *short, "--size", "960x720", "--depth-size", "64x48", "--seed", 5, check=0)
+    takeset.convert(root / "in", output=root / "out")
+    return root
+
+
+@pytest.fixture(scope="module")
+def found(root):
+    found = demos(root / "out")
+    assert set(found) == {V1, V2, SLAM, SCAN}
+    return found
+
+
+def findings(output, code):
+    return [f["message"] for f in manifest(output)["record"]["findings"] if f["code"] == code]
+
+
+def test_the_pipeline_is_recorded_in_full(root):
+    record = manifest(root / "out")["record"]
+    steps = [next(iter(step.items())) for step in record["pipeline"]["transforms"]]
+    assert [name for name, _ in steps] == [name for name, _ in DEFAULT]
+    for (name, options), (_, expected) in zip(steps, DEFAULT):
+        assert {key: options[key] for key in expected} == expected, name
+    for entry in record["takes"]:
+        assert [step["name"] for step in entry["steps"]][1:] == [name for name, _ in DEFAULT]
+
+
+def test_the_documents_show_it(takeset, root, tmp_path):
+    """The pipeline file in docs/pipeline.md is the default one."""
+    text = (ROOT / "docs/pipeline.md").read_text().split("Without `--pipeline`")[1]
+    lines = text[text.index("    version: 1") :].split("\n\n")[0]
+    (tmp_path / "p.yaml").write_text("\n".join(line[4:] for line in lines.splitlines()) + "\n")
+    takeset.convert(root / "in" / V2, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
+    one, other = manifest(tmp_path / "out")["record"], manifest(root / "out")["record"]
+    assert (one["pipeline"], one["pipeline_sha256"]) == (other["pipeline"], other["pipeline_sha256"])
+
+
+def test_all_takes_have_one_image_size(root, found):
+    for name, (demo, meta) in found.items():
+        images = demo["obs/camera_image"]
+        assert images.shape[1:] == (240, 320, 3) and images.dtype == np.uint8, name
+        assert [frame_code(image) for image in images[:]] == meta["source_index"][:].tolist(), name
+    assert not findings(root / "out", "mixed-sizes")
+
+
+def test_depth_is_in_meters_everywhere(root, found):
+    for name in V1, SCAN:
+        depth = found[name][0]["obs/camera_depth"]
+        assert (depth.dtype, depth.attrs["unit"], depth.shape[1:]) == (np.float32, "m", (48, 64, 1)), name
+        assert np.array_equal(depth[:] > 0, found[name][0]["obs/camera_depth_valid"][:] == 1)
+    demo, meta = found[V1]
+    for row, index in enumerate(meta["streams/camera_depth/source_index"][:]):
+        stored = np.fromfile(root / "in" / V1 / f"depth/{index:06d}.bin", "<f4").reshape(48, 64, 1)
+        assert np.array_equal(demo["obs/camera_depth"][row], stored)
+    demo, meta = found[SCAN]
+    for row, index in enumerate(meta["streams/camera_depth/source_index"][:]):
+        millimeters = np.array(Image.open(root / "in" / SCAN / f"depth/{index:06d}.png"))[..., None]
+        assert millimeters.max() > 500
+        assert np.array_equal(demo["obs/camera_depth"][row], (millimeters / 1000).astype("f4"))
+    assert demo["obs/camera_depth_confidence"].shape == demo["obs/camera_depth"].shape
+
+
+def test_camera_axes_are_arkits_everywhere(root, found):
+    assert {name: demo["obs/pose"].attrs["camera_axes"] for name, (demo, _) in found.items()} == dict.fromkeys(found, ARKIT)
+    for name in V1, V2, SLAM:
+        demo, meta = found[name]
+        source = {entry["rgbIndex"]: np.array(entry["transform"]) for entry in poses(root / "in" / name)}
+        matrices = np.stack([source[number] for number in meta["source_index"][:]])
+        pose = demo["obs/pose"][:].astype("f8")
+        assert np.abs(pose[:, :3] - matrices[:, :3, 3]).max() < 1e-6
+        same_rotations(pose[:, 3:], matrices[:, :3, :3] @ (FLIP if name == SLAM else np.eye(3)))
+    demo, meta = found[SCAN]
+    rows = [line.replace(" ", "").split(",") for line in (root / "in" / SCAN / "odometry.csv").read_text().splitlines()]
+    at = {word: column for column, word in enumerate(rows[0])}
+    source = {int(row[at["frame"]]): [float(row[at[word]]) for word in ("x", "y", "z", "qx", "qy", "qz", "qw")] for row in rows[1:]}
+    expected = np.array([source[number] for number in meta["source_index"][:]])
+    pose = demo["obs/pose"][:].astype("f8")
+    assert np.abs(pose[:, :3] - expected[:, :3]).max() < 1e-6
+    same_rotations(pose[:, 3:], Rotation.from_quat(expected[:, 3:]).as_matrix() @ FLIP)
+    for demo, _ in found.values():
+        quaternions = demo["obs/pose"][:, 3:]
+        assert quaternions[0, 3] >= 0 and ((quaternions[1:] * quaternions[:-1]).sum(1) > 0).all()
+
+
+def test_every_take_with_poses_has_actions(found):
+    for name, (demo, meta) in found.items():
+        assert actions_are(demo, meta).words() == "relative_position:3 relative_rotation_6d:6", name
+        assert "next_obs" not in demo
+
+
+def test_only_the_unit_of_poses_is_left_to_be_named(root):
+    """Of SLAM's poses nobody knows the scale; depth, axes and sizes are the same for all."""
+    mixed = findings(root / "out", "mixed-units")
+    assert any(message.startswith("pose") and "arbitrary" in message for message in mixed), mixed
+    assert all(message.startswith(("pose", "action")) for message in mixed), mixed
+    assert not any("y down" in message for message in mixed), mixed
+    with h5py.File(root / "out/dataset.h5") as file:
+        units = {file["data"][name.decode()]["obs/pose"].attrs["unit"] for name in file["mask/train"][:]}
+        assert {"camera_image", "camera_depth"} <= set(file["stats"])
+        assert len([key for key in file["stats"] if key.split("@")[0] == "pose"]) == len(units)
+
+
+def test_takes_of_known_scale_are_of_one_meaning(takeset, root, tmp_path):
+    takeset.convert(*(root / "in" / name for name in (V1, V2, SCAN)), output=tmp_path / "out")
+    assert not findings(tmp_path / "out", "mixed-units") and not findings(tmp_path / "out", "mixed-sizes")
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        assert not [key for key in file["stats"] if "@" in key]
+        assert {"pose", "actions", "camera_image"} <= set(file["stats"])
+    takeset("verify", tmp_path / "out", check=0)
+
+
+def test_images_of_other_proportions_fit_within(takeset, tmp_path):
+    sizes = {"wide": ("640x360", (180, 320)), "tall": ("300x400", (240, 180)), "small": ("96x72", (72, 96))}
+    for name, (size, _) in sizes.items():
+        takeset.simulate(tmp_path / "in" / name, "--variant", "v2", "--seconds", 0.1, "--size", size)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    for name, (demo, _) in demos(tmp_path / "out").items():
+        assert demo["obs/camera_image"].shape[1:] == (*sizes[name][1], 3)
+    (message,) = findings(tmp_path / "out", "mixed-sizes")
+    assert message.startswith("camera_image") and all(name in message for name in sizes)
+
+
+def test_a_plan_is_what_a_run_writes(takeset, root):
+    planned = json.loads(takeset("plan", root / "in", "--json", check=0).stdout)["takes"]
+    assert len(planned) == 4
+    for one in planned:
+        assert layout(one) == layout(take(root / "out", one["id"])["output"], without=STATISTICS)
+
+
+def test_verify_and_inspect_know_it(takeset, root):
+    takeset("verify", root / "out", "--inputs", check=0)
+    text = takeset("inspect", root / "out", check=0).stdout
+    assert all(name in text for name in (V1, V2, SLAM, SCAN)) and "actions" in text
+    assert "nothing to do" in takeset.convert(root / "in", output=root / "out").stdout
+
+
+# The geometry of what is stored: the room that was simulated, drawn again from the stored poses and cameras
+
+LOW, HIGH = np.array([-3, -1.2, -2.5]), np.array([3, 1.6, 2.5])
+
+
+def rays(size, focal, center, finer=1):
+    """Directions through the pixels, of ARKit's axes, with 1 along the optical axis."""
+    width, height = size
+    v, u = np.mgrid[0 : height * finer, 0 : width * finer]
+    x, y = (u + 0.5) / finer - center[0], (v + 0.5) / finer - center[1]
+    return np.stack([x / focal[0], -y / focal[1], -np.ones_like(x)], -1)
+
+
+def walls(pose, directions):
+    """Depth and color of the empty room along each ray."""
+    origin, directions = pose[:3], directions @ Rotation.from_quat(pose[3:]).as_matrix().T
+    reach = (np.where(directions > 0, HIGH, LOW) - origin) / directions
+    depth, axis = reach.min(-1), reach.argmin(-1)
+    point = origin + directions * depth[..., None]
+
+    def is_odd(values):
+        return np.floor(values).astype(int) % 2 == 1
+
+    floor = np.where((is_odd(2.5 * point[..., 0]) != is_odd(2.5 * point[..., 2]))[..., None], [0.55, 0.5, 0.45], [0.75, 0.72, 0.66])
+    ground = np.where((point[..., 1] > 0)[..., None], [0.9, 0.9, 0.88], floor)
+    side = (np.where(is_odd(4 * point[..., 2]), 0.72, 0.8) + 0.08 * point[..., 1])[..., None] * [0.95, 0.9, 0.8]
+    end = np.where(is_odd(3 * point[..., 0]) != is_odd(3 * point[..., 1]), 0.62, 0.74)[..., None] * [0.8, 0.9, 0.95]
+    return depth, np.select([(axis == 1)[..., None], (axis == 0)[..., None]], [ground, side], end) * 255
+
+
+def camera(name, meta, stream, size):
+    """Focal lengths and center: those stored, or where the app has none those that were simulated."""
+    path = "intrinsics" if stream == "camera_image" else "camera_depth_intrinsics"
+    if name == SCAN:
+        return meta[path][0, :2].astype("f8"), meta[path][0, 2:].astype("f8")
+    return np.full(2, 0.75 * size[0]), np.array(size) / 2
+
+
+@pytest.mark.parametrize("name", [V1, SCAN])
+def test_depth_lies_on_the_walls_of_the_room(found, name):
+    """Through the stored pose and camera, to 1 %; what stands in the room is nearer."""
+    demo, meta = found[name]
+    # Rows that have their own map.
+    rows = (meta["streams/camera_depth/dt_ns"][:] == 0).nonzero()[0]
+    assert len(rows) > 4
+    for row in rows[[0, -1]]:
+        depth = demo["obs/camera_depth"][row, ..., 0].astype("f8")
+        expected, _ = walls(demo["obs/pose"][row].astype("f8"), rays((64, 48), *camera(name, meta, "camera_depth", (64, 48))))
+        seen = demo["obs/camera_depth_valid"][row, ..., 0] == 1
+        on_walls = np.abs(depth / expected - 1) < 0.01
+        assert seen.mean() > 0.5 and on_walls[seen].mean() > 0.6
+        assert (depth[seen] < expected[seen] * 1.01).all()
+
+
+@pytest.mark.parametrize("name", [V1, V2, SCAN])
+def test_images_show_the_room_where_pose_and_camera_say(found, name):
+    """Drawn again from the stored pose, an image fits best where it is: half a pixel aside it fits worse."""
+    demo, meta = found[name]
+    focal, center = camera(name, meta, "camera_image", (320, 240))
+    for row in 0, len(demo["obs/pose"]) - 1:
+        image, pose = demo["obs/camera_image"][row].astype("f8"), demo["obs/pose"][row].astype("f8")
+        errors = {}
+        for dx, dy in [(0, 0), (0.5, 0), (-0.5, 0), (0, 0.5), (0, -0.5)]:
+            _, color = walls(pose, rays((320, 240), focal, center + [dx, dy], finer=3))
+            drawn = color.reshape(240, 3, 320, 3, 3).mean((1, 3))
+            # The top carries the frame's number; of what stands in the room the drawing knows nothing.
+            difference = np.abs(image - drawn).mean(-1)[30:]
+            errors[dx, dy] = np.minimum(difference, 40).mean()
+        assert min(errors, key=errors.get) == (0, 0), errors
+        assert errors[0, 0] < 14, errors

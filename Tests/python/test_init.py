@@ -1,0 +1,284 @@
+"""Recipes: `init` prints them, `plan` and `run` accept them, and the datasets they make are what their comments say."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+from command import ROOT
+from outputs import demos, manifest
+from PIL import Image
+from scipy.spatial.transform import Rotation
+
+USES = ["act", "diffusion-policy", "robomimic", "nerf", "lerobot"]
+RATES = {"act": 50, "diffusion-policy": 20, "robomimic": 20, "lerobot": 30}
+
+
+# The command
+
+
+def test_init_lists_the_uses(takeset):
+    done = takeset("init", check=64)
+    assert done.stdout == ""
+    assert re.findall(r"^  (\S+) +\S", done.stderr, re.M) == USES
+
+
+@pytest.mark.parametrize("use, meant", [("difusion-policy", "diffusion-policy"), ("lerobto", "lerobot"), ("unheard-of", None)])
+def test_init_for_an_unknown_use(takeset, use, meant):
+    done = takeset("init", "--for", use, check=64)
+    assert done.stdout == "" and f'"{use}"' in done.stderr and all(known in done.stderr for known in USES)
+    assert re.findall("did you mean ([a-z-]+)", done.stderr) == ([meant] if meant else [])
+
+
+@pytest.mark.parametrize("use", USES)
+def test_init_prints_and_writes_the_recipe_of_the_examples(takeset, tmp_path, use):
+    text = (ROOT / f"examples/recipes/{use}.yaml").read_text()
+    assert takeset("init", "--for", use, check=0).stdout == text
+    takeset("init", "--for", use, "--output", "p.yaml", cwd=tmp_path, check=0)
+    assert (tmp_path / "p.yaml").read_text() == text and [p.name for p in tmp_path.iterdir()] == ["p.yaml"]
+
+
+def test_init_overwrites_only_with_replace(takeset, tmp_path):
+    (tmp_path / "p.yaml").write_text("mine")
+    done = takeset("init", "--for", "act", "--output", tmp_path / "p.yaml", check=64)
+    assert "already exists" in done.stderr and "--replace" in done.stderr and (tmp_path / "p.yaml").read_text() == "mine"
+    takeset("init", "--for", "act", "--output", tmp_path / "p.yaml", "--replace", check=0)
+    assert (tmp_path / "p.yaml").read_text() == (ROOT / "examples/recipes/act.yaml").read_text()
+    (tmp_path / "folder").mkdir()
+    takeset("init", "--for", "act", "--output", tmp_path / "folder", "--replace", check=64)
+    assert list((tmp_path / "folder").iterdir()) == []
+    takeset("init", "--for", "act", "--replace", check=64)
+    assert "absent" in takeset("init", "--for", "act", "--output", tmp_path / "absent/p.yaml", check=1).stderr
+
+
+# What the recipes make
+
+
+@pytest.fixture(scope="module")
+def session(takeset, tmp_path_factory):
+    """A session with poses and joints at 60 Hz. The aspect ratio is none of the recipes'."""
+    return takeset.simulate(
+        tmp_path_factory.mktemp("sessions") / "session_2026-02-01_130000", "--variant", "v2", "--seconds", 1.5, "--size", "192x108")
+
+
+@pytest.fixture(scope="module")
+def made(takeset, session, tmp_path_factory):
+    """By use, a folder with the dataset that its recipe makes of the session, and the file of the recipe. Each is made once."""
+    found = {}
+
+    def make(use):
+        if use not in found:
+            root = tmp_path_factory.mktemp(use)
+            takeset("init", "--for", use, "--output", f"{use}.yaml", cwd=root, check=0)
+            takeset("run", session, "--output", "dataset", "--pipeline", f"{use}.yaml", cwd=root, check=0)
+            found[use] = root
+        return found[use]
+
+    return make
+
+
+@pytest.fixture
+def episode(made):
+    """The demo and meta of the only episode."""
+
+    def one(use):
+        ((demo, meta),) = demos(made(use) / "dataset").values()
+        return demo, meta
+
+    return one
+
+
+@pytest.fixture
+def statistics(made):
+    """The statistics of a key over the dataset, with its attributes."""
+
+    def of(use, key):
+        with h5py.File(made(use) / "dataset/dataset.h5") as file:
+            group = file["stats"][key]
+            return {name: item[()] for name, item in group.items()} | dict(group.attrs)
+
+    return of
+
+
+def times(session):
+    """Seconds of the frames since the first one."""
+    found = np.array([entry["timestamp"] for entry in json.loads((session / "poses.json").read_text())])
+    return found - found[0]
+
+
+def matrices(poses):
+    found = np.tile(np.eye(4), (len(poses), 1, 1))
+    found[:, :3, :3] = Rotation.from_quat(poses[:, 3:]).as_matrix()
+    found[:, :3, 3] = poses[:, :3]
+    return found
+
+
+def motions(start, poses):
+    """Poses in the axes of another one."""
+    return np.linalg.inv(start) @ poses
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_recipe_makes_a_sound_dataset_without_warnings(takeset, made, use):
+    takeset("verify", made(use) / "dataset", check=0)
+    (entry,) = manifest(made(use) / "dataset")["record"]["takes"]
+    assert entry["outcome"] == "written" and not [f for f in entry["findings"] if f["severity"] == "warning"]
+
+
+@pytest.mark.parametrize("use", USES)
+def test_plan_foresees_what_a_recipe_makes(takeset, made, session, use):
+    (planned,) = json.loads(takeset("plan", session, "--pipeline", made(use) / f"{use}.yaml", "--json", check=0).stdout)["takes"]
+    (entry,) = manifest(made(use) / "dataset")["record"]["takes"]
+    assert planned["frames"] == entry["output"]["samples"] > 0
+
+
+@pytest.mark.parametrize("use", RATES)
+def test_rows_are_at_the_rate_of_the_recipe(episode, session, use):
+    demo, meta = episode(use)
+    count = int(times(session)[-1] * RATES[use] + 1e-9) + 1
+    assert demo.attrs["num_samples"] == count > 20
+    assert np.array_equal(meta["timestamp_ns"][:], [round(k * 1e9 / RATES[use]) for k in range(count)])
+    assert meta["timestamp_ns"].attrs["timeline"] == "resampled" and len(meta["gaps"]) == 0
+
+
+@pytest.mark.parametrize("use", USES)
+def test_actions_are_there_when_the_use_has_them(episode, use):
+    demo, _ = episode(use)
+    width = {"act": 11, "diffusion-policy": 13, "robomimic": 9, "lerobot": 9, "nerf": None}[use]
+    assert (demo["actions"].shape if "actions" in demo else None) == (width and (demo.attrs["num_samples"], width))
+    if width:
+        assert demo["actions_valid"][:].mean() > 0.8
+
+
+def test_act_has_the_next_pose_and_joints_as_targets(episode, statistics):
+    demo, _ = episode("act")
+    assert demo["obs/camera_image"].shape[1:] == (480, 640, 3) and demo["obs/camera_image"].dtype == np.uint8
+    valid = demo["actions_valid"][:-1].astype(bool)
+    target = np.hstack([demo["obs/pose"][1:], demo["obs/joints"][1:]])[valid]
+    assert valid.sum() > 50 and np.allclose(demo["actions"][:-1][valid], target, rtol=0, atol=1e-5)
+    assert np.allclose(demo["obs/pose"][0], [0, 0, 0, 0, 0, 0, 1], atol=1e-6)
+    stats = statistics("act", "actions")
+    used = demo["actions"][:][demo["actions_valid"][:].astype(bool)].astype(float)
+    assert stats["normalization"] == "gaussian"
+    assert np.allclose(stats["offset"], used.mean(0), atol=1e-6) and np.allclose(stats["scale"], used.std(0), rtol=1e-3)
+
+
+def test_diffusion_policy_has_chunks_with_rows_of_rotations(episode, statistics):
+    demo, _ = episode("diffusion-policy")
+    count = demo.attrs["num_samples"]
+    assert demo["obs/camera_image"].shape[1:] == (224, 224, 3) and demo["action_chunk"].shape == (count, 16, 13)
+    poses, joints, t = matrices(demo["obs/pose"][:].astype(float)), demo["obs/joints"][:], 3
+    moved = motions(poses[t], poses[t + 1 : t + 17])
+    expected = np.hstack([moved[:, :3, 3], moved[:, :2, :3].reshape(16, 6), joints[t + 1 : t + 17]])
+    assert demo["action_chunk_valid"][t].all() and np.allclose(demo["action_chunk"][t], expected, rtol=0, atol=1e-5)
+    assert np.abs(moved[:, :3, :3] - np.eye(3)).max() > 1e-3  # rows and columns differ
+    assert demo["action_chunk_valid"][count - 3].tolist() == [1, 1] + [0] * 14
+    stats = statistics("diffusion-policy", "action_chunk")
+    used = demo["action_chunk"][:][demo["action_chunk_valid"][:].astype(bool)]
+    normalized = (used - stats["offset"]) / stats["scale"]
+    assert stats["normalization"] == "minmax" and np.allclose([normalized.min(0), normalized.max(0)], [[-1] * 13, [1] * 13], atol=1e-4)
+
+
+def test_robomimic_has_the_same_keys_everywhere_and_actions_within_one(episode):
+    demo, _ = episode("robomimic")
+    count = demo.attrs["num_samples"]
+    assert {key for key in demo["obs"] if not key.endswith("_valid")} == {"pose", "camera_image"}
+    assert demo["obs/camera_image"].shape == (count, 84, 84, 3)
+    assert np.abs(demo["actions"][:]).max() <= 1 and demo["rewards"].shape == demo["dones"].shape == (count,)
+    poses = matrices(demo["obs/pose"][:].astype(float))
+    moved = motions(poses[:-1], poses[1:])
+    expected = np.hstack([moved[:, :3, 3], moved[:, :3, 0], moved[:, :3, 1]])
+    assert np.allclose(demo["actions"][:-1], expected, rtol=0, atol=1e-5)
+
+
+def test_nerf_has_the_files_of_the_phone_with_poses_in_opengl_axes(episode, session):
+    demo, meta = episode("nerf")
+    files = sorted((session / "rgb").iterdir())
+    numbers = meta["source_index"][:]
+    assert len(numbers) > 0.9 * len(files) and meta["timestamp_ns"].attrs["timeline"] == "source"
+    for row in 0, len(numbers) // 2, len(numbers) - 1:
+        assert demo["obs/camera_image"][row].tobytes() == (session / f"rgb/{numbers[row]:06d}.jpg").read_bytes()
+    assert demo["obs/pose"].attrs["camera_axes"] == "x right, y up, z back"
+    truth = np.array([entry["transform"] for entry in json.loads((session / "poses.json").read_text())])
+    assert np.allclose(matrices(demo["obs/pose"][:].astype(float)), truth[numbers], rtol=0, atol=1e-5)
+
+
+def test_nerf_has_trustworthy_depth_in_meters(takeset, made, tmp_path):
+    takeset("simulate", "stray-scanner", "--output", tmp_path / "scan", "--seconds", 0.5, "--size", "96x72", "--depth-size", "64x48", check=0)
+    text = (made("nerf") / "nerf.yaml").read_text().replace("image: jpeg-source", "image: jpeg, quality: 95")
+    (tmp_path / "p.yaml").write_text(text)
+    takeset("run", tmp_path / "scan", "--output", tmp_path / "out", "--pipeline", tmp_path / "p.yaml", check=0)
+    ((demo, _),) = demos(tmp_path / "out").values()
+    depth, valid = demo["obs/camera_depth"], demo["obs/camera_depth_valid"][:].astype(bool)
+    assert depth.attrs["unit"] == "m" and depth.dtype == np.float32 and valid.any()
+    assert depth[:][valid].min() > 0 and depth[:].max() <= 5 and (demo["obs/camera_depth_confidence"][:][valid] >= 1).all()
+
+
+def test_lerobot_has_jpegs_of_one_size_padded_with_black(episode):
+    demo, _ = episode("lerobot")
+    image = Image.open(io.BytesIO(demo["obs/camera_image"][0].tobytes()))
+    pixels = np.array(image)
+    assert image.format == "JPEG" and pixels.shape == (480, 640, 3)
+    assert pixels[:20].max() < 16 and pixels[-20:].max() < 16 and pixels[230:250, 300:340].max() > 32
+    assert demo["obs/camera_image"].attrs["encoding"] == "jpeg"
+
+
+def test_lerobot_has_depth_in_millimeters(takeset, made, tmp_path):
+    session = takeset.simulate(tmp_path / "session", "--seconds", 0.5, "--size", "96x72", "--depth-size", "64x48")
+    takeset.convert(session, output=tmp_path / "out", arguments=["--pipeline", made("lerobot") / "lerobot.yaml"])
+    ((demo, _),) = demos(tmp_path / "out").values()
+    depth = demo["obs/camera_depth"]
+    assert depth.dtype == np.uint16 and depth.attrs["unit"] == "mm" and np.median(depth[:][depth[:] > 0]) > 100
+
+
+# The comments
+
+
+@pytest.mark.parametrize("use", [use for use in USES if use != "robomimic"])
+def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
+    root = made(use)
+    text = (root / f"{use}.yaml").read_text()
+    if use == "nerf":  # needs intrinsics
+        session = takeset.simulate(tmp_path / "session", "--variant", "v3-slam", "--seconds", 0.5, "--size", "96x72")
+        takeset.convert(session, output=tmp_path / "dataset", arguments=["--pipeline", root / "nerf.yaml"])
+        root = tmp_path
+    (code,) = re.findall(r"^#     import h5py.*\n(?:^#     .*\n)+", text, re.M)
+    code = re.sub("^#     ", "", code, flags=re.M)
+    # The shapes in the comments, by the names that are assigned in their lines.
+    promised = re.findall(r"^ +(\w+) = .*# .*?\((T|\d+), ?((?:\d+(?:, )?)*)\)", code, re.M)
+    assert len(promised) == {"act": 3, "diffusion-policy": 3, "nerf": 0, "lerobot": 2}[use]
+    for name, first, rest in promised:
+        shape = "" if first == "T" else f"{first}, "
+        code += f"    assert {name}.shape[{first == 'T':d}:] == ({shape}{rest}{',' if rest else ''}), {name}.shape\n"
+    if use == "nerf":
+        code += "    rotation = transform_matrix[:3, :3]\n"
+        code += "    assert np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) and np.linalg.det(rotation) > 0\n"
+        code += "    assert jpeg.startswith(bytes([255, 216])) and fx > 0\n"
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
+
+
+def alternatives():
+    """Recipes with one of the commented-out steps in use: in place of the active step of its name, or where it stands."""
+    for use in USES:
+        lines = (ROOT / f"examples/recipes/{use}.yaml").read_text().split("\n")
+        for number, line in enumerate(lines):
+            if line.startswith("  # - "):
+                (step,) = yaml.safe_load(line.replace("# ", "", 1))
+                pipeline = yaml.safe_load("\n".join(lines))
+                names = [next(iter(active)) for active in pipeline["transforms"]]
+                (name,) = step
+                place = names.index(name) if name in names else sum(earlier.startswith("  - ") for earlier in lines[:number])
+                pipeline["transforms"][place : place + (name in names)] = [step]
+                yield pytest.param(pipeline, id=f"{use} {name} {number}")
+
+
+@pytest.mark.parametrize("pipeline", [*alternatives()])
+def test_steps_that_are_commented_out_are_accepted(takeset, session, tmp_path, pipeline):
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(pipeline, sort_keys=False))
+    done = takeset("plan", session, "--pipeline", tmp_path / "p.yaml", check=0)
+    assert "1 take, " in done.stdout and " 0 frames" not in done.stdout

@@ -1,0 +1,232 @@
+"""resize-image: sizes, pixels and fields of view of its modes, against Pillow and NumPy."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from geometry_oracle import Runs, arrays_of, boxed, covering, fitted, moved, outward, refused, steps_file, window
+from outputs import check_digests, demos
+from PIL import Image
+from scan_checks import camera_info
+from scans import session as scan
+from stack_sessions import jpeg, v1
+from videos import video_file
+
+SIZES = {"v1": ((200, 150), (64, 48)), "scan": ((160, 120), (32, 24)), "pour": ((160, 120), None)}
+WITH_DEPTH = ["v1", "scan"]
+MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
+BOXES = [(120, 90), (100, 100), (101, 88), (150, 75), (77, 110), (110, 98), (133, 112), (90, 119)]
+MODES = ["fit", "cover", "letterbox", "stretch"]
+
+
+def session():
+    found = v1()
+    found.rgb = {number: jpeg(number, (200, 150)) for number in found.rgb}
+    found.metadata |= {"rgbResolution": [200, 150], "cameraIntrinsics": {"fx": 150.5, "fy": 151.25, "cx": 99.25, "cy": 76.75}}
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(takeset, tmp_path_factory):
+    return Runs(takeset, tmp_path_factory.mktemp("resize"), {"v1": session(), "scan": scan(times="time"), "pour.mov": video_file(count=6)})
+
+
+def placed(size, box, mode):
+    """The size to which an image of `size` is scaled, and the box of it that is stored, which may begin before it."""
+    if mode == "cover":
+        return covering(size, box)
+    if mode == "letterbox":
+        return boxed(size, box)
+    scaled = fitted(size, box) if mode == "fit" else box
+    return scaled, (0, 0, *scaled)
+
+
+def resize(box, mode, **options):
+    return {"resize-image": {"width": box[0], "height": box[1], "mode": mode} | options}
+
+
+def test_the_boxes_by_hand():
+    """What the other tests expect, from numbers that are easy to check."""
+    assert covering((200, 150), (100, 100)) == ((133, 100), (16, 0, 100, 100))  # 33 columns too many: 16 and 17
+    assert covering((160, 120), (77, 110)) == ((147, 110), (35, 0, 77, 110))
+    assert boxed((200, 150), (110, 98)) == ((110, 83), (0, -7, 110, 98))  # 15 rows too few: 7 and 8
+    assert boxed((160, 120), (100, 98)) == ((100, 75), (0, -11, 100, 98))
+    assert fitted((200, 150), (77, 110)) == (77, 58) and fitted((160, 120), (320, 240)) == (160, 120)
+
+
+@pytest.mark.parametrize("take", SIZES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_sizes(runs, take, mode, box):
+    _, demo, meta = runs(resize(box, mode))[take]
+    scaled, (_, _, width, height) = placed(SIZES[take][0], box, mode)
+    assert demo["obs/camera_image"].shape[1:] == demo["obs/camera_image"].chunks[1:] == (height, width, 3)
+    assert (width, height) == (scaled if mode == "fit" else box)
+    assert check_digests(demo, meta) > 5
+
+
+def by_pillow(number, scaled):
+    image = Image.open(io.BytesIO(jpeg(number, (200, 150))))
+    return np.array(image.resize(scaled, Image.Resampling.BILINEAR))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("box", [box for box in BOXES if box[0] > 100 and box[1] > 75], ids=str)
+def test_pixels_are_pillows(runs, mode, box):
+    """Boxes larger than half the image, so that no JPEG is decoded at a lower resolution."""
+    _, demo, meta = runs(resize(box, mode))["v1"]
+    scaled, part = placed((200, 150), box, mode)
+    for row in 0, 17, 39:
+        expected = window(by_pillow(meta["source_index"][row], scaled)[None], part)[0].astype(int)
+        assert np.abs(demo["obs/camera_image"][row].astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("mode", ["cover", "letterbox"])
+def test_a_single_pixel_of_shift_would_be_noticed(runs, mode):
+    box = (133, 112) if mode == "cover" else (110, 98)
+    _, demo, _ = runs(resize(box, mode))["v1"]
+    scaled, (x, y, width, height) = placed((200, 150), box, mode)
+    shifted = window(by_pillow(5, scaled)[None], (x + 1, y, width, height) if mode == "cover" else (x, y + 1, width, height))[0]
+    assert np.abs(demo["obs/camera_image"][5].astype(int) - shifted).max() > 20
+
+
+@pytest.mark.parametrize("take", SIZES)
+def test_padding_is_black(runs, take):
+    for box in BOXES:
+        images = runs(resize(box, "letterbox"))[take][1]["obs/camera_image"][:]
+        (width, height), (x, y, _, _) = boxed(SIZES[take][0], box)
+        inside = images[:, -y : -y + height, -x : -x + width]
+        assert images.astype(int).sum() == inside.astype(int).sum() and inside.mean() > 50
+        fit = runs(resize(box, "fit"))[take][1]["obs/camera_image"][:]
+        assert (inside == fit).all()
+
+
+@pytest.mark.parametrize("take", SIZES)
+def test_cover_is_the_center_of_a_scaled_image(runs, take):
+    for box in BOXES:
+        scaled, part = covering(SIZES[take][0], box)
+        whole = runs(resize(scaled, "stretch"))[take][1]["obs/camera_image"][:]
+        covered = runs(resize(box, "cover"))[take][1]["obs/camera_image"][:]
+        assert np.abs(covered.astype(int) - window(whole, part)).max() <= 1
+
+
+@pytest.mark.parametrize("take", WITH_DEPTH)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_intrinsics_are_exact(runs, take, mode, box):
+    _, demo, meta = runs(resize(box, mode))[take]
+    _, _, whole = runs()[take]
+    (image, depth), (scaled, part) = SIZES[take], placed(SIZES[take][0], box, mode)
+    assert np.allclose(meta["intrinsics"][:], moved(whole["intrinsics"][:], image, scaled, part), rtol=1e-6, atol=1e-5)
+    around = outward(part, scaled, depth)
+    assert np.allclose(meta["camera_depth_intrinsics"][:], moved(whole["camera_depth_intrinsics"][:], depth, depth, around), rtol=1e-6, atol=1e-5)
+    assert camera_info(demo)[1] == part[2:] and camera_info(demo, "camera_depth")[1] == around[2:]
+
+
+@pytest.mark.parametrize("take", WITH_DEPTH)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_depth_and_confidence_keep_the_images_field_of_view(runs, take, mode, box):
+    _, demo, _ = runs(resize(box, mode))[take]
+    _, whole, _ = runs()[take]
+    scaled, part = placed(SIZES[take][0], box, mode)
+    around = outward(part, scaled, SIZES[take][1])
+    assert around == (0, 0, *SIZES[take][1]) or mode in ("cover", "letterbox")
+    for name in MAPS:
+        if name in whole["obs"]:
+            assert np.array_equal(demo["obs"][name][:], window(whole["obs"][name][:], around)), name
+
+
+def test_depth_by_hand(runs):
+    """160x120 in 100x98 is 100x75 with 11 rows above and 12 below: 3.52 and 3.84 rows of a depth map of 24, in whole ones 4 and 4."""
+    _, demo, meta = runs(resize((100, 98), "letterbox"))["scan"]
+    depth, whole = demo["obs/camera_depth"][:], runs()["scan"][1]["obs/camera_depth"][:]
+    assert depth.shape[1:3] == (32, 32) and (depth[:, 4:28] == whole).all() and not depth[:, :4].any() and not depth[:, 28:].any()
+    assert not demo["obs/camera_depth_valid"][:, :4].any() and not demo["obs/camera_depth_valid"][:, 28:].any()
+    assert demo["obs/camera_depth_valid"][:, 4:28].any((1, 2, 3)).all()
+    assert np.allclose(meta["camera_depth_intrinsics"][:, 3], runs()["scan"][2]["camera_depth_intrinsics"][:, 3] + 4, rtol=1e-6)
+    # 200x150 over 100x100 is 133x100 without 16 columns on the left: 7.7 of 64; column 116 ends in the 56th.
+    _, demo, meta = runs(resize((100, 100), "cover"))["v1"]
+    assert (demo["obs/camera_depth"][:] == runs()["v1"][1]["obs/camera_depth"][:, :, 7:56]).all()
+    assert np.allclose(meta["camera_depth_intrinsics"][:, 2], runs()["v1"][2]["camera_depth_intrinsics"][:, 2] - 7, rtol=1e-6)
+
+
+# Images smaller than the box
+
+
+def test_fit_and_letterbox_never_enlarge(runs):
+    for take, (image, _) in SIZES.items():
+        _, demo, _ = runs(resize((320, 241), "fit"))[take]
+        assert (demo["obs/camera_image"][:] == runs()[take][1]["obs/camera_image"][:]).all()
+        images = runs(resize((320, 241), "letterbox"))[take][1]["obs/camera_image"][:]
+        part = boxed(image, (320, 241))[1]
+        assert (images == window(runs()[take][1]["obs/camera_image"][:], part)).all() and images.shape[1:3] == (241, 320)
+
+
+def test_cover_and_stretch_make_exactly_the_size(runs):
+    for mode in "cover", "stretch":
+        _, demo, _ = runs(resize((220, 230), mode))["v1"]
+        scaled, part = placed((200, 150), (220, 230), mode)
+        expected = window(by_pillow(7, scaled)[None], part)[0].astype(int)
+        assert np.abs(demo["obs/camera_image"][7].astype(int) - expected).max() <= 2
+
+
+def test_images_that_are_small_enough_keep_their_size(runs):
+    """`when-larger-than` holds in every mode: 160x120 stays, 200x150 does not."""
+    for mode in MODES:
+        found = runs(resize((100, 100), mode, **{"when-larger-than": 160}))
+        for take in "scan", "pour":
+            one, other = arrays_of(*found[take][1:]), arrays_of(*runs()[take][1:])
+            assert all(np.array_equal(one[path], other[path], equal_nan=one[path].dtype.kind == "f") for path in other)
+        assert found["v1"][1]["obs/camera_image"].shape[1:3] == placed((200, 150), (100, 100), mode)[1][:1:-1]
+
+
+def test_a_size_that_an_image_has_is_no_change(runs):
+    for mode in MODES:
+        one, other = arrays_of(*runs(resize((160, 120), mode))["scan"][1:]), arrays_of(*runs()["scan"][1:])
+        assert all(np.array_equal(one[path], other[path], equal_nan=one[path].dtype.kind == "f") for path in other), mode
+
+
+def test_jpegs_that_shrink_to_half_or_less_are_close_too(runs):
+    """They are decoded at a lower resolution, which costs about one gray level on average."""
+    for mode in "cover", "letterbox":
+        box = (50, 60)
+        _, demo, meta = runs(resize(box, mode))["v1"]
+        scaled, part = placed((200, 150), box, mode)
+        for row in 0, 20:
+            expected = window(by_pillow(meta["source_index"][row], scaled)[None], part)[0].astype(int)
+            assert np.abs(demo["obs/camera_image"][row].astype(int) - expected).mean() < 2.5
+
+
+# Steps after it
+
+
+def test_steps_compose(runs):
+    """A crop of letterboxed images is in their pixels, padding included; what is cut off of it is gone."""
+    crop = {"crop": {"box": [0, 7, 110, 83]}}
+    _, demo, meta = runs(resize((110, 98), "letterbox"), crop)["v1"]
+    _, fit, fit_meta = runs(resize((110, 98), "fit"))["v1"]
+    assert (demo["obs/camera_image"][:] == fit["obs/camera_image"][:]).all()
+    assert np.allclose(meta["intrinsics"][:], fit_meta["intrinsics"][:], rtol=1e-6)
+    assert (demo["obs/camera_depth"][:] == fit["obs/camera_depth"][:]).all()
+
+
+def test_a_plan_foresees_every_size(runs, takeset, tmp_path):
+    for mode in "cover", "letterbox":
+        step = resize((101, 88), mode)
+        output = runs.output(step)
+        takeset("verify", output, check=0)
+        planned = json.loads(takeset("plan", runs.inputs, "--json", *steps_file(tmp_path, step), check=0).stdout)
+        shapes = {t["id"]: {d["path"]: d["shape"] for d in t["datasets"]} for t in planned["takes"]}
+        for name, (demo, _) in demos(output).items():
+            for one in ["camera_image", *MAPS]:
+                if one in demo["obs"]:
+                    assert tuple(shapes[name][f"/data/demo_0/obs/{one}"]) == demo["obs"][one].shape
+
+
+@pytest.mark.parametrize("option, value", [
+    ("mode", "fill"), ("mode", 3), ("width", 0), ("height", -5), ("width", 8193), ("height", 1.5), ("mod", "cover"), ("when-larger-than", -1),
+])
+def test_mistakes_are_refused_by_their_path(runs, takeset, tmp_path, option, value):
+    refused(takeset, runs.inputs, tmp_path, f"transforms[1].resize-image.{option}", {"resize-image": {option: value}})

@@ -1,0 +1,291 @@
+"""`split-episodes`: one take becomes several episodes, which together are the take."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+from outputs import check_digests, codes, demos, manifest
+from resample_oracle import (
+    LINEAR, MS, START, Grid, absolute, accounts, even, images_are, poses_are, scipy_poses, split, steps, take, uneven,
+)
+from run_outputs import outputs
+from schemas import STATISTICS, layout, validator
+from scipy.spatial.transform import Rotation
+from stack_sessions import UNEVEN
+from videos import times, video_file
+
+NOTHING = [0, 0, 0, 1, 0, 0, 0, 1, 0]  # the action that stays where it is
+
+
+def at_gaps(found):
+    """The rows of each part: nothing is longer than one and a half periods of 60 Hz."""
+    return np.split(np.arange(len(found.times)), np.flatnonzero(np.diff(found.times) > 25 * MS + 1) + 1)
+
+
+def at_seconds(found, length):
+    part = (np.array(found.times) - found.times[0]) // length
+    return [np.flatnonzero(part == k) for k in range(part[-1] + 1)]
+
+
+CASES = {"gaps": ("gaps", at_gaps), "0.4": (0.4, lambda found: at_seconds(found, 400 * MS)), "2.0": (2.0, lambda found: at_seconds(found, 2000 * MS)),
+         "0.1": (0.1, lambda found: at_seconds(found, 100 * MS))}
+
+
+class Case:
+    """A take that was split, and converted whole."""
+
+    def __init__(self, takeset, root, at, rows):
+        self.take, self.root, self.output = uneven(), root, root / "out"
+        self.rows = rows(self.take)
+        self.take.write(root / "t")
+        split(takeset, root / "t", self.output, at, "actions", "split")
+        takeset.convert(root / "t", output=root / "whole", arguments=steps(root, LINEAR, "actions", name="whole.yaml"))
+        self.record = manifest(self.output)["record"]
+        self.ids = [f"t.{part}" for part in range(len(self.rows))]
+        self.demos, ((self.whole, self.every),) = demos(self.output), demos(root / "whole").values()
+        self.parts = [(rows, *self.demos[name]) for name, rows in zip(self.ids, self.rows)] if set(self.ids) == set(self.demos) else []
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, takeset, tmp_path_factory):
+    return Case(takeset, tmp_path_factory.mktemp("split"), *CASES[request.param])
+
+
+# Parts
+
+
+def test_each_part_is_an_entry_and_a_shard(case):
+    """In the order of their numbers, 10 after 9; a single one is .0."""
+    assert all(len(rows) > 0 for rows in case.rows)
+    entries = case.record["takes"]
+    assert [(e["id"], e["take"], e["part"], e["outcome"]) for e in entries] == [(name, "t", k, "written") for k, name in enumerate(case.ids)]
+    assert {path.name for path in (case.output / "episodes").iterdir()} == {f"{name}.h5" for name in case.ids}
+    assert [e["output"]["samples"] for e in entries] == [len(rows) for rows in case.rows]
+    with h5py.File(case.output / "dataset.h5") as file:
+        assert [file[f"data/demo_{k:06d}"].attrs["take_id"] for k in range(len(case.ids))] == case.ids
+        assert len(file["data"]) == len(file["meta"]) == len(case.ids) and file["data"].attrs["total"] == len(case.take.times)
+    for name, rows in zip(case.ids, case.rows):
+        with h5py.File(case.output / f"episodes/{name}.h5") as file:
+            assert list(file["data"]) == ["demo_0"] and file["data/demo_0"].attrs["num_samples"] == len(rows)
+
+
+def test_the_rows_of_all_parts_are_those_of_the_take(case):
+    assert case.parts
+    for name, data in case.whole["obs"].items():
+        joined = np.concatenate([demo[f"obs/{name}"][:] for _, demo, _ in case.parts])
+        if name == "pose":  # each part begins with qw of 0 or more
+            joined[:, 3:] *= np.sign((joined[:, 3:] * data[:, 3:]).sum(1, keepdims=True))
+            assert all(demo["obs/pose"][0, 6] >= 0 for _, demo, _ in case.parts)
+        assert np.array_equal(joined, data[:], equal_nan=data.dtype.kind == "f"), name
+    for stream in case.every["streams"]:
+        for name, data in case.every[f"streams/{stream}"].items():
+            assert np.array_equal(np.concatenate([meta[f"streams/{stream}/{name}"][:] for *_, meta in case.parts]), data[:]), (stream, name)
+    for name in "source_index", "quality":
+        assert np.array_equal(np.concatenate([meta[name][:] for *_, meta in case.parts]), case.every[name][:]), name
+
+
+def test_times_begin_with_each_part_and_are_those_of_the_take(case):
+    for rows, _, meta in case.parts:
+        assert meta["timestamp_ns"][0] == 0 and absolute(meta).tolist() == [case.take.times[row] for row in rows]
+        assert meta["timestamp_ns"].attrs["clock"] == case.every["timestamp_ns"].attrs["clock"]
+        found = [[row - rows[0], step] for row, step in case.every["gaps"][:].tolist() if rows[0] <= row < rows[-1]]
+        assert meta["gaps"][:].tolist() == found
+
+
+def test_actions_do_not_cross_from_part_to_part(case):
+    for rows, demo, _ in case.parts:
+        actions, valid = demo["actions"][:], demo["actions_valid"][:]
+        assert np.abs(actions[-1] - NOTHING).max() < 1e-6 and valid[-1] == 1 and demo["dones"][:].tolist() == [0] * (len(rows) - 1) + [1]
+        assert np.abs(actions[:-1] - case.whole["actions"][rows[:-1]]).max(initial=0) < 1e-6
+        assert np.array_equal(valid[:-1], case.whole["actions_valid"][rows[:-1]])
+
+
+def test_frames_are_counted_once(case):
+    document = manifest(case.output)
+    validator("manifest.schema.json").validate(document)
+    totals = case.record["totals"]
+    count = len(case.take.times)
+    assert (totals["frames_in"], totals["frames_out"], totals["frames_dropped"]) == (count, count, 0)
+    assert (totals["written"], totals["rejected"], totals["failed"]) == (len(case.ids), 0, 0)
+    for entry in case.record["takes"]:
+        accounts(entry)
+        assert entry["input_sha256"] == case.record["takes"][0]["input_sha256"] and entry["inputs"]
+    splits = case.record["splits"]
+    assert sorted(splits["train"] + splits["valid"] + splits["test"]) == sorted(case.ids)
+
+
+def test_a_plan_verify_and_pack_agree(case, takeset):
+    for _, demo, meta in case.parts:
+        assert check_digests(demo, meta) > 20
+    pipeline = ["--pipeline", case.root / "out.yaml"]
+    planned = json.loads(takeset("plan", case.root / "t", "--json", *pipeline, check=0).stdout)["takes"]
+    assert [one["id"] for one in planned] == case.ids
+    for one, entry in zip(planned, case.record["takes"]):
+        assert one["frames"] == entry["output"]["samples"] and layout(one) == layout(entry["output"], without=STATISTICS)
+    takeset("inspect", case.root / "t", *pipeline, check=0)
+    takeset("verify", case.output, "--inputs", check=0)
+    takeset("verify", case.output / f"episodes/{case.ids[-1]}.h5", check=0)
+    takeset("pack", case.output, "--output", case.root / "packed.h5", check=0)
+    takeset("verify", case.root / "packed.h5", check=0)
+    with h5py.File(case.root / "packed.h5") as file:
+        assert [file[f"data/demo_{k:06d}"].attrs["take_id"] for k in range(len(case.ids))] == case.ids
+
+
+def test_a_second_run_does_nothing(case, takeset):
+    def state():
+        return {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in case.output.rglob("*") if p.is_file()}
+
+    before = state()
+    done = takeset.convert(case.root / "t", output=case.output, arguments=["--pipeline", case.root / "out.yaml"])
+    assert "nothing to do" in done.stdout and state() == before
+
+
+def test_the_number_of_a_row_is_exact(takeset, tmp_path):
+    """A frame at the end of a part's time is the first of the next one."""
+    found = take([START + 10 * MS * k for k in range(40)])
+    found.write(tmp_path / "t")
+    split(takeset, tmp_path / "t", tmp_path / "out", 0.1)
+    assert [len(demos(tmp_path / "out")[f"t.{k}"][0]["obs/pose"]) for k in range(4)] == [10] * 4
+
+
+# Pauses
+
+
+def pausing(*pauses, speed=0.5):
+    """A camera that moves for a second, rests, moves on, and so on; and the frames of each motion, but for the first and the last ones."""
+    moving = np.zeros(0, bool)
+    for pause in [*pauses, 0]:
+        moving = np.concatenate([moving, np.ones(60, bool), np.zeros(round(pause * 60), bool)])
+    poses = np.tile(np.eye(4), (len(moving), 1, 1))
+    poses[:, 0, 3] = np.cumsum(moving) * speed / 60
+    poses[:, 1:3, 3] = np.random.default_rng(2).uniform(-1e-3, 1e-3, (len(moving), 2))
+    poses[:, :3, :3] = Rotation.from_rotvec(np.outer(np.cumsum(moving) / 60, [0, 0.5, 0])).as_matrix()
+    starts = np.flatnonzero(np.diff(moving.astype(int), prepend=0) == 1)
+    return take(even(len(moving)), poses=poses, alike=True, size=(32, 24)), [list(range(start + 3, start + 57)) for start in starts]
+
+
+@pytest.mark.parametrize("pauses, options, count", [
+    ((1.5,), {}, 2), ((1.5, 0.5, 1.5), {}, 3), ((1.5, 0.5, 1.5), {"pause": 0.4}, 4), ((1.5, 1.5), {"pause": 2.0}, 1),
+    ((1.5,), {"distance": 5, "angle": 180, "pause": 0.5}, None), ((1.5,), {"distance": 0.0001}, 1),
+])
+def test_a_long_rest_splits_a_take(takeset, tmp_path, pauses, options, count):
+    """A motion is all in one part, with those before and after a rest that is too short; no row is in two parts or lost without a count."""
+    found, motions = pausing(*pauses)
+    found.write(tmp_path / "t")
+    split(takeset, tmp_path / "t", tmp_path / "out", "pauses", **options)
+    written, record = demos(tmp_path / "out"), manifest(tmp_path / "out")["record"]
+    if count is None:  # all of it is a rest
+        assert len(record["takes"]) == 1
+        return
+    assert sorted(written) == [f"t.{k}" for k in range(count)]
+    rows = [written[f"t.{k}"][1]["source_index"][:].tolist() for k in range(count)]
+    assert all(part == list(range(part[0], part[-1] + 1)) for part in rows)
+    assert all(before[-1] < after[0] for before, after in zip(rows, rows[1:]))
+    place = [{k for k, part in enumerate(rows) if set(part) & set(motion)} for motion in motions]
+    assert all(len(one) == 1 and set(motion) <= set(rows[min(one)]) for motion, one in zip(motions, place))
+    apart = [pause >= options.get("pause", 1) and options.get("distance", 1) > 0.001 for pause in pauses]
+    assert [a != b for a, b in zip(place, place[1:])] == apart
+    for k, part in enumerate(rows):
+        poses_are(written[f"t.{k}"][0], *scipy_poses(found.times, found.poses, [found.times[row] for row in part]))
+    totals = record["totals"]
+    assert (totals["frames_in"], totals["frames_out"]) == (len(found.times), sum(map(len, rows)))
+    assert totals["frames_in"] == totals["frames_out"] + totals["frames_dropped"]
+
+
+# Other steps
+
+
+def test_a_short_part_is_rejected_alone(takeset, tmp_path):
+    found = uneven()
+    found.write(tmp_path / "t")
+    lengths = [len(rows) for rows in at_gaps(found)]
+    assert lengths == [20, 28, 35]
+    split(takeset, tmp_path / "t", tmp_path / "out", "gaps", {"min-frames": {"count": 28}})
+    document = manifest(tmp_path / "out")
+    entries = {entry["id"]: entry for entry in document["record"]["takes"]}
+    assert {name: (e["outcome"], e["take"], e["part"]) for name, e in entries.items()} == {
+        "t.0": ("rejected", "t", 0), "t.1": ("written", "t", 1), "t.2": ("written", "t", 2)}
+    assert entries["t.0"]["reason"] and entries["t.0"]["output"] is None
+    assert sorted(demos(tmp_path / "out")) == ["t.1", "t.2"] == sorted(path.stem for path in (tmp_path / "out/episodes").iterdir())
+    totals = document["record"]["totals"]
+    assert (totals["frames_in"], totals["frames_out"], totals["frames_dropped"], totals["rejected"]) == (83, 63, 20, 1)
+    validator("manifest.schema.json").validate(document)
+    again = takeset.convert(tmp_path / "t", output=tmp_path / "out", arguments=["--pipeline", tmp_path / "out.yaml"])
+    assert "nothing to do" in again.stdout
+    takeset("verify", tmp_path / "out", "--inputs", check=0)
+
+
+def test_resampled_rows_are_split(takeset, tmp_path):
+    found = uneven()
+    found.write(tmp_path / "t")
+    grid = Grid(found.times, "60")
+    split(takeset, tmp_path / "t", tmp_path / "out", "gaps", before=[{"resample": {"rate": 60}}])
+    written = demos(tmp_path / "out")
+    expected = np.split(grid.ticks, [row + 1 for row, _ in grid.gaps])
+    assert len(expected) > 1 and [absolute(written[f"t.{k}"][1]).tolist() for k in range(len(written))] == [part.tolist() for part in expected]
+    totals = manifest(tmp_path / "out")["record"]["totals"]
+    assert (totals["frames_in"], totals["frames_out"]) == (83, len(grid.ticks))
+    assert totals["frames_in"] + grid.repeated == totals["frames_out"] + totals["frames_dropped"]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_parts_of_a_take_are_in_one_split(takeset, tmp_path, seed):
+    for k in range(8):
+        uneven(40, seed=k).write(tmp_path / f"in/t{k}")
+    split(takeset, tmp_path / "in", tmp_path / "out", 0.2, {"split": {"valid": 0.25, "test": 0.25, "group": "take", "seed": seed}})
+    record = manifest(tmp_path / "out")["record"]
+    assert {len([e for e in record["takes"] if e["take"] == f"t{k}"]) for k in range(8)} == {4}
+    takes = {part: {name.rpartition(".")[0] for name in record["splits"][part]} for part in ("train", "valid", "test")}
+    assert sorted(map(len, takes.values())) == [2, 2, 4] and len(set().union(*takes.values())) == 8
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        for part, names in takes.items():
+            assert {file["data"][demo.decode()].attrs["take_id"].rpartition(".")[0] for demo in file["mask"][part][:]} == names
+
+
+@pytest.mark.parametrize("settings", [dict(codec="h264", b_frames=2), dict(codec="hevc", b_frames=3)])
+@pytest.mark.parametrize("at", ["gaps", 0.2])
+def test_a_video_is_split_too(takeset, tmp_path, settings, at):
+    (tmp_path / "pour.mov").write_bytes(video_file(ticks=UNEVEN, **settings))
+    for jobs in 1, 4:
+        split(takeset, tmp_path / "pour.mov", tmp_path / f"out{jobs}", at, arguments=["--jobs", jobs])
+    when = np.array(times(tmp_path / "pour.mov"))
+    part = (np.arange(40) >= 18) * 1 if at == "gaps" else when // (200 * MS)
+    written = demos(tmp_path / "out1")
+    assert sorted(written) == [f"pour.{k}" for k in range(part[-1] + 1)]
+    for k in range(part[-1] + 1):
+        demo, meta = written[f"pour.{k}"]
+        rows = np.flatnonzero(part == k)
+        images_are(demo, rows)
+        assert meta["source_index"][:].tolist() == rows.tolist() and meta["timestamp_ns"][:].tolist() == (when[rows] - when[rows[0]]).tolist()
+    assert outputs(tmp_path / "out1") == outputs(tmp_path / "out4")
+
+
+def test_a_lost_take_has_an_entry_without_parts(takeset, tmp_path):
+    uneven(40).write(tmp_path / "in/good")
+    uneven(40).write(tmp_path / "in/bad")
+    (tmp_path / "in/bad/poses.json").write_text("{")
+    split(takeset, tmp_path / "in", tmp_path / "out", "gaps", check=3)
+    document = manifest(tmp_path / "out")
+    entries = {entry["id"]: entry for entry in document["record"]["takes"]}
+    assert set(entries) == {"bad", "good.0", "good.1"} and entries["bad"]["outcome"] == "failed" and codes(entries["bad"], "error")
+    assert entries["bad"].get("part") is None
+    validator("manifest.schema.json").validate(document)
+    shutil.rmtree(tmp_path / "in/bad")
+    uneven(40, seed=9).write(tmp_path / "in/bad")
+    split(takeset, tmp_path / "in", tmp_path / "out", "gaps")
+    assert sorted(entry["id"] for entry in manifest(tmp_path / "out")["record"]["takes"]) == ["bad.0", "bad.1", "good.0", "good.1"]
+
+
+@pytest.mark.parametrize("options, path", [
+    ({}, "at"), ({"at": None}, "at"), ({"at": 0}, "at"), ({"at": -1.5}, "at"), ({"at": "never"}, "at"), ({"at": [1, 2]}, "at"),
+    ({"at": "pauses", "pause": -1}, "pause"), ({"at": "pauses", "distance": -1}, "distance"), ({"at": "gaps", "count": 2}, "count"),
+])
+def test_mistakes_are_refused_by_their_path(takeset, tmp_path, options, path):
+    (tmp_path / "s").mkdir()
+    arguments = steps(tmp_path, "align", {"split-episodes": options})
+    for command in ["run", tmp_path / "s", "--output", tmp_path / "out"], ["plan", tmp_path / "s"]:
+        done = takeset(*command, *arguments, check=64)
+        assert f"transforms[1].split-episodes.{path}" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
