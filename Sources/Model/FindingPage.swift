@@ -88,7 +88,8 @@ extension FindingCode {
         "Run with `--keys FILE`, and add this device's key to the file.")
     case .axesUnknown:
       .written(
-        .info, "`pose-frame` leaves poses as they are, because the axes of their camera, or the up axis of their world, are not known: synthetic data, or a SLAM program's world.",
+        .info,
+        "`pose-frame` leaves poses as they are, because the axes of their camera, or the up axis of their world, are not known: synthetic data, or a SLAM program's world.",
         "Do not mix such poses with others; their attributes name their axes.")
     case .badName:
       .failed(
@@ -626,12 +627,12 @@ extension FindingCode {
         "Check that poses follow the images in this take.")
     case .splitEmpty:
       .dataset(
-        "A part of the split has a share above 0 and no take.",
-        "Add takes of other groups, or choose another `group` in the step `split`.")
+        "A part of the split has a share above 0, or names in the split file, and no take; or train has none.",
+        "Add takes of other groups, choose another `group` in `split`, or correct the split file.")
     case .splitFileUnknown:
       .dataset(
         "The split file names takes that the dataset does not have.",
-        "Correct the names; ids of takes are in the manifest.")
+        "Correct the names, or find out why these takes failed or were rejected; ids are in the manifest.")
     case .splitFileUnlisted:
       .dataset(
         "The split file does not name every take; the others are in train.",

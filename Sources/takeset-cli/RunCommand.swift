@@ -96,11 +96,13 @@ struct RunCommand: ParsableCommand {
       throw ExitCode(128 + signal)
     }
     let style = console.style(for: STDERR_FILENO)
-    for finding in summary.findings {
+    for finding in summary.findings where !console.quiet || finding.severity != .info {
       standardError("\(style.warning(finding.severity.rawValue)): \(finding.code.rawValue): \(finding.message)")
     }
     if !console.quiet { printSummary(summary, report) }
-    if summary.failed > 0 || failOn == .warning && (summary.withWarnings > 0 || !summary.findings.isEmpty) { throw ExitCode(3) }
+    if summary.failed > 0 || failOn == .warning && (summary.withWarnings > 0 || summary.findings.contains { $0.severity != .info }) {
+      throw ExitCode(3)
+    }
   }
 
   private func explicitSplit() throws -> SplitFile? {

@@ -299,29 +299,45 @@ def test_beyond_the_range_values_do_not_matter(takeset, tmp_path):
 # The record
 
 
-def test_the_record_states_the_error(runs):
-    def stated(take, **options):
-        found = runs(resample(**options))[take][0]["details"]["depth_resampling"]
-        assert set(found) == {"maps", "mean_m", "max_m", "lost_fraction"}
-        assert found["maps"] > 0 and 0 <= found["mean_m"] <= found["max_m"] and 0 <= found["lost_fraction"] <= 1
-        return found
+def error(whole, demo):
+    """Of each depth value and the new one at its place: the mean and the largest difference in meters, and how many have no new one."""
+    depth, valid, _, unit = source(whole)
+    new, there, _, new_unit = source(demo)
+    scales = {"m": 1, "mm": 1000}
+    rows, columns = (Axis(new.shape[k], depth.shape[k]).nearest for k in (1, 2))
+    new, there = new[:, rows][:, :, columns], there[:, rows][:, :, columns]
+    differences = np.abs(new / scales[new_unit] - depth / scales[unit])[valid & there]
+    return {"maps": len(depth), "mean_m": differences.mean(), "max_m": differences.max(), "lost_fraction": (valid & ~there).sum() / valid.sum()}
 
-    # In millimeters nothing is lost, and rounding costs at most half of one, a quarter on average.
-    rounded = stated("meters", unit="mm")
-    assert 0.0004 < rounded["max_m"] <= 0.000501 and rounded["mean_m"] == pytest.approx(0.00025, rel=0.1) and rounded["lost_fraction"] == 0
-    assert stated("scan", unit="m")["max_m"] < 1e-6
-    # What a mask takes away, as a fraction of the pixels that had a value.
-    depth, valid, confidence, _ = source(runs()["scan"][1])
-    assert stated("scan", min_confidence=2, unit="m")["lost_fraction"] == pytest.approx((valid & (confidence < 2)).sum() / valid.sum(), abs=0.03)
-    assert stated("scan", min_confidence=2, unit="m")["max_m"] < 1e-6
-    assert stated("scan", min_confidence=2)["lost_fraction"] == pytest.approx(stated("scan", min_confidence=2, unit="m")["lost_fraction"])
-    far = (valid & (depth > 2000)).sum() / valid.sum()
-    assert stated("scan", max_range=2.0003, unit="m")["lost_fraction"] == pytest.approx(far, abs=0.03)
-    # Averages across steps are farther from the source than values that stay on their side of them.
-    across, beside = stated("scan", width=45, height=40, method="bilinear"), stated("scan", width=45, height=40, method="edge-aware")
+
+def stated(runs, take, **options):
+    """What the record says of a step, and the demo that it made."""
+    entry, demo, _ = runs(resample(**options))[take]
+    return entry["details"]["depth_resampling"], demo
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("grid", GRIDS)
+def test_the_record_states_the_error(runs, take, method, grid):
+    width, height = GRIDS[grid]
+    found, demo = stated(runs, take, width=width, height=height, method=method, edge=EDGE, unit="m")
+    assert found == pytest.approx(error(runs()[take][1], demo), rel=1e-5, abs=1e-7)
+
+
+def test_the_record_of_a_changed_unit(runs):
+    """In millimeters nothing is lost, and rounding costs at most half of one, a quarter on average."""
+    found, demo = stated(runs, "meters", unit="mm")
+    assert found == pytest.approx(error(runs()["meters"][1], demo), rel=1e-4)
+    assert 0.0004 < found["max_m"] <= 0.000501 and found["mean_m"] == pytest.approx(0.00025, rel=0.1) and found["lost_fraction"] == 0
+    assert stated(runs, "scan", unit="m")[0]["max_m"] < 1e-6
+    # Nothing was resampled.
+    assert "depth_resampling" not in runs()["scan"][0].get("details", {})
+
+
+def test_averages_across_steps_are_farther_from_the_source(runs):
+    across, beside = (stated(runs, "scan", width=45, height=40, method=method)[0] for method in ("bilinear", "edge-aware"))
     assert across["mean_m"] > 2 * beside["mean_m"] and across["max_m"] > 0.3
-    for found in runs()["scan"], runs(resample(unit="m"))["meters"]:  # nothing was resampled
-        assert "depth_resampling" not in found[0].get("details", {})
 
 
 def test_a_plan_foresees_it(runs, takeset, tmp_path):

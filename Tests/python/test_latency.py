@@ -143,7 +143,24 @@ def test_takes_that_lack_the_stream_are_not_concerned(takeset, tmp_path):
     assert all(a["stream"] != "joints" for a in entry_of(tmp_path / "out", "without")["alignment"])
 
 
-@pytest.mark.parametrize("latency", [{"joints": "late"}, {"joints": None}, {"joints": [0.02]}, {"joints": 1e9}, {"joints": float("nan")}, 0.02, ["joints"]])
+def test_a_latency_is_used_or_refused_with_the_recorders_own_pairing(takeset, tmp_path):
+    """`reference-compatible` has clocks of its own; it must not drop a latency without a word."""
+    found = uneven(60)
+    found.write(tmp_path / "s")
+    arguments = steps(tmp_path, {"align": {"reference-compatible": True, "latency": {"joints": 0.1}}})
+    done = takeset("run", tmp_path / "s", "--output", tmp_path / "out", *arguments)
+    if done.returncode == 64:
+        assert "transforms[0].align" in done.stderr and "latency" in done.stderr
+        return
+    entry, demo, _ = only(tmp_path / "out")
+    _, plain, _ = aligned(takeset, tmp_path / "plain", found, **{"reference-compatible": True})
+    assert alignment(entry, "joints").get("latency_ns") == "100000000"
+    assert not np.array_equal(demo["obs/joints"][:], plain["obs/joints"][:])
+
+
+@pytest.mark.parametrize("latency", [
+    {"joints": "late"}, {"joints": None}, {"joints": [0.02]}, {"joints": 1e9}, {"joints": float("nan")}, 0.02, ["joints"],
+])
 def test_mistakes_are_refused_by_their_path(takeset, tmp_path, latency):
     (tmp_path / "s").mkdir()
     arguments = steps(tmp_path, {"align": {"latency": latency}})

@@ -267,9 +267,10 @@ def test_the_shortest_takes(takeset, tmp_path, count, rows):
     takeset("verify", tmp_path / "out", check=0)
 
 
-def test_a_video_is_resampled_too(takeset, tmp_path):
-    """Twice as many rows as frames, and frames that were lost."""
-    (tmp_path / "pour.mov").write_bytes(video_file(ticks=UNEVEN))
+@pytest.mark.parametrize("settings", [dict(codec="h264"), dict(codec="hevc", b_frames=3)])
+def test_a_video_is_resampled_too(takeset, tmp_path, settings):
+    """Twice as many rows as frames, and a frame that was lost."""
+    (tmp_path / "pour.mov").write_bytes(video_file(ticks=UNEVEN, **settings))
     _, demo, meta = converted(takeset, tmp_path / "pour.mov", steps(tmp_path, "align", {"resample": {"rate": 120}}))
     at = times(tmp_path / "pour.mov")
     grid = Grid(at, "120")

@@ -230,6 +230,31 @@ def test_resampled_rows_are_split(takeset, tmp_path):
     assert totals["frames_in"] + grid.repeated == totals["frames_out"] + totals["frames_dropped"]
 
 
+def test_a_take_can_be_split_twice_or_that_is_refused(takeset, tmp_path):
+    """Frames are counted once, no part is said to have vanished, and a second run has nothing to do."""
+    uneven().write(tmp_path / "t")
+    arguments = steps(tmp_path, LINEAR, {"split-episodes": {"at": "gaps"}}, {"split-episodes": {"at": 0.2}})
+    done = takeset("run", tmp_path / "t", "--output", tmp_path / "out", *arguments)
+    if done.returncode == 64:
+        assert "split-episodes" in done.stderr and not (tmp_path / "out").exists()
+        return
+    record = manifest(tmp_path / "out")["record"]
+    assert done.returncode == 0 and (record["totals"]["frames_in"], record["totals"]["frames_out"]) == (83, 83)
+    assert {entry["take"] for entry in record["takes"]} == {"t"} and not any("input-vanished" in codes(entry) for entry in record["takes"])
+    assert "nothing to do" in takeset.convert(tmp_path / "t", output=tmp_path / "out", arguments=arguments).stdout
+
+
+def test_actions_before_the_step_do_not_cross_either(takeset, tmp_path):
+    uneven(40).write(tmp_path / "t")
+    split(takeset, tmp_path / "t", tmp_path / "after", 0.2, "actions")
+    split(takeset, tmp_path / "t", tmp_path / "before", 0.2, before=["actions"])
+    after, before = demos(tmp_path / "after"), demos(tmp_path / "before")
+    assert sorted(after) == sorted(before) == [f"t.{k}" for k in range(4)]
+    for name in after:
+        for data in "actions", "actions_valid":
+            assert np.array_equal(after[name][0][data][:], before[name][0][data][:]), (name, data)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_parts_of_a_take_are_in_one_split(takeset, tmp_path, seed):
     for k in range(8):

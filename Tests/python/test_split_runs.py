@@ -85,6 +85,45 @@ def test_a_lost_or_damaged_part_is_rebuilt(takeset, source, tmp_path):
     takeset("verify", output, check=0)
 
 
+def test_a_take_that_becomes_unreadable_leaves_no_parts(takeset, source, tmp_path):
+    output = tmp_path / "out"
+    split(takeset, source, output, "gaps", "split")
+    (source / "t1/poses.json").write_text("{")
+    for _ in range(2):  # the run after that finds the same
+        split(takeset, source, output, "gaps", "split", check=3)
+        assert [(e["id"], e["outcome"]) for e in manifest(output)["record"]["takes"] if e["id"].startswith("t1")] == [("t1", "failed")]
+    split(takeset, source, tmp_path / "fresh", "gaps", "split", check=3)
+    assert outputs(output) == outputs(tmp_path / "fresh")
+    shutil.rmtree(source / "t1")
+    uneven(40, seed=1).write(source / "t1")
+    split(takeset, source, output, "gaps", "split")
+    assert sorted(demos(output)) == EPISODES == [entry["id"] for entry in manifest(output)["record"]["takes"]]
+
+
+def test_a_damaged_line_of_the_journal_costs_its_take_alone(takeset, source, tmp_path):
+    output = tmp_path / "out"
+    split(takeset, source, output, "gaps", {"min-frames": {"count": 19}}, "split")
+    expected = outputs(output)
+    lines = (output / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        for damaged in line[:-40] + b"\n", b"":
+            (output / "journal.jsonl").write_bytes(b"".join([*lines[:number], damaged, *lines[number + 1 :]]))
+            done = takeset.convert(source, output=output, arguments=["--pipeline", tmp_path / "out.yaml"])
+            assert "nothing to do" not in done.stdout and outputs(output) == expected, (number, damaged)
+            takeset("verify", output, check=0)
+            again = takeset.convert(source, output=output, arguments=["--pipeline", tmp_path / "out.yaml"])
+            assert "nothing to do" in again.stdout, (number, again.stdout)
+
+
+def test_a_moved_take_keeps_its_parts(takeset, source, tmp_path):
+    output = tmp_path / "out"
+    split(takeset, source, output, "gaps", "split")
+    expected = outputs(output)
+    source.rename(tmp_path / "moved")
+    assert "nothing to do" in split(takeset, tmp_path / "moved", output, "gaps", "split").stdout
+    assert outputs(output) == expected
+
+
 @pytest.mark.parametrize("first", [None, "gaps", 0.1])
 def test_a_replaced_dataset_has_no_stale_parts(takeset, source, tmp_path, first):
     """Another length of parts, or none, is another pipeline."""
@@ -165,6 +204,25 @@ def test_a_failed_take_with_the_name_of_a_part_hides_no_part(takeset, tmp_path):
         assert [len(part) for part in poses] == [20, 18] and len(demos(output)) == 2, name
         expected = expected or [part.tobytes() for part in poses]
         assert [part.tobytes() for part in poses] == expected, name
+        takeset("verify", output, check=0)
+
+
+def test_a_take_that_becomes_unreadable_hides_no_part_of_another(takeset, tmp_path):
+    """Known as a.0 before there was an `a` with such a part."""
+    uneven(40, seed=1).write(tmp_path / "a/a")
+    uneven(40, seed=2).write(tmp_path / "b/a.0")
+    output = tmp_path / "out"
+    pipeline = steps(tmp_path, LINEAR, {"split-episodes": {"at": "gaps"}})
+    for inputs in ["b"], ["a", "b"]:
+        takeset.convert(*(tmp_path / one for one in inputs), output=output, arguments=pipeline)
+    before = {entry["id"]: pose_of(output, entry["id"]).tobytes() for entry in manifest(output)["record"]["takes"] if entry["take"] == "a"}
+    assert len(before) == 2 and len(demos(output)) == 4
+    (tmp_path / "b/a.0/poses.json").write_text("{")
+    for _ in range(2):
+        takeset.convert(tmp_path / "a", tmp_path / "b", output=output, arguments=pipeline, check=3)
+        entries = manifest(output)["record"]["takes"]
+        assert sorted(entry["outcome"] for entry in entries) == ["failed", "written", "written"]
+        assert {name: pose_of(output, name).tobytes() for name in demos(output)} == before
         takeset("verify", output, check=0)
 
 

@@ -172,7 +172,9 @@ def test_a_take_that_never_moves_is_not_written(takeset, tmp_path):
     assert entries["still"]["outcome"] != "written" and entries["still"]["reason"]
 
 
-@pytest.mark.parametrize("options", [{"start": 3}, {"end": 0.9, "start": 0.9}, {"start-frames": 60}, {"start-frames": 40, "end-frames": 40}, {"end-frames": 10**12}])
+@pytest.mark.parametrize("options", [
+    {"start": 3}, {"end": 0.9, "start": 0.9}, {"start-frames": 60}, {"start-frames": 40, "end-frames": 40}, {"end-frames": 10**12},
+])
 def test_a_take_of_which_nothing_is_left_is_not_written(takeset, tmp_path, options):
     take(even(60)).write(tmp_path / "s")
     done = takeset("run", tmp_path / "s", "--output", tmp_path / "out", *steps(tmp_path, "align", {"trim": options}))
@@ -197,8 +199,8 @@ def test_a_plan_agrees_with_the_run(takeset, tmp_path):
 
 
 @pytest.mark.parametrize("options, path", [
-    ({}, "trim"), ({"start": None}, "trim"), ({"start-frames": 0, "end-frames": 0}, "trim"), ({"distance": 0.1}, "trim"), ({"start": -1}, "trim.start"),
-    ({"end": "rest"}, "trim.end"), ({"start-frames": -1}, "trim.start-frames"), ({"start-frames": 1.5}, "trim.start-frames"),
+    ({}, "trim"), ({"start": None}, "trim"), ({"start-frames": 0, "end-frames": 0}, "trim"), ({"distance": 0.1}, "trim"),
+    ({"start": -1}, "trim.start"), ({"end": "rest"}, "trim.end"), ({"start-frames": -1}, "trim.start-frames"), ({"start-frames": 1.5}, "trim.start-frames"),
     ({"start": "motion", "distance": -0.1}, "trim.distance"), ({"start": "motion", "angle": "wide"}, "trim.angle"), ({"begin": 1}, "trim.begin"),
 ])
 def test_mistakes_and_steps_without_effect_are_refused(takeset, tmp_path, options, path):

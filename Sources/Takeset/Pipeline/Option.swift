@@ -167,7 +167,11 @@ extension Optional: OptionValue where Wrapped: OptionValue {
   package static var schema: [String: JSONValue] {
     var schema = Wrapped.schema
     // A list of values, or of schemas, gets null as another one.
-    if let type = schema["type"], schema["enum"] == nil { schema["type"] = [type, "null"] } else { return ["anyOf": [.object(schema), ["type": "null"]]] }
+    if let type = schema["type"], schema["enum"] == nil {
+      schema["type"] = [type, "null"]
+    } else {
+      return ["anyOf": [.object(schema), ["type": "null"]]]
+    }
     return schema
   }
   package static var words: String { Wrapped.words }

@@ -43,7 +43,8 @@ package struct Run: Sendable {
     case progress(rows: Int, bytes: Int)
     /// An episode is finished; a take that a step has split has several, and the last one ends it.
     case finished(
-      id: String, take: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double, endsTake: Bool)
+      id: String, take: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double,
+      endsTake: Bool)
   }
 
   package struct Summary: Sendable {
@@ -113,7 +114,8 @@ package struct Run: Sendable {
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
     let stamp = IndexStamp(
-      indexPath(directory), splitFile: splitFile, vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !gone.contains($0) })
+      indexPath(directory), splitFile: splitFile,
+      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !gone.contains($0) })
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
     if !summary.isUpToDate {
@@ -135,7 +137,8 @@ package struct Run: Sendable {
     _ isCancelled: @escaping @Sendable () -> Bool
   ) throws {
     let freshness = Freshness(
-      journal: journal, earlier: Dictionary(grouping: journal.entries.values, by: \.takeID), conversion: conversion, directory: directory, checksContent: checksContent)
+      journal: journal, earlier: Dictionary(grouping: journal.entries.values, by: \.takeID), conversion: conversion, directory: directory,
+      checksContent: checksContent)
     let jobs = search.found.map { found in
       TakeJob(
         task: TakeTask(

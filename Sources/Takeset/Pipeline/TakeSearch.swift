@@ -223,7 +223,9 @@ package struct TakeSearch: Sendable {
     used.formUnion(known.compactMap(\.self))
     for (index, take) in found.enumerated() {
       let stem = take.id
-      found[index].id = known[index] ?? free(stem) {
+      found[index].id =
+        known[index]
+        ?? free(stem) {
           isEpisodeOfAnother($0) || registry.belongsToAnother($0, than: take.location, take.reader)
         }
       if found[index].id != stem {

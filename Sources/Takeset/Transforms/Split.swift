@@ -158,7 +158,9 @@ package struct Split: SplitRule {
           default: "they are of only \(groups) groups (by \(group.rawValue)), and one is to train on"
           }
         let all = "\(indices.count) \(indices.count == 1 ? "take" : "takes")" + (kind.isEmpty ? "" : " of \(kind)")
-        return Finding(.splitEmpty, "\(part.rawValue): \(share) of \(all) is empty, because \(reason)")
+        // One take alone is a trial, not a mistake.
+        return Finding(
+          .splitEmpty, "\(part.rawValue): \(share) of \(all) is empty, because \(reason)", severity: indices.count == 1 ? .info : nil)
       }
     }
   }

@@ -32,7 +32,9 @@ import Testing
     return try Takeset.Dataset(directory: output)
   }
 
-  @Test(arguments: [HDF5Writer.ImageEncoding.raw, .jpeg, .png, .jpegSource]) func anEpisodeReadBackIsWrittenTheSame(image: HDF5Writer.ImageEncoding) throws {
+  @Test(arguments: [HDF5Writer.ImageEncoding.raw, .jpeg, .png, .jpegSource]) func anEpisodeReadBackIsWrittenTheSame(
+    image: HDF5Writer.ImageEncoding
+  ) throws {
     var writer = HDF5Writer()
     writer.image = image
     if image == .jpegSource { try FileManager.default.removeItem(atPath: directory.path + "/in/scan") }

@@ -133,6 +133,13 @@ struct DatasetIndex {
         }
       }
     }
+    let acting = Set((sizes[StreamName.actions.rawValue] ?? [:]).values.joined())
+    var missing: [Finding] = []
+    if !acting.isEmpty, acting.count < members.count {
+      let others = members.map(\.id).filter { !acting.contains($0) }
+      let shown = others.prefix(3).joined(separator: ", ") + (others.count > 3 ? " and \(others.count - 3) more" : "")
+      missing.append(Finding(.actionsMissing, "takes without poses have no actions: \(shown)", field: "actions", count: others.count))
+    }
     var keys: [String: Key] = [:]
     for (name, all) in merged {
       for (meaning, statistics) in all {
@@ -140,7 +147,7 @@ struct DatasetIndex {
           meaning: meaning, statistics: statistics, normalization: normalization?.parameters(of: statistics))
       }
     }
-    return (keys, Self.mixed(meanings) + Self.mixed(sizes))
+    return (keys, missing + Self.mixed(meanings) + Self.mixed(sizes))
   }
 
   /// The key, with the unit where several meanings share it, and with further distinctions where the unit is the same.

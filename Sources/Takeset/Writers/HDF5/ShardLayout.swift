@@ -93,9 +93,11 @@ struct ShardLayout: Sendable {
 
   /// Every name that an attribute of an array can have.
   static let attributeNames: Set<String> = [
-    "axes", "bits", "body", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "nominal_rate_hz",
+    "axes", "bits", "body", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind",
+    "nominal_rate_hz",
     "normalization", "order", "origin_ns", "parts",
-    "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "timeline", "transform", "unit",
+    "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "timeline", "transform",
+    "unit",
     "unix_origin_ns", "unix_origin_resolution_ns", "width", "world_axes",
   ]
 
@@ -350,7 +352,8 @@ struct ShardLayout: Sendable {
   private mutating func addRowDigests(of array: Int) {
     let index = add(
       Planned(
-        path: Self.rowDigests(of: arrays[array].path), layout: Layout(type: .uint8, dims: [count, 32]), attributes: ["unit": .text("sha256")]))
+        path: Self.rowDigests(of: arrays[array].path), layout: Layout(type: .uint8, dims: [count, 32]),
+        attributes: ["unit": .text("sha256")]))
     columns.append(Column(array: index, content: .rowDigests(array: array)))
   }
 
