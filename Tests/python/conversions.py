@@ -3,8 +3,16 @@
 import re
 
 import yaml
+from command import ROOT
 from outputs import demos, manifest, only
 from videos import video_file
+
+PLAIN = ["--pipeline", ROOT / "Tests/python/plain.yaml"]
+
+
+def plain(arguments):
+    """Arguments with the pipeline that leaves values as the source has them, unless they name one."""
+    return [*arguments] if "--pipeline" in arguments else [*PLAIN, *arguments]
 
 
 def pipeline(directory, reader="auto", **transforms):
@@ -16,20 +24,20 @@ def pipeline(directory, reader="auto", **transforms):
 
 
 def converted(takeset, path, arguments=()):
-    """The entry, demo and meta of one take, converted into a folder next to it."""
-    takeset.convert(path, output=path.parent / "out", arguments=arguments)
+    """The entry, demo and meta of one take, converted into a folder next to it; plainly, unless a pipeline is given."""
+    takeset.convert(path, output=path.parent / "out", arguments=plain(arguments))
     return only(path.parent / "out")
 
 
 def together(takeset, root, found, arguments=(), check=0):
-    """The entries of takes by their names, all converted in one run: takes that write themselves, or the contents of files by name."""
+    """The entries of takes by their names, all converted plainly in one run: takes that write themselves, or files by name."""
     (root / "in").mkdir(parents=True, exist_ok=True)
     for name, one in found.items():
         if isinstance(one, bytes):
             (root / "in" / name).write_bytes(one)
         else:
             one.write(root / "in" / name)
-    takeset.convert(*(root / "in" / name for name in found), output=root / "out", arguments=arguments, check=check)
+    takeset.convert(*(root / "in" / name for name in found), output=root / "out", arguments=plain(arguments), check=check)
     return {entry["id"]: entry for entry in manifest(root / "out")["record"]["takes"]}
 
 

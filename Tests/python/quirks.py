@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import yaml
+from conversions import PLAIN, plain
 from outputs import demos, manifest, warnings
 from stack_sessions import Session, packed, still, synthetic, tarred, v1, v2, v3_scaled, v3_slam, write, zipped
 
@@ -73,10 +74,10 @@ class Batch:
         for name, build in CLEAN.items():
             place(root / "in", name, build)
         self.paths = {one.name: place(root / "in", one.name, one.build) for one in QUIRKS.values()}
-        self.done = takeset.convert(root / "in", output=root / "out", check=None)
+        self.done = takeset.convert(root / "in", output=root / "out", arguments=PLAIN, check=None)
         self.entries = {entry["id"]: entry for entry in manifest(root / "out")["record"]["takes"]}
         self.demos = demos(root / "out")
-        inspected = takeset("inspect", root / "in", "--json")
+        inspected = takeset("inspect", root / "in", "--json", *PLAIN)
         self.inspected = {entry["id"]: entry for entry in json.loads(inspected.stdout)["takes"]}
 
     def __call__(self, build):
@@ -108,7 +109,7 @@ def pipeline(directory, *transforms, **reader):
 def alone(takeset, batch, build, output, arguments=(), check=0):
     """The entry, demo and meta of one take of the batch, converted again with another pipeline."""
     name = QUIRKS[build].name
-    takeset.convert(batch.root / "in" / name, output=output, arguments=arguments, check=check)
+    takeset.convert(batch.root / "in" / name, output=output, arguments=plain(arguments), check=check)
     (entry,) = manifest(output)["record"]["takes"]
     return entry, *demos(output).get(name, (None, None))
 

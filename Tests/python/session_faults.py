@@ -2,6 +2,7 @@
 
 import json
 
+from conversions import plain
 from outputs import demos, take
 from stack_sessions import write
 
@@ -34,7 +35,7 @@ def tree(root):
 def converted(takeset, session, root, check=0, arguments=(), name="session"):
     """The entry, demo and meta of one session."""
     write(root / name, session.contents())
-    takeset.convert(root / name, output=root / "out", check=check, arguments=arguments)
+    takeset.convert(root / name, output=root / "out", check=check, arguments=plain(arguments))
     return take(root / "out", name), *demos(root / "out").get(name, (None, None))
 
 

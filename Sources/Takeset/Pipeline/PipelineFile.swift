@@ -59,6 +59,9 @@ package enum PipelineFile {
         guard let type = Registry.transforms.first(where: { $0.name == name }) else {
           throw unknown("step", name, at: path, among: Registry.transforms)
         }
+        if type is any EpisodeSplitter.Type, transforms.contains(where: { $0 is any EpisodeSplitter }) {
+          throw PipelineFileError(path, "takes are split by an earlier step already; a pipeline can split them once")
+        }
         transforms.append(try type.decoded(over: options, at: path))
       }
     case .null: break

@@ -203,21 +203,26 @@ package struct TakeSearch: Sendable {
   /// Assigns the ids: takes of an earlier run keep theirs; then the other takes get theirs in input order, then the unmatched inputs.
   private mutating func assignIDs() {
     var used: Set<String> = []
+    let stems = Set(found.map(\.id))
+    /// The take whose episode an id would name: `a` for `a.0`.
+    func owner(of id: String) -> String? {
+      guard splitsTakes, let dot = id.lastIndex(of: ".") else { return nil }
+      let number = id[id.index(after: dot)...]
+      return !number.isEmpty && number.allSatisfy(\.isNumber) ? String(id[..<dot]) : nil
+    }
+    func clashes(_ id: String) -> Bool {
+      if let take = owner(of: id), stems.contains(take) || used.contains(take) { return true }
+      return splitsTakes && used.contains { owner(of: $0) == id }
+    }
     func free(_ stem: String, isTaken: (String) -> Bool) -> String {
       var id = stem
       var number = 2
-      while used.contains(id) || isTaken(id) {
+      while used.contains(id) || clashes(id) || isTaken(id) {
         id = "\(stem)-\(number)"
         number += 1
       }
       used.insert(id)
       return id
-    }
-    let stems = Set(found.map(\.id))
-    func isEpisodeOfAnother(_ id: String) -> Bool {
-      guard splitsTakes, let dot = id.lastIndex(of: ".") else { return false }
-      let number = id[id.index(after: dot)...]
-      return !number.isEmpty && number.allSatisfy(\.isNumber) && stems.contains(String(id[..<dot]))
     }
     let known = found.map { registry.id(of: $0.location) }
     used.formUnion(known.compactMap(\.self))
@@ -225,9 +230,7 @@ package struct TakeSearch: Sendable {
       let stem = take.id
       found[index].id =
         known[index]
-        ?? free(stem) {
-          isEpisodeOfAnother($0) || registry.belongsToAnother($0, than: take.location, take.reader)
-        }
+        ?? free(stem) { registry.belongsToAnother($0, than: take.location, take.reader) }
       if found[index].id != stem {
         found[index].findings.append(
           Finding(.duplicateID, "another take is also named \(stem); this one is named \(found[index].id)"))

@@ -29,6 +29,9 @@ package struct Align: Transform {
   package init() {}
 
   package func validate() throws {
+    if referenceCompatible, !latency.isEmpty {
+      throw OptionError("latency", "the recorder's own loader knows none; remove it, or reference-compatible")
+    }
     if let late = latency.first(where: { !(-Self.greatestLatency...Self.greatestLatency).contains($0.value) }) {
       throw OptionError("latency", "expected from -10 to 10 seconds, found \(late.value) for \(late.key)")
     }

@@ -69,7 +69,7 @@ package struct PoseFrameChange: Transform {
         frame.body = frame.body.map { $0.composed(with: offset) } ?? offset
       }
       turnUp(&change, &frame, name, &moved)
-      moved.streams[name]?.poseChange = change.after(stream.poseChange)
+      if change != PoseChange() { moved.streams[name]?.poseChange = change.after(stream.poseChange) }
       try moveOrigin(&frame, name, &moved)
       moved.streams[name]?.spec.kind = .pose(frame)
     }
@@ -94,7 +94,8 @@ package struct PoseFrameChange: Transform {
   }
 
   private func moveOrigin(_ frame: inout PoseFrame, _ name: StreamName, _ episode: inout Episode) throws {
-    guard origin != .world, let change = episode.streams[name]?.poseChange else { return }
+    guard origin != .world, let stream = episode.streams[name] else { return }
+    let change = stream.poseChange
     var rows = RowReader(episode)
     let count = rows.count
     switch origin {

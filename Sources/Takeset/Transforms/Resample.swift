@@ -34,6 +34,10 @@ package struct Resample: Transform {
         throw OptionError("method", "\(name) can only be nearest, found \(other.rawValue)")
       }
     }
+    if method[StreamName.pose.rawValue] == .linear { throw OptionError("method", "pose can be slerp or nearest, found linear") }
+    for name in [StreamName.joints, .depthPoint] where method[name.rawValue] == .slerp {
+      throw OptionError("method", "\(name) can be linear or nearest, found slerp")
+    }
   }
 
   private static let mostTicks = 10_000_000.0
