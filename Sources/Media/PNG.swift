@@ -6,7 +6,8 @@ package enum PNG {
   /// Encodes RGB rows with the simplified API, which returns errors instead of using `longjmp`.
   ///
   /// - Parameter pixels: RGB, top row first. `png_image_write_to_memory`.
-  package static func encode(_ pixels: [UInt8], size: ImageSize) throws -> [UInt8] {
+  /// - Parameter isFast: Whether to compress less in a fraction of the time (libpng's `PNG_IMAGE_FLAG_FAST`).
+  package static func encode(_ pixels: [UInt8], size: ImageSize, isFast: Bool = false) throws -> [UInt8] {
     guard pixels.count == size.width * size.height * 3, !pixels.isEmpty else {
       throw MediaError(call: "PNG", message: "\(pixels.count) bytes are not an RGB image of \(size)")
     }
@@ -15,6 +16,7 @@ package enum PNG {
     image.width = UInt32(size.width)
     image.height = UInt32(size.height)
     image.format = UInt32(PNG_FORMAT_FLAG_COLOR)
+    image.flags = isFast ? UInt32(PNG_IMAGE_FLAG_FAST) : 0
     defer { png_image_free(&image) }
     // Deflate adds a few bytes per block to what it cannot compress, and PNG one per row.
     var count = pixels.count + pixels.count / 8 + size.height + 4096

@@ -81,10 +81,11 @@ struct InspectCommand: ParsableCommand {
           Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.output?.samples, findings: $0.findings)
         }))
     guard let arrays = dataset.written.first?.output?.arrays, !console.quiet else { return }
-    standardOutput("\n\(dataset.written[0].id) contains, below /data/demo_0/obs:")
-    for array in arrays where array.path.hasPrefix("/data/demo_0/obs/") {
+    let folder = "/data/demo_0/"
+    standardOutput("\n\(dataset.written[0].id) contains, below \(folder.dropLast()):")
+    for array in arrays where array.path.hasPrefix(folder) {
       let shape = array.shape.map(String.init).joined(separator: "x")
-      standardOutput("  \(array.path.dropFirst("/data/demo_0/obs/".count).description.padded(to: 28)) \(array.dtype) \(shape)")
+      standardOutput("  \(array.path.dropFirst(folder.count).description.padded(to: 36)) \(array.dtype) \(shape)")
     }
   }
 

@@ -11,6 +11,7 @@ struct PlanCommand: ParsableCommand {
       bundle, whose sizes are not known otherwise.
 
         takeset plan sessions/ --pipeline pipeline.yaml
+        takeset plan sessions/ --estimate
       """)
 
   @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"), completion: .file())
@@ -19,12 +20,15 @@ struct PlanCommand: ParsableCommand {
   var pipeline: String?
   @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"))
   var keys: String?
+  @Flag(help: "Also read and encode a few frames, and estimate the size for each image encoding, and the time.")
+  var estimate = false
   @Flag(help: "Print JSON.")
   var json = false
   @OptionGroup var console: OutputOptions
 
   func run() throws {
-    let plan = try Plan(inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), keys: deviceKeys(keys))
+    let plan = try Plan(
+      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), keys: deviceKeys(keys), estimatingFor: estimate ? Cores.available : nil)
     plan.notices.forEach { standardError($0) }
     standardOutput(json ? plan.json.canonicalText : describe(plan))
     if plan.failed > 0 { throw ExitCode(3) }
@@ -49,7 +53,16 @@ struct PlanCommand: ParsableCommand {
       }
     }
     lines.append("\(counted(plan.entries.count, "take")), \(counted(plan.frames, "frame")), \(megabytes(plan.rawBytes)) before compression")
+    if let estimate = plan.estimate { lines += describe(estimate) }
     return lines.joined(separator: "\n")
+  }
+
+  private func describe(_ estimate: Estimate) -> [String] {
+    let minutes = estimate.seconds / 60
+    let time = minutes < 1 ? "less than a minute" : String(format: "%.0f minutes", minutes.rounded(.up))
+    var lines = ["estimate from \(estimate.rows) images and depth maps:"]
+    for choice in estimate.choices { lines.append("  image: \(choice.image.rawValue.padded(to: 5)) \(megabytes(Int(choice.bytes)))") }
+    return lines + ["  as configured: \(megabytes(Int(estimate.bytes))), \(time)"]
   }
 
   private func megabytes(_ bytes: Int) -> String { String(format: "%.1f MB", Double(bytes) / 1e6) }

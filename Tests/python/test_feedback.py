@@ -41,7 +41,7 @@ def test_a_misspelled_word_gets_a_suggestion(takeset, arguments, words):
     ("transforms:\n- align: {tolerance: -1}\n", "transforms[0].align.tolerance", ["a number from 0 to 3600", "the number -1"], (3, 11)),
     ("transforms: [align, decimate]\n", "transforms[1].decimate", ['"every" or "rate"'], None),
     ("transforms: [align, drop-frames]\n", "transforms[1].drop-frames", ["at least one"], None),
-    ("transforms: [align, resize-image]\nwriter: {hdf5: {image: jpeg}}\n", "writer.hdf5.image", ["resize-image"], (3, 17)),
+    ("transforms: [align, resize-image]\nwriter: {hdf5: {image: jpeg-source}}\n", "writer.hdf5.image", ["resize-image"], (3, 17)),
 ])
 def test_a_slip_in_a_pipeline_file_is_named_with_its_place_and_remedy(takeset, tmp_path, masters, text, path, words, place):
     (tmp_path / "p.yaml").write_text("version: 1\n" + text)
@@ -185,8 +185,9 @@ def test_a_report_of_a_problem_can_name_libraries_and_machine(takeset):
 
 
 def test_generated_documents_are_up_to_date(takeset, tmp_path):
-    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/findings.md", "docs/takeset.1":
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    recipes = [path.relative_to(ROOT) for path in (ROOT / "examples/recipes").glob("*.yaml")]
+    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/findings.md", "docs/takeset.1", *recipes:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     assert takeset("generate-documents", tmp_path, check=0).stdout == "", "run make generate"
     (tmp_path / "docs/takeset.1").write_text("stale")

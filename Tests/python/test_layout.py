@@ -82,18 +82,29 @@ def test_masks_are_fixed_length_bytes_that_divide_the_demos(dataset):
 def test_every_dataset_of_v1_and_v2_has_its_shape_type_and_unit(dataset):
     (v1, meta1), (v2, meta2) = demos(dataset).values()
     expected = {
-        "pose": ("<f4", (7,)), "camera_image": ("|u1", (360, 480, 3)), "camera_depth": ("<f4", (48, 64, 1)),
+        "pose": ("<f4", (7,)), "camera_image": ("|u1", (240, 320, 3)), "camera_depth": ("<f4", (48, 64, 1)),
         "camera_depth_valid": ("|u1", (48, 64, 1)), "joints": ("<f4", (4,)), "joints_valid": ("|u1", (4,)),
         "depth_point": ("<f4", (1,)), "depth_point_valid": ("|u1", (1,)),
     }
+    parts = {"relative_position": ("<f4", (3,)), "relative_rotation_6d": ("<f4", (6,))}
+    others = {"actions": ("<f4", (9,)), "actions_valid": ("|u1", ()), "rewards": ("<f4", ()), "dones": ("|i1", ())}
+    described = {"timestamp_ns", "source_index", "quality", "gaps", "streams", "row_sha256", "chunk_crc32", "statistics", "action_dict"}
     assert set(v1["obs"]) == {"pose", "camera_image", "camera_depth", "camera_depth_valid"}
     assert set(v2["obs"]) == {"pose", "camera_image", "joints", "joints_valid", "depth_point", "depth_point_valid"}
     for demo in v1, v2:
         for name, data in demo["obs"].items():
             assert (data.dtype.str, data.shape[1:]) == expected[name], name
             assert data.attrs["unit"], name
-    for demo, meta, streams in (v1, meta1, EVERY_STREAM[0]), (v2, meta2, EVERY_STREAM[1]):
+    assert set(meta1) == described and set(meta2) == described | {"joints_raw"}
+    for demo, meta, joints, streams in (v1, meta1, {}, EVERY_STREAM[0]), (v2, meta2, {"joints": ("<f4", (4,))}, EVERY_STREAM[1]):
         count = demo.attrs["num_samples"]
+        assert set(demo) == {"obs", "action_dict", *others}
+        assert {n: (d.dtype.str, d.shape[1:]) for n, d in demo["action_dict"].items()} == parts | joints
+        assert {n: (d.dtype.str, d.shape[1:]) for n, d in demo.items() if n in others} == others
+        masks = {f"{name}_valid": ("|u1", (count,)) for name in parts | joints}
+        assert {n: (d.dtype.str, d.shape) for n, d in meta["action_dict"].items()} == masks
+        assert {len(d) for _, d in all_datasets(demo)} == {count}
+        assert dict(meta["timestamp_ns"].attrs)["timeline"] == "source"
         assert meta["timestamp_ns"].dtype == meta["source_index"].dtype == np.int64
         assert meta["gaps"].shape == (0, 2) and meta["gaps"].dtype == np.int64
         assert set(meta["streams"]) == streams

@@ -82,7 +82,7 @@ def test_inspect_goes_through_all_steps_of_a_pipeline(takes, takeset, tmp_path):
 
 
 @pytest.mark.parametrize("steps, code", [
-    ("transforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg}}", None),
+    ("transforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg-source}}", None),
     ("transforms: []", "not-aligned"),
 ])
 def test_inspect_foresees_that_a_take_does_not_fit_the_writer(takes, takeset, tmp_path, steps, code):

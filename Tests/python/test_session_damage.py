@@ -6,6 +6,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
+from conversions import PLAIN
 from outputs import demos, manifest, take
 from session_faults import V1, V2, fails
 
@@ -67,7 +68,7 @@ def test_an_image_that_cannot_be_decoded_is_a_masked_row(takeset, sessions, tmp_
     for number in 0, 7:
         path = sessions / V1 / f"rgb/{number:06d}.jpg"
         path.write_bytes(change(path.read_bytes()))
-    takeset.convert(sessions, output=tmp_path / "out", check=0)
+    takeset.convert(sessions, output=tmp_path / "out", arguments=PLAIN)
     demo, meta = demos(tmp_path / "out")[V1]
     valid = meta["streams/camera_image/valid"][:]
     assert list(np.flatnonzero(valid == 0)) == [0, 7] and len(valid) == 30
@@ -76,7 +77,7 @@ def test_an_image_that_cannot_be_decoded_is_a_masked_row(takeset, sessions, tmp_
     assert finding["count"] == 2 and finding["file"] == "rgb/000000.jpg" and words in finding["message"]
     inspected = json.loads(takeset("inspect", sessions / V1, "--json", check=0).stdout)["takes"][0]
     assert [f["count"] for f in inspected["findings"] if f["code"] == "image-undecodable"] == [2]
-    takeset.convert(sessions / V1, output=tmp_path / "alone")
+    takeset.convert(sessions / V1, output=tmp_path / "alone", arguments=PLAIN)
     with h5py.File(tmp_path / "alone/dataset.h5") as f:  # masked rows count for nothing
         assert list(f["mask/train"][:]) == [b"demo_000000"]
         assert f["stats/camera_image/count"][:].tolist() == [28 * 480 * 360] * 3

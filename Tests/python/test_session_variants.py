@@ -6,6 +6,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
+from conversions import PLAIN
 from outputs import bits, demos, take
 from scipy.spatial.transform import Rotation
 
@@ -18,7 +19,7 @@ def variants(takeset, tmp_path_factory):
     for name in "v3-raw", "v3-slam", "v3-scaled", "synthetic":
         takeset.simulate(root / "in" / name, "--variant", name, *SMALL, "--seed", 3)
     takeset.simulate(root / "in/packed", "--variant", "packed", "--seconds", 1)
-    takeset.convert(root / "in", output=root / "out")
+    takeset.convert(root / "in", output=root / "out", arguments=PLAIN)
     pipeline = root / "optional.yaml"
     pipeline.write_text("version: 1\nreader: {name: stack-session, poses: optional}\ntransforms: [align, split]\n")
     takeset.convert(root / "in/v3-raw", output=root / "raw", arguments=["--pipeline", pipeline])

@@ -199,7 +199,9 @@ def test_a_failed_take_with_the_name_of_a_part_hides_no_part(takeset, tmp_path):
         entries = manifest(output)["record"]["takes"]
         assert len({entry["id"] for entry in entries}) == len(entries) == 3, name
         written = [entry for entry in entries if entry["outcome"] == "written"]
-        assert [(entry["take"], entry["part"]) for entry in written] == [("a", 0), ("a", 1)], name
+        # A take keeps the id it has, so the later one gets another where an episode would have the name of a take.
+        own = "a-2" if name == "b-first" else "a"
+        assert [(entry["take"], entry["part"]) for entry in written] == [(own, 0), (own, 1)], name
         poses = [pose_of(output, entry["id"]) for entry in written]
         assert [len(part) for part in poses] == [20, 18] and len(demos(output)) == 2, name
         expected = expected or [part.tobytes() for part in poses]
@@ -215,7 +217,7 @@ def test_a_take_that_becomes_unreadable_hides_no_part_of_another(takeset, tmp_pa
     pipeline = steps(tmp_path, LINEAR, {"split-episodes": {"at": "gaps"}})
     for inputs in ["b"], ["a", "b"]:
         takeset.convert(*(tmp_path / one for one in inputs), output=output, arguments=pipeline)
-    before = {entry["id"]: pose_of(output, entry["id"]).tobytes() for entry in manifest(output)["record"]["takes"] if entry["take"] == "a"}
+    before = {entry["id"]: pose_of(output, entry["id"]).tobytes() for entry in manifest(output)["record"]["takes"] if entry["take"] != "a.0"}
     assert len(before) == 2 and len(demos(output)) == 4
     (tmp_path / "b/a.0/poses.json").write_text("{")
     for _ in range(2):

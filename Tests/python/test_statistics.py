@@ -11,19 +11,37 @@ from session_faults import pipeline
 from stack_sessions import v1, write
 
 
+def arrays(demo):
+    """What has statistics: the streams, the actions and their parts."""
+    found = {name: demo["obs"][name] for name in demo["obs"] if not name.endswith("_valid")}
+    return found | {"actions": demo["actions"]} | {f"action_dict/{name}": part for name, part in demo["action_dict"].items()}
+
+
+def valid_rows(demo, meta, key):
+    """The rows of an array that count, an element that is masked being NaN."""
+    rows = arrays(demo)[key][:].astype("f8")
+    if key == "camera_depth":
+        rows[rows == 0] = np.nan
+    if key.startswith("action"):
+        own = key + "_valid"
+        rows[(meta[own] if own in meta else demo["actions_valid"])[:] == 0] = np.nan
+    return rows
+
+
 def test_statistics_are_those_of_the_train_split(dataset):
     with h5py.File(dataset / "dataset.h5") as f:
         train = [n.decode() for n in f["mask/train"][:]]
-        assert set(f["stats"]) == {n for d in train for n in f["data"][d]["obs"] if not n.endswith("_valid")}
-        for key, stats in f["stats"].items():
+        groups = [*(key for key in f["stats"] if key != "action_dict"), *(f"action_dict/{part}" for part in f["stats/action_dict"])]
+        assert set(groups) == {key for name in train for key in arrays(f["data"][name])}
+        assert {"actions", "action_dict/joints", "action_dict/relative_rotation_6d"} < set(groups)
+        for key in groups:
+            stats = f["stats"][key]
             assert set(stats) == {"count", "mean", "std", "min", "max", "q01", "q99"}
-            assert dict(stats.attrs) == {"unit": f["data"][train[0]]["obs"][key].attrs["unit"]}
-            rows = np.concatenate([f["data"][d]["obs"][key][:] for d in train]).astype("f8")
+            assert dict(stats.attrs) == {"unit": arrays(f["data"][train[0]])[key].attrs["unit"]}
+            rows = np.concatenate([valid_rows(f["data"][name], f["meta"][name], key) for name in train])
             per_channel = rows.reshape(-1, rows.shape[-1])
             for channel, values in enumerate(per_channel.T):
                 values = values[np.isfinite(values)]
-                if key == "camera_depth":
-                    values = values[values > 0]
                 assert stats["count"][channel] == len(values)
                 assert stats["mean"][channel] == pytest.approx(values.mean(), rel=1e-9, abs=1e-9)
                 assert stats["std"][channel] == pytest.approx(values.std(), rel=1e-6, abs=1e-6)
@@ -41,7 +59,7 @@ def test_shards_keep_their_statistics_to_be_merged(dataset):
             own = f["meta/demo_0/statistics"]
             assert (own.dtype.str, own.ndim, own.attrs["unit"]) == ("|u1", 1, "JSON")
             named = [one["name"] for one in json.loads(own[:].tobytes())]
-            assert sorted(named) == [n for n in f["data/demo_0/obs"] if not n.endswith("_valid")]
+            assert sorted(named) == sorted(arrays(f["data/demo_0"]))
 
 
 # Takes that mean different things by one key

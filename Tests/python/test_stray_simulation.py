@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from conversions import PLAIN
 from images import numbers
 from outputs import demos, take
 from PIL import Image
@@ -20,7 +21,7 @@ def simulated(takeset, tmp_path_factory):
     root = tmp_path_factory.mktemp("simulated")
     for name, options in ("both", []), ("depth", ["--no-movie"]), ("old", ["--old-csv"]):
         takeset("simulate", "stray-scanner", "--output", root / "in" / name, *SIMULATED, "--seconds", 1, "--seed", 4, *options, check=0)
-    takeset.convert(root / "in", output=root / "out")
+    takeset.convert(root / "in", output=root / "out", arguments=PLAIN)
     return root
 
 

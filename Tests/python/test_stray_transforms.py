@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from command import ROOT
-from conversions import converted, pipeline, same_for_all_jobs
+from conversions import PLAIN, converted, pipeline, same_for_all_jobs
 from images import numbers
 from outputs import codes, manifest, only
 from scan_checks import (
@@ -145,10 +145,10 @@ def test_a_plan_is_what_a_run_writes(takeset, tmp_path):
 def test_verify_names_what_changed(takeset, tmp_path):
     convert(takeset, tmp_path, session(times="time"))
     takeset("verify", tmp_path / "out", "--inputs", check=0)
-    assert "nothing to do" in takeset.convert(tmp_path / "capture", output=tmp_path / "out").stdout
+    assert "nothing to do" in takeset.convert(tmp_path / "capture", output=tmp_path / "out", arguments=PLAIN).stdout
     (tmp_path / "capture/confidence/000004.png").write_bytes(png(confidence_map(5, (32, 24))))
     assert "confidence/000004.png" in takeset("verify", tmp_path / "out", "--inputs", check=2).stdout
-    takeset.convert(tmp_path / "capture", output=tmp_path / "out")
+    takeset.convert(tmp_path / "capture", output=tmp_path / "out", arguments=PLAIN)
     assert (confidence_of(only(tmp_path / "out")[1])[4] == confidence_map(5, (32, 24))).all()
 
 

@@ -312,7 +312,7 @@ def test_jpeg_files_can_be_stored_untouched(sessions, takeset, tmp_path):
 
 def test_resized_images_are_not_stored_as_the_sources_files(sessions, takeset, tmp_path):
     pipeline = tmp_path / "p.yaml"
-    pipeline.write_text("version: 1\ntransforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg}}\n")
+    pipeline.write_text("version: 1\ntransforms: [align, resize-image: {width: 100, height: 75}]\nwriter: {hdf5: {image: jpeg-source}}\n")
     session = sessions / "session_2026-01-31_120000"
     done = takeset.convert(session, output=tmp_path / "out", check=64, arguments=["--pipeline", pipeline])
-    assert "writer.hdf5.image: jpeg stores" in done.stderr and "(line 3, column" in done.stderr and not (tmp_path / "out").exists()
+    assert "writer.hdf5.image: jpeg-source stores" in done.stderr and "(line 3, column" in done.stderr and not (tmp_path / "out").exists()

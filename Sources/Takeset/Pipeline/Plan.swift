@@ -25,12 +25,20 @@ package struct Plan: Sendable {
   package var frames: Int { entries.reduce(0) { $0 + $1.frames } }
   package var failed: Int { entries.count { $0.outcome == .failed } }
 
+  /// What the run would take and produce, if it was to be estimated.
+  package var estimate: Estimate?
+
   /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
-  package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil) throws {
+  ///
+  /// - Parameter threads: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read.
+  package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil, estimatingFor threads: Int? = nil) throws {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline)
     if search.hasNoInput { throw NoInputs(search) }
     notices = search.notices
-    let found = search.found.flatMap { Self.entries($0, pipeline, keys) }
+    var estimate = threads.map { Estimate(pipeline: pipeline, threads: $0) }
+    let found = search.found.flatMap { Self.entries($0, pipeline, keys, &estimate) }
+    estimate?.finish()
+    self.estimate = estimate
     let unmatched = search.unmatched.map {
       Entry(id: $0.id, take: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
     }
@@ -40,7 +48,9 @@ package struct Plan: Sendable {
     }.map(\.element)
   }
 
-  private static func entries(_ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?) -> [Entry] {
+  private static func entries(
+    _ found: TakeSearch.Found, _ pipeline: Pipeline, _ keys: DeviceKeys?, _ estimate: inout Estimate?
+  ) -> [Entry] {
     func refused(_ error: any Error, as id: String) -> Entry {
       Entry(
         id: id, take: found.id, reader: type(of: found.reader).name, frames: 0, datasets: [],
@@ -53,9 +63,11 @@ package struct Plan: Sendable {
       if let failure = traces.compactMap(\.obstacle).first(where: { !($0 is Rejection) }) { throw failure }
       return try traces.map { trace in
         if let rejection = trace.obstacle { return refused(rejection, as: trace.episode.id) }
+        let arrays = try pipeline.writer.plan(trace.episode)
+        estimate?.add(trace.episode, arrays)
         return Entry(
-          id: trace.episode.id, take: found.id, reader: type(of: found.reader).name, frames: trace.episode.frames.count,
-          datasets: try pipeline.writer.plan(trace.episode), outcome: .written)
+          id: trace.episode.id, take: found.id, reader: type(of: found.reader).name, frames: trace.episode.frames.count, datasets: arrays,
+          outcome: .written)
       }
     } catch {
       return [refused(error, as: found.id)]
@@ -63,9 +75,11 @@ package struct Plan: Sendable {
   }
 
   package var json: JSONValue {
-    [
+    var members: [String: JSONValue] = [
       "takes": .array(entries.map(\.json)), "frames": JSONValue(frames), "raw_bytes": JSONValue(rawBytes),
     ]
+    if let estimate { members["estimate"] = estimate.json }
+    return .object(members)
   }
 }
 

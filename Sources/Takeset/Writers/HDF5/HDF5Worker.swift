@@ -141,7 +141,7 @@ final class HDF5Worker: ShardWorker {
 
   private func encode(_ pixels: [UInt8], _ encoding: ShardLayout.RasterArrays.Encoding, of spec: StreamSpec) throws -> [UInt8] {
     let size = spec.gridSize
-    guard case .jpeg(let quality) = encoding else { return try PNG.encode(pixels, size: size) }
+    guard case .jpeg(let quality) = encoding else { return try PNG.encode(pixels, size: size, isFast: true) }
     let encoder = try jpeg ?? JPEGEncoder()
     jpeg = encoder
     return try encoder.encode(pixels, size: size, quality: quality)
