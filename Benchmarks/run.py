@@ -33,7 +33,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 THREADS = sorted({1, CORES})
 
 SESSION, MOVIE, BUNDLE = "stack-session", "slow-motion-video", "realitycam-bundle"
-# The default pipeline, except for the writer's options (docs/pipeline.md).
+# What the peers do, too: pairing and downscaling, without actions (docs/pipeline.md).
 PIPELINE = """\
 version: 1
 reader: auto
@@ -60,7 +60,6 @@ class Workload:
     def __post_init__(self):
         self.inputs = self.inputs or self.name
         self.is_session = self.stored_size is not None
-        self.has_own_pipeline = (self.compression, self.image_compression) != (4, 0)
 
     @property
     def level(self):
@@ -168,8 +167,7 @@ class Bench:
             sessions = [Path(takes) / folder for folder in workload.takes]
             return ["./limit-measured", options[1], workload.level, workload.image_compression, *workload.stored_size, *sessions]
         if program == "takeset":
-            pipeline = ["--pipeline", self.pipeline(workload)] if workload.has_own_pipeline else []
-            return ["./takeset-measured", "run", takes, "--output", out, *options, *pipeline, "--progress", "none"]
+            return ["./takeset-measured", "run", takes, "--output", out, *options, "--pipeline", self.pipeline(workload), "--progress", "none"]
         if program == "movies.py":
             return [sys.executable, HERE / program, takes, out, *options]
         options += ["--compression", workload.level, "--image-compression", workload.image_compression]

@@ -154,6 +154,19 @@ def test_actions_are_the_motion_of_the_simulated_camera(with_holes, masters):
         np.testing.assert_allclose(np.asarray(windows[i]["actions"]), expected, atol=1e-5)
 
 
+def test_actions_are_those_of_the_file(takeset, masters, tmp_path):
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align, actions: {horizon: 4}]\n")
+    takeset.convert(masters["v2"], output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
+    windows = Windows(tmp_path / "out/dataset.h5", split=None, keys=("pose",), **SMALL)
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        demo = file["data/demo_000000"]
+        assert len(windows) == 60 - 5 and demo["action_chunk"].shape == (60, 4, 9)
+        for i in range(0, len(windows), 6):
+            actions, t = np.asarray(windows[i]["actions"]), windows.index[i, 1]
+            np.testing.assert_allclose(actions, demo["action_chunk"][t], atol=1e-6)
+            np.testing.assert_allclose(actions[0], demo["actions"][t], atol=1e-6)
+
+
 def test_joints_come_with_their_mask_and_are_nan_without(with_holes):
     windows = Windows(with_holes / "dataset.h5", split="train", keys=("joints",), **SMALL)
     seen = set()
@@ -251,7 +264,7 @@ def test_a_data_loader_makes_batches(with_holes):
         assert sum(len(batch["actions"]) for batch in batches) == len(windows)
         for i, sample in enumerate(batches[1]["actions"]):
             assert_same(sample, np.asarray(windows[8 + i]["actions"]))
-        assert batches[0]["obs"]["camera_image"].shape == (8, 2, 3, 360, 480)
+        assert batches[0]["obs"]["camera_image"].shape == (8, 2, 3, 240, 320)
 
 
 @pytest.mark.loaders

@@ -2,6 +2,7 @@
 
 import hashlib
 
+from conversions import PLAIN
 from outputs import manifest, warnings
 from quirks import CLEAN, QUIRKS, modules
 
@@ -50,7 +51,7 @@ def test_takes_that_must_fail_make_the_exit_code_and_no_others(takeset, batch, t
 
 
 def test_clean_takes_do_not_depend_on_the_others(takeset, batch, tmp_path):
-    takeset.convert(*[batch.root / "in" / name for name in CLEAN], output=tmp_path / "out")
+    takeset.convert(*[batch.root / "in" / name for name in CLEAN], output=tmp_path / "out", arguments=PLAIN)
     for name in CLEAN:
         shards = [(root / "out/episodes" / f"{name}.h5").read_bytes() for root in (batch.root, tmp_path)]
         assert hashlib.sha256(shards[0]).digest() == hashlib.sha256(shards[1]).digest(), name

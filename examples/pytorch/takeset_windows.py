@@ -33,7 +33,8 @@ class Windows(Dataset):
     obs[key]             (o, ...) as stored; images are channels-first: camera_image is (o, 3, H, W) u1
     obs[key + "_valid"]  bool, (o, ...) where the file has a mask per element, else (o,), one per row
     actions              (k, 9) f4: future camera poses relative to the pose at t, inv(T_t) * T_(t+i):
-                         translation, then the first and second column of the rotation matrix
+                         translation, then the first and second column of the rotation matrix. Row t of the file's own
+                         `actions` is the first of them, and row t of `action_chunk` all, if it has that horizon
     action_joints        (k, 4) f4: the joint angles of those rows, in degrees; only if an episode of the split has joints
     action_joints_valid  (k, 4) bool; all False for an episode without joints
 

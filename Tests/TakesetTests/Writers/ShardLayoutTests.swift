@@ -45,7 +45,7 @@ import Testing
 
   @Test func imagesThatAreNotTheSourcesJPEGFilesCannotBeStoredAsSuch() throws {
     let episode = try Align().apply(to: SyntheticEpisode().episode)
-    let failure = #expect(throws: TakeFailure.self) { try arrays(episode) { $0.image = .jpeg } }
+    let failure = #expect(throws: TakeFailure.self) { try arrays(episode) { $0.image = .jpegSource } }
     #expect(failure?.code == .notJPEG)
   }
 }
