@@ -403,11 +403,12 @@ extension FindingCode {
     case .mixedSizes:
       .dataset(
         "Takes with several shapes under one key of the dataset. They are written; only takes of one shape fit in a batch.",
-        "Resize to one size with `resize-image: {mode: stretch}`, or filter takes by shape.")
+        "Resize to one size with `resize-image: {mode: cover}`, leave joints out of actions (`joints: none`), or filter takes by shape.")
     case .mixedUnits:
       .dataset(
         "Takes that give one key different units, axes or types. Statistics are kept apart under `/stats/<key>@<unit>`.",
-        "Convert takes of different units into separate datasets, or convert the values in your loader.")
+        "Set one unit of depth (`resample-depth: {unit: m}`) and one convention of axes (`pose-frame: {axes: arkit}`); convert takes of an arbitrary scale into another dataset."
+      )
     case .movieCorrupt:
       .failed(
         "A video frame that cannot be decoded, or an index that contradicts itself; the message says how many frames were decodable.",

@@ -82,7 +82,7 @@ package protocol SampleMapper {
   mutating func map(_ sample: [UInt8], into output: inout [UInt8]) throws
 }
 
-/// Samples of another source, each changed independently. This is the only wrapper, and it keeps all capabilities of the base source.
+/// Samples of another source, each changed independently. It keeps all capabilities of the base source.
 package struct MappedSource: SampleSource {
   package let base: any SampleSource
   package let map: any SampleMap

@@ -2,9 +2,19 @@ import ArgumentParser
 import Foundation
 import Takeset
 
-func standardError(_ line: String) { FileHandle.standardError.write(Data((line + "\n").utf8)) }
+/// Prints a line; nobody may be reading it, which is no reason to stop.
+func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8)) }
 
-func standardOutput(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
+/// Prints a result. Ends the program where the reader has closed the pipe: `takeset inspect … | head`.
+func standardOutput(_ text: String) {
+  do {
+    try FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
+  } catch {
+    if errno == EPIPE { Foundation.exit(0) }
+    standardError("takeset: cannot write the output: \(error.localizedDescription)")
+    Foundation.exit(1)
+  }
+}
 
 /// Output options of every command that prints text for people.
 struct OutputOptions: ParsableArguments {

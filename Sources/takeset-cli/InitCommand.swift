@@ -31,7 +31,7 @@ struct InitCommand: ParsableCommand {
 
   func run() throws {
     let recipe = try recipe()
-    guard let output else { return FileHandle.standardOutput.write(Data(recipe.pipeline.utf8)) }
+    guard let output else { return standardOutput(String(recipe.pipeline.dropLast())) }
     switch try Directory.kind(at: output) {
     case nil: break
     case .file, .link:

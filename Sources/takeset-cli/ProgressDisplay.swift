@@ -100,7 +100,7 @@ final class ProgressDisplay: Sendable {
 
   private func clearBar(_ state: inout State) {
     guard state.isBarShown else { return }
-    FileHandle.standardError.write(Data("\r\u{1B}[K".utf8))
+    try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K".utf8))
     state.isBarShown = false
   }
 
@@ -130,7 +130,7 @@ final class ProgressDisplay: Sendable {
       left.map(Self.clock) ?? "--:--")
     if let name = state.current.first { text += "  \(name)" + (state.current.count > 1 ? " +\(state.current.count - 1)" : "") }
     // A line wider than the terminal would wrap and stay; the width is read each time, because it may change.
-    FileHandle.standardError.write(Data("\r\(text.prefix(Self.terminalWidth - 1))\u{1B}[K".utf8))
+    try? FileHandle.standardError.write(contentsOf: Data("\r\(text.prefix(Self.terminalWidth - 1))\u{1B}[K".utf8))
   }
 
   private static var terminalWidth: Int {

@@ -8,7 +8,7 @@ struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "run", abstract: "Convert takes into a dataset.",
     discussion: """
-      Each INPUT is a take, or a directory that is searched for takes. Every take becomes episodes/<take-id>.h5; \
+      Each INPUT is a take, or a directory that is searched for takes. Every episode becomes episodes/<id>.h5; \
       dataset.h5 links them all, and manifest.json records the source of every row. Run the same command again after \
       adding takes, or after a crash: only what is missing or has changed is converted.
 

@@ -44,7 +44,7 @@ def convert(takeset, inputs, output, writer=None, **options):
     return demos(output)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 16, 64])
+@pytest.mark.parametrize("horizon", [2, 16, pytest.param(1, marks=pytest.mark.slow), pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [
     {}, {"joints": "absolute"}, {"kind": "delta-pose", "joints": "delta", "angle": "radian"}, {"kind": "absolute-quat", "joints": "absolute"},
     {"kind": "absolute-6d", "rotation_layout": "rows"}, {"kind": "relative-6d", "rotation_layout": "rows", "joints": "delta"},

@@ -60,7 +60,14 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=lambda options: "-".join(options.values()))
+def quick(options):
+    """Every kind, layout and use of joints is in the quick tier, each with one unit of angles."""
+    return (options["angle"] == "radian") == (options["joints"] == "delta")
+
+
+@pytest.mark.parametrize("options", [
+    pytest.param(options, marks=[] if quick(options) else pytest.mark.slow, id="-".join(options.values())) for options in CHOICES
+])
 def test_values_and_masks_are_scipys(takeset, recordings, tmp_path, options):
     found = convert(takeset, recordings, tmp_path / "out", **options)
     for name, (demo, meta) in found.items():

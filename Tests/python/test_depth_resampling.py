@@ -15,6 +15,8 @@ IMAGE, DEPTH = {"scan": (160, 120), "meters": (96, 72)}, {"scan": (32, 24), "met
 TAKES = ["scan", "meters"]
 METHODS = ["nearest", "area", "bilinear", "edge-aware"]
 GRIDS = {"down": (20, 18), "half": (16, 12), "far down": (7, 5), "up": (45, 40), "one side": (32, 18), "same": (32, 24), "one pixel": (1, 1)}
+# In the quick tier a coarser, a finer and the coarsest grid are enough.
+MANY_GRIDS = [pytest.param(grid, marks=[] if grid in ("down", "up", "one pixel") else pytest.mark.slow) for grid in GRIDS]
 EDGE = 0.0503  # no whole millimeters differ by just this share
 
 
@@ -100,7 +102,7 @@ def axes(take, grid):
 
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("grid", MANY_GRIDS)
 def test_every_method_on_every_grid(runs, take, method, grid):
     width, height = GRIDS[grid]
     _, demo, meta = runs(resample(width=width, height=height, method=method, edge=EDGE, unit="m"))[take]
@@ -113,8 +115,8 @@ def test_every_method_on_every_grid(runs, take, method, grid):
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("options", [
-    {"min_confidence": 1}, {"min_confidence": 2}, {"max_range": 2.0003}, {"min_confidence": 1, "max_range": 1.5003, "unit": "m"},
-    {"min_confidence": 0, "unit": "m"},
+    {"min_confidence": 2}, {"max_range": 2.0003}, {"min_confidence": 1, "max_range": 1.5003, "unit": "m"},
+    pytest.param({"min_confidence": 1}, marks=pytest.mark.slow), pytest.param({"min_confidence": 0, "unit": "m"}, marks=pytest.mark.slow),
 ], ids=str)
 def test_masks(runs, take, method, options):
     """Confidence that a take lacks masks nothing."""
@@ -196,7 +198,7 @@ def test_a_dataset_has_one_unit_by_default(runs, takeset):
 
 
 @pytest.mark.parametrize("take", TAKES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["nearest", pytest.param("area", marks=pytest.mark.slow), "bilinear", "edge-aware"])
 def test_depth_on_the_images_grid(runs, take, method):
     _, demo, meta = runs(resample(to="image", method=method, edge=EDGE, unit="m"))[take]
     assert demo["obs/camera_depth"].shape[:3] == demo["obs/camera_image"].shape[:3] == (len(demo["obs/pose"]), *IMAGE[take][::-1])
@@ -270,7 +272,8 @@ def garbage(takeset, tmp_path_factory):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("options", [
-    {"width": 20, "height": 18}, {"width": 45, "height": 40}, {"to": "image"}, {"unit": "mm"}, {"unit": "m", "max_range": 2.0},
+    {"width": 20, "height": 18}, {"to": "image"}, {"unit": "m", "max_range": 2.0},
+    pytest.param({"width": 45, "height": 40}, marks=pytest.mark.slow), pytest.param({"unit": "mm"}, marks=pytest.mark.slow),
 ], ids=str)
 def test_no_value_depends_on_an_invalid_pixel(garbage, method, options):
     found = garbage(resample(method=method, min_confidence=1, **options))
@@ -318,7 +321,7 @@ def stated(runs, take, **options):
 
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("grid", MANY_GRIDS)
 def test_the_record_states_the_error(runs, take, method, grid):
     width, height = GRIDS[grid]
     found, demo = stated(runs, take, width=width, height=height, method=method, edge=EDGE, unit="m")

@@ -29,7 +29,8 @@ PIPELINES = {
         {"resample-depth": {"to": "image", "method": "edge-aware", "unit": "mm"}}, {"pose-frame": {"axes": "opencv"}},
     ],
 }
-ALL = ["default", *PIPELINES]
+QUICK = ["default", "crop, then cover", "letterbox", "rotate 90", "depth on the image's grid", "everything"]
+ALL = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in ["default", *PIPELINES]]
 
 
 @pytest.fixture(scope="module")

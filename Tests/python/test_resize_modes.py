@@ -19,6 +19,12 @@ WITH_DEPTH = ["v1", "scan"]
 MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
 BOXES = [(120, 90), (100, 100), (101, 88), (150, 75), (77, 110), (110, 98), (133, 112), (90, 119)]
 MODES = ["fit", "cover", "letterbox", "stretch"]
+QUICK = [(120, 90), (101, 88), (77, 110), (110, 98)]
+
+
+def boxes(*found):
+    """These boxes as parameters, of which the quick tier has half."""
+    return pytest.mark.parametrize("box", [pytest.param(box, marks=[] if box in QUICK else pytest.mark.slow) for box in found], ids=str)
 
 
 def session():
@@ -58,7 +64,7 @@ def test_the_boxes_by_hand():
 
 @pytest.mark.parametrize("take", SIZES)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("box", BOXES, ids=str)
+@boxes(*BOXES)
 def test_sizes(runs, take, mode, box):
     _, demo, meta = runs(resize(box, mode))[take]
     scaled, (_, _, width, height) = placed(SIZES[take][0], box, mode)
@@ -73,7 +79,7 @@ def by_pillow(number, scaled):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("box", [box for box in BOXES if box[0] > 100 and box[1] > 75], ids=str)
+@boxes(*(box for box in BOXES if box[0] > 100 and box[1] > 75))
 def test_pixels_are_pillows(runs, mode, box):
     """Boxes larger than half the image, so that no JPEG is decoded at a lower resolution."""
     _, demo, meta = runs(resize(box, mode))["v1"]
@@ -93,28 +99,28 @@ def test_a_single_pixel_of_shift_would_be_noticed(runs, mode):
 
 
 @pytest.mark.parametrize("take", SIZES)
-def test_padding_is_black(runs, take):
-    for box in BOXES:
-        images = runs(resize(box, "letterbox"))[take][1]["obs/camera_image"][:]
-        (width, height), (x, y, _, _) = boxed(SIZES[take][0], box)
-        inside = images[:, -y : -y + height, -x : -x + width]
-        assert images.astype(int).sum() == inside.astype(int).sum() and inside.mean() > 50
-        fit = runs(resize(box, "fit"))[take][1]["obs/camera_image"][:]
-        assert (inside == fit).all()
+@boxes(*BOXES)
+def test_padding_is_black(runs, take, box):
+    images = runs(resize(box, "letterbox"))[take][1]["obs/camera_image"][:]
+    (width, height), (x, y, _, _) = boxed(SIZES[take][0], box)
+    inside = images[:, -y : -y + height, -x : -x + width]
+    assert images.astype(int).sum() == inside.astype(int).sum() and inside.mean() > 50
+    fit = runs(resize(box, "fit"))[take][1]["obs/camera_image"][:]
+    assert (inside == fit).all()
 
 
 @pytest.mark.parametrize("take", SIZES)
-def test_cover_is_the_center_of_a_scaled_image(runs, take):
-    for box in BOXES:
-        scaled, part = covering(SIZES[take][0], box)
-        whole = runs(resize(scaled, "stretch"))[take][1]["obs/camera_image"][:]
-        covered = runs(resize(box, "cover"))[take][1]["obs/camera_image"][:]
-        assert np.abs(covered.astype(int) - window(whole, part)).max() <= 1
+@boxes(*BOXES)
+def test_cover_is_the_center_of_a_scaled_image(runs, take, box):
+    scaled, part = covering(SIZES[take][0], box)
+    whole = runs(resize(scaled, "stretch"))[take][1]["obs/camera_image"][:]
+    covered = runs(resize(box, "cover"))[take][1]["obs/camera_image"][:]
+    assert np.abs(covered.astype(int) - window(whole, part)).max() <= 1
 
 
 @pytest.mark.parametrize("take", WITH_DEPTH)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("box", BOXES, ids=str)
+@boxes(*BOXES)
 def test_intrinsics_are_exact(runs, take, mode, box):
     _, demo, meta = runs(resize(box, mode))[take]
     _, _, whole = runs()[take]
@@ -127,7 +133,7 @@ def test_intrinsics_are_exact(runs, take, mode, box):
 
 @pytest.mark.parametrize("take", WITH_DEPTH)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("box", BOXES, ids=str)
+@boxes(*BOXES)
 def test_depth_and_confidence_keep_the_images_field_of_view(runs, take, mode, box):
     _, demo, _ = runs(resize(box, mode))[take]
     _, whole, _ = runs()[take]

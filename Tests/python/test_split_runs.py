@@ -100,6 +100,7 @@ def test_a_take_that_becomes_unreadable_leaves_no_parts(takeset, source, tmp_pat
     assert sorted(demos(output)) == EPISODES == [entry["id"] for entry in manifest(output)["record"]["takes"]]
 
 
+@pytest.mark.slow
 def test_a_damaged_line_of_the_journal_costs_its_take_alone(takeset, source, tmp_path):
     output = tmp_path / "out"
     split(takeset, source, output, "gaps", {"min-frames": {"count": 19}}, "split")

@@ -93,12 +93,15 @@ package protocol OptionValue: Sendable {
   static var schema: [String: JSONValue] { get }
   /// `a whole number`, `"fit" or "stretch"`.
   static var words: String { get }
+  /// The same for several values: `whole numbers`.
+  static var pluralWords: String { get }
   /// The allowed values, if they can be listed; the nearest to a misspelled one is suggested.
   static var choices: [String] { get }
 }
 
 extension OptionValue {
   package static var choices: [String] { [] }
+  package static var pluralWords: String { words }
 }
 
 /// A number, optional or not, whose range can be limited.
@@ -119,6 +122,7 @@ extension Int: OptionNumber {
   }
   package static var schema: [String: JSONValue] { ["type": "integer"] }
   package static var words: String { "a whole number" }
+  package static var pluralWords: String { "whole numbers" }
 }
 
 extension Double: OptionNumber {
@@ -131,6 +135,7 @@ extension Double: OptionNumber {
   }
   package static var schema: [String: JSONValue] { ["type": "number"] }
   package static var words: String { "a number" }
+  package static var pluralWords: String { "numbers" }
 }
 
 extension Bool: OptionValue {
@@ -151,6 +156,7 @@ extension String: OptionValue {
   }
   package static var schema: [String: JSONValue] { ["type": "string"] }
   package static var words: String { "text" }
+  package static var pluralWords: String { "texts" }
 }
 
 extension Optional: OptionValue where Wrapped: OptionValue {
@@ -191,7 +197,7 @@ extension Array: OptionValue where Element: OptionValue {
     self = values
   }
   package static var schema: [String: JSONValue] { ["type": "array", "items": .object(Element.schema)] }
-  package static var words: String { "a list of \(Element.words)" }
+  package static var words: String { "a list of \(Element.pluralWords)" }
   package static var choices: [String] { Element.choices }
 }
 

@@ -163,7 +163,8 @@ struct DatasetIndex {
 
   private static func mixed(_ meanings: [String: [ShardStatistics.Meaning: [String]]]) -> [Finding] {
     meanings.sorted { $0.key < $1.key }.compactMap { name, all in
-      // Those that differ in width alone are of several shapes, which is reported as such.
+      // Those that differ in width are of several shapes, which is reported as such, even if a wider one has another unit.
+      guard Dictionary(grouping: all.keys, by: \.channels).values.contains(where: { $0.count > 1 }) else { return nil }
       let parts = Dictionary(
         all.map { meaning, takes in ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes) },
         uniquingKeysWith: { ($0 + $1).sorted() }

@@ -224,7 +224,11 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   private func writeStatistics(_ vectors: [StreamName: Statistics]) throws -> ShardStatistics.Written {
-    let all = histograms.withLock { $0.map(\.histogram) }
+    // Half a megabyte each; a take of many episodes keeps its closed shards until all are put in place.
+    let all = histograms.withLock { boxes in
+      defer { boxes = [] }
+      return boxes.map(\.histogram)
+    }
     let histogram = all.first ?? RasterHistogram(layout.rasters)
     for other in all.dropFirst() { histogram.merge(other) }
     var statistics = vectors

@@ -8,7 +8,7 @@ package import Model
 ///       hdf5: {compression: 4, image-compression: 0}
 package struct HDF5Writer: Writer {
   package static let name = "hdf5"
-  package static let summary = "One robomimic-style HDF5 shard per take, and dataset.h5 that links them"
+  package static let summary = "One robomimic-style HDF5 shard per episode, and dataset.h5 that links them"
 
   package enum ImageEncoding: String, OptionChoice {
     case raw, jpeg, png
