@@ -168,7 +168,8 @@ package struct Episode: Sendable {
   /// Intrinsics of a row of a stream on a camera's grid; `nil` where none are known.
   package func intrinsics(of stream: SampleStream, at row: Row?) -> Intrinsics? {
     guard let raster = stream.spec.raster, let camera = cameras[raster.camera] else { return nil }
-    return camera.intrinsics(raster, at: row.map { stream.timestamps[$0.nearest] })
+    // Intrinsics are at the sensor's own times.
+    return camera.intrinsics(raster, at: row.map { stream.timestamps[$0.nearest].advanced(by: stream.latency) })
   }
 
   /// The camera of a stream's raster.

@@ -67,6 +67,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case movieUnusable = "movie-unusable"
   case nameRemoved = "name-removed"
   case odometryTruncated = "odometry-truncated"
+  case optionUnused = "option-unused"
   case packedWithout = "packed-without"
   case partialMismatch = "partial-mismatch"
   case partialUpload = "partial-upload"

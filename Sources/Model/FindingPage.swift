@@ -486,6 +486,10 @@ extension FindingCode {
       .written(
         .warning, "A last line of `odometry.csv` that is cut short. The line is skipped.",
         "Copy the file from the device again if it should be longer.")
+    case .optionUnused:
+      .written(
+        .info, "An option of the pipeline names a stream that the take does not have.",
+        "Correct the name if no take has the stream; `takeset inspect` lists streams.")
     case .packedWithout:
       .written(
         .warning, "A packed session whose metadata still mention the video and IMU that packing removed. It is read without them.",

@@ -125,7 +125,8 @@ private struct VectorReader {
 
   private func changed(_ numbers: [Float]) -> [Float] {
     guard let poseChange, !numbers.contains(where: \.isNaN) else { return numbers }
-    return poseChange(Pose(floats: numbers)).floats
+    let changed = poseChange(Pose(floats: numbers)).floats
+    return changed.allSatisfy(\.isFinite) ? changed : Array(repeating: .nan, count: numbers.count)
   }
 
   private mutating func sample(_ index: Int) throws -> [Float] {

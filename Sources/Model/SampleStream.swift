@@ -30,6 +30,8 @@ package struct SampleStream: Sendable {
   /// The sender's own millisecond counter at each sample, where timestamps are arrival times. It restarts when the sender does and
   /// wraps at 2^32.
   package var senderMilliseconds: [UInt32]?
+  /// Nanoseconds that were subtracted from the timestamps because the sensor is known to be late.
+  package var latency: Int64 = 0
   /// A change of frame that applies to every row's pose, after interpolation.
   package var poseChange: PoseChange?
   /// The sensor's own samples, where they are stored in another form.

@@ -68,7 +68,7 @@ package struct MemoryWriter: Writer {
 
     static func blocks(_ episode: Episode) -> RowBlocks {
       let rasters = episode.streams.sorted { $0.key < $1.key }.map(\.value).filter { $0.spec.kind.isRaster && $0.rows != nil }
-      return RowBlocks(rasters, count: episode.frames.count)
+      return RowBlocks(rasters, count: episode.frames.count, isPart: episode.part != nil)
     }
 
     func publish() {}

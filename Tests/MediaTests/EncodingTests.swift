@@ -109,9 +109,11 @@ private func noise(_ size: ImageSize) -> [UInt8] {
     return (size, pixels)
   }
 
-  @Test(arguments: [
-    (1, 0x22), (50, 0x22), (89, 0x22), (90, 0x22), (91, 0x11), (95, 0x11), (100, 0x11),
-  ] as [(Int, UInt8)]) func colorHasFullResolutionAboveNinety(quality: Int, luma: UInt8) throws {
+  @Test(
+    arguments: [
+      (1, 0x22), (50, 0x22), (89, 0x22), (90, 0x22), (91, 0x11), (95, 0x11), (100, 0x11),
+    ] as [(Int, UInt8)]) func colorHasFullResolutionAboveNinety(quality: Int, luma: UInt8) throws
+  {
     let size = ImageSize(width: 32, height: 16)
     #expect(try sampling(JPEGEncoder().encode(noise(size), size: size, quality: quality)) == [luma, 0x11, 0x11])
   }

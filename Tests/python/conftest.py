@@ -10,7 +10,8 @@ from bundles import Device, keys_file
 from command import BINARY, ROOT, Takeset
 
 
-SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls"}  # slow, and share little
+# Slow, and their tests share little.
+SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_training_scale"}
 
 
 def pytest_collection_modifyitems(config, items):

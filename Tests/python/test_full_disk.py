@@ -65,7 +65,7 @@ def test_a_file_size_limit_stands_for_a_full_disk(takeset, sessions, tmp_path):
 
 @pytest.mark.slow
 def test_a_full_disk_stops_the_run_and_keeps_what_is_sealed(takeset, sessions, tmp_path):
-    unmount = mount_tmpfs(tmp_path / "disk", "24m")  # room for the first take, not for the second
+    unmount = mount_tmpfs(tmp_path / "disk", "14m")  # room for the first take, not for the second
     try:
         done = takeset("run", sessions, "--output", tmp_path / "disk/out", "--jobs", "1")
         assert done.returncode == 1, done.stderr

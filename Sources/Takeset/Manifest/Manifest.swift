@@ -177,7 +177,8 @@ struct Manifest {
     let framesOut = entries.reduce(0) { $0 + $1.framesOut }
     let repeated = entries.reduce(0) { $0 + $1.framesRepeated }
     return [
-      "takes": JSONValue(entries.count), "written": count(.written), "rejected": count(.rejected), "failed": count(.failed),
+      "takes": JSONValue(Set(entries.map(\.takeID)).count), "written": count(.written), "rejected": count(.rejected),
+      "failed": count(.failed),
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "frames_repeated": JSONValue(repeated),
       "frames_dropped": JSONValue(framesIn + repeated - framesOut),
     ]

@@ -125,11 +125,6 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     verification = trace.episode.verification?.json
   }
 
-  mutating func add(_ inputs: TakeInputs) {
-    self.inputs = inputs.records
-    inputDigest = inputs.digest
-  }
-
   /// True where a take is written with a finding above `info`.
   package var hasWarnings: Bool { outcome == .written && findings.contains { $0.severity != .info } }
 

@@ -59,8 +59,11 @@ package enum PipelineFile {
         guard let type = Registry.transforms.first(where: { $0.name == name }) else {
           throw unknown("step", name, at: path, among: Registry.transforms)
         }
-        if type is any EpisodeSplitter.Type, transforms.contains(where: { $0 is any EpisodeSplitter }) {
-          throw PipelineFileError(path, "takes are split by an earlier step already; a pipeline can split them once")
+        if type.occursOnce, transforms.contains(where: { Swift.type(of: $0) == type }) {
+          throw PipelineFileError(path, "a pipeline can have this step once, and an earlier one is \(name) already")
+        }
+        if type == Align.self, transforms.contains(where: { $0 is Resample }) {
+          throw PipelineFileError(path, "resample needs streams that are aligned; put align before it")
         }
         transforms.append(try type.decoded(over: options, at: path))
       }

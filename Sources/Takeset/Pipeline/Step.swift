@@ -54,6 +54,8 @@ extension Reader {
 package protocol Transform: Step {
   /// Whether it reads images or depth maps before any is written.
   var readsSamples: Bool { get }
+  /// Whether a pipeline may have it only once.
+  static var occursOnce: Bool { get }
   /// Whether it changes the pixels of images.
   static var changesImages: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
@@ -61,6 +63,7 @@ package protocol Transform: Step {
 }
 
 extension Transform {
+  package static var occursOnce: Bool { false }
   package static var changesImages: Bool { false }
   package var readsSamples: Bool { false }
 }

@@ -191,7 +191,12 @@ package struct TakeConversion: Sendable {
   private func result(_ job: TakeJob, _ record: TakeRecord, _ trace: TakeTrace?) -> TakeResult {
     var record = record
     if let trace { record.add(trace) }
-    if let inputs = job.inputs { record.add(inputs) }
+    if let inputs = job.inputs {
+      // A take of many episodes shares one list, which can be long.
+      let files = job.files ?? inputs.records
+      job.files = files
+      (record.inputs, record.inputDigest) = (files, inputs.digest)
+    }
     let elapsed = job.startedAt.duration(to: .now)
     let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds / 1_000_000_000_000_000) / 1000
     let episode = trace?.episode

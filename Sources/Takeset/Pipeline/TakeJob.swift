@@ -26,6 +26,8 @@ final class TakeJob: @unchecked Sendable {
   var traces: [TakeTrace] = []
   /// The shards of the episodes that are written.
   var shards: ShardSequence?
+  /// The files of the take with their digests, once they are all read.
+  var files: [TakeRecord.Input]?
   /// The directory that shards are written to.
   var directory = ""
   /// The error that ended the take early.
@@ -95,7 +97,7 @@ final class TakeJob: @unchecked Sendable {
   /// Releases everything that was needed to convert the take; called under the lock.
   func release() {
     phase = .done
-    (inputs, traces, shards) = (nil, [], nil)
+    (inputs, traces, shards, files) = (nil, [], nil, nil)
     ready = [:]
   }
 }

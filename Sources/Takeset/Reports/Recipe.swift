@@ -246,9 +246,9 @@ package enum Recipe: String, CaseIterable, Sendable {
       # Depth in meters, without values that the sensor itself calls unreliable (confidence 0) or that are beyond its range.
       - resample-depth: {unit: m, min-confidence: 1, max-range: 5}
 
-    # The phone's own JPEGs at full size, byte for byte. Videos have none: use `image: jpeg` with `quality: 95` for those.
+    # The phone's own JPEGs at full size, byte for byte; frames of videos, which have none, are encoded.
     writer:
-      hdf5: {compression: 4, image: jpeg-source}
+      hdf5: {compression: 4, image: jpeg, quality: 95}
 
     """
 

@@ -32,7 +32,13 @@ package struct Actions: Transform {
   var rotationLayout = RotationLayout.columns
   @Option("also store the observations of the next row (next_obs), which offline reinforcement learning reads") var nextObs = false
 
+  package static var occursOnce: Bool { true }
+
   package init() {}
+
+  package func validate() throws {
+    if gripper?.isEmpty == true { throw OptionError("gripper", "expected the name of a stream") }
+  }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     func first(_ isWanted: (StreamKind) -> Bool) -> (StreamName, StreamSpec)? {
@@ -191,7 +197,8 @@ struct ActionRows: Derived {
     if rows.crossesGap(from: t, to: s) { return missing }
     var action: [Float] = []
     for part in parts {
-      guard let values = try part.values(t, s, pose: pose, of: &rows) else { return missing }
+      // Differences of huge numbers may be beyond 32-bit floats.
+      guard let values = try part.values(t, s, pose: pose, of: &rows), values.allSatisfy(\.isFinite) else { return missing }
       action += values
     }
     return action

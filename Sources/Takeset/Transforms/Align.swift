@@ -26,6 +26,8 @@ package struct Align: Transform {
   @Option("known delays between the moment that a sensor measured and its timestamps, by stream (seconds); subtracted from the timestamps")
   var latency: [String: Double] = [:]
 
+  package static var occursOnce: Bool { true }
+
   package init() {}
 
   package func validate() throws {
@@ -43,10 +45,13 @@ package struct Align: Transform {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())
     let motion = try MotionCorrelation(episode)
-    func nanoseconds(_ name: StreamName) -> Int64? { latency[name.rawValue].map { Int64(($0 * 1e9).rounded()) } }
+    let late = latencies(in: episode)
+    for name in latency.keys.sorted() where episode.streams[StreamName(name)] == nil {
+      aligned.findings.append(Finding(.optionUnused, "\(Self.name): latency names \(name), which the take does not have", field: name))
+    }
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows != nil {
-      guard let latency = nanoseconds(name) else { continue }
-      if latency != 0 { aligned.streams[name] = late(stream, by: latency, at: episode.frames, limit: limit) }
+      guard let latency = late[name] else { continue }
+      if latency != 0 { aligned.streams[name] = delayed(stream, by: latency, at: episode.frames, limit: limit) }
       aligned.alignments.append(Episode.Alignment(stream: name, method: "same-clock+nearest", offset: 0, residual: 0, latency: latency))
     }
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows == nil {
@@ -64,7 +69,8 @@ package struct Align: Transform {
       }
       var moved = stream
       moved.spec.clock = episode.frames.clock
-      let latency = nanoseconds(name)
+      let latency = late[name]
+      moved.latency = latency ?? 0
       moved.timestamps = latency.map { late in offset.timestamps.map { $0.advanced(by: -late) } } ?? offset.timestamps
       aligned.alignments.append(
         Episode.Alignment(
@@ -80,12 +86,28 @@ package struct Align: Transform {
       }
       aligned.streams[name] = moved
     }
+    // A frame that has lost its pose to a latency is no row.
+    for (name, stream) in aligned.streams where stream.spec.kind.poseFrame != nil && stream.latency != 0 {
+      guard let rows = aligned.streams[name]?.rows, rows.contains(where: { $0 == nil }) else { continue }
+      aligned = aligned.keeping(rows.indices.filter { rows[$0] != nil }, dropping: "pose-missing")
+    }
     return aligned
   }
 
+  /// The latencies in nanoseconds. Confidence has that of the depth of its camera, unless it is named.
+  private func latencies(in episode: Episode) -> [StreamName: Int64] {
+    var latencies = Dictionary(uniqueKeysWithValues: latency.map { (StreamName($0), Int64(($1 * 1e9).rounded())) })
+    for (name, stream) in episode.streams where stream.spec.kind == .confidence && latencies[name] == nil {
+      let depth = episode.streams.first { $0.value.spec.kind == .depth && $0.value.spec.raster?.camera == stream.spec.raster?.camera }
+      latencies[name] = depth.flatMap { latencies[$0.key] }
+    }
+    return latencies
+  }
+
   /// A stream that came with the frames, at its times minus the sensor's latency.
-  private func late(_ stream: SampleStream, by latency: Int64, at frames: Episode.Frames, limit: Int64) -> SampleStream {
+  private func delayed(_ stream: SampleStream, by latency: Int64, at frames: Episode.Frames, limit: Int64) -> SampleStream {
     var moved = stream
+    moved.latency = latency
     moved.timestamps = stream.timestamps.map { $0.advanced(by: -latency) }
     moved.rows = SampleMatching.nearest(in: moved.timestamps, to: frames.timestamps, limit: limit).map { $0.map { Row($0) } }
     return moved

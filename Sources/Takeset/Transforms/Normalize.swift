@@ -16,6 +16,8 @@ package struct Normalize: NormalizationRule {
   @Option("minmax: least and greatest value become -1 and 1; gaussian: mean 0 and standard deviation 1; none: nothing is stored")
   var method = Method.minmax
 
+  package static var occursOnce: Bool { true }
+
   package init() {}
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }

@@ -44,10 +44,12 @@ package struct PoseFrameChange: Transform {
       throw OptionError("axes", "give \"axes\", \"origin\", \"up\" or \"body\"; without any nothing changes")
     }
     if up != nil, origin == .firstFrame { throw OptionError("up", "poses relative to the first frame have no up axis") }
-    if let body, Pose(measured: body) == nil {
-      throw OptionError("body", "expected x, y, z, qx, qy, qz, qw with a quaternion of length 1, found \(body.count) numbers")
+    if let body, Pose(measured: body) == nil || body.prefix(3).contains(where: { abs($0) > Self.farthestBody }) {
+      throw OptionError("body", "expected x, y, z within 1000, and qx, qy, qz, qw of length 1, found \(body.count) numbers")
     }
   }
+
+  private static let farthestBody = 1000.0
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var moved = episode
@@ -55,9 +57,11 @@ package struct PoseFrameChange: Transform {
       guard var frame = stream.spec.kind.poseFrame else { continue }
       var change = PoseChange()
       if let target = axes?.cameraAxes, target != frame.cameraAxes {
-        if let old = frame.cameraAxes.arkitFromThese, let new = target.arkitFromThese, frame.body == nil {
+        if let old = frame.cameraAxes.arkitFromThese, let new = target.arkitFromThese {
           // From new axes to old: through ARKit's.
-          change.right = Pose(position: .zero, quaternion: old).inverse.composed(with: Pose(position: .zero, quaternion: new))
+          let oldFromNew = Pose(position: .zero, quaternion: old).inverse.composed(with: Pose(position: .zero, quaternion: new))
+          // A body stays where it is; in other axes of the camera, it is elsewhere.
+          if let body = frame.body { frame.body = oldFromNew.inverse.composed(with: body) } else { change.right = oldFromNew }
           frame.cameraAxes = target
         } else {
           moved.findings.append(

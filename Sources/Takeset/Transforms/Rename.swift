@@ -15,7 +15,7 @@ package struct Rename: Transform {
   /// Names and endings of names that the layout of datasets uses next to streams.
   private static let reserved: Set<String> = [
     "action_chunk", "action_dict", "actions", "chunk_crc32", "gaps", "intrinsics", "quality", "row_sha256", "segment", "source_index",
-    "streams", "timestamp_ns",
+    "statistics", "streams", "timestamp_ns",
   ]
   private static let endings = ["_intrinsics", "_raw", "_valid"]
 

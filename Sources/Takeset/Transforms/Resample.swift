@@ -13,7 +13,7 @@ package struct Resample: Transform {
 
   package enum Method: String, OptionChoice { case nearest, linear, slerp }
 
-  @Option("rows per second (Hz)", above: 0, through: 10_000) var rate: Double? = nil
+  @Option("rows per second (Hz)", 1e-6...10_000) var rate: Double? = nil
   @Option("a sample farther from the tick than this is not used (seconds, inclusive)", 0...3600) var tolerance = 0.05
   @Option(
     "between frames further apart than this, ticks are no rows (seconds); null: 1.5 nominal periods, but at least the tolerance", 0...86_400
@@ -40,6 +40,8 @@ package struct Resample: Transform {
     }
   }
 
+  package static var occursOnce: Bool { true }
+
   private static let mostTicks = 10_000_000.0
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
@@ -62,6 +64,9 @@ package struct Resample: Transform {
     for (name, stream) in episode.streams {
       guard let rows = stream.rows else { continue }
       resampled.streams[name] = self.resampled(stream, name, rows, episode.frames, grid)
+    }
+    for name in method.keys.sorted() where episode.streams[StreamName(name)] == nil {
+      resampled.findings.append(Finding(.optionUnused, "\(Self.name): method names \(name), which the take does not have", field: name))
     }
     let used = Set(grid.nearest)
     if used.count < episode.frames.count {
@@ -124,7 +129,6 @@ package struct Resample: Transform {
     _ stream: SampleStream, _ name: StreamName, _ rows: [Row?], _ frames: Episode.Frames, _ grid: Grid
   ) -> SampleStream {
     var resampled = stream
-    let limit = Int64((tolerance * 1e9).rounded())
     let isNearest = stream.spec.kind.interpolation == .nearest || method[name.rawValue] == .nearest
     let isOfFrames = zip(rows, frames.timestamps).allSatisfy { row, time in
       row.map { !$0.isBlend && stream.timestamps[$0.sample] == time } ?? true
@@ -138,6 +142,9 @@ package struct Resample: Transform {
       }
       return resampled
     }
+    // Poses at times of their own are interpolated like those of frames: between two that are no further apart than frames may be.
+    let isPose = stream.spec.kind.interpolation == .slerp && !isNearest
+    let limit = isPose ? Int64(longestStep(frames)) : Int64((tolerance * 1e9).rounded())
     // Samples of frames that an earlier step dropped are not used.
     let samples = isOfFrames ? rows.compactMap { $0?.sample } : Array(stream.timestamps.indices)
     let times = samples.map { stream.timestamps[$0] }

@@ -23,6 +23,8 @@ package struct ResizeImage: Transform {
 
   package static var changesImages: Bool { true }
 
+  private static let longestSide = 16_384
+
   package init() {}
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
@@ -36,6 +38,9 @@ package struct ResizeImage: Transform {
         case .cover: full.covering(box)
         case .stretch: box
         }
+      guard max(scaled.width, scaled.height) <= Self.longestSide else {
+        throw TakeFailure(.limit, "to cover \(box), images of \(full) would be scaled to \(scaled), above \(Self.longestSide) pixels")
+      }
       if scaled != full { resized.streams[name] = resized.streams[name]?.applying(.resize(scaled)) }
       if mode != .fit, scaled != box { resized = resized.windowing(name, to: scaled.centered(box)) }
     }

@@ -31,6 +31,8 @@ package struct Split: SplitRule {
   @Option("whether the shares hold within each format and variant, so that every part has every kind of take") var stratify = false
   @Option("changes which groups are drawn", -(1 << 52)...(1 << 52)) package var seed = 0
 
+  package static var occursOnce: Bool { true }
+
   package init() {}
 
   package func validate() throws {

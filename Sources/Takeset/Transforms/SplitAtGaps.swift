@@ -27,7 +27,8 @@ package struct SplitAtGaps: Transform {
     var split = episode.keeping(segments.flatMap { Array($0) }, dropping: "short-stretch")
     split.frames.segment = segments.enumerated().flatMap { number, segment in segment.map { _ in Int64(number) } }
     // Dropping segments opens new gaps but does not change the rate.
-    split.frames.nominalRate = episode.frames.nominalRate
+    split.frames.nominalRate =
+      episode.frames.nominalRate ?? (split.frames.count < episode.frames.count ? episode.frames.cadence.rateHz : nil)
     return split
   }
 }

@@ -26,15 +26,15 @@ package struct SplitEpisodes: EpisodeSplitter {
       case "gaps": self = .gaps
       case "pauses": self = .pauses
       default:
-        guard let seconds = Double(json: json), seconds > 0, seconds <= 86_400 else { return nil }
+        guard let seconds = Double(json: json), (0.001...86_400).contains(seconds) else { return nil }
         self = .every(seconds: seconds)
       }
     }
 
     package static var schema: [String: JSONValue] {
-      ["oneOf": [["enum": ["gaps", "pauses"]], ["type": "number", "exclusiveMinimum": 0, "maximum": 86_400]]]
+      ["oneOf": [["enum": ["gaps", "pauses"]], ["type": "number", "minimum": .number(0.001), "maximum": 86_400]]]
     }
-    package static var words: String { "gaps, pauses, or a number of seconds above 0, up to 86400" }
+    package static var words: String { "gaps, pauses, or a number of seconds from 0.001 to 86400" }
     package static var choices: [String] { ["gaps", "pauses"] }
   }
 
@@ -43,6 +43,8 @@ package struct SplitEpisodes: EpisodeSplitter {
   @Option("the least length of a pause, which belongs to neither episode next to it (seconds)", above: 0, through: 3600) var pause = 1.0
   @Option("the camera rests while it stays within this of where it was (meters, or the unit of the poses)", 0...1000) var distance = 0.01
   @Option("the camera rests while it stays within this of its direction (degrees)", 0...180) var angle = 2.0
+
+  package static var occursOnce: Bool { true }
 
   package init() {}
 

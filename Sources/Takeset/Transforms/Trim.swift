@@ -53,8 +53,8 @@ package struct Trim: Transform {
     lower += min(startFrames, times.count)
     upper -= min(endFrames, times.count)
     var trimmed = episode.keeping(lower < upper ? Array(lower..<upper) : [], dropping: "trimmed")
-    // What is left has the rate of the whole.
-    trimmed.frames.nominalRate = episode.frames.nominalRate
+    // What is left has the rate of the whole, by which its gaps are told.
+    trimmed.frames.nominalRate = episode.frames.nominalRate ?? episode.frames.cadence.rateHz
     return trimmed
   }
 

@@ -11,9 +11,11 @@ package struct RowBlocks: Sendable {
   init(blocks: [Range<Int>]) { self.blocks = blocks }
 
   /// - Parameter rasters: The streams whose samples are read block by block; all have rows.
-  package init(_ rasters: [SampleStream], count: Int) {
+  /// - Parameter isPart: Whether these are the rows of one of several episodes of a take. They read videos from front to back, all in the
+  ///   same way, because the take is read once for all of them.
+  package init(_ rasters: [SampleStream], count: Int, isPart: Bool = false) {
     guard !rasters.isEmpty, count > 0 else { return }
-    if let runs = Self.runs(rasters, count) {
+    if !isPart, let runs = Self.runs(rasters, count) {
       (blocks, isStandalone) = (runs, true)
     } else {
       blocks = Self.even(rasters, count)
@@ -79,10 +81,14 @@ package struct Prefetch: Sendable {
   ///
   /// - Parameter parts: The blocks of each episode, of the same streams in the same order.
   init?(_ parts: [RowBlocks]) {
-    guard let first = parts.first?.prefetch else { return nil }
+    guard let first = parts.lazy.compactMap(\.prefetch).first else { return nil }
     let all = first.feeds.indices.map { index in
-      // An episode of another layout would have other streams; all come from one take and one pipeline.
-      (feed: first.feeds[index].feed, samples: parts.flatMap { $0.prefetch?.feeds[index].samples ?? $0.blocks.map { _ in [] } })
+      let samples = parts.flatMap { part -> [[Int]] in
+        // An episode without rows has nothing to prefetch.
+        guard let feeds = part.prefetch?.feeds, feeds.indices.contains(index) else { return part.blocks.map { _ in [] } }
+        return feeds[index].samples
+      }
+      return (feed: first.feeds[index].feed, samples: samples)
     }
     self.init(feeds: all)
   }

@@ -71,7 +71,7 @@ struct ColumnWriter {
       return { range, writer in
         try range.flatMap { row in
           let (stored, counted) = try writer.value(name, row, spec)
-          for (index, value) in counted.enumerated() where !value.isNaN {
+          for (index, value) in counted.enumerated() where value.isFinite {
             writer.statistics[name]?.add(value, channel: index % channels)
           }
           return bytes(stored)

@@ -165,6 +165,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       }
     }
     let structure = try written.structureDigest()
+    (rowDigests, checksums, isUnreadable) = ([], [], [])
     return ShardSummary(
       output: OutputRecord(
         path: name, bytes: written.size, samples: rowCount, arrays: records.sorted { $0.path < $1.path }, structureDigest: structure,

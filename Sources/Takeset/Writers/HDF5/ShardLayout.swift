@@ -129,7 +129,7 @@ struct ShardLayout: Sendable {
     }
     let streams = episode.streams.sorted { $0.key < $1.key }
     for (_, stream) in streams where stream.spec.kind.isRaster { read.append(stream) }
-    blocks = RowBlocks(read, count: episode.frames.count)
+    blocks = RowBlocks(read, count: episode.frames.count, isPart: episode.part != nil)
     for (name, stream) in streams {
       if stream.spec.kind.place == .meta {
         addInertial(name, stream)
@@ -263,7 +263,8 @@ struct ShardLayout: Sendable {
     }
     for (name, spec) in specs where !spec.kind.isRaster && spec.kind.place == .observation {
       let path = "\(Self.data)/next_obs/\(name)"
-      addColumn(path, .float32, spec.shape, .nextValues(name), ["unit": .text(spec.unit)])
+      let own = arrays.first { $0.path == "\(Self.data)/obs/\(name)" }?.attributes
+      addColumn(path, .float32, spec.shape, .nextValues(name), own ?? ["unit": .text(spec.unit)])
       addMask(path + "_valid", spec, .mask(name, isNext: true))
     }
   }
