@@ -83,13 +83,13 @@ private struct FailsForTwo: Transform {
     let entries = try entries()
     #expect(entries.map(\.id) == ["take.0", "take.1", "take.2"] && entries.allSatisfy { $0.take == "take" && $0.parts == 3 })
     #expect(entries.map(\.part) == [0, 1, 2])
-    // Frames of the take count once.
+    // The take and its frames count once.
     #expect(entries.map(\.framesIn) == [6, 0, 0] && entries.map(\.framesOut) == [3, 2, 1])
     #expect(Set(entries.map(\.inputDigest)).count == 1 && Set(entries.map(\.shard)).count == 3)
     #expect(try shards() == ["take.0.h5", "take.1.h5", "take.2.h5"])
     #expect(
       try totals() == [
-        "takes": 3, "written": 3, "rejected": 0, "failed": 0, "frames_in": 6, "frames_out": 6, "frames_repeated": 0, "frames_dropped": 0,
+        "takes": 1, "written": 3, "rejected": 0, "failed": 0, "frames_in": 6, "frames_out": 6, "frames_repeated": 0, "frames_dropped": 0,
       ])
     let record = try #require(try dataset().takes.last)
     #expect(

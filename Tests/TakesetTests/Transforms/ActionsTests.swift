@@ -171,6 +171,12 @@ import Testing
     }
   }
 
+  @Test func aStepThatNumbersCannotHoldIsMissing() throws {
+    let far = [at(3e38), at(-3e38), at(-3e38)]
+    #expect(try rows(acting(["kind": "delta-pose"], .posed(far))).map { $0 != nil } == [false, true, true])
+    #expect(try rows(acting(["kind": "absolute-quat"], .posed(far))).map { $0 != nil } == [true, true, true])
+  }
+
   @Test func noStepLeadsAcrossAGap() throws {
     let whole = Episode.posed((0..<7).map { at(Double($0 * $0)) })
     var episode = whole.keeping([0, 1, 2, 5, 6], dropping: "test")

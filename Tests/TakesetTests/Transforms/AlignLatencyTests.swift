@@ -92,6 +92,45 @@ import Testing
     let (plain, aligned) = (try align([:], episode()), try align(["latency": ["depth_point": 1]], episode()))
     #expect(aligned.alignments == plain.alignments)
     #expect(aligned.streams.mapValues(\.rows) == plain.streams.mapValues(\.rows))
+    #expect(aligned.findings.map(\.code) == plain.findings.map(\.code) + [.optionUnused])
+    #expect(aligned.findings.last?.field == "depth_point")
+  }
+
+  @Test func aFrameThatLosesItsPoseIsNoRow() throws {
+    let aligned = try align(["latency": ["pose": .number(0.03)], "tolerance": .number(0.009)], episode())
+    #expect(aligned.frames.count == 0 && aligned.dropped == [Episode.Dropped(reason: "pose-missing", count: 6)])
+    // At -30, -10 and so on to 70 ms: the frames at 0 to 60 have one within 10 ms, and 80 at exactly 10.
+    let some = try align(["latency": ["pose": .number(0.03)], "tolerance": .number(0.01)], episode())
+    #expect(some.frames.sourceIndex == [0, 1, 2, 3, 4] && some.streams[.pose]?.rows == [1, 2, 3, 4, 5].rows)
+    #expect(some.streams[.image]?.rows == [0, 1, 2, 3, 4].rows && some.streams[.joints]?.rows?.count == 5)
+    #expect(some.dropped == [Episode.Dropped(reason: "pose-missing", count: 1)])
+  }
+
+  @Test func confidenceIsAsLateAsItsDepth() throws {
+    var before = episode()
+    before.streams[.confidence] = before.streams[.depth]
+    before.streams[.confidence]?.spec.kind = .confidence
+    let aligned = try align(["latency": ["camera_depth": .number(0.01)]], before)
+    #expect(aligned.streams[.confidence]?.timestamps == aligned.streams[.depth]?.timestamps)
+    #expect(aligned.streams[.confidence]?.timestamps.first?.nanoseconds == -10_000_000)
+    let own = try align(["latency": ["camera_depth": .number(0.01), "camera_depth_confidence": 0]], before)
+    #expect(own.streams[.confidence]?.timestamps == before.streams[.confidence]?.timestamps)
+    before.streams[.confidence]?.spec.raster?.camera = "wrist"
+    let other = try align(["latency": ["camera_depth": .number(0.01)]], before)
+    #expect(other.streams[.confidence]?.timestamps.first?.nanoseconds == 0)
+  }
+
+  @Test func intrinsicsAreThoseOfTheImageHoweverLateItIs() throws {
+    var before = episode()
+    let moments = times.enumerated().map { row, time in
+      IntrinsicsTrack.Moment(
+        time: Timestamp(nanoseconds: time), intrinsics: Intrinsics(fx: 8 + Double(row), fy: 8, cx: 4, cy: 3))
+    }
+    before.cameras[.phone]?.intrinsicsTrack = IntrinsicsTrack(Intrinsics(fx: 8, fy: 8, cx: 4, cy: 3), moments: moments)
+    let aligned = try align(["latency": ["camera_image": .number(0.02)]], before)
+    let image = try #require(aligned.streams[.image])
+    #expect(image.rows == [1, 2, 3, 4, 5, 5].rows)
+    #expect(image.rows?.map { aligned.intrinsics(of: image, at: $0)?.fx } == [9, 10, 11, 12, 13, 13])
   }
 
   @Test(

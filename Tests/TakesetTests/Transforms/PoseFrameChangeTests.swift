@@ -76,10 +76,22 @@ import Testing
     }
     let body = try #require(twice.streams[.pose]?.spec.kind.poseFrame?.body)
     #expect(Matrix4(body).difference(offset * offset) < 1e-12)
-    // The axes of a body are its own.
-    let after = try change(["axes": "opencv"], twice)
-    #expect(after.findings.map(\.code) == [.axesUnknown])
-    #expect(try after.poses() == twice.poses())
+  }
+
+  @Test(arguments: [("opencv", PoseFrame.CameraAxes.opencv), ("ros", .ros)])
+  func inOtherAxesTheCameraAndItsBodyStay(axes: (word: String, axes: PoseFrame.CameraAxes)) throws {
+    let poses = Pose.random(5, seed: 14)
+    let carried = try change(["body": [1, 2, 3, .number(0.6), 0, 0, .number(0.8)]], .posed(poses))
+    let after = try change(["axes": .string(axes.word)], carried)
+    #expect(try after.findings.isEmpty && after.poses() == carried.poses())
+    let frame = try #require(after.streams[.pose]?.spec.kind.poseFrame)
+    #expect(frame.cameraAxes == axes.axes)
+    // The camera that carries the body: its right, up and back in the world.
+    let cameraFromBody = Matrix4(try #require(frame.body)).inverse
+    for (before, now) in zip(poses, try after.poses()) {
+      let camera = Matrix4(try #require(now)) * cameraFromBody * (try physical(axes.axes))
+      #expect(camera.difference(Matrix4(before)) < 5e-6)
+    }
   }
 
   // MARK: World
@@ -166,7 +178,7 @@ import Testing
   @Test func refusesOptionsThatSayNothingOrTooMuch() {
     for (options, name) in [
       ([:], "axes"), (["origin": "first-frame", "up": "z"], "up"), (["body": [0, 0, 0, 0, 0, 0]], "body"),
-      (["body": [0, 0, 0, 0, 0, 0, 2]], "body"),
+      (["body": [0, 0, 0, 0, 0, 0, 2]], "body"), (["body": [0, 0, -1001, 0, 0, 0, 1]], "body"),
     ] as [(JSONValue, String)] {
       let error = #expect(throws: PipelineFileError.self) { try Options.decode(PoseFrameChange.self, over: options, at: "pose-frame") }
       #expect(error?.path == "pose-frame.\(name)")

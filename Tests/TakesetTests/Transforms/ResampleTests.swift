@@ -94,6 +94,24 @@ import Testing
     #expect(try resampled(["rate": 20], episode).streams[.pose]?.rows == Array(repeating: nil, count: 7))
   }
 
+  /// Poses with a latency have times of their own; those around a gap are not interpolated with each other.
+  @Test func posesAtOtherTimesThanFramesAreBlendedToo() throws {
+    func shifted(_ milliseconds: [Int64], late: Int64) -> Episode {
+      var episode = posed(milliseconds)
+      let times = stamps(milliseconds.map { $0 - late })
+      episode.streams[.pose]?.timestamps = times
+      episode.streams[.pose]?.rows = SampleMatching.nearest(in: times, to: episode.frames.timestamps, limit: 200_000_000).map {
+        $0.map { Row($0) }
+      }
+      return episode
+    }
+    let half = try resampled(["rate": 10], shifted([0, 100, 200, 300], late: 25))
+    #expect(half.streams[.pose]?.rows == (0..<3).map { Row($0, towards: $0 + 1, by: 0.25) } + [nil])
+    // From sample 1, at -10 ms, to sample 2, at 240 ms, it is further than frames may be apart.
+    let gap = try resampled(["rate": 10, "max-gap": .number(0.15)], shifted([0, 100, 350, 450], late: 110))
+    #expect(milliseconds(gap) == [0, 100, 400] && gap.streams[.pose]?.rows?[1] == nil)
+  }
+
   // MARK: Gaps
 
   @Test func ticksAtTheFramesAroundAGapAreRows() throws {
@@ -195,6 +213,11 @@ import Testing
 
   // MARK: What it refuses
 
+  @Test func aMethodForAStreamThatIsNotThereIsAFinding() throws {
+    let found = try resampled(["rate": 10, "method": ["joints": "nearest", "pose": "slerp"]], posed([0, 100]))
+    #expect(found.findings.map(\.code) == [.optionUnused] && found.findings.first?.field == "joints")
+  }
+
   @Test func refusesStreamsThatAreNotAlignedAndEndlessGrids() throws {
     let unaligned = #expect(throws: TakeFailure.self) { try resampled(["rate": 10], SyntheticEpisode().episode) }
     #expect(unaligned?.code == .notAligned && unaligned?.message.contains("put the step align before") == true)
@@ -202,7 +225,7 @@ import Testing
     #expect(endless?.code == .limit)
     for (options, name) in [
       ([:], "rate"), (["rate": 1, "method": ["pose": "linear"]], "method"), (["rate": 1, "method": ["camera_depth": "linear"]], "method"),
-      (["rate": 1, "method": ["joints": "slerp"]], "method"), (["rate": 0], "rate"),
+      (["rate": 1, "method": ["joints": "slerp"]], "method"), (["rate": 0], "rate"), (["rate": .number(9e-7)], "rate"),
     ] as [(JSONValue, String)] {
       let error = #expect(throws: PipelineFileError.self) { try Options.decode(Resample.self, over: options, at: "resample") }
       #expect(error?.path == "resample.\(name)")
