@@ -1,55 +1,8 @@
 import Foundation
 import Model
 import Simulate
+import TestSupport
 import Testing
-
-/// A 4x4 matrix by rows, with the textbook formulas: it shares no code with `Pose`.
-private struct Matrix4 {
-  var m: [Double]
-
-  /// The matrix of a position and a unit quaternion x, y, z, w.
-  init(_ pose: Pose) {
-    let (x, y, z, w) = (pose.quaternion.x, pose.quaternion.y, pose.quaternion.z, pose.quaternion.w)
-    let p = pose.position
-    m = [
-      1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w), p.x,
-      2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w), p.y,
-      2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y), p.z,
-      0, 0, 0, 1,
-    ]
-  }
-
-  /// The rotation about an axis by an angle in radians (Rodrigues).
-  init(axis a: SIMD3<Double>, angle: Double) {
-    let (c, s) = (cos(angle), sin(angle))
-    let d = 1 - c
-    m = [
-      c + a.x * a.x * d, a.x * a.y * d - a.z * s, a.x * a.z * d + a.y * s, 0,
-      a.y * a.x * d + a.z * s, c + a.y * a.y * d, a.y * a.z * d - a.x * s, 0,
-      a.z * a.x * d - a.y * s, a.z * a.y * d + a.x * s, c + a.z * a.z * d, 0,
-      0, 0, 0, 1,
-    ]
-  }
-
-  private init(_ m: [Double]) { self.m = m }
-
-  static let identity = Matrix4([1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1])
-
-  static func * (a: Matrix4, b: Matrix4) -> Matrix4 {
-    var product = [Double](repeating: 0, count: 16)
-    for row in 0..<4 {
-      for column in 0..<4 {
-        for inner in 0..<4 { product[4 * row + column] += a.m[4 * row + inner] * b.m[4 * inner + column] }
-      }
-    }
-    return Matrix4(product)
-  }
-
-  func column(_ number: Int) -> SIMD3<Double> { [m[number], m[4 + number], m[8 + number]] }
-
-  /// The greatest difference of an element.
-  func difference(_ other: Matrix4) -> Double { zip(m, other.m).map { abs($0 - $1) }.max() ?? 0 }
-}
 
 @Suite struct PoseFrameMathTests {
   /// Poses of any rotation, with quaternions of both signs.

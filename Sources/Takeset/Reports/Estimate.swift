@@ -42,10 +42,12 @@ package struct Estimate: Sendable {
     episodes += 1
     let count = Double(episode.frames.count)
     let rasters = episode.streams.filter { $0.value.spec.kind.isRaster && $0.value.rows != nil }.sorted { $0.key < $1.key }
+    // The observations of the next row are stored once more.
+    let copies = episode.storesNextObservations ? 2.0 : 1
     var rasterBytes = 0.0
     for (name, stream) in rasters {
       let size = stream.spec.gridSize
-      pixels[stream.spec.kind.word, default: 0] += count * Double(size.width * size.height)
+      pixels[stream.spec.kind.word, default: 0] += copies * count * Double(size.width * size.height)
       rasterBytes += arrays.filter { $0.path.hasSuffix("/\(name)") || $0.path.hasSuffix("/\(name)_valid") }.reduce(0) {
         $0 + Double($1.rawBytes)
       }

@@ -152,7 +152,8 @@ package struct Resample: Transform {
       resampled.rows = SampleMatching.nearest(in: times, to: grid.ticks, limit: limit).map { $0.map { Row(samples[$0]) } }
     } else {
       resampled.rows = SampleMatching.blended(times, at: grid.ticks, limit: limit).map { row in
-        row.map { $0.isBlend ? Row(samples[$0.sample], towards: samples[$0.next], by: $0.weight) : Row(samples[$0.sample]) }
+        if isPose, let row, times[row.next].since(times[row.sample]) > limit { return nil }
+        return row.map { $0.isBlend ? Row(samples[$0.sample], towards: samples[$0.next], by: $0.weight) : Row(samples[$0.sample]) }
       }
     }
     return resampled

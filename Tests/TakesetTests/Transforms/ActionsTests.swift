@@ -124,6 +124,8 @@ import Testing
     #expect(try joints(["joints": "delta"]) == [[45, 90], [-35, -270], [0, 0]])
     let radians = try joints(["joints": "absolute", "angle": "radian"])
     #expect(isNear(radians[0], [.pi / 4, .pi], 1e-7) && isNear(radians[2], [.pi / 18, -.pi / 2], 1e-7))
+    let change = try joints(["joints": "delta", "angle": "radian"])
+    #expect(isNear(change[0], [.pi / 4, .pi / 2], 1e-7) && change[2] == [0, 0])
     #expect(try joints([:]) == [[], [], []])
     #expect(try rows(acting([:], episode), .actionPart("joints")) == [[45, 180], [10, -90], [10, -90]])
   }

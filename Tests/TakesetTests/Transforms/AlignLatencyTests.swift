@@ -50,6 +50,9 @@ import Testing
     #expect(
       alignment(aligned, .image) == Episode.Alignment(stream: .image, method: "same-clock+nearest", offset: 0, residual: 0, latency: 0))
     #expect(alignment(aligned, .pose) == nil && alignment(plain, .image) == nil)
+    var holed = episode()
+    holed.streams[.image]?.rows?[2] = nil
+    #expect(try align(["latency": ["camera_image": 0]], holed).streams[.image]?.rows == holed.streams[.image]?.rows)
     #expect(TakeRecord.Alignment(try #require(alignment(aligned, .imu))).json["latency_ns"] == "-500000000")
     #expect(TakeRecord.Alignment(try #require(alignment(aligned, .depth))).json["latency_ns"] == nil)
   }
@@ -113,6 +116,7 @@ import Testing
     let aligned = try align(["latency": ["camera_depth": .number(0.01)]], before)
     #expect(aligned.streams[.confidence]?.timestamps == aligned.streams[.depth]?.timestamps)
     #expect(aligned.streams[.confidence]?.timestamps.first?.nanoseconds == -10_000_000)
+    #expect(alignment(aligned, .image) == nil && alignment(aligned, .joints)?.latency == nil)
     let own = try align(["latency": ["camera_depth": .number(0.01), "camera_depth_confidence": 0]], before)
     #expect(own.streams[.confidence]?.timestamps == before.streams[.confidence]?.timestamps)
     before.streams[.confidence]?.spec.raster?.camera = "wrist"

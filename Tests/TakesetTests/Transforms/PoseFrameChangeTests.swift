@@ -160,6 +160,18 @@ import Testing
     }
   }
 
+  @Test func theFirstFrameIsThatOfTheChangedPoses() throws {
+    let poses = Pose.random(6, seed: 15)
+    let carried = try change(["up": "z"], .posed(poses))
+    let found = try change(["axes": "opencv", "origin": "first-frame", "body": [0, 1, 0, 0, 0, 0, 1]], carried).poses()
+    let right = Matrix4(columns: [1, 0, 0], [0, -1, 0], [0, 0, -1]) * Matrix4(Pose(position: [0, 1, 0], quaternion: [0, 0, 0, 1]))
+    for (before, after) in zip(poses, found) {
+      // The turn of the world before it makes no difference.
+      let expected = (Matrix4(poses[0]) * right).inverse * Matrix4(before) * right
+      #expect(Matrix4(try #require(after)).difference(expected) < 5e-6)
+    }
+  }
+
   @Test func everyStreamOfPosesHasItsOwnFirstFrame() throws {
     var episode = Episode.posed(Pose.random(3, seed: 11))
     episode.streams["wrist_pose"] = Episode.posed([nil] + Pose.random(2, seed: 12)).streams[.pose]

@@ -126,6 +126,16 @@ import Testing
     #expect(length(Matrix4(try #require(try rotated.poses()[0])).column(1) - [0, 0, -1]) < 1e-6)
   }
 
+  /// A camera of ROS's axes, x forward, y left, z up, level and rolled about x.
+  @Test(arguments: [(0.0, 0), (90, 90), (180, 180), (-90, 270)]) func uprightKnowsROSsAxes(roll: Double, degrees: Int) throws {
+    var frame = PoseFrame.arkit
+    (frame.cameraAxes, frame.worldAxes) = (.ros, "z up")
+    let rolled = Pose(position: .zero, quaternion: [sin(roll / 360 * .pi), 0, 0, cos(roll / 360 * .pi)])
+    let rotated = try rotate("upright", seen([rolled], frame))
+    #expect(rotated.streams[.image]?.spec.rotationApplied == degrees)
+    #expect(length(Matrix4(try #require(try rotated.poses()[0])).column(2) - [0, 0, 1]) < 1e-6)
+  }
+
   @Test func uprightIsAnAverageOverTheRowsWithPoses() throws {
     let rolls: [Double?] = [nil, 90, 0, 10, -10, nil]
     let rotated = try rotate("upright", seen(rolls.map { $0.map { rolled($0) } }))
