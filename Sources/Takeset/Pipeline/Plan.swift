@@ -30,7 +30,7 @@ package struct Plan: Sendable {
 
   /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
   ///
-  /// - Parameter threads: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read.
+  /// `threads`: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read.
   package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil, estimatingFor threads: Int? = nil) throws {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline)
     if search.hasNoInput { throw NoInputs(search) }
