@@ -98,3 +98,8 @@ package struct SampleFailure: Error, Equatable {
   package var finding: Finding
   package init(finding: Finding) { self.finding = finding }
 }
+
+extension [String] {
+  /// The first three names, and how many more there are: `a, b, c and 4 more`.
+  package var abridged: String { prefix(3).joined(separator: ", ") + (count > 3 ? " and \(count - 3) more" : "") }
+}

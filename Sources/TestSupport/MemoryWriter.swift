@@ -33,7 +33,7 @@ package struct MemoryWriter: Writer {
 
   package var indexPath: String { "index.memory" }
 
-  package func blocks(_ episode: Episode) throws -> RowBlocks { Writing.blocks(episode) }
+  package func blocks(_ episode: Episode) -> RowBlocks { Writing.blocks(episode) }
 
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
     Writing(episode: episode, reader: identity.reader, path: path, name: shardPath(episode.id), arrays: try plan(episode))

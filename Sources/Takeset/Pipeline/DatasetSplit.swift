@@ -52,7 +52,7 @@ struct DatasetSplit {
     if !unlisted.isEmpty {
       findings.append(
         Finding(
-          .splitFileUnlisted, "takes that the split file does not name are in train: \(Self.listed(unlisted))", count: unlisted.count))
+          .splitFileUnlisted, "takes that the split file does not name are in train: \(unlisted.abridged)", count: unlisted.count))
     }
     let known = takes.union(episodes.map(\.id))
     var seen = known
@@ -60,7 +60,7 @@ struct DatasetSplit {
     if !unknown.isEmpty {
       findings.append(
         Finding(
-          .splitFileUnknown, "names in the split file that no take of the dataset has: \(Self.listed(unknown))", count: unknown.count))
+          .splitFileUnknown, "names in the split file that no take of the dataset has: \(unknown.abridged)", count: unknown.count))
     }
     guard !episodes.isEmpty else { return }
     for part in SplitPart.allCases where !parts.contains(part) {
@@ -71,10 +71,5 @@ struct DatasetSplit {
         findings.append(Finding(.splitEmpty, "train is empty, because the split file puts every take elsewhere; there are no statistics"))
       }
     }
-  }
-
-  /// The first three names, and how many more there are.
-  private static func listed(_ names: [String]) -> String {
-    names.prefix(3).joined(separator: ", ") + (names.count > 3 ? " and \(names.count - 3) more" : "")
   }
 }

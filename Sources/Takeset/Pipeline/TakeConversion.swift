@@ -43,7 +43,8 @@ package struct TakeResult: Codable, Sendable {
   package var framesRepeated: Int
 }
 
-/// The conversion of one take into shards, one for each of its episodes, identical in the threads of a run, in a process of its own and on another machine.
+/// The conversion of one take into shards, one for each of its episodes, identical in the threads of a run, in a process of its own and on
+/// another machine.
 package struct TakeConversion: Sendable {
   package let pipeline: Pipeline
   package let tool: ToolIdentity
@@ -119,8 +120,8 @@ package struct TakeConversion: Sendable {
     job.directory = directory
     do {
       let shards = ShardSequence(
-        try job.traces.filter { $0.obstacle == nil }.map(\.episode).map { episode in
-          ShardSequence.Part(blocks: try writer.blocks(episode)) {
+        job.traces.filter { $0.obstacle == nil }.map(\.episode).map { episode in
+          ShardSequence.Part(blocks: writer.blocks(episode)) {
             try writer.open(episode, identity: identity, at: directory + "/" + writer.shardPath(episode.id))
           }
         })

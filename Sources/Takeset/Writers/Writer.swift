@@ -10,8 +10,8 @@ package protocol Writer: Step {
   func shardPath(_ id: String) -> String
   /// Path of the index, likewise.
   var indexPath: String { get }
-  /// The blocks in which the rows of an episode are written. Throws as `plan` does.
-  func blocks(_ episode: Episode) throws -> RowBlocks
+  /// The blocks in which the rows of an episode are written.
+  func blocks(_ episode: Episode) -> RowBlocks
   /// Starts a shard under a temporary name next to `path`.
   func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter
   /// Writes the index over all shards, merges their statistics, and derives the parameters that normalize them.

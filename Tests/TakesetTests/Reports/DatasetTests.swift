@@ -52,7 +52,7 @@ import Testing
       let shard = try writer.open(
         episode, identity: ShardIdentity(reader: take.reader ?? "", toolVersion: "test", pipelineDigest: ""), at: path)
       let worker = try shard.makeWorker()
-      for block in try writer.blocks(episode).blocks.indices { try worker.prepare(block).store() }
+      for block in writer.blocks(episode).blocks.indices { try worker.prepare(block).store() }
       let again = try shard.close().output
       let before = Dictionary(uniqueKeysWithValues: (take.output?.arrays ?? []).map { ($0.path, $0.digest) })
       let after = Dictionary(uniqueKeysWithValues: again.arrays.map { ($0.path, $0.digest) })

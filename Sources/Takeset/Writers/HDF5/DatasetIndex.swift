@@ -137,8 +137,8 @@ struct DatasetIndex {
     var missing: [Finding] = []
     if !acting.isEmpty, acting.count < members.count {
       let others = members.map(\.id).filter { !acting.contains($0) }
-      let shown = others.prefix(3).joined(separator: ", ") + (others.count > 3 ? " and \(others.count - 3) more" : "")
-      missing.append(Finding(.actionsMissing, "takes without poses have no actions: \(shown)", field: "actions", count: others.count))
+      missing.append(
+        Finding(.actionsMissing, "takes without poses have no actions: \(others.abridged)", field: "actions", count: others.count))
     }
     var keys: [String: Key] = [:]
     for (name, all) in merged {
@@ -186,8 +186,7 @@ struct DatasetIndex {
   private static func sentence(_ name: String, _ what: String, _ parts: [(String, [String])]) -> String {
     "\(name) \(what): "
       + parts.sorted { $0.0 < $1.0 }.map { part, takes in
-        let shown = takes.prefix(3).joined(separator: ", ") + (takes.count > 3 ? " and \(takes.count - 3) more" : "")
-        return "\(part) in \(shown)"
+        "\(part) in \(takes.abridged)"
       }.joined(separator: "; ")
   }
 }

@@ -40,7 +40,7 @@ package struct HDF5Writer: Writer {
   package func shardPath(_ id: String) -> String { "\(DatasetFiles.episodes)/\(id).h5" }
   package var indexPath: String { DatasetIndex.path }
 
-  package func blocks(_ episode: Episode) throws -> RowBlocks { try ShardLayout(episode, writer: self).blocks }
+  package func blocks(_ episode: Episode) -> RowBlocks { ShardLayout.blocks(of: episode) }
 
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
     try HDF5Shard(layout: ShardLayout(episode, writer: self), identity: identity, path: path, name: shardPath(episode.id))

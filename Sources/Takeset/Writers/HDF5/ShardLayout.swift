@@ -122,14 +122,12 @@ struct ShardLayout: Sendable {
   init(_ episode: Episode, writer: HDF5Writer) throws {
     self.episode = episode
     (compression, imageCompression) = (writer.compression, writer.imageCompression)
-    var read: [SampleStream] = []
     for (name, stream) in episode.streams where stream.rows == nil && stream.spec.kind.place != .meta {
       throw TakeFailure(
         .notAligned, "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
     }
     let streams = episode.streams.sorted { $0.key < $1.key }
-    for (_, stream) in streams where stream.spec.kind.isRaster { read.append(stream) }
-    blocks = RowBlocks(read, count: episode.frames.count, isPart: episode.part != nil)
+    blocks = Self.blocks(of: episode)
     for (name, stream) in streams {
       if stream.spec.kind.place == .meta {
         addInertial(name, stream)
@@ -148,6 +146,12 @@ struct ShardLayout: Sendable {
       for array in [raster.samples, raster.mask, raster.next?.samples, raster.next?.mask].compactMap(\.self) { addRowDigests(of: array) }
     }
     addChecksums()
+  }
+
+  /// The blocks of the rows of images, depth and confidence.
+  static func blocks(of episode: Episode) -> RowBlocks {
+    let rasters = episode.streams.sorted { $0.key < $1.key }.map(\.value).filter(\.spec.kind.isRaster)
+    return RowBlocks(rasters, count: episode.frames.count, isPart: episode.part != nil)
   }
 
   // MARK: Streams
