@@ -1,10 +1,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 // Starts writing a byte range of a file from the page cache to disk, without waiting. Swift's Glibc does not have the call.
 static inline void clinux_start_writing(int descriptor, int64_t offset, int64_t count) {
@@ -21,3 +23,27 @@ static inline void clinux_keep_buffers(int allocation, int free_bytes) {
 
 // Makes the kernel kill this process when its parent ends.
 static inline void clinux_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, 9); }
+
+// Copies the first `count` bytes of a file into another one: within the kernel, where file systems can share blocks, or through a buffer
+// where the kernel cannot. Returns the number of bytes copied; where it is smaller, errno says why.
+static inline int64_t clinux_copy(int source, int target, int64_t count) {
+  int64_t done = 0;
+  while (done < count) {
+    ssize_t part = copy_file_range(source, 0, target, 0, (size_t)(count - done), 0);
+    if (part < 0 && done == 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) break;
+    if (part <= 0) return done;
+    done += part;
+  }
+  char buffer[1 << 16];
+  while (done < count) {
+    ssize_t part = pread(source, buffer, sizeof buffer, done);
+    if (part <= 0) return done;
+    for (ssize_t sent = 0; sent < part;) {
+      ssize_t more = pwrite(target, buffer + sent, (size_t)(part - sent), done + sent);
+      if (more < 0) return done;
+      sent += more;
+    }
+    done += part;
+  }
+  return done;
+}

@@ -19,7 +19,7 @@ package struct StreamSpec: Equatable, Sendable {
   /// Degrees by which frames and their depth were rotated clockwise to be upright; `nil` where the source has no display rotation.
   package var rotationApplied: Int?
 
-  package enum ImageEncoding: String, Sendable { case jpeg }
+  package enum ImageEncoding: String, Sendable { case jpeg, png }
 
   /// Some columns of an action that have a name: `joints:4`.
   package struct Part: Equatable, Sendable, CustomStringConvertible {

@@ -74,7 +74,7 @@ struct RunCommand: ParsableCommand {
     run.recordsHost = recordHost
     run.countsEarlierWarnings = failOn == .warning
     run.keys = try deviceKeys(keys)
-    run.splitFile = try explicitSplit()
+    run.splitFile = try explicitSplit(splitFile)
     run.commandLine = CommandLine.arguments
 
     let interruption = Interruption()
@@ -103,12 +103,6 @@ struct RunCommand: ParsableCommand {
     if summary.failed > 0 || failOn == .warning && (summary.withWarnings > 0 || summary.findings.contains { $0.severity != .info }) {
       throw ExitCode(3)
     }
-  }
-
-  private func explicitSplit() throws -> SplitFile? {
-    guard let splitFile else { return nil }
-    guard let data = FileManager.default.contents(atPath: splitFile) else { throw UsageError("the split file \(splitFile) cannot be read") }
-    return try SplitFile(Array(data), name: splitFile)
   }
 
   private func printSummary(_ summary: Run.Summary, _ report: RunReport) {

@@ -30,8 +30,9 @@ struct TakesetCommand: ParsableCommand {
       """,
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
-      RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, StepsCommand.self,
-      ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, GenerateCommand.self,
+      RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
+      MergeCommand.self, SelectCommand.self,
+      StepsCommand.self, ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
@@ -56,6 +57,10 @@ struct TakesetCommand: ParsableCommand {
       finish("pipeline: \(error)", 64)
     } catch let error as UsageError {
       finish("\(error)", 64)
+    } catch let error as ExportRefusal {
+      finish("\(error)", 65)
+    } catch let error as OutputExists {
+      finish("\(error)", 73)
     } catch let error as NoInputs {
       finish("\(error)", 1)
     } catch let error as OutputFailure {
@@ -124,4 +129,17 @@ func deviceKeys(_ path: String?) throws -> DeviceKeys? {
   guard let path else { return nil }
   guard let data = FileManager.default.contents(atPath: path) else { throw UsageError("the keys file \(path) cannot be read") }
   return try DeviceKeys(Array(data), name: path)
+}
+
+/// The split in a file, if one is given.
+func explicitSplit(_ path: String?) throws -> SplitFile? {
+  guard let path else { return nil }
+  guard let data = FileManager.default.contents(atPath: path) else { throw UsageError("the split file \(path) cannot be read") }
+  return try SplitFile(Array(data), name: path)
+}
+
+/// The dataset in a directory. Throws `NoInputs` where there is nothing.
+func dataset(at directory: String) throws -> Dataset {
+  if try Directory.kind(at: directory, followingLinks: true) == nil { throw NoInputs(path: directory) }
+  return try Dataset(directory: directory)
 }

@@ -73,9 +73,11 @@ package struct ManifestRecord: Sendable, Decodable {
   package var totals: [String: JSONValue]
   /// Findings about the dataset as a whole.
   package var findings: [Finding]
+  /// The datasets that the episodes were taken from, by `merge` or `select`.
+  package var sources: JSONValue?
 
   private enum CodingKeys: String, CodingKey {
-    case tool, pipeline, takes, index, splits, statistics, totals, findings
+    case tool, pipeline, takes, index, splits, statistics, totals, findings, sources
     case version = "manifest_version"
     case pipelineDigest = "pipeline_sha256"
   }
@@ -99,6 +101,8 @@ struct Manifest {
   var entries: [Journal.Entry]
   var index: PublishedIndex
   var run: JSONValue
+  /// The datasets that the episodes were taken from.
+  var sources: JSONValue?
 
   /// Writes the manifest; records of takes come one at a time from `record`, so that no more than one is in memory.
   ///
@@ -114,12 +118,13 @@ struct Manifest {
 
       try emit("{\n\"record\":\n", isCanonical: false)
       // Members of a canonical object are in the order of their keys; "takes" comes between these two groups.
-      let before: [String: JSONValue] = [
+      var before: [String: JSONValue] = [
         "findings": .array(index.findings.map(\.json)),
         "index": ["path": .string(index.path), "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
         "manifest_version": JSONValue(Self.version), "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
         "statistics": statistics,
       ]
+      before["sources"] = sources
       let after: [String: JSONValue] = ["tool": tool.json, "totals": totals]
       var isFirst = true
       for (key, value) in before.sorted(by: { $0.key < $1.key }) {
@@ -189,6 +194,8 @@ struct Manifest {
 struct ManifestFile {
   /// The record; `nil` where it cannot be understood.
   let record: ManifestRecord?
+  /// The recorded digest of the record.
+  let recordDigest: String
   let run: JSONValue
   /// Whether it is of format 1.
   let isEarlier: Bool
@@ -204,6 +211,7 @@ struct ManifestFile {
     let document = try reader.value()
     try reader.expectEnd()
     run = document["run"] ?? .null
+    recordDigest = document["record_sha256"]?.string ?? ""
     isEarlier = document["record"]?["manifest_version"]?.integer == 1
     var damage: [String] = []
     // Hash the bytes themselves: digits beyond a number's precision would not show in its value.

@@ -41,6 +41,9 @@ struct DatasetSplit {
     }
   }
 
+  /// The parts that the episodes have in the datasets they come from.
+  init(keeping parts: [SplitPart]) { (self.parts, rule, seed) = (parts, "kept from the source datasets", nil) }
+
   private mutating func assign(_ episodes: [Episode], _ file: SplitFile) {
     let named = file.parts
     var byTake: [String: SplitPart] = [:]

@@ -103,7 +103,28 @@ package final class Journal: Sendable {
     return Contents(entries: state.lines.mapValues(\.entry), damaged: state.damaged, unchecked: state.unchecked)
   }
 
+  /// The records of the pipeline that wrote last, in the order of the manifest, read without opening the journal for writing, so also
+  /// while a run appends to it; empty when there is none.
+  static func records(at path: String) throws -> [TakeRecord] {
+    guard try Directory.kind(at: path) == .file else { return [] }
+    let file = try InputFile(path)
+    var state = State(descriptor: -1)
+    try load(file, into: &state)
+    guard let last = state.lines.values.max(by: { $0.offset < $1.offset }) else { return [] }
+    let current = state.lines.values.filter { $0.entry.pipeline == last.entry.pipeline }.sorted { $0.entry.precedes($1.entry) }
+    return try current.map { try TakeRecord(json: record($0, in: file.descriptor, of: path)) }
+  }
+
   package var entries: [String: Entry] { state.withLock { $0.lines.mapValues(\.entry) } }
+
+  /// Writes a new journal; `record` returns the record of an entry.
+  static func write(_ entries: [Entry], to path: String, record: (Entry) throws -> [UInt8]) throws {
+    try SealedFile.write(path) { write in
+      for entry in entries {
+        for piece in try line(entry, record(entry)) { try piece.withUnsafeBytes(write) }
+      }
+    }
+  }
 
   /// Appends a line and syncs it.
   package func append(_ entry: Entry, record: [UInt8]) throws {
@@ -130,6 +151,10 @@ package final class Journal: Sendable {
   package func record(of id: String) throws -> [UInt8] {
     let (line, descriptor) = state.withLock { ($0.lines[id], $0.descriptor) }
     guard let line else { return [] }
+    return try Self.record(line, in: descriptor, of: path)
+  }
+
+  private static func record(_ line: Line, in descriptor: Int32, of path: String) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: line.length)
     var done = 0
     while done < line.length {
@@ -149,11 +174,7 @@ package final class Journal: Sendable {
       (state.lines.filter { !removed.contains($0.key) }, state.stale)
     }
     guard stale > 0 || !removed.isEmpty else { return }
-    try SealedFile.write(path) { write in
-      for (id, line) in kept.sorted(by: { $0.key < $1.key }) {
-        for piece in try Self.line(line.entry, record(of: id)) { try piece.withUnsafeBytes(write) }
-      }
-    }
+    try Self.write(kept.sorted { $0.key < $1.key }.map(\.value.entry), to: path) { try record(of: $0.id) }
     let descriptor = open(path, O_RDWR | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", path) }
     var fresh = State(descriptor: descriptor)
@@ -208,8 +229,9 @@ package final class Journal: Sendable {
     return (entry, start..<body.endIndex)
   }
 
-  private static func load(_ path: String, into state: inout State) throws {
-    let file = try InputFile(path)
+  private static func load(_ path: String, into state: inout State) throws { try load(InputFile(path), into: &state) }
+
+  private static func load(_ file: InputFile, into state: inout State) throws {
     var pending: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
     var offset: Int64 = 0

@@ -243,93 +243,14 @@ package struct Run: Sendable {
     _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ started: Date
   ) throws -> [Finding] {
     // After an interrupted --replace, the remaining entries still belong to the other pipeline.
-    let entries = journal.entries.values.filter { $0.pipeline == digest }.sorted { $0.precedes($1) }
-    let written = entries.filter { $0.outcome == .written }
-    let split = DatasetSplit(
-      written.map { DatasetSplit.Episode(id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup) }, rule: pipeline.split,
-      file: splitFile)
-    let members = zip(written, split.parts).map { DatasetMember(id: $0.id, samples: $0.framesOut, part: $1) }
-    let readers = Set(written.map { $0.reader ?? "" })
-    let identity = ShardIdentity(
-      reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
-    do {
-      var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory.path)
-      index.findings += split.findings
-      let stamp = IndexStamp(
-        indexPath(directory), splitFile: splitFile, vanished: entries.filter { !seen.contains($0.takeID) }.map(\.id))
-      let manifest = Manifest(
-        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
-        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(entries, started, stamp))
-      let vanished = Set(entries.filter { !seen.contains($0.takeID) }.map(\.id))
-      try manifest.write(to: directory.manifest) { id in
-        let record = try journal.record(of: id)
-        return vanished.contains(id) ? try Self.markVanished(record) : record
-      }
-      try SealedFile.syncDirectory(of: directory.manifest)
-      return index.findings
-    } catch {
-      throw OutputFailure(error, writing: directory.path)
-    }
-  }
-
-  /// The record of a take that is kept although its input is gone, with a finding that says so.
-  private static func markVanished(_ record: [UInt8]) throws -> [UInt8] {
-    var record = try TakeRecord(json: record)
-    record.findings.append(Finding(.inputVanished, "the take is no longer among the inputs; its episode is kept"))
-    return record.canonicalBytes
+    let entries = journal.entries.values.filter { $0.pipeline == digest }
+    var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
+    publication.splitFile = splitFile
+    (publication.jobs, publication.recordsHost) = (jobs, recordsHost)
+    publication.vanished = Set(entries.filter { !seen.contains($0.takeID) }.map(\.id))
+    return try publication.write(entries, of: journal, to: directory.path)
   }
 
   /// Loads the versions of the libraries for the manifest, once and in the background: querying all of them takes 10 ms.
   private static let loadLibraryVersions: Void = DispatchQueue.global().async { _ = ToolIdentity.libraries }
-
-  private func runSection(_ entries: [Journal.Entry], _ started: Date, _ index: IndexStamp) -> JSONValue {
-    func text(_ date: Date) -> String { UnixTime.rfc3339(seconds: Int64(date.timeIntervalSince1970)) }
-    var section: [String: JSONValue] = [
-      "started": .string(text(started)), "finished": .string(text(Date())),
-      "seconds": .number((Date().timeIntervalSince(started) * 1000).rounded() / 1000), "jobs": JSONValue(jobs),
-      "command_line": .array(commandLine.map { .string($0) }),
-      "index": .string(index.text),
-      "takes": .object(
-        Dictionary(
-          uniqueKeysWithValues: entries.map {
-            ($0.id, ["location": .string($0.location), "seconds": .number($0.seconds)])
-          })),
-    ]
-    if recordsHost {
-      var host = utsname()
-      uname(&host)
-      let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-      (section["host"], section["user"]) = (.string(name), .string(NSUserName()))
-    }
-    return .object(section)
-  }
-}
-
-/// Size, time and inode of the index, the digest of the split file, and the takes that are no longer among the inputs. A later run compares
-/// them to see whether the index and the manifest are up to date.
-private struct IndexStamp: Equatable {
-  var text: String
-
-  init(_ index: String, splitFile: SplitFile?, vanished: [String]) {
-    let file = (try? FileStamp.of(index).description) ?? "missing"
-    let split = splitFile.map { ["split file \($0.digest)"] } ?? []
-    text = ([file] + split + vanished.sorted()).joined(separator: "\n")
-  }
-
-  private init(text: String) { self.text = text }
-
-  /// The stamp in the manifest's last line; reading a complete manifest of thousands of takes would take longer than the check.
-  static func recorded(in directory: String) -> IndexStamp? {
-    guard let handle = FileHandle(forReadingAtPath: directory + "/" + DatasetFiles.manifest),
-      let size = try? handle.seekToEnd()
-    else { return nil }
-    defer { try? handle.close() }
-    let tail = min(size, 64 << 20)
-    guard (try? handle.seek(toOffset: size - tail)) != nil, let data = try? handle.readToEnd() else { return nil }
-    let key = Data("\n\"run\":".utf8)
-    guard let range = data.range(of: key, options: .backwards),
-      let run = try? JSONReader(Array(data[range.upperBound...])).value(), let text = run["index"]?.string
-    else { return nil }
-    return IndexStamp(text: text)
-  }
 }

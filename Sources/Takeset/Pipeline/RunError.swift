@@ -7,7 +7,8 @@ package struct OutputFailure: Error, CustomStringConvertible {
   package init(_ message: String) { self.message = message }
 
   /// - Parameter path: The file that could not be written, or a directory; the message reports the free space of its file system.
-  init(_ error: any Error, writing path: String) {
+  /// - Parameter isResumed: Whether the same command continues where it stopped.
+  init(_ error: any Error, writing path: String, isResumed: Bool = true) {
     message = "cannot write \(path): \(error)"
     var space = statvfs()
     var directory = OutputDirectory.absolute(path)
@@ -18,7 +19,7 @@ package struct OutputFailure: Error, CustomStringConvertible {
       let free = Double(space.f_bavail) * Double(space.f_frsize) / 1e6
       message += " (\(Int(free)) MB are free there)"
     }
-    message += "; sealed takes stay, and the same command resumes from there"
+    if isResumed { message += "; sealed takes stay, and the same command resumes from there" }
   }
 
   package var description: String { message }

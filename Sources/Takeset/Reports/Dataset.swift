@@ -7,6 +7,8 @@ package import Model
 package struct Dataset: Sendable {
   package let directory: String
   package let record: ManifestRecord
+  /// SHA-256 of the manifest's record, as the manifest gives it.
+  package let recordDigest: String
   private let writer: any Writer
 
   /// Opens a dataset directory. Throws `UsageError` if it is not a dataset of this version.
@@ -21,6 +23,7 @@ package struct Dataset: Sendable {
       throw UsageError("\(directory) is not a dataset of this version of Takeset: \(manifest.damage.joined(separator: "; "))")
     }
     (self.directory, self.record, self.writer) = (directory, record, writer)
+    recordDigest = manifest.recordDigest
   }
 
   package var takes: [TakeRecord] { record.takes }

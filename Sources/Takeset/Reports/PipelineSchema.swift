@@ -17,7 +17,7 @@ package enum PipelineSchema {
       ],
       "$defs": .object(
         Dictionary(
-          uniqueKeysWithValues: StepDescription.Kind.allCases.map { kind in
+          uniqueKeysWithValues: StepDescription.Kind.ofPipelines.map { kind in
             (kind.rawValue + "s", .object(Dictionary(uniqueKeysWithValues: steps(kind).map { ($0.name, definition($0)) })))
           })),
     ]

@@ -4,7 +4,12 @@ import Model
 /// A description of a step, as `takeset steps` prints it.
 package struct StepDescription: Sendable {
   /// Kinds of steps, in the order of a pipeline.
-  package enum Kind: String, Sendable, CaseIterable { case reader, transform, writer }
+  package enum Kind: String, Sendable {
+    case reader, transform, writer, exporter
+
+    /// Kinds that a pipeline file has.
+    static let ofPipelines = [reader, transform, writer]
+  }
 
   package var kind: Kind
   package var name: String
@@ -23,6 +28,12 @@ package struct StepDescription: Sendable {
     summary = type.summary
     options = declarations(type)
   }
+
+  /// A format of `takeset export`.
+  package init(exporter type: any Exporter.Type) { self.init(type, .exporter) }
+
+  /// Name, default and meaning of each option.
+  package var signatures: [(name: String, value: JSONValue, meaning: String)] { options.map { ($0.name, $0.value, $0.meaning) } }
 
   package var text: String {
     let lines = options.map { option in

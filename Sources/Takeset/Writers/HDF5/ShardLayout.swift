@@ -301,7 +301,9 @@ struct ShardLayout: Sendable {
       "timeline": .text(frames.isResampled ? "resampled" : "source"),
     ]
     if let unix = episode.unixOrigin {
-      clock["unix_origin_ns"] = .integer(unix.nanoseconds)
+      // The recording may have begun earlier than the first row, which a step may have moved by minutes.
+      let skipped = origin.since(episode.captureStart ?? origin)
+      clock["unix_origin_ns"] = .integer(Timestamp(nanoseconds: unix.nanoseconds).advanced(by: skipped).nanoseconds)
       clock["unix_origin_resolution_ns"] = .integer(unix.resolution)
     }
     if frames.tick != 1 { clock["tick_ns"] = .integer(frames.tick) }

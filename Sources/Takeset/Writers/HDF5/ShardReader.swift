@@ -34,6 +34,7 @@ struct ShardReader {
     frames.quality = try meta.dataset("quality").readAll().map { FrameQuality(rawValue: $0) }
     if meta.contains("segment") { frames.segment = try meta.dataset("segment").readAll(as: Int64.self) }
     var episode = Episode(id: try data.textAttribute("take_id") ?? id, sourceFrames: times.count, frames: frames, streams: [:])
+    episode.captureStart = times.first
     if let unix = try stored.integerAttribute("unix_origin_ns") {
       episode.unixOrigin = Episode.UnixOrigin(nanoseconds: unix, resolution: try stored.integerAttribute("unix_origin_resolution_ns") ?? 1)
     }
@@ -134,7 +135,7 @@ struct ShardReader {
         kind: kind, type: .uint8, shape: sides + [3], unit: try dataset.textAttribute("unit") ?? "",
         clock: try clock(of: meta.dataset("timestamp_ns")))
       isPNG = try dataset.textAttribute("encoding") == "png"
-      if !isPNG { spec.sourceEncoding = .jpeg }
+      spec.sourceEncoding = isPNG ? .png : .jpeg
       spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
     } else {
       spec = try self.spec(kind, dataset)

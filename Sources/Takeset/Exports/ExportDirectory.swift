@@ -1,0 +1,137 @@
+import Foundation
+import Model
+import Synchronization
+
+/// The directory of an export while it is written: under a temporary name next to its own, so that the name holds a complete export or
+/// nothing. Any thread may write files.
+package final class ExportDirectory: Sendable {
+  package struct Summary: Sendable {
+    package var files: Int
+    package var bytes: Int64
+    package var lost: [String]
+  }
+
+  /// Name of the file that says what was exported.
+  package static let record = "takeset-export.json"
+
+  /// Path of the directory that files are written to, until it is complete.
+  package let path: String
+  package let threads: Int
+  private let staged: StagedDirectory
+  private let state = Mutex(State())
+
+  private struct State {
+    var files = 0
+    var bytes: Int64 = 0
+    var lost: [String] = []
+    var notes: [String: JSONValue] = [:]
+    var folders: Set<String> = [""]
+  }
+
+  /// Throws `OutputExists`, `UsageError` for a place inside the dataset, `OutputFailure`.
+  init(_ given: String, of dataset: Dataset, threads: Int, replacing: Bool) throws {
+    self.threads = max(1, threads)
+    staged = try StagedDirectory(given, apartFrom: [dataset.directory], replacing: replacing ? "an export" : nil, markedBy: Self.record)
+    path = staged.path
+  }
+
+  /// Writes a file at a path relative to the directory; makes the folders on the way.
+  package func write(_ bytes: [UInt8], to relative: String) throws {
+    try writing(relative) { write in try bytes.withUnsafeBytes(write) }
+  }
+
+  package func write(_ text: String, to relative: String) throws { try write(Array(text.utf8), to: relative) }
+
+  /// Writes a file in pieces: `body` receives a function that appends bytes.
+  package func writing(_ relative: String, _ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void) throws {
+    let file = try place(relative)
+    let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError("create", file) }
+    defer { close(descriptor) }
+    var bytes: Int64 = 0
+    try body { part in
+      try SealedFile.append(part, to: descriptor, path: file)
+      bytes += Int64(part.count)
+    }
+    state.withLock { [bytes] in ($0.files, $0.bytes) = ($0.files + 1, $0.bytes + bytes) }
+  }
+
+  /// The path of a file to be written by other means, such as a library; its folder exists. Call `count` when it is written.
+  package func place(_ relative: String) throws -> String {
+    let folder = relative.lastIndex(of: "/").map { String(relative[..<$0]) } ?? ""
+    try state.withLock { state in
+      guard !state.folders.contains(folder) else { return }
+      try FileManager.default.createDirectory(atPath: path + "/" + folder, withIntermediateDirectories: true)
+      state.folders.insert(folder)
+    }
+    return path + "/" + relative
+  }
+
+  /// Counts a file that was written at `place`.
+  package func count(_ relative: String) throws {
+    let file = try FileManager.default.attributesOfItem(atPath: path + "/" + relative)
+    let bytes = (file[.size] as? NSNumber)?.int64Value ?? 0
+    state.withLock { ($0.files, $0.bytes) = ($0.files + 1, $0.bytes + bytes) }
+  }
+
+  /// Notes what the format does not hold, as a sentence; the same sentence once.
+  package func lose(_ sentence: String) {
+    state.withLock { if !$0.lost.contains(sentence) { $0.lost.append(sentence) } }
+  }
+
+  /// Adds a member to `takeset-export.json`.
+  package func note(_ key: String, _ value: JSONValue) { state.withLock { $0.notes[key] = value } }
+
+  /// Writes the record and puts the directory in place.
+  func finish(_ record: [String: JSONValue]) throws -> Summary {
+    let done = state.withLock { $0 }
+    // The order of threads does not matter to the record.
+    let lost = done.lost.sorted()
+    var members = record.merging(done.notes) { own, _ in own }
+    members["lost"] = .array(lost.map { .string($0) })
+    members["files"] = JSONValue(done.files)
+    members["bytes"] = .integer(done.bytes)
+    try SealedFile.write(path + "/" + Self.record) { write in
+      try (JSONValue.object(members).canonicalBytes + [0x0A]).withUnsafeBytes(write)
+    }
+    try staged.commit()
+    return Summary(files: done.files, bytes: done.bytes, lost: lost)
+  }
+
+  /// Removes what was written.
+  func discard() { staged.discard() }
+
+  // MARK: Threads
+
+  /// Calls `body` for each row on several threads, each with a state of its own that `start` makes, and returns when all are done. Throws
+  /// the error of the first row that has one.
+  package func inParallel<Worker>(
+    _ count: Int, start: @Sendable () throws -> Worker, _ body: @Sendable (inout Worker, _ index: Int) throws -> Void
+  ) throws {
+    let next = Mutex(0)
+    let failure = Mutex<(index: Int, error: any Error)?>(nil)
+    @Sendable func fail(_ index: Int, _ error: any Error) {
+      failure.withLock { if index < $0?.index ?? .max { $0 = (index, error) } }
+    }
+    withoutActuallyEscaping(start) { start in
+      withoutActuallyEscaping(body) { body in
+        DispatchQueue.concurrentPerform(iterations: max(1, min(threads, count))) { _ in
+          do {
+            var worker = try start()
+            while true {
+              let index = next.withLock { next in
+                defer { next += 1 }
+                return next
+              }
+              guard index < count, failure.withLock({ $0 == nil }) else { return }
+              do { try body(&worker, index) } catch { fail(index, error) }
+            }
+          } catch {
+            fail(-1, error)
+          }
+        }
+      }
+    }
+    if let failure = failure.withLock({ $0 }) { throw failure.error }
+  }
+}

@@ -1,0 +1,102 @@
+import Foundation
+import Model
+
+/// A format that `takeset export` writes. As of any step, its stored properties are its options, on the command line `--option value`.
+package protocol Exporter: Step {
+  /// Writes the dataset's episodes into a new directory, and notes what the format cannot hold with `directory.lose`.
+  ///
+  /// Throws `ExportRefusal` if the format cannot hold the dataset, best before anything is written.
+  func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws
+}
+
+/// A dataset that a format cannot hold: exit code 65. The message names the takes and the remedy.
+package struct ExportRefusal: Error, CustomStringConvertible {
+  package var description: String
+  package init(_ message: String) { description = message }
+}
+
+/// An output that exists already: exit code 73.
+package struct OutputExists: Error, CustomStringConvertible {
+  package var description: String
+  package init(_ path: String, remedy: String) { description = "\(path) already exists; \(remedy)" }
+}
+
+/// One export: a dataset, the format and its options, and the episodes asked for.
+package struct Export: Sendable {
+  package var dataset: Dataset
+  package var exporter: any Exporter
+  package var tool: ToolIdentity
+  /// Ids of episodes or takes; empty for all.
+  package var selected: [String] = []
+  package var threads: Int
+
+  /// Finds a format by its name and sets its options. Throws `UsageError`.
+  package static func exporter(_ name: String, options: [String: JSONValue]) throws -> any Exporter {
+    guard let type = Registry.exporters.first(where: { $0.name == name }) else {
+      let names = Registry.exporters.map { $0.name }
+      let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("there is no format \"\(name)\"; formats: \(names.joined(separator: ", "))\(meant)")
+    }
+    do {
+      return try type.exporter(with: options)
+    } catch let error as PipelineFileError {
+      throw UsageError("--\(error.path.drop { "-.".contains($0) }): \(error.message)")
+    }
+  }
+
+  package init(_ dataset: Dataset, _ exporter: any Exporter, tool: ToolIdentity, threads: Int) {
+    (self.dataset, self.exporter, self.tool, self.threads) = (dataset, exporter, tool, threads)
+  }
+
+  /// Writes the export. The directory appears once it is complete.
+  ///
+  /// Throws `OutputExists`, `ExportRefusal`, `UsageError` for an unknown episode, `OutputFailure`.
+  package func write(to output: String, replacing: Bool) throws -> ExportDirectory.Summary {
+    let episodes = try dataset.exported(selected)
+    guard !episodes.isEmpty else { throw ExportRefusal("\(dataset.directory) has no episode to export") }
+    let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing)
+    do {
+      try exporter.export(episodes, of: dataset, to: directory)
+      return try directory.finish(record(episodes))
+    } catch {
+      directory.discard()
+      switch error {
+      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists: throw error
+      // A damaged dataset is no reason to doubt the disk that is written to.
+      case let failure as TakeFailure: throw ExportRefusal("\(failure)")
+      default: throw OutputFailure(error, writing: output, isResumed: false)
+      }
+    }
+  }
+
+  private func record(_ episodes: [ExportedEpisode]) -> [String: JSONValue] {
+    [
+      "export_version": 1, "format": .string(type(of: exporter).name), "options": exporter.optionValues,
+      "source": ["record_sha256": .string(dataset.recordDigest), "takes": JSONValue(dataset.takes.count)],
+      "tool": ["name": "takeset", "version": .string(tool.version), "revision": .string(tool.revision)],
+      "episodes": .array(
+        episodes.map { ["id": .string($0.id), "rows": JSONValue($0.rows), "time_base": .string($0.timeBase.description)] }),
+    ]
+  }
+}
+
+extension Exporter {
+  fileprivate static func exporter(with options: [String: JSONValue]) throws -> any Exporter {
+    try Options.decode(Self.self, over: .object(options), at: "--")
+  }
+
+  fileprivate var optionValues: JSONValue { Options.values(of: self) }
+}
+
+extension Dataset {
+  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none. Throws `UsageError`.
+  func exported(_ selected: [String]) throws -> [ExportedEpisode] {
+    for id in selected where !written.contains(where: { $0.id == id || $0.take == id }) {
+      let meant = Spelling.nearest(to: id, among: written.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("\(directory) has no episode \(id)\(meant)")
+    }
+    return try written.filter { take in selected.isEmpty || selected.contains { $0 == take.id || $0 == take.take } }.map {
+      try ExportedEpisode($0.id, open: episode($0.id))
+    }
+  }
+}

@@ -1,0 +1,214 @@
+import CLinux
+import Foundation
+package import Model
+
+/// A dataset made of the takes of others, without converting them again: `merge` takes all of several, `select` some of one.
+///
+/// Shards are copied or linked as they are, so rows, digests and provenance are those of the sources. Index, statistics and manifest are
+/// written anew; the manifest names the sources.
+package struct DatasetMerge: Sendable {
+  package var sources: [Dataset]
+  package var tool: ToolIdentity
+  package var commandLine: [String] = []
+  /// The condition on takes; all without one.
+  package var filter: TakeFilter?
+  /// Ids of takes or episodes; all if empty.
+  package var selected: [String] = []
+  /// Whether shards are hard links to those of the sources instead of copies.
+  package var links = false
+  /// Whether the pipeline's rule splits the takes anew, instead of each keeping its part.
+  package var splitsAnew = false
+  package var splitFile: SplitFile?
+
+  package struct Summary: Sendable {
+    package var episodes: Int
+    /// Takes that are not written, whose records are kept.
+    package var others: Int
+    package var rows: Int
+    /// Ids of episodes that several sources have, with the same content.
+    package var duplicates: [String]
+    package var findings: [Finding]
+  }
+
+  package init(_ sources: [Dataset], tool: ToolIdentity) { (self.sources, self.tool) = (sources, tool) }
+
+  /// An episode, or a take that is not written, and where it is.
+  private struct Member {
+    var entry: Journal.Entry
+    var record: TakeRecord
+    var source: Dataset
+    var part: SplitPart?
+  }
+
+  /// Writes the dataset. The directory appears once it is complete.
+  ///
+  /// Throws `ExportRefusal` if the sources do not fit together, `UsageError`, `OutputExists`, `OutputFailure`.
+  package func write(to output: String, replacing: Bool) throws -> Summary {
+    let started = Date()
+    let pipeline = try commonPipeline()
+    var duplicates: [String] = []
+    let members = try members(&duplicates)
+    guard members.contains(where: { $0.record.outcome == .written }) else {
+      throw ExportRefusal("no episode matches; nothing was written")
+    }
+    try splitFile?.check(Set(members.map(\.entry.takeID)))
+    let staged = try StagedDirectory(
+      output, apartFrom: sources.map(\.directory), replacing: replacing ? "a dataset" : nil, markedBy: DatasetFiles.journal)
+    do {
+      let entries = try place(members, in: staged.path, pipeline.writer)
+      let records = Dictionary(members.map { ($0.entry.id, $0.record) }, uniquingKeysWith: { first, _ in first })
+      let journalPath = staged.path + "/" + DatasetFiles.journal
+      try Journal.write(entries, to: journalPath) { records[$0.id]?.canonicalBytes ?? [] }
+      var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
+      publication.splitFile = splitFile
+      if splitFile == nil, !splitsAnew {
+        publication.parts = Dictionary(members.map { ($0.entry.id, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
+      }
+      publication.sources = .array(
+        sources.map { source in source.sourceRecord(takes: members.count { $0.source.directory == source.directory }) })
+      let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
+      try staged.commit()
+      let written = members.filter { $0.record.outcome == .written }
+      return Summary(
+        episodes: written.count, others: members.count - written.count, rows: written.reduce(0) { $0 + $1.record.framesOut },
+        duplicates: duplicates, findings: findings)
+    } catch {
+      staged.discard()
+      switch error {
+      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists: throw error
+      default: throw OutputFailure(error, writing: output, isResumed: false)
+      }
+    }
+  }
+
+  /// The pipeline of all sources: rows of several pipelines under one key would mean different things.
+  private func commonPipeline() throws -> Pipeline {
+    guard let first = sources.first else { throw UsageError("name a dataset") }
+    for other in sources.dropFirst() where other.record.pipelineDigest != first.record.pipelineDigest {
+      let differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "")
+      throw ExportRefusal(
+        "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other")
+    }
+    do {
+      return try PipelineFile.parse(first.record.pipeline.canonicalText)
+    } catch {
+      throw UsageError("\(first.directory): this version of Takeset does not have the pipeline that made it: \(error)")
+    }
+  }
+
+  /// What differs between two pipelines, as sentences.
+  static func differences(_ a: JSONValue, _ b: JSONValue, at path: String) -> [String] {
+    if a == b { return [] }
+    if let a = a.object, let b = b.object {
+      return Set(a.keys).union(b.keys).sorted().flatMap {
+        differences(a[$0] ?? .null, b[$0] ?? .null, at: path.isEmpty ? $0 : "\(path).\($0)")
+      }
+    }
+    if let a = a.array, let b = b.array, a.count == b.count {
+      return zip(a, b).enumerated().flatMap { differences($1.0, $1.1, at: "\(path)[\($0)]") }
+    }
+    return ["\(path) is \(Self.short(a)) in one and \(Self.short(b)) in the other"]
+  }
+
+  private static func short(_ value: JSONValue) -> String {
+    let text = value.canonicalText
+    return text.count > 60 ? text.prefix(60) + "…" : text
+  }
+
+  /// The takes to write, from all sources, each once.
+  private func members(_ duplicates: inout [String]) throws -> [Member] {
+    var members: [String: Member] = [:]
+    for source in sources {
+      let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
+      let parts = source.parts
+      for record in try source.takes.filter({ try isSelected($0, in: source, parts[$0.id]) }) {
+        guard let entry = journal[record.id], entry.pipeline == source.record.pipelineDigest else {
+          throw UsageError("\(source.directory): journal.jsonl has no line for \(record.id); run takeset run again to complete it")
+        }
+        let member = Member(entry: entry, record: record, source: source, part: parts[record.id])
+        guard let other = members[record.id] else {
+          members[record.id] = member
+          continue
+        }
+        guard other.record.output?.contentDigest == record.output?.contentDigest, other.record.inputDigest == record.inputDigest else {
+          throw ExportRefusal(
+            "\(other.source.directory) and \(source.directory) both have an episode \(record.id), and they differ; leave one out with takeset select")
+        }
+        duplicates.append(record.id)
+      }
+    }
+    for id in selected where !members.values.contains(where: { $0.entry.id == id || $0.entry.takeID == id }) {
+      let meant = Spelling.nearest(to: id, among: sources.flatMap { $0.takes.map(\.id) }).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("there is no episode \(id)\(meant)")
+    }
+    return members.values.sorted { $0.entry.precedes($1.entry) }
+  }
+
+  private func isSelected(_ take: TakeRecord, in source: Dataset, _ part: SplitPart?) throws -> Bool {
+    guard selected.isEmpty || selected.contains(take.id) || selected.contains(take.take ?? take.id) else { return false }
+    guard let filter else { return true }
+    return try filter.matches(
+      TakeFilter.Subject(record: take, split: part?.rawValue) {
+        guard take.output != nil else { return nil }
+        let times = try source.episode(take.id).frames.timestamps
+        guard let first = times.first, let last = times.last else { return nil }
+        return Double(last.since(first)) / 1e9
+      })
+  }
+
+  /// Puts the shards in place; returns the entries of the new journal.
+  private func place(_ members: [Member], in directory: String, _ writer: any Writer) throws -> [Journal.Entry] {
+    try FileManager.default.createDirectory(atPath: directory + "/" + DatasetFiles.episodes, withIntermediateDirectories: true)
+    var counted: [String: Bool] = [:]
+    return try members.map { member in
+      var entry = member.entry
+      if let output = member.record.output {
+        guard DatasetFiles.isInside(output.path) else { throw UsageError("the path of \(entry.id) is outside \(member.source.directory)") }
+        let source = member.source.directory + "/" + output.path
+        let target = directory + "/" + writer.shardPath(entry.id)
+        try links ? Self.link(source, to: target) : Self.copy(source, to: target)
+        entry.shard = try FileStamp.of(target).description
+      }
+      // Frames of a take count once, for the first of its episodes that is here.
+      if counted.updateValue(true, forKey: entry.takeID) == nil, entry.part ?? 0 > 0 { entry.framesIn = member.record.framesIn }
+      return entry
+    }
+  }
+
+  private static func link(_ source: String, to target: String) throws {
+    guard Glibc.link(source, target) == 0 else {
+      let error = FileError("link", source)
+      if error.code == EXDEV { throw UsageError("\(source) is on another file system, so it cannot be linked; leave out --link to copy") }
+      throw error
+    }
+  }
+
+  /// Copies a file within the kernel, which shares blocks where the file system can.
+  private static func copy(_ source: String, to target: String) throws {
+    let file = try InputFile(source)
+    let descriptor = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError("create", target) }
+    defer { close(descriptor) }
+    guard clinux_copy(file.descriptor, descriptor, file.stamp.bytes) == file.stamp.bytes else { throw FileError("copy", source) }
+  }
+}
+
+extension Dataset {
+  /// The part of each written episode.
+  var parts: [String: SplitPart] {
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases {
+      for id in record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } }
+    }
+    return parts
+  }
+
+  /// This dataset as a source of another one's episodes, with its own sources.
+  fileprivate func sourceRecord(takes: Int) -> JSONValue {
+    var members: [String: JSONValue] = [
+      "record_sha256": .string(recordDigest), "takes": JSONValue(takes), "tool": .object(record.tool),
+    ]
+    members["sources"] = record.sources
+    return .object(members)
+  }
+}

@@ -1,0 +1,121 @@
+import ArgumentParser
+import Foundation
+import Model
+import Takeset
+
+struct ExportCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "export", abstract: "Convert a dataset into the format of other programs.",
+    usage: "takeset export <dir> --to <format> --output <directory> [--replace] [--episodes <ids>] [<options of the format>]",
+    discussion: """
+        takeset export dataset/ --to nerfstudio --output scene/
+        takeset export dataset/ --to zarr --layout umi --output umi/
+        takeset export dataset/ --to ply --voxel 0.01 --episodes take-1,take-2 --output clouds/
+
+      takeset-export.json in the output says what was exported and what the format does not hold. Nothing is overwritten without \
+      --replace, which replaces an earlier export only.
+
+      Formats and their options:
+
+      \(formats)
+
+      Exit codes: 65 the format cannot hold the dataset; 73 the output exists.
+      """)
+
+  @Argument(parsing: .allUnrecognized, help: ArgumentHelp("A dataset directory, and options of the format.", valueName: "dir"))
+  var arguments: [String] = []
+  @Option(help: ArgumentHelp("The format: \(Registry.exporters.map { $0.name }.joined(separator: ", ")).", valueName: "format"))
+  var to: String
+  @Option(name: .shortAndLong, help: ArgumentHelp("The directory to write; must not exist.", valueName: "directory"))
+  var output: String
+  @Flag(help: "Replace an earlier export.")
+  var replace = false
+  @Option(help: ArgumentHelp("Export only these episodes: ids of episodes or takes, separated by commas.", valueName: "ids"))
+  var episodes: String?
+  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
+  var jobs: Int?
+  @Flag(name: .shortAndLong, help: "Print problems only.")
+  var quiet = false
+  @Flag(help: "Print JSON.")
+  var json = false
+
+  func validate() throws {
+    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
+  }
+
+  func run() throws {
+    let (directories, options) = try ExportArguments(arguments, of: to).parsed()
+    let exporter = try Export.exporter(to, options: options)
+    guard let directory = directories.first else { throw UsageError("name the directory of a dataset: takeset export dataset/ --to \(to) …") }
+    guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
+    var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs ?? Cores.available)
+    export.selected = episodes?.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } ?? []
+    let summary = try export.write(to: output, replacing: replace)
+    if json {
+      let report: JSONValue = [
+        "format": .string(to), "files": JSONValue(summary.files), "bytes": .integer(summary.bytes),
+        "lost": .array(summary.lost.map { .string($0) }),
+      ]
+      return standardOutput(report.canonicalText)
+    }
+    for sentence in summary.lost { standardError("not in the export: \(sentence)") }
+    if !quiet { standardOutput("\(output): \(counted(summary.files, "file")), \(String(format: "%.1f MB", Double(summary.bytes) / 1e6))") }
+  }
+
+  private static var formats: String {
+    Registry.exporters.map { type in
+      let description = StepDescription(exporter: type)
+      let options = description.signatures.map { "\n    --\($0.name.padded(to: 20)) \($0.meaning)" }
+      return "  \(description.name.padded(to: 12)) \(description.summary)" + options.joined()
+    }.joined(separator: "\n")
+  }
+}
+
+/// The dataset and the options of a format, among the words of a command line: which word is the value of an option depends on the format.
+struct ExportArguments {
+  private let words: [String]
+  private let options: [String: JSONValue]
+
+  init(_ words: [String], of format: String) {
+    self.words = words
+    let type = Registry.exporters.first { $0.name == format }
+    options = Dictionary(
+      uniqueKeysWithValues: type.map { StepDescription(exporter: $0).signatures.map { ($0.name, $0.value) } } ?? [])
+  }
+
+  func parsed() throws -> (directories: [String], options: [String: JSONValue]) {
+    var (directories, given): ([String], [String: JSONValue]) = ([], [:])
+    var rest = words[...]
+    while let word = rest.popFirst() {
+      guard word.hasPrefix("--"), word != "--" else {
+        directories.append(word)
+        continue
+      }
+      let parts = word.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      let name = parts[0]
+      if given[name] != nil { throw UsageError("--\(name) is given twice") }
+      if parts.count == 2 {
+        given[name] = value(parts[1])
+      } else if case .bool = options[name] {
+        given[name] = true
+      } else if options[name] == nil {
+        // The format reports what it does not know; a word after it may be the dataset.
+        given[name] = true
+      } else if let next = rest.popFirst() {
+        given[name] = value(next)
+      } else {
+        throw UsageError("--\(name) needs a value")
+      }
+    }
+    return (directories, given)
+  }
+
+  /// A number, true, false or text.
+  private func value(_ word: String) -> JSONValue {
+    let json = try? JSONReader(Array(word.utf8)).value()
+    return switch json {
+    case .integer, .number, .bool: json ?? .null
+    default: .string(word)
+    }
+  }
+}

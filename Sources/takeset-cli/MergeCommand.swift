@@ -1,0 +1,102 @@
+import ArgumentParser
+import Foundation
+import Model
+import Takeset
+
+struct MergeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "merge", abstract: "Make one dataset of several.",
+    discussion: """
+        takeset merge monday/ tuesday/ --output week/
+
+      Shards are copied as they are, so every row, digest and record of provenance is kept; the manifest names the sources. All \
+      datasets must have been made by the same pipeline. An episode that several have counts once, if it is the same in all. Takes stay in \
+      their part of the split.
+
+      Exit codes: 65 the datasets do not fit together; 73 the output exists.
+      """)
+
+  @Argument(help: "Dataset directories.", completion: .directory)
+  var datasets: [String]
+  @OptionGroup var output: MergeOptions
+
+  func validate() throws {
+    if datasets.count < 2 { throw ValidationError("name at least two datasets, or use takeset select for a part of one") }
+  }
+
+  func run() throws {
+    var merge = DatasetMerge(try datasets.map { try dataset(at: $0) }, tool: TakesetCommand.tool)
+    try output.write(&merge)
+  }
+}
+
+struct SelectCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "select", abstract: "Make a dataset of some of another one's episodes.",
+    discussion: """
+        takeset select dataset/ --where 'outcome = written and frames >= 100' --output long/
+        takeset select dataset/ --where 'not findings has pose-jump and streams has joints' --output clean/
+        takeset select dataset/ --episodes take-1,take-2.0 --output two/
+
+      A condition compares fields: id, take, reader, variant, outcome and split with = and != and, by shell patterns, with ~; part, \
+      frames, seconds and warnings with = != < <= > >=; findings and streams with has. Combine comparisons with and, or, not \
+      and parentheses.
+
+      Shards are copied as they are, so every row, digest and record of provenance is kept; the manifest names the source. Takes stay in \
+      their part of the split.
+
+      Exit codes: 65 no episode matches; 73 the output exists.
+      """)
+
+  @Argument(help: "A dataset directory.", completion: .directory)
+  var directory: String
+  @Option(name: .customLong("where"), help: ArgumentHelp("Take only those that meet this condition.", valueName: "condition"))
+  var condition: String?
+  @Option(help: ArgumentHelp("Take only these: ids of episodes or takes, separated by commas.", valueName: "ids"))
+  var episodes: String?
+  @OptionGroup var output: MergeOptions
+
+  func validate() throws {
+    if condition == nil, episodes == nil { throw ValidationError("give --where or --episodes; takeset select --help shows conditions") }
+  }
+
+  func run() throws {
+    var merge = DatasetMerge([try dataset(at: directory)], tool: TakesetCommand.tool)
+    merge.filter = try condition.map { try TakeFilter($0) }
+    merge.selected = episodes?.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } ?? []
+    try output.write(&merge)
+  }
+}
+
+/// What `merge` and `select` have in common.
+struct MergeOptions: ParsableArguments {
+  @Option(name: .shortAndLong, help: ArgumentHelp("The dataset directory to write; must not exist.", valueName: "directory"))
+  var output: String
+  @Flag(help: "Replace an earlier dataset.")
+  var replace = false
+  @Flag(help: "Link shards instead of copying them: no space is used, but a program that changes one changes both.")
+  var link = false
+  @Flag(help: "Split the takes anew by the pipeline's rule.")
+  var resplit = false
+  @Option(help: ArgumentHelp("Split the takes by a file of ids by part.", valueName: "file"), completion: .file())
+  var splitFile: String?
+  @Flag(name: .shortAndLong, help: "Print problems only.")
+  var quiet = false
+
+  func validate() throws {
+    if resplit, splitFile != nil { throw ValidationError("give either --resplit or --split-file, not both") }
+  }
+
+  func write(_ merge: inout DatasetMerge) throws {
+    (merge.links, merge.splitsAnew, merge.commandLine) = (link, resplit, CommandLine.arguments)
+    merge.splitFile = try explicitSplit(splitFile)
+    let summary = try merge.write(to: output, replacing: replace)
+    for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.message)") }
+    if quiet { return }
+    if !summary.duplicates.isEmpty {
+      standardError("\(counted(summary.duplicates.count, "episode")) that several datasets have count once: \(summary.duplicates.abridged)")
+    }
+    let others = summary.others > 0 ? ", and the records of \(counted(summary.others, "take")) without an episode" : ""
+    standardOutput("\(output): \(counted(summary.episodes, "episode")), \(counted(summary.rows, "frame"))\(others)")
+  }
+}

@@ -1,0 +1,197 @@
+"""`merge` and `select`: datasets of the takes of others, whose rows, digests and records stay as they were."""
+
+import json
+import shutil
+
+import h5py
+import pytest
+from outputs import demos, manifest, take as entry_of
+from resample_oracle import split, steps, uneven
+from run_outputs import outputs
+from schemas import validator
+from stack_sessions import v1, v2
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory, takeset):
+    """Two datasets of the same pipeline, and the inputs of both: `a` has two takes and a bad one, `b` a third one."""
+    root = tmp_path_factory.mktemp("days")
+    for name, make in ("a/take_2026-01-01", v1), ("a/take_2026-01-02", v2), ("b/take_2026-01-03", v2):
+        make().write(root / name)
+    v1().write(root / "a/broken")
+    (root / "a/broken/poses.json").write_text("{")
+    takeset.convert(root / "a", output=root / "da", check=3)
+    takeset.convert(root / "b", output=root / "db")
+    return root
+
+
+def shards(directory):
+    return {path.name: path.read_bytes() for path in (directory / "episodes").iterdir()}
+
+
+def records(directory):
+    return {entry["id"]: entry for entry in manifest(directory)["record"]["takes"]}
+
+
+def test_merged_takes_are_those_of_the_sources(takeset, days, tmp_path):
+    out = tmp_path / "out"
+    done = takeset("merge", days / "da", days / "db", "--output", out, check=0)
+    assert "3 episodes" in done.stdout and "1 take without an episode" in done.stdout
+    assert shards(out) == shards(days / "da") | shards(days / "db")
+    assert records(out) == records(days / "da") | records(days / "db")
+    document = manifest(out)
+    assert not list(validator("manifest.schema.json").iter_errors(document))
+    assert document["record"]["sources"] == [
+        {"record_sha256": manifest(days / d)["record_sha256"], "takes": n, "tool": manifest(days / d)["record"]["tool"]} for d, n in (("da", 3), ("db", 1))
+    ]
+    takeset("verify", out, check=0)
+    with h5py.File(out / "dataset.h5") as file:
+        assert [demo.attrs["take_id"] for demo in file["data"].values()] == ["take_2026-01-01", "take_2026-01-02", "take_2026-01-03"]
+
+
+def test_the_merged_dataset_is_the_one_of_all_inputs(takeset, days, tmp_path):
+    """Statistics are merged from those of the shards, so nothing differs from one run over everything but the list of sources."""
+    takeset("merge", days / "da", days / "db", "--output", tmp_path / "merged", "--resplit", check=0)
+    takeset.convert(days / "a", days / "b", output=tmp_path / "whole", check=3)
+    merged, whole = (manifest(tmp_path / name)["record"] for name in ("merged", "whole"))
+    merged.pop("sources")
+    assert merged == whole
+    assert (tmp_path / "merged/dataset.h5").read_bytes() == (tmp_path / "whole/dataset.h5").read_bytes()
+
+
+def test_takes_keep_their_part_of_the_split(takeset, days, tmp_path):
+    (tmp_path / "split.json").write_text(json.dumps({"train": ["take_2026-01-02"], "test": ["take_2026-01-01"]}))
+    takeset.convert(days / "a", output=tmp_path / "a", arguments=["--split-file", tmp_path / "split.json"], check=3)
+    takeset("merge", tmp_path / "a", days / "db", "--output", tmp_path / "kept", check=0)
+    splits = manifest(tmp_path / "kept")["record"]["splits"]
+    assert splits["test"] == ["take_2026-01-01"] and set(splits["train"]) == {"take_2026-01-02", "take_2026-01-03"}
+    assert splits["rule"] == "kept from the source datasets" and splits["seed"] is None
+    (tmp_path / "other.json").write_text(json.dumps({"train": ["take_2026-01-01", "take_2026-01-02"], "valid": ["take_2026-01-03"]}))
+    takeset("merge", tmp_path / "a", days / "db", "--output", tmp_path / "given", "--split-file", tmp_path / "other.json", check=0)
+    with h5py.File(tmp_path / "given/dataset.h5") as file:
+        assert file["mask/valid"][:].tolist() == [b"demo_000002"] and file["mask/test"].shape == (0,)
+
+
+def test_a_run_into_the_merged_dataset_finds_its_takes_unchanged(takeset, days, tmp_path):
+    out = tmp_path / "out"
+    takeset("merge", days / "da", days / "db", "--output", out, check=0)
+    before = {p.name: p.stat().st_mtime_ns for p in (out / "episodes").iterdir()}
+    done = takeset.convert(days / "a", days / "b", output=out, check=3)
+    assert {p.name: p.stat().st_mtime_ns for p in (out / "episodes").iterdir()} == before, done.stderr
+
+
+def test_different_pipelines_do_not_merge(takeset, days, tmp_path):
+    other = steps(tmp_path, {"align": {"tolerance": 0.01}}, "split")
+    takeset.convert(days / "b", output=tmp_path / "other", arguments=other)
+    done = takeset("merge", days / "da", tmp_path / "other", "--output", tmp_path / "out", check=65)
+    assert "different pipelines" in done.stderr and "transforms" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "p.yaml"]
+
+
+def test_the_differing_option_is_named(takeset, days, tmp_path):
+    for name, tolerance in ("x", 0.01), ("y", 0.02):
+        pipeline = steps(tmp_path, {"align": {"tolerance": tolerance}}, name=f"{name}.yaml")
+        takeset.convert(days / "b", output=tmp_path / name, arguments=pipeline)
+    done = takeset("merge", tmp_path / "x", tmp_path / "y", "--output", tmp_path / "out", check=65)
+    assert "transforms[0].align.tolerance is 0.01 in one and 0.02 in the other" in done.stderr
+
+
+def test_an_episode_of_both_counts_once_unless_it_differs(takeset, days, tmp_path):
+    done = takeset("merge", days / "da", days / "db", days / "db", "--output", tmp_path / "out", check=0)
+    assert "take_2026-01-03" in done.stderr and len(shards(tmp_path / "out")) == 3
+    other = v2(30)
+    other.write(tmp_path / "in/take_2026-01-03")
+    takeset.convert(tmp_path / "in", output=tmp_path / "db")
+    done = takeset("merge", days / "db", tmp_path / "db", "--output", tmp_path / "no", check=65)
+    assert "both have an episode take_2026-01-03" in done.stderr and not (tmp_path / "no").exists()
+
+
+CONDITIONS = [
+    ("outcome = written", ["take_2026-01-01", "take_2026-01-02"], []),
+    ("outcome == failed or streams has joints", ["take_2026-01-02"], ["broken"]),
+    ("id ~ 'take_*-01' and not (split = test)", ["take_2026-01-01"], []),
+    ("variant != v1 and outcome = written", ["take_2026-01-02"], []),
+    ("frames > 0 and seconds >= 0.1 and warnings < 5 and part != 3", ["take_2026-01-01", "take_2026-01-02"], []),
+]
+
+
+@pytest.mark.parametrize("condition, written, others", CONDITIONS)
+def test_conditions(takeset, days, tmp_path, condition, written, others):
+    takeset("select", days / "da", "--where", condition, "--output", tmp_path / "out", check=0)
+    assert sorted(records(tmp_path / "out")) == sorted(written + others)
+    assert sorted(demos(tmp_path / "out")) == written
+    takeset("verify", tmp_path / "out", check=0)
+
+
+MISTAKES = [
+    ("framse > 3", "did you mean frames?"),
+    ("frames > many", "expected a number, found many"),
+    ("frames has 3", "expected = or != or < or <= or > or >= after frames, found has"),
+    ("outcome = wirtten", "written, rejected or failed"),
+    ("findings has pose-jmup", "did you mean pose-jump?"),
+    ("frames > 3 frames", "expected and, or, or the end, found frames"),
+    ("(frames > 3", "column 12: expected )"),
+    ("id = 'x", "column 6: the quote has no end"),
+    ("frames >", "expected a value after >"),
+    ("", "column 1: expected a field"),
+]
+
+
+@pytest.mark.parametrize("condition, words", MISTAKES)
+def test_mistakes_in_a_condition(takeset, days, tmp_path, condition, words):
+    done = takeset("select", days / "da", "--where", condition, "--output", tmp_path / "out", check=64)
+    assert words in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_nothing_is_written_without_a_match_and_over_something(takeset, days, tmp_path):
+    assert "no episode matches" in takeset("select", days / "da", "--where", "frames > 1e6", "--output", tmp_path / "out", check=65).stderr
+    assert "take_2026-01-02" in takeset("select", days / "da", "--episodes", "take_2026-01-20", "--output", tmp_path / "out", check=64).stderr
+    assert not (tmp_path / "out").exists()
+    takeset("select", days / "da", "--episodes", "take_2026-01-02", "--output", tmp_path / "out", check=0)
+    again = ["select", days / "da", "--episodes", "take_2026-01-01", "--output", tmp_path / "out"]
+    takeset(*again, check=73)
+    takeset(*again, "--replace", check=0)
+    assert list(records(tmp_path / "out")) == ["take_2026-01-01"]
+    (tmp_path / "mine").mkdir()
+    takeset("select", days / "da", "--where", "frames > 0", "--output", tmp_path / "mine", "--replace", check=73)
+    takeset("select", days / "da", "--where", "frames > 0", "--output", days / "da/inside", check=64)
+
+
+def test_links_share_the_file(takeset, days, tmp_path):
+    takeset("select", days / "da", "--where", "frames > 0", "--output", days / "linked", "--link", check=0)
+    for path in (days / "linked/episodes").iterdir():
+        assert path.stat().st_ino == (days / "da/episodes" / path.name).stat().st_ino
+    takeset("verify", days / "linked", check=0)
+    shutil.rmtree(days / "linked")
+    takeset("verify", days / "da", check=0)
+
+
+def test_some_episodes_of_a_split_take(takeset, tmp_path):
+    """Its frames count once, and those of the episodes left out count as dropped."""
+    uneven(40).write(tmp_path / "in/t")
+    split(takeset, tmp_path / "in", tmp_path / "out", "gaps", "split")
+    whole = manifest(tmp_path / "out")["record"]["totals"]
+    takeset("select", tmp_path / "out", "--episodes", "t.1", "--output", tmp_path / "second", check=0)
+    totals = manifest(tmp_path / "second")["record"]["totals"]
+    assert totals["frames_in"] == whole["frames_in"] and totals["frames_out"] == entry_of(tmp_path / "out", "t.1")["output"]["samples"]
+    assert totals["frames_in"] + totals["frames_repeated"] == totals["frames_out"] + totals["frames_dropped"]
+    takeset("verify", tmp_path / "second", check=0)
+    takeset("select", tmp_path / "out", "--episodes", "t", "--output", tmp_path / "both", check=0)
+    assert sorted(records(tmp_path / "both")) == ["t.0", "t.1"]
+
+
+def test_the_same_command_writes_the_same_bytes(takeset, days, tmp_path):
+    for name in "x", "y":
+        takeset("merge", days / "da", days / "db", "--output", tmp_path / name, check=0)
+    assert outputs(tmp_path / "x") == outputs(tmp_path / "y")
+
+
+def test_the_unix_origin_is_that_of_the_first_row(takeset, tmp_path):
+    """A step that removes the start moves it."""
+    takeset.simulate(tmp_path / "in/session_2026-02-01_130000", "--variant", "v2", "--seconds", 1, "--size", "64x48")
+    for name, start in ("whole", 0), ("late", 0.5):
+        takeset.convert(tmp_path / "in", output=tmp_path / name, arguments=steps(tmp_path, "align", *([{"trim": {"start": start}}] if start else [])))
+    (_, whole), (_, late) = (demos(tmp_path / name)["session_2026-02-01_130000"] for name in ("whole", "late"))
+    origin, later = whole["timestamp_ns"].attrs, late["timestamp_ns"].attrs
+    moved = later["origin_ns"] - origin["origin_ns"]
+    assert moved >= 5 * 10**8 and later["unix_origin_ns"] - origin["unix_origin_ns"] == moved
