@@ -10,13 +10,17 @@ OUTPUT ?= build/dataset
 PIPELINE ?=
 JOBS ?=
 TAKESET := .build/release/takeset
+STATIC := build/static
+LIBRARIES := build/libraries
+PACKAGES := build/packages
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
 
 .PHONY: check docs test-loaders help deps test-deps build revision examples dataset test bench fuzz install generate format lint clean
+.PHONY: static libraries wheel deb tarball packages test-packages
 
 help:
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 deps: ## install the system packages that are missing (apt-get)
 	@scripts/install-packages
@@ -71,6 +75,35 @@ install: build ## install the binary, its man page and completions below PREFIX=
 	$(TAKESET) --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/takeset
 	$(TAKESET) --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_takeset
 	$(TAKESET) --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/takeset.fish
+
+# The command with the Swift runtime inside, which runs without a toolchain.
+static: deps revision
+	swift build -c release --product takeset --static-swift-stdlib --scratch-path $(STATIC)
+
+# FFmpeg and HDF5 for packages that carry them. Their sources have to be published with the packages.
+libraries: deps
+	@scripts/install-packages build-essential nasm patchelf xz-utils python3 python3-venv
+	@packaging/build-libraries $(LIBRARIES)
+	@mkdir -p $(PACKAGES)/sources && cp $(LIBRARIES)/sources/* $(PACKAGES)/sources/
+
+wheel: static libraries ## build a wheel for pip into build/packages: the Python package, the command and its libraries
+	@scripts/make-venv build/package-venv packaging/requirements.txt
+	@rm -rf build/pure-wheel
+	@build/package-venv/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir build/pure-wheel ./python
+	@packaging/make-wheel $(STATIC)/release/takeset $(STATIC)/checkouts $(LIBRARIES) build/pure-wheel/*.whl $(PACKAGES)
+
+deb: static ## build a Debian package into build/packages
+	@scripts/install-packages build-essential patchelf xz-utils python3
+	@packaging/make-deb $(STATIC)/release/takeset $(STATIC)/checkouts $(PACKAGES)
+
+tarball: static libraries ## build an archive that runs wherever it is unpacked into build/packages
+	@packaging/make-tarball $(STATIC)/release/takeset $(STATIC)/checkouts $(LIBRARIES) $(PACKAGES)
+
+packages: wheel deb tarball
+
+test-packages: packages test-deps build ## install each package in a bare system and convert takes there
+	@scripts/install-packages debootstrap lintian
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -m packages Tests/python
 
 generate: build ## regenerate the documents that are generated from code
 	$(TAKESET) generate-documents .

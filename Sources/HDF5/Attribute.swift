@@ -1,6 +1,6 @@
 import CHDF5
 
-/// Attributes: text as variable-length UTF-8, which h5py reads as `str`, and 64-bit integers.
+/// Attributes: text as variable-length UTF-8, which h5py reads as `str`, 64-bit integers, and truth values, which it reads as `bool`.
 extension Object {
   /// Creates and writes an attribute. `H5Acreate2`, `H5Awrite`.
   package func setAttribute(_ key: String, _ value: String) throws {
@@ -15,6 +15,11 @@ extension Object {
   package func setAttribute(_ key: String, _ value: Int64) throws {
     var value = value
     try setAttribute(key, type: chdf5_type_i64(), dims: nil, from: &value)
+  }
+
+  package func setAttribute(_ key: String, _ value: Bool) throws {
+    var byte: Int8 = value ? 1 : 0
+    try Datatype.boolean.withIdentifier { try setAttribute(key, type: $0, dims: nil, from: &byte) }
   }
 
   /// The value of a text attribute, or `nil` where there is none. `H5Aopen`, `H5Aread`.

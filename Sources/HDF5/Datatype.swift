@@ -1,8 +1,11 @@
 import CHDF5
 
-/// The element types that Takeset stores: little-endian numbers, fixed-length byte strings, and variable-length byte sequences.
+/// The element types that Takeset stores: little-endian numbers, truth values, fixed-length byte strings, and variable-length byte
+/// sequences.
 package enum Datatype: Hashable, Sendable {
   case uint8, int8, uint16, int32, int64, float32, float64
+  /// A byte that is 0 or 1, as h5py stores booleans: an enumeration of FALSE and TRUE.
+  case boolean
   /// A byte string of exactly this many bytes, padded with NUL.
   case string(Int)
   /// A variable-length sequence of bytes.
@@ -11,7 +14,7 @@ package enum Datatype: Hashable, Sendable {
   /// Size of one element in bytes; for a sequence, the size of its reference in the array.
   package var size: Int {
     switch self {
-    case .uint8, .int8: 1
+    case .uint8, .int8, .boolean: 1
     case .uint16: 2
     case .int32, .float32: 4
     case .int64, .float64: 8
@@ -30,6 +33,7 @@ package enum Datatype: Hashable, Sendable {
     case .int64: "<i8"
     case .float32: "<f4"
     case .float64: "<f8"
+    case .boolean: "|b1"
     case .string(let length): "|S\(length)"
     case .bytes: "|O"
     }
@@ -43,7 +47,7 @@ package enum Datatype: Hashable, Sendable {
 
   static let numbers: [Datatype] = [.uint8, .int8, .uint16, .int32, .int64, .float32, .float64]
 
-  /// Runs `body` with the library's type. Number types are predefined and must not be closed, so only strings and sequences are made here.
+  /// Runs `body` with the library's type. Number types are predefined and must not be closed, so only the others are made here.
   func withIdentifier<Result>(_ body: (hid_t) throws -> Result) throws -> Result {
     switch self {
     case .uint8: return try body(chdf5_type_u8())
@@ -53,6 +57,14 @@ package enum Datatype: Hashable, Sendable {
     case .int64: return try body(chdf5_type_i64())
     case .float32: return try body(chdf5_type_f32())
     case .float64: return try body(chdf5_type_f64())
+    case .boolean:
+      let type = try hdf5("H5Tenum_create", numpyName) { H5Tenum_create(chdf5_type_i8()) }
+      defer { _ = try? hdf5("H5Tclose", numpyName) { H5Tclose(type) } }
+      for (name, value) in [("FALSE", Int8(0)), ("TRUE", 1)] {
+        var value = value
+        try hdf5("H5Tenum_insert", numpyName) { H5Tenum_insert(type, name, &value) }
+      }
+      return try body(type)
     case .string(let length):
       let type = try hdf5("H5Tcopy", numpyName) { H5Tcopy(chdf5_type_string()) }
       defer { _ = try? hdf5("H5Tclose", numpyName) { H5Tclose(type) } }
@@ -68,7 +80,7 @@ package enum Datatype: Hashable, Sendable {
 
   /// The type of a stored dataset or attribute, or `nil` for a type that Takeset does not write.
   static func of(_ type: hid_t) throws -> Datatype? {
-    for candidate in numbers + [.bytes] {
+    for candidate in numbers + [.bytes, .boolean] {
       let same = try candidate.withIdentifier { known in
         try hdf5("H5Tequal", candidate.numpyName) { H5Tequal(type, known) }
       }

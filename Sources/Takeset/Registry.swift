@@ -35,4 +35,16 @@ package enum Registry {
   package static let writers: [any Writer.Type] = [
     HDF5Writer.self
   ]
+
+  /// The formats of `takeset export`.
+  package static let exporters: [any Exporter.Type] = [
+    ALOHAExporter.self,
+    COLMAPExporter.self,
+    KITTIExporter.self,
+    NerfstudioExporter.self,
+    PLYExporter.self,
+    TUMExporter.self,
+    WebDatasetExporter.self,
+    ZarrExporter.self,
+  ]
 }

@@ -31,7 +31,7 @@ struct TakesetCommand: ParsableCommand {
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
-      MergeCommand.self, SelectCommand.self,
+      MergeCommand.self, SelectCommand.self, ReportCommand.self,
       StepsCommand.self, ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, GenerateCommand.self,
     ])
 

@@ -14,6 +14,15 @@ struct VerifyCommand: ParsableCommand {
         takeset verify dataset/
         takeset verify dataset/ --inputs
         takeset verify packed.h5
+
+      With --for LOADER, verify does not check digests. It applies the rules of a loader instead, and says what would make \
+      it stop (breaks) or learn less than it could (trains badly), each with the remedy. The rules of robomimic apply to \
+      the dataset as it is; those of aloha, diffusion-policy and nerfstudio to what takeset export makes of it, and those \
+      of lerobot to what python -m takeset.lerobot does. Exit code 2 if something breaks.
+
+        takeset verify --for robomimic dataset/
+        takeset verify --for robomimic dataset/ --obs pose --obs camera_image
+        takeset verify --for aloha dataset/ --window 50
       """)
 
   @Argument(help: "A dataset directory, or one HDF5 file written by Takeset.", completion: .file())
@@ -22,6 +31,12 @@ struct VerifyCommand: ParsableCommand {
   var inputs = false
   @Flag(help: "Also print the SHA-256 of every file of the dataset, for publication.")
   var fileDigests = false
+  @Option(name: .customLong("for"), help: ArgumentHelp("Apply the rules of this loader instead of checking digests.", valueName: "loader"))
+  var loader: Loader?
+  @Option(help: ArgumentHelp("With --for: an observation to train on; may be given several times. All by default.", valueName: "key"))
+  var obs: [String] = []
+  @Option(help: ArgumentHelp("With --for: rows of a training window, by default what is usual with the loader.", valueName: "rows"))
+  var window: Int?
   @Flag(help: "Print JSON.")
   var json = false
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
@@ -30,9 +45,16 @@ struct VerifyCommand: ParsableCommand {
 
   func validate() throws {
     if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
+    if let window, !(1...1_000_000).contains(window) { throw ValidationError("--window: expected 1 to 1000000, found \(window)") }
+    if loader != nil, inputs || fileDigests {
+      throw ValidationError(
+        "--for applies a loader's rules and checks no digests; run verify with \(inputs ? "--inputs" : "--file-digests") by itself")
+    }
+    if loader == nil, window != nil || !obs.isEmpty { throw ValidationError("--\(window != nil ? "window" : "obs") needs --for") }
   }
 
   func run() throws {
+    if let loader { return try examine(for: loader) }
     let verification: Verification
     switch try Directory.kind(at: path, followingLinks: true) {
     case nil: throw NoInputs(path: path)
@@ -60,6 +82,33 @@ struct VerifyCommand: ParsableCommand {
     if !verification.isSound { throw ExitCode(2) }
   }
 
+  /// Applies the rules of a loader: two lines for each diagnosis, worst first, and the summary.
+  private func examine(for loader: Loader) throws {
+    let doctor = try Doctor(path, for: loader, keys: obs, window: window, threads: jobs ?? Cores.available)
+    let (broken, weak) = (doctor.count(.breaks), doctor.count(.trainsBadly))
+    if json {
+      standardOutput(doctor.json(path).canonicalText)
+    } else {
+      let style = console.style(for: STDOUT_FILENO)
+      for diagnosis in doctor.diagnoses where !console.quiet || diagnosis.severity == .breaks {
+        let severity = diagnosis.severity == .breaks ? style.error("breaks") : style.warning("trains badly")
+        standardOutput("\(severity): \(diagnosis.code.rawValue): \(diagnosis.message)")
+        standardOutput("  \(style.dim("remedy")): \(diagnosis.remedy.text)")
+        if console.verbose, diagnosis.episodes.count > 3 {
+          standardOutput("  \(style.dim("episodes")): \(diagnosis.episodes.joined(separator: ", "))")
+        }
+      }
+      let warnings = weak > 0 ? [style.warning(counted(weak, "warning"))] : []
+      let verdict = broken > 0 ? style.error(counted(broken, "problem")) : style.success("ready for \(loader.rawValue)")
+      if !console.quiet || broken > 0 {
+        standardOutput(
+          "\(path): \(([verdict] + warnings).joined(separator: ", ")); \(counted(doctor.episodes, "episode")), \(counted(doctor.rows, "row"))"
+        )
+      }
+    }
+    if broken > 0 { throw ExitCode(2) }
+  }
+
   /// The notes; more than two on one file are folded into one line, unless `--verbose` is given.
   private func notes(_ all: [String]) -> [String] {
     if console.verbose { return all }
@@ -76,6 +125,8 @@ struct VerifyCommand: ParsableCommand {
     }
   }
 }
+
+extension Loader: ExpressibleByArgument {}
 
 /// Checks of HDF5 files that another program may have written to, each in a process of its own: a damaged file may crash libhdf5.
 enum CheckProcess {

@@ -15,11 +15,12 @@ SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that need a loader run only if selected with `-m loaders`."""
-    if "loaders" not in config.option.markexpr:
-        deselected = [item for item in items if item.get_closest_marker("loaders")]
-        items[:] = [item for item in items if item not in deselected]
-        config.hook.pytest_deselected(items=deselected)
+    """Tests that need a loader or a built package run only if selected with `-m loaders` or `-m packages`."""
+    for marker in "loaders", "packages":
+        if marker not in config.option.markexpr:
+            deselected = [item for item in items if item.get_closest_marker(marker)]
+            items[:] = [item for item in items if item not in deselected]
+            config.hook.pytest_deselected(items=deselected)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,0 +1,201 @@
+import Model
+
+/// A depth map with the pose and the intrinsics of its own time.
+struct PosedDepthMap: Sendable {
+  /// A camera at one time.
+  struct View: Sendable {
+    var cameraFromWorld: Pose
+    var intrinsics: Intrinsics
+  }
+
+  var row: Int
+  /// Camera-to-world, OpenCV's camera axes.
+  var pose: Pose
+  /// In pixels of the depth map.
+  var intrinsics: Intrinsics
+  /// The view of the row's image, where it was taken at another time than the map.
+  var image: View?
+}
+
+/// What became of depth values.
+struct FusionCounts: Sendable {
+  /// Maps that could be read, and their values.
+  var maps = 0, valid = 0
+  /// Values that are left out.
+  var unsure = 0, outOfRange = 0, edges = 0, uncolored = 0, beyondGrid = 0
+
+  static func += (a: inout FusionCounts, b: FusionCounts) {
+    a.maps += b.maps
+    a.valid += b.valid
+    a.unsure += b.unsure
+    a.outOfRange += b.outOfRange
+    a.edges += b.edges
+    a.uncolored += b.uncolored
+    a.beyondGrid += b.beyondGrid
+  }
+
+  /// Why values are left out, in words.
+  var reasons: String {
+    let parts = [
+      (unsure, "have too low a confidence"), (outOfRange, "are out of range"), (edges, "are at edges"),
+      (uncolored, "are outside of the image"), (beyondGrid, "are too many voxels from the origin"),
+    ]
+    let found = parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+    return "of \(valid) depth values in \(maps) maps, " + (found.isEmpty ? "none is left" : found.joined(separator: ", "))
+  }
+}
+
+/// Turns depth maps into colored points of the world, with the memory for one thread.
+struct DepthUnprojector {
+  /// The points of the maps so far.
+  var points: VoxelBatch
+  private let settings: FusionSettings
+  private let minimum: UInt8
+  private let depth: Samples
+  private let confidence, image: Samples?
+  /// The image's pixel that the center of each depth pixel is in, -1 outside of the image.
+  private let imagePixels: [Int32]
+  private var values: [UInt8] = []
+  private var certainty: [UInt8] = []
+  private var colors: [UInt8] = []
+
+  /// One stream's samples by row.
+  private final class Samples {
+    let stream: SampleStream
+    private var cursor: any SampleCursor
+
+    init(_ stream: SampleStream) throws {
+      self.stream = stream
+      cursor = try stream.source.makeCursor(SampleRequest())
+    }
+
+    /// `false` where the row has no readable sample.
+    func read(_ row: Int, into bytes: inout [UInt8]) throws -> Bool {
+      guard let sample = stream.rows?[row]?.nearest else { return false }
+      do {
+        try cursor.read(sample, into: &bytes)
+      } catch is SampleFailure {
+        return false
+      }
+      guard bytes.count == stream.spec.sampleBytes else {
+        throw TakeFailure(.sampleSize, "row \(row) has \(bytes.count) bytes, expected \(stream.spec.sampleBytes)")
+      }
+      return true
+    }
+  }
+
+  init(_ depth: SampleStream, _ confidence: SampleStream?, _ image: SampleStream?, _ settings: FusionSettings) throws {
+    self.settings = settings
+    minimum = confidence == nil ? 0 : UInt8(clamping: settings.confidence ?? 2)
+    points = VoxelBatch(size: settings.voxel)
+    self.depth = try Samples(depth)
+    self.confidence = minimum > 0 ? try confidence.map(Samples.init) : nil
+    self.image = try image.map(Samples.init)
+    imagePixels = image.map { Self.pixels(of: $0.spec, for: depth.spec) } ?? []
+  }
+
+  private static func pixels(of image: StreamSpec, for depth: StreamSpec) -> [Int32] {
+    guard let from = depth.raster, let to = image.raster else { return [] }
+    let imageFromDepth = to.rasterFromFull.after(from.rasterFromFull.inverse)
+    return (0..<from.size.height).flatMap { y in
+      (0..<from.size.width).map { x in
+        let point = imageFromDepth(Double(x) + 0.5, Double(y) + 0.5)
+        return Int32(clamping: pixel(point.x, point.y, to.size) ?? -1)
+      }
+    }
+  }
+
+  /// The number of the pixel that a point is in; `nil` outside of the image.
+  @inline(__always)
+  private static func pixel(_ x: Double, _ y: Double, _ size: ImageSize) -> Int? {
+    // NaN is in no range.
+    guard x >= 0, y >= 0, x < Double(size.width), y < Double(size.height) else { return nil }
+    return Int(y) * size.width + Int(x)
+  }
+
+  /// Adds a map's points.
+  mutating func unproject(_ map: PosedDepthMap) throws -> FusionCounts {
+    var counts = FusionCounts()
+    guard try depth.read(map.row, into: &values), try confidence?.read(map.row, into: &certainty) ?? true,
+      try image?.read(map.row, into: &colors) ?? true
+    else { return counts }
+    counts.maps = 1
+    depth.stream.spec.meters(values).withUnsafeBufferPointer { meters in
+      certainty.withUnsafeBufferPointer { certainty in
+        colors.withUnsafeBufferPointer { colors in
+          imagePixels.withUnsafeBufferPointer { unproject(map, meters, certainty, colors, $0, &counts) }
+        }
+      }
+    }
+    return counts
+  }
+
+  private mutating func unproject(
+    _ map: PosedDepthMap, _ meters: UnsafeBufferPointer<Float>, _ certainty: UnsafeBufferPointer<UInt8>,
+    _ colors: UnsafeBufferPointer<UInt8>, _ imagePixels: UnsafeBufferPointer<Int32>, _ counts: inout FusionCounts
+  ) {
+    let size = depth.stream.spec.gridSize
+    let (camera, origin, axes) = (map.intrinsics, map.pose.position, map.pose.axes)
+    for y in 0..<size.height {
+      let down = (Double(y) + 0.5 - camera.cy) / camera.fy
+      for x in 0..<size.width {
+        let index = y * size.width + x
+        let near = meters[index]
+        // NaN is not above 0.
+        guard near > 0 else { continue }
+        counts.valid += 1
+        if minimum > 0, certainty[index] < minimum {
+          counts.unsure += 1
+          continue
+        }
+        guard near >= settings.least, near <= settings.greatest else {
+          counts.outOfRange += 1
+          continue
+        }
+        if settings.edge > 0, isEdge(x, y, index, near, meters, size) {
+          counts.edges += 1
+          continue
+        }
+        let z = Double(near)
+        let (a, b) = ((Double(x) + 0.5 - camera.cx) / camera.fx * z, down * z)
+        let point = origin + axes.x * a + axes.y * b + axes.z * z
+        guard let color = color(at: index, point, map.image, colors, imagePixels) else {
+          counts.uncolored += 1
+          continue
+        }
+        if !points.add(point.x, point.y, point.z, color: color) { counts.beyondGrid += 1 }
+      }
+    }
+  }
+
+  /// Whether one of the four neighbors is another surface.
+  @inline(__always)
+  private func isEdge(_ x: Int, _ y: Int, _ index: Int, _ near: Float, _ meters: UnsafeBufferPointer<Float>, _ size: ImageSize) -> Bool {
+    func differs(_ neighbor: Int) -> Bool {
+      let other = meters[neighbor]
+      return other > 0 && abs(other - near) > settings.edge * min(other, near)
+    }
+    return x > 0 && differs(index - 1) || x + 1 < size.width && differs(index + 1) || y > 0 && differs(index - size.width)
+      || y + 1 < size.height && differs(index + size.width)
+  }
+
+  /// The color 0xRRGGBB of a depth pixel or its point; 0 without images, `nil` outside of the image.
+  @inline(__always)
+  private func color(
+    at index: Int, _ point: SIMD3<Double>, _ view: PosedDepthMap.View?, _ colors: UnsafeBufferPointer<UInt8>,
+    _ imagePixels: UnsafeBufferPointer<Int32>
+  ) -> UInt32? {
+    guard let image else { return 0 }
+    var pixel = Int(imagePixels[index])
+    if let view {
+      let seen = view.cameraFromWorld.rotate(point) + view.cameraFromWorld.position
+      let camera = view.intrinsics
+      guard seen.z > 0,
+        let other = Self.pixel(seen.x / seen.z * camera.fx + camera.cx, seen.y / seen.z * camera.fy + camera.cy, image.stream.spec.gridSize)
+      else { return nil }
+      pixel = other
+    }
+    guard pixel >= 0 else { return nil }
+    return UInt32(colors[3 * pixel]) << 16 | UInt32(colors[3 * pixel + 1]) << 8 | UInt32(colors[3 * pixel + 2])
+  }
+}

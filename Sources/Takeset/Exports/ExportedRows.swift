@@ -1,0 +1,156 @@
+import HDF5
+import Media
+import Model
+
+/// Reads images, depth maps or confidence maps as arrays for an export. One reader serves one thread.
+struct RasterReader {
+  private let place: String
+  private let rows: [Row?]
+  private var cursor: any SampleCursor
+
+  /// Throws `TakeFailure` for an episode without the stream.
+  init(_ name: StreamName, of episode: ExportedEpisode) throws {
+    guard let stream = episode.episode.streams[name], let rows = stream.rows else {
+      throw TakeFailure(.internal, "\(episode.id) has no stream \(name)")
+    }
+    place = "\(name) of \(episode.id)"
+    self.rows = rows
+    cursor = try stream.source.makeCursor(SampleRequest())
+  }
+
+  /// The sample of a row, row-major, little-endian; `nil` where the row has none. Throws `TakeFailure` for a damaged one.
+  mutating func read(_ row: Int) throws -> [UInt8]? {
+    guard let sample = rows[row]?.nearest else { return nil }
+    var bytes: [UInt8] = []
+    do {
+      try cursor.read(sample, into: &bytes)
+    } catch is SampleFailure {
+      return nil
+    } catch {
+      throw ExportedEpisode.unreadable(error, row, of: place)
+    }
+    return bytes
+  }
+}
+
+extension ExportedEpisode {
+  /// The failure to read a row of the dataset: not the export's, so the dataset is to be verified and not the disk.
+  static func unreadable(_ error: any Error, _ row: Int, of place: String) -> any Error {
+    switch error {
+    case is HDF5Error, is MediaError, is FileSlice.Failure, is FileError:
+      TakeFailure(.unreadable, "row \(row) of \(place) cannot be read (\(error)); check the dataset with takeset verify")
+    default: error
+    }
+  }
+
+  /// The part of the dataset's split that the episode is in: `train`, `valid` or `test`.
+  func split(in dataset: Dataset) -> JSONValue? {
+    SplitPart.allCases.map(\.rawValue).first { part in
+      dataset.record.splits[part]?.array?.contains(.string(id)) == true
+    }.map { .string($0) }
+  }
+}
+
+/// The rows of an episode that a format without masks can hold: those that have a value in every exported stream.
+struct CompleteRows: Sendable {
+  /// Number of rows without a value, for each stream that lacks one.
+  private(set) var missing: [(name: StreamName, rows: Int)] = []
+  /// The complete rows as ranges, ascending. A missing row ends a range, and so does a gap in time, which the format cannot express.
+  private(set) var runs: [Range<Int>] = []
+  /// Number of rows that are not complete.
+  private(set) var lost = 0
+  let rows: Int
+
+  /// - Parameters:
+  ///   - names: The exported streams. A row lacks one if any of its numbers is absent, or the complete image or depth map.
+  ///   - elements: The only element that is exported, of streams where it is not all.
+  init(_ episode: ExportedEpisode, of names: [StreamName], elements: [StreamName: Int] = [:]) throws {
+    rows = episode.rows
+    var isComplete = [Bool](repeating: true, count: rows)
+    var reader = RowReader(episode.episode)
+    for name in names {
+      var count = 0
+      for row in 0..<rows where try !Self.hasValue(name, elements[name], row, episode.episode, &reader) {
+        isComplete[row] = false
+        count += 1
+      }
+      if count > 0 { missing.append((name, count)) }
+    }
+    let gaps = Set(episode.episode.frames.gaps.map(\.row))
+    var first: Int?
+    for row in 0..<rows {
+      if isComplete[row], first == nil { first = row }
+      if let start = first, !isComplete[row] || row == rows - 1 || gaps.contains(row) {
+        runs.append(start..<(isComplete[row] ? row + 1 : row))
+        first = nil
+      }
+      if !isComplete[row] { lost += 1 }
+    }
+  }
+
+  private static func hasValue(
+    _ name: StreamName, _ element: Int?, _ row: Int, _ episode: Episode, _ reader: inout RowReader
+  ) throws -> Bool {
+    guard let stream = episode.streams[name], stream.spec.kind.isRaster else {
+      let values = try reader.values(of: name, at: row)
+      return element.map { !values[$0].isNaN } ?? !values.contains(where: \.isNaN)
+    }
+    // A picture that could not be decoded has a sample, but the row's quality says that it has no pixels.
+    let quality = episode.frames.quality
+    let isUnreadable = stream.spec.kind.missingQuality.map { row < quality.count && quality[row].contains($0) } ?? false
+    return stream.rows?[row] != nil && !isUnreadable
+  }
+
+  var isWhole: Bool { runs == [0..<rows] }
+
+  /// `joints missing in 3 of 120 rows, actions missing in 1 of 120 rows`
+  var problem: String {
+    let lacking = missing.map { "\($0.name) missing in \($0.rows) of \(rows) rows" }
+    return lacking.isEmpty ? "a gap in time" : lacking.joined(separator: ", ")
+  }
+}
+
+extension ExportDirectory {
+  /// Notes that the format has no place for these streams, and for intrinsics if there are any.
+  func lose(_ streams: Set<StreamName>, of episodes: [ExportedEpisode]) {
+    var names = streams.sorted().map(\.rawValue)
+    if episodes.contains(where: { episode in episode.images.contains { episode.intrinsics($0.stream, 0) != nil } }) {
+      names.append("intrinsics")
+    }
+    if !names.isEmpty { lose("The format has no place for \(names.joined(separator: ", ")).") }
+  }
+
+  /// Notes that poses differ in what the format cannot say.
+  func loseFrames(of episodes: [ExportedEpisode]) {
+    let frames = EpisodeGroups(episodes.filter { $0.poseFrame != nil }) { episode in
+      episode.poseFrame.map { "\($0.unit), camera axes \($0.cameraAxes.rawValue)" } ?? ""
+    }
+    if frames.differ { lose("The format cannot say that poses differ in unit or axes: \(frames).") }
+  }
+}
+
+/// Episodes grouped by a property that a format needs to be the same in all of them.
+struct EpisodeGroups: CustomStringConvertible {
+  private var groups: [(value: String, ids: [String])] = []
+
+  init(_ episodes: [ExportedEpisode], by property: (ExportedEpisode) throws -> String) rethrows {
+    var indices: [String: Int] = [:]
+    for episode in episodes {
+      let value = try property(episode)
+      if let index = indices[value] {
+        groups[index].ids.append(episode.id)
+      } else {
+        indices[value] = groups.count
+        groups.append((value, [episode.id]))
+      }
+    }
+  }
+
+  var differ: Bool { groups.count > 1 }
+
+  /// `320x240 in a, b; 640x480 in c`
+  var description: String {
+    let shown = groups.prefix(4).map { "\($0.value) in \($0.ids.abridged)" }
+    return shown.joined(separator: "; ") + (groups.count > 4 ? "; and \(groups.count - 4) others" : "")
+  }
+}

@@ -1,0 +1,113 @@
+import Foundation
+import Media
+import Model
+
+/// The endings of the files of a sample: short ones where no episode has several streams of a kind, else the streams' names.
+struct SampleMembers: Sendable {
+  private let hasOneImage: Bool
+  private let hasOneDepth: Bool
+  private let hasOneConfidence: Bool
+
+  init(_ episodes: [ExportedEpisode]) {
+    func hasOne(_ kind: StreamKind) -> Bool { Set(episodes.flatMap { $0.streams { $0 == kind }.map(\.name) }).count < 2 }
+    (hasOneImage, hasOneDepth, hasOneConfidence) = (hasOne(.image), hasOne(.depth), hasOne(.confidence))
+  }
+
+  func image(_ name: StreamName, _ fileExtension: String) -> String { hasOneImage ? fileExtension : "\(name).\(fileExtension)" }
+  func depth(_ name: StreamName) -> String { hasOneDepth ? "depth.png" : "\(name).png" }
+  func confidence(_ name: StreamName) -> String { hasOneConfidence ? "confidence.png" : "\(name).png" }
+
+  /// The name of the intrinsics of an image or a depth map in the JSON file.
+  func intrinsics(_ name: StreamName, _ kind: StreamKind) -> String {
+    if kind == .image { return hasOneImage ? "intrinsics" : "\(name)_intrinsics" }
+    return hasOneDepth ? "depth_intrinsics" : "\(name)_intrinsics"
+  }
+}
+
+/// Makes the samples of an episode. One reader serves one thread.
+struct SampleReader {
+  struct Sample: Sendable {
+    /// Endings and contents, in the order of the file.
+    var files: [(ending: String, bytes: [UInt8])] = []
+    var counts = SampleCounts()
+  }
+
+  private let episode: ExportedEpisode
+  private let members: SampleMembers
+  private var images: [(name: StreamName, ending: String, files: FrameFiles)] = []
+  private var depths: [(name: StreamName, ending: String, files: DepthFiles16)] = []
+  private var confidences: [(name: StreamName, ending: String, size: ImageSize, files: RasterReader)] = []
+  private let vectors: [StreamName]
+  private var reader: RowReader
+
+  init(_ episode: ExportedEpisode, _ members: SampleMembers, _ options: WebDatasetExporter) throws {
+    (self.episode, self.members) = (episode, members)
+    for (name, stream) in episode.images {
+      let ending = members.image(name, FrameFiles.fileExtension(stream, options.image))
+      images.append((name, ending, try FrameFiles(images: stream, as: options.image, quality: options.quality)))
+    }
+    for (name, stream) in episode.depths { depths.append((name, members.depth(name), try DepthFiles16(stream))) }
+    for (name, stream) in episode.streams({ $0 == .confidence }) {
+      confidences.append((name, members.confidence(name), stream.spec.gridSize, try RasterReader(name, of: episode)))
+    }
+    vectors = episode.streams { !$0.isRaster && $0.place == .observation }.map(\.name)
+    reader = RowReader(episode.episode)
+  }
+
+  mutating func sample(_ row: Int) throws -> Sample {
+    var sample = Sample()
+    var valid: [String: JSONValue] = [:]
+    let id = episode.id
+    func read<Value>(_ name: StreamName, _ body: () throws -> Value) throws -> Value {
+      do { return try body() } catch { throw ExportedEpisode.unreadable(error, row, of: "\(name) of \(id)") }
+    }
+    for index in images.indices {
+      let file = try read(images[index].name) { try images[index].files.image(row) }
+      valid[images[index].name.rawValue] = .bool(file != nil)
+      if let file { sample.files.append((images[index].ending, file)) } else { sample.counts.withoutImage += 1 }
+    }
+    for index in depths.indices {
+      let before = depths[index].files.beyondRange
+      let file = try read(depths[index].name) { try depths[index].files.png(row) }
+      valid[depths[index].name.rawValue] = .bool(file != nil)
+      if let file { sample.files.append((depths[index].ending, file)) }
+      sample.counts.beyondRange += depths[index].files.beyondRange - before
+    }
+    for index in confidences.indices {
+      let values = try confidences[index].files.read(row)
+      valid[confidences[index].name.rawValue] = .bool(values != nil)
+      if let values { sample.files.append((confidences[index].ending, try PNG.encodeGray(values, bits: 8, size: confidences[index].size))) }
+    }
+    sample.files.append(("json", try numbers(row, &valid).canonicalBytes))
+    return sample
+  }
+
+  private mutating func numbers(_ row: Int, _ valid: inout [String: JSONValue]) throws -> JSONValue {
+    let frames = episode.episode.frames
+    var numbers: [String: JSONValue] = [
+      "take": .string(episode.id), "row": JSONValue(row), "timestamp_ns": .integer(episode.nanoseconds(row)),
+      "clock": .string(episode.timeBase.description), "source_index": .integer(frames.sourceIndex[row]),
+    ]
+    for name in vectors {
+      let values = try reader.values(of: name, at: row)
+      let isPose = episode.episode.streams[name]?.spec.kind.poseFrame != nil
+      numbers[name.rawValue] = isPose && values.contains(where: \.isNaN) ? .null : .array(values.map(Self.number))
+      valid[name.rawValue] = isPose ? .bool(!values.contains(where: \.isNaN)) : .array(values.map { .bool(!$0.isNaN) })
+    }
+    if episode.episode.derived[.actions] != nil {
+      let values = try reader.values(of: .actions, at: row)
+      let isKnown = !values.contains(where: \.isNaN)
+      numbers["action"] = isKnown ? .array(values.map(Self.number)) : .null
+      valid["action"] = .bool(isKnown)
+    }
+    for (name, stream) in episode.images + episode.depths {
+      guard let camera = episode.intrinsics(stream, row) else { continue }
+      numbers[members.intrinsics(name, stream.spec.kind)] = .array([camera.fx, camera.fy, camera.cx, camera.cy].map { .number($0) })
+    }
+    numbers["valid"] = .object(valid)
+    return .object(numbers)
+  }
+
+  /// The shortest number that gives the same 32-bit float; `null` where there is none.
+  private static func number(_ value: Float) -> JSONValue { Double("\(value)").map { $0.isFinite ? .number($0) : .null } ?? .null }
+}

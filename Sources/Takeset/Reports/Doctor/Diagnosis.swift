@@ -1,0 +1,150 @@
+import Model
+
+/// A problem that a loader has with a dataset, and what removes it.
+package struct Diagnosis: Sendable, Equatable {
+  package enum Severity: String, Sendable, CaseIterable, Comparable {
+    /// The loader stops with an error, or the export refuses.
+    case breaks
+    /// The loader reads the data, and what is learned from them is worse than it could be.
+    case trainsBadly = "trains-badly"
+
+    package static func < (a: Severity, b: Severity) -> Bool { a == .breaks && b == .trainsBadly }
+  }
+
+  package var code: DiagnosisCode
+  package var severity: Severity
+  /// What was found where, and what the loader makes of it.
+  package var message: String
+  /// The episodes it is about; empty for the dataset as a whole.
+  package var episodes: [String]
+  package var remedy: Remedy
+
+  package var json: JSONValue {
+    var members: [String: JSONValue] = [
+      "code": .string(code.rawValue), "severity": .string(severity.rawValue), "message": .string(message),
+      "episodes": .array(episodes.map { .string($0) }), "remedy": .string(remedy.text),
+    ]
+    if !remedy.steps.isEmpty { members["steps"] = .array(remedy.steps.map { .string($0) }) }
+    if let writer = remedy.writer { members["writer"] = .string(writer) }
+    if let command = remedy.command { members["command"] = .string(command) }
+    return .object(members)
+  }
+}
+
+/// What to do about a diagnosis: a sentence, and the lines of a pipeline file or the command that do it.
+package struct Remedy: Sendable, Equatable {
+  package var sentence: String
+  /// Steps of a pipeline file, each as YAML: `split-episodes: {at: gaps}`.
+  package var steps: [String] = []
+  /// The writer of a pipeline file, as YAML: `hdf5: {image: raw}`.
+  package var writer: String?
+  package var command: String?
+
+  init(_ sentence: String, steps: String..., writer: String? = nil, command: String? = nil) {
+    (self.sentence, self.steps, self.writer, self.command) = (sentence, steps, writer, command)
+  }
+
+  /// The sentence, with the exact lines after a colon.
+  package var text: String {
+    let lines = steps.map { "- \($0)" } + (writer.map { ["writer: {\($0)}"] } ?? []) + (command.map { [$0] } ?? [])
+    return lines.isEmpty ? sentence : sentence + ": " + lines.map { "`\($0)`" }.joined(separator: ", ")
+  }
+}
+
+/// The kind of a diagnosis. A code that is also a finding's is about the same thing, seen in the finished dataset. Codes are stable.
+package enum DiagnosisCode: String, Sendable, CaseIterable {
+  // MARK: What is there
+  case noEpisodes = "no-episodes"
+  case episodeUnreadable = "episode-unreadable"
+  case rowsDiffer = "rows-differ"
+  case typeWrong = "type-wrong"
+  case actionsMissing = "actions-missing"
+  case imagesMissing = "images-missing"
+  case posesMissing = "poses-missing"
+  case intrinsicsMissing = "intrinsics-missing"
+  case gripperMissing = "gripper-missing"
+  case keyMissing = "key-missing"
+  case nextMissing = "next-obs-missing"
+  case maskEmpty = "mask-empty"
+  case imagesEncoded = "images-encoded"
+  case mixedSizes = "mixed-sizes"
+  case imageSize = "image-size"
+  case tooFewEpisodes = "too-few-episodes"
+  case tooFewRows = "too-few-rows"
+  // MARK: Values
+  case notFinite = "not-finite"
+  case rowsMasked = "rows-masked"
+  case imageUndecodable = "image-undecodable"
+  case columnConstant = "column-constant"
+  case jointDead = "joint-dead"
+  case actionsOutOfRange = "actions-out-of-range"
+  case spreadClipped = "spread-clipped"
+  case depthClipped = "depth-clipped"
+  case mixedUnits = "mixed-units"
+  case imagesRepeated = "images-repeated"
+  case imagesBlurred = "images-blurred"
+  // MARK: Poses
+  case quaternionNorm = "quaternion-norm"
+  case quaternionSign = "quaternion-sign"
+  case poseRepeated = "pose-repeated"
+  case poseJump = "pose-jump"
+  case poseInterpolated = "pose-interpolated"
+  case scaleArbitrary = "scale-arbitrary"
+  case originDiffers = "origin-differs"
+  case poseOfBody = "pose-of-body"
+  case cameraStill = "camera-still"
+  // MARK: Times
+  case lengthsDiffer = "lengths-differ"
+  case shortEpisode = "short-episode"
+  case gaps = "gaps"
+  case timesUneven = "times-uneven"
+  case rateOther = "rate-other"
+
+  /// What it means, in a sentence.
+  package var meaning: String {
+    switch self {
+    case .noEpisodes: "The dataset has no episode: every take was rejected or failed."
+    case .episodeUnreadable: "The file of an episode is missing or damaged."
+    case .rowsDiffer: "Arrays of one episode differ in their number of rows."
+    case .typeWrong: "An array has an element type or a number of dimensions that the loader does not take."
+    case .actionsMissing: "Episodes without actions, because the take has no poses or the pipeline has no `actions` step."
+    case .imagesMissing: "Episodes without images."
+    case .posesMissing: "Episodes without camera poses."
+    case .intrinsicsMissing: "Episodes whose camera has no focal lengths."
+    case .gripperMissing: "Episodes without joints or another stream to use as the gripper's width."
+    case .keyMissing: "An observation that some episodes have and others do not."
+    case .nextMissing: "Episodes without the observations of the next row."
+    case .maskEmpty: "A part of the split that the pipeline asks for and that has no episode."
+    case .imagesEncoded: "Images that are stored as JPEG or PNG files, which the loader does not decode."
+    case .mixedSizes: "Episodes whose images, depth maps, observations or actions differ in shape."
+    case .imageSize: "Images of a size that the loader or its usual models do not take."
+    case .tooFewEpisodes: "Fewer episodes than the loader's own split needs."
+    case .tooFewRows: "Fewer rows than a batch or a scene needs."
+    case .notFinite: "Observations or actions that are NaN or infinite, as where a sensor gave nothing."
+    case .rowsMasked: "Rows that are masked and hold zeros, in a loader that reads no masks."
+    case .imageUndecodable: "Rows whose image could not be decoded and is black."
+    case .columnConstant: "A column of the actions that never changes in the whole dataset."
+    case .jointDead: "A joint that has no angle, or one and the same, in an episode."
+    case .actionsOutOfRange: "Actions below -1 or above 1."
+    case .spreadClipped: "Columns whose standard deviation the loader clips when it normalizes."
+    case .depthClipped: "Depth beyond the range to which the loader clips it."
+    case .mixedUnits: "Episodes that give one key different units, types or axes."
+    case .imagesRepeated: "Rows whose image equals the one before: a frozen camera, or a resampling faster than the camera."
+    case .imagesBlurred: "Images with less than a quarter of the sharpness that is usual in their episode, in a sample of them."
+    case .quaternionNorm: "Quaternions whose length is not 1."
+    case .quaternionSign: "Quaternions that change sign between rows although the rotation hardly changes."
+    case .poseRepeated: "Rows whose pose equals those of their neighbors, as when tracking is lost."
+    case .poseJump: "Rows to which the camera would have moved faster than 5 m/s or 10 rad/s."
+    case .poseInterpolated: "Rows whose pose SLAM filled in between others."
+    case .scaleArbitrary: "Poses from SLAM without a scale: a unit of length that differs from episode to episode."
+    case .originDiffers: "Poses in the world of each recording, which begins wherever the app was started."
+    case .poseOfBody: "Poses of another body than the camera."
+    case .cameraStill: "A camera that never moves."
+    case .lengthsDiffer: "Episodes of different numbers of rows."
+    case .shortEpisode: "Episodes shorter than a training window."
+    case .gaps: "Steps in time in which frames are missing inside an episode."
+    case .timesUneven: "Steps in time that are more than a tenth off the period, in one of twenty or more of an episode."
+    case .rateOther: "Episodes at another frame rate than the others, or than the loader assumes."
+    }
+  }
+}

@@ -1,0 +1,179 @@
+import Foundation
+import HDF5
+import Model
+import Synchronization
+
+/// A check of a dataset by the rules of one loader.
+///
+/// The rules of robomimic apply to the dataset as it is; those of others to what an export makes of it. Digests are not checked.
+package struct Doctor: Sendable {
+  package let loader: Loader
+  /// Worst first.
+  package let diagnoses: [Diagnosis]
+  package let episodes: Int
+  package let rows: Int
+
+  /// Examines a dataset directory, its `dataset.h5`, a shard or a packed file.
+  ///
+  /// Throws `UsageError` for anything else.
+  ///
+  /// - Parameters:
+  ///   - keys: The observations that are to be trained on; empty for all.
+  ///   - window: Rows of a training window; `nil` for what is usual with the loader.
+  package init(_ path: String, for loader: Loader, keys: [String] = [], window: Int? = nil, threads: Int = 1) throws {
+    let file = try DatasetPlaces(path)
+    let measured = Self.inParallel(file.places.count, threads: threads) { index in
+      file.places[index].measured(keys: Set(keys), measuresSharpness: loader == .nerfstudio)
+    }
+    let found = Set(measured.flatMap(\.observations.keys))
+    if let unknown = keys.first(where: { !found.contains($0) }), !measured.isEmpty {
+      let names = try EpisodePlace.keys(file.places)
+      let meant = Spelling.nearest(to: unknown, among: names).map { "; did you mean \($0)?" } ?? "; it has \(names.joined(separator: ", "))"
+      throw UsageError("no episode of \(path) has an observation \(unknown)\(meant)")
+    }
+    self.init(
+      Examined(episodes: measured, emptyMasks: file.emptyMasks, window: window ?? loader.window, dataset: path), for: loader)
+  }
+
+  init(_ measured: Examined, for loader: Loader) {
+    self.loader = loader
+    var examined = measured
+    for index in examined.episodes.indices {
+      examined.episodes[index].observations = examined.episodes[index].observations.filter { loader.reads($0.value) }
+    }
+    (episodes, rows) = (examined.episodes.count, examined.episodes.reduce(0) { $0 + $1.rows })
+    diagnoses = loader.rules.flatMap { $0.diagnoses(of: examined) }.enumerated().sorted {
+      ($0.element.severity, $0.offset) < ($1.element.severity, $1.offset)
+    }.map(\.element)
+  }
+
+  package func count(_ severity: Diagnosis.Severity) -> Int { diagnoses.count { $0.severity == severity } }
+
+  /// Whether the loader reads it.
+  package var isReady: Bool { count(.breaks) == 0 }
+
+  package func json(_ path: String) -> JSONValue {
+    [
+      "dataset": .string(path), "for": .string(loader.rawValue), "ready": .bool(isReady), "episodes": JSONValue(episodes),
+      "rows": JSONValue(rows), "diagnoses": .array(diagnoses.map(\.json)),
+    ]
+  }
+
+  private static func inParallel<Result: Sendable>(_ count: Int, threads: Int, _ body: @escaping @Sendable (Int) -> Result) -> [Result] {
+    guard threads > 1, count > 1 else { return (0..<count).map(body) }
+    let next = Mutex(0)
+    let results = Mutex([Result?](repeating: nil, count: count))
+    DispatchQueue.concurrentPerform(iterations: min(threads, count)) { _ in
+      while true {
+        let index = next.withLock { next in
+          defer { next += 1 }
+          return next
+        }
+        guard index < count else { return }
+        let result = body(index)
+        results.withLock { $0[index] = result }
+      }
+    }
+    return results.withLock { $0.compactMap(\.self) }
+  }
+}
+
+/// Where an episode is: a group of a file.
+struct EpisodePlace: Sendable {
+  var file: String
+  var demo: String
+  /// Why its link cannot be followed.
+  var failure: String?
+
+  /// The name of the file without its extension, for an episode that cannot be read.
+  private var stem: String { URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent }
+
+  func measured(keys: Set<String>, measuresSharpness: Bool) -> EpisodeMeasurements {
+    if let failure { return EpisodeMeasurements(id: stem, failure: failure) }
+    do {
+      guard try Directory.kind(at: file, followingLinks: true) == .file else {
+        return EpisodeMeasurements(id: stem, failure: "there is no file \(file)")
+      }
+      let open = try File.open(file)
+      defer { try? open.close() }
+      return try EpisodeMeasurements(open.root, demo: demo, keys: keys, measuresSharpness: measuresSharpness)
+    } catch let error as HDF5Error {
+      return EpisodeMeasurements(id: stem, failure: error.message)
+    } catch {
+      return EpisodeMeasurements(id: stem, failure: "\(error)")
+    }
+  }
+
+  /// Names of all observations.
+  static func keys(_ places: [EpisodePlace]) throws -> [String] {
+    Set(places.flatMap { $0.measured(keys: [], measuresSharpness: false).observations.keys }).sorted()
+  }
+}
+
+/// The episodes of a dataset or a file as a loader finds them, through its groups and links, and the masks without any.
+private struct DatasetPlaces {
+  private(set) var places: [EpisodePlace] = []
+  /// Names of masks that select no episode although the pipeline asks for them.
+  private(set) var emptyMasks: [String] = []
+
+  init(_ path: String) throws {
+    guard let kind = try Directory.kind(at: path, followingLinks: true) else { throw NoInputs(path: path) }
+    let index = kind == .directory ? path + "/" + DatasetIndex.path : path
+    guard try kind != .directory || Directory.kind(at: index) == .file else {
+      throw UsageError("\(path) is not a Takeset dataset: it has no \(DatasetIndex.path)")
+    }
+    let file: File
+    do {
+      file = try File.open(index)
+    } catch {
+      throw UsageError("\(index) cannot be read as an HDF5 file: \((error as? HDF5Error)?.message ?? "\(error)")")
+    }
+    defer { try? file.close() }
+    guard try file.root.textAttribute("format") == "takeset", file.root.contains("data") else {
+      throw UsageError("\(index) is not a Takeset file: it has no attribute format = \"takeset\" or no /data")
+    }
+    let data = try file.root.group("data")
+    for (name, kind) in try data.members() {
+      guard kind == .external else {
+        places.append(EpisodePlace(file: index, demo: name))
+        continue
+      }
+      places.append(try Self.linked(data.externalTarget(name), from: index))
+    }
+    try findEmptyMasks(file.root, asked: kind == .directory ? Self.shares(path) : [:])
+  }
+
+  /// A link to the episode of a shard, relative to the file that has the link.
+  private static func linked(_ target: (file: String, object: String), from index: String) -> EpisodePlace {
+    let parts = target.object.split(separator: "/")
+    let folder = URL(fileURLWithPath: index).deletingLastPathComponent().path
+    var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "")
+    if !DatasetFiles.isInside(target.file) || parts.count != 2 || parts.first != "data" {
+      place.failure = "its link leads to \(target.file):\(target.object), which is no shard of the dataset"
+    }
+    return place
+  }
+
+  private mutating func findEmptyMasks(_ root: Group, asked: [String: Double]) throws {
+    guard root.contains("mask") else { return }
+    let mask = try root.group("mask")
+    for part in SplitPart.allCases where mask.contains(part.rawValue) {
+      // Without the pipeline, train and valid are expected.
+      let share = part == .train ? 1 : asked[part.rawValue] ?? (part == .valid ? 1 : 0)
+      if try share > 0 && mask.dataset(part.rawValue).dims.first ?? 0 == 0 { emptyMasks.append(part.rawValue) }
+    }
+  }
+
+  /// The shares of the parts that the pipeline of a dataset asks for. Reads the head of the manifest, in which the pipeline is one line,
+  /// and not the takes.
+  private static func shares(_ directory: String) -> [String: Double] {
+    guard let handle = FileHandle(forReadingAtPath: directory + "/" + DatasetFiles.manifest),
+      let head = try? handle.read(upToCount: 1 << 20)
+    else { return [:] }
+    let line = head.split(separator: 0x0A).first { $0.starts(with: Array("\"pipeline\":".utf8)) }
+    guard var text = line.map({ Array($0.dropFirst("\"pipeline\":".utf8.count)) }) else { return [:] }
+    if text.last == UInt8(ascii: ",") { text.removeLast() }
+    let split = (try? JSONReader(text).value())?["transforms"]?.array?.compactMap { $0["split"] }.last
+    return (split?.object ?? [:]).compactMapValues(\.double).filter { ["valid", "test"].contains($0.key) }
+  }
+}

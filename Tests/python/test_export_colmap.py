@@ -1,0 +1,201 @@
+"""Scenes as COLMAP's text models: cameras, poses, files, points, against the dataset; and read by pycolmap."""
+
+import numpy as np
+import pytest
+from geometry_oracle import Runs, matrices, rays
+from outputs import demos
+from PIL import Image
+from scene_oracle import (
+    FLIP, between, colors, export, files, lost, meters, opencv, positions, read_colmap, read_ply, record, simulate_takes,
+)
+from stack_sessions import still, v3_slam
+from videos import video_file
+
+BODY = [0.02, -0.15, 0.08, 0.1, -0.2, 0.3, 0.9273618495495703]
+PIPELINES = {
+    "default": None, "opencv": [{"pose-frame": {"axes": "opencv"}}], "ros": [{"pose-frame": {"axes": "ros"}}],
+    "body": [{"pose-frame": {"body": BODY}}], "z up": [{"pose-frame": {"up": "z"}}], "rotated": [{"rotate": {"degrees": 90}}],
+    "cropped": [{"crop": {"box": [31, 17, 150, 131]}}], "resampled": [{"resample": {"rate": 25}}],
+}
+TAKES = ["scan", "session"]
+
+
+@pytest.fixture(scope="module")
+def runs(takeset, tmp_path_factory):
+    found = Runs(takeset, tmp_path_factory.mktemp("colmap"), {})
+    simulate_takes(takeset, found.inputs)
+    return found
+
+
+@pytest.fixture(scope="module")
+def exported(runs, takeset, tmp_path_factory):
+    """The dataset of a pipeline, and its export."""
+    done = {}
+
+    def make(pipeline, *options):
+        key = pipeline, options
+        if key not in done:
+            steps = PIPELINES[pipeline]
+            dataset = runs.output(default=True) if steps is None else runs.output(*steps)
+            output = tmp_path_factory.mktemp("exports") / "out"
+            export(takeset, dataset, "colmap", output, *options)
+            done[key] = dataset, output
+        return done[key]
+
+    return make
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("pipeline", [name for name in PIPELINES if name != "resampled"])
+def test_poses_are_world_to_camera(exported, take, pipeline):
+    dataset, output = exported(pipeline)
+    _, images, points = read_colmap(output / take)
+    expected = np.linalg.inv(opencv(demos(dataset)[take][0]))
+    assert list(images) == [f"{row:06d}.png" for row in range(len(expected))] and points == []
+    assert np.abs(np.array([matrix for matrix, _ in images.values()]) - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("pipeline", ["default", "rotated", "cropped"])
+def test_a_camera_for_each_set_of_intrinsics(exported, take, pipeline):
+    dataset, output = exported(pipeline)
+    demo, meta = demos(dataset)[take]
+    cameras, images, _ = read_colmap(output / take)
+    stored = meta["intrinsics"][:]
+    assert len(cameras) == len(np.unique(stored, axis=0)) == {"scan": len(stored), "session": 1}[take]
+    assert list(cameras) == list(range(1, len(cameras) + 1))
+    for (_, number), four, image in zip(images.values(), stored, demo["obs/camera_image"]):
+        model, width, height, parameters = cameras[number]
+        assert model == "PINHOLE" and (height, width) == image.shape[:2]
+        assert np.abs(parameters - four.astype("f8")).max() < 1e-4
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("pipeline", [name for name in PIPELINES if name != "resampled"])
+def test_known_points_are_in_the_same_pixels(exported, take, pipeline):
+    """COLMAP's pixels, whose origin is the corner of the image, and those of the dataset, of points from depth maps."""
+    dataset, output = exported(pipeline)
+    demo, meta = demos(dataset)[take]
+    models, images, _ = read_colmap(output / take)
+    poses, cameras, depth = opencv(demo), meta["intrinsics"][:].astype("f8"), meters(demo)
+    for row, other in (0, len(poses) - 1), (len(poses) - 1, 0), (3, 3):
+        far = depth[row].reshape(-1, 1).astype("f8")
+        grid = depth.shape[2], depth.shape[1]
+        points = (rays(meta["camera_depth_intrinsics"][row].astype("f8"), grid) * far)[far[:, 0] > 0]
+        world = np.c_[points, np.ones(len(points))] @ (poses[row] @ FLIP).T
+        x, y, z, _ = np.linalg.inv(poses[other]) @ world.T
+        fx, fy, cx, cy = cameras[other]
+        expected = np.stack([fx * x / z + cx, fy * y / z + cy])
+        world_to_camera, number = images[f"{other:06d}.png"]
+        u, v, w, _ = world_to_camera @ world.T
+        fx, fy, cx, cy = models[number][3]
+        found = np.stack([fx * u / w + cx, fy * v / w + cy])
+        near = (z > 0.1) & (np.abs(expected) < 1000).all(0)
+        assert near.sum() > 500 and np.abs(found - expected)[:, near].max() < 1e-3
+
+
+@pytest.mark.parametrize("take", TAKES)
+def test_images_of_other_times_have_the_camera_of_that_time(exported, take):
+    dataset, output = exported("resampled")
+    demo, meta = demos(dataset)[take]
+    expected = between(meta, opencv(demo), meta["timestamp_ns"][:] + meta["streams/camera_image/dt_ns"][:])
+    known = np.flatnonzero(np.isfinite(expected).all((1, 2)))
+    _, images, _ = read_colmap(output / take)
+    assert list(images) == [f"{row:06d}.png" for row in known] and len(known) > 8
+    assert np.abs(np.array([matrix for matrix, _ in images.values()]) - np.linalg.inv(expected[known])).max() < 1e-6
+    left = len(expected) - len(known)
+    assert lost(output, take) == ([] if left == 0 else [f"{take}: {left} of {len(expected)} rows have no pose at the time of their image and are left out."])
+
+
+@pytest.mark.parametrize("take", TAKES)
+def test_images_are_equal_and_all_there(exported, take):
+    dataset, output = exported("default")
+    stored = demos(dataset)[take][0]["obs/camera_image"]
+    assert set(files(output / take)) == {f"images/{row:06d}.png" for row in range(len(stored))} | {
+        f"sparse/0/{name}.txt" for name in ("cameras", "images", "points3D")}
+    for row, pixels in enumerate(stored):
+        assert np.array_equal(np.array(Image.open(output / f"{take}/images/{row:06d}.png")), pixels)
+
+
+def test_stored_files_keep_their_bytes_and_names(runs, takeset, tmp_path):
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align]\nwriter: {hdf5: {image: jpeg-source}}\n")
+    takeset.convert(runs.inputs / "session", output=tmp_path / "dataset", arguments=["--pipeline", tmp_path / "p.yaml"])
+    export(takeset, tmp_path / "dataset", "colmap", tmp_path / "out")
+    _, images, _ = read_colmap(tmp_path / "out/session")
+    for row, name in enumerate(images):
+        assert name == f"{row:06d}.jpg"
+        assert (tmp_path / "out/session/images" / name).read_bytes() == (runs.inputs / "session/rgb" / name).read_bytes()
+
+
+# Options
+
+
+def test_every_nth_row_as_jpeg(exported):
+    _, whole = exported("default")
+    _, output = exported("default", "--every", 7, "--image", "jpeg")
+    for take in TAKES:
+        every, kept = read_colmap(whole / take)[1], read_colmap(output / take)[1]
+        assert list(kept) == [name.replace("png", "jpg") for name in list(every)[::7]]
+        assert np.array_equal([matrix for matrix, _ in kept.values()], [matrix for matrix, _ in every.values()][::7])
+        assert {p.name for p in (output / take / "images").iterdir()} == set(kept)
+        assert {Image.open(p).format for p in (output / take / "images").iterdir()} == {"JPEG"}
+
+
+def test_points_are_those_of_the_point_cloud(exported, takeset, tmp_path):
+    dataset, output = exported("default", "--points", 0.05)
+    export(takeset, dataset, "ply", tmp_path / "ply", "--voxel", 0.05)
+    for take in TAKES:
+        points, expected = read_colmap(output / take)[2], read_ply(tmp_path / f"ply/{take}.ply")
+        numbers = np.array(points, "f8")
+        assert numbers[:, 0].tolist() == list(range(1, len(expected) + 1)) and len(expected) > 500
+        assert np.array_equal(numbers[:, 1:4].astype("f4"), positions(expected).astype("f4"))
+        assert np.array_equal(numbers[:, 4:7], colors(expected)) and (numbers[:, 7] == -1).all() and numbers.shape[1] == 8
+    assert record(output)["clouds"] == record(tmp_path / "ply")["clouds"]
+
+
+def test_the_bytes_do_not_depend_on_the_jobs(runs, takeset, tmp_path):
+    for jobs in 1, 3:
+        export(takeset, runs.output(default=True), "colmap", tmp_path / f"out{jobs}", "--jobs", jobs, "--points", 0.1)
+    assert files(tmp_path / "out1") == files(tmp_path / "out3")
+
+
+# Refusals
+
+
+def test_takes_that_lack_something_are_refused_by_name(takeset, tmp_path):
+    found = Runs(takeset, tmp_path, {"bare": still(), "pour.mov": video_file(count=6), "slam": v3_slam()})
+    dataset = found.output()
+    done = export(takeset, dataset, "colmap", tmp_path / "out", check=65)
+    for words in "pour has no poses", "bare, pour have no intrinsics", "--episodes":
+        assert words in done.stderr, done.stderr
+    assert "slam" not in done.stderr and not (tmp_path / "out").exists()
+    export(takeset, dataset, "colmap", tmp_path / "out", "--episodes", "slam")
+    _, images, _ = read_colmap(tmp_path / "out/slam")
+    expected = np.linalg.inv(matrices(demos(dataset)["slam"][0]["obs/pose"][:]))
+    assert np.abs(np.array([matrix for matrix, _ in images.values()]) - expected).max() < 1e-6
+    assert any("arbitrary" in words for words in lost(tmp_path / "out", "slam"))
+    done = export(takeset, dataset, "colmap", tmp_path / "points", "--episodes", "slam", "--points", 0.1, check=65)
+    assert "slam has no depth maps" in done.stderr and not (tmp_path / "points").exists()
+
+
+# Read by COLMAP itself
+
+
+@pytest.mark.loaders
+def test_pycolmap_reads_it(exported):
+    pycolmap = pytest.importorskip("pycolmap")
+    dataset, output = exported("default", "--points", 0.05)
+    for take in TAKES:
+        demo, meta = demos(dataset)[take]
+        found = pycolmap.Reconstruction(output / take / "sparse/0")
+        poses, cameras = opencv(demo), meta["intrinsics"][:]
+        assert found.num_images() == len(poses) and found.num_points3D() == len(read_colmap(output / take)[2])
+        for image in found.images.values():
+            row = int(image.name.split(".")[0])
+            assert np.abs(image.cam_from_world().matrix() - np.linalg.inv(poses[row])[:3]).max() < 1e-6
+            assert np.abs(image.camera.params - cameras[row]).max() < 1e-4 and image.camera.model_name == "PINHOLE"
+            # The pixel of a point in the world, by COLMAP's own projection.
+            x, y, z, _ = [0.3, -0.2, 2, 1]
+            fx, fy, cx, cy = cameras[row].astype("f8")
+            pixel = image.project_point((poses[row] @ [x, y, z, 1])[:3])
+            assert np.abs(pixel - [fx * x / z + cx, fy * y / z + cy]).max() < 1e-3

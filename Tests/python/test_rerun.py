@@ -1,0 +1,131 @@
+"""Recordings for the Rerun viewer, read back from their files with Rerun's own reader."""
+
+import json
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from command import ROOT
+from outputs import demos, manifest
+
+pytestmark = pytest.mark.loaders
+pytest.importorskip("rerun", reason="Rerun is not installed")
+
+
+@pytest.fixture(scope="module")
+def saved(takeset, tmp_path_factory):
+    """A dataset of a session with depth maps, one with joints and a frame gap, and a scan with intrinsics; and its recordings."""
+    root = tmp_path_factory.mktemp("rerun")
+    tiny = ["--seconds", 0.4, "--size", "64x48"]
+    takeset.simulate(root / "in/v1", *tiny, "--depth-size", "16x12")
+    takeset.simulate(root / "in/v2", *tiny, "--variant", "v2", "--quirk", "frames-dropped")
+    takeset("simulate", "stray-scanner", "--output", root / "in/scan", *tiny, "--depth-size", "16x12", check=0)
+    takeset.convert(root / "in", output=root / "out")
+    command(root / "out", "--all", "--save", root / "rrd")
+    return root
+
+
+def command(*arguments, check=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "takeset.rerun", *map(str, arguments)], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python"), "PATH": ""}
+    )
+    assert done.returncode == check, done.stderr
+    return done
+
+
+def column(path, entity, name):
+    """Values of a component of an entity and its timelines, in the order of the rows."""
+    from rerun.chunk import RrdReader
+
+    found = []
+    for chunk in RrdReader(path).stream().to_chunks():
+        batch = chunk.to_record_batch()
+        if str(chunk.entity_path) == entity and name in batch.schema.names:
+            keys = [key for key in ("row", "source_frame", "time") if key in batch.schema.names]
+            columns = [batch[key].cast("int64").to_pylist() for key in keys]
+            found += zip(*columns, batch[name].to_pylist())
+    return sorted(found, key=lambda one: one[0] if isinstance(one[0], int) else 0)
+
+
+@pytest.mark.parametrize("name", ["v1", "v2", "scan"])
+def test_poses_and_times_are_those_of_the_rows(saved, name):
+    demo, meta = demos(saved / "out")[name]
+    rows = column(saved / f"rrd/{name}.rrd", "/world/camera", "Transform3D:translation")
+    assert [one[0] for one in rows] == list(range(len(demo["obs/pose"])))
+    assert [one[1] for one in rows] == meta["source_index"][:].tolist()
+    np.testing.assert_array_equal([one[3][0] for one in rows], demo["obs/pose"][:, :3])
+    turns = column(saved / f"rrd/{name}.rrd", "/world/camera", "Transform3D:quaternion")
+    np.testing.assert_array_equal([one[3][0] for one in turns], demo["obs/pose"][:, 3:])
+    attrs = meta["timestamp_ns"].attrs
+    origin = attrs.get("unix_origin_ns", attrs["origin_ns"])
+    assert [one[2] for one in rows] == (meta["timestamp_ns"][:] + origin).tolist()
+
+
+def test_images_and_depth_maps_are_those_of_the_rows(saved):
+    demo, _ = demos(saved / "out")["v1"]
+    images = column(saved / "rrd/v1.rrd", "/world/camera/camera_image", "Image:buffer")
+    assert len(images) == len(demo["obs/camera_image"])
+    for (row, *_, buffer), image in zip(images, demo["obs/camera_image"]):
+        np.testing.assert_array_equal(np.array(buffer[0], np.uint8).reshape(image.shape), image, err_msg=str(row))
+    depth = column(saved / "rrd/v1.rrd", "/world/camera/camera_depth", "DepthImage:buffer")
+    assert len(depth) > 0
+    for row, *_, buffer in depth:
+        np.testing.assert_array_equal(np.array(buffer[0], np.uint8).view("<f4"), demo["obs/camera_depth"][row].reshape(-1))
+    assert column(saved / "rrd/v1.rrd", "/world/camera/camera_depth", "DepthImage:meter")[0][-1] == [1.0]
+
+
+def test_intrinsics_are_those_of_the_stored_images(saved):
+    demo, meta = demos(saved / "out")["scan"]
+    matrix = column(saved / "rrd/scan.rrd", "/world/camera/camera_image", "Pinhole:image_from_camera")[0][-1][0]
+    fx, fy, cx, cy = meta["intrinsics"][0]
+    np.testing.assert_allclose(matrix, [fx, 0, 0, 0, fy, 0, cx, cy, 1], rtol=1e-6)
+
+
+def test_plots_hold_every_number(saved):
+    demo, meta = demos(saved / "out")["v2"]
+    found = column(saved / "rrd/v2.rrd", "/joints", "Scalars:scalars")
+    np.testing.assert_array_equal([one[-1] for one in found], demo["obs/joints"][:].astype(float))
+    late = column(saved / "rrd/v2.rrd", "/alignment/joints", "Scalars:scalars")
+    np.testing.assert_array_equal([one[-1][0] for one in late], meta["streams/joints/dt_ns"][:] / 1e6)
+    actions = column(saved / "rrd/v2.rrd", "/actions/relative_position", "Scalars:scalars")
+    expected = np.where(meta["action_dict/relative_position_valid"][:][:, None] == 1, demo["action_dict/relative_position"][:].astype(float), np.nan)
+    np.testing.assert_array_equal([one[-1] for one in actions], expected)
+
+
+def test_gaps_and_findings_are_in_words(saved):
+    _, meta = demos(saved / "out")["v2"]
+    events = column(saved / "rrd/v2.rrd", "/events", "TextLog:text")
+    gaps = [(row, f"gap of {step / 1e6:.1f} ms after row {row}") for row, step in meta["gaps"][:].tolist()]
+    assert gaps and {(row, text[0]) for row, *_, text in events} >= set(gaps)
+    entry = next(t for t in manifest(saved / "out")["record"]["takes"] if t["id"] == "v2")
+    text = column(saved / "rrd/v2.rrd", "/findings", "TextDocument:text")[0][-1][0]
+    assert entry["findings"] and all(f["message"] in text for f in entry["findings"])
+
+
+def test_one_episode_goes_into_a_file_and_nothing_is_overwritten(saved, tmp_path):
+    command(saved / "out", "--episode", "v2", "--save", tmp_path / "x.rrd", "--every", 5)
+    images = column(tmp_path / "x.rrd", "/world/camera/camera_image", "Image:buffer")
+    assert [one[0] for one in images] == list(range(0, len(demos(saved / "out")["v2"][0]["obs/pose"]), 5))
+    assert "--replace" in command(saved / "out", "--episode", "v2", "--save", tmp_path / "x.rrd", check=73).stderr
+    command(saved / "out", "--episode", "v2", "--save", tmp_path / "x.rrd", "--replace")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.rrd"]
+
+
+@pytest.mark.parametrize("arguments, code, words", [
+    (["--episode", "nope"], 65, "nope"), (["--every", 0], 64, "--every"), (["--all", "--episode", "v1"], 64, "not allowed"),
+])  # fmt: skip
+def test_mistakes(saved, tmp_path, arguments, code, words):
+    done = command(saved / "out", *arguments, "--save", tmp_path / "x", check=code)
+    assert words in done.stderr and not (tmp_path / "x").exists()
+
+
+def test_jpeg_files_keep_their_bytes(takeset, saved, tmp_path):
+    (tmp_path / "p.yaml").write_text(json.dumps({"version": 1, "reader": "auto", "transforms": [{"align": {}}], "writer": {"hdf5": {"image": "jpeg"}}}))
+    takeset.convert(saved / "in/v2", output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
+    command(tmp_path / "out", "--save", tmp_path / "x.rrd")
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        stored = [bytes(image) for image in file["data/demo_000000/obs/camera_image"][:]]
+    found = column(tmp_path / "x.rrd", "/world/camera/camera_image", "EncodedImage:blob")
+    assert [bytes(np.array(one[-1][0], np.uint8)) for one in found] == stored

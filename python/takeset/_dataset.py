@@ -1,0 +1,305 @@
+"""Datasets: a directory, its index, one of its shards, or a packed file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import h5py
+
+from ._episode import Episode
+from ._errors import OutOfRange, TakesetError, UnknownKey
+from ._files import Files, OpenFile
+from ._forks import call_after_fork
+from ._manifest import Finding, Manifest, Record, findings
+from ._recent import Recent
+from ._recognition import check_format, dataset_file
+from ._stats import Statistics, StatisticsByKey
+from ._stream import Stream
+
+if TYPE_CHECKING:
+    import pandas
+
+_SPLITS = ("train", "valid", "test")
+_CACHE_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an episode is: a file, and its groups in it."""
+
+    file: str
+    data: str
+    meta: str
+
+    def group(self, section: str) -> str:
+        return self.data if section == "data" else self.meta
+
+
+class Dataset:
+    """A dataset, open for reading: episodes by number, by id, or one after the other; made by `takeset.open`.
+
+    Opening it reads only its index. Episodes are opened when they are needed, the ones used last stay open, and up to 256 MiB of small
+    arrays are remembered. A dataset may be used by several threads, inherited by forked processes and pickled to spawned ones; each
+    process opens the files by itself.
+
+    path  the file that was opened: dataset.h5 of a directory, a shard, or a packed file
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = dataset_file(os.fspath(path))
+        self._files = Files()
+        self._cache: Recent[Any, Any] = Recent(_CACHE_BYTES)
+        call_after_fork(self)
+        try:
+            file = self._files[self.path].h5
+            check_format(file, self.path)
+            self._episodes = [Episode(self, number, name) for number, name in enumerate(_demos(file))]
+        except BaseException:
+            self._files.close()
+            raise
+
+    # Episodes
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """All episodes, in the order of their ids."""
+        return list(self._episodes)
+
+    @property
+    def splits(self) -> dict[str, list[Episode]]:
+        """Episodes by the name of a mask: train, valid and test; empty for a shard."""
+        by_name = {episode.name: episode for episode in self._episodes}
+        return {split: [by_name[name] for name in names if name in by_name] for split, names in self._masks.items()}
+
+    def __len__(self) -> int:
+        return len(self._episodes)
+
+    def __iter__(self) -> Iterator[Episode]:
+        return iter(self._episodes)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Episode: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Episode]: ...
+    def __getitem__(self, key: int | str | slice) -> Episode | list[Episode]:
+        """An episode by number (negative ones count from the end) or by id; several by a slice. Its name, demo_000003, works too."""
+        if isinstance(key, slice):
+            return self._episodes[key]
+        if isinstance(key, str):
+            if key in self._numbers:
+                return self._episodes[self._numbers[key]]
+            found = [episode for episode in self._episodes if episode.name == key]
+            if found:
+                return found[0]
+            raise UnknownKey(f"{self.path} has no episode {key}{self._why_missing(key)}")
+        if not -len(self) <= key < len(self):
+            raise OutOfRange(f"{self.path} has {len(self)} episodes, from 0, and episode {key} was asked for")
+        return self._episodes[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._numbers or any(key is episode or key == episode.name for episode in self._episodes)
+
+    def __repr__(self) -> str:
+        return f"<takeset.Dataset {self.path!r}: {len(self)} episode{'s' if len(self) != 1 else ''}, {self.rows} rows>"
+
+    # What is known of it
+
+    @cached_property
+    def rows(self) -> int:
+        """Number of rows of all episodes."""
+        total = self._files[self.path].h5["data"].attrs.get("total")
+        return sum(map(len, self._episodes)) if total is None else int(total)
+
+    @property
+    def record(self) -> Record | None:
+        """The manifest's record: tool, pipeline, takes, splits, findings, totals; None for a file without a manifest."""
+        return None if self._manifest is None else self._manifest.record
+
+    @property
+    def record_sha256(self) -> str | None:
+        """Digest of the record, which identifies the dataset; None for a file without a manifest."""
+        return None if self._manifest is None else self._manifest.sha256
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found about the dataset as a whole, such as keys with several units; `episode.findings` has those of a take.
+
+        Empty for a shard, and for a file without a manifest.
+        """
+        return [] if self._is_shard else findings((self.record or {}).get("findings", []))
+
+    @property
+    def takes(self) -> list[Record]:
+        """The manifest's entries of every outcome: written, rejected and failed (with `reason`); of a shard, only its own.
+
+        Empty for a file without a manifest.
+        """
+        takes: list[Record] = (self.record or {}).get("takes", [])
+        if not self._is_shard:
+            return takes
+        return [take for take in takes if (take.get("output") or {}).get("path") == self._path_in_directory(self.path)]
+
+    @cached_property
+    def statistics(self) -> Mapping[str, Statistics]:
+        """Statistics of the training episodes by key; empty for a shard."""
+        return StatisticsByKey(self._files[self.path].h5.get("stats"))
+
+    # Shown
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per episode: id, split, reader, rows, seconds, rate, findings, and which streams it has. Needs pandas."""
+        from ._tables import episodes_of
+
+        return episodes_of(self)
+
+    def _repr_html_(self) -> str:
+        from ._html import dataset_page
+
+        return dataset_page(self)
+
+    # Open and closed
+
+    def close(self) -> None:
+        """Closes all files. Arrays that were read stay; reading more raises `TakesetError`."""
+        self._files.close()
+        self._cache.clear()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[Dataset], tuple[str]]:
+        return type(self), (os.path.abspath(self.path),)
+
+    def after_fork(self) -> None:
+        """Called in a process that was forked: it opens the files by itself."""
+        self._files.after_fork()
+        self._cache.after_fork()
+
+    # For episodes
+
+    def _place(self, episode: Episode) -> _Place:
+        place: _Place | None = self._cache.get(("place", episode.index))
+        if place is None:
+            file = self._files[self.path].h5
+            data, meta = (self._target(file[section], episode.name) for section in ("data", "meta"))
+            place = _Place(data[0], data[1], meta[1])
+            self._cache.put(("place", episode.index), place, 512)
+        return place
+
+    def _target(self, section: h5py.Group, name: str) -> tuple[str, str]:
+        """The file and the path of a member, which is in this file or in the shard that a link names."""
+        link = section.get(name, getlink=True)
+        if not isinstance(link, h5py.ExternalLink):
+            return self.path, f"{section.name}/{name}"
+        # Relative to the directory of the file with the link, as HDF5 has it.
+        folders = dict.fromkeys(os.path.dirname(path) for path in (os.path.abspath(self.path), os.path.realpath(self.path)))
+        candidates = [os.path.normpath(os.path.join(folder, link.filename)) for folder in folders]
+        return next((path for path in candidates if os.path.exists(path)), candidates[0]), link.path
+
+    def _shard(self, episode: Episode) -> OpenFile:
+        path = self._place(episode).file
+        try:
+            return self._files[path]
+        except TakesetError:
+            if os.path.exists(path) or self._files.is_closed:
+                raise
+        raise TakesetError(
+            f"{self.path}: the shard of {episode.name} is missing: {path}; move or copy a dataset with its folder episodes/, "
+            f"or make one file of it with takeset pack"
+        )
+
+    def _id(self, episode: Episode) -> str:
+        if self._files.is_closed:
+            return episode.name
+        try:
+            return str(episode.group.attrs["take_id"])
+        except TakesetError:  # Without its shard, an episode has the name of the shard's file.
+            return os.path.basename(self._place(episode).file).removesuffix(".h5")
+
+    def _entry(self, episode: Episode) -> Record | None:
+        if self._manifest is None:
+            return None
+        return self._manifest.written.get(self._path_in_directory(self._place(episode).file))
+
+    def _split(self, episode: Episode) -> str | None:
+        if self._masks:
+            return self._split_of.get(episode.name)
+        splits = (self.record or {}).get("splits", {})
+        return next((split for split in _SPLITS if episode.id in splits.get(split, ())), None)
+
+    def _statistics_of(self, stream: Stream) -> Statistics | None:
+        statistics = self.statistics
+        assert isinstance(statistics, StatisticsByKey)
+        attrs, name = stream.attrs, stream.name.removeprefix("next_obs/")
+        return statistics.find(name, stream.unit, attrs.get("camera_axes"), stream.shape[-1], stream.dtype.name)
+
+    @cached_property
+    def _masks(self) -> dict[str, list[str]]:
+        masks = self._files[self.path].h5.get("mask", {})
+        return {split: [name.decode() if isinstance(name, bytes) else str(name) for name in masks[split][()]] for split in
+                (*(split for split in _SPLITS if split in masks), *(split for split in masks if split not in _SPLITS))}  # fmt: skip
+
+    @cached_property
+    def _split_of(self) -> dict[str, str]:
+        return {name: split for split in reversed(_SPLITS) for name in self._masks.get(split, ())}
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Numbers of the episodes by id. The ids are those of the manifest, or else in the shards, which are opened for them."""
+        by_path = {} if self._manifest is None else {path: take["id"] for path, take in self._manifest.written.items()}
+        ids = (by_path.get(self._path_in_directory(self._place(episode).file)) for episode in self._episodes)
+        return {str(known or episode.id): episode.index for known, episode in zip(ids, self._episodes)}
+
+    @cached_property
+    def _is_shard(self) -> bool:
+        return os.path.basename(os.path.dirname(os.path.abspath(self.path))) == "episodes" and "mask" not in self._files[self.path].h5
+
+    @property
+    def _directory(self) -> str:
+        folder = os.path.dirname(os.path.abspath(self.path))
+        return os.path.dirname(folder) if self._is_shard else folder
+
+    @cached_property
+    def _manifest(self) -> Manifest | None:
+        """The manifest in the dataset's directory, if it is this file's."""
+        manifest = Manifest.beside(self._directory)
+        if manifest is None:
+            return None
+        own = self._path_in_directory(self.path)
+        return manifest if own in manifest.written or own == manifest.record.get("index", {}).get("path") else None
+
+    def _path_in_directory(self, path: str) -> str:
+        return os.path.relpath(os.path.abspath(path), self._directory).replace(os.sep, "/")
+
+    def _why_missing(self, key: str) -> str:
+        """Why an id has no episode: its take was not converted, or was split."""
+        for take in self.takes:
+            if take["id"] == key:
+                return f": the take {'was ' if take['outcome'] == 'rejected' else ''}{take['outcome']}: {take['reason']}"
+        parts = [take["id"] for take in self.takes if take.get("take") == key]
+        return f"; that take was split into {', '.join(parts)}" if parts else ""
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Opens a dataset for reading: a directory that `takeset run` wrote, its dataset.h5, one shard of episodes/, or a packed file.
+
+        with takeset.open("dataset/") as ds:
+            for episode in ds:
+                print(episode.id, episode["camera_image"][0].shape)
+
+    Raises `TakesetError` if it is not one, or of another version of the format.
+    """
+    return Dataset(path)
+
+
+def _demos(file: h5py.File) -> list[str]:
+    """Names of the episodes in the order of their numbers."""
+    names = [name for name in file["data"] if name.startswith("demo_") and name[5:].isdigit()]
+    return sorted(names, key=lambda name: (int(name[5:]), name))

@@ -1,0 +1,373 @@
+"""Episodes: the rows of one take, or of one part of it."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import h5py
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ._errors import TakesetError, UnknownKey
+from ._files import OpenFile
+from ._manifest import Finding, Record, findings
+from ._stream import Stream, truth
+
+if TYPE_CHECKING:
+    import pandas
+
+    from ._dataset import Dataset
+
+T = TypeVar("T")
+_ACTIONS = ("actions", "action_chunk", "rewards", "dones")
+
+
+class Imu(NamedTuple):
+    """Readings of the inertial sensors, at their own rate.
+
+    times_ns  (N,) int64, ns since the episode's first row; negative before it
+    accel     (N, 3) float32, m/s^2
+    gyro      (N, 3) float32, rad/s
+    """
+
+    times_ns: NDArray[np.int64]
+    accel: NDArray[np.float32]
+    gyro: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Camera:
+    """A camera, with the streams that show what it sees.
+
+    name        key of `episode.cameras`
+    image       its image stream, or None
+    depth       its depth stream, or None
+    confidence  its depth confidence stream, or None
+    width       of the images in pixels, or of the depth maps if there are no images
+    height      likewise
+    matrix      (3, 3) float64, the camera matrix of images of that size, in pixels from the outer corner of the top-left pixel, or None.
+                It is the usual one where autofocus changes it; `episode.intrinsics` has those of every row
+    axes        directions of the camera's axes in its poses, such as "x right, y down, z forward", or None without poses
+    """
+
+    name: str
+    image: str | None
+    depth: str | None
+    confidence: str | None
+    width: int
+    height: int
+    matrix: NDArray[np.float64] | None
+    axes: str | None
+
+
+class Episode:
+    """The rows of one take, or of one part of it; made by `dataset[…]`. Nothing is read until it is asked for.
+
+    dataset  the dataset that it belongs to
+    index    its number in the dataset
+    name     of its groups, such as demo_000003
+    """
+
+    def __init__(self, dataset: Dataset, index: int, name: str) -> None:
+        self.dataset = dataset
+        self.index = index
+        self.name = name
+        self._id: str | None = None
+
+    # What it is
+
+    @property
+    def id(self) -> str:
+        """The episode's id: that of its take, with `.0`, `.1` and so on where the take was split."""
+        if self._id is None:
+            self._id = self.dataset._id(self)
+        return self._id
+
+    @property
+    def take_id(self) -> str:
+        """The id of its take. A packed file does not tell it apart from the episode's."""
+        return str((self.take or {}).get("take", self.id)) if "." in self.id else self.id
+
+    @property
+    def part(self) -> int | None:
+        """The number of the episode in its take, from 0; None where the take was not split."""
+        return (self.take or {}).get("part") if "." in self.id else None
+
+    @property
+    def take(self) -> Record | None:
+        """The manifest's entry: inputs with their digests, alignment, steps, details; None for a file without a manifest."""
+        return self.dataset._entry(self)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found about its take, also where the take was split; empty for a file without a manifest."""
+        return findings((self.take or {}).get("findings", []))
+
+    @property
+    def split(self) -> str | None:
+        """train, valid or test; None where the file has no masks."""
+        return self.dataset._split(self)
+
+    @property
+    def reader(self) -> str:
+        """The reader of its take's format, such as stack-session."""
+        return str(self.group.attrs.get("reader", ""))
+
+    def __len__(self) -> int:
+        """Number of rows, T."""
+        return self._remembered(("rows",), lambda: int(self.group.attrs["num_samples"]))
+
+    def __repr__(self) -> str:
+        try:
+            return f"<takeset.Episode {self.id!r}: {len(self)} rows of {', '.join(self.keys())}>"
+        except TakesetError as error:
+            return f"<takeset.Episode {self.name!r}: {error}>"
+
+    def __reduce__(self) -> tuple[Any, tuple[Dataset, int]]:
+        return operator.getitem, (self.dataset, self.index)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"
+
+    # Streams
+
+    def keys(self) -> list[str]:
+        """Names of the observations, without their masks."""
+        return list(self._keys("obs"))
+
+    def __getitem__(self, key: str) -> Stream:
+        """A stream by name: an observation, `actions`, `action_chunk`, `action_dict/<part>`, `rewards`, `dones` or `next_obs/<key>`."""
+        return Stream(self, key)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and (key in self._all_keys() or isinstance(self.group.get(key), h5py.Dataset))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    # Time
+
+    @property
+    def times_ns(self) -> NDArray[np.int64]:
+        """(T,) int64: time of each row since the first, in ns."""
+        return self._column("timestamp_ns", np.int64)
+
+    @property
+    def unix_ns(self) -> NDArray[np.int64] | None:
+        """(T,) int64: time of each row since 1970 in UTC, in ns; None where the take does not tell it."""
+        origin = self._clock.get("unix_origin_ns")
+        return None if origin is None else self.times_ns + np.int64(origin)
+
+    @property
+    def clock(self) -> str:
+        """The clock of the rows' times, such as device-uptime."""
+        return str(self._clock.get("clock", ""))
+
+    @property
+    def origin_ns(self) -> int:
+        """Time of the first row on `clock`, in ns."""
+        return int(self._clock.get("origin_ns", 0))
+
+    @property
+    def is_resampled(self) -> bool:
+        """Whether rows are ticks of a uniform grid, and not frames."""
+        return self._clock.get("timeline") == "resampled"
+
+    @property
+    def seconds(self) -> float:
+        """Time from the first row to the last."""
+        times = self.times_ns
+        return float(times[-1] - times[0]) / 1e9 if len(times) else 0.0
+
+    @property
+    def rate_hz(self) -> float | None:
+        """Rows per second, with the rows that are missing in gaps counted; None with fewer than two rows."""
+        steps = np.diff(self.times_ns)
+        period = float(np.median(steps)) if len(steps) else 0.0
+        if period <= 0:
+            return None
+        return 1e9 * float(np.maximum(np.rint(steps / period), 1).sum()) / float(steps.sum())
+
+    @property
+    def gaps(self) -> NDArray[np.int64]:
+        """(G, 2) int64: the row before each gap, and the whole step over it in ns."""
+        return self._column("gaps", np.int64).reshape(-1, 2)
+
+    def segments(self) -> list[tuple[int, int]]:
+        """The runs of rows between gaps: (first row, row after the last)."""
+        cuts = (self.gaps[:, 0] + 1).tolist()
+        return [(first, end) for first, end in zip([0, *cuts], [*cuts, len(self)]) if end > first]
+
+    # Rows
+
+    @property
+    def source_index(self) -> NDArray[np.int64]:
+        """(T,) int64: the source's own frame number of each row; of a resampled row, that of the nearest frame."""
+        return self._column("source_index", np.int64)
+
+    @property
+    def quality(self) -> NDArray[np.uint8]:
+        """(T,) uint8: bits by row, named by `quality_bits`, the first for 1, the second for 2 and so on."""
+        return self._column("quality", np.uint8)
+
+    @property
+    def quality_bits(self) -> list[str]:
+        """Names of the bits of `quality`."""
+        return str(self.meta["quality"].attrs.get("bits", "")).split()
+
+    # Cameras
+
+    @property
+    def cameras(self) -> dict[str, Camera]:
+        """The cameras by name, such as `camera`."""
+        return dict(self._remembered(("cameras",), self._find_cameras))
+
+    def intrinsics(self, key: str = "camera_image") -> NDArray[np.float64] | None:
+        """(T, 4) float64: fx fy cx cy of each row in pixels of this stream's images or depth maps, NaN in rows where they are unknown.
+
+        cx and cy are measured from the outer corner of the top-left pixel, so its center is (0.5, 0.5). None where the source has none.
+        """
+        if key not in self._keys("obs"):
+            return None
+        stream, stored = self[key], None
+        if f"{key}_intrinsics" in self.meta:
+            stored = f"{key}_intrinsics"
+        elif stream.kind == "image" and stream.camera == min(self.cameras) and "intrinsics" in self.meta:
+            stored = "intrinsics"
+        elif stream.kind == "confidence" and stream.camera is not None:
+            depth = self.cameras[stream.camera].depth
+            return self.intrinsics(depth) if depth is not None and self[depth].shape == stream.shape else None
+        return None if stored is None else self._column(stored, np.float64)
+
+    @property
+    def imu(self) -> Imu | None:
+        """Accelerations and turning rates of the whole take, or None."""
+        for name in ("imu", *self.meta):
+            group = self.meta.get(name)
+            if isinstance(group, h5py.Group) and "accel" in group and "gyro" in group:
+                return Imu(
+                    self._column(f"{name}/timestamp_ns", np.int64), self._column(f"{name}/accel", np.float32),
+                    self._column(f"{name}/gyro", np.float32),
+                )  # fmt: skip
+        return None
+
+    # The file
+
+    @property
+    def group(self) -> h5py.Group:
+        """Its group below `/data`, as h5py shows it."""
+        return self._group("data")
+
+    @property
+    def meta(self) -> h5py.Group:
+        """Its group below `/meta`: times, provenance, masks of actions."""
+        return self._group("meta")
+
+    # Shown
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per row: times, poses, vectors, actions, masks and alignment of every stream; images and depth maps are not in it."""
+        from ._tables import rows_of
+
+        return rows_of(self)
+
+    def _repr_html_(self) -> str:
+        from ._html import episode_page
+
+        return episode_page(self)
+
+    # For streams
+
+    @property
+    def _file(self) -> OpenFile:
+        return self.dataset._shard(self)
+
+    def _group(self, section: str) -> h5py.Group:
+        path = self.dataset._place(self).group(section)
+        group = self._file.h5.get(path)
+        if not isinstance(group, h5py.Group):
+            raise TakesetError(f"{self._file.path} has no group {path}, so it has no episode {self.name}")
+        return group
+
+    def _remembered(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int] = lambda _: 256) -> T:
+        """A value of this episode, from the file when it is first needed and after it was dropped for others."""
+        known = self.dataset._cache.get(place := (self.index, *key))
+        if known is None:
+            known = make()
+            self.dataset._cache.put(place, known, size(known))
+        value: T = known
+        return value
+
+    def _array(self, section: str, path: str) -> NDArray[Any]:
+        def read() -> NDArray[Any]:
+            dataset = self._group(section).get(path)
+            if not isinstance(dataset, h5py.Dataset):
+                raise UnknownKey(f"{self} has no {section}/{path}")
+            array = np.asarray(dataset[()])
+            array.flags.writeable = False
+            return array
+
+        return self._remembered(("array", section, path), read, lambda array: array.nbytes + 256)
+
+    def _values(self, path: str) -> NDArray[Any]:
+        """A small dataset below its group of `/data`; read-only."""
+        return self._array("data", path)
+
+    def _column(self, path: str, dtype: DTypeLike, default: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A dataset below its group of `/meta`, of this type."""
+        if default is not None and path not in self.meta:
+            return default
+        return self._array("meta", path).astype(dtype)
+
+    def _valid(self, name: str) -> NDArray[np.bool_]:
+        group, key = name.rpartition("/")[::2]
+        if group == "next_obs":  # The last row has its own observation.
+            valid = self._valid(key)
+            return np.concatenate([valid[1:], valid[-1:]])
+        if group == "action_dict":
+            return truth(self._array("meta", f"{name}_valid"))
+        if name in ("actions", "action_chunk"):
+            mask = truth(self._values(f"{name}_valid"))
+            return mask if mask.ndim == 1 else truth(mask.any(axis=1))
+        if not group and name in self._keys("obs"):
+            return truth(self._array("meta", f"streams/{name}/valid"))
+        return np.ones(len(self), np.bool_)
+
+    def _top_keys(self) -> tuple[str, ...]:
+        return tuple(key for key in _ACTIONS if key in self.group)
+
+    def _keys(self, group: str) -> tuple[str, ...]:
+        """Names of the streams in a group, without masks."""
+
+        def find() -> tuple[str, ...]:
+            members = self.group.get(group)
+            return tuple(name for name in members or () if "kind" in members[name].attrs)
+
+        return self._remembered(("keys", group), find)
+
+    def _all_keys(self) -> list[str]:
+        return [*self.keys(), *self._top_keys(), *(f"action_dict/{part}" for part in self._keys("action_dict"))]
+
+    @property
+    def _clock(self) -> dict[str, Any]:
+        return self._remembered(("clock",), lambda: dict(self.meta["timestamp_ns"].attrs))
+
+    def _find_cameras(self) -> dict[str, Camera]:
+        streams: dict[str, dict[str, Stream]] = {}
+        for stream in map(self.__getitem__, self.keys()):
+            if stream.camera is not None:
+                streams.setdefault(stream.camera, {}).setdefault(stream.kind, stream)
+        matrices = json.loads(self.group.attrs.get("camera_info", "{}"))
+        axes = next((str(self[key].attrs["camera_axes"]) for key in self.keys() if "camera_axes" in self[key].attrs), None)
+        cameras = {}
+        for name, kinds in sorted(streams.items()):
+            main = kinds.get("image") or kinds.get("depth") or next(iter(kinds.values()))
+            names = {kind: kinds[kind].name if kind in kinds else None for kind in ("image", "depth", "confidence")}
+            known = matrices.get(main.name, {}).get("intrinsics")
+            matrix = None if known is None else np.array(known, np.float64)
+            cameras[name] = Camera(name, names["image"], names["depth"], names["confidence"], main.shape[2], main.shape[1], matrix, axes)
+        return cameras

@@ -1,0 +1,113 @@
+"""Open files of one process.
+
+HDF5 keeps state in the process, so a forked child must not go on with the files of its parent: each process opens its own. A dataset
+has thousands of shards and a process about a thousand file descriptors, so only the files that were used last stay open.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import h5py
+
+from ._errors import TakesetError
+from ._recent import Recent
+
+Stamp = tuple[int, int, int, int]
+
+
+class OpenFile:
+    """One file, opened by HDF5 and as plain bytes, each when first needed. It closes with the last reference to it.
+
+    path   of the file
+    stamp  its device, inode, size and time of change when it was opened
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.stamp = _stamp(path)
+        self._h5: h5py.File | None = None
+        self._descriptor = -1
+        self._lock = threading.Lock()
+
+    @property
+    def h5(self) -> h5py.File:
+        """The file, opened by HDF5. Raises `TakesetError` if it is no HDF5 file."""
+        with self._lock:
+            if self._h5 is None:
+                self._h5 = open_hdf5(self.path)
+            return self._h5
+
+    @property
+    def descriptor(self) -> int:
+        """Descriptor for `os.preadv`. Threads may share it, because its position is never used."""
+        with self._lock:
+            if self._descriptor < 0:
+                self._descriptor = os.open(self.path, os.O_RDONLY)
+            return self._descriptor
+
+    def close(self) -> None:
+        """Closes the file for HDF5 now, with every object of it that anybody holds."""
+        if self._h5 is not None:
+            self._h5.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            os.close(self._descriptor)
+
+
+class Files:
+    """The files that were used last, at most `limit`."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self._open: Recent[str, OpenFile] = Recent(limit)
+        self._stamps: dict[str, Stamp] = {}
+        self.is_closed = False
+
+    def __getitem__(self, path: str) -> OpenFile:
+        """The file, opened by this process. Raises `TakesetError` if it is not there or was replaced since it was first opened."""
+        if self.is_closed:
+            raise TakesetError(f"{path} cannot be read: the dataset was closed")
+        file = self._open.get(path)
+        if file is None:
+            file = OpenFile(path)
+            # Places of frames and small arrays are remembered when a file is closed for others; they must be those of this file.
+            if self._stamps.setdefault(path, file.stamp) != file.stamp:
+                raise TakesetError(f"{path} was replaced while the dataset was open; open the dataset again")
+            self._open.put(path, file)
+        return file
+
+    def close(self) -> None:
+        self.is_closed = True
+        for file in self._open.clear():
+            file.close()
+
+    def after_fork(self) -> None:
+        """Drops the parent's files. They are closed for HDF5 in this process, or it would go on with the parent's."""
+        inherited, self._open = self._open, Recent(self._open.limit)
+        inherited.after_fork()
+        for file in inherited.clear():
+            file.close()
+
+
+def open_hdf5(path: str) -> h5py.File:
+    """Opens an HDF5 file for reading. Raises `TakesetError` if it cannot be opened."""
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        reason = str(error)
+    try:
+        if "lock" in reason:  # Not every network file system has locks, and a sealed file needs none.
+            return h5py.File(path, "r", locking=False)
+    except (OSError, ValueError) as error:  # ValueError: this build of HDF5 cannot do without
+        reason = str(error)
+    raise TakesetError(f"{path} cannot be opened by HDF5: {reason}") from None
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise TakesetError(f"{path} cannot be opened: {error.strerror}") from None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

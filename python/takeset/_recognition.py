@@ -1,0 +1,86 @@
+"""Whether a path is a dataset, and what it is if not."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import h5py
+
+from ._errors import TakesetError
+
+_SIGNATURES = {
+    b"PK": "a zip file", b"\x1f\x8b": "a gzip file", b"\xff\xd8\xff": "a JPEG image", b"\x89PNG": "a PNG image", b"CDF": "a NetCDF file",
+    b"PAR1": "a Parquet file", b"\x93NUMPY": "a NumPy file", b"{": "JSON or text", b"[": "JSON or text",
+}  # fmt: skip
+
+
+def dataset_file(path: str) -> str:
+    """The HDF5 file of a path: the path itself, or dataset.h5 of a directory. Raises `TakesetError` with what the path is, if not that."""
+    if not os.path.exists(path):
+        raise TakesetError(f"{path} does not exist")
+    if not os.path.isdir(path):
+        if not h5py.is_hdf5(path):
+            raise TakesetError(f"{path} is not a Takeset dataset: it is {_guess(path)}not an HDF5 file")
+        return path
+    index = os.path.join(path, "dataset.h5")
+    if os.path.isfile(index):
+        if not h5py.is_hdf5(index):
+            raise TakesetError(f"{index} is damaged: it is not an HDF5 file; rebuild it by running the same takeset run again")
+        return index
+    raise TakesetError(f"{path} is not a Takeset dataset: {_why_no_dataset(path)}")
+
+
+def check_format(file: h5py.File, path: str) -> None:
+    """Raises `TakesetError` unless the file is Takeset's, of version 2 of the format."""
+    if file.attrs.get("format") != "takeset":
+        other = next((what for mark, what in _OTHERS.items() if mark in file), None)
+        looks = f"; it looks like {other}" if other else ""
+        raise TakesetError(f'{path} is not a Takeset dataset: it has no attribute format = "takeset"{looks}')
+    version = str(file.attrs.get("format_version", ""))
+    if version.startswith("1."):
+        raise TakesetError(
+            f"{path} is in format {version}, written by an earlier version of Takeset; rebuild it from its inputs: "
+            f"takeset run INPUT --output DIR --replace"
+        )
+    if not version.startswith("2."):
+        raise TakesetError(f"{path} is in format {version or 'without a version'}, and this package reads version 2; update takeset")
+    if "data" not in file or "meta" not in file:
+        raise TakesetError(f"{path} is damaged: it has no /data or no /meta")
+
+
+_OTHERS = {"data/demo_0": "a robomimic dataset", "action": "an ACT (ALOHA) episode", "observations": "an ACT (ALOHA) episode"}
+
+
+def _why_no_dataset(directory: str) -> str:
+    members = set(os.listdir(directory))
+    if "takeset-export.json" in members:
+        try:
+            with open(os.path.join(directory, "takeset-export.json"), encoding="utf-8") as file:
+                form = json.load(file)["format"]
+        except (OSError, ValueError, KeyError, TypeError):
+            form = "unknown"
+        return f"it is an export (format {form}); open the dataset that it was made from"
+    if "journal.jsonl" in members:
+        return "its run has not finished, so it has no dataset.h5; run the same takeset run again, and it goes on where it stopped"
+    if {".zgroup", "zarr.json"} & members:
+        return "it is a zarr folder"
+    if os.path.isfile(os.path.join(directory, "meta", "info.json")):
+        return "it is a LeRobot dataset"
+    if not members:
+        return "it is empty"
+    return "it has no dataset.h5; takeset run INPUT --output DIR writes one"
+
+
+def _guess(path: str) -> str:
+    """What a file is, by its first bytes, followed by a comma; empty if they say nothing."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        return f"unreadable ({error.strerror}) and "
+    if not start:
+        return "empty and "
+    if start[4:8] == b"ftyp":
+        return "a video, "
+    return next((f"{what}, " for mark, what in _SIGNATURES.items() if start.startswith(mark)), "")

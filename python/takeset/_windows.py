@@ -1,0 +1,229 @@
+"""Windows of rows as NumPy arrays: which there are in a dataset, and what they hold. `takeset.torch` makes tensors of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._actions import Actions, RelativeActions, StoredActions, StoredChunks
+from ._alike import require_alike
+from ._dataset import Dataset
+from ._errors import TakesetError, UnknownKey
+from ._reading import EpisodeRows, Window, intact
+from ._scaling import Scaling
+from ._window_options import WindowOptions
+
+Array = NDArray[Any]
+
+# What normalize=True is about; images and maps have to be named.
+_NUMBERS = ("pose", "angles", "vector")
+
+
+class WindowReader:
+    """The windows of a dataset, each a dictionary of NumPy arrays. May be inherited by forked processes and pickled to spawned ones.
+
+    path      of the file
+    episodes  names of the episodes, such as demo_000003
+    index     (n, 2) int64: of each window, the number of its episode in `episodes`, and its row t
+    skipped   number of windows that are left out because of masks
+    scalings  by the key of the sample's entry, what normalizes it; images are left to the reader's user, who may want to change them first
+    images    keys of images
+    """
+
+    def __init__(
+        self, source: str | os.PathLike[str] | Dataset, split: str | Sequence[str] | None, options: WindowOptions, resizes_images: bool = False
+    ) -> None:  # fmt: skip
+        self._dataset: Dataset | None = Dataset(source.path if isinstance(source, Dataset) else source)
+        self.path, self.options = os.path.abspath(self._dataset.path), options
+        self._rows: dict[int, EpisodeRows] = {}
+        self._numbers = _select(self._dataset, split)
+        self.episodes = [self._dataset[number].name for number in self._numbers]
+        self.images = {key for key in options.keys for rows in self._all_rows() if key in rows and rows[key].kind == "image"}
+        self._joints = self._first_of_kind("angles")
+        self._actions = self._make_actions()
+        require_alike(self._all_rows(), options.keys, self._actions, resizes_images)
+        self._joint_count = self._count_joints() if options.joints_are_separate else 0
+        self.index, self.skipped = self._make_index()
+        self.scalings = {key: self._scaling_of(key) for key in self._to_normalize()}
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        """A window, as `takeset.torch.Windows` describes it; images and maps are views of arrays with channels last."""
+        number, t = self.index[i].tolist()
+        rows, options = self.rows(number), self.options
+        window = rows.window(t)
+        past = window.rows(1 - options.observation_horizon, 1)
+        obs: dict[str, Array] = {}
+        for key in options.keys:
+            values, elements = past.pick(rows[key]), rows[key].mask(past.taken)
+            valid = past.pick(rows.valid(key)) if elements is None else elements if past.order is None else elements[past.order]
+            obs[key], obs[key + "_valid"] = self._scaled(key, channels_first(values), valid := channels_first(valid)), valid
+        sample: dict[str, Any] = {"obs": obs}
+        if self._actions is not None:
+            values, valid = self._actions.read(rows, window)
+            sample["actions"], sample["actions_valid"] = self._scaled("actions", values, valid[:, None]), valid
+            if self._joint_count:
+                values, valid = self._joints_of(rows, window, self._actions.first)
+                sample["action_joints"], sample["action_joints_valid"] = self._scaled("action_joints", values, valid), valid
+        if options.pad:
+            sample["observation_is_pad"] = window.is_pad(1 - options.observation_horizon, 1)
+            if self._actions is not None:
+                sample["action_is_pad"] = window.is_pad(self._actions.first, self._actions.first + options.action_horizon)
+        return sample
+
+    def rows(self, number: int) -> EpisodeRows:
+        """The streams of an episode, by its number in `episodes`."""
+        return self._rows_of(self._numbers[number])
+
+    def kind(self, key: str) -> str | None:
+        """The kind of an observation, such as image; None where there is no episode."""
+        return self.rows(0)[key].kind if self.episodes else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is open, so that another process opens its own."""
+        return {**self.__dict__, "_dataset": None, "_rows": {}}
+
+    # Which windows there are
+
+    def _make_index(self) -> tuple[NDArray[np.int64], int]:
+        options, tables, skipped = self.options, [np.empty((0, 2), np.int64)], 0
+        before, ahead = options.observation_horizon - 1, 0 if self._actions is None else self._actions.ahead
+        for number, rows in enumerate(self._all_rows()):
+            for first, end in rows.segments:
+                t = np.arange(first, end, options.stride) if options.pad else np.arange(first + before, end - ahead, options.stride)
+                windows = np.stack([t, np.full_like(t, first), np.full_like(t, end)], axis=1)
+                t = t[self._is_known(rows, windows)]
+                skipped += len(windows) - len(t)
+                tables.append(np.stack([np.full_like(t, number), t], axis=1))
+        return np.concatenate(tables), skipped
+
+    def _is_known(self, rows: EpisodeRows, windows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Windows with a sample in every row of what `skip_masked` names; of windows (n, 3) of t, first, end."""
+        asked, known = self.options.skip_masked, np.ones(len(windows), np.bool_)
+        names = [*self.options.keys, "actions"] if asked is True else asked or []
+        for name in names:
+            if name == "actions":
+                known &= True if self._actions is None else self._actions.known(rows, windows)
+            elif name in self.options.keys:
+                known &= intact(rows.valid(name), windows, 1 - self.options.observation_horizon, 1)
+            else:
+                raise UnknownKey(f"skip_masked has {name}, which is not one of {', '.join([*self.options.keys, 'actions'])}")
+        return known
+
+    # Actions
+
+    def _make_actions(self) -> Actions | None:
+        options = self.options
+        if options.actions == "stored":
+            return StoredActions(options.action_horizon)
+        if options.actions == "stored-chunk":
+            return StoredChunks(options.action_horizon)
+        if options.actions is None:
+            return None
+        if options.joints == "append" and self._joints is None and self.episodes:
+            raise UnknownKey(f"{self.path}: no episode has joints to append to actions")
+        joints = self._joints if options.joints == "append" else None
+        # A missing pose is reported with the episode that has none.
+        pose = self._first_of_kind("pose") or "pose"
+        return RelativeActions(options.action_horizon, options.rotation_layout, options.first_action == "current", pose, joints)
+
+    def _first_of_kind(self, kind: str) -> str | None:
+        """The stream of this kind that the step `actions` of a pipeline would take: the first by name, of the first episode with one."""
+        for rows in self._all_rows():
+            names = [key for key in rows.episode.keys() if rows[key].kind == kind]
+            if names:
+                return min(names)
+        return None
+
+    def _count_joints(self) -> int:
+        return next((rows[self._joints].shape[1] for rows in self._all_rows() if self._joints and self._joints in rows), 0)
+
+    def _joints_of(self, rows: EpisodeRows, window: Window, first: int) -> tuple[Array, NDArray[np.bool_]]:
+        """The joints of the action rows, and their mask; nothing but masked ones for an episode without joints."""
+        count = self.options.action_horizon
+        if self._joints is None or self._joints not in rows:
+            return np.full((count, self._joint_count), np.nan, np.float32), np.zeros((count, self._joint_count), np.bool_)
+        ahead = window.rows(first, first + count)
+        return ahead.pick(rows[self._joints]), ahead.pick(rows.elements(self._joints))
+
+    # Normalization
+
+    def _to_normalize(self) -> list[str]:
+        options, asked = self.options, self.options.normalize
+        entries = [*options.keys, *(["actions"] if options.actions else []), *(["action_joints"] if self._joint_count else [])]
+        if asked is True:
+            return [key for key in entries if key not in options.keys or self.kind(key) in _NUMBERS]
+        unknown = [name for name in asked or () if name not in entries]
+        if unknown and self.episodes:
+            raise UnknownKey(f"normalize has {', '.join(unknown)}, and a sample has {', '.join(entries)}")
+        return [key for key in entries if key in (asked or ())] if self.episodes else []
+
+    def _scaling_of(self, key: str) -> Scaling:
+        options = self.options
+        if key == "actions" and self._actions is not None:
+            rows = self.rows(0)
+            scaling = self._actions.scaling(rows, self._training(), options.normalization)
+            parts = [(part.columns, "rotation" in part.name) for part in self._actions.parts(rows)]
+        else:
+            stream = self._joints if key == "action_joints" and self._joints else key
+            rows = next(rows for rows in self._all_rows() if stream in rows)
+            scaling = rows.scaling(stream, options.normalization)
+            parts = [(3, False), (4, True)] if rows[stream].kind == "pose" else []
+        if not options.normalize_rotation:
+            for (columns, is_rotation), end in zip(parts, np.cumsum([columns for columns, _ in parts]).tolist()):
+                scaling = scaling.leaving(slice(end - columns, end)) if is_rotation else scaling
+        return scaling
+
+    def _training(self) -> Iterator[EpisodeRows]:
+        splits = self._open().splits
+        if not splits.get("train"):
+            raise TakesetError(f"{self.path} has no training episodes to normalize actions by; open the dataset.h5 of a dataset with a split")
+        return (self._rows_of(episode.index) for episode in splits["train"])
+
+    def _scaled(self, key: str, values: Array, valid: NDArray[np.bool_]) -> Array:
+        """Normalized values, f4. What is masked stays 0 or NaN."""
+        scaling = self.scalings.get(key)
+        if scaling is None or key in self.images:
+            return values
+        scaled = scaling.normalize(values, -3 if values.ndim == 4 else -1)
+        return np.where(valid.reshape(valid.shape + (1,) * (scaled.ndim - valid.ndim)) | np.isnan(scaled), scaled, np.float32(0))
+
+    # Files
+
+    def _open(self) -> Dataset:
+        if self._dataset is None:
+            self._dataset = Dataset(self.path)
+        return self._dataset
+
+    def _rows_of(self, number: int) -> EpisodeRows:
+        """The streams of an episode, by its number in the dataset."""
+        rows = self._rows.get(number)
+        if rows is None:
+            rows = self._rows[number] = EpisodeRows(self._open()[number])
+        return rows
+
+    def _all_rows(self) -> Iterator[EpisodeRows]:
+        return map(self._rows_of, self._numbers)
+
+
+def _select(dataset: Dataset, split: str | Sequence[str] | None) -> list[int]:
+    """Numbers of the episodes of a split, or with these ids."""
+    if split is None:
+        return list(range(len(dataset)))
+    if not isinstance(split, str):
+        return sorted({dataset[one].index for one in split})
+    if split not in dataset.splits:
+        known = ", ".join(dataset.splits) or "none, as a single shard"
+        raise UnknownKey(f"{dataset.path} has no split {split}; it has {known}. For all episodes, use split=None")
+    return [episode.index for episode in dataset.splits[split]]
+
+
+def channels_first(rows: Array) -> Array:
+    """Images and maps (n, h, w, c) as (n, c, h, w), without moving a byte; others as they are."""
+    return np.moveaxis(rows, 3, 1) if rows.ndim == 4 else rows

@@ -1,0 +1,341 @@
+"""Show episodes in the Rerun viewer, or save them as .rrd files.
+
+    python -m takeset.rerun dataset/                                  # the first episode, in a viewer
+    python -m takeset.rerun dataset/ --episode take-1 --save take-1.rrd
+    python -m takeset.rerun dataset/ --all --save recordings/         # a file for each episode
+
+or, from Python, `takeset.rerun.log(episode)` and `takeset.rerun.save(episode, "take-1.rrd")`.
+
+Every episode is a recording of its own, on its own times: the timeline `time` has Unix times where the take tells them, else times on its
+clock; `row` and `source_frame` count rows and the source's frames. Entities:
+
+    world/camera                    pose of the camera, with intrinsics where they are known
+    world/camera/<image>, <depth>   images as stored, and depth maps in their unit
+    world/trajectory                positions of all rows, a line for each segment between gaps
+    poses, joints, actions/<part>   plots of every channel
+    alignment/<stream>              time of the sample minus time of the row, in ms
+    valid/<stream>                  1 where the row has a sample, else 0
+    events                          gaps, and rows with quality bits
+    findings                        what was found about the take
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ._errors import TakesetError
+
+try:
+    import rerun as rr
+    import rerun.blueprint as rrb
+except ImportError as error:  # pragma: no cover
+    raise ImportError("takeset.rerun needs Rerun: pip install 'takeset[rerun]'") from error
+
+if TYPE_CHECKING:
+    from ._episode import Episode
+    from ._stream import Stream
+
+# Directions of the camera's axes, as Rerun abbreviates them.
+_AXES = {
+    "x right, y up, z back": rr.ViewCoordinates.RUB,
+    "x right, y down, z forward": rr.ViewCoordinates.RDF,
+    "x forward, y left, z up": rr.ViewCoordinates.FLU,
+}
+_UNITS_PER_METER = {"m": 1.0, "mm": 1000.0}
+
+
+def save(episode: Episode, path: str | Path, every: int = 1, replace: bool = False) -> None:
+    """Write an episode as an .rrd file, which `rerun FILE` opens. The file appears once it is complete.
+
+    every    show every n-th image and depth map; numbers are all logged
+    replace  replace an earlier file, which raises FileExistsError otherwise
+    """
+    path = Path(path)
+    if path.exists() and not replace:
+        raise FileExistsError(f"{path} already exists")
+    partial = path.with_name(f".{path.name}.partial")
+    recording = _recording(episode)
+    try:
+        recording.save(partial, default_blueprint=_blueprint(episode))
+        log(episode, recording, every)
+        recording.flush()
+        recording.disconnect()
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def show(episode: Episode, connect: str | None = None, every: int = 1) -> None:
+    """Show an episode in a viewer: a new one, or with `connect` the one at this URL, such as rerun+http://127.0.0.1:9876/proxy."""
+    recording = _recording(episode)
+    if connect is None:
+        recording.spawn(default_blueprint=_blueprint(episode))
+    else:
+        recording.connect_grpc(connect, default_blueprint=_blueprint(episode))
+    log(episode, recording, every)
+    recording.flush()
+
+
+def log(episode: Episode, recording: Any = None, every: int = 1) -> None:
+    """Log an episode to a Rerun recording; without one, to the current one."""
+    if every < 1:
+        raise ValueError("every must be at least 1")
+    recording = rr.get_global_data_recording() if recording is None else recording
+    if recording is None:
+        raise RuntimeError("there is no current recording: call rr.init first, or give one")
+    _log_world(episode, recording)
+    _log_numbers(episode, recording)
+    _log_frames(episode, recording, every)
+    _log_events(episode, recording)
+
+
+def _recording(episode: Episode) -> Any:
+    recording = rr.RecordingStream("takeset", recording_id=episode.id)
+    recording.send_recording_name(episode.id)
+    # The times of the episode, and not those of logging it, so that the same episode gives the same data.
+    recording.set_log_time_enabled(False)
+    recording.set_log_tick_enabled(False)
+    return recording
+
+
+# Time
+
+
+def _columns(episode: Episode) -> list[Any]:
+    """The timelines of all rows."""
+    unix = episode.unix_ns
+    if unix is None:
+        time = rr.TimeColumn("time", duration=(episode.times_ns + episode.origin_ns).astype("timedelta64[ns]"))
+    else:
+        time = rr.TimeColumn("time", timestamp=unix.astype("datetime64[ns]"))
+    rows = np.arange(len(episode))
+    return [time, rr.TimeColumn("row", sequence=rows), rr.TimeColumn("source_frame", sequence=episode.source_index)]
+
+
+def _set_time(episode: Episode, recording: Any, row: int) -> None:
+    unix = episode.unix_ns
+    if unix is None:
+        recording.set_time("time", duration=np.timedelta64(int(episode.times_ns[row]) + episode.origin_ns, "ns"))
+    else:
+        recording.set_time("time", timestamp=np.datetime64(int(unix[row]), "ns"))
+    recording.set_time("row", sequence=row)
+    recording.set_time("source_frame", sequence=int(episode.source_index[row]))
+
+
+def _some(columns: list[Any], episode: Episode, keep: Any) -> list[Any]:
+    """The timelines of some rows only."""
+    if keep.all():
+        return columns
+    unix, rows = episode.unix_ns, np.flatnonzero(keep)
+    time = (
+        rr.TimeColumn("time", duration=(episode.times_ns + episode.origin_ns)[keep].astype("timedelta64[ns]"))
+        if unix is None
+        else rr.TimeColumn("time", timestamp=unix[keep].astype("datetime64[ns]"))
+    )
+    return [time, rr.TimeColumn("row", sequence=rows), rr.TimeColumn("source_frame", sequence=episode.source_index[keep])]
+
+
+# The scene
+
+
+def _log_world(episode: Episode, recording: Any) -> None:
+    if "pose" not in episode:
+        return
+    pose = episode["pose"]
+    poses, attrs = pose[:].astype(np.float64), pose.attrs
+    if str(attrs.get("world_axes", "")).startswith("y up"):
+        recording.log("world", rr.ViewCoordinates.RIGHT_HAND_Y_UP, static=True)
+    elif str(attrs.get("world_axes", "")).startswith("z up"):
+        recording.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+    known = np.isfinite(poses).all(axis=1)
+    recording.send_columns(
+        "world/camera",
+        indexes=_some(_columns(episode), episode, known),
+        columns=rr.Transform3D.columns(translation=poses[known, :3], quaternion=poses[known, 3:]),
+    )
+    lines = [poses[first:end, :3][known[first:end]] for first, end in episode.segments()]
+    recording.log("world/trajectory", rr.LineStrips3D([line for line in lines if len(line) > 1]), static=True)
+
+
+def _log_frames(episode: Episode, recording: Any, every: int) -> None:
+    frames = [episode[key] for key in episode.keys() if episode[key].kind in ("image", "depth")]
+    for stream in frames:
+        _log_camera(episode, recording, stream)
+    valid = {stream.name: stream.valid for stream in frames}
+    # Row by row, so that one image at a time is in memory.
+    for row in range(0, len(episode), every):
+        _set_time(episode, recording, row)
+        for stream in frames:
+            if valid[stream.name][row]:
+                recording.log(f"world/camera/{stream.name}", _frame(stream, row))
+            else:
+                recording.log(f"world/camera/{stream.name}", rr.Clear(recursive=False))
+
+
+def _frame(stream: Stream, row: int) -> Any:
+    if stream.kind == "depth":
+        return rr.DepthImage(stream[row][..., 0], meter=_UNITS_PER_METER.get(stream.unit, 1.0))
+    file = stream.encoded(row)
+    return rr.Image(stream[row]) if file is None else rr.EncodedImage(contents=file, media_type=f"image/{stream.encoding}")
+
+
+def _log_camera(episode: Episode, recording: Any, stream: Stream) -> None:
+    """The pinhole camera of a stream; varying with the row where autofocus changes it."""
+    intrinsics = episode.intrinsics(stream.name)
+    if intrinsics is None:
+        return
+    known = np.isfinite(intrinsics).all(axis=1)
+    if not known.any():
+        return
+    (height, width), path = stream.shape[1:3], f"world/camera/{stream.name}"
+    axes = _AXES.get(str(episode["pose"].attrs.get("camera_axes")) if "pose" in episode else "", rr.ViewCoordinates.RDF)
+    matrices = np.zeros((int(known.sum()), 3, 3))
+    fx, fy, cx, cy = intrinsics[known].T
+    matrices[:, 0, 0], matrices[:, 1, 1], matrices[:, 0, 2], matrices[:, 1, 2], matrices[:, 2, 2] = fx, fy, cx, cy, 1
+    recording.log(path, rr.Pinhole(image_from_camera=matrices[0], resolution=[width, height], camera_xyz=axes), static=True)
+    if len(np.unique(matrices, axis=0)) > 1:
+        count = len(matrices)
+        recording.send_columns(
+            path,
+            indexes=_some(_columns(episode), episode, known),
+            columns=rr.Pinhole.columns(
+                image_from_camera=list(matrices), resolution=np.tile([width, height], (count, 1)), camera_xyz=[axes] * count
+            ),
+        )
+
+
+# Plots
+
+
+def _log_numbers(episode: Episode, recording: Any) -> None:
+    columns = _columns(episode)
+    for key in episode.keys():
+        stream = episode[key]
+        if stream.kind in ("pose", "angles", "vector"):
+            _plot(recording, columns, "poses" if key == "pose" else key, stream[:], stream.names)
+        recording.send_columns(f"alignment/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=stream.dt_ns / 1e6))
+        recording.send_columns(f"valid/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=stream.valid.astype(np.float64)))
+    parts = [key for key in ("actions", "action_dict") if key in episode.group]
+    if "action_dict" in parts:
+        for part in episode.group["action_dict"]:
+            stream = episode[f"action_dict/{part}"]
+            _plot(recording, columns, f"actions/{part}", _masked(stream), stream.names)
+    elif parts:
+        stream = episode["actions"]
+        _plot(recording, columns, "actions/all", _masked(stream), stream.names)
+
+
+def _masked(stream: Stream) -> Any:
+    """Its values with NaN, of which nothing is drawn, in masked rows."""
+    values = stream[:].astype(np.float64)
+    values[~stream.valid] = np.nan
+    return values
+
+
+def _plot(recording: Any, columns: list[Any], path: str, values: Any, names: list[str]) -> None:
+    values = values.reshape(len(values), -1).astype(np.float64)
+    recording.log(path, rr.SeriesLines(names=names), static=True)
+    if len(values):
+        recording.send_columns(
+            path, indexes=columns, columns=rr.Scalars.columns(scalars=values.reshape(-1)).partition([values.shape[1]] * len(values))
+        )
+
+
+# Words
+
+
+def _log_events(episode: Episode, recording: Any) -> None:
+    for row, step in episode.gaps:
+        _set_time(episode, recording, int(row))
+        recording.log("events", rr.TextLog(f"gap of {step / 1e6:.1f} ms after row {row}", level=rr.TextLogLevel.WARN))
+    bits, names = episode.quality, episode.quality_bits
+    for row in np.flatnonzero(bits):
+        _set_time(episode, recording, int(row))
+        words = ", ".join(name for bit, name in enumerate(names) if bits[row] >> bit & 1)
+        recording.log("events", rr.TextLog(f"row {row}: {words}", level=rr.TextLogLevel.INFO))
+    lines = [f"- **{finding.code}** ({finding.severity}): {finding.message}" for finding in episode.findings] or ["Nothing was found."]
+    heading = f"# {episode.id}\n\n{episode.reader}, {len(episode)} rows, {episode.seconds:.2f} s, split: {episode.split or 'none'}\n\n"
+    recording.log("findings", rr.TextDocument(heading + "\n".join(lines), media_type="text/markdown"), static=True)
+
+
+def _blueprint(episode: Episode) -> Any:
+    keys = episode.keys()
+    frames = [
+        rrb.Spatial2DView(origin=f"world/camera/{key}", name=key) for key in keys if episode[key].kind in ("image", "depth")
+    ]
+    plots = [
+        rrb.TimeSeriesView(origin=key, name=key) for key in ("joints", "actions", "poses", "alignment", "valid")
+        if key in ("alignment", "valid") or key in keys or (key == "poses" and "pose" in keys) or (key == "actions" and "actions" in episode.group)
+    ]
+    scene = [rrb.Spatial3DView(origin="world", name="scene")] if "pose" in keys else []
+    words = rrb.Tabs(rrb.TextDocumentView(origin="findings", name="findings"), rrb.TextLogView(origin="events", name="events"))
+    return rrb.Blueprint(rrb.Horizontal(rrb.Vertical(*scene, words), rrb.Vertical(*frames, rrb.Tabs(*plots))), collapse_panels=True)
+
+
+# The command
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(64, f"{self.prog}: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    from . import open as open_dataset
+
+    parser = _Parser(prog="python -m takeset.rerun", description="Show episodes in the Rerun viewer, or save them as .rrd files.")
+    parser.add_argument("dataset", help="a dataset directory, its dataset.h5, a shard or a packed file")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--episode", action="append", metavar="ID", help="an episode, by id; several may be given (default: the first)")
+    which.add_argument("--all", action="store_true", help="all episodes")
+    parser.add_argument("--save", metavar="PATH", help="write FILE.rrd, or with several episodes a directory of them, instead of showing them")
+    parser.add_argument("--connect", metavar="URL", help="show them in the viewer at this URL instead of a new one")
+    parser.add_argument("--replace", action="store_true", help="replace earlier files")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="every n-th image and depth map (default: 1, all)")
+    given = parser.parse_args(arguments)
+    if given.every < 1:
+        parser.error("--every: expected 1 or more")
+    if given.save is not None and given.connect is not None:
+        parser.error("--save and --connect exclude each other")
+    try:
+        with open_dataset(given.dataset) as dataset:
+            if not len(dataset):
+                raise TakesetError(f"{given.dataset} has no episode")
+            episodes = list(dataset) if given.all else [dataset[id] for id in given.episode or [dataset[0].id]]
+            _put(episodes, given)
+    except (TakesetError, KeyError) as error:
+        message = error.args[0] if isinstance(error, KeyError) else error
+        print(f"takeset.rerun: {message}", file=sys.stderr)
+        return 65
+    except FileExistsError as error:
+        print(f"takeset.rerun: {error}; --replace replaces it", file=sys.stderr)
+        return 73
+    except OSError as error:
+        print(f"takeset.rerun: cannot write {given.save}: {error}", file=sys.stderr)
+        return 74
+    return 0
+
+
+def _put(episodes: list[Episode], given: argparse.Namespace) -> None:
+    if given.save is None:
+        for episode in episodes:
+            show(episode, given.connect, given.every)
+        return
+    target = Path(given.save)
+    is_file = len(episodes) == 1 and target.suffix == ".rrd"
+    for episode in episodes:
+        path = target if is_file else target / f"{episode.id}.rrd"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(episode, path, given.every, given.replace)
+        print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
