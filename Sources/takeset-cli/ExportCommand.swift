@@ -46,7 +46,9 @@ struct ExportCommand: ParsableCommand {
   func run() throws {
     let (directories, options) = try ExportArguments(arguments, of: to).parsed()
     let exporter = try Export.exporter(to, options: options)
-    guard let directory = directories.first else { throw UsageError("name the directory of a dataset: takeset export dataset/ --to \(to) …") }
+    guard let directory = directories.first else {
+      throw UsageError("name the directory of a dataset: takeset export dataset/ --to \(to) …")
+    }
     guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
     var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs ?? Cores.available)
     export.selected = episodes?.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } ?? []

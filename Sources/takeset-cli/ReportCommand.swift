@@ -23,7 +23,9 @@ struct ReportCommand: ParsableCommand {
 
   @Argument(help: "A dataset directory.", completion: .directory)
   var directory: String
-  @Option(name: .shortAndLong, help: ArgumentHelp("The page to write; must not exist.", valueName: "file.html"), completion: .file(extensions: ["html"]))
+  @Option(
+    name: .shortAndLong, help: ArgumentHelp("The page to write; must not exist.", valueName: "file.html"),
+    completion: .file(extensions: ["html"]))
   var output: String?
   @Flag(help: "Overwrite the output. --watch overwrites an earlier report even without this.")
   var replace = false

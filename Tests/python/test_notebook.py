@@ -1,5 +1,6 @@
 """examples/first-dataset: the notebook runs, and the pipeline file is the default one."""
 
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,8 @@ def notebook():
 
 
 def test_the_notebook_runs_and_draws(notebook, dataset, monkeypatch):
-    monkeypatch.setenv("TAKESET_DATASET", str(dataset / "dataset.h5"))
+    monkeypatch.setenv("TAKESET_DATASET", str(dataset))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     monkeypatch.setenv("MPLBACKEND", "Agg")
     client = NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(EXAMPLE)}})
     client.execute()  # raises when a cell does
@@ -29,9 +31,13 @@ def test_the_notebook_runs_and_draws(notebook, dataset, monkeypatch):
     assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
     assert sum("image/png" in o.get("data", {}) for o in outputs) >= 5
 
+    whole, episode = [o.data["text/html"] for o in outputs if "text/html" in o.get("data", {})]
+    assert whole.count("data:image/png;base64,") == 12 and episode.count("data:image/png;base64,") == 12  # six frames; images and depth
+
     printed = "".join(o.text for o in outputs if o.output_type == "stream")
     for take in manifest(dataset)["record"]["takes"]:
-        assert f"{take['output']['path']}: {take['output']['samples']} frames, as written" in printed
+        assert f"{take['id']}: written, {take['output']['samples']} rows" in printed
+        assert take["id"] in whole and take["input_sha256"][:12] in printed
 
 
 def test_the_notebook_is_stored_clean(notebook):
@@ -56,5 +62,6 @@ def test_the_readme_shows_what_its_snippet_prints(takeset, tmp_path):
     snippet, printed = (re.search(rf"```{language}\n(.*?)```", readme, re.S)[1] for language in ("python", "text"))
     subprocess.run([ROOT / "scripts/make-examples", BINARY, tmp_path / "sessions"], check=True)
     takeset.convert(tmp_path / "sessions", output=tmp_path / "build/dataset")
-    done = subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout == printed, done.stderr

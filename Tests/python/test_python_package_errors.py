@@ -153,6 +153,15 @@ def test_a_moved_dataset_and_a_link_to_its_index_are_read(copy, tmp_path):
             assert [episode["pose"][0].shape for episode in ds] == [(7,), (7,)]
 
 
+def test_a_relative_path_stays_the_same_file_when_the_working_directory_changes(copy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with package.open("copy") as ds:
+        assert ds.path == "copy/dataset.h5"
+        monkeypatch.chdir("/")
+        ds._files._open.clear()
+        assert [episode["pose"][0].shape for episode in ds] == [(7,), (7,)] and len(ds.takes) == 2 and ds[V1].take["id"] == V1
+
+
 def test_an_index_with_links_to_other_datasets_is_read(copy, tmp_path):
     with h5py.File(copy / "dataset.h5") as source, h5py.File(tmp_path / "dataset.h5", "w") as file:
         file.attrs.update(source.attrs)

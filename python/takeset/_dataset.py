@@ -51,11 +51,12 @@ class Dataset:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = dataset_file(os.fspath(path))
+        self._path = os.path.abspath(self.path)  # The working directory may change before a shard is opened.
         self._files = Files()
         self._cache: Recent[Any, Any] = Recent(_CACHE_BYTES)
         call_after_fork(self)
         try:
-            file = self._files[self.path].h5
+            file = self._files[self._path].h5
             check_format(file, self.path)
             self._episodes = [Episode(self, number, name) for number, name in enumerate(_demos(file))]
         except BaseException:
@@ -111,7 +112,7 @@ class Dataset:
     @cached_property
     def rows(self) -> int:
         """Number of rows of all episodes."""
-        total = self._files[self.path].h5["data"].attrs.get("total")
+        total = self._files[self._path].h5["data"].attrs.get("total")
         return sum(map(len, self._episodes)) if total is None else int(total)
 
     @property
@@ -141,12 +142,12 @@ class Dataset:
         takes: list[Record] = (self.record or {}).get("takes", [])
         if not self._is_shard:
             return takes
-        return [take for take in takes if (take.get("output") or {}).get("path") == self._path_in_directory(self.path)]
+        return [take for take in takes if (take.get("output") or {}).get("path") == self._path_in_directory(self._path)]
 
     @cached_property
     def statistics(self) -> Mapping[str, Statistics]:
         """Statistics of the training episodes by key; empty for a shard."""
-        return StatisticsByKey(self._files[self.path].h5.get("stats"))
+        return StatisticsByKey(self._files[self._path].h5.get("stats"))
 
     # Shown
 
@@ -175,19 +176,19 @@ class Dataset:
         self.close()
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[str]]:
-        return type(self), (os.path.abspath(self.path),)
+        return type(self), (self._path,)
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Called in a process that was forked: it opens the files by itself."""
-        self._files.after_fork()
-        self._cache.after_fork()
+        self._files._after_fork()
+        self._cache._after_fork()
 
     # For episodes
 
     def _place(self, episode: Episode) -> _Place:
         place: _Place | None = self._cache.get(("place", episode.index))
         if place is None:
-            file = self._files[self.path].h5
+            file = self._files[self._path].h5
             data, meta = (self._target(file[section], episode.name) for section in ("data", "meta"))
             place = _Place(data[0], data[1], meta[1])
             self._cache.put(("place", episode.index), place, 512)
@@ -197,23 +198,35 @@ class Dataset:
         """The file and the path of a member, which is in this file or in the shard that a link names."""
         link = section.get(name, getlink=True)
         if not isinstance(link, h5py.ExternalLink):
-            return self.path, f"{section.name}/{name}"
-        # Relative to the directory of the file with the link, as HDF5 has it.
-        folders = dict.fromkeys(os.path.dirname(path) for path in (os.path.abspath(self.path), os.path.realpath(self.path)))
-        candidates = [os.path.normpath(os.path.join(folder, link.filename)) for folder in folders]
+            return self._path, f"{section.name}/{name}"
+        candidates = [os.path.normpath(os.path.join(folder, link.filename)) for folder in self._folders]
+        if len(candidates) == 1:
+            return candidates[0], link.path
         return next((path for path in candidates if os.path.exists(path)), candidates[0]), link.path
 
     def _shard(self, episode: Episode) -> OpenFile:
         path = self._place(episode).file
         try:
             return self._files[path]
-        except TakesetError:
-            if os.path.exists(path) or self._files.is_closed:
-                raise
-        raise TakesetError(
+        except TakesetError as error:
+            raise self._missing(episode, path) or error from None
+
+    def _missing(self, episode: Episode, path: str) -> TakesetError | None:
+        """The error for a shard that is not there."""
+        if os.path.exists(path) or self._files.is_closed:
+            return None
+        return TakesetError(
             f"{self.path}: the shard of {episode.name} is missing: {path}; move or copy a dataset with its folder episodes/, "
             f"or make one file of it with takeset pack"
         )
+
+    def _object(self, episode: Episode, section: str, path: str = "") -> Any:
+        """A group or dataset of an episode, below its group of `/data` or `/meta`, or None if there is none."""
+        place = self._place(episode)
+        try:
+            return self._files.find(place.file, place.group(section) + (f"/{path}" if path else ""))
+        except TakesetError as error:
+            raise self._missing(episode, place.file) or error from None
 
     def _id(self, episode: Episode) -> str:
         if self._files.is_closed:
@@ -241,8 +254,13 @@ class Dataset:
         return statistics.find(name, stream.unit, attrs.get("camera_axes"), stream.shape[-1], stream.dtype.name)
 
     @cached_property
+    def _folders(self) -> list[str]:
+        """Where the files that links name are: next to the index, or next to what it is a symbolic link to."""
+        return list(dict.fromkeys(os.path.dirname(path) for path in (self._path, os.path.realpath(self._path))))
+
+    @cached_property
     def _masks(self) -> dict[str, list[str]]:
-        masks = self._files[self.path].h5.get("mask", {})
+        masks = self._files[self._path].h5.get("mask", {})
         return {split: [name.decode() if isinstance(name, bytes) else str(name) for name in masks[split][()]] for split in
                 (*(split for split in _SPLITS if split in masks), *(split for split in masks if split not in _SPLITS))}  # fmt: skip
 
@@ -259,11 +277,11 @@ class Dataset:
 
     @cached_property
     def _is_shard(self) -> bool:
-        return os.path.basename(os.path.dirname(os.path.abspath(self.path))) == "episodes" and "mask" not in self._files[self.path].h5
+        return os.path.basename(os.path.dirname(self._path)) == "episodes" and "mask" not in self._files[self._path].h5
 
     @property
     def _directory(self) -> str:
-        folder = os.path.dirname(os.path.abspath(self.path))
+        folder = os.path.dirname(self._path)
         return os.path.dirname(folder) if self._is_shard else folder
 
     @cached_property
@@ -272,11 +290,11 @@ class Dataset:
         manifest = Manifest.beside(self._directory)
         if manifest is None:
             return None
-        own = self._path_in_directory(self.path)
+        own = self._path_in_directory(self._path)
         return manifest if own in manifest.written or own == manifest.record.get("index", {}).get("path") else None
 
     def _path_in_directory(self, path: str) -> str:
-        return os.path.relpath(os.path.abspath(path), self._directory).replace(os.sep, "/")
+        return os.path.relpath(path, self._directory).replace(os.sep, "/")
 
     def _why_missing(self, key: str) -> str:
         """Why an id has no episode: its take was not converted, or was split."""

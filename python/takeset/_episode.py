@@ -287,10 +287,10 @@ class Episode:
         return self.dataset._shard(self)
 
     def _group(self, section: str) -> h5py.Group:
-        path = self.dataset._place(self).group(section)
-        group = self._file.h5.get(path)
+        group = self.dataset._object(self, section)
         if not isinstance(group, h5py.Group):
-            raise TakesetError(f"{self._file.path} has no group {path}, so it has no episode {self.name}")
+            place = self.dataset._place(self)
+            raise TakesetError(f"{place.file} has no group {place.group(section)}, so it has no episode {self.name}")
         return group
 
     def _remembered(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int] = lambda _: 256) -> T:
@@ -337,8 +337,14 @@ class Episode:
             return truth(self._array("meta", f"streams/{name}/valid"))
         return np.ones(len(self), np.bool_)
 
-    def _top_keys(self) -> tuple[str, ...]:
-        return tuple(key for key in _ACTIONS if key in self.group)
+    def _has_mask(self, path: str) -> bool:
+        """Whether there is a mask of single elements at this path, below the episode's group."""
+
+        def look() -> bool:
+            mask = self.group.get(path)
+            return isinstance(mask, h5py.Dataset) and mask.ndim > 1
+
+        return self._remembered(("mask", path), look)
 
     def _keys(self, group: str) -> tuple[str, ...]:
         """Names of the streams in a group, without masks."""
@@ -350,7 +356,13 @@ class Episode:
         return self._remembered(("keys", group), find)
 
     def _all_keys(self) -> list[str]:
-        return [*self.keys(), *self._top_keys(), *(f"action_dict/{part}" for part in self._keys("action_dict"))]
+        """Names of the observations and of everything about actions."""
+
+        def find() -> list[str]:
+            parts = (f"action_dict/{part}" for part in self._keys("action_dict"))
+            return [*self._keys("obs"), *(key for key in _ACTIONS if key in self.group), *parts]
+
+        return self._remembered(("all keys",), find)
 
     @property
     def _clock(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 import h5py
 
@@ -58,10 +59,12 @@ class OpenFile:
 
 
 class Files:
-    """The files that were used last, at most `limit`."""
+    """The files that were used last, at most `limit`, and the groups and datasets in them."""
 
-    def __init__(self, limit: int = 64) -> None:
+    def __init__(self, limit: int = 64, objects: int = 48) -> None:
         self._open: Recent[str, OpenFile] = Recent(limit)
+        # A dataset keeps the chunks that HDF5 inflated last, up to 1 MiB, so that windows that overlap inflate them once.
+        self._objects: Recent[tuple[str, str], Any] = Recent(objects)
         self._stamps: dict[str, Stamp] = {}
         self.is_closed = False
 
@@ -78,15 +81,27 @@ class Files:
             self._open.put(path, file)
         return file
 
+    def find(self, path: str, name: str) -> Any:
+        """A group or dataset of a file by its path in it, or None if there is none."""
+        found = self._objects.get((path, name))
+        if found is None:
+            found = self[path].h5.get(name)
+            if found is not None:
+                self._objects.put((path, name), found)
+        return found
+
     def close(self) -> None:
         self.is_closed = True
+        self._objects.clear()
         for file in self._open.clear():
             file.close()
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Drops the parent's files. They are closed for HDF5 in this process, or it would go on with the parent's."""
         inherited, self._open = self._open, Recent(self._open.limit)
-        inherited.after_fork()
+        inherited._after_fork()
+        self._objects._after_fork()
+        self._objects.clear()
         for file in inherited.clear():
             file.close()
 

@@ -12,7 +12,7 @@ import h5py
 class Forked(Protocol):
     """An object that a child process inherits."""
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Called in the child, before anything else runs there."""
 
 
@@ -20,13 +20,13 @@ _inherited: weakref.WeakSet[Forked] = weakref.WeakSet()
 
 
 def call_after_fork(known: Forked) -> None:
-    """From now on and while it lives, calls the object's `after_fork` in every process that is forked from this one."""
+    """From now on and while it lives, calls the object's `_after_fork` in every process that is forked from this one."""
     _inherited.add(known)
 
 
 def _after_fork() -> None:
     for known in list(_inherited):
-        known.after_fork()
+        known._after_fork()
 
 
 def _library_lock() -> Any:

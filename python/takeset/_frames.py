@@ -1,8 +1,9 @@
 """Frames of images and depth, read from the file by their place in it.
 
 Takeset stores one frame per chunk, images uncompressed. HDF5 looks up each chunk in the file and reads it under a lock that all
-threads share. Reading the bytes straight into the array takes half the time for a window of frames and far less for single ones, and
-lets other threads run. Frames that are compressed, and whatever is stored in another way, are left to HDF5, which inflates faster.
+threads share. Reading the bytes straight into the array takes half the processor time (0.8 ms and not 1.6 ms for 16 images of 640x480),
+lets other threads run, and is as fast for scattered rows. Compressed frames are left to HDF5: it inflates them faster than Python's
+zlib. So is whatever is stored in another way.
 """
 
 from __future__ import annotations

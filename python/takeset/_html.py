@@ -25,15 +25,15 @@ _PICTURES = 6  # of an episode
 _TAKES = 10  # without an episode that are shown
 _FINDINGS = 12
 
-# Colors are those of the page around it, so it suits light and dark ones.
+# Colors are those of the page around it, so it suits light and dark ones. The class is named twice to outweigh the rules of notebooks.
 _STYLE = """<style>
 .takeset-page { font-size: 0.9em; line-height: 1.4 }
-.takeset-page table { border-collapse: collapse; margin: 0.5em 0; color: inherit }
-.takeset-page th, .takeset-page td { text-align: left; vertical-align: top; padding: 0.2em 0.9em 0.2em 0; border: 0;
-  border-bottom: 1px solid rgba(128, 128, 128, 0.35); background: none; color: inherit }
-.takeset-page td.number { text-align: right; font-variant-numeric: tabular-nums }
+.takeset-page.takeset-page table { border-collapse: collapse; margin: 0.5em 0; color: inherit }
+.takeset-page.takeset-page th, .takeset-page.takeset-page td { text-align: left; vertical-align: top; padding: 0.2em 0.9em 0.2em 0;
+  border: 0; border-bottom: 1px solid rgba(128, 128, 128, 0.35); background: none; color: inherit }
+.takeset-page.takeset-page td.number { text-align: right; font-variant-numeric: tabular-nums }
 .takeset-page .whole, .takeset-page .strip { white-space: nowrap }
-.takeset-page .strip img { display: inline-block; max-width: none; vertical-align: top; margin: 0 2px 2px 0 }
+.takeset-page.takeset-page .strip img { display: inline-block; max-width: none; vertical-align: top; margin: 0 2px 2px 0 }
 .takeset-page .faint { opacity: 0.7 }
 .takeset-page ul { margin: 0.2em 0 0.2em 1.2em; padding: 0 }
 </style>"""
@@ -89,8 +89,9 @@ def _episode_row(episode: Episode) -> str:
         found = episode.findings
         pictured = _pictured(episode)
         cells = (
-            f"<span class='faint'>{episode.index}</span>", f"<span class='whole'>{escape(episode.id)}</span>", escape(episode.split or ""), escape(episode.reader),
-            _number(f"{len(episode)}"), _number(f"{episode.seconds:.2f}"), escape(", ".join(kinds)),
+            f"<span class='faint'>{episode.index}</span>", f"<span class='whole'>{escape(episode.id)}</span>",
+            escape(episode.split or ""), escape(episode.reader), _number(f"{len(episode)}"), _number(f"{episode.seconds:.2f}"),
+            escape(", ".join(kinds)),
             "<br>".join(f"<span title='{escape(finding.message)}'>{escape(finding.code)}</span>" for finding in found[:4])
             + (f"<br>{len(found) - 4} more" if len(found) > 4 else ""),
             _strip(pictured[0], 48) if pictured else "",

@@ -43,6 +43,6 @@ class Recent(Generic[K, V]):
             self.size = 0
             return values
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Replaces the lock, which another thread of the parent process may have held."""
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from ._errors import OutOfRange
 RowNumbers = range | NDArray[np.int64]
 
 
-def row_number(index: Any, count: int, what: str) -> int:
+def row_number(index: Any, count: int, what: object) -> int:
     """One row by its number; negative ones count from the end. Raises `OutOfRange`."""
     row = operator.index(index)
     if not -count <= row < count:
@@ -21,7 +21,7 @@ def row_number(index: Any, count: int, what: str) -> int:
     return row % count
 
 
-def row_numbers(index: Any, count: int, what: str) -> RowNumbers:
+def row_numbers(index: Any, count: int, what: object) -> RowNumbers:
     """Row numbers from 0, in the order asked for, of a slice or a one-dimensional array or list. Raises `OutOfRange` and `TypeError`."""
     if isinstance(index, slice):
         return range(*index.indices(count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,8 @@ class _Stored:
     path: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    kind: str
-    unit: str
     encoding: str
     is_small: bool
-    mask: str | None
 
 
 class Stream:
@@ -56,10 +54,10 @@ class Stream:
 
     # What it is
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """image, depth, confidence, pose, angles, vector or action; mask, reward or done for what has no samples of its own."""
-        return self._stored.kind
+        return str(self.dataset.attrs.get("kind", {"rewards": "reward", "dones": "done"}.get(self.name, "mask")))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,10 +69,10 @@ class Stream:
         """Type of a value, decoded."""
         return self._stored.dtype
 
-    @property
+    @cached_property
     def unit(self) -> str:
         """Unit of a value, such as m, mm or degree."""
-        return self._stored.unit
+        return str(self.dataset.attrs.get("unit", ""))
 
     @property
     def encoding(self) -> str:
@@ -83,7 +81,7 @@ class Stream:
 
     @property
     def names(self) -> list[str]:
-        """Names of the channels, the last axis: x y z qx qy qz qw of poses, joints by name, relative_position.x of actions, red of images."""
+        """Names of the channels, the last axis: x y z qx qy qz qw of poses, joints by name, relative_position.x of actions, red."""
         width = self.shape[-1] if len(self.shape) > 1 else 1
         if self.kind == "pose":
             return [*_AXES, *_QUATERNION]
@@ -129,7 +127,7 @@ class Stream:
     @property
     def dataset(self) -> h5py.Dataset:
         """The dataset in the file, as h5py shows it."""
-        return self.episode.group[self._stored.path]
+        return self.episode.dataset._object(self.episode, "data", self._stored.path)
 
     def __reduce__(self) -> tuple[type[Stream], tuple[Episode, str]]:
         return type(self), (self.episode, self.name)
@@ -140,20 +138,23 @@ class Stream:
     def __repr__(self) -> str:
         return f"<takeset.Stream {self.name!r} of {self.episode.id!r}: {self.kind} {self.shape} {self.dtype}, {self.unit}>"
 
+    def __str__(self) -> str:
+        return f"{self.episode}: {self.name}"
+
     # Values
 
     def __getitem__(self, rows: Any) -> Any:
         if _is_number(rows):
-            row = row_number(rows, len(self), self._title)
+            row = row_number(rows, len(self), self)
             return self._read(range(row, row + 1), None)[0]
-        return self._read(row_numbers(rows, len(self), self._title), None)
+        return self._read(row_numbers(rows, len(self), self), None)
 
     def read(self, rows: Any = slice(None), out: Array | None = None) -> Array:
         """`stream[rows]` for a slice or an array of row numbers, into `out` if given.
 
         out  C-contiguous array of the rows' shape and the stream's type. An array that is used again saves allocating one.
         """
-        numbers = row_numbers(rows, len(self), self._title)
+        numbers = row_numbers(rows, len(self), self)
         if out is not None and (out.shape != (len(numbers), *self.shape[1:]) or out.dtype != self.dtype or not out.flags.c_contiguous):
             raise TypeError(f"out must be a C-contiguous array of shape {(len(numbers), *self.shape[1:])} and type {self.dtype}")
         return self._read(numbers, out)
@@ -166,7 +167,7 @@ class Stream:
 
     def encoded(self, row: int) -> bytes | None:
         """The JPEG or PNG file of an image, as stored; None where the row has no image, and for a stream that is not stored as files."""
-        number = row_number(row, len(self), self._title)
+        number = row_number(row, len(self), self)
         if self.encoding == "raw":
             return None
         stored = self.dataset[number]
@@ -184,8 +185,8 @@ class Stream:
 
         Depth: (n, h, w, 1); joints: (n, 4); depth_point: (n, 1); action_chunk: (n, horizon).
         """
-        path = self._stored.mask
-        if path is None:
+        path = f"{self._stored.path}_valid"
+        if not self.episode._has_mask(path):
             return None
         return truth(Stream(self.episode, path)[rows])
 
@@ -209,10 +210,6 @@ class Stream:
             return _AXES
         return _QUATERNION if count == 4 and part.endswith("quat") else [str(i) for i in range(count)]
 
-    @property
-    def _title(self) -> str:
-        return f"{self.episode}: {self.name}"
-
     def _default(self, value: int) -> NDArray[np.int64]:
         return np.full(len(self), value, np.int64)
 
@@ -228,23 +225,20 @@ class Stream:
 
     def _look(self) -> _Stored:
         group = self.episode.group
-        path = f"obs/{self.name}" if "/" not in self.name and self.name in group["obs"] else self.name
-        dataset, mask = group.get(path), group.get(f"{path}_valid")
+        path = self.name if "/" in self.name else f"obs/{self.name}"
+        dataset = group.get(path)
+        if dataset is None:
+            path = self.name
+            dataset = group.get(path)
         if not isinstance(dataset, h5py.Dataset) or not dataset.ndim:
             raise UnknownKey(f"{self.episode} has no stream {self.name}; it has {', '.join(self.episode._all_keys())}")
-        shape, dtype, encoding = dataset.shape, dataset.dtype, str(dataset.attrs.get("encoding", "raw"))
-        if encoding != "raw":
+        shape, dtype, encoding = tuple(dataset.shape), dataset.dtype, "raw"
+        if dtype.kind == "O":  # a file for each row
+            encoding = str(dataset.attrs["encoding"])
             shape, dtype = (shape[0], int(dataset.attrs["height"]), int(dataset.attrs["width"]), 3), np.dtype(np.uint8)
-        return _Stored(
-            path=path,
-            shape=tuple(shape),
-            dtype=dtype,
-            kind=str(dataset.attrs.get("kind", {"rewards": "reward", "dones": "done"}.get(self.name, "mask"))),
-            unit=str(dataset.attrs.get("unit", "")),
-            encoding=encoding,
-            is_small=dataset.nbytes <= _SMALL and not (dataset.chunks and dataset.chunks[0] == 1 and dataset.ndim > 1),
-            mask=f"{path}_valid" if isinstance(mask, h5py.Dataset) and mask.ndim > 1 else None,
-        )
+        bytes_in_all = math.prod(shape) * int(dtype.itemsize)
+        is_frames = len(shape) > 1 and dataset.chunks is not None and dataset.chunks[0] == 1
+        return _Stored(path, shape, dtype, encoding, is_small=bytes_in_all <= _SMALL and not is_frames)
 
     def _read(self, rows: RowNumbers, out: Array | None) -> Array:
         stored = self._stored
@@ -276,7 +270,7 @@ class Stream:
             try:
                 out[place] = decode(bytes(file), height, width)
             except TakesetError as error:
-                raise TakesetError(f"{self._title}, row {row}: {error}") from error.__cause__
+                raise TakesetError(f"{self}, row {row}: {error}") from error.__cause__
         return out
 
 

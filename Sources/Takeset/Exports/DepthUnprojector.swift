@@ -100,17 +100,9 @@ struct DepthUnprojector {
     return (0..<from.size.height).flatMap { y in
       (0..<from.size.width).map { x in
         let point = imageFromDepth(Double(x) + 0.5, Double(y) + 0.5)
-        return Int32(clamping: pixel(point.x, point.y, to.size) ?? -1)
+        return Int32(clamping: to.size.pixel(point.x, point.y) ?? -1)
       }
     }
-  }
-
-  /// The number of the pixel that a point is in; `nil` outside of the image.
-  @inline(__always)
-  private static func pixel(_ x: Double, _ y: Double, _ size: ImageSize) -> Int? {
-    // NaN is in no range.
-    guard x >= 0, y >= 0, x < Double(size.width), y < Double(size.height) else { return nil }
-    return Int(y) * size.width + Int(x)
   }
 
   /// Adds a map's points.
@@ -134,8 +126,9 @@ struct DepthUnprojector {
     _ map: PosedDepthMap, _ meters: UnsafeBufferPointer<Float>, _ certainty: UnsafeBufferPointer<UInt8>,
     _ colors: UnsafeBufferPointer<UInt8>, _ imagePixels: UnsafeBufferPointer<Int32>, _ counts: inout FusionCounts
   ) {
-    let size = depth.stream.spec.gridSize
+    let (size, settings, minimum) = (depth.stream.spec.gridSize, settings, minimum)
     let (camera, origin, axes) = (map.intrinsics, map.pose.position, map.pose.axes)
+    let colors = image.map { PointColors(imagePixels, colors, $0.stream.spec.gridSize, map.image) }
     for y in 0..<size.height {
       let down = (Double(y) + 0.5 - camera.cy) / camera.fy
       for x in 0..<size.width {
@@ -152,14 +145,14 @@ struct DepthUnprojector {
           counts.outOfRange += 1
           continue
         }
-        if settings.edge > 0, isEdge(x, y, index, near, meters, size) {
+        if settings.edge > 0, Self.isEdge(x, y, index, near, meters, size, settings.edge) {
           counts.edges += 1
           continue
         }
         let z = Double(near)
         let (a, b) = ((Double(x) + 0.5 - camera.cx) / camera.fx * z, down * z)
         let point = origin + axes.x * a + axes.y * b + axes.z * z
-        guard let color = color(at: index, point, map.image, colors, imagePixels) else {
+        guard let color = colors.map({ $0.color(at: index, point) }) ?? 0 else {
           counts.uncolored += 1
           continue
         }
@@ -170,32 +163,53 @@ struct DepthUnprojector {
 
   /// Whether one of the four neighbors is another surface.
   @inline(__always)
-  private func isEdge(_ x: Int, _ y: Int, _ index: Int, _ near: Float, _ meters: UnsafeBufferPointer<Float>, _ size: ImageSize) -> Bool {
+  private static func isEdge(
+    _ x: Int, _ y: Int, _ index: Int, _ near: Float, _ meters: UnsafeBufferPointer<Float>, _ size: ImageSize, _ limit: Float
+  ) -> Bool {
     func differs(_ neighbor: Int) -> Bool {
       let other = meters[neighbor]
-      return other > 0 && abs(other - near) > settings.edge * min(other, near)
+      return other > 0 && abs(other - near) > limit * min(other, near)
     }
     return x > 0 && differs(index - 1) || x + 1 < size.width && differs(index + 1) || y > 0 && differs(index - size.width)
       || y + 1 < size.height && differs(index + size.width)
   }
+}
 
-  /// The color 0xRRGGBB of a depth pixel or its point; 0 without images, `nil` outside of the image.
+/// The colors that points have in an image.
+private struct PointColors {
+  private let imagePixels: UnsafeBufferPointer<Int32>
+  private let colors: UnsafeBufferPointer<UInt8>
+  private let size: ImageSize
+  private let view: PosedDepthMap.View?
+
+  /// - Parameter imagePixels: The image's pixel of each depth pixel, which counts if there is no `view`.
+  init(_ imagePixels: UnsafeBufferPointer<Int32>, _ colors: UnsafeBufferPointer<UInt8>, _ size: ImageSize, _ view: PosedDepthMap.View?) {
+    (self.imagePixels, self.colors, self.size, self.view) = (imagePixels, colors, size, view)
+  }
+
+  /// The color 0xRRGGBB of a depth pixel or its point; `nil` outside of the image.
   @inline(__always)
-  private func color(
-    at index: Int, _ point: SIMD3<Double>, _ view: PosedDepthMap.View?, _ colors: UnsafeBufferPointer<UInt8>,
-    _ imagePixels: UnsafeBufferPointer<Int32>
-  ) -> UInt32? {
-    guard let image else { return 0 }
+  func color(at index: Int, _ point: SIMD3<Double>) -> UInt32? {
     var pixel = Int(imagePixels[index])
     if let view {
       let seen = view.cameraFromWorld.rotate(point) + view.cameraFromWorld.position
       let camera = view.intrinsics
       guard seen.z > 0,
-        let other = Self.pixel(seen.x / seen.z * camera.fx + camera.cx, seen.y / seen.z * camera.fy + camera.cy, image.stream.spec.gridSize)
+        let other = size.pixel(seen.x / seen.z * camera.fx + camera.cx, seen.y / seen.z * camera.fy + camera.cy)
       else { return nil }
       pixel = other
     }
     guard pixel >= 0 else { return nil }
     return UInt32(colors[3 * pixel]) << 16 | UInt32(colors[3 * pixel + 1]) << 8 | UInt32(colors[3 * pixel + 2])
+  }
+}
+
+extension ImageSize {
+  /// The number of the pixel that a point is in, row after row; `nil` outside of the image.
+  @inline(__always)
+  fileprivate func pixel(_ x: Double, _ y: Double) -> Int? {
+    // NaN is in no range.
+    guard x >= 0, y >= 0, x < Double(width), y < Double(height) else { return nil }
+    return Int(y) * width + Int(x)
   }
 }

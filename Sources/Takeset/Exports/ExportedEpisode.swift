@@ -59,7 +59,8 @@ package struct ExportedEpisode: Sendable {
 
   /// The confidence of a depth stream's values: the one on the same grid.
   package func confidence(of depth: SampleStream) -> SampleStream? {
-    streams { $0 == .confidence }.first { $0.stream.spec.gridSize == depth.spec.gridSize && $0.stream.spec.raster == depth.spec.raster }?.stream
+    streams { $0 == .confidence }.first { $0.stream.spec.gridSize == depth.spec.gridSize && $0.stream.spec.raster == depth.spec.raster }?
+      .stream
   }
 
   /// The frame of the poses; `nil` without poses.

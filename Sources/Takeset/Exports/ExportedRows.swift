@@ -57,14 +57,17 @@ struct CompleteRows: Sendable {
   private(set) var missing: [(name: StreamName, rows: Int)] = []
   /// The complete rows as ranges, ascending. A missing row ends a range, and so does a gap in time, which the format cannot express.
   private(set) var runs: [Range<Int>] = []
-  /// Number of rows that are not complete.
-  private(set) var lost = 0
+  /// Number of rows that are in no range.
+  var lost: Int { rows - runs.reduce(0) { $0 + $1.count } }
+  /// Number of complete rows that are in no range, because it would be too short.
+  private(set) var inShortRuns = 0
   let rows: Int
 
   /// - Parameters:
   ///   - names: The exported streams. A row lacks one if any of its numbers is absent, or the complete image or depth map.
   ///   - elements: The only element that is exported, of streams where it is not all.
-  init(_ episode: ExportedEpisode, of names: [StreamName], elements: [StreamName: Int] = [:]) throws {
+  ///   - minimum: The least number of rows of a range.
+  init(_ episode: ExportedEpisode, of names: [StreamName], elements: [StreamName: Int] = [:], minimum: Int = 1) throws {
     rows = episode.rows
     var isComplete = [Bool](repeating: true, count: rows)
     var reader = RowReader(episode.episode)
@@ -84,8 +87,9 @@ struct CompleteRows: Sendable {
         runs.append(start..<(isComplete[row] ? row + 1 : row))
         first = nil
       }
-      if !isComplete[row] { lost += 1 }
     }
+    inShortRuns = runs.reduce(0) { $0 + ($1.count < minimum ? $1.count : 0) }
+    runs.removeAll { $0.count < minimum }
   }
 
   private static func hasValue(
@@ -105,8 +109,9 @@ struct CompleteRows: Sendable {
 
   /// `joints missing in 3 of 120 rows, actions missing in 1 of 120 rows`
   var problem: String {
-    let lacking = missing.map { "\($0.name) missing in \($0.rows) of \(rows) rows" }
-    return lacking.isEmpty ? "a gap in time" : lacking.joined(separator: ", ")
+    var parts = missing.map { "\($0.name) missing in \($0.rows) of \(rows) rows" }
+    if inShortRuns > 0 { parts.append("\(inShortRuns) rows alone between such rows or gaps") }
+    return parts.isEmpty ? "a gap in time" : parts.joined(separator: ", ")
   }
 }
 
@@ -114,7 +119,8 @@ extension ExportDirectory {
   /// Notes that the format has no place for these streams, and for intrinsics if there are any.
   func lose(_ streams: Set<StreamName>, of episodes: [ExportedEpisode]) {
     var names = streams.sorted().map(\.rawValue)
-    if episodes.contains(where: { episode in episode.images.contains { episode.intrinsics($0.stream, 0) != nil } }) {
+    let cameras = episodes.filter { $0.rows > 0 }
+    if cameras.contains(where: { episode in episode.images.contains { episode.intrinsics($0.stream, 0) != nil } }) {
       names.append("intrinsics")
     }
     if !names.isEmpty { lose("The format has no place for \(names.joined(separator: ", ")).") }

@@ -20,7 +20,7 @@ struct ReplayBuffer: Sendable {
   init(_ contents: ReplayContents, _ episodes: [ExportedEpisode], level: Int) throws {
     (self.contents, self.level) = (contents, level)
     parts = try episodes.map {
-      Part(episode: $0, complete: try CompleteRows($0, of: contents.streams, elements: contents.elements))
+      Part(episode: $0, complete: try CompleteRows($0, of: contents.streams, elements: contents.elements, minimum: contents.minimumRows))
     }
     count = parts.reduce(0) { $0 + $1.complete.rows - $1.complete.lost }
     guard count > 0 else {
@@ -41,8 +41,9 @@ struct ReplayBuffer: Sendable {
         table.append(.object(entry))
       }
       guard part.complete.lost > 0 else { continue }
-      masked[part.episode.id] = .object(
-        Dictionary(part.complete.missing.map { ($0.name.rawValue, JSONValue($0.rows)) }) { $1 })
+      var reasons = Dictionary(part.complete.missing.map { ($0.name.rawValue, JSONValue($0.rows)) }) { $1 }
+      if part.complete.inShortRuns > 0 { reasons["alone"] = JSONValue(part.complete.inShortRuns) }
+      masked[part.episode.id] = .object(reasons)
       let rows = "\(part.complete.lost) of \(part.episode.rows) rows are left out"
       directory.lose("\(part.episode.id): \(rows) (\(part.complete.problem)); each ends an episode.")
     }

@@ -90,6 +90,8 @@ extension ReplayContents {
         "Poses are camera-to-world with OpenCV's camera axes (x right, y down, z forward), or those of the body that the pipeline gives.",
         "UMI computes actions itself: its window begins with row t, and its 6 numbers of a rotation are the first two rows of the matrix.",
       ])
+    // The loader interpolates between rows, which fails for an episode of one.
+    contents.minimumRows = 2
     contents.gripper = try gripper(option, episodes)
     if let gripper = contents.gripper {
       contents.streams.append(gripper.stream)

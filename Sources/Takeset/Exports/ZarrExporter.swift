@@ -82,6 +82,8 @@ struct ReplayContents: Sendable {
   /// The only element that is needed of a stream.
   var elements: [StreamName: Int] = [:]
   var gripper: UMIRow.Gripper?
+  /// The least number of rows of an episode.
+  var minimumRows = 1
   var lost: [String]
   /// Streams that the layout has no place for.
   var unplaced: Set<StreamName>

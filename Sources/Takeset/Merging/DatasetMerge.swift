@@ -87,7 +87,8 @@ package struct DatasetMerge: Sendable {
     for other in sources.dropFirst() where other.record.pipelineDigest != first.record.pipelineDigest {
       let differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "")
       throw ExportRefusal(
-        "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other")
+        "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
+      )
     }
     do {
       return try PipelineFile.parse(first.record.pipeline.canonicalText)
@@ -132,7 +133,8 @@ package struct DatasetMerge: Sendable {
         }
         guard other.record.output?.contentDigest == record.output?.contentDigest, other.record.inputDigest == record.inputDigest else {
           throw ExportRefusal(
-            "\(other.source.directory) and \(source.directory) both have an episode \(record.id), and they differ; leave one out with takeset select")
+            "\(other.source.directory) and \(source.directory) both have an episode \(record.id), and they differ; leave one out with takeset select"
+          )
         }
         duplicates.append(record.id)
       }

@@ -183,7 +183,9 @@ package struct TakeFilter: Sendable {
         throw mistake("expected \(operators.joined(separator: " or ")) after \(field.text), found \(words.first?.text ?? "nothing")")
       }
       words = words.dropFirst()
-      guard let value = words.first, value.isQuoted || !"()".contains(value.text) else { throw mistake("expected a value after \(operation.text)") }
+      guard let value = words.first, value.isQuoted || !"()".contains(value.text) else {
+        throw mistake("expected a value after \(operation.text)")
+      }
       if operators.contains("<="), Double(value.text) == nil { throw mistake("expected a number, found \(value.text)") }
       if field.text == "outcome", operation.text != "~", TakeRecord.Outcome(rawValue: value.text) == nil {
         throw mistake("an outcome is written, rejected or failed, found \(value.text)")

@@ -43,8 +43,8 @@ extension Loader {
       ) { $0.withFewerEpisodes(than: 2) },
       DoctorRule(
         .notFinite, .breaks, incomplete, masked
-      ) { $0.withoutNumbers() },
-      DoctorRule(.rowsMasked, .breaks, incomplete, masked) { $0.withMaskedRows() },
+      ) { $0.withoutNumbers(masked) },
+      DoctorRule(.rowsMasked, .breaks, incomplete, masked) { $0.withMaskedRows(masked) },
       DoctorRule(.imageUndecodable, .breaks, incomplete, masked) { $0.withUndecodableImages() },
       DoctorRule(.gaps, .breaks, "ACT takes rows as evenly spaced, so the export refuses them without --masked", masked) { $0.withGaps() },
       DoctorRule(

@@ -23,7 +23,7 @@ package struct Doctor: Sendable {
   package init(_ path: String, for loader: Loader, keys: [String] = [], window: Int? = nil, threads: Int = 1) throws {
     let file = try DatasetPlaces(path)
     let measured = Self.inParallel(file.places.count, threads: threads) { index in
-      file.places[index].measured(keys: Set(keys), measuresSharpness: loader == .nerfstudio)
+      file.places[index].measured(keys: Set(keys), for: loader)
     }
     let found = Set(measured.flatMap(\.observations.keys))
     if let unknown = keys.first(where: { !found.contains($0) }), !measured.isEmpty {
@@ -82,23 +82,29 @@ package struct Doctor: Sendable {
 struct EpisodePlace: Sendable {
   var file: String
   var demo: String
+  /// Whether the file has only this episode.
+  var isShard = false
   /// Why its link cannot be followed.
   var failure: String?
 
   /// The name of the file without its extension, for an episode that cannot be read.
   private var stem: String { URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent }
 
-  func measured(keys: Set<String>, measuresSharpness: Bool) -> EpisodeMeasurements {
+  func measured(keys: Set<String>, for loader: Loader) -> EpisodeMeasurements {
     if let failure { return EpisodeMeasurements(id: stem, failure: failure) }
     do {
       guard try Directory.kind(at: file, followingLinks: true) == .file else {
         return EpisodeMeasurements(id: stem, failure: "there is no file \(file)")
       }
+      // Exports find chunks without libhdf5, which understands more forms of files.
+      if loader.readsExports, isShard { _ = try WrittenShard(file) }
       let open = try File.open(file)
       defer { try? open.close() }
-      return try EpisodeMeasurements(open.root, demo: demo, keys: keys, measuresSharpness: measuresSharpness)
+      return try EpisodeMeasurements(open.root, demo: demo, keys: keys, measuresSharpness: loader == .nerfstudio)
     } catch let error as HDF5Error {
       return EpisodeMeasurements(id: stem, failure: error.message)
+    } catch let error as FileMap.Damaged {
+      return EpisodeMeasurements(id: stem, failure: "\(error.description), as far as an export can tell; another program has rewritten it")
     } catch {
       return EpisodeMeasurements(id: stem, failure: "\(error)")
     }
@@ -106,7 +112,7 @@ struct EpisodePlace: Sendable {
 
   /// Names of all observations.
   static func keys(_ places: [EpisodePlace]) throws -> [String] {
-    Set(places.flatMap { $0.measured(keys: [], measuresSharpness: false).observations.keys }).sorted()
+    Set(places.flatMap { $0.measured(keys: [], for: .robomimic).observations.keys }).sorted()
   }
 }
 
@@ -147,7 +153,7 @@ private struct DatasetPlaces {
   private static func linked(_ target: (file: String, object: String), from index: String) -> EpisodePlace {
     let parts = target.object.split(separator: "/")
     let folder = URL(fileURLWithPath: index).deletingLastPathComponent().path
-    var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "")
+    var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "", isShard: true)
     if !DatasetFiles.isInside(target.file) || parts.count != 2 || parts.first != "data" {
       place.failure = "its link leads to \(target.file):\(target.object), which is no shard of the dataset"
     }

@@ -75,6 +75,14 @@ package enum Loader: String, Sendable, CaseIterable {
   case diffusionPolicy = "diffusion-policy"
   case nerfstudio
 
+  /// Whether it reads what `takeset export` writes.
+  var readsExports: Bool {
+    switch self {
+    case .aloha, .diffusionPolicy, .nerfstudio: true
+    case .robomimic, .lerobot: false
+    }
+  }
+
   /// Whether it reads an observation.
   func reads(_ array: ArrayMeasurements) -> Bool {
     switch self {

@@ -150,7 +150,7 @@ extension Examined {
   }
 
   private func mixture(of key: String, ofDepth: Bool, _ severity: Diagnosis.Severity?) -> Problem? {
-    let all = arrays(key).filter { $0.array.encoding == nil && (ofDepth || !$0.array.isDepth) }
+    let all = arrays(key).filter { $0.array.encoding == nil && $0.array.type != nil && (ofDepth || !$0.array.isDepth) }
     // A claimed scale is a scale.
     let groups = Dictionary(grouping: all) { [$0.array.unit.replacing(" (claimed)", with: ""), $0.array.type ?? ""] }
     guard groups.count > 1 else { return nil }

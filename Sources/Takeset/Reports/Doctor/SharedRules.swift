@@ -31,14 +31,11 @@ extension DoctorRule {
 
   /// What is wrong with poses, and what that means for a loader.
   static func poses(jump: String, repeated: String, interpolated: String) -> [DoctorRule] {
-    func drop(_ bit: String) -> Remedy {
-      Remedy("drop these rows, and cut episodes there", steps: "drop-frames: {with: [\(bit)]}", "split-episodes: {at: gaps}")
-    }
     return [
       quaternionNorm, quaternionSign,
-      DoctorRule(.poseJump, .trainsBadly, jump, drop("pose-jump")) { $0.withJumps() },
-      DoctorRule(.poseRepeated, .trainsBadly, repeated, drop("pose-repeated")) { $0.withRepeatedPoses() },
-      DoctorRule(.poseInterpolated, .trainsBadly, interpolated, drop("pose-interpolated")) { $0.withInterpolatedPoses() },
+      DoctorRule(.poseJump, .trainsBadly, jump, .dropping("pose-jump")) { $0.withJumps() },
+      DoctorRule(.poseRepeated, .trainsBadly, repeated, .dropping("pose-repeated")) { $0.withRepeatedPoses() },
+      DoctorRule(.poseInterpolated, .trainsBadly, interpolated, .dropping("pose-interpolated")) { $0.withInterpolatedPoses() },
     ]
   }
 
@@ -86,6 +83,11 @@ extension Remedy {
 
   static func size(_ width: Int, _ height: Int) -> Remedy {
     Remedy("give all images one size", steps: "resize-image: {width: \(width), height: \(height), mode: cover}")
+  }
+
+  /// Without the frames that have a quality bit.
+  static func dropping(_ bit: String) -> Remedy {
+    Remedy("drop these rows, and cut episodes there", steps: "drop-frames: {with: [\(bit)]}", "split-episodes: {at: gaps}")
   }
 
   static let atGaps = Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")

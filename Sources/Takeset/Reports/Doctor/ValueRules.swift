@@ -3,42 +3,37 @@ import Model
 /// What the numbers are: missing, constant, out of range.
 extension Examined {
   /// Observations and actions that are NaN or infinite; of another severity if no row of any episode is complete.
-  func withoutNumbers(ifAll severity: Diagnosis.Severity? = nil) -> [Problem] {
+  ///
+  /// - Parameter remedy: What to do about single rows, instead of dropping them in the pipeline.
+  func withoutNumbers(ifAll severity: Diagnosis.Severity? = nil, _ remedy: Remedy? = nil) -> [Problem] {
     (keys + ["actions"]).compactMap { key in
       let bad = arrays(key).filter { $0.array.notFinite > 0 }
-      guard !bad.isEmpty else { return nil }
+      guard let kind = bad.first?.array else { return nil }
       let (count, rows) = (bad.reduce(0) { $0 + $1.array.notFinite }, bad.reduce(0) { $0 + $1.array.rows })
-      // Rows without any angle can be dropped; a channel that is missing throughout cannot.
-      let isDroppable = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked && $0.array.masked < $0.array.rows }
-      let remedy =
-        isDroppable
-        ? Remedy("drop these rows", steps: "drop-frames: {with: [joints-missing]}", "split-episodes: {at: gaps}")
-        : key == "actions" ? nil : Remedy.without(key, keeping: commonKeys(without: key))
+      // A number that is missing throughout leaves no row.
+      let isThroughout = bad.contains { $0.array.notFinite == $0.array.rows }
+      let areAngles = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked }
+      let without: Remedy? = key == "actions" || kind.isPose ? nil : .without(key, keeping: commonKeys(without: key))
       return Problem(
         sentence: "\(key) is NaN or infinite in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
-        remedy: remedy, severity: count == readable.reduce(0) { $0 + $1.rows } ? severity : nil)
+        remedy: isThroughout ? without : remedy ?? (areAngles ? .dropping("joints-missing") : without),
+        severity: count == readable.reduce(0) { $0 + $1.rows } ? severity : nil)
     }
   }
 
   /// Masked rows of depth and of actions; those of vectors are NaN, those of images undecodable.
-  func withMaskedRows() -> [Problem] {
+  ///
+  /// - Parameter remedy: What to do about them, instead of dropping them in the pipeline.
+  func withMaskedRows(_ remedy: Remedy? = nil) -> [Problem] {
     (keys + ["actions"]).compactMap { key in
       let bad = arrays(key).filter { $0.array.masked > 0 && ($0.array.isDepth || key == "actions") }
-      guard let first = bad.first?.array else { return nil }
+      guard let kind = bad.first?.array else { return nil }
       let (count, rows) = (bad.reduce(0) { $0 + $1.array.masked }, bad.reduce(0) { $0 + $1.array.rows })
-      let isByGaps = readable.contains { $0.times.gaps > 0 && ($0.actions?.masked ?? 0) > 0 }
-      let remedy =
-        first.isDepth
-        ? Remedy("drop these rows", steps: "drop-frames: {with: [depth-missing]}", "split-episodes: {at: gaps}")
-        : isByGaps
-          ? Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")
-          : Remedy(
-            "drop the rows without joints, or leave joints out of the actions", steps: "drop-frames: {with: [joints-missing]}",
-            "split-episodes: {at: gaps}")
+      let areGaps = readable.contains { $0.times.gaps > 0 && ($0.actions?.masked ?? 0) > 0 }
+      let what = key == "actions" ? "actions are unknown, and 0," : "\(key) is missing, and 0,"
       return Problem(
-        sentence:
-          "\(key) \(key == "actions" ? "are unknown, and 0," : "is missing, and 0,") in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))",
-        episodes: bad.map(\.id), remedy: remedy)
+        sentence: "\(what) in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
+        remedy: remedy ?? (kind.isDepth ? .dropping("depth-missing") : areGaps ? .atGaps : .dropping("joints-missing")))
     }
   }
 

@@ -1,0 +1,100 @@
+"""Checks of exports to training formats that do not depend on the format, and takes that such formats cannot hold as they are."""
+
+import os
+import resource
+import shutil
+
+from command import BINARY, measured
+from geometry_oracle import Runs
+from scene_oracle import export, files, record
+from stack_sessions import v2
+from system import mount_tmpfs
+
+
+def refuses(takeset, dataset, form, output, *options, code=65):
+    """The sentence with which an export is refused; it leaves nothing behind."""
+    before = sorted(output.parent.iterdir())
+    done = export(takeset, dataset, form, output, *options, check=code)
+    assert sorted(output.parent.iterdir()) == before and not done.stdout
+    (sentence,) = done.stderr.strip().splitlines()
+    return sentence
+
+
+def check_output(takeset, dataset, form, root, *options):
+    """An output is never overwritten unless it is an earlier export, and the bytes depend neither on threads nor on the run."""
+    output = root / "out"
+    export(takeset, dataset, form, output, *options, "--jobs", 1)
+    first = files(output)
+    assert "--replace" in refuses(takeset, dataset, form, output, *options, code=73) and files(output) == first
+    for jobs in 2, 5:
+        export(takeset, dataset, form, output, *options, "--jobs", jobs, "--replace")
+        assert files(output) == first
+    found = record(output)
+    assert found["format"] == form and found["export_version"] == 1
+    assert found["files"] == len(first) - 1 and found["bytes"] == sum(len(data) for name, data in first.items() if name != "takeset-export.json")
+    shutil.rmtree(output)
+    output.mkdir()
+    (output / "notes.txt").write_text("mine")
+    refuses(takeset, dataset, form, output, *options, "--replace", code=73)
+    assert (output / "notes.txt").read_text() == "mine"
+
+
+def check_full_disk(takeset, dataset, form, root, *options, limit=100_000):
+    """Where the output cannot be written: exit 1 with the reason, and nothing left behind."""
+
+    def little():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = takeset("export", dataset, "--to", form, "--output", root / "limited", *options, preexec_fn=little)
+    assert done.returncode == 1 and "File too large" in done.stderr and str(root / "limited") in done.stderr, done.stderr
+    assert list(root.iterdir()) == []
+    unmount = mount_tmpfs(root / "disk", "1m")
+    try:
+        done = takeset("export", dataset, "--to", form, "--output", root / "disk/out", *options)
+        assert done.returncode == 1 and "No space left on device" in done.stderr and "MB are free" in done.stderr, done.stderr
+        assert list((root / "disk").iterdir()) == []
+    finally:
+        unmount()
+        (root / "disk").rmdir()
+
+
+def check_each_write(takeset, failing_write, dataset, form, root, *options):
+    """A disk that is full at any one write leaves a complete export or none. The number of writes that failed."""
+    export(takeset, dataset, form, root / "whole", *options, "--jobs", 1)
+    whole = files(root / "whole")
+    for number in range(1, 3000):
+        environment = os.environ | {"LD_PRELOAD": str(failing_write), "FAIL_AT": str(number)}
+        done = takeset("export", dataset, "--to", form, "--output", root / "out", *options, "--jobs", 1, env=environment)
+        if done.returncode == 0:
+            assert files(root / "out") == whole
+            return number - 1
+        assert done.returncode == 1 and "No space left on device" in done.stderr, (number, done.stderr)
+        assert sorted(p.name for p in root.iterdir()) == ["whole"], number
+    raise AssertionError("it never succeeds")
+
+
+def damaged(dataset, copy, take):
+    """A copy of a dataset in which one byte of a chunk of an image or depth map, in the middle of a shard, is changed."""
+    shutil.copytree(dataset, copy)
+    shard = copy / f"episodes/{take}.h5"
+    data = bytearray(shard.read_bytes())
+    for at in range(len(data) // 2, len(data) // 2 + 64):
+        data[at] ^= 0xFF
+    shard.write_bytes(data)
+    return copy
+
+
+def incomplete_takes(takeset, root):
+    """Takes with incomplete rows: readings of the glove begin late, frames are missing in the middle, images cannot be decoded; and a complete one."""
+    late, cut, blind = v2(), v2(), v2()
+    late.encoders = late.encoders[14:]
+    for number in 17, 18, 19, 20:
+        del cut.rgb[number]
+    for number in 5, 6, 30:
+        blind.rgb[number] = blind.rgb[number][:300]
+    return Runs(takeset, root, {"late": late, "cut": cut, "blind": blind, "whole": v2()})
+
+
+def memory_of(dataset, form, output, *options):
+    """Exit code, peak resident bytes and processor seconds of an export."""
+    return measured(BINARY, "export", dataset, "--to", form, "--output", output, *options)
