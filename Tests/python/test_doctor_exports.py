@@ -1,12 +1,10 @@
 """`verify --for` agrees with the exports: what it calls ready is exported, and what an export refuses it has called broken."""
 
-import os
-import subprocess
-import sys
+import contextlib
+import io
 
 import numpy as np
 import pytest
-from command import ROOT
 from doctor_sets import FIRST, PIPELINES, SECOND, SPLIT, changed, checkup, converted, edited, simulated
 
 DEMO, META = "data/demo_0", "meta/demo_0"
@@ -70,12 +68,12 @@ def zoo(takeset, tmp_path_factory):
     return found
 
 
-def agrees(found, done, name):
+def agrees(found, code, err, name):
     """A refusal has been foreseen, and an export of what is ready succeeds. Which of the two it is."""
-    if done.returncode == 65:
-        assert found.breaks, f"{name}: the export refuses ({done.stderr.strip()}), and nothing is called broken: {found.report['diagnoses']}"
+    if code == 65:
+        assert found.breaks, f"{name}: the export refuses ({err.strip()}), and nothing is called broken: {found.report['diagnoses']}"
         return "refused"
-    assert done.returncode == 0, (name, done.stderr)
+    assert code == 0, (name, err)
     assert not found.breaks - BEYOND - {"no-episodes"}, f"{name}: is exported, and called broken: {found.breaks}"
     return "exported"
 
@@ -85,7 +83,7 @@ def test_swift_exports(takeset, zoo, tmp_path, loader):
     outcomes = []
     for name, dataset in zoo.items():
         done = takeset("export", dataset, "--to", loader, "--output", tmp_path / name)
-        outcomes.append(agrees(checkup(takeset, loader, dataset), done, name))
+        outcomes.append(agrees(checkup(takeset, loader, dataset), done.returncode, done.stderr, name))
     assert min(outcomes.count("refused"), outcomes.count("exported")) >= 3, outcomes
 
 
@@ -98,25 +96,30 @@ def test_the_replay_buffer(takeset, zoo, tmp_path):
         if done.returncode == 0 and found.breaks & {"actions-missing", "images-missing"}:
             outcomes.append("left out")
             continue
-        outcomes.append(agrees(found, done, name))
+        outcomes.append(agrees(found, done.returncode, done.stderr, name))
     assert {outcomes.count(word) > 0 for word in ("refused", "exported", "left out")} == {True}, outcomes
 
 
-def test_lerobot(takeset, zoo, tmp_path):
+def lerobot(*arguments):
+    """What `python -m takeset.lerobot` does, in this process: its exit code and its words."""
     pytest.importorskip("pyarrow")
+    from takeset.lerobot.__main__ import main
+
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        return main([*map(str, arguments), "--quiet"]), err.getvalue()
+
+
+def test_lerobot(takeset, zoo, tmp_path):
     outcomes = []
     for name, dataset in zoo.items():
         found = checkup(takeset, "lerobot", dataset)
         # What the remedy says, if the rate is all that the export has to be told.
-        others = [one["command"].split()[-1] for one in found.report["diagnoses"] if one["code"] == "rate-other" and "--fps" in one.get("command", "")]
-        fps = others[0] if others else 30
-        command = [sys.executable, "-m", "takeset.lerobot", dataset, tmp_path / name, "--fps", str(fps), "--quiet"]
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment, timeout=120)
+        rates = [one["command"].split()[-1] for one in found.report["diagnoses"] if "--fps" in one.get("command", "")]
+        code, err = lerobot(dataset, tmp_path / name, "--fps", rates[0] if rates else 30)
         if name in ("no actions", "no poses"):
-            assert done.returncode == 0 and "actions-missing" in found.breaks
+            assert code == 0 and "actions-missing" in found.breaks
             continue
-        outcomes.append(agrees(found, done, name))
+        outcomes.append(agrees(found, code, err, name))
     assert min(outcomes.count("refused"), outcomes.count("exported")) >= 3, outcomes
 
 

@@ -223,15 +223,17 @@ def test_spreads_that_act_clips(takeset, made, stack, tmp_path):
     streams = {"select": {"streams": ["pose", "camera_image", "joints"]}}
     steps = changed(PIPELINES["aloha"], streams, {"trim": {"start": 0.1, "end": 0.1}}, {"actions": {"kind": "absolute-quat", "joints": "absolute"}})
     plain = converted(takeset, stack, tmp_path / "plain", steps)
-    assert checkup(takeset, "aloha", plain).codes == {}
 
-    def wide(file):
-        file["data/demo_0/obs/joints"][:] *= 10
-        file["data/demo_0/actions"][:, 7:] *= 10
+    def examined(factor):
+        def scale(file):
+            for values, columns in (file["data/demo_0/obs/joints"], slice(None)), (file["data/demo_0/actions"], slice(7, None)):
+                values[:, columns] *= factor
 
-    joints, actions = sorted(
-        (one for one in checkup(takeset, "aloha", edited(plain, tmp_path / "wide", wide, shards=2)).report["diagnoses"] if one["code"] == "spread-clipped"),
-        key=lambda one: "of actions" in one["message"])
+        found = checkup(takeset, "aloha", edited(plain, tmp_path / f"by{factor}", scale, shards=2))
+        return [one for one in found.report["diagnoses"] if one["code"] == "spread-clipped"]
+
+    assert examined(0.5) == []
+    joints, actions = sorted(examined(10), key=lambda one: "of actions" in one["message"])
     assert "index_mcp" in joints["message"] and "--qpos pose" in joints["command"]
     assert "joints 0" in actions["message"] and actions["steps"] == ["actions: {angle: radian}"]
 

@@ -6,7 +6,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses
+from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
 from geometry_oracle import Runs, steps_file
 from outputs import demos
 from scene_oracle import export, files, lost, record
@@ -58,7 +58,8 @@ def item(path, start, camera="camera"):
         action = file["/action"][first:]
         padded = np.zeros(file["/action"].shape, np.float32)
         padded[: len(action)] = action
-        return file[f"/observations/images/{camera}"][start], file["/observations/qpos"][start], padded, np.arange(len(padded)) >= len(action)
+        is_pad = np.arange(len(padded)) >= len(action)
+        return file[f"/observations/images/{camera}"][start], file["/observations/qpos"][start], padded, is_pad
 
 
 def expected(dataset, take):
@@ -94,7 +95,8 @@ def test_files_have_only_what_the_loaders_know(dataset, takeset, tmp_path):
     with h5py.File(tmp_path / "out/episode_0.hdf5") as file:
         names = []
         file.visit(names.append)
-        assert sorted(names) == ["action", "observations", "observations/images", "observations/images/camera", "observations/qpos", "observations/qvel"]
+        below = ["observations/images", "observations/images/camera", "observations/qpos", "observations/qvel"]
+        assert sorted(names) == ["action", "observations", *below]
         assert sorted(file.attrs) == ["compress", "sim"] and file.attrs["sim"] == np.False_
 
 
@@ -137,8 +139,16 @@ def test_a_jpeg_becomes_the_pixels_that_pillow_decodes(runs, takeset, tmp_path):
 
 
 def test_cameras_are_called_as_the_streams_are(runs, takeset, tmp_path):
-    export(takeset, runs.output({"rename": {"streams": {"camera_image": "wrist_image"}}}, ABSOLUTE), "aloha", tmp_path / "out", "--episodes", "a")
+    renamed = runs.output({"rename": {"streams": {"camera_image": "wrist_image"}}}, ABSOLUTE)
+    export(takeset, renamed, "aloha", tmp_path / "out", "--episodes", "a")
     assert loaded(tmp_path / "out", ["wrist"])["wrist"].shape == (1, 30, 72, 96, 3)
+
+
+@pytest.mark.parametrize("link", [[], ["--link"]])
+def test_several_cameras(dataset, takeset, tmp_path, link):
+    export(takeset, with_side_camera(dataset, tmp_path / "set"), "aloha", tmp_path / "out", "--episodes", "a,b", *link)
+    found = loaded(tmp_path / "out", ["camera", "side"])
+    assert np.array_equal(found["side"], 255 - found["camera"]) and np.array_equal(found["camera"][1], expected(dataset, "b")[2])
 
 
 @pytest.mark.parametrize("option, width", [("pose", 7), ("joints", 4), ("joints, pose", 11), ("pose,depth_point", 8)])
@@ -146,7 +156,8 @@ def test_the_streams_of_qpos_can_be_chosen(dataset, takeset, tmp_path, option, w
     export(takeset, dataset, "aloha", tmp_path / "out", "--episodes", "a", "--qpos", option)
     demo, _ = demos(dataset)["a"]
     found = loaded(tmp_path / "out")
-    assert np.array_equal(found["qpos"][0], np.hstack([demo[f"obs/{name.strip()}"][:] for name in option.split(",")])) and found["qpos"].shape[2] == width
+    expected = np.hstack([demo[f"obs/{name.strip()}"][:] for name in option.split(",")])
+    assert np.array_equal(found["qpos"][0], expected) and expected.shape[1] == width
 
 
 # One length
@@ -220,8 +231,8 @@ def test_complete_parts_become_episodes(incomplete, takeset, tmp_path, choice):
     assert np.isfinite(read["qpos"]).all() and read["camera"].reshape(len(parts), 40, -1).std(2).min() > 5
     for number, (take, rows) in enumerate(parts):
         action, qpos, images = expected(incomplete, take)
-        assert np.array_equal(read["action"][number][: len(rows)], action[rows]) and np.array_equal(read["qpos"][number][: len(rows)], qpos[rows])
-        assert np.array_equal(read["camera"][number][: len(rows)], images[rows])
+        for name, stored in ("action", action), ("qpos", qpos), ("camera", images):
+            assert np.array_equal(read[name][number][: len(rows)], stored[rows])
     (sentence,) = lost(tmp_path / "out", "blind")
     kept = sum(len(rows) for take, rows in parts if take == "blind")
     assert sentence.startswith(f"blind: {40 - kept} of 40 rows are left out") and "camera_image missing in 3" in sentence
@@ -275,7 +286,8 @@ def test_what_must_change_is_copied(runs, dataset, takeset, tmp_path):
     export(takeset, runs.output(ABSOLUTE, writer={"image": "jpeg"}), "aloha", tmp_path / "jpeg", "--link", "--episodes", "a")
     with h5py.File(tmp_path / "jpeg/episode_0.hdf5") as file:
         assert isinstance(file.get("action", getlink=True), h5py.ExternalLink)
-        assert isinstance(file.get("observations/images/camera", getlink=True), h5py.HardLink) and file["observations/images/camera"].ndim == 4
+        assert isinstance(file.get("observations/images/camera", getlink=True), h5py.HardLink)
+        assert file["observations/images/camera"].ndim == 4
 
 
 # What it refuses
@@ -284,7 +296,8 @@ def test_what_must_change_is_copied(runs, dataset, takeset, tmp_path):
 @pytest.fixture(scope="module")
 def mixed(takeset, tmp_path_factory):
     """Takes that differ: a video without poses, sessions with and without a glove, of several sizes."""
-    return Runs(takeset, tmp_path_factory.mktemp("mixed"), {"pour.mov": video_file(count=40), "glove": v2(), "phone": v1(), "bare": still()})
+    takes = {"pour.mov": video_file(count=40), "glove": v2(), "phone": v1(), "bare": still()}
+    return Runs(takeset, tmp_path_factory.mktemp("mixed"), takes)
 
 
 def test_takes_that_lack_something_or_differ_are_refused(mixed, takeset, tmp_path):
@@ -294,9 +307,10 @@ def test_takes_that_lack_something_or_differ_are_refused(mixed, takeset, tmp_pat
     sentence = refuses(takeset, mixed.output(), "aloha", tmp_path / "out", "--episodes", "glove")
     assert "needs actions" in sentence and "glove" in sentence and "pipeline" in sentence
     sentence = refuses(takeset, mixed.output(*steps), "aloha", tmp_path / "out", "--episodes", "glove,phone,bare")
-    assert "qpos" in sentence and "pose:7 joints:4 in glove" in sentence and "pose:7 in bare, phone" in sentence and "--qpos pose" in sentence
+    assert "pose:7 joints:4 in glove" in sentence and "pose:7 in bare, phone" in sentence and "--qpos pose" in sentence
     export(takeset, mixed.output(*steps), "aloha", tmp_path / "out", "--episodes", "glove,phone,bare", "--qpos", "pose")
-    sentence = refuses(takeset, mixed.output({"actions": {"joints": "absolute"}}), "aloha", tmp_path / "other", "--episodes", "glove,bare", "--qpos", "pose")
+    uneven = mixed.output({"actions": {"joints": "absolute"}})
+    sentence = refuses(takeset, uneven, "aloha", tmp_path / "other", "--episodes", "glove,bare", "--qpos", "pose")
     assert "9 columns in bare" in sentence and "13 columns in glove" in sentence and "joints: none" in sentence
     blind = mixed.output({"select": {"streams": ["pose", "joints"]}}, *steps, check=3)
     sentence = refuses(takeset, blind, "aloha", tmp_path / "other", "--episodes", "glove")

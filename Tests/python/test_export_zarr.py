@@ -1,20 +1,16 @@
-"""Replay buffers in Zarr: their arrays by hand and by the zarr library, episodes that end at incomplete rows, UMI's layout."""
+"""Replay buffers in Zarr: their arrays by hand and by the zarr library, keys, episodes that end at incomplete rows."""
 
 import zipfile
 
 import numpy as np
 import pytest
-from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses
-from geometry_oracle import Runs, matrices, steps_file
+from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
+from geometry_oracle import Runs, steps_file
 from outputs import demos
-from scene_oracle import export, files, lost, opencv, record
-from scipy.spatial.transform import Rotation
-from stack_sessions import synthetic, v1, v2
+from scene_oracle import export, files, lost, record
+from stack_sessions import v1, v2
 from videos import video_file
-from zarr_oracle import UMI, Store, check_replay_buffer, chunk_rows
-
-SQUARE = {"resize-image": {"width": 224, "height": 224, "mode": "cover"}}
-BODY = [0.02, -0.15, 0.08, 0.1, -0.2, 0.3, 0.9273618495495703]
+from zarr_oracle import Store, check_replay_buffer, chunk_rows
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +28,10 @@ def dataset(runs):
 
 def joined(dataset, takes, key):
     return np.concatenate([demos(dataset)[take][0][key][:] for take in takes])
+
+
+def episodes(output):
+    return [(e["take"], e["first_row"], e["rows"]) for e in record(output)["replay_episodes"]]
 
 
 # The arrays
@@ -62,7 +62,8 @@ def test_chunks_and_compressor(dataset, takeset, tmp_path, level):
         assert layout["chunks"][0] == (1 if pixels else len(store[name]) if name.startswith("meta") else chunk_rows(64, row))
         bare = level == 0 or name == "meta/episode_ends"
         assert layout["compressor"] == (None if bare else {"id": "zlib", "level": level or 1})
-    assert store.json("data/camera_depth/.zattrs")["unit"] == "m" and store.json("data/action/.zattrs")["parts"] == "relative_position:3 relative_rotation_6d:6"
+    assert store.json("data/camera_depth/.zattrs")["unit"] == "m"
+    assert store.json("data/action/.zattrs")["parts"] == "relative_position:3 relative_rotation_6d:6"
     assert store.json("data/pose/.zattrs") == {"unit": "m", "camera_axes": "x right, y up, z back", "quaternion_order": "xyzw"}
 
 
@@ -105,6 +106,12 @@ def test_depth_in_millimeters(runs, takeset, tmp_path):
         assert np.array_equal(store[f"data/{key}"], joined(other, ["phone", "room"], f"obs/{key}"))
 
 
+def test_several_cameras(dataset, takeset, tmp_path):
+    export(takeset, with_side_camera(dataset, tmp_path / "set"), "zarr", tmp_path / "out")
+    data, _ = check_replay_buffer(Store(tmp_path / "out"))
+    assert np.array_equal(data["side_image"], 255 - joined(dataset, ["glove", "phone", "room"], "obs/camera_image"))
+
+
 # Keys
 
 
@@ -116,7 +123,7 @@ def test_keys_that_a_take_lacks_are_left_out_and_named(dataset, takeset, tmp_pat
     assert "camera_depth is left out, because some episodes lack it: glove." in sentences
     assert "joints is left out, because some episodes lack it: phone, room." in sentences
     assert any("action_dict/relative_position" in s for s in sentences) and any("no times" in s for s in sentences)
-    assert [(e["take"], e["first_row"], e["rows"]) for e in record(tmp_path / "out")["replay_episodes"]] == [("glove", 0, 40), ("phone", 0, 40), ("room", 0, 24)]
+    assert episodes(tmp_path / "out") == [("glove", 0, 40), ("phone", 0, 40), ("room", 0, 24)]
 
 
 def test_keys_can_be_chosen(dataset, takeset, tmp_path):
@@ -158,7 +165,7 @@ def test_incomplete_rows_end_an_episode_and_are_counted(takeset, tmp_path):
     assert len(lengths) == 7 and dropped["whole"] == 0 and all(dropped[take] for take in ("late", "cut", "blind"))
     assert ends.tolist() == np.cumsum([count for _, _, count in lengths]).tolist()
     found = record(tmp_path / "out")
-    assert [(e["take"], e["first_row"], e["rows"]) for e in found["replay_episodes"]] == lengths
+    assert episodes(tmp_path / "out") == lengths
     assert found["masked_rows"] == sum(dropped.values()) and set(found["masked"]) == {"late", "cut", "blind"}
     assert found["masked"]["blind"]["camera_image"] == 3 and all(lost(tmp_path / "out", take) for take in found["masked"])
     for key, array in data.items():
@@ -185,7 +192,8 @@ def test_rows_without_a_depth_map_are_incomplete(takeset, tmp_path):
     assert 0 < (~rows).sum() < 20
     export(takeset, dataset, "zarr", tmp_path / "out")
     data, _ = check_replay_buffer(Store(tmp_path / "out"))
-    assert np.array_equal(data["camera_depth"], demo["obs/camera_depth"][:][rows]) and record(tmp_path / "out")["masked"] == {"phone": {"camera_depth": int((~rows).sum())}}
+    assert np.array_equal(data["camera_depth"], demo["obs/camera_depth"][:][rows])
+    assert record(tmp_path / "out")["masked"] == {"phone": {"camera_depth": int((~rows).sum())}}
     export(takeset, dataset, "zarr", tmp_path / "images", "--keys", "camera_image,pose")
     assert record(tmp_path / "images")["masked_rows"] == 0
 
@@ -218,116 +226,11 @@ def test_takes_of_different_sizes_are_refused_by_name(runs, takeset, tmp_path):
 
 @pytest.mark.parametrize("arguments, words", [
     (["--compression", 10], ["--compression", "from 0 to 9"]), (["--layout", "um"], ["--layout", "diffusion-policy or umi"]),
-    (["--gripper", "joints:0"], ["--gripper", "umi"]), (["--layout", "umi", "--keys", "pose"], ["--keys", "umi"]), (["--quality", 3], ["--quality"]),
-    (["--layout", "umi", "--gripper", "claw"], ["--gripper", "claw"]), (["--layout", "umi", "--gripper", "joints", "--episodes", "glove"], ["joints:0 to joints:3"]),
-    (["--layout", "umi", "--gripper", "joints:4", "--episodes", "glove"], ["joints:0 to joints:3"]),
-    (["--layout", "umi", "--gripper", "camera_image"], ["--gripper", "camera_image"]),
+    (["--gripper", "joints:0"], ["--gripper", "umi"]), (["--quality", 3], ["--quality", "unknown option"]),
 ])
-def test_mistakes_in_options(runs, takeset, tmp_path, arguments, words):
-    sentence = refuses(takeset, runs.output(SQUARE), "zarr", tmp_path / "out", *arguments, code=64)
+def test_mistakes_in_options(dataset, takeset, tmp_path, arguments, words):
+    sentence = refuses(takeset, dataset, "zarr", tmp_path / "out", *arguments, code=64)
     assert all(word in sentence for word in words), sentence
-
-
-# UMI
-
-
-@pytest.fixture(scope="module")
-def umi(runs, takeset, tmp_path_factory):
-    output = tmp_path_factory.mktemp("umi") / "out"
-    export(takeset, runs.output(SQUARE), "zarr", output, "--layout", "umi")
-    return runs.output(SQUARE), output
-
-
-def test_umi_reads_it(umi):
-    dataset, output = umi
-    assert sorted(p.name for p in output.iterdir()) == ["dataset.zarr.zip", "takeset-export.json"]
-    data, ends = check_replay_buffer(Store(output / "dataset.zarr.zip"))
-    assert set(data) == {"camera0_rgb", "robot0_eef_pos", "robot0_eef_rot_axis_angle", "robot0_gripper_width", "robot0_demo_start_pose", "robot0_demo_end_pose"}
-    assert ends.tolist() == [40, 80, 104] and np.array_equal(data["camera0_rgb"], joined(dataset, ["glove", "phone", "room"], "obs/camera_image"))
-    sampler = UMI(data, ends)
-    observed, action = sampler.window(75)
-    assert observed.tolist() == [72, 75] and np.array_equal(action[0], sampler.action[75]) and np.array_equal(action[2], sampler.action[79])
-    assert sampler.window(40)[0].tolist() == [40, 40]
-
-
-def test_umi_has_the_poses_of_the_camera(umi):
-    dataset, output = umi
-    data, ends = check_replay_buffer(Store(output / "dataset.zarr.zip"))
-    for take, first, end in zip(["glove", "phone", "room"], [0, *ends], ends):
-        poses = opencv(demos(dataset)[take][0])
-        vectors = Rotation.from_matrix(poses[:, :3, :3]).as_rotvec()
-        assert np.abs(data["robot0_eef_pos"][first:end] - poses[:, :3, 3]).max() < 1e-6
-        assert np.abs(data["robot0_eef_rot_axis_angle"][first:end] - vectors).max() < 1e-6
-        for key, row in ("robot0_demo_start_pose", 0), ("robot0_demo_end_pose", -1):
-            assert np.abs(data[key][first:end] - [*poses[row, :3, 3], *vectors[row]]).max() < 1e-6
-    assert np.abs(data["robot0_eef_rot_axis_angle"]).max() > 0.3 and data["robot0_eef_pos"].dtype == np.float32
-    said = " ".join(record(output)["conventions"])
-    assert "OpenCV" in said and "59.94" in said and "rows of the matrix" in said
-
-
-def test_umi_takes_the_pose_of_the_body(runs, takeset, tmp_path):
-    """The pipeline says which point of the hand moves; the axes are its own."""
-    dataset = runs.output(SQUARE, {"pose-frame": {"axes": "opencv", "body": BODY}})
-    export(takeset, dataset, "zarr", tmp_path / "out", "--layout", "umi", "--episodes", "room")
-    store, poses = Store(tmp_path / "out/dataset.zarr.zip"), matrices(demos(dataset)["room"][0]["obs/pose"][:])
-    assert np.abs(store["data/robot0_eef_pos"] - poses[:, :3, 3]).max() < 1e-6
-    assert np.abs(store["data/robot0_eef_rot_axis_angle"] - Rotation.from_matrix(poses[:, :3, :3]).as_rotvec()).max() < 1e-6
-
-
-def test_the_gripper_is_an_element_of_a_stream(umi, takeset, tmp_path):
-    dataset, output = umi
-    assert not Store(output / "dataset.zarr.zip")["data/robot0_gripper_width"].any()
-    assert "robot0_gripper_width is 0, because no stream is named with --gripper." in record(output)["lost"]
-    export(takeset, dataset, "zarr", tmp_path / "out", "--layout", "umi", "--gripper", "joints:2", "--episodes", "glove")
-    width = Store(tmp_path / "out/dataset.zarr.zip")["data/robot0_gripper_width"]
-    assert np.array_equal(width, demos(dataset)["glove"][0]["obs/joints"][:, 2:3]) and width.dtype == np.float32
-    assert "The unit of robot0_gripper_width is degree, and UMI takes it for meters." in record(tmp_path / "out")["lost"]
-    export(takeset, dataset, "zarr", tmp_path / "point", "--layout", "umi", "--gripper", "depth_point", "--episodes", "glove")
-    width = Store(tmp_path / "point/dataset.zarr.zip")["data/robot0_gripper_width"]
-    assert np.array_equal(width, demos(dataset)["glove"][0]["obs/depth_point"][:]) and not any("meters" in s for s in record(tmp_path / "point")["lost"])
-    sentence = refuses(takeset, dataset, "zarr", tmp_path / "other", "--layout", "umi", "--gripper", "joints:2")
-    assert "phone, room" in sentence and "glove" not in sentence
-
-
-def test_only_the_grippers_element_has_to_be_there(takeset, tmp_path):
-    found = v2()
-    for reading in found.encoders:
-        reading["index_mcp"] = None
-    dataset = Runs(takeset, tmp_path / "takes", {"glove": found}).output(SQUARE)
-    export(takeset, dataset, "zarr", tmp_path / "out", "--layout", "umi", "--gripper", "joints:1")
-    assert record(tmp_path / "out")["masked_rows"] == 0
-    refuses(takeset, dataset, "zarr", tmp_path / "other", "--layout", "umi", "--gripper", "joints:0")
-
-
-def test_umi_has_no_episode_of_one_row(takeset, tmp_path):
-    found = v2()
-    for number in 10, 11, 12, 14, 15, 16, 30, 31:
-        del found.rgb[number]
-    dataset = Runs(takeset, tmp_path / "takes", {"holes": found}).output(SQUARE)
-    export(takeset, dataset, "zarr", tmp_path / "out", "--layout", "umi")
-    data, ends = check_replay_buffer(Store(tmp_path / "out/dataset.zarr.zip"))
-    UMI(data, ends)
-    assert ends.tolist() == [10, 23, 31] and record(tmp_path / "out")["masked_rows"] == 1 and record(tmp_path / "out")["masked"] == {"holes": {"alone": 1}}
-    assert np.array_equal(data["camera0_rgb"], np.delete(demos(dataset)["holes"][0]["obs/camera_image"][:], 10, 0))
-    assert lost(tmp_path / "out", "holes")
-    export(takeset, dataset, "zarr", tmp_path / "plain")
-    assert Store(tmp_path / "plain")["meta/episode_ends"].tolist() == [10, 11, 24, 32]
-
-
-def test_umi_refuses_what_it_cannot_read(runs, dataset, takeset, tmp_path):
-    sentence = refuses(takeset, dataset, "zarr", tmp_path / "out", "--layout", "umi")
-    assert "96x72 in glove, phone, room" in sentence and "resize-image: {width: 224, height: 224, mode: cover}" in sentence
-    others = Runs(takeset, tmp_path / "takes", {"pour.mov": video_file(count=6), "made": synthetic()}).output(SQUARE)
-    assert "pour" in refuses(takeset, others, "zarr", tmp_path / "out", "--layout", "umi")
-    assert "made" in refuses(takeset, others, "zarr", tmp_path / "out", "--layout", "umi", "--episodes", "made")
-
-
-def test_umi_through_the_zarr_library(umi):
-    zarr = pytest.importorskip("zarr")
-    with zarr.ZipStore(str(umi[1] / "dataset.zarr.zip"), mode="r") as store:
-        root = zarr.group(store)
-        assert root["data/camera0_rgb"].chunks == (1, 224, 224, 3) and root["data/camera0_rgb"][50].std() > 10
-        assert root["meta/episode_ends"][:].tolist() == [40, 80, 104]
 
 
 # The output

@@ -12,7 +12,8 @@ class Store:
 
     def __init__(self, path):
         if path.is_dir():
-            self.members = {str(p.relative_to(path)): p.read_bytes for p in path.rglob("*") if p.is_file() and p.name != "takeset-export.json"}
+            found = (p for p in path.rglob("*") if p.is_file() and p.name != "takeset-export.json")
+            self.members = {str(p.relative_to(path)): p.read_bytes for p in found}
         else:
             archive = zipfile.ZipFile(path)
             assert archive.testzip() is None and all(m.compress_type == zipfile.ZIP_STORED for m in archive.infolist())

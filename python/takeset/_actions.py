@@ -176,5 +176,4 @@ def _stored_parts(rows: EpisodeRows, key: str) -> list[Part]:
     if key not in rows:
         step = "actions" if key == "actions" else "actions with a horizon"
         raise UnknownKey(f"{rows.episode} has no {key}; put the step {step} into the pipeline, or use actions='relative-6d'")
-    words = (word.partition(":") for word in str(rows[key].attrs.get("parts", "")).split())
-    return [Part(name, int(columns)) for name, _, columns in words]
+    return [Part(name, columns) for name, columns in rows[key].parts.items()]

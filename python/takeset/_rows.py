@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,15 @@ from ._errors import OutOfRange
 RowNumbers = range | NDArray[np.int64]
 
 
-def row_number(index: Any, count: int, what: object) -> int:
+def row_number(index: Any, count: int, what: Callable[[], str]) -> int:
     """One row by its number; negative ones count from the end. Raises `OutOfRange`."""
     row = operator.index(index)
     if not -count <= row < count:
-        raise OutOfRange(f"{what} has rows 0 to {count - 1}, and row {row} was asked for" if count else f"{what} has no rows")
+        raise OutOfRange(f"{what()} has rows 0 to {count - 1}, and row {row} was asked for" if count else f"{what()} has no rows")
     return row % count
 
 
-def row_numbers(index: Any, count: int, what: object) -> RowNumbers:
+def row_numbers(index: Any, count: int, what: Callable[[], str]) -> RowNumbers:
     """Row numbers from 0, in the order asked for, of a slice or a one-dimensional array or list. Raises `OutOfRange` and `TypeError`."""
     if isinstance(index, slice):
         return range(*index.indices(count))
@@ -31,10 +32,10 @@ def row_numbers(index: Any, count: int, what: object) -> RowNumbers:
     if rows.size == 0 and rows.ndim == 1:
         return np.empty(0, np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iub":
-        raise TypeError(f"{what}: rows are a number, a slice or a one-dimensional array, found {index!r}; index further in the result")
+        raise TypeError(f"{what()}: rows are a number, a slice or a one-dimensional array, found {index!r}; index further in the result")
     if rows.dtype.kind == "b":
         if len(rows) != count:
-            raise OutOfRange(f"{what} has {count} rows, and the mask has {len(rows)}")
+            raise OutOfRange(f"{what()} has {count} rows, and the mask has {len(rows)}")
         return np.flatnonzero(rows).astype(np.int64)
     rows = rows.astype(np.int64)
     beyond = (rows < -count) | (rows >= count)

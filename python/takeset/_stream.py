@@ -136,25 +136,25 @@ class Stream:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<takeset.Stream {self.name!r} of {self.episode.id!r}: {self.kind} {self.shape} {self.dtype}, {self.unit}>"
-
-    def __str__(self) -> str:
-        return f"{self.episode}: {self.name}"
+        try:
+            return f"<takeset.Stream {self.name!r} of {self.episode.id!r}: {self.kind} {self.shape} {self.dtype}, {self.unit}>"
+        except TakesetError as error:
+            return f"<takeset.Stream {self.name!r}: {error}>"
 
     # Values
 
     def __getitem__(self, rows: Any) -> Any:
         if _is_number(rows):
-            row = row_number(rows, len(self), self)
+            row = row_number(rows, len(self), self._title)
             return self._read(range(row, row + 1), None)[0]
-        return self._read(row_numbers(rows, len(self), self), None)
+        return self._read(row_numbers(rows, len(self), self._title), None)
 
     def read(self, rows: Any = slice(None), out: Array | None = None) -> Array:
         """`stream[rows]` for a slice or an array of row numbers, into `out` if given.
 
         out  C-contiguous array of the rows' shape and the stream's type. An array that is used again saves allocating one.
         """
-        numbers = row_numbers(rows, len(self), self)
+        numbers = row_numbers(rows, len(self), self._title)
         if out is not None and (out.shape != (len(numbers), *self.shape[1:]) or out.dtype != self.dtype or not out.flags.c_contiguous):
             raise TypeError(f"out must be a C-contiguous array of shape {(len(numbers), *self.shape[1:])} and type {self.dtype}")
         return self._read(numbers, out)
@@ -167,7 +167,7 @@ class Stream:
 
     def encoded(self, row: int) -> bytes | None:
         """The JPEG or PNG file of an image, as stored; None where the row has no image, and for a stream that is not stored as files."""
-        number = row_number(row, len(self), self)
+        number = row_number(row, len(self), self._title)
         if self.encoding == "raw":
             return None
         stored = self.dataset[number]
@@ -201,6 +201,9 @@ class Stream:
         return self.episode._column(f"streams/{self.name}/source_index", np.int64, self.episode._column("source_index", np.int64))
 
     # Reading
+
+    def _title(self) -> str:
+        return f"{self.episode}: {self.name}"
 
     def _elements(self, part: str, count: int) -> list[str]:
         """Names of the columns of a part of an action."""
@@ -270,7 +273,7 @@ class Stream:
             try:
                 out[place] = decode(bytes(file), height, width)
             except TakesetError as error:
-                raise TakesetError(f"{self}, row {row}: {error}") from error.__cause__
+                raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
         return out
 
 

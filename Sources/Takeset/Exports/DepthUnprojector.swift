@@ -152,7 +152,7 @@ struct DepthUnprojector {
         let z = Double(near)
         let (a, b) = ((Double(x) + 0.5 - camera.cx) / camera.fx * z, down * z)
         let point = origin + axes.x * a + axes.y * b + axes.z * z
-        guard let color = colors.map({ $0.color(at: index, point) }) ?? 0 else {
+        guard let color = colors == nil ? 0 : colors?.color(at: index, point) else {
           counts.uncolored += 1
           continue
         }

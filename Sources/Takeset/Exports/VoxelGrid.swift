@@ -125,22 +125,13 @@ private struct VoxelEntry {
 
   var count: UInt64 { bits.w & 0xFFFF }
 
-  private static let lowBits: UInt64 = 1 << 42 | 1 << 21 | 1
-
-  /// A number whose high bits are as good as random, the same for the eight cubes of a block of 2x2x2.
-  var blockHash: UInt64 {
-    let block = (bits.x - 1) & ~Self.lowBits
-    let mixed = (block ^ block >> 31) &* 0x9E37_79B9_7F4A_7C15
+  /// A number whose high bits are as good as random.
+  var hash: UInt64 {
+    let mixed = (bits.x ^ bits.x >> 31) &* 0x9E37_79B9_7F4A_7C15
     return (mixed ^ mixed >> 29) &* 0xBF58_476D_1CE4_E5B9
   }
 
-  /// The cube's number within its block, 0 to 7.
-  var placeInBlock: Int {
-    let key = bits.x - 1
-    return Int(truncatingIfNeeded: key >> 40 & 4 | key >> 20 & 2 | key & 1)
-  }
-
-  var shard: Int { Int(truncatingIfNeeded: (blockHash >> 8) % UInt64(Self.shards)) }
+  var shard: Int { Int(truncatingIfNeeded: (hash >> 8) % UInt64(Self.shards)) }
 
   @inline(__always)
   mutating func add(_ other: VoxelEntry) {
@@ -184,9 +175,8 @@ private struct VoxelTable {
   /// The slot that has the entry's cube, or the empty one where it belongs.
   @inline(__always)
   private static func slot(of entry: VoxelEntry, in slots: UnsafeMutableBufferPointer<VoxelEntry>) -> Int {
-    // The high half of a product with the count maps hashes evenly to slots, without a division. Neighboring cubes, which are often looked
-    // up together, are next to each other in memory.
-    var slot = Int(entry.blockHash.multipliedFullWidth(by: UInt64(slots.count - 7)).high) + entry.placeInBlock
+    // The high half of a product with the count maps hashes evenly to slots, without a division.
+    var slot = Int(entry.hash.multipliedFullWidth(by: UInt64(slots.count)).high)
     while slots[slot].bits.x != 0, slots[slot].bits.x != entry.bits.x { slot = slot + 1 == slots.count ? 0 : slot + 1 }
     return slot
   }

@@ -122,12 +122,14 @@ extension Examined {
     ]
   }
 
-  /// Columns of the actions and of the state whose standard deviation is outside a range, in which a loader clips it.
+  /// Columns of the actions and of the state whose standard deviation is outside a range, in which a loader clips it. Not those of
+  /// rotations, of which some hardly change where others do.
   func withSpread(outside range: ClosedRange<Double>) -> [Problem] {
     (["actions"] + keys).compactMap { key in
-      let clipped = columns(key).filter {
-        let spread = $0.moments.standardDeviation
-        return $0.moments.count > 1 && spread > 1e-6 && !range.contains(spread)
+      let clipped = columns(key).filter { column in
+        let spread = column.moments.standardDeviation
+        let isRotation = column.name.contains("rotation") || ["qx", "qy", "qz", "qw"].contains(column.name)
+        return !isRotation && column.moments.count > 1 && spread > 1e-6 && !range.contains(spread)
       }
       guard let least = clipped.map(\.moments.standardDeviation).min(), let greatest = clipped.map(\.moments.standardDeviation).max() else {
         return nil
@@ -135,10 +137,20 @@ extension Examined {
       let spread = clipped.count == 1 ? short(least) : "\(short(least)) to \(short(greatest))"
       return Problem(
         sentence: "\(clipped.map(\.name).abridged) of \(key) \(clipped.count == 1 ? "has" : "have") a standard deviation of \(spread)",
-        episodes: [],
-        remedy: key == "actions" && least < range.lowerBound
-          ? nil : Remedy("check that the loss of these columns is not lost among the others"))
+        episodes: [], remedy: spreadRemedy(key, clipped.map(\.name), isSmall: least < range.lowerBound))
     }
+  }
+
+  /// `nil` where the rule's own remedy, absolute actions, applies.
+  private func spreadRemedy(_ key: String, _ columns: [String], isSmall: Bool) -> Remedy? {
+    if key == "actions", isSmall, !columns.contains(where: { $0.hasPrefix("absolute") }) { return nil }
+    if key == "actions", columns.contains(where: { $0.hasPrefix("joints") }) {
+      return Remedy("store angles of actions in radians", steps: "actions: {angle: radian}")
+    }
+    if arrays(key).contains(where: \.array.isAngles) {
+      return Remedy("leave the angles out of qpos", command: "takeset export DATASET --to aloha --qpos pose --output OUT")
+    }
+    return Remedy("clip less in get_norm_stats of ACT's utils.py")
   }
 
   // MARK: Depth and images
