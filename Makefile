@@ -78,7 +78,7 @@ install: build ## install the binary, its man page and completions below PREFIX=
 
 # The command with the Swift runtime inside, which runs without a toolchain.
 static: deps revision
-	swift build -c release --product takeset --static-swift-stdlib --scratch-path $(STATIC)
+	swift build -c release --product takeset --static-swift-stdlib --scratch-path $(STATIC) -Xcc -ffile-prefix-map=$(CURDIR)=.
 
 # FFmpeg and HDF5 for packages that carry them. Their sources have to be published with the packages.
 libraries: deps

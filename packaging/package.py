@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import elf
@@ -14,6 +16,26 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def run(*command: str | Path, **options) -> str:
     return subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+def start(main: Callable[..., Path], usage: str | None) -> None:
+    """Runs a program on the paths that are its arguments, and prints the package that it has made; errors are sentences."""
+    arguments = [Path(argument).resolve() for argument in sys.argv[1:]]
+    if len(arguments) != main.__code__.co_argcount:
+        sys.exit(usage)
+    try:
+        made = main(*arguments)
+    except (LookupError, OSError) as error:
+        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{Path(sys.argv[0]).name}: {' '.join(error.cmd)} failed with exit code {error.returncode}")
+    print(f"{made}: {made.stat().st_size / 1e6:.1f} MB")
+
+
+def remove_others(output: Path, pattern: str) -> None:
+    """Removes packages of earlier versions, so that there is one of each kind."""
+    for old in output.glob(pattern):
+        old.unlink()
 
 
 def version(binary: Path) -> str:

@@ -13,7 +13,7 @@ def takes(takeset, root):
     small, depth = ["--size", "96x72", "--seconds", 1], ["--depth-size", "32x24"]
     takeset.simulate(root / STACK, *small, *depth, "--quirk", "frames-dropped", "--quirk", "depth-missing", "--seed", 3)
     takeset.simulate(root / ARM, "--variant", "v2", *small, "--quirk", "joint-dead", "--seed", 4)
-    for number in (20, 21):
+    for number in (20, 21, 59):
         (root / ARM / f"rgb/{number:06d}.jpg").write_bytes(b"not an image")
     takeset("simulate", "stray-scanner", "--output", root / SCAN, *small, *depth, check=0)
     takeset.simulate(root / SLAM, "--variant", "v3-slam", *small, "--seed", 5)

@@ -1,4 +1,5 @@
-"""Exports of scenes and point clouds: running them, reading their files, and what must be in them by NumPy, from the stored arrays alone."""
+"""Exports of scenes and point clouds: running them, reading their files, and by NumPy what must be in them, from stored arrays
+alone."""
 
 import json
 
@@ -15,7 +16,7 @@ def export(takeset, dataset, form, output, *options, check=0):
 
 
 def simulate_takes(takeset, root):
-    """A scan with intrinsics, confidence and a depth map of each row, and a session with one set of intrinsics whose depth maps are fewer."""
+    """A scan with intrinsics, confidence and depth of each row, and a session with one set of intrinsics and fewer depth maps."""
     small = "--seconds", 0.5, "--size", "240x180", "--depth-size", "64x48"
     takeset("simulate", "stray-scanner", "--output", root / "scan", *small, "--seed", 6, check=0)
     session = takeset.simulate(root / "session", *small, "--seed", 4)
@@ -148,7 +149,7 @@ def read_colmap(folder):
 
 
 class Cloud:
-    """The points of an episode by a dictionary of cubes, from the stored arrays, with the operations in the order that rounds the same way."""
+    """The points of an episode by a dictionary of cubes, from the stored arrays, with operations in the order that rounds the same way."""
 
     def __init__(self, demo, meta, voxel=0.01, low=0.0, high=5.0, confidence=None, edge=0.05, every=1):
         self.voxel, self.cubes = voxel, {}
@@ -197,7 +198,8 @@ class Cloud:
         image = demo["obs/camera_image"]
         height, width = image.shape[1:3]
         if is_simultaneous:
-            rows, columns = (a[tuple(self.pixels.T)] for a in centers(raster(image) @ np.linalg.inv(raster(demo["obs/camera_depth"])), self.size, (height, width)))
+            change = raster(image) @ np.linalg.inv(raster(demo["obs/camera_depth"]))
+            rows, columns = (a[tuple(self.pixels.T)] for a in centers(change, self.size, (height, width)))
         else:
             seen = (self.points - pose[:3, 3]) @ pose[:3, :3]
             fx, fy, cx, cy = meta["intrinsics"][row].astype("f8")
@@ -219,7 +221,8 @@ class Cloud:
         sums = np.array([self.cubes[key] for key in keys], dtype=object)
         count = sums[:, :1].astype("f8")
         within = (sums[:, 1:4].astype("f8") / count + 0.5) / 65536
-        return np.array(keys) - 2**20, (np.array(keys) - 2**20 + within) * self.voxel, np.array([[(c + s[0] // 2) // s[0] for c in s[4:]] for s in sums])
+        cubes = np.array(keys) - 2**20
+        return cubes, (cubes + within) * self.voxel, np.array([[(c + s[0] // 2) // s[0] for c in s[4:]] for s in sums])
 
 
 def edges(depth, fraction):

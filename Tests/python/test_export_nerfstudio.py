@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from export_checks import check_full_disk, check_output
 from geometry_oracle import Runs, matrices, rays, steps_file
 from outputs import demos
 from PIL import Image
 from scene_oracle import (
-    FLIP, between, export, files, lost, meters, nearest_pixels, opencv, positions, read_ply, record, simulate_takes, times,
+    FLIP, between, export, lost, meters, nearest_pixels, opencv, positions, read_ply, record, simulate_takes, times,
 )
 from stack_sessions import still, v3_slam
 from videos import video_file
@@ -293,10 +294,12 @@ def test_points_are_in_the_world_that_is_saved(exported, runs, takeset, tmp_path
     assert record(output)["clouds"]["scan"]["points"] == len(read_ply(output / "scan/points.ply"))
 
 
-def test_the_bytes_do_not_depend_on_the_jobs(runs, takeset, tmp_path):
-    for jobs in 1, 3:
-        export(takeset, runs.output(default=True), "nerfstudio", tmp_path / f"out{jobs}", "--jobs", jobs, "--points", 0.1)
-    assert files(tmp_path / "out1") == files(tmp_path / "out3")
+def test_outputs_are_whole_and_the_same_whatever_the_jobs(runs, takeset, tmp_path):
+    check_output(takeset, runs.output(default=True), "nerfstudio", tmp_path, "--points", 0.1)
+
+
+def test_a_full_disk(runs, takeset, tmp_path):
+    check_full_disk(takeset, runs.output(default=True), "nerfstudio", tmp_path, limit=20_000)
 
 
 # Refusals
@@ -328,3 +331,33 @@ def test_takes_that_lack_something_are_refused_by_name(takeset, tmp_path):
 def test_mistakes_in_options(runs, takeset, tmp_path, arguments, word):
     done = export(takeset, runs.output(default=True), "nerfstudio", tmp_path / "out", *arguments, check=64)
     assert word in done.stderr and list(tmp_path.iterdir()) == []
+
+
+# Read by nerfstudio itself
+
+
+@pytest.mark.loaders
+def test_nerfstudio_reads_it(exported):
+    """Its cameras are those of the rows in meters, if poses are neither centered nor scaled; points are where the cameras see them."""
+    parser = pytest.importorskip("nerfstudio.data.dataparsers.nerfstudio_dataparser", exc_type=ImportError)
+    _, output = exported("default", "--points", 0.05)
+    for take in TAKES:
+        config = parser.NerfstudioDataParserConfig(data=output / take, auto_scale_poses=False, center_method="none", load_3D_points=True)
+        found = config.setup().get_dataparser_outputs(split="train")
+        frames = {frame["file_path"]: frame for frame in transforms(output, take)["frames"]}
+        names = [str(path.relative_to(output / take)) for path in found.image_filenames]
+        assert names == sorted(names) and len(names) >= 0.8 * len(frames)
+        poses = np.array([frames[name]["transform_matrix"] for name in names])
+        assert np.abs(found.cameras.camera_to_worlds.numpy() - poses[:, :3]).max() < 1e-6
+        assert np.abs(found.cameras.fx.numpy()[:, 0] - [frames[name]["fl_x"] for name in names]).max() < 1e-4
+        assert [path.name for path in found.metadata["depth_filenames"]] == [Path(name).name for name in names]
+        assert np.abs(found.dataparser_transform.numpy() - UP[:3]).max() < 1e-6 and found.dataparser_scale == 1
+        points, colors = found.metadata["points3D_xyz"].numpy(), found.metadata["points3D_rgb"].numpy().astype(int)
+        x, y, z, _ = np.linalg.inv(poses[0]) @ np.c_[points, np.ones(len(points))].T
+        camera = found.cameras
+        u = camera.fx[0].item() * x / -z + camera.cx[0].item()
+        v = camera.fy[0].item() * -y / -z + camera.cy[0].item()
+        seen = (z < -0.1) & (u >= 0) & (v >= 0) & (u < camera.width[0].item()) & (v < camera.height[0].item())
+        with Image.open(found.image_filenames[0]) as image:
+            pixels = np.array(image).astype(int)[v[seen].astype(int), u[seen].astype(int)]
+        assert seen.mean() > 0.5 and np.median(np.abs(pixels - colors[seen])) < 10

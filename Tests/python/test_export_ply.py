@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from command import BINARY, measured
+from export_checks import check_full_disk, check_output
 from geometry_oracle import Runs, seen
 from outputs import demos
 from scene_oracle import Cloud, colors, distance_to_room, export, files, lost, opencv, positions, read_ply, record, simulate_takes
@@ -93,7 +94,8 @@ def test_colors_are_those_of_the_surfaces(exported, take, pipeline):
 
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("pipeline, options", [
-    ("default", {}), ("default", {"confidence": 0, "edge": 0}), ("default", {"confidence": 1}), ("default", {"range": 2.5, "min-range": 2.25, "confidence": 0}),
+    ("default", {}), ("default", {"confidence": 0, "edge": 0}), ("default", {"confidence": 1}),
+    ("default", {"range": 2.5, "min-range": 2.25, "confidence": 0}),
     ("default", {"every": 4, "confidence": 0}), ("millimeters", {"confidence": 0}), ("rotated", {"edge": 0.01, "confidence": 1}),
     ("cropped", {"confidence": 0}), ("fewer", {"confidence": 0}), ("resampled", {"confidence": 0}), ("finer depth", {"every": 5}),
     ("default", {"voxel": 0.2, "confidence": 0}), ("default", {"voxel": 9.9, "confidence": 0}),
@@ -142,10 +144,12 @@ def test_defaults(exported):
     assert (exported("default", *options)[1] / "scan.ply").read_bytes() == (output / "scan.ply").read_bytes()
 
 
-def test_the_bytes_do_not_depend_on_the_jobs(runs, takeset, tmp_path):
-    for jobs in 1, 2, 5:
-        export(takeset, runs.output(default=True), "ply", tmp_path / f"out{jobs}", "--jobs", jobs)
-    assert files(tmp_path / "out1") == files(tmp_path / "out2") == files(tmp_path / "out5")
+def test_outputs_are_whole_and_the_same_whatever_the_jobs(runs, takeset, tmp_path):
+    check_output(takeset, runs.output(default=True), "ply", tmp_path, "--confidence", 0)
+
+
+def test_a_full_disk(runs, takeset, tmp_path):
+    check_full_disk(takeset, runs.output(default=True), "ply", tmp_path, "--confidence", 0, "--voxel", 0.002)
 
 
 # What is missing
@@ -210,13 +214,12 @@ def test_mistakes_in_options(runs, takeset, tmp_path, arguments, word):
 @pytest.mark.slow
 def test_memory_follows_the_cloud_and_not_the_depth_maps(takeset, tmp_path):
     """Eight times the depth maps of one place need no more memory."""
-    takeset("simulate", "stray-scanner", "--output", tmp_path / "in/scan", "--seconds", 8, "--size", "240x180", "--depth-size", "256x192", check=0)
+    takeset("simulate", "stray-scanner", "--output", tmp_path / "in/scan", "--seconds", 8, "--size", "240x180", check=0)
     takeset.convert(tmp_path / "in", output=tmp_path / "dataset")
     peaks = []
     for every in 8, 1:
-        output = tmp_path / f"out{every}"
-        command = [BINARY, "export", tmp_path / "dataset", "--to", "ply", "--output", output, "--every", every, "--confidence", 0, "--voxel", 0.05]
-        code, peak, _ = measured(*command)
+        options = "--every", every, "--confidence", 0, "--voxel", 0.05
+        code, peak, _ = measured(BINARY, "export", tmp_path / "dataset", "--to", "ply", "--output", tmp_path / f"out{every}", *options)
         assert code == 0
         peaks.append(peak)
     maps = [json.loads((tmp_path / f"out{every}/takeset-export.json").read_text())["clouds"]["scan"]["depth_maps"] for every in (8, 1)]

@@ -302,6 +302,20 @@ def test_intrinsics_are_those_of_each_stream(ds, whole):
     assert scan.intrinsics("pose") is None and scan.intrinsics("nothing") is None and ds[STACK].intrinsics() is None
 
 
+def test_the_intrinsics_of_one_camera_are_not_anothers(whole, tmp_path):
+    path = tmp_path / "two.h5"
+    path.write_bytes((whole / f"episodes/{SCAN}.h5").read_bytes())
+    with h5py.File(path, "r+") as file:
+        images = file["data/demo_0/obs"]
+        for name, camera in ("wrist_image", "wrist"), ("top_image", "top"):
+            images.copy("camera_image", name)
+            images[name].attrs["camera"] = camera
+        file["meta/demo_0/top_image_intrinsics"] = np.full((60, 4), 5, np.float32)
+    with package.open(path) as ds:
+        assert list(ds[0].cameras) == ["camera", "top", "wrist"] and ds[0].cameras["top"].image == "top_image"
+        assert ds[0].intrinsics("wrist_image") is None and (ds[0].intrinsics("top_image") == 5).all() and ds[0].intrinsics() is not None
+
+
 def test_cameras_have_their_streams_and_matrix(ds, whole):
     camera = ds[SCAN].cameras["camera"]
     assert (camera.image, camera.depth, camera.confidence) == ("camera_image", "camera_depth", "camera_depth_confidence")

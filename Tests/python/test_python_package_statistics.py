@@ -6,7 +6,7 @@ import pytest
 from package_datasets import ARM, SCAN, SLAM, STACK, convert, takes
 
 import takeset as package
-from takeset import TakesetError
+from takeset import TakesetError, _stats
 
 PARTS = ("count", "mean", "std", "min", "max", "q01", "q99")
 
@@ -125,6 +125,28 @@ def test_a_channel_without_a_spread_or_without_values_stays_as_it_is(ds):
     constant = package.Statistics("a", np.array([5]), *(np.array([number]) for number in (3.0, 1e-7, 3.0, 3.0, 3.0, 3.0)))
     for method in None, "minmax", "gaussian", "quantile":
         assert constant.normalize([4.0], method) == [1.0]
+
+
+def test_the_least_range_that_is_scaled_is_a_millionth():
+    for spread, scale in (1.5e-6, 1.5e-6), (0.9e-6, 1):
+        numbers = (np.array([number]) for number in (0.0, spread, 0.0, spread, 0.0, spread))  # mean, std, min, max, q01, q99
+        found = package.Statistics("a", np.array([5]), *numbers)
+        assert found.parameters("gaussian")[0] == scale
+        for method in "minmax", "quantile":
+            assert found.parameters(method)[0] == (scale / 2 if scale < 1 else 1)
+
+
+def test_labels_have_the_distinctions_that_a_unit_needs():
+    labels = ["a@m", "a@m (x)", "a@mm", "b@1 (9)", "b@1 (13)", "c@m (x) (3) (float32)", "c@m (x) (3) (float64)", "d"]
+    known = _stats.StatisticsByKey(None)
+    known._by_key = {label: package.Statistics(label, *[np.zeros(1)] * 7) for label in labels}
+    expected = {
+        ("a", "m", "x", 7, "float32"): "a@m (x)", ("a", "m", "y", 7, "float32"): "a@m", ("a", "m", None, 7, "float32"): "a@m",
+        ("a", "mm", "x", 7, "uint16"): "a@mm", ("b", "1", None, 13, "float32"): "b@1 (13)", ("b", "1", "x", 9, "float32"): "b@1 (9)",
+        ("c", "m", "x", 3, "float64"): "c@m (x) (3) (float64)", ("d", "m", "x", 3, "float32"): "d",
+    }  # fmt: skip
+    assert {stream: known.find(*stream).key for stream in expected} == expected
+    assert known.find("c", "m", "y", 3, "float64") is None and known.find("a", "cm", None, 1, "float32") is None
 
 
 def test_images_are_normalized_by_color_on_any_axis(ds):

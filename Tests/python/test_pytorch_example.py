@@ -57,3 +57,11 @@ def test_the_readme_shows_what_its_snippet_prints(example):
     (snippet,) = blocks(README, "python")
     (example / "batches.py").write_text(snippet)
     assert run(example, "batches.py") == blocks(README, "text")[1]
+
+
+@pytest.mark.loaders
+def test_the_page_of_the_package_shows_what_its_code_prints(example):
+    section = (ROOT / "docs/python.md").read_text().partition("\n## PyTorch\n")[2].partition("\n## ")[0]
+    (code,), (printed,) = (re.findall(rf"```{language}\n(.*?)```", section, re.S) for language in ("python", "text"))
+    (example / "page.py").write_text(code.replace('"dataset/"', '"build/dataset"'))
+    assert run(example, "page.py") == printed

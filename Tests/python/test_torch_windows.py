@@ -39,10 +39,9 @@ def assert_same(a, b):
 
 def joined(samples):
     """A batch of samples by NumPy."""
-    return {
-        key: joined([sample[key] for sample in samples]) if isinstance(value, dict) else np.stack([np.asarray(sample[key]) for sample in samples])
-        for key, value in samples[0].items()
-    }
+    if isinstance(samples[0], dict):
+        return {key: joined([sample[key] for sample in samples]) for key in samples[0]}
+    return np.stack([np.asarray(sample) for sample in samples])
 
 
 def test_without_pytorch_the_module_says_what_to_install(monkeypatch):
@@ -66,7 +65,7 @@ def test_samples_are_tensors_of_the_stored_values(holes):
         assert_same(sample["obs"]["camera_depth"][:, 0], obs["camera_depth"][t - 1 : t + 1, :, :, 0])
         assert_same(sample["obs"]["pose"], obs["pose"][t - 1 : t + 1])
     assert found.place(7) == ("session_2026-01-31_120000", t)
-    assert repr(found).endswith(f"{len(found)} windows of 2 rows of camera_image, camera_depth, pose, and 4 actions, of 1 episodes>")
+    assert repr(found).endswith(f"{len(found)} windows of 2 rows of camera_image, camera_depth, pose, and 4 actions, of 1 episode>")
     assert not windows(holes, "test", keys=("camera_image",)).index.size
 
 
@@ -156,8 +155,9 @@ def test_normalized_samples_come_back(acting, method):
         for key in names:
             assert after[key].dtype == torch.float32 and not torch.equal(after[key], before[key])
             again = normal.denormalize(key, after[key])
-            # f4 of degrees, pixels and meters; columns of rotations vary by a thousandth around 1.
-            np.testing.assert_allclose(again, before[key], rtol=2e-6, atol=1e-4 if key in ("joints", "action_joints", "camera_image") else 5e-7)
+            # Values are f4: of degrees and pixels, or of meters and rotations, which may vary by a thousandth around 1.
+            close = 1e-4 if key in ("joints", "action_joints", "camera_image") else 5e-7
+            np.testing.assert_allclose(again, before[key], rtol=2e-6, atol=close)
             torch.testing.assert_close(normal.normalize(key, before[key]), after[key])
             batch = torch.stack([after[key]] * 3)
             np.testing.assert_allclose(normal.denormalize(key, batch)[2], again)
@@ -214,15 +214,13 @@ def test_a_random_crop_is_at_one_place_in_all_frames_of_a_window(holes):
 
     whole, found = windows(holes, "train", **SMALL), windows(holes, "train", crop=(230, 300), random_crop=True, **SMALL)
     torch.manual_seed(3)
-    places = []
+    places, (before, after) = [], np.asarray(whole[2]["obs"]["camera_image"])
     for _ in range(40):
         first, second = np.asarray(found[2]["obs"]["camera_image"])
-        there = [
-            (y, x) for y in range(11) for x in range(21) if np.array_equal(np.asarray(whole[2]["obs"]["camera_image"][0, :, y : y + 230, x : x + 300]), first)]
-        (place,) = there
+        (place,) = [(y, x) for y in range(11) for x in range(21) if np.array_equal(before[:, y : y + 230, x : x + 300], first)]
         places.append(place)
         y, x = place
-        assert_same(second, whole[2]["obs"]["camera_image"][1, :, y : y + 230, x : x + 300])
+        assert_same(second, after[:, y : y + 230, x : x + 300])
     assert len(set(places)) > 25
     assert {min(y for y, _ in places), max(y for y, _ in places)} == {0, 10}, "every place is reached, the last ones too"
     torch.manual_seed(3)

@@ -182,7 +182,7 @@ def test_stored_actions_must_be_there_and_long_enough(acting, holes):
         windows(acting, actions="stored-chunk", action_horizon=5)
     with pytest.raises(KeyError, match="demo_000001 .* has no action_chunk; put the step actions with a horizon into the pipeline"):
         windows(holes, actions="stored-chunk", action_horizon=1)
-    with pytest.raises(TakesetError, match="no episode has joints to append"):
+    with pytest.raises(TakesetError, match="demo_000000 .* has no .*joints"):
         windows(holes, "valid", joints="append")
 
 

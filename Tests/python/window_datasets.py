@@ -2,15 +2,10 @@
 
 import json
 import shutil
-import sys
 
 import h5py
 import numpy as np
-from command import ROOT
 from scipy.spatial.transform import Rotation
-
-if str(ROOT / "python") not in sys.path:  # The package need not be installed.
-    sys.path.insert(0, str(ROOT / "python"))
 
 V1, V2 = "session_2026-01-31_120000", "session_2026-02-01_130000"
 SMALL = dict(observation_horizon=2, action_horizon=4)
@@ -94,7 +89,8 @@ def training_actions(path, steps, joints=False):
             obs, gaps = file["data"][name]["obs"], file["meta"][name]["gaps"][:, 0]
             poses, angles, valid = obs["pose"][:], obs["joints"][:], obs["joints_valid"][:].all(axis=1)
             for t in range(len(poses)):
-                later = [t + s for s in steps if t + s < len(poses) and not any(t <= g < t + s for g in gaps) and (valid[t + s] or not joints)]
+                ahead = [t + s for s in steps if t + s < len(poses) and not any(t <= g < t + s for g in gaps)]
+                later = [row for row in ahead if valid[row] or not joints]
                 if later:
                     motion = relative(poses[t], poses[later])
                     found.append(np.hstack([motion, angles[later]]) if joints else motion)

@@ -31,18 +31,27 @@ class Values(NamedTuple):
 
 
 class Actions(Protocol):
-    """A source of actions for windows.
+    """A source of actions for windows."""
 
-    key     what statistics and messages call them
-    first   the first row of a window's actions, counted from t
-    ahead   the last row after t that a window needs, so that its actions cross no gap
-    needs   streams that an episode must have
-    """
+    @property
+    def key(self) -> str:
+        """What messages call them."""
+        ...
 
-    key: str
-    first: int
-    ahead: int
-    needs: tuple[str, ...]
+    @property
+    def first(self) -> int:
+        """The first row of a window's actions, counted from t."""
+        ...
+
+    @property
+    def ahead(self) -> int:
+        """The last row after t that a window needs, so that its actions cross no gap."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Streams that an episode must have."""
+        ...
 
     def parts(self, rows: EpisodeRows) -> list[Part]:
         """The columns. Raises `TakesetError` if an episode has no such actions."""
@@ -52,7 +61,9 @@ class Actions(Protocol):
         """Whether all actions are known, for windows (n, 3) of t, first, end."""
         ...
 
-    def read(self, rows: EpisodeRows, window: Window) -> Values: ...
+    def read(self, rows: EpisodeRows, window: Window) -> Values:
+        """The actions of a window."""
+        ...
 
     def scaling(self, rows: EpisodeRows, training: Iterable[EpisodeRows], method: str | None) -> Scaling:
         """What normalizes them, from the valid actions of the training episodes."""

@@ -77,6 +77,10 @@ class EpisodeRows:
             stream = self._streams[key] = self.episode[key]
         return stream
 
+    def first_of_kind(self, kind: str) -> str | None:
+        """The stream of this kind that the step `actions` of a pipeline takes: the first by name; None if there is none."""
+        return min((key for key in self.episode if self[key].kind == kind), default=None)
+
     def window(self, t: int) -> Window:
         first, end = self.segments[bisect.bisect_right(self.segments, t, key=lambda segment: segment[0]) - 1]
         return Window(t, first, end)
@@ -117,4 +121,4 @@ class EpisodeRows:
         elements = self[key].mask()
         if kind == "elements":
             return np.ones(self[key].shape, np.bool_) if elements is None else np.array(elements)
-        return self.valid(key) if elements is None else elements.reshape(len(elements), -1).all(axis=1)
+        return self.valid(key) if elements is None else np.asarray(elements.reshape(len(elements), -1).all(axis=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,7 @@ class WindowOptions:
 
     observation_horizon: int = 2
     action_horizon: int = 16
-    keys: tuple[str, ...] = ("camera_image", "pose")
+    keys: Sequence[str] = ("camera_image", "pose")
     stride: int = 1
     actions: ActionKind | None = "relative-6d"
     rotation_layout: RotationLayout = "columns"
@@ -52,10 +52,10 @@ class WindowOptions:
                 raise ValueError("normalization='quantile' needs stored actions: quantiles of relative-6d actions are not computed")
             return
         for name, default in (("rotation_layout", "columns"), ("first_action", "next")):
-            if getattr(self, name) != default:
-                raise ValueError(f"{name}={getattr(self, name)!r} needs actions='relative-6d': stored actions are as the pipeline made them")
+            if (value := getattr(self, name)) != default:
+                raise ValueError(f"{name}={value!r} needs actions='relative-6d': stored actions are as the pipeline made them")
         if self.joints == "append":
-            raise ValueError("joints='append' needs actions='relative-6d': to store actions with joints, use actions: {joints: absolute} in the pipeline")
+            raise ValueError("joints='append' needs actions='relative-6d'; the pipeline stores joints with actions: {joints: absolute}")
         if self.pad and self.actions == "stored-chunk":
             raise ValueError("pad=True needs actions='relative-6d' or 'stored': a stored chunk has nothing past the end")
 

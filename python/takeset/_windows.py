@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._actions import Actions, RelativeActions, StoredActions, StoredChunks
-from ._alike import require_alike
+from ._alike import Alike
 from ._dataset import Dataset
 from ._errors import TakesetError, UnknownKey
 from ._reading import EpisodeRows, Window, intact
@@ -35,19 +35,26 @@ class WindowReader:
     """
 
     def __init__(
-        self, source: str | os.PathLike[str] | Dataset, split: str | Sequence[str] | None, options: WindowOptions, resizes_images: bool = False
+        self, source: str | os.PathLike[str] | Dataset, split: str | Sequence[str] | None, options: WindowOptions,
+        resizes_images: bool = False,
     ) -> None:  # fmt: skip
         self._dataset: Dataset | None = Dataset(source.path if isinstance(source, Dataset) else source)
         self.path, self.options = os.path.abspath(self._dataset.path), options
         self._rows: dict[int, EpisodeRows] = {}
         self._numbers = _select(self._dataset, split)
         self.episodes = [self._dataset[number].name for number in self._numbers]
-        self.images = {key for key in options.keys for rows in self._all_rows() if key in rows and rows[key].kind == "image"}
-        self._joints = self._first_of_kind("angles")
+        # One pass over the episodes: a dataset may have thousands, and opening each takes a millisecond.
+        self.images = {key for key in options.keys if self._numbers and self.rows(0)[key].kind == "image"}
         self._actions = self._make_actions()
-        require_alike(self._all_rows(), options.keys, self._actions, resizes_images)
-        self._joint_count = self._count_joints() if options.joints_are_separate else 0
-        self.index, self.skipped = self._make_index()
+        self._joints, self._joint_count = "", 0
+        alike, tables, self.skipped = Alike(options.keys, self._actions, resizes_images), [np.empty((0, 2), np.int64)], 0
+        for number, rows in enumerate(self._all_rows()):
+            if options.joints_are_separate and not self._joints:
+                self._joints = rows.first_of_kind("angles") or ""
+                self._joint_count = rows[self._joints].shape[1] if self._joints else 0
+            alike.add(rows, self._joints if self._joints and self._joints in rows.episode else None)
+            tables += self._windows_of(number, rows)
+        self.index = np.concatenate(tables)
         self.scalings = {key: self._scaling_of(key) for key in self._to_normalize()}
 
     def __len__(self) -> int:
@@ -91,17 +98,16 @@ class WindowReader:
 
     # Which windows there are
 
-    def _make_index(self) -> tuple[NDArray[np.int64], int]:
-        options, tables, skipped = self.options, [np.empty((0, 2), np.int64)], 0
+    def _windows_of(self, number: int, rows: EpisodeRows) -> Iterator[NDArray[np.int64]]:
+        """The windows of an episode, (n, 2), of each of its runs of rows; counts those that masks leave out."""
+        options = self.options
         before, ahead = options.observation_horizon - 1, 0 if self._actions is None else self._actions.ahead
-        for number, rows in enumerate(self._all_rows()):
-            for first, end in rows.segments:
-                t = np.arange(first, end, options.stride) if options.pad else np.arange(first + before, end - ahead, options.stride)
-                windows = np.stack([t, np.full_like(t, first), np.full_like(t, end)], axis=1)
-                t = t[self._is_known(rows, windows)]
-                skipped += len(windows) - len(t)
-                tables.append(np.stack([np.full_like(t, number), t], axis=1))
-        return np.concatenate(tables), skipped
+        for first, end in rows.segments:
+            t = np.arange(first, end, options.stride) if options.pad else np.arange(first + before, end - ahead, options.stride)
+            windows = np.stack([t, np.full_like(t, first), np.full_like(t, end)], axis=1)
+            t = t[self._is_known(rows, windows)]
+            self.skipped += len(windows) - len(t)
+            yield np.stack([np.full_like(t, number), t], axis=1)
 
     def _is_known(self, rows: EpisodeRows, windows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Windows with a sample in every row of what `skip_masked` names; of windows (n, 3) of t, first, end."""
@@ -126,28 +132,16 @@ class WindowReader:
             return StoredChunks(options.action_horizon)
         if options.actions is None:
             return None
-        if options.joints == "append" and self._joints is None and self.episodes:
-            raise UnknownKey(f"{self.path}: no episode has joints to append to actions")
-        joints = self._joints if options.joints == "append" else None
-        # A missing pose is reported with the episode that has none.
-        pose = self._first_of_kind("pose") or "pose"
-        return RelativeActions(options.action_horizon, options.rotation_layout, options.first_action == "current", pose, joints)
-
-    def _first_of_kind(self, kind: str) -> str | None:
-        """The stream of this kind that the step `actions` of a pipeline would take: the first by name, of the first episode with one."""
-        for rows in self._all_rows():
-            names = [key for key in rows.episode.keys() if rows[key].kind == kind]
-            if names:
-                return min(names)
-        return None
-
-    def _count_joints(self) -> int:
-        return next((rows[self._joints].shape[1] for rows in self._all_rows() if self._joints and self._joints in rows), 0)
+        first = self.rows(0) if self._numbers else None
+        # A stream that an episode does not have is reported with that episode.
+        pose, joints = (first and first.first_of_kind("pose")) or "pose", (first and first.first_of_kind("angles")) or "joints"
+        appended = joints if options.joints == "append" else None
+        return RelativeActions(options.action_horizon, options.rotation_layout, options.first_action == "current", pose, appended)
 
     def _joints_of(self, rows: EpisodeRows, window: Window, first: int) -> tuple[Array, NDArray[np.bool_]]:
         """The joints of the action rows, and their mask; nothing but masked ones for an episode without joints."""
         count = self.options.action_horizon
-        if self._joints is None or self._joints not in rows:
+        if self._joints not in rows:
             return np.full((count, self._joint_count), np.nan, np.float32), np.zeros((count, self._joint_count), np.bool_)
         ahead = window.rows(first, first + count)
         return ahead.pick(rows[self._joints]), ahead.pick(rows.elements(self._joints))
@@ -171,7 +165,7 @@ class WindowReader:
             scaling = self._actions.scaling(rows, self._training(), options.normalization)
             parts = [(part.columns, "rotation" in part.name) for part in self._actions.parts(rows)]
         else:
-            stream = self._joints if key == "action_joints" and self._joints else key
+            stream = self._joints if key == "action_joints" else key
             rows = next(rows for rows in self._all_rows() if stream in rows)
             scaling = rows.scaling(stream, options.normalization)
             parts = [(3, False), (4, True)] if rows[stream].kind == "pose" else []
@@ -183,7 +177,7 @@ class WindowReader:
     def _training(self) -> Iterator[EpisodeRows]:
         splits = self._open().splits
         if not splits.get("train"):
-            raise TakesetError(f"{self.path} has no training episodes to normalize actions by; open the dataset.h5 of a dataset with a split")
+            raise TakesetError(f"{self.path} has no training episodes to normalize actions by; open a dataset that has a split train")
         return (self._rows_of(episode.index) for episode in splits["train"])
 
     def _scaled(self, key: str, values: Array, valid: NDArray[np.bool_]) -> Array:

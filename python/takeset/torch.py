@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ._dataset import Dataset as OpenDataset
+from ._motion import RotationLayout
 from ._scaling import Scaling
 from ._window_options import ActionKind, FirstAction, JointUse, Method, WindowOptions
 from ._windows import WindowReader
@@ -27,7 +28,7 @@ except ImportError as error:
 __all__ = ["Scaling", "Windows", "collate"]
 
 
-class Windows(Dataset[dict[str, Any]]):
+class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # where PyTorch is not installed
     """A map-style dataset of windows, each around a row t of an episode. No window crosses a gap, the end of an episode or a split.
 
     Which windows there are:
@@ -73,7 +74,7 @@ class Windows(Dataset[dict[str, Any]]):
     obs[key + "_valid"]  bool: (o, ...), one per element, where the file has such a mask (depth, joints), else (o,), one per row
     actions              (k, A) f4; relative-6d has 9 columns: translation, and six of the rotation. 0 where masked
     actions_valid        (k,) bool
-    action_joints        (k, 4) f4: joints of the action rows, in degrees; only with joints="separate", if an episode of the split has joints
+    action_joints        (k, 4) f4: joints of the action rows, in degrees; only with joints="separate", and if an episode has joints
     action_joints_valid  (k, 4) bool; all False for an episode without joints
     observation_is_pad   (o,) bool, with pad=True: rows that another one stands for
     action_is_pad        (k,) bool, likewise
@@ -108,7 +109,7 @@ class Windows(Dataset[dict[str, Any]]):
         pad: bool = False,
         skip_masked: bool | Collection[str] = ("actions",),
         actions: ActionKind | None = "relative-6d",
-        rotation_layout: str = "columns",
+        rotation_layout: RotationLayout = "columns",
         first_action: FirstAction = "next",
         joints: JointUse | None = None,
         normalize: bool | Collection[str] = False,
@@ -121,8 +122,8 @@ class Windows(Dataset[dict[str, Any]]):
         image_floats: bool = False,
     ) -> None:
         options = WindowOptions(
-            observation_horizon, action_horizon, keys if isinstance(keys, str) else tuple(keys), stride, actions, rotation_layout,
-            first_action, joints, skip_masked, pad, normalize, normalization, normalize_rotation,
+            observation_horizon, action_horizon, keys, stride, actions, rotation_layout, first_action, joints, skip_masked, pad,
+            normalize, normalization, normalize_rotation,
         )  # fmt: skip
         self._image_size, self._crop, self._random_crop = _size("image_size", image_size), _size("crop", crop), random_crop
         self._image_transform, self._image_floats = image_transform, image_floats
@@ -144,10 +145,10 @@ class Windows(Dataset[dict[str, Any]]):
 
     def __repr__(self) -> str:
         options = self._reader.options
-        return (
-            f"<takeset.torch.Windows of {self._reader.path!r}: {len(self)} windows of {options.observation_horizon} rows of "
-            f"{', '.join(options.keys)}, and {options.action_horizon if options.actions else 'no'} actions, of {len(self.episodes)} episodes>"
-        )
+        holds = f"{options.observation_horizon} rows of {', '.join(options.keys)}"
+        ahead = f"{options.action_horizon} actions" if options.actions else "no actions"
+        episodes = f"{len(self.episodes)} episode" + ("s" if len(self.episodes) != 1 else "")
+        return f"<takeset.torch.Windows of {self._reader.path!r}: {len(self)} windows of {holds}, and {ahead}, of {episodes}>"
 
     def place(self, i: int) -> tuple[str, int]:
         """The id of the episode that a window is from, and its row t."""
@@ -174,7 +175,8 @@ class Windows(Dataset[dict[str, Any]]):
         shape = (-1, 1, 1) if kind in ("image", "depth", "confidence") else (-1,)
         # A range may be small against its offset. Apple's GPUs have no float64.
         dtype = torch.float32 if x.device.type == "mps" else torch.float64
-        scale, offset = (torch.as_tensor(numbers, dtype=dtype, device=x.device).reshape(shape) for numbers in (scaling.scale, scaling.offset))
+        numbers = (torch.as_tensor(one, dtype=dtype, device=x.device).reshape(shape) for one in (scaling.scale, scaling.offset))
+        scale, offset = numbers
         return scale, offset
 
     # Images
@@ -217,7 +219,7 @@ def collate(samples: Sequence[Any]) -> Any:
         return {key: collate([sample[key] for sample in samples]) for key in first}
     if isinstance(first, Tensor) and first.dim() == 4 and not first.is_contiguous():
         return default_collate([sample.movedim(1, 3) for sample in samples]).movedim(4, 2)
-    return default_collate(samples)
+    return default_collate(list(samples))
 
 
 def _floating(x: Tensor) -> torch.dtype:

@@ -1,41 +1,50 @@
 import Foundation
 
 extension ExportDirectory {
-  /// Makes a product of each index on several threads, each with a worker of its own that `start` makes, and passes the products to `store`
-  /// on the calling thread, in order.
-  ///
-  /// A few products per thread wait at most, so memory does not grow with their number, and the order of what is stored does not depend
-  /// on the threads. Throws the error of the first index that has one.
+  /// Makes a product of each index on the threads of the export, as the function of the same name does.
   func inOrder<Worker, Product: Sendable>(
     _ count: Int, start: @escaping @Sendable () throws -> Worker,
     make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,
     store: (_ index: Int, _ product: Product) throws -> Void
   ) throws {
-    guard count > 1, threads > 1 else {
-      guard count > 0 else { return }
-      var worker = try start()
-      for index in 0..<count { try store(index, make(&worker, index)) }
-      return
-    }
-    let products = OrderedProducts<Product>(count: count, waiting: 4 * threads)
-    let group = DispatchGroup()
-    for _ in 0..<min(threads, count) {
-      DispatchQueue.global().async(group: group) {
-        do {
-          var worker = try start()
-          while let index = products.next() { products.put(index, Result { try make(&worker, index) }) }
-        } catch {
-          products.fail(error)
-        }
+    try Takeset.inOrder(count, threads: threads, start: start, make: make, store: store)
+  }
+}
+
+/// Makes a product of each index on several threads, each with a worker of its own that `start` makes, and passes the products to `store` on
+/// the calling thread, in order.
+///
+/// A few products per thread wait at most, so memory does not grow with their number, and the order of what is stored does not depend on the
+/// threads. Throws the error of the first index that has one.
+func inOrder<Worker, Product: Sendable>(
+  _ count: Int, threads: Int, start: @escaping @Sendable () throws -> Worker,
+  make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,
+  store: (_ index: Int, _ product: Product) throws -> Void
+) throws {
+  guard count > 1, threads > 1 else {
+    guard count > 0 else { return }
+    var worker = try start()
+    for index in 0..<count { try store(index, make(&worker, index)) }
+    return
+  }
+  let products = OrderedProducts<Product>(count: count, waiting: 4 * threads)
+  let group = DispatchGroup()
+  for _ in 0..<min(threads, count) {
+    DispatchQueue.global().async(group: group) {
+      do {
+        var worker = try start()
+        while let index = products.next() { products.put(index, Result { try make(&worker, index) }) }
+      } catch {
+        products.fail(error)
       }
     }
-    // Nothing of the workers may outlive the call: their files are removed after an error.
-    defer {
-      products.stop()
-      group.wait()
-    }
-    for index in 0..<count { try store(index, products.take(index)) }
   }
+  // Nothing of the workers may outlive the call: their files are removed after an error.
+  defer {
+    products.stop()
+    group.wait()
+  }
+  for index in 0..<count { try store(index, products.take(index)) }
 }
 
 /// Products that several threads make and one takes in order.

@@ -18,8 +18,6 @@ from ._survey import ACTIONS, VECTORS, Surveyed, chosen_keys, listed, require_sa
 from ._video import Codec
 
 _SPLITS = ("train", "valid", "test")
-# Later than this, float32 seconds are further from a frame of a video than the 0.1 ms that LeRobot allows.
-_LONGEST_VIDEO_S = 2048
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def plan(dataset: Dataset, options: Options) -> Plan:
     _require_rows(found.episodes, options)
     _require_rate(found.episodes, options)
     if options.codec is not None:
-        _require_videos(found, example, options, options.codec)
+        _require_even_sizes(found, example, options.codec)
     return found
 
 
@@ -236,14 +234,7 @@ def _require_rate(episodes: Sequence[PlannedEpisode], options: Options) -> None:
     )
 
 
-def _require_videos(found: Plan, example: Episode, options: Options, codec: Codec) -> None:
-    long = [one.episode.id for one in found.episodes if any(len(run) > _LONGEST_VIDEO_S * options.fps for run in one.cut.runs)]
-    if long:
-        raise TakesetError(
-            f"LeRobot cannot find frames of videos after {_LONGEST_VIDEO_S} s, and these episodes are longer: {listed(long)}; give the "
-            "pipeline the step split-episodes: {at: 600}, or store images",
-            65,
-        )
+def _require_even_sizes(found: Plan, example: Episode, codec: Codec) -> None:
     for key in found.images:
         height, width = example[key].shape[1:3]
         if codec.name == "h264" and (height % 2 or width % 2):

@@ -14,6 +14,9 @@ from .._errors import TakesetError
 from ._parquet import MEGABYTE, VIDEO_PATH, FilePlace
 
 KEY_FRAME_EVERY = 2
+# LeRobot compares times within a file as float32 and allows 0.1 ms, and float32's step from 1024 s on is larger. Only the times of the
+# first episode of a file are the same on both sides, so it may be longer.
+_LONGEST_FILE_S = 1000
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class VideoFiles:
         try:
             count = self._encode(frames, part, title)
             size = os.stat(part).st_size
-            if self._frames and self._size + size >= self._limit:
+            is_too_long = self._frames + count > _LONGEST_FILE_S * self.fps
+            if self._frames and (is_too_long or self._size + size >= self._limit):
                 self.close()
                 self._place = self._place.after(self._files_per_chunk)
             first = self._frames / self.fps

@@ -59,7 +59,9 @@ struct EpisodeMeasurements: Sendable {
     for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
     let stamps = try meta.dataset("timestamp_ns")
     let timestamps = try stamps.readAll(as: Int64.self).map { Timestamp(nanoseconds: $0) }
-    times = try TimeMeasurements(timestamps, stamps, meta)
+    times = TimeMeasurements(
+      timestamps, nominalRate: try stamps.textAttribute("nominal_rate_hz").flatMap { Double($0) },
+      tick: try stamps.integerAttribute("tick_ns") ?? 1)
     if let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name }), pose.shape == [7] {
       let quality = meta.contains("quality") ? try meta.dataset("quality").readAll() : []
       poses = try PoseMeasurements(group.dataset(pose.name), at: timestamps, quality: quality.map { FrameQuality(rawValue: $0) })
@@ -107,7 +109,6 @@ struct EpisodeMeasurements: Sendable {
 struct TimeMeasurements: Sendable {
   /// Rows per second, from the nominal period; `nil` with fewer than two rows.
   var rate: Double?
-  var seconds = 0.0
   var gaps = 0
   /// The longest step in seconds.
   var longestStep = 0.0
@@ -119,11 +120,9 @@ struct TimeMeasurements: Sendable {
 
   init() {}
 
-  init(_ timestamps: [Timestamp], _ stored: HDF5.Dataset, _ meta: Group) throws {
-    let cadence = Cadence(timestamps, nominalRate: try stored.textAttribute("nominal_rate_hz").flatMap { Double($0) })
-    let tick = try stored.integerAttribute("tick_ns") ?? 1
+  init(_ timestamps: [Timestamp], nominalRate: Double? = nil, tick: Int64 = 1) {
+    let cadence = Cadence(timestamps, nominalRate: nominalRate)
     rate = cadence.rateHz
-    if let first = timestamps.first, let last = timestamps.last { seconds = Double(last.since(first)) / 1e9 }
     guard let period = cadence.nominalPeriod else { return }
     let inGaps = Set(cadence.gaps(in: timestamps, tick: tick).map(\.row))
     gaps = inGaps.count

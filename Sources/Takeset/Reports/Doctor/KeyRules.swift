@@ -23,14 +23,17 @@ extension Examined {
   func withOtherRows() -> [Problem] {
     readable.filter { !$0.otherRows.isEmpty }.map { episode in
       let arrays = episode.otherRows.sorted { $0.key < $1.key }.map { "\($0.key) has \($0.value)" }.joined(separator: ", ")
-      return Problem(sentence: "\(episode.id) has \(several(episode.rows, "row")), but \(arrays)", episodes: [episode.id])
+      let isShort = episode.otherRows.values.contains { $0 < episode.rows }
+      return Problem(
+        sentence: "\(episode.id) has \(several(episode.rows, "row")), but \(arrays)", episodes: [episode.id],
+        severity: isShort ? .breaks : .trainsBadly)
     }
   }
 
-  /// Actions that are no rows of floats, images that are no bytes of three channels, and numbers that are none.
+  /// Actions that are no rows of numbers, images that are no bytes of three channels, and numbers that are none.
   func withWrongType() -> [Problem] {
     func isWrong(_ array: ArrayMeasurements) -> Bool {
-      if array.name == "actions" { return !["<f4", "<f8"].contains(array.type) || array.shape.count != 1 }
+      if array.name == "actions" { return array.type == nil || array.shape.count != 1 }
       if array.isImage, array.encoding == nil { return array.type != "|u1" || array.shape.count != 3 || array.shape.last != 3 }
       return array.type == nil
     }

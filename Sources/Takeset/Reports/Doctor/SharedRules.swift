@@ -15,7 +15,7 @@ extension DoctorRule {
   ) { $0.withOtherRows() }
 
   static let typeWrong = DoctorRule(
-    .typeWrong, .breaks, "the loader expects actions (T, A) of floats, images (T, H, W, 3) of bytes, and numbers elsewhere", .again
+    .typeWrong, .breaks, "the loader expects actions (T, A) of numbers, images (T, H, W, 3) of bytes, and numbers elsewhere", .again
   ) { $0.withWrongType() }
 
   /// What every loader needs of a file.

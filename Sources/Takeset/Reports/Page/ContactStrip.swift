@@ -12,6 +12,8 @@ struct ContactStrip: Sendable {
   var seconds: [Double]
   /// Images that cannot be read; they are gray.
   var missing: Int
+  /// Whether depth edges are painted over the images.
+  var hasEdges: Bool
   var jpeg: [UInt8]
 
   /// An image in this form costs some bytes: sizes and qualities, from the best to the least.
@@ -90,6 +92,7 @@ struct ContactStrip: Sendable {
     var rows: [Int]
     /// RGB; `nil` where unreadable.
     var cells: [[UInt8]?]
+    var hasEdges = false
 
     init(images stream: SampleStream, key: StreamName, rows: [Int]) throws {
       (self.key, self.rows) = (key, rows)
@@ -99,7 +102,7 @@ struct ContactStrip: Sendable {
 
     /// Depth edges over images, computed on the depth map's own grid, or over black where there are no images.
     init(edges depth: SampleStream, over image: SampleStream?, key: StreamName, rows: [Int]) throws {
-      (self.key, self.rows) = (key, rows)
+      (self.key, self.rows, hasEdges) = (key, rows, true)
       let own = depth.spec.gridSize
       // Both strips have one size; without images, small maps are enlarged to fill their cell.
       let shown = image?.spec.gridSize ?? ImageSize(width: own.width * 8, height: own.height * 8)
@@ -144,6 +147,7 @@ struct ContactStrip: Sendable {
       let times = episode.frames.timestamps
       return ContactStrip(
         key: key, cell: cell, seconds: rows.map { Double(times[$0].since(times[0])) / 1e9 }, missing: cells.count { $0 == nil },
+        hasEdges: hasEdges,
         jpeg: try JPEGEncoder().encode(sheet, size: ImageSize(width: width, height: cell.height), quality: form.quality))
     }
   }

@@ -17,7 +17,9 @@ struct CurvesDrawing {
     guard let start = seconds.first, let end = seconds.last else { return nil }
     let panels = curves.map { ($0, range($0.values)) }
     guard panels.contains(where: { $0.1 != nil }) else { return nil }
-    let words = panels.map { "\($0.0.name) \($0.1.map { "\(Figures.short($0.lowerBound)) to \(Figures.short($0.upperBound))" } ?? "without a value")" }
+    let words = panels.map {
+      "\($0.0.name) \($0.1.map { "\(Figures.short($0.lowerBound)) to \(Figures.short($0.upperBound))" } ?? "without a value")"
+    }
     let height = Double(panels.count) * panel + 18
     var drawing = Drawing(width: width, height: height, title: "\(title) over time, \(unit): \(words.joined(separator: ", "))")
     let time = Scale(start...end, from: left, length: width - left - right)

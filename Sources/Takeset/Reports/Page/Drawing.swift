@@ -46,7 +46,9 @@ struct Drawing: Sendable, Equatable {
       "w": .number(width), "h": .number(height), "title": .string(title),
       "lines": .array(lines.map { [.string($0.style.rawValue), .string($0.path.text)] }),
       "labels": .array(
-        labels.map { [.number(($0.x * 10).rounded() / 10), .number(($0.y * 10).rounded() / 10), .string($0.text), .string($0.anchor.rawValue)] }),
+        labels.map {
+          [.number(($0.x * 10).rounded() / 10), .number(($0.y * 10).rounded() / 10), .string($0.text), .string($0.anchor.rawValue)]
+        }),
     ]
   }
 }

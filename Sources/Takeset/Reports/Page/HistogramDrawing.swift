@@ -31,7 +31,9 @@ struct HistogramDrawing {
     let end = bins.start + Double(bins.counts.count) * bins.width
     var drawing = Drawing(
       width: width, height: height,
-      title: "\(title): histogram of \(Figures.counted(values.count { $0.isFinite }, "row")) from \(Figures.short(bins.start)) to \(Figures.short(end)) \(unit)")
+      title:
+        "\(title): histogram of \(Figures.counted(values.count { $0.isFinite }, "row")) from \(Figures.short(bins.start)) to \(Figures.short(end)) \(unit)"
+    )
     let across = Scale(bins.start...end, from: margin, length: width - 2 * margin)
     let base = height - 16
     let up = Scale(0...Double(most), from: base, length: -(base - 4))

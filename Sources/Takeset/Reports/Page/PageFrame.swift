@@ -10,9 +10,11 @@ struct PageFrame {
   /// The columns of the table; those that no take has a value for are left out.
   private var columns: [(key: String, name: String, style: String)] {
     let all = [
-      ("id", "Take", ""), ("outcome", "Outcome", ""), ("findings", "Findings", "codes"), ("split", "Split", "wide"), ("reader", "Reader", "wide"),
-      ("frames", "Frames", "number"), ("seconds", "Duration", "number"), ("missing", "Missing", "number wide"), ("error", "Largest error", "number wide"),
-      ("bytes", "Size", "number size"), ("verified", "Verification", "wide"),
+      ("id", "Take", ""), ("outcome", "Outcome", ""), ("findings", "Findings", "codes"), ("split", "Split", "wide"),
+      ("reader", "Reader", "wide"),
+      ("frames", "Frames", "number"), ("seconds", "Duration", "number"), ("missing", "Missing", "number wide"),
+      ("error", "Largest error", "number wide"),
+      ("bytes", "Size", "number size"), ("verified", "Verification", "wide verified"),
     ]
     let summaries = overview.summaries
     return all.filter { key, _, _ in

@@ -19,9 +19,12 @@ struct PageOverview {
     }.joined()
   }
 
-  private func table(_ columns: [(String, isNumber: Bool)], _ rows: [Markup]) -> Markup {
-    let heads = columns.map { name, isNumber -> Markup in isNumber ? "<th scope=\"col\" class=\"number\">\(name)</th>" : "<th scope=\"col\">\(name)</th>" }
-    return "<div class=\"scroll\"><table><thead><tr>\(heads.joined())</tr></thead><tbody>\(rows.joined())</tbody></table></div>"
+  private func table(_ label: String, _ columns: [(String, isNumber: Bool)], _ rows: [Markup], style: String = "") -> Markup {
+    let heads = columns.map { name, isNumber -> Markup in
+      isNumber ? "<th scope=\"col\" class=\"number\">\(name)</th>" : "<th scope=\"col\">\(name)</th>"
+    }
+    return
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"\(label)\"><table class=\"\(style)\"><thead><tr>\(heads.joined())</tr></thead><tbody>\(rows.joined())</tbody></table></div>"
   }
 
   // MARK: Head
@@ -49,7 +52,8 @@ struct PageOverview {
     let boxes = shares.filter { $0.1 > 0 }.map { name, count -> Markup in
       let width = 1000 * Double(count) / Double(all)
       defer { left += width }
-      return "<rect class=\"\(name)\" x=\"\(String(format: "%.2f", left))\" y=\"0\" width=\"\(String(format: "%.2f", width))\" height=\"8\"/>"
+      return
+        "<rect class=\"\(name)\" x=\"\(String(format: "%.2f", left))\" y=\"0\" width=\"\(String(format: "%.2f", width))\" height=\"8\"/>"
     }
     return
       "<svg class=\"bar\" viewBox=\"0 0 1000 8\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Outcomes: \(verdict)\">\(boxes.joined())</svg>"
@@ -94,7 +98,8 @@ struct PageOverview {
     let seed = record.splits["seed"]?.integer.map { ", seed \($0)" } ?? ""
     let rule = record.splits["rule"]?.string.map { "Rule: \($0)\(seed)" } ?? ""
     let columns = [("Part", false), ("Episodes", true), ("Frames", true), ("Share", true), ("Duration", true)]
-    return "<section aria-labelledby=\"splits\"><h2 id=\"splits\">Split</h2>\(table(columns, rows))<p class=\"note\">\(rule)</p></section>"
+    return
+      "<section aria-labelledby=\"splits\"><h2 id=\"splits\">Split</h2>\(table("Split", columns, rows))<p class=\"note\">\(rule)</p></section>"
   }
 
   /// The keys that training code reads, with their shapes.
@@ -114,7 +119,9 @@ struct PageOverview {
         forms[form, default: (0, 0)].raw &+= array.rawBytes
       }
     }
-    let sorted = forms.sorted { ($0.key.key, -$0.value.episodes, $0.key.shape, $0.key.dtype) < ($1.key.key, -$1.value.episodes, $1.key.shape, $1.key.dtype) }
+    let sorted = forms.sorted {
+      ($0.key.key, -$0.value.episodes, $0.key.shape, $0.key.dtype) < ($1.key.key, -$1.value.episodes, $1.key.shape, $1.key.dtype)
+    }
     let rows = sorted.map { form, count -> Markup in
       let size = form.dtype.last?.isWholeNumber == true ? Figures.bytes(Int64(count.raw)) : ""
       return row(
@@ -123,7 +130,7 @@ struct PageOverview {
     }
     guard !rows.isEmpty else { return "" }
     let columns = [("Key", false), ("Shape", false), ("Type", false), ("Episodes", true), ("Uncompressed", true)]
-    return "<section aria-labelledby=\"keys\"><h2 id=\"keys\">Data</h2>\(table(columns, rows))</section>"
+    return "<section aria-labelledby=\"keys\"><h2 id=\"keys\">Data</h2>\(table("Keys", columns, rows))</section>"
   }
 
   /// Findings about the dataset, and how many takes have which.
@@ -148,7 +155,8 @@ struct PageOverview {
     let rows = sorted.map { code, found -> Markup in
       let word = code.page.group == .rejected ? "rejected" : found.severity.rawValue
       return row(
-        "<td><span class=\"badge \(word)\">\(word)</span></td>", "<th scope=\"row\"><a href=\"#code=\(code.rawValue)\"><code>\(code.rawValue)</code></a></th>",
+        "<td><span class=\"badge \(word)\">\(word)</span></td>",
+        "<th scope=\"row\"><a href=\"#code=\(code.rawValue)\"><code>\(code.rawValue)</code></a></th>",
         number(Figures.grouped(found.takes)), number(Figures.grouped(found.times)),
         "<td>\(prose(code.page.meaning)) <span class=\"explain\">\(prose(code.page.advice))</span></td>")
     }
@@ -169,7 +177,7 @@ struct PageOverview {
     }
     let columns = [("Severity", false), ("Code", false), ("Takes", true), ("Times", true), ("Meaning, and what to do", false)]
     let list: Markup = dataset.isEmpty ? "" : "<h3>About the dataset as a whole</h3><ul class=\"findings\">\(dataset.joined())</ul>"
-    let ofTakes: Markup = rows.isEmpty ? "" : "<h3>Of takes</h3>\(table(columns, rows))"
+    let ofTakes: Markup = rows.isEmpty ? "" : "<h3>Of takes</h3>\(table("Findings of takes", columns, rows, style: "explained"))"
     return "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>\(list)\(ofTakes)</section>"
   }
 
@@ -192,18 +200,23 @@ struct PageOverview {
     let version = ["version", "revision"].compactMap { tool[$0]?.string }.filter { !$0.isEmpty }
     var facts: [(String, String)] = [
       ("written by", "takeset " + (version.count == 2 ? "\(version[0]) (\(version[1]))" : version.joined())),
-      ("libraries", libraries.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.string ?? $0.value.canonicalText)" }.joined(separator: ", ")),
+      (
+        "libraries",
+        libraries.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.string ?? $0.value.canonicalText)" }.joined(separator: ", ")
+      ),
       ("record_sha256", source.recordDigest ?? ""), ("pipeline_sha256", record.pipelineDigest),
       ("index", "\(record.index.path), \(Figures.bytes(record.index.bytes)), sha256 \(record.index.digest)"),
     ]
     facts.removeAll { $0.1.isEmpty }
     let list = facts.map { name, value -> Markup in "<dt>\(name)</dt><dd class=\"digest\">\(value)</dd>" }
-    return "<section aria-labelledby=\"provenance\"><h2 id=\"provenance\">Provenance</h2><dl class=\"facts\">\(list.joined())</dl></section>"
+    return
+      "<section aria-labelledby=\"provenance\"><h2 id=\"provenance\">Provenance</h2><dl class=\"facts\">\(list.joined())</dl></section>"
   }
 
   var pipeline: Markup {
     guard let record = source.record else { return "" }
-    return "<section aria-labelledby=\"pipeline\"><h2 id=\"pipeline\">Pipeline</h2><ol class=\"steps\">\(steps(record.pipeline).joined())</ol></section>"
+    return
+      "<section aria-labelledby=\"pipeline\"><h2 id=\"pipeline\">Pipeline</h2><ol class=\"steps\">\(steps(record.pipeline).joined())</ol></section>"
   }
 
   /// The reader, the transforms and the writer, each with its options.

@@ -38,8 +38,8 @@ enum PageStyle {
     .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); gap: 16px; margin-top: 16px; }
     .columns > * { margin-top: 0; min-width: 0; }
     .columns > div > section:first-child { margin-top: 0; }
-    .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 1px; margin: 16px 0 0; background: var(--line); border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
-    .figures div { padding: 10px 14px; background: var(--panel); }
+    .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); margin: 16px 0 0; background: var(--panel); border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
+    .figures div { padding: 10px 14px; box-shadow: 0 0 0 0.5px var(--line); }
     .figures dt { color: var(--soft); font-size: 12px; }
     .figures dd { margin: 0; font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums; }
     .figures dd.aside { font-size: 12px; font-weight: 400; color: var(--soft); }
@@ -86,9 +86,11 @@ enum PageStyle {
     .toggle::before { content: "\25B8"; display: inline-block; width: 1.1em; color: var(--soft); }
     .toggle[aria-expanded="true"]::before { content: "\25BE"; }
     .toggle:hover { text-decoration: underline; }
-    #table > tbody > tr.take > th { min-width: 200px; }
-    #table > tbody > tr.take > .codes { min-width: 200px; max-width: 300px; }
+    #table > tbody > tr.take > th { min-width: 170px; }
+    #table > tbody > tr.take > .codes { min-width: 180px; max-width: 300px; }
     #table > tbody > tr.take > .wide { white-space: nowrap; }
+    #table > tbody > tr.take > .verified { min-width: 104px; max-width: 150px; white-space: normal; }
+    .verified .badge { white-space: normal; line-height: 16px; padding: 1px 8px; }
     tr.details > td { padding: 0 0 14px; }
     #table .detail th, #table .detail td { vertical-align: top; }
     .detail { display: grid; gap: 14px; padding: 14px 16px; background: var(--inset); border: 1px solid var(--line); border-radius: 5px;
@@ -101,9 +103,11 @@ enum PageStyle {
     figure { margin: 0; min-width: 0; }
     figcaption { margin-bottom: 4px; font-size: 12px; color: var(--soft); overflow-wrap: anywhere; }
     .strip img { display: block; max-width: 100%; height: auto; border-radius: 3px; }
+    @media screen and (max-width: 720px) { .strip img { max-width: none; width: auto; height: 100px; } #table > tbody > tr.take > th { min-width: 120px; } }
     .legend { display: inline-flex; align-items: center; gap: 6px; margin-left: 12px; white-space: nowrap; }
     .ramp { display: inline-block; width: 90px; height: 9px; border-radius: 2px; background: linear-gradient(to right, #00ffff, #ff00ff); print-color-adjust: exact; -webkit-print-color-adjust: exact; }
     .plots { display: flex; flex-wrap: wrap; gap: 14px 28px; align-items: flex-start; }
+    .plots .drawing { padding: 6px; box-sizing: content-box; max-width: calc(100% - 14px); background: var(--panel); border: 1px solid var(--line); border-radius: 4px; --inset: var(--panel); }
     .curves { display: flex; flex-wrap: wrap; gap: 14px 28px; }
     .verification { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 6px 24px; padding: 10px 14px; background: var(--panel); border: 1px solid var(--line); border-radius: 5px; font-size: 12.5px; }
     .verification h4 { grid-column: 1 / -1; }
@@ -122,21 +126,25 @@ enum PageStyle {
     .drawing .bar { fill: var(--present); } .drawing .present { fill: var(--present); } .drawing .gap { fill: var(--gap); }
     .drawing .mark { fill: var(--mark); }
     .drawing .start { fill: var(--start); } .drawing .end { fill: var(--panel); stroke: var(--end); stroke-width: 2; }
-    @media (max-width: 1100px) { #table .wide { display: none; } }
-    @media (max-width: 720px) {
+    @media screen and (max-width: 1100px) { #table .wide { display: none; } }
+    @media screen and (max-width: 720px) {
       header, main, footer { padding-left: 12px; padding-right: 12px; }
       section { padding: 12px; }
       #table > tbody > tr > .codes, #table .picture, #table > thead > tr > .codes { display: none; }
       .streams { min-width: 820px; }
+      .explained { min-width: 640px; }
       .detail > dl.facts { grid-template-columns: max-content minmax(0, 1fr); }
       .detail { padding: 10px; }
     }
-    @media (max-width: 480px) { #table .size { display: none; } }
+    @media screen and (max-width: 480px) { #table .size { display: none; } }
     @media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }
     @media print {
       @page { size: A4 landscape; margin: 12mm; }
       :root { color-scheme: light; --page: #fff; --panel: #fff; --inset: #fff; }
       body { font-size: 11px; }
+      table, .streams td, .streams th, thead th, .badge, code, .toggle, dl.facts, .verification { font-size: 10px; }
+      th, td { padding: 3px 8px 3px 0; }
+      #table > tbody > tr.take > th, #table > tbody > tr.take > .codes { min-width: 0; }
       header, main, footer { max-width: none; padding: 0; }
       header { padding-top: 0; }
       form, .tools, .skip, #table > thead button::after, .notice button { display: none; }

@@ -62,8 +62,13 @@ package struct ReportPage: Sendable {
     }
     let readable = summaries.count { $0.contents != nil }
     return Summary(
-      html: frame.html(details: blocks, omission: drawn < readable ? "Images and plots are shown for \(Figures.grouped(drawn)) of \(Figures.counted(readable, "episode")), worst first; the page is limited to \(Figures.bytes(Int64(limit)))." : nil),
-      takes: summaries.count, illustrated: drawn, problems: summaries.compactMap { summary in (summary.problem ?? summary.stripProblem).map { (summary.take.id, $0) } })
+      html: frame.html(
+        details: blocks,
+        omission: drawn < readable
+          ? "Images and plots are shown for \(Figures.grouped(drawn)) of \(Figures.counted(readable, "episode")), worst first; the page is limited to \(Figures.bytes(Int64(limit)))."
+          : nil),
+      takes: summaries.count, illustrated: drawn,
+      problems: summaries.compactMap { summary in (summary.problem ?? summary.stripProblem).map { (summary.take.id, $0) } })
   }
 
   /// The numbers of every take, in the order of the page, as JSON.

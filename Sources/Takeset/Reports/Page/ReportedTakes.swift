@@ -35,7 +35,8 @@ struct ReportedTakes: Sendable {
   /// A sentence on takes that the journal has and the manifest lacks: of a run that has not finished.
   private static func unpublished(_ dataset: Dataset, _ journal: String) -> [String] {
     // A journal that is older than the manifest is read by none but the next run.
-    guard let written = try? FileStamp.of(journal).modified, let known = try? FileStamp.of(dataset.directory + "/" + DatasetFiles.manifest).modified,
+    guard let written = try? FileStamp.of(journal).modified,
+      let known = try? FileStamp.of(dataset.directory + "/" + DatasetFiles.manifest).modified,
       written > known
     else { return [] }
     let published = Dictionary(dataset.takes.map { ($0.id, $0) }) { first, _ in first }

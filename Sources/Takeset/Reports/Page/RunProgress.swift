@@ -37,7 +37,9 @@ package final class RunProgress {
       let fields = line.split(separator: " ")
       // 1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF; the device of some file systems is not that of `stat`.
       return fields.contains("FLOCK") && fields.contains("WRITE")
-        && fields.contains { $0.split(separator: ":").count == 3 && $0.split(separator: ":").last.flatMap { UInt64($0) } == UInt64(status.st_ino) }
+        && fields.contains {
+          $0.split(separator: ":").count == 3 && $0.split(separator: ":").last.flatMap { UInt64($0) } == UInt64(status.st_ino)
+        }
     }
   }
 }

@@ -101,7 +101,9 @@ struct TakeSummary: Sendable {
     if !contents.gaps.isEmpty {
       members["gaps"] = .array(
         contents.gaps.prefix(5).map {
-          .string("\(Figures.short($0.seconds)) s without a frame after \(Figures.short($0.start)) s (\(Figures.counted($0.missing, "frame")) missing)")
+          .string(
+            "\(Figures.short($0.seconds)) s without a frame after \(Figures.short($0.start)) s (\(Figures.counted($0.missing, "frame")) missing)"
+          )
         } + (contents.gaps.count > 5 ? [.string("and \(Figures.counted(contents.gaps.count - 5, "more gap"))")] : []))
     }
     return members
@@ -141,7 +143,9 @@ struct TakeSummary: Sendable {
     if let alignment = take.alignment.first(where: { $0.stream == stream.name }) {
       members["method"] = .string(alignment.method)
       // Offsets are decimal text because they can exceed the exact range of JSON numbers.
-      if let offset = alignment.offset.flatMap({ Double($0) }), offset != 0 { members["offset"] = .string(String(format: "%+.6f s", offset / 1e9)) }
+      if let offset = alignment.offset.flatMap({ Double($0) }), offset != 0 {
+        members["offset"] = .string(String(format: "%+.6f s", offset / 1e9))
+      }
       if let residual = alignment.residual, residual != 0 {
         members["residual"] = .string(String(format: "within %.3f ms", Double(residual) / 1e6))
       }
@@ -183,7 +187,7 @@ extension ContactStrip {
     [
       "key": .string(key.rawValue), "w": JSONValue(cell.width), "h": JSONValue(cell.height),
       "times": .array(seconds.map { .string(Figures.short($0)) }), "missing": JSONValue(missing),
-      "jpeg": .string(Data(jpeg).base64EncodedString()),
+      "edges": .bool(hasEdges), "jpeg": .string(Data(jpeg).base64EncodedString()),
     ]
   }
 }

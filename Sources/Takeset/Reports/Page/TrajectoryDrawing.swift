@@ -41,9 +41,15 @@ struct GroundPlane: Equatable {
         let theta = (matrix[q][q] - matrix[p][p]) / (2 * matrix[p][q])
         let tangent = (theta < 0 ? -1 : 1) / (abs(theta) + (theta * theta + 1).squareRoot())
         let cosine = 1 / (tangent * tangent + 1).squareRoot(), sine = tangent * cosine
-        for k in 0..<3 { (matrix[k][p], matrix[k][q]) = (cosine * matrix[k][p] - sine * matrix[k][q], sine * matrix[k][p] + cosine * matrix[k][q]) }
-        for k in 0..<3 { (matrix[p][k], matrix[q][k]) = (cosine * matrix[p][k] - sine * matrix[q][k], sine * matrix[p][k] + cosine * matrix[q][k]) }
-        for k in 0..<3 { (vectors[k][p], vectors[k][q]) = (cosine * vectors[k][p] - sine * vectors[k][q], sine * vectors[k][p] + cosine * vectors[k][q]) }
+        for k in 0..<3 {
+          (matrix[k][p], matrix[k][q]) = (cosine * matrix[k][p] - sine * matrix[k][q], sine * matrix[k][p] + cosine * matrix[k][q])
+        }
+        for k in 0..<3 {
+          (matrix[p][k], matrix[q][k]) = (cosine * matrix[p][k] - sine * matrix[q][k], sine * matrix[p][k] + cosine * matrix[q][k])
+        }
+        for k in 0..<3 {
+          (vectors[k][p], vectors[k][q]) = (cosine * vectors[k][p] - sine * vectors[k][q], sine * vectors[k][p] + cosine * vectors[k][q])
+        }
       }
     }
     let order = (0..<3).sorted { (-matrix[$0][$0], $0) < (-matrix[$1][$1], $1) }

@@ -38,8 +38,14 @@ struct VerificationBadge: Equatable {
     func exact(_ seconds: Double) -> String { String(format: "%.3f s", seconds) }
     func number(_ value: JSONValue?) -> String? { value?.integer.map { Figures.grouped(Int(clamping: $0)) } }
     if state != .none {
-      add("signed", "\(exact(verified)) of \(exact(recorded)), \(number(partial?["verified_frames"]) ?? "0") of \(number(partial?["recorded_frames"]) ?? "0") hashes")
-      add("signature covers", assertion?["covers"]?.string == "checkpoint" ? "checkpoint \(number(assertion?["checkpoint"]) ?? "?") of the chain" : "the whole chain")
+      add(
+        "signed",
+        "\(exact(verified)) of \(exact(recorded)), \(number(partial?["verified_frames"]) ?? "0") of \(number(partial?["recorded_frames"]) ?? "0") hashes"
+      )
+      add(
+        "signature covers",
+        assertion?["covers"]?.string == "checkpoint"
+          ? "checkpoint \(number(assertion?["checkpoint"]) ?? "?") of the chain" : "the whole chain")
     } else {
       add("recorded", exact(recorded))
     }
