@@ -236,17 +236,16 @@ def check(frames, found):
 
 
 def measure(reader, frames, count, seed, seconds):
-    """Microseconds of wall and processor time for a random read, on average over some seconds."""
-    chance, reads, elapsed, busy = random.Random(seed), 0, 0.0, 0.0
-    while elapsed < seconds:
+    """Microseconds of wall and of processor time for a random read: the medians of the reads that some seconds allow."""
+    chance, reads = random.Random(seed), []
+    ends = time.perf_counter() + seconds
+    while not reads or time.perf_counter() < ends:
         episode = chance.randrange(len(frames))
         row = chance.randrange(len(frames[episode]) - count + 1)
         wall, processor = time.perf_counter(), time.process_time()
         reader(episode, row, count)
-        elapsed += time.perf_counter() - wall
-        busy += time.process_time() - processor
-        reads += 1
-    return elapsed / reads * 1e6, busy / reads * 1e6
+        reads.append((time.perf_counter() - wall, time.process_time() - processor))
+    return [statistics.median(column) * 1e6 for column in zip(*reads)]
 
 
 def rounds(frames, found, number, seconds):

@@ -12,7 +12,7 @@ def takes(takeset, root):
     and IMU; a session in an arbitrary unit; one that fails for want of poses."""
     small, depth = ["--size", "96x72", "--seconds", 1], ["--depth-size", "32x24"]
     takeset.simulate(root / STACK, *small, *depth, "--quirk", "frames-dropped", "--quirk", "depth-missing", "--seed", 3)
-    takeset.simulate(root / ARM, "--variant", "v2", *small, "--quirk", "joint-dead", "--seed", 4)
+    takeset.simulate(root / ARM, "--variant", "v2", *small, "--quirk", "joint-dead", "--quirk", "joints-gap", "--seed", 4)
     for number in (20, 21, 59):
         (root / ARM / f"rgb/{number:06d}.jpg").write_bytes(b"not an image")
     takeset("simulate", "stray-scanner", "--output", root / SCAN, *small, *depth, check=0)

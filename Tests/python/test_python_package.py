@@ -164,7 +164,7 @@ def test_every_stream_has_the_values_shapes_and_units_of_the_file(ds, whole):
 def test_rows_are_numbers_slices_arrays_and_masks(ds, whole):
     rows = [
         0, 59, -1, np.int32(7), slice(3, 19), slice(None, None, 7), slice(50, 2, -3), slice(40, 40), slice(-4, None), slice(0, 999),
-        [5, 1, 1, -2], np.array([], np.int64), [], range(9, 0, -2), np.arange(60) % 3 == 0, np.array([[1, 2]])[0].astype(np.uint8),
+        [5, 1, 1, -2, -1], np.array([], np.int64), [], range(9, 0, -2), np.arange(60) % 3 == 0, np.array([[1, 2]])[0].astype(np.uint8),
     ]  # fmt: skip
     stored = by_h5py(whole)[1][1]["obs"]
     for key in "camera_image", "camera_depth", "pose":

@@ -106,7 +106,7 @@ enum PageScript {
       const words = `${found.times.length === 1 ? "One image" : `${found.times.length} images`} of ${row.id}${found.edges ? " with depth edges" : ""} at ${times} s`;
       const image = element("img", { src: `data:image/jpeg;base64,${found.jpeg}`, alt: words, width: found.w * found.times.length, height: found.h });
       const parts = [found.edges ? `${found.key}: depth edges over the images` : found.key, ` at ${times} s`, found.missing ? ` (${found.missing} cannot be read)` : ""];
-      const legend = isDepth
+      const legend = found.edges
         ? element("span", { class: "legend" }, "near, 0.5 m", element("span", { class: "ramp", role: "img", "aria-label": "cyan to magenta" }), "far, 5 m")
         : null;
       return element("figure", { class: "strip" }, element("figcaption", {}, parts.join(""), legend),
