@@ -1,4 +1,4 @@
-"""Exports for LeRobot: files, types, values, images, depth, statistics. Read by pyarrow, Pillow and NumPy; the rules are those of LeRobot's readers."""
+"""Exports for LeRobot, read by pyarrow, Pillow and NumPy: files, types, values, images, depth, statistics."""
 
 import json
 
@@ -24,7 +24,7 @@ def root(takeset, tmp_path_factory):
     for day, seconds in zip((1, 2, 3), (0.7, 0.5, 4)):
         takeset.simulate(root / f"in/session_2026-03-0{day}_100000", *small, "--depth-size", "16x12", "--seconds", seconds, "--seed", day)
     takeset.simulate(root / "glove/session_2026-03-05_100000", *small, "--variant", "v2", "--seconds", 1)
-    takeset("simulate", "stray-scanner", "--output", root / "scans/scan", "--seconds", 1, "--size", "64x48", "--depth-size", "16x12", check=0)
+    takeset("simulate", "stray-scanner", "--output", root / "scans/scan", "--seconds", 1, *small[:2], "--depth-size", "16x12", check=0)
     return root
 
 
@@ -53,7 +53,8 @@ def test_info_has_what_readers_need(exported, sessions):
     rows = {name: len(demo["obs/pose"]) for name, (demo, _) in demos(sessions).items()}
     assert len(valid) == 1 and len(set(rows.values())) == 3 and max(rows.values()) > 100
     assert info == {
-        "codebase_version": "v3.0", "robot_type": "stack-session", "fps": FPS, "total_episodes": 3, "total_frames": sum(rows.values()), "total_tasks": 1,
+        "codebase_version": "v3.0", "robot_type": "stack-session", "fps": FPS, "total_episodes": 3,
+        "total_frames": sum(rows.values()), "total_tasks": 1,
         "chunks_size": 1000, "data_files_size_in_mb": 100, "video_files_size_in_mb": 200, "splits": {"train": "0:2", "valid": "2:3"},
         "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet", "video_path": None,
     }  # fmt: skip
@@ -89,8 +90,8 @@ def test_parquet_has_the_types_of_the_features(exported):
     expected = {
         "observation.state": pa.list_(pa.float32(), 7), "action": pa.list_(pa.float32(), 9), IMAGE: image, DEPTH: image,
         "takeset.valid.camera_depth": pa.bool_(), "source_timestamp_ns": pa.int64(), "takeset.source_index": pa.int64(),
-        "takeset.quality": pa.uint8(), "timestamp": pa.float32(), "frame_index": pa.int64(), "episode_index": pa.int64(), "index": pa.int64(),
-        "task_index": pa.int64(),
+        "takeset.quality": pa.uint8(), "timestamp": pa.float32(), "frame_index": pa.int64(), "episode_index": pa.int64(),
+        "index": pa.int64(), "task_index": pa.int64(),
     }  # fmt: skip
     (file,) = exported.files
     assert file.relative_to(exported.path).as_posix() == "data/chunk-000/file-000.parquet"
@@ -134,9 +135,11 @@ def test_tasks_are_found_by_their_text(exported, sessions, root):
 def test_rows_are_those_of_the_dataset(exported, sessions):
     for name, (demo, meta) in demos(sessions).items():
         (number,) = exported.of(name)
-        for column, stored in {"observation.state": demo["obs/pose"], "action": demo["actions"], "takeset.source_index": meta["source_index"],
-                               "takeset.quality": meta["quality"], "takeset.valid.camera_depth": meta["streams/camera_depth/valid"]}.items():  # fmt: skip
-            assert np.array_equal(exported.column(column, number), stored[:]), column
+        stored = {"observation.state": demo["obs/pose"], "action": demo["actions"]}
+        stored["takeset.valid.camera_depth"] = meta["streams/camera_depth/valid"]
+        stored |= {f"takeset.{name}": meta[name] for name in ("source_index", "quality")}
+        for column, values in stored.items():
+            assert np.array_equal(exported.column(column, number), values[:]), column
 
 
 def test_time_is_row_by_rate_and_the_true_time_is_kept(exported, sessions):
@@ -156,7 +159,8 @@ def test_a_take_without_unix_time_has_the_time_of_its_clock(takeset, root):
     found = Export(root / "scan-export")
     ((_, meta),) = demos(source).values()
     assert np.array_equal(found.column("source_timestamp_ns"), meta["timestamp_ns"][:] + meta["timestamp_ns"].attrs["origin_ns"])
-    assert [row["takeset/time_base"] for row in found.episodes] == ["clock:device-uptime"] == [row["time_base"] for row in found.record["episodes"]]
+    assert [row["takeset/time_base"] for row in found.episodes] == ["clock:device-uptime"]
+    assert [row["time_base"] for row in found.record["episodes"]] == ["clock:device-uptime"]
     assert found.features["takeset.intrinsics.camera"]["names"] == ["fx", "fy", "cx", "cy"]
     assert np.array_equal(found.column("takeset.intrinsics.camera").astype("f4"), meta["intrinsics"][:])
 
@@ -179,7 +183,7 @@ def test_episodes_follow_each_other(exported, sessions):
 def test_joints_follow_the_pose_in_the_state(takeset, root):
     source = dataset(takeset, root, STEPS[0], STEPS[1], ACTIONS[0], {"actions": {"joints": "absolute"}}, name="gloved", takes="glove")
     export(source, root / "glove-export")
-    found, ((demo, meta),) = Export(root / "glove-export"), demos(source).values()
+    found, ((demo, _),) = Export(root / "glove-export"), demos(source).values()
     joints = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
     assert found.features["observation.state"]["names"] == [*POSE, *joints]
     assert found.features["action"]["names"] == [*MOTION, *(f"joints.{name}" for name in joints)]

@@ -94,7 +94,8 @@ def test_gaps_end_an_episode(takeset, root, tmp_path):
     ((before, _),) = meta["gaps"][:]
     export(whole, tmp_path / "out")
     found = Export(tmp_path / "out")
-    assert [(r["takeset/first_row"], r["takeset/end_row"]) for r in found.episodes] == [(0, before + 1), (before + 1, len(meta["timestamp_ns"]))]
+    runs = [(0, before + 1), (before + 1, len(meta["timestamp_ns"]))]
+    assert [(row["takeset/first_row"], row["takeset/end_row"]) for row in found.episodes] == runs
     for number, row in enumerate(found.episodes):
         assert np.array_equal(found.column("timestamp", number).astype("f4"), (np.arange(row["length"]) / FPS).astype("f4"))
     assert np.array_equal(found.column("source_timestamp_ns"), meta["timestamp_ns"][:] + meta["timestamp_ns"].attrs["unix_origin_ns"])
@@ -108,13 +109,10 @@ def test_an_episode_without_a_complete_row_is_named(copied, tmp_path):
     export(copied, tmp_path / "out")
     found = Export(tmp_path / "out")
     assert [row["takeset/episode_id"] for row in found.episodes] == NAMES[1:]
-    assert found.record["episodes"][0]["exported"] == [] and found.record["episodes"][0]["dropped"] == {"camera_image": len(change_rows(copied))}
+    entry, rows = found.record["episodes"][0], len(demos(copied)[NAMES[0]][0]["actions"])
+    assert entry["exported"] == [] and entry["dropped"] == {"camera_image": rows}
     edited(copied, NAMES[1], change)
-    assert f"{NAMES[0]}: {len(change_rows(copied))} without camera_image" in refusal(copied, tmp_path / "none")
-
-
-def change_rows(directory):
-    return demos(directory)[NAMES[0]][0]["actions"]
+    assert f"{NAMES[0]}: {rows} without camera_image" in refusal(copied, tmp_path / "none")
 
 
 # Rate
@@ -251,7 +249,7 @@ def test_a_long_episode_is_written_in_pieces(sessions, tmp_path, monkeypatch):
 def test_memory_does_not_grow_with_the_dataset(takeset, root, tmp_path):
     """Pixels of 70 and 560 MB."""
     take = takeset.simulate(root / "large/0", "--size", "320x240", "--depth-size", "16x12", "--rate", FPS, "--seconds", 10)
-    text = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); from takeset.lerobot.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    text = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); from takeset.lerobot.__main__ import main; sys.exit(main())"
     peaks = []
     for count in 1, 8:
         for number in range(1, count):
@@ -318,14 +316,16 @@ def test_the_record_says_what_was_exported(sessions, tmp_path):
 def test_json_and_quiet(sessions, tmp_path):
     done = export(sessions, tmp_path / "a", "--json", "--quiet")
     summary = json.loads(done.stdout)
-    assert done.stderr == "" and (summary["episodes"], summary["splits"]) == (2, {"train": [0, 2]}) and summary["path"] == str(tmp_path / "a")
+    assert done.stderr == "" and summary["path"] == str(tmp_path / "a")
+    assert (summary["episodes"], summary["splits"]) == (2, {"train": [0, 2]})
     done = export(sessions, tmp_path / "b", "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--images", "gif"], "invalid choice: 'gif'"), (["--quality", "0"], "--quality: expected 1 to 100"), (["--codec", "av1"], "only --images video"),
-    (["--tolerance", "0.02"], "less than half a row"), (["--min-frames", "0"], "--min-frames: expected at least 1"),
+    (["--images", "gif"], "invalid choice: 'gif'"), (["--quality", "0"], "--quality: expected 1 to 100"),
+    (["--codec", "av1"], "only --images video"), (["--tolerance", "0.02"], "less than half a row"),
+    (["--min-frames", "0"], "--min-frames: expected at least 1"),
     (["--task", "a", "--tasks", "b.json"], "exclude each other"), (["--tasks", "missing.json"], "missing.json cannot be read"),
     (["--keys", "pose,nothing"], "no episode has nothing"), (["--state", "camera_image"], "observation.state holds vectors"),
     (["--data-file-mb", "0"], "--data-file-mb: expected more than 0"),
@@ -342,6 +342,7 @@ def test_what_is_no_dataset_is_refused(tmp_path):
 
 def test_the_command_runs(sessions, tmp_path):
     done = command(sessions, tmp_path / "out", "--task", "pour")
-    assert done.returncode == 0 and done.stdout.startswith(str(tmp_path / "out")) and Export(tmp_path / "out").record["options"]["task"] == "pour"
+    assert done.returncode == 0 and done.stdout.startswith(str(tmp_path / "out"))
+    assert Export(tmp_path / "out").record["options"]["task"] == "pour"
     assert command(sessions, tmp_path / "out").returncode == 73 and command(sessions).returncode == 64
     assert "--drop-keys" in command("--help").stdout

@@ -1,4 +1,4 @@
-"""Videos of exports for LeRobot, looked at by ffprobe and decoded by FFmpeg: constant rate, first frame at 0, key frames, places of episodes.
+"""Videos of exports for LeRobot, seen by ffprobe and decoded by FFmpeg: constant rate, first frame at 0, key frames, places of episodes.
 
 LeRobot finds a frame by its time, to 0.1 ms: the nearest whole frame at the file's average rate."""
 
@@ -63,7 +63,8 @@ def check_timing(path, fps):
     base = Fraction(stream["time_base"])
     assert base <= Fraction(1, 10_000) and stream["start_pts"] == 0
     assert [packet["pts"] * base for packet in packets] == [Fraction(number, fps) for number in range(len(packets))]
-    assert {packet["duration"] * base for packet in packets} == {Fraction(1, fps)} and stream["duration_ts"] * base == Fraction(len(packets), fps)
+    assert {packet["duration"] * base for packet in packets} == {Fraction(1, fps)}
+    assert stream["duration_ts"] * base == Fraction(len(packets), fps)
     assert Fraction(stream["avg_frame_rate"]) == Fraction(stream["r_frame_rate"]) == fps
     return stream, packets
 
@@ -104,9 +105,9 @@ def test_info_describes_the_video_and_parquet_has_none(exported):
     assert feature == {
         "dtype": "video", "shape": [120, 160, 3], "names": ["height", "width", "channels"],
         "info": {
-            "video.height": 120, "video.width": 160, "video.codec": codec, "video.pix_fmt": "yuv420p", "video.fps": FPS, "video.channels": 3,
-            "has_audio": False, "video.g": 2, "video.crf": quality, "video.preset": preset, "video.fast_decode": 0, "video.video_backend": "pyav",
-            "video.extra_options": {}, "is_depth_map": False,
+            "video.height": 120, "video.width": 160, "video.codec": codec, "video.pix_fmt": "yuv420p", "video.fps": FPS,
+            "video.channels": 3, "has_audio": False, "video.g": 2, "video.crf": quality, "video.preset": preset, "video.fast_decode": 0,
+            "video.video_backend": "pyav", "video.extra_options": {}, "is_depth_map": False,
         },
     }  # fmt: skip
     assert exported.info["video_path"] == "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
@@ -155,7 +156,8 @@ def test_other_rates_have_exact_times_too(takeset, root, fps):
 
 def test_odd_sizes(takeset, root, tmp_path):
     """AV1 takes them, H.264 does not."""
-    source = dataset(takeset, root, *STEPS, {"resize-image": {"width": 97, "height": 73, "mode": "stretch"}}, *ACTIONS, image="raw", name="odd")
+    resized = {"resize-image": {"width": 97, "height": 73, "mode": "stretch"}}
+    source = dataset(takeset, root, *STEPS, resized, *ACTIONS, image="raw", name="odd")
     for codec, code in ("h264", 65), ("av1", 0):
         done = export(source, tmp_path / codec, "--images", "video", "--codec", codec, check=code)
         assert codec == "av1" or "camera_image: H.264 needs even sizes, found 97x73" in done.stderr
@@ -178,7 +180,7 @@ def test_without_an_encoder_of_av1_it_is_h264(sessions, tmp_path, monkeypatch):
 
 
 def test_a_video_of_several_episodes_is_short_enough_for_float32_times(tmp_path):
-    """LeRobot compares times as float32; where their step is more than its 0.1 ms, it misses frames of all but the first episode of a file."""
+    """LeRobot compares times as float32. Where their step is more than its 0.1 ms, it misses frames of later episodes of a file."""
     from takeset.lerobot import _video
 
     videos = _video.VideoFiles(str(tmp_path), "camera", _video.codec("h264"), 5, 200, 1000)

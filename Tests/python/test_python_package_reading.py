@@ -67,13 +67,14 @@ def test_random_windows_are_the_same_as_h5pys(whole, tmp_path, takeset):
     for path in whole, tmp_path / "packed.h5":
         with package.open(path) as ds, h5py.File(ds.path) as file:
             streams = [(episode[key], file["data"][episode.name]["obs"][key]) for episode in ds for key in episode]
+            whole_streams = [stored[:] for _, stored in streams]
             for _ in range(300):
-                stream, stored = streams[chance.integers(len(streams))]
+                number = chance.integers(len(streams))
+                stream, stored = streams[number]
                 first = chance.integers(len(stored) - 16)
                 np.testing.assert_array_equal(stream[first : first + 16], stored[first : first + 16])
-                rows = np.unique(chance.integers(0, len(stored), 9))
-                shuffled = chance.permutation(len(rows))
-                np.testing.assert_array_equal(stream[rows[shuffled]], stored[rows][shuffled])
+                rows = chance.integers(0, len(stored), 9)
+                np.testing.assert_array_equal(stream[rows], whole_streams[number][rows])
 
 
 def test_uncompressed_images_are_read_without_hdf5_and_compressed_depth_by_it(whole, monkeypatch):
@@ -229,7 +230,7 @@ def test_other_processes_read_a_dataset_that_is_open_here(whole, method):
         for process in processes:
             process.start()
         assert sums(ds) == expected
-        assert [queue.get(timeout=60) for _ in processes] == [expected] * 2
+        assert [queue.get(timeout=240) for _ in processes] == [expected] * 2
         for process in processes:
             process.join()
         assert [process.exitcode for process in processes] == [0, 0] and sums(ds) == expected
@@ -246,7 +247,7 @@ def test_a_forked_child_opens_the_files_by_itself(whole):
         queue = multiprocessing.get_context("fork").Queue()
         process = multiprocessing.get_context("fork").Process(target=child, args=(ds, queue))
         process.start()
-        number, inode, is_open, differs = queue.get(timeout=60)
+        number, inode, is_open, differs = queue.get(timeout=240)
         process.join()
         assert number != id(inherited) and inode == os.stat(inherited.path).st_ino and differs
         assert not is_open and bool(inherited.h5.id)  # The parent's file is closed in the child, and only there.
@@ -268,7 +269,7 @@ def test_a_child_that_is_forked_while_threads_read_does_not_hang(whole):
             queue = context.Queue()
             process = context.Process(target=send_sums, args=(ds, queue))
             process.start()
-            assert queue.get(timeout=60) == expected
+            assert queue.get(timeout=240) == expected
             process.join()
         done.set()
         for thread in threads:

@@ -42,7 +42,8 @@ class _Stored:
 class Stream:
     """One value for each row of an episode, such as images, poses or actions; made by `episode[key]`.
 
-    stream[3], stream[10:26], stream[[5, 1, 1]]    rows as arrays, images decoded; (3,) in front of the shape of one row and so on
+    stream[3]                          one row
+    stream[10:26], stream[[5, 1, 1]]   (n, ...): rows by slice, or by an array of numbers or of truth values; images are decoded
 
     A row without a sample is masked and not filled in: `valid` is False, and the values are 0 (images, depth, actions) or NaN (vectors).
     """
