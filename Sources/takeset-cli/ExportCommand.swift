@@ -50,6 +50,12 @@ struct ExportCommand: ParsableCommand {
       throw UsageError("name the directory of a dataset: takeset export dataset/ --to \(to) …")
     }
     guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
+    // Every episode keeps its shard open.
+    var files = rlimit()
+    if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &files) == 0 {
+      files.rlim_cur = files.rlim_max
+      setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &files)
+    }
     var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs ?? Cores.available)
     export.selected = episodes?.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } ?? []
     let summary = try export.write(to: output, replacing: replace)

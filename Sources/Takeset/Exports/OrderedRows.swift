@@ -11,11 +11,11 @@ extension ExportDirectory {
   }
 }
 
-/// Makes a product of each index on several threads, each with a worker of its own that `start` makes, and passes the products to `store` on
-/// the calling thread, in order.
+/// Makes a product of each index on several threads, each with a worker of its own that `start` makes, and passes the products to `store`
+/// on the calling thread, in order.
 ///
-/// A few products per thread wait at most, so memory does not grow with their number, and the order of what is stored does not depend on the
-/// threads. Throws the error of the first index that has one.
+/// A few products per thread wait at most, so memory does not grow with their number, and the order of what is stored does not depend on
+/// the threads. Throws the error of the first index that has one.
 func inOrder<Worker, Product: Sendable>(
   _ count: Int, threads: Int, start: @escaping @Sendable () throws -> Worker,
   make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,

@@ -18,7 +18,7 @@ package struct GeneratedDocument {
       GeneratedDocument(path: "schemas/pipeline.schema.json") { _ in try pretty(PipelineSchema.json) },
       GeneratedDocument(path: "docs/pipeline.md") { try fill($0, with: optionTables) },
       GeneratedDocument(path: "docs/findings.md") { try fill($0, with: findingTables) },
-      GeneratedDocument(path: "docs/doctor.md") { try fill($0, with: loaderTables) },
+      GeneratedDocument(path: "docs/doctor.md") { try fill($0, with: Loader.tables) },
     ] + Recipe.allCases.map { recipe in GeneratedDocument(path: recipe.path) { _ in recipe.pipeline } }
   }
 
@@ -47,11 +47,6 @@ package struct GeneratedDocument {
           (["| code | severity | meaning | what to do |", "|---|---|---|---|"] + rows).joined(separator: "\n")
         )
       })
-  }
-
-  /// The rules of each loader.
-  private static var loaderTables: [String: String] {
-    Dictionary(uniqueKeysWithValues: Loader.allCases.map { ("rules of \($0.rawValue)", $0.table) })
   }
 
   private static func fill(_ page: String, with sections: [String: String]) throws -> String {

@@ -53,7 +53,7 @@ extension Loader {
         Remedy("use absolute poses as actions", steps: "actions: {kind: absolute-quat}")
       ) { $0.withSpread(outside: 0.005...20) },
       DoctorRule(
-        .mixedUnits, .trainsBadly, "ACT reads numbers without their unit, and mixes them", Remedy("convert to one unit")
+        .mixedUnits, .trainsBadly, "ACT reads numbers without their unit, and mixes them", .oneUnit
       ) { $0.withMixedUnits() },
       .scaleArbitrary,
       .columnConstant,

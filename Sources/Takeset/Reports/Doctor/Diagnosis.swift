@@ -142,8 +142,8 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
     case .cameraStill: "A camera that never moves."
     case .lengthsDiffer: "Episodes of different numbers of rows."
     case .shortEpisode: "Episodes shorter than a training window."
-    case .gaps: "Steps in time in which frames are missing inside an episode."
-    case .timesUneven: "Steps in time that are more than a tenth off the period, in one of twenty or more of an episode."
+    case .gaps: "Steps in time inside an episode in which frames are missing."
+    case .timesUneven: "Rows that are not evenly spaced in time."
     case .rateOther: "Episodes at another frame rate than the others, or than the loader assumes."
     }
   }

@@ -53,11 +53,25 @@ extension Diagnosis.Severity {
 }
 
 extension Loader {
-  /// The rules of this loader as a table of Markdown.
-  package var table: String {
-    let rows = rules.map { rule in
-      "| `\(rule.code.rawValue)` | \(rule.severity.words) | \(rule.code.meaning) | \(rule.consequence) | \(rule.remedy.text) |"
+  /// The tables of `docs/doctor.md`, as Markdown, by the names of its sections.
+  package static var tables: [String: String] {
+    func table(_ columns: [String], _ rows: [[String]]) -> String {
+      let lines = [columns, columns.map { _ in "---" }] + rows
+      return lines.map { $0[0] == "---" ? "|" + $0.joined(separator: "|") + "|" : "| " + $0.joined(separator: " | ") + " |" }
+        .joined(separator: "\n")
     }
-    return (["| code | class | what is found | what follows | remedy |", "|---|---|---|---|---|"] + rows).joined(separator: "\n")
+    func rules(_ rules: [DoctorRule]) -> String {
+      table(
+        ["code", "class", "what follows", "remedy"],
+        rules.map { ["`\($0.code.rawValue)`", $0.severity.words, $0.consequence, $0.remedy.text] })
+    }
+    let codes = DiagnosisCode.allCases.sorted { $0.rawValue < $1.rawValue }
+    let shared = Set(DoctorRule.sound.map(\.code))
+    var tables = [
+      "diagnoses": table(["code", "what is found"], codes.map { ["`\($0.rawValue)`", $0.meaning] }),
+      "rules of every loader": rules(DoctorRule.sound),
+    ]
+    for loader in allCases { tables["rules of \(loader.rawValue)"] = rules(loader.rules.filter { !shared.contains($0.code) }) }
+    return tables
   }
 }

@@ -22,7 +22,7 @@ extension Loader {
         .mixedSizes, .breaks, "an array of the replay buffer has rows of one shape, so the export refuses several", .size(224, 224)
       ) { $0.withMixedShapes() },
       DoctorRule(
-        .mixedUnits, .trainsBadly, "the buffer has numbers without their unit, and an array has one type", Remedy("convert to one unit")
+        .mixedUnits, .trainsBadly, "the buffer has numbers without their unit, and an array has one type", .oneUnit
       ) { $0.withMixedUnits(ifTypes: .breaks) },
       DoctorRule(
         .keyMissing, .trainsBadly, "the export leaves a key out that not every episode has", Remedy("leave the key out")
@@ -49,12 +49,12 @@ extension Loader {
         .imageSize, .trainsBadly, "UMI's configuration says 224x224, and the export refuses other sizes with --layout umi", .size(224, 224)
       ) { $0.withImages { $0.width != 224 || $0.height != 224 } },
       DoctorRule(
-        .notFinite, .trainsBadly, incomplete, Remedy("leave these rows out")
+        .notFinite, .trainsBadly, incomplete, .dropping("joints-missing")
       ) { $0.withoutNumbers(ifAll: .breaks) },
       DoctorRule(.rowsMasked, .trainsBadly, incomplete, .atGaps) { $0.withMaskedRows() },
       DoctorRule(
         .imageUndecodable, .trainsBadly, incomplete,
-        Remedy("copy the files from the device again, or leave these takes out", command: "takeset inspect INPUT")
+        .copyAgain
       ) { $0.withUndecodableImages() },
       .scaleArbitrary,
       .columnConstant,

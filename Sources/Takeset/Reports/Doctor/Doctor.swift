@@ -38,6 +38,7 @@ package struct Doctor: Sendable {
   init(_ measured: Examined, for loader: Loader) {
     self.loader = loader
     var examined = measured
+    examined.exportCommand = loader.exportCommand
     for index in examined.episodes.indices {
       examined.episodes[index].observations = examined.episodes[index].observations.filter { loader.reads($0.value) }
     }

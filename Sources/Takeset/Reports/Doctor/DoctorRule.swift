@@ -10,6 +10,8 @@ struct Examined: Sendable {
   var window: Int
   /// The path of the dataset, for commands.
   var dataset: String
+  /// The command that makes what the loader reads; `nil` where it reads the dataset.
+  var exportCommand: String?
 
   /// Those that can be read.
   var readable: [EpisodeMeasurements] { episodes.filter { $0.failure == nil } }
@@ -74,6 +76,17 @@ package enum Loader: String, Sendable, CaseIterable {
   case robomimic, aloha, lerobot
   case diffusionPolicy = "diffusion-policy"
   case nerfstudio
+
+  /// The command that makes what it reads; `nil` where it reads the dataset.
+  var exportCommand: String? {
+    switch self {
+    case .robomimic: nil
+    case .aloha: "takeset export DATASET --to aloha --output OUT"
+    case .lerobot: "python -m takeset.lerobot DATASET OUT"
+    case .diffusionPolicy: "takeset export DATASET --to zarr --output OUT"
+    case .nerfstudio: "takeset export DATASET --to nerfstudio --output OUT"
+    }
+  }
 
   /// Whether it reads what `takeset export` writes.
   var readsExports: Bool {

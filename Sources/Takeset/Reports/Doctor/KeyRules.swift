@@ -47,10 +47,21 @@ extension Examined {
     }
   }
 
-  func withoutActions() -> [Problem] { problem({ $0.actions == nil }) { "\($0) no actions" } }
-  func withoutImages() -> [Problem] { problem({ $0.images.isEmpty }) { "\($0) no images" } }
-  func withoutPoses() -> [Problem] { problem({ $0.poses == nil }) { "\($0) no poses" } }
-  func withoutIntrinsics() -> [Problem] { problem({ !$0.images.isEmpty && !$0.hasIntrinsics }) { "\($0) no intrinsics" } }
+  func withoutActions() -> [Problem] { lacking("actions") { $0.actions == nil } }
+  func withoutImages() -> [Problem] { lacking("images") { $0.images.isEmpty } }
+  func withoutPoses() -> [Problem] { lacking("poses") { $0.poses == nil } }
+  func withoutIntrinsics() -> [Problem] { lacking("intrinsics") { !$0.images.isEmpty && !$0.hasIntrinsics } }
+
+  /// Episodes that lack something. If others have it, an export can choose these.
+  private func lacking(_ what: String, _ isBad: (EpisodeMeasurements) -> Bool) -> [Problem] {
+    let good = readable.filter { !isBad($0) }.map(\.id)
+    return problem(isBad) { "\($0) no \(what)" }.map { found in
+      var problem = found
+      if let exportCommand, !good.isEmpty { problem.remedy = .choosing(good, for: exportCommand) }
+      return problem
+    }
+  }
+
   func withoutGripper() -> [Problem] {
     problem({ !$0.observations.values.contains { $0.isAngles || $0.name.contains("gripper") } }) { "\($0) no joints or gripper" }
   }

@@ -18,7 +18,7 @@ extension Loader {
         .mixedSizes, .breaks, "a feature of LeRobot has one shape, so the export refuses several", .size(640, 480)
       ) { $0.withMixedShapes() },
       DoctorRule(
-        .mixedUnits, .breaks, "a feature of LeRobot has one meaning, so the export refuses several", Remedy("convert to one unit")
+        .mixedUnits, .breaks, "a feature of LeRobot has one meaning, so the export refuses several", .oneUnit
       ) { $0.withMixedUnits(ofDepth: false) },
       DoctorRule(
         .timesUneven, .breaks, "LeRobot's time is row / fps, and the export refuses rows more than a tenth of a row off", .resampling(30)
@@ -38,7 +38,7 @@ extension Loader {
         .imagesMissing, .trainsBadly, "most policies of LeRobot need an image", Remedy("convert with images, or leave these takes out")
       ) { $0.withoutImages() },
       DoctorRule(
-        .notFinite, .trainsBadly, "the export leaves these rows out and cuts the episode there", Remedy("leave these rows out")
+        .notFinite, .trainsBadly, "the export leaves these rows out and cuts the episode there", .dropping("joints-missing")
       ) { $0.withoutNumbers(ifAll: .breaks) },
       DoctorRule(
         .rowsMasked, .trainsBadly,
@@ -46,7 +46,7 @@ extension Loader {
       ) { $0.withMaskedRows() },
       DoctorRule(
         .imageUndecodable, .trainsBadly, "the export leaves these rows out and cuts the episode there",
-        Remedy("copy the files from the device again, or leave these takes out", command: "takeset inspect INPUT")
+        .copyAgain
       ) { $0.withUndecodableImages() },
       DoctorRule(
         .imageSize, .trainsBadly, "a video needs even sides (--images video)", .size(640, 480)

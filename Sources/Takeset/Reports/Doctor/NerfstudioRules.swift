@@ -43,7 +43,7 @@ extension Loader {
       ) { $0.withBlurredImages() },
       DoctorRule(
         .imageUndecodable, .trainsBadly, "the export leaves these views out",
-        Remedy("copy the files from the device again, or leave these takes out", command: "takeset inspect INPUT")
+        .copyAgain
       ) { $0.withUndecodableImages() },
       DoctorRule(
         .rowsMasked, .trainsBadly, "nerfstudio wants depth for all images or none, so these have maps of 0",

@@ -28,14 +28,14 @@ extension Loader {
         Remedy("for offline reinforcement learning, store the observations of the next row", steps: "actions: {next-obs: true}")
       ) { $0.withoutNext() },
       DoctorRule(
-        .notFinite, .trainsBadly, "robomimic has no masks, and the loss becomes NaN", .again
+        .notFinite, .trainsBadly, "robomimic has no masks, and the loss becomes NaN", .dropping("joints-missing")
       ) { $0.withoutNumbers() },
       DoctorRule(
         .rowsMasked, .trainsBadly, "robomimic has no masks, and learns the zeros", .atGaps
       ) { $0.withMaskedRows() },
       DoctorRule(
         .imageUndecodable, .trainsBadly, "robomimic has no masks, and learns from black images",
-        Remedy("copy the files from the device again, or leave these takes out", command: "takeset inspect INPUT")
+        .copyAgain
       ) { $0.withUndecodableImages() },
       DoctorRule(
         .actionsOutOfRange, .trainsBadly, "its policies end in tanh and cannot reach them, and get_dataset_info ends with an error",
@@ -45,10 +45,10 @@ extension Loader {
       ) { $0.withActionsOutOfRange() },
       DoctorRule(
         .depthClipped, .trainsBadly, "robomimic clips depth to 0 to 1, so everything beyond is 1",
-        Remedy("leave depth out")
+        Remedy("leave depth out", steps: "select: {streams: [pose, camera_image]}")
       ) { $0.withDepthAboveOne() },
       DoctorRule(
-        .mixedUnits, .trainsBadly, "robomimic reads numbers without their unit, and mixes them", Remedy("convert to one unit")
+        .mixedUnits, .trainsBadly, "robomimic reads numbers without their unit, and mixes them", .oneUnit
       ) { $0.withMixedUnits() },
       .scaleArbitrary,
       .columnConstant,

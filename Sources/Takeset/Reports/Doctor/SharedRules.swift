@@ -90,5 +90,17 @@ extension Remedy {
     Remedy("drop these rows, and cut episodes there", steps: "drop-frames: {with: [\(bit)]}", "split-episodes: {at: gaps}")
   }
 
+  static let oneUnit = Remedy(
+    "convert all takes to one unit and the same axes", steps: "resample-depth: {unit: m}", "pose-frame: {axes: arkit}")
+
+  /// The images that are undecodable can only come from the device again.
+  static let copyAgain = Remedy("copy these files from the device again, or leave the takes out", command: "takeset inspect INPUT")
+
+  /// An export of the episodes that have what others lack.
+  static func choosing(_ ids: [String], for command: String) -> Remedy {
+    let names = ids.prefix(8).joined(separator: ",") + (ids.count > 8 ? ",..." : "")
+    return Remedy("export the other episodes", command: "\(command) --episodes \(names)")
+  }
+
   static let atGaps = Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")
 }

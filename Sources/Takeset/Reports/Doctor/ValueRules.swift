@@ -13,7 +13,7 @@ extension Examined {
       // A number that is missing throughout leaves no row.
       let isThroughout = bad.contains { $0.array.notFinite == $0.array.rows }
       let areAngles = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked }
-      let without: Remedy? = key == "actions" || kind.isPose ? nil : .without(key, keeping: commonKeys(without: key))
+      let without = key == "actions" || kind.isPose ? Remedy.again : .without(key, keeping: commonKeys(without: key))
       return Problem(
         sentence: "\(key) is NaN or infinite in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
         remedy: isThroughout ? without : remedy ?? (areAngles ? .dropping("joints-missing") : without),
