@@ -216,7 +216,8 @@ def test_lerobot_trains(sessions, root, offline, images):
     command = [
         Path(python).parent / "lerobot-train", "--dataset.repo_id=any/name", f"--dataset.root={root / f'train-{images}'}",
         "--policy.type=act", "--policy.device=cpu", "--policy.push_to_hub=false", "--policy.pretrained_backbone_weights=null",
-        "--policy.dim_model=64", "--policy.n_heads=2", "--policy.dim_feedforward=128", "--policy.n_encoder_layers=1", "--policy.n_vae_encoder_layers=1",
+        "--policy.dim_model=64", "--policy.n_heads=2",
+        "--policy.dim_feedforward=128", "--policy.n_encoder_layers=1", "--policy.n_vae_encoder_layers=1",
         "--steps=2", "--batch_size=2", "--num_workers=0", "--log_freq=1", "--save_checkpoint=false", "--wandb.enable=false",
         f"--output_dir={root / f'trained-{images}'}",
     ]  # fmt: skip

@@ -69,8 +69,7 @@ package final class ExportDirectory: Sendable {
 
   /// Counts a file that was written at `place`.
   package func count(_ relative: String) throws {
-    let file = try FileManager.default.attributesOfItem(atPath: path + "/" + relative)
-    let bytes = (file[.size] as? NSNumber)?.int64Value ?? 0
+    let bytes = try FileStamp.of(path + "/" + relative).bytes
     state.withLock { ($0.files, $0.bytes) = ($0.files + 1, $0.bytes + bytes) }
   }
 

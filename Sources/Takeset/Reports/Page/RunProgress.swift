@@ -32,7 +32,10 @@ package final class RunProgress {
   /// keep a run from starting.
   private var isLocked: Bool {
     var status = stat()
-    guard stat(directory, &status) == 0, let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8) else { return false }
+    let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    guard fstat(descriptor, &status) == 0, let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8) else { return false }
     return locks.split(separator: "\n").contains { line in
       let fields = line.split(separator: " ")
       // 1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF; the device of some file systems is not that of `stat`.

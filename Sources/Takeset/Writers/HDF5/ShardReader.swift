@@ -175,8 +175,7 @@ struct ShardReader {
     }
     let affine = Affine(xx: map[0], xy: map[1], yx: map[3], yy: map[4], x0: map[2], y0: map[5])
     spec.raster = Raster(camera: camera, size: size, rasterFromFull: affine)
-    // Those of the images are exact; depth's, on another grid, were rounded.
-    guard episode.cameras[camera]?.intrinsicsTrack == nil || spec.kind == .image else { return }
+    guard episode.cameras[camera]?.intrinsicsTrack == nil else { return }
     let own = meta.contains("\(name)_intrinsics") ? "\(name)_intrinsics" : "intrinsics"
     guard spec.kind != .confidence, meta.contains(own) else { return }
     let numbers = try meta.dataset(own).readAll(as: Float.self)
