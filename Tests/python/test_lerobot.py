@@ -1,6 +1,7 @@
 """Exports for LeRobot, read by pyarrow, Pillow and NumPy: files, types, values, images, depth, statistics."""
 
 import json
+import shutil
 
 import h5py
 import numpy as np
@@ -180,6 +181,17 @@ def test_episodes_follow_each_other(exported, sessions):
     assert all(row[place] == 0 for row in exported.episodes for place in places)
 
 
+def test_a_split_is_a_range_of_episodes(takeset, root):
+    source = dataset(takeset, root, *STEPS, {"split": {"valid": 0.34, "test": 0.34, "group": "day", "seed": 1}}, name="three")
+    export(source, root / "three-export")
+    found, stored = Export(root / "three-export"), manifest(source)["record"]["splits"]
+    assert [row["takeset/split"] for row in found.episodes] == ["train", "valid", "test"]
+    assert in_order(found) == [*stored["train"], *stored["valid"], *stored["test"]]
+    assert found.info["splits"] == {"train": "0:1", "valid": "1:2", "test": "2:3"}
+    export(source, root / "test-export", "--split", "test")
+    assert in_order(Export(root / "test-export")) == stored["test"]
+
+
 def test_joints_follow_the_pose_in_the_state(takeset, root):
     source = dataset(takeset, root, STEPS[0], STEPS[1], ACTIONS[0], {"actions": {"joints": "absolute"}}, name="gloved", takes="glove")
     export(source, root / "glove-export")
@@ -196,6 +208,17 @@ def test_joints_follow_the_pose_in_the_state(takeset, root):
     found = Export(root / "joints-export")
     assert found.features["observation.state"]["names"] == [*joints, "depth_point", *POSE] and "takeset.depth_point" not in found.features
     assert np.array_equal(found.column("observation.state"), np.hstack([demo["obs/joints"], demo["obs/depth_point"], demo["obs/pose"]]))
+    shutil.copytree(source, root / "masked")
+
+    def mask(demo, meta):
+        demo["obs/joints_valid"][7, 2] = 0
+        demo["obs/depth_point_valid"][4] = 0
+
+    edited(root / "masked", "session_2026-03-05_100000.0", mask)
+    export(root / "masked", root / "masked-export", "--drop-keys", "camera_image,actions")
+    found = Export(root / "masked-export")
+    assert [row["takeset/first_row"] for row in found.episodes] == [0, 8]
+    assert np.array_equal(found.column("takeset.valid.depth_point", 0), np.arange(7) != 4)
 
 
 # Images and depth
@@ -312,3 +335,19 @@ def test_statistics_of_all_episodes(exported):
             values = numbers(exported, name, None)
             assert np.allclose(found["mean"], values.mean(0), rtol=1e-9, atol=1e-12)
             assert np.allclose(found["std"], values.std(0), rtol=1e-6, atol=1e-9), name
+
+
+def test_statistics_of_images_are_of_as_many_as_lerobot_takes():
+    """Numbers of images, and of pixels of large ones, that its own functions give."""
+    from takeset.lerobot import _statistics
+
+    counts = {1: 1, 99: 99, 100: 100, 464: 100, 1000: 177, 5000: 594, 20_000: 1681, 10_000_000: 10_000}
+    for rows, count in counts.items():
+        found = _statistics.sampled(rows)
+        assert (len(found), found[0], found[-1]) == (count, 0, rows - 1) and (np.diff(found) > 0).all()
+    for (height, width), step in {(299, 200): 1, (480, 640): 4, (640, 480): 4, (300, 300): 2, (1440, 1920): 12}.items():
+        image = np.random.default_rng(2).integers(0, 256, (height, width, 3), "u1")
+        pixels = _statistics.Pixels(3, 256)
+        pixels.add(image)
+        expected = (image[::step, ::step].reshape(-1, 3) / 255).mean(0)
+        assert np.allclose(pixels.statistics(255)["mean"].reshape(-1), expected, rtol=1e-12)

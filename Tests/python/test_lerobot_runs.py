@@ -228,6 +228,12 @@ def test_an_episode_that_does_not_fit_begins_a_file(sessions, tmp_path):
     assert names == ["data/chunk-000/file-000.parquet", "data/chunk-001/file-000.parquet"]
     assert [(row["data/chunk_index"], row["data/file_index"]) for row in found.episodes] == [(0, 0), (1, 0)]
     assert found.info["chunks_size"] == 1 and found.info["data_files_size_in_mb"] == 0.05
+    # The second episode has half as many rows, so it takes half as much.
+    limit = 1.2 * found.files[0].stat().st_size / (1 << 20)
+    export_here(sessions, tmp_path / "foreseen", data_file_mb=limit)
+    assert len(Export(tmp_path / "foreseen").files) == 2
+    export_here(sessions, tmp_path / "together", data_file_mb=2 * limit)
+    assert len(Export(tmp_path / "together").files) == 1
     assert (summary.episodes, summary.frames) == (2, len(found.rows)) and np.array_equal(found.column("index"), np.arange(len(found.rows)))
 
 
