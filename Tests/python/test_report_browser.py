@@ -2,12 +2,17 @@
 
 import io
 import json
+import os
 import shutil
+import signal
+import subprocess
 
 import numpy as np
 import pytest
+from command import BINARY
 from PIL import Image
 from report_pages import multiplied
+from system import stopped
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -47,8 +52,10 @@ def load(browser, files):
     """Opens a page; at the end, nothing may have been written to the console and nothing fetched."""
     said, pages = [], []
 
-    def load(name="few.html", fragment="", **options):
+    def load(name="few.html", fragment="", has_clock=False, **options):
         page = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **options}).new_page()
+        if has_clock:
+            page.clock.install()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: (said.append("dialog: " + dialog.message), dialog.dismiss()))
@@ -168,15 +175,21 @@ def test_all_of_it_works_by_keyboard(load):
     page.focus("#rows .toggle >> nth=0")
     page.keyboard.press("Space")
     assert page.locator("tr.details").count() == 1
-    unreachable = "[...document.querySelectorAll('button, a, input, select')].filter((e) => e.tabIndex < 0 || !(e.textContent.trim() || e.labels?.length)).length"
-    assert page.evaluate(unreachable) == 0
+    controls = "[...document.querySelectorAll('button, a, input, select')]"
+    assert page.evaluate(f"{controls}.filter((e) => e.tabIndex < 0 || !(e.textContent.trim() || e.labels?.length)).length") == 0
 
 
 CONTRAST = """() => {
   const parse = (text) => text.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const color = parse(getComputedStyle(e).backgroundColor);
+      if (color.length < 4 || color[3] > 0) return color;
+    }
+    return [255, 255, 255];
+  };
   const found = [];
   for (const e of document.querySelectorAll("body *")) {
     const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
@@ -232,3 +245,33 @@ def test_a_picture_is_drawn_with_its_colors(load):
     red = (pixels[..., 0] > 150) & (pixels[..., 1] < 90) & (pixels[..., 2] < 90)
     blue = (pixels[..., 2] > pixels[..., 0] + 30) & (pixels[..., 1] > 100)
     assert red.any() and blue.any() and np.ptp(np.nonzero(red)[1]) < np.ptp(np.nonzero(blue)[1])
+
+
+def test_a_page_of_a_run_reloads_itself_and_keeps_the_view(takeset, load, files, failing_look):
+    """The run is stopped, and the clock of the browser moves on request."""
+    output = files / "live"
+    run = stopped([BINARY, "run", files / "in", "--output", output, "--jobs", "1"], failing_look, "rename", output / "episodes", 3)
+    try:
+        command = [BINARY, "report", output, "--output", files / "live.html", "--watch", "--interval", "7"]
+        watch = subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True)
+        assert "so far" in watch.stderr.readline()
+        page = load("live.html", "#severity=none", has_clock=True)
+        page.click("#rows .toggle >> nth=0")
+        page.click("th[data-key=id] button")
+        page.evaluate("window.isOld = true")
+        before = shown(page), page.evaluate("location.hash")
+        with page.expect_event("load"):
+            page.clock.run_for(7500)
+        assert page.evaluate("window.isOld") is None
+        assert (shown(page), page.evaluate("location.hash")) == before and page.locator("tr.details").count() == 1
+        page.click("#pause")
+        page.evaluate("window.isOld = true")
+        page.clock.run_for(60_000)
+        assert page.evaluate("window.isOld") is True
+        watch.terminate()
+        watch.communicate(timeout=60)
+    finally:
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+    final = load("live.html")
+    assert final.locator("#pause").count() == 0 and final.evaluate("data.reload") is None

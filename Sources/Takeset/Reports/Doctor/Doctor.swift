@@ -26,7 +26,7 @@ package struct Doctor: Sendable {
       file.places[index].measured(keys: Set(keys), for: loader)
     }
     let found = Set(measured.flatMap(\.observations.keys))
-    if let unknown = keys.first(where: { !found.contains($0) }), !measured.isEmpty {
+    if let unknown = keys.first(where: { !found.contains($0) }), measured.contains(where: { $0.failure == nil }) {
       let names = try EpisodePlace.keys(file.places)
       let meant = Spelling.nearest(to: unknown, among: names).map { "; did you mean \($0)?" } ?? "; it has \(names.joined(separator: ", "))"
       throw UsageError("no episode of \(path) has an observation \(unknown)\(meant)")

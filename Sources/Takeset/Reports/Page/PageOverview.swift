@@ -24,7 +24,7 @@ struct PageOverview {
       isNumber ? "<th scope=\"col\" class=\"number\">\(name)</th>" : "<th scope=\"col\">\(name)</th>"
     }
     return
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"\(label)\"><table class=\"\(style)\"><thead><tr>\(heads.joined())</tr></thead><tbody>\(rows.joined())</tbody></table></div>"
+      "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"\(label)\"><table class=\"\(style)\"><thead><tr>\(heads.joined())</tr></thead><tbody>\(rows.joined())</tbody></table></div>"
   }
 
   // MARK: Head

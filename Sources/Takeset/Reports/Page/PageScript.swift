@@ -110,7 +110,7 @@ enum PageScript {
         ? element("span", { class: "legend" }, "near, 0.5 m", element("span", { class: "ramp", role: "img", "aria-label": "cyan to magenta" }), "far, 5 m")
         : null;
       return element("figure", { class: "strip" }, element("figcaption", {}, parts.join(""), legend),
-        element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": found.edges ? "Depth edges" : "Images" }, image));
+        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": found.edges ? "Depth edges" : "Images" }, image));
     }
 
     function findingList(found) {
@@ -131,7 +131,7 @@ enum PageScript {
       const facts = element("dl", { class: "facts" });
       for (const [name, value] of [...found.facts, ["levels", found.levels.join(", ")]]) facts.append(element("dt", {}, name), element("dd", {}, value));
       const cannot = element("ul", {}, ...found.not_verified.map((sentence) => element("li", {}, sentence)));
-      return element("div", { class: "verification" }, element("h4", {}, badge(kind, found.text)), facts,
+      return element("div", { class: "verification" }, element("h3", {}, badge(kind, found.text)), facts,
         element("div", {}, element("p", {}, "Not verified, because these files cannot show it:"), cannot));
     }
 
@@ -149,7 +149,7 @@ enum PageScript {
           element("td", {}, [stream.method, stream.offset, stream.residual].filter(Boolean).join(", "))));
       }
       const headings = element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)));
-      return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Streams and alignment errors" },
+      return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Streams and alignment errors" },
         element("table", { class: "streams" }, element("thead", {}, headings), body));
     }
 
@@ -165,7 +165,7 @@ enum PageScript {
       if (take.verification) add(verification(take.verification));
       for (const found of take.strips || []) add(strip(found, row));
       if (take.timeline) {
-        add(figure("Rows in time. Blue: a sample; red: frames missing.", element("div", { class: "scroll timeline", tabindex: "0", role: "region", "aria-label": "Time line" }, drawn(take.timeline))));
+        add(figure("Rows in time. Blue: a sample; red: frames missing.", element("div", { class: "scroll timeline", tabindex: "0", role: "group", "aria-label": "Time line" }, drawn(take.timeline))));
       }
       if (take.gaps) add(element("ul", { class: "gaps" }, ...take.gaps.map((gap) => element("li", {}, gap))));
       const plots = element("div", { class: "plots" });

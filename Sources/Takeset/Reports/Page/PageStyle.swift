@@ -23,7 +23,6 @@ enum PageStyle {
     h1 { margin: 0; font-size: 24px; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere; }
     h2 { margin: 0 0 10px; font-size: 15px; font-weight: 650; }
     h3 { margin: 0 0 6px; font-size: 13px; font-weight: 600; color: var(--soft); }
-    h4 { margin: 0; font-size: 13px; }
     p { margin: 0 0 6px; }
     a { color: var(--accent); }
     code, .digest, .toggle, .place { font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; font-size: 12px; }
@@ -110,7 +109,7 @@ enum PageStyle {
     .plots .drawing { padding: 6px; box-sizing: content-box; max-width: calc(100% - 14px); background: var(--panel); border: 1px solid var(--line); border-radius: 4px; --inset: var(--panel); }
     .curves { display: flex; flex-wrap: wrap; gap: 14px 28px; }
     .verification { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 6px 24px; padding: 10px 14px; background: var(--panel); border: 1px solid var(--line); border-radius: 5px; font-size: 12.5px; }
-    .verification h4 { grid-column: 1 / -1; }
+    .verification h3 { grid-column: 1 / -1; margin: 0; }
     .streams td, .streams th { font-size: 12.5px; }
     .streams tbody th { font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; font-size: 12px; }
     .note { color: var(--soft); }
