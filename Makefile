@@ -15,6 +15,8 @@ LIBRARIES := build/libraries
 PACKAGES := build/packages
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
+# LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
+LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
 .PHONY: check docs test-loaders help deps test-deps build revision examples dataset test bench fuzz install generate format lint clean
 .PHONY: static libraries wheel deb tarball packages test-packages
@@ -39,7 +41,7 @@ dataset: build ## convert the examples, or INPUT= into OUTPUT= [PIPELINE=file] [
 	$(TAKESET) run $(INPUT) --output $(OUTPUT) $(if $(PIPELINE),--pipeline $(PIPELINE)) $(if $(JOBS),--jobs $(JOBS))
 
 test-deps: deps
-	@scripts/install-packages python3 python3-venv ffmpeg strace
+	@scripts/install-packages python3 python3-venv ffmpeg strace chromium
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
 test: test-deps build ## run the Swift tests, then the Python ones against the built command
@@ -53,14 +55,15 @@ check: test-deps build lint ## run the Swift tests and the quick Python tests: s
 	swift test --disable-xctest
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "not slow and not loaders" Tests/python
 
-test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic)
-	@scripts/make-venv build/loaders-venv Tests/python/requirements-loaders.txt
+test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
+	@scripts/make-venv build/loaders-venv Tests/python/requirements.txt Tests/python/requirements-loaders.txt
 	@build/loaders-venv/bin/pip install -q --disable-pip-version-check --no-deps robomimic==0.3.0
+	$(if $(LEROBOT_PYTHON),@PYTHON=$(LEROBOT_PYTHON) scripts/make-venv build/lerobot-venv Tests/python/requirements-lerobot.txt)
 	TAKESET=$(abspath $(TAKESET)) build/loaders-venv/bin/python -m pytest -q -m loaders Tests/python
 
 bench: build ## compare with the peers in Benchmarks/
 	@scripts/install-packages python3 python3-venv ffmpeg
-	@scripts/make-venv .build/bench-venv Benchmarks/requirements.txt
+	@scripts/make-venv .build/bench-venv Tests/python/requirements.txt Benchmarks/requirements.txt
 	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
 
 fuzz: deps revision ## fuzz the readers with libFuzzer for SECONDS=600

@@ -43,7 +43,10 @@ package final class MovieEncoder {
     self.stream = stream
     let name = options.codec == "hevc" ? "libx265" : "libx264"
     guard let encoder = avcodec_find_encoder_by_name(name), let codec = avcodec_alloc_context3(encoder) else {
-      throw MovieError(.codecUnsupported, "the linked FFmpeg has no \(name)")
+      throw MovieError(
+        .codecUnsupported,
+        "this build's FFmpeg has no \(name), which encodes simulated videos; install Takeset's Debian package, or build it from source, on a system where ffmpeg -encoders lists \(name)"
+      )
     }
     self.codec = codec
     codec.pointee.width = Int32(options.size.width)

@@ -11,11 +11,6 @@ package struct Camera: Equatable, Sendable {
     (self.size, self.intrinsicsTrack, self.pose) = (size, intrinsicsTrack, pose)
   }
 
-  /// Intrinsics in pixels of one of its rasters, for a sample taken at `time`; `nil` where they vary and there is no sample.
-  package func intrinsics(_ raster: Raster, at time: Timestamp?) -> Intrinsics? {
-    intrinsicsTrack?.intrinsics(at: time)?.applying(raster.rasterFromFull)
-  }
-
   /// Intrinsics in pixels of a raster, for uses that need one set per episode.
   package func usualIntrinsics(_ raster: Raster) -> Intrinsics? { intrinsicsTrack?.usual.applying(raster.rasterFromFull) }
 }

@@ -165,11 +165,18 @@ package struct Episode: Sendable {
     return quality
   }
 
-  /// Intrinsics of a row of a stream on a camera's grid; `nil` where none are known.
+  /// Intrinsics of a row of a stream in pixels of its grid: those at the time of the row's sample, whichever row it was picked for; `nil`
+  /// where none are known, and where they vary and the row has no sample.
   package func intrinsics(of stream: SampleStream, at row: Row?) -> Intrinsics? {
-    guard let raster = stream.spec.raster, let camera = cameras[raster.camera] else { return nil }
+    guard let raster = stream.spec.raster else { return nil }
     // Intrinsics are at the sensor's own times.
-    return camera.intrinsics(raster, at: row.map { stream.timestamps[$0.nearest].advanced(by: stream.latency) })
+    let time = row.map { stream.timestamps[$0.nearest].advanced(by: stream.latency) }
+    return intrinsicsTrack(of: stream)?.intrinsics(at: time)?.applying(raster.rasterFromFull)
+  }
+
+  /// The intrinsics that count for a stream: its own, or its camera's.
+  package func intrinsicsTrack(of stream: SampleStream) -> IntrinsicsTrack? {
+    stream.intrinsicsTrack ?? camera(of: stream)?.intrinsicsTrack
   }
 
   /// The camera of a stream's raster.

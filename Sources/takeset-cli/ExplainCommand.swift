@@ -17,30 +17,46 @@ struct ExplainCommand: ParsableCommand {
   @Flag(help: "Print JSON.")
   var json = false
 
-  /// All codes, sorted; those that are a finding's and a diagnosis's once.
+  /// A code, what it means as a finding, and what it means to loaders; it has one of both, or both.
+  private struct Entry {
+    var code: String
+    var finding: FindingCode?
+    var diagnosis: DiagnosisPage?
+
+    init?(_ code: String) {
+      (self.code, finding, diagnosis) = (code, FindingCode(rawValue: code), DiagnosisCode(rawValue: code).map(DiagnosisPage.init))
+      if finding == nil, diagnosis == nil { return nil }
+    }
+
+    /// Of a code that is both, the words of the finding, and the loaders of the diagnosis.
+    var json: JSONValue { .object((finding?.json ?? [:]).merging(diagnosis?.json ?? [:]) { own, _ in own }) }
+
+    /// The first sentence of its meaning, without the full stop.
+    var summary: String {
+      let meaning = finding?.page.meaning ?? diagnosis?.code.meaning ?? ""
+      // A dot inside of a sentence is that of a number or a file's name.
+      guard let end = meaning.firstRange(of: ". ") else { return meaning.hasSuffix(".") ? String(meaning.dropLast()) : meaning }
+      return String(meaning[..<end.lowerBound])
+    }
+  }
+
+  /// All codes, sorted, each once.
   private static let codes = Set(FindingCode.allCases.map(\.rawValue) + DiagnosisCode.allCases.map(\.rawValue)).sorted()
 
   func run() throws {
-    guard let code else { return list() }
-    let (finding, diagnosis) = (FindingCode(rawValue: code), DiagnosisCode(rawValue: code).map(DiagnosisPage.init))
-    guard finding != nil || diagnosis != nil else {
+    guard let code else { return list(Self.codes.compactMap { Entry($0) }) }
+    guard let entry = Entry(code) else {
       let meant = Spelling.nearest(to: code, among: Self.codes).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("there is no code \"\(code)\"\(meant); takeset explain lists all codes")
     }
-    if json { return standardOutput(JSONValue.array([finding?.json, diagnosis?.json].compactMap(\.self)).canonicalText) }
-    standardOutput([finding.map(describe), diagnosis.map(describe)].compactMap(\.self).joined(separator: "\n\n"))
+    if json { return list([entry]) }
+    standardOutput([entry.finding.map(describe), entry.diagnosis.map(describe)].compactMap(\.self).joined(separator: "\n\n"))
   }
 
-  private func list() {
-    let findings = FindingCode.allCases.sorted { $0.rawValue < $1.rawValue }
-    let diagnoses = DiagnosisCode.allCases.map(DiagnosisPage.init).sorted { $0.code.rawValue < $1.code.rawValue }
-    if json { return standardOutput(JSONValue.array(findings.map(\.json) + diagnoses.map(\.json)).canonicalText) }
-    let others = diagnoses.filter { FindingCode(rawValue: $0.code.rawValue) == nil }
-    let lines = findings.map { ($0.rawValue, $0.page.meaning) } + others.map { ($0.code.rawValue, $0.code.meaning) }
-    let width = lines.map(\.0.count).max() ?? 0
-    for (code, meaning) in lines.sorted(by: { $0.0 < $1.0 }) {
-      standardOutput("\(code.padded(to: width))  \(meaning.prefix { $0 != "." })")
-    }
+  private func list(_ entries: [Entry]) {
+    if json { return standardOutput(JSONValue.array(entries.map(\.json)).canonicalText) }
+    let width = entries.map(\.code.count).max() ?? 0
+    for entry in entries { standardOutput("\(entry.code.padded(to: width))  \(entry.summary)") }
   }
 
   private func describe(_ code: FindingCode) -> String {
@@ -56,7 +72,7 @@ struct ExplainCommand: ParsableCommand {
 }
 
 extension FindingCode {
-  fileprivate var json: JSONValue {
+  fileprivate var json: [String: JSONValue] {
     [
       "code": .string(rawValue), "outcome": .string(page.group.rawValue), "severity": .string(page.severityWords),
       "meaning": .string(page.meaning), "advice": .string(page.advice),

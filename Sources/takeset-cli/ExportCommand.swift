@@ -41,6 +41,7 @@ struct ExportCommand: ParsableCommand {
 
   func validate() throws {
     if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
+    if let episodes, Self.ids(episodes).isEmpty { throw ValidationError("--episodes: name at least one episode or take") }
   }
 
   func run() throws {
@@ -50,14 +51,8 @@ struct ExportCommand: ParsableCommand {
       throw UsageError("name the directory of a dataset: takeset export dataset/ --to \(to) …")
     }
     guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
-    // Every episode keeps its shard open.
-    var files = rlimit()
-    if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &files) == 0 {
-      files.rlim_cur = files.rlim_max
-      setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &files)
-    }
     var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs ?? Cores.available)
-    export.selected = episodes?.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } ?? []
+    export.selected = episodes.map(Self.ids) ?? []
     let summary = try export.write(to: output, replacing: replace)
     if json {
       let report: JSONValue = [
@@ -68,6 +63,10 @@ struct ExportCommand: ParsableCommand {
     }
     for sentence in summary.lost { standardError("not in the export: \(sentence)") }
     if !quiet { standardOutput("\(output): \(counted(summary.files, "file")), \(String(format: "%.1f MB", Double(summary.bytes) / 1e6))") }
+  }
+
+  private static func ids(_ text: String) -> [String] {
+    text.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
   }
 
   private static var formats: String {
@@ -103,14 +102,14 @@ struct ExportArguments {
       let name = parts[0]
       if given[name] != nil { throw UsageError("--\(name) is given twice") }
       if parts.count == 2 {
-        given[name] = value(parts[1])
+        given[name] = value(parts[1], of: name)
       } else if case .bool = options[name] {
         given[name] = true
       } else if options[name] == nil {
         // The format reports what it does not know; a word after it may be the dataset.
         given[name] = true
       } else if let next = rest.popFirst() {
-        given[name] = value(next)
+        given[name] = value(next, of: name)
       } else {
         throw UsageError("--\(name) needs a value")
       }
@@ -118,11 +117,14 @@ struct ExportArguments {
     return (directories, given)
   }
 
-  /// A number, true, false or text.
-  private func value(_ word: String) -> JSONValue {
-    let json = try? JSONReader(Array(word.utf8)).value()
+  /// A number, true or false, null where that is the default, or text.
+  private func value(_ word: String, of name: String) -> JSONValue {
+    // A text may look like a number.
+    if case .string = options[name] { return .string(word) }
+    guard let json = try? JSONReader(Array(word.utf8)).value() else { return .string(word) }
     return switch json {
-    case .integer, .number, .bool: json ?? .null
+    case .integer, .number, .bool: json
+    case .null where options[name] == .null: json
     default: .string(word)
     }
   }

@@ -58,12 +58,18 @@ struct SelectCommand: ParsableCommand {
 
   func validate() throws {
     if condition == nil, episodes == nil { throw ValidationError("give --where or --episodes; takeset select --help shows conditions") }
+    // As where a script's variable is empty: no id would mean every episode.
+    if episodes != nil, ids.isEmpty { throw ValidationError("--episodes: name at least one episode or take") }
+  }
+
+  private var ids: [String] {
+    (episodes ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
   }
 
   func run() throws {
     var merge = DatasetMerge([try dataset(at: directory)], tool: TakesetCommand.tool)
     merge.filter = try condition.map { try TakeFilter($0) }
-    merge.selected = episodes?.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } ?? []
+    merge.selected = ids
     try output.write(&merge)
   }
 }

@@ -52,6 +52,7 @@ struct ReportCommand: ParsableCommand {
   func validate() throws {
     if output == nil, !json { throw ValidationError("name the page to write: --output report.html") }
     if watch, output == nil { throw ValidationError("--watch needs --output") }
+    if watch, json { throw ValidationError("--watch writes pages only; run takeset report --json by itself") }
     if !(0...24).contains(thumbnails) { throw ValidationError("--thumbnails: expected 0 to 24, found \(thumbnails)") }
     if !(0.1...3600).contains(interval) { throw ValidationError("--interval: expected 0.1 to 3600 seconds, found \(interval)") }
     if let maxSize, !(0.1...2000).contains(maxSize) { throw ValidationError("--max-size: expected 0.1 to 2000 MB, found \(maxSize)") }

@@ -76,11 +76,15 @@ def check_each_write(takeset, failing_write, dataset, form, root, *options):
 
 
 def damaged(dataset, copy, take):
-    """A copy of a dataset in which one byte of a chunk of an image or depth map, in the middle of a shard, is changed."""
+    """A copy of a dataset in which bytes of a compressed image are changed: that of row 7."""
     shutil.copytree(dataset, copy)
     shard = copy / f"episodes/{take}.h5"
+    with h5py.File(shard) as file:
+        place = file["data/demo_0/obs/camera_image"].id.get_chunk_info_by_coord((7, 0, 0, 0))
+    assert place.filter_mask == 0
     data = bytearray(shard.read_bytes())
-    for at in range(len(data) // 2, len(data) // 2 + 64):
+    middle = place.byte_offset + place.size // 2
+    for at in range(middle, middle + 64):
         data[at] ^= 0xFF
     shard.write_bytes(data)
     return copy

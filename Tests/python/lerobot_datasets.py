@@ -21,7 +21,17 @@ FPS = 30
 STEPS = [{"resample": {"rate": FPS}}, {"split-episodes": {"at": "gaps"}}, {"resample-depth": {"unit": "mm"}}]
 ACTIONS = [{"pose-frame": {"axes": "arkit", "origin": "first-frame"}}, {"actions": {}}]
 SPLIT = [{"split": {"valid": 0.34, "group": "day", "seed": 0}}]
+CAMERA, DEPTH = "observation.images.camera", "observation.images.camera_depth"
+NAMES = [f"session_2026-03-0{day}_100000.0" for day in (1, 2, 3)]  # of the episodes of `recordings`
 STATISTICS = ("min", "max", "mean", "std", "count", "q01", "q10", "q50", "q90", "q99")
+
+
+def recordings(takeset, root, size, depth_size, *seconds):
+    """Sessions with depth maps in the folder `in`, of as many days, each so long."""
+    for day, length in enumerate(seconds, 1):
+        take = root / f"in/session_2026-03-0{day}_100000"
+        takeset.simulate(take, "--size", size, "--depth-size", depth_size, "--rate", FPS, "--seconds", length, "--seed", day)
+    return root
 
 
 def dataset(takeset, root, *steps, image="jpeg-source", name="dataset", takes="in"):

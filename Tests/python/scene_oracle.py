@@ -4,24 +4,15 @@ alone."""
 import json
 
 import numpy as np
-from geometry_oracle import AXES, BALLS, CRATE, HIGH, LOW, block, matrices
+from geometry_oracle import AXES, BALLS, CRATE, HIGH, LOW, block, matrices, rays
 from scipy.spatial.transform import Rotation, Slerp
 
 FLIP = np.diag([1.0, -1, -1, 1])  # between OpenGL's and OpenCV's camera axes
 
 
-def export(takeset, dataset, form, output, *options, check=0):
+def export(takeset, dataset, form, output, *options, check=0, **process):
     """The finished command."""
-    return takeset("export", dataset, "--to", form, "--output", output, *options, check=check)
-
-
-def simulate_takes(takeset, root):
-    """A scan with intrinsics, confidence and depth of each row, and a session with one set of intrinsics and fewer depth maps."""
-    small = "--seconds", 0.5, "--size", "240x180", "--depth-size", "64x48"
-    takeset("simulate", "stray-scanner", "--output", root / "scan", *small, "--seed", 6, check=0)
-    session = takeset.simulate(root / "session", *small, "--seed", 4)
-    metadata = json.loads((session / "metadata.json").read_text())
-    (session / "metadata.json").write_text(json.dumps(metadata | {"cameraIntrinsics": {"fx": 180, "fy": 180, "cx": 120, "cy": 90}}))
+    return takeset("export", dataset, "--to", form, "--output", output, *options, check=check, **process)
 
 
 def record(output):
@@ -235,6 +226,21 @@ def edges(depth, fraction):
         found[one] |= differs
         found[other] |= differs
     return found
+
+
+def known_points(demo, meta):
+    """Points of depth maps, and where the image of another row has them: its row, the points, their pixels, and which count."""
+    poses, cameras, depth = opencv(demo), meta["intrinsics"][:].astype("f8"), meters(demo)
+    for row, other in (0, len(poses) - 1), (len(poses) - 1, 0), (3, 3):
+        far = depth[row].reshape(-1, 1).astype("f8")
+        points = (rays(meta["camera_depth_intrinsics"][row].astype("f8"), depth.shape[:0:-1]) * far)[far[:, 0] > 0]
+        world = np.c_[points, np.ones(len(points))] @ (poses[row] @ FLIP).T
+        x, y, z, _ = np.linalg.inv(poses[other]) @ world.T
+        fx, fy, cx, cy = cameras[other]
+        pixels = np.stack([fx * x / z + cx, fy * y / z + cy])
+        near = (z > 0.1) & (np.abs(pixels) < 1000).all(0)
+        assert near.sum() > 500
+        yield other, world, pixels, near
 
 
 def distance_to_room(points):

@@ -1,6 +1,7 @@
 """`verify --for`: each rule finds what another program did to a dataset, and nothing in its clean twin; the command's words."""
 
 import json
+import shlex
 
 import h5py
 import numpy as np
@@ -288,14 +289,58 @@ def test_what_is_no_dataset_is_refused(takeset, tmp_path):
     assert "not a Takeset file" in takeset("verify", "--for", "robomimic", tmp_path / "other.h5", check=64).stderr
 
 
+def test_commands_can_be_pasted_into_a_shell(clean, takeset, tmp_path):
+    copy = edited(clean["lerobot"], tmp_path / "it's a copy", without_pose)
+    command = checkup(takeset, "lerobot", copy)["key-missing"]["command"]
+    assert shlex.split(command) == ["python", "-m", "takeset.lerobot", str(copy), "OUT", "--drop-keys", "pose"]
+
+
+def with_any_number_of_samples(file):
+    file[DEMO].attrs["num_samples"] = 2**63 - 1
+
+
+def with_enormous_actions(file):
+    del file[DEMO]["actions"]
+    file[DEMO].create_dataset("actions", shape=(5, 2**31, 2**31, 2**10), dtype="f4", chunks=(1, 1, 1, 16))
+
+
+def with_times_of_floats(file):
+    replaced(file[META], "timestamp_ns", file[META]["timestamp_ns"][:].astype("f8"))
+
+
+@pytest.mark.parametrize("edit, code", [
+    (with_any_number_of_samples, "rows-differ"), (with_enormous_actions, "type-wrong"), (with_times_of_floats, "episode-unreadable")])
+def test_impossible_numbers_stop_nothing(clean, takeset, tmp_path, edit, code):
+    copy = edited(clean["robomimic"], tmp_path / "copy", edit, shards=BOTH)
+    done = takeset("verify", "--for", "robomimic", copy, "--json", check=2)
+    assert code in {one["code"] for one in json.loads(done.stdout)["diagnoses"]}
+
+
+def test_every_code_is_explained_once(takeset):
+    pages = json.loads(takeset("explain", "--json", check=0).stdout)
+    codes = [page["code"] for page in pages]
+    assert codes == sorted(set(codes))
+    # A finding of takes that is a rule of loaders too.
+    (both,) = [page for page in pages if page["code"] == "pose-jump"]
+    assert both["outcome"] == "written" and "robomimic" in {one["loader"] for one in both["loaders"]}
+    assert json.loads(takeset("explain", "pose-jump", "--json", check=0).stdout) == [both]
+    # Lines are sentences, which do not end in the middle of a number or a file's name.
+    lines = dict(line.split(maxsplit=1) for line in takeset("explain", check=0).stdout.splitlines())
+    assert list(lines) == codes
+    for page in pages:
+        rest = page["meaning"].removeprefix(lines[page["code"]])
+        assert rest == "." or rest.startswith(". "), page["code"]
+
+
 def test_every_code_that_is_used_is_explained(takeset):
-    pages = {page["code"]: page for page in json.loads(takeset("explain", "--json", check=0).stdout) if page["outcome"] == "diagnosis"}
+    pages = {page["code"]: page for page in json.loads(takeset("explain", "--json", check=0).stdout) if "loaders" in page}
     used = {code for _, _, code, *_ in EDITS}
     assert used <= set(pages) and len(pages) > 35
     for code, page in pages.items():
         assert page["loaders"] and {one["loader"] for one in page["loaders"]} <= set(LOADERS), code
         text = takeset("explain", code, check=0).stdout
-        assert f"{code} (verify --for)" in text and page["meaning"] in text and page["loaders"][0]["consequence"] in text
+        assert f"{code} (verify --for)" in text and page["meaning"] in text
+        assert all(one["consequence"] in text and one["remedy"] in text for one in page["loaders"])
     # A code that a finding has too shows both pages.
     both = takeset("explain", "pose-jump", check=0).stdout
     assert both.startswith("pose-jump (warning)") and "pose-jump (verify --for)" in both

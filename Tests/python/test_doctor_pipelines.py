@@ -242,7 +242,9 @@ def test_image_sizes(made):
     found = made("diffusion-policy", {"resize-image": {"width": 96, "height": 96, "mode": "stretch"}})
     assert dict(found.codes) == {"image-size": 1} and "96x96" in found["image-size"]["message"]
     is_removed(found, "image-size", made, "diffusion-policy")
-    assert dict(made("lerobot", {"resize-image": {"width": 63, "height": 47, "mode": "stretch"}}).codes) == {"image-size": 1}
+    odd = made("lerobot", {"resize-image": {"width": 63, "height": 47, "mode": "stretch"}})
+    assert dict(odd.codes) == {"image-size": 1} and odd.ready
+    assert odd["image-size"]["command"].endswith("OUT --images video --codec av1")
 
 
 # Scenes
@@ -260,7 +262,8 @@ def test_takes_without_intrinsics_or_of_a_body(made, scans):
 
 
 def test_scenes_of_too_few_or_too_large_images(made, scans):
-    assert made("nerfstudio", {"decimate": {"every": 10}}, takes=scans).breaks == {"short-episode"}
+    short = made("nerfstudio", {"decimate": {"every": 10}}, takes=scans)
+    assert short.breaks == {"short-episode"} and "--window" not in short["short-episode"]["remedy"]
     few = made("nerfstudio", {"decimate": {"every": 5}}, takes=scans)
     assert dict(few.codes) == {"too-few-rows": 1} and few.ready
     large = made("nerfstudio", {"resize-image": {"width": 1700, "height": 64, "mode": "stretch"}}, {"trim": {"end": 0.6}}, takes=scans)

@@ -5,46 +5,27 @@ import json
 import numpy as np
 import pytest
 from command import BINARY, measured
-from export_checks import check_full_disk, check_output
+from export_checks import check_full_disk, check_output, damaged, refuses
 from geometry_oracle import Runs, seen
 from outputs import demos
-from scene_oracle import Cloud, colors, distance_to_room, export, files, lost, opencv, positions, read_ply, record, simulate_takes
+from scene_exports import TAKES, SceneExports
+from scene_oracle import Cloud, colors, distance_to_room, export, files, lost, opencv, positions, read_ply, record
 from scans import session as scan
 from stack_sessions import still, v3_slam
 from videos import video_file
 
 VOXEL = 0.0137  # of which no wall of the room is a multiple
-PIPELINES = {
-    "default": None, "millimeters": [], "ros": [{"pose-frame": {"axes": "ros"}}], "rotated": [{"rotate": {"degrees": 90}}],
-    "cropped": [{"crop": {"box": [31, 17, 150, 131]}}], "fewer": [{"decimate": {"every": 3}}], "resampled": [{"resample": {"rate": 25}}],
-    "finer depth": [{"resample-depth": {"to": "image", "method": "edge-aware"}}],
-}
-TAKES = ["scan", "session"]
+PIPELINES = ["default", "plain", "ros", "rotated", "cropped", "fewer", "resampled"]
 
 
 @pytest.fixture(scope="module")
-def runs(takeset, tmp_path_factory):
-    found = Runs(takeset, tmp_path_factory.mktemp("ply"), {})
-    simulate_takes(takeset, found.inputs)
-    return found
+def exported(takeset, tmp_path_factory):
+    return SceneExports(takeset, "ply", tmp_path_factory.mktemp("ply"))
 
 
 @pytest.fixture(scope="module")
-def exported(runs, takeset, tmp_path_factory):
-    """The dataset of a pipeline, and its export."""
-    done = {}
-
-    def make(pipeline, *options):
-        key = pipeline, options
-        if key not in done:
-            steps = PIPELINES[pipeline]
-            dataset = runs.output(default=True) if steps is None else runs.output(*steps)
-            output = tmp_path_factory.mktemp("exports") / "out"
-            export(takeset, dataset, "ply", output, *options)
-            done[key] = dataset, output
-        return done[key]
-
-    return make
+def runs(exported):
+    return exported.runs
 
 
 def cubes(points, voxel=VOXEL):
@@ -62,7 +43,7 @@ def sorted_by_cube(points, voxel=VOXEL):
 
 
 @pytest.mark.parametrize("take", TAKES)
-@pytest.mark.parametrize("pipeline", [name for name in PIPELINES if name != "finer depth"])  # which cuts corners off the room
+@pytest.mark.parametrize("pipeline", PIPELINES)  # not with finer depth, which cuts corners off the room
 def test_points_are_on_the_surfaces_of_the_room(exported, take, pipeline):
     """Also where depth maps are those of other moments than their rows. Depth is exact to the millimeter, poses to the time of a frame."""
     _, output = exported(pipeline, "--voxel", VOXEL, "--confidence", 0)
@@ -96,7 +77,7 @@ def test_colors_are_those_of_the_surfaces(exported, take, pipeline):
 @pytest.mark.parametrize("pipeline, options", [
     ("default", {}), ("default", {"confidence": 0, "edge": 0}), ("default", {"confidence": 1}),
     ("default", {"range": 2.5, "min-range": 2.25, "confidence": 0}),
-    ("default", {"every": 4, "confidence": 0}), ("millimeters", {"confidence": 0}), ("rotated", {"edge": 0.01, "confidence": 1}),
+    ("default", {"every": 4, "confidence": 0}), ("plain", {"confidence": 0}), ("rotated", {"edge": 0.01, "confidence": 1}),
     ("cropped", {"confidence": 0}), ("fewer", {"confidence": 0}), ("resampled", {"confidence": 0}), ("finer depth", {"every": 5}),
     ("default", {"voxel": 0.2, "confidence": 0}), ("default", {"voxel": 9.9, "confidence": 0}),
 ], ids=str)
@@ -175,6 +156,12 @@ def test_depth_beyond_the_grid_is_left_out(exported):
     inside = (np.abs(reference) < 2.097152).all(1)
     assert abs(inside.sum() - len(found)) < 0.01 * len(found)
     assert f"{record(output)['clouds']['scan']['depth_values'] - len(found)} points are left out" in words
+
+
+def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):
+    broken = damaged(runs.output(writer={"image-compression": 6}), tmp_path / "set", "scan")
+    sentence = refuses(takeset, broken, "ply", tmp_path / "out", "--confidence", 0)
+    assert "row 7 of camera_image of scan cannot be read" in sentence and "takeset verify" in sentence
 
 
 def test_takes_that_lack_something_are_refused_by_name(takeset, tmp_path):

@@ -2,12 +2,14 @@
 
 import json
 import re
+import resource
 import shutil
 
 import h5py
 import numpy as np
 import pytest
-from geometry_oracle import AXES, Runs, block, matrices
+from export_checks import refuses
+from geometry_oracle import AXES, Runs, block, matrices, steps_file
 from outputs import demos, manifest
 from scans import POSE, session as scan
 from scene_oracle import export, files, lost, opencv, record, times
@@ -200,6 +202,51 @@ def test_mistakes_are_refused(runs, takeset, tmp_path, arguments, code, words):
     done = takeset("export", runs.output(), *form, "--output", tmp_path / "out", *arguments, check=code)
     assert all(word in done.stderr for word in words), done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_ids_are_not_all_episodes(runs, takeset, tmp_path):
+    """As a variable that is empty would give them."""
+    for ids in "", ",", " , ":
+        done = export(takeset, runs.output(), "tum", tmp_path / "out", "--episodes", ids, check=64)
+        assert "--episodes: name at least one" in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_values_of_options_have_the_type_of_the_option(runs, takeset, tmp_path):
+    """A text may look like a number; null turns an option off whose default that is."""
+    export(takeset, runs.output(), "webdataset", tmp_path / "web", "--episodes", "scan", "--name", 5)
+    assert [p.name for p in (tmp_path / "web").glob("*.tar")] == ["5-000000.tar"] and record(tmp_path / "web")["options"]["name"] == "5"
+    export(takeset, runs.output(), "nerfstudio", tmp_path / "scene", "--episodes", "scan", "--points", "null")
+    assert record(tmp_path / "scene")["options"]["points"] is None
+    for arguments in ["--every", "null"], ["--image", 5], ["--points", "none"]:
+        done = export(takeset, runs.output(), "nerfstudio", tmp_path / "out", *arguments, check=64)
+        assert arguments[0] in done.stderr and "expected" in done.stderr
+
+
+def test_a_shard_that_cannot_be_read_is_named(runs, takeset, tmp_path):
+    shutil.copytree(runs.output(), tmp_path / "set")
+    shard = tmp_path / "set/episodes/scan.h5"
+    for content in shard.read_bytes()[:3000], b"", None:
+        shard.unlink()
+        if content is not None:
+            shard.write_bytes(content)
+        sentence = refuses(takeset, tmp_path / "set", "tum", tmp_path / "out")
+        assert "the shard of scan cannot be read" in sentence and "takeset verify" in sentence
+    export(takeset, tmp_path / "set", "tum", tmp_path / "out", "--episodes", "arkit,slam")
+
+
+@pytest.mark.parametrize("writer, form", [({}, "nerfstudio"), ({"image": "jpeg"}, "nerfstudio"), ({}, "zarr")])
+def test_a_dataset_may_have_more_shards_than_files_may_be_open(takeset, tmp_path, writer, form):
+    """Shards are open only while their images are read: 60 of them, and 40 files at once."""
+    made = scan(times="time")
+    for number in range(60):
+        made.write(tmp_path / f"in/take-{number}")
+    takeset.convert(tmp_path / "in", output=tmp_path / "set", arguments=steps_file(tmp_path, writer=writer))
+
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+
+    export(takeset, tmp_path / "set", form, tmp_path / "out", "--jobs", 2, preexec_fn=few)
+    assert len(record(tmp_path / "out")["episodes"]) == 60
 
 
 def test_a_dataset_that_is_none_is_refused(takeset, tmp_path):

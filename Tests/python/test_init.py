@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 import yaml
-from command import ROOT
+from command import BINARY, ROOT
 from outputs import demos, manifest
 from PIL import Image
 from scipy.spatial.transform import Rotation
@@ -239,7 +241,7 @@ def test_lerobot_has_depth_in_millimeters(takeset, made, tmp_path):
 # The comments
 
 
-@pytest.mark.parametrize("use", [use for use in USES if use != "robomimic"])
+@pytest.mark.parametrize("use", [use for use in USES if use not in ("robomimic", "lerobot")])
 def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
     root = made(use)
     text = (root / f"{use}.yaml").read_text()
@@ -251,7 +253,7 @@ def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
     code = re.sub("^#     ", "", code, flags=re.M)
     # The shapes in the comments, by the names that are assigned in their lines.
     promised = re.findall(r"^ +(\w+) = .*# .*?\((T|\d+), ?((?:\d+(?:, )?)*)\)", code, re.M)
-    assert len(promised) == {"act": 3, "diffusion-policy": 3, "nerf": 0, "lerobot": 2}[use]
+    assert len(promised) == {"act": 3, "diffusion-policy": 3, "nerf": 0}[use]
     for name, first, rest in promised:
         shape = "" if first == "T" else f"{first}, "
         code += f"    assert {name}.shape[{first == 'T':d}:] == ({shape}{rest}{',' if rest else ''}), {name}.shape\n"
@@ -260,6 +262,24 @@ def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
         code += "    assert np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) and np.linalg.det(rotation) > 0\n"
         code += "    assert jpeg.startswith(bytes([255, 216])) and fx > 0\n"
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
+
+
+@pytest.mark.parametrize("use, files", [("act", "episode_0.hdf5"), ("diffusion-policy", "data/action/.zarray"), ("nerf", "*/transforms.json"),
+                                        ("lerobot", "meta/info.json")])  # fmt: skip
+def test_the_export_in_a_recipe_works(takeset, made, tmp_path, use, files):
+    root = made(use)
+    text = (root / f"{use}.yaml").read_text()
+    if use == "nerf":  # needs intrinsics
+        takeset.simulate(tmp_path / "session", "--variant", "v3-slam", "--seconds", 0.5, "--size", "96x72")
+        takeset.convert(tmp_path / "session", output=tmp_path / "dataset", arguments=["--pipeline", root / "nerf.yaml"])
+    else:
+        (tmp_path / "dataset").symlink_to(root / "dataset")
+    (line,) = re.findall(r"^#     (?:takeset|python -m takeset.*?) (?:export )?(dataset/ .*)$", text, re.M)
+    words = [sys.executable, "-m", "takeset.lerobot"] if use == "lerobot" else [BINARY, "export"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([*map(str, words), *shlex.split(line)], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    output = tmp_path / shlex.split(line)[1 if use == "lerobot" else shlex.split(line).index("--output") + 1]
+    assert list(output.glob(files)) and (output / "takeset-export.json").exists()
 
 
 def alternatives():

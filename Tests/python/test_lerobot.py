@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lerobot_datasets import ACTIONS, FPS, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, psnr, quantile_error
+from lerobot_datasets import (
+    ACTIONS, CAMERA, DEPTH, FPS, NAMES, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, psnr, quantile_error, recordings,
+)  # fmt: skip
 from outputs import demos, manifest
 
-IMAGE, DEPTH = "observation.images.camera", "observation.images.camera_depth"
-NAMES = [f"session_2026-03-0{day}_100000.0" for day in (1, 2, 3)]
 POSE = ["x", "y", "z", "qx", "qy", "qz", "qw"]
 MOTION = [*(f"relative_position.{axis}" for axis in "xyz"), *(f"relative_rotation_6d.{number}" for number in range(6))]
 
@@ -20,10 +20,8 @@ MOTION = [*(f"relative_position.{axis}" for axis in "xyz"), *(f"relative_rotatio
 @pytest.fixture(scope="module")
 def root(takeset, tmp_path_factory):
     """Three sessions with depth maps, of as many days, at 30 Hz and of different lengths; one with joints; one scan."""
-    root = tmp_path_factory.mktemp("lerobot")
     small = ["--size", "64x48", "--rate", FPS]
-    for day, seconds in zip((1, 2, 3), (0.7, 0.5, 4)):
-        takeset.simulate(root / f"in/session_2026-03-0{day}_100000", *small, "--depth-size", "16x12", "--seconds", seconds, "--seed", day)
+    root = recordings(takeset, tmp_path_factory.mktemp("lerobot"), "64x48", "16x12", 0.7, 0.5, 4)
     takeset.simulate(root / "glove/session_2026-03-05_100000", *small, "--variant", "v2", "--seconds", 1)
     takeset("simulate", "stray-scanner", "--output", root / "scans/scan", "--seconds", 1, *small[:2], "--depth-size", "16x12", check=0)
     return root
@@ -64,7 +62,7 @@ def test_info_has_what_readers_need(exported, sessions):
     assert features == {
         "observation.state": {"dtype": "float32", "shape": [7], "names": POSE},
         "action": {"dtype": "float32", "shape": [9], "names": MOTION},
-        IMAGE: {"dtype": "image", "shape": [48, 64, 3], "names": camera},
+        CAMERA: {"dtype": "image", "shape": [48, 64, 3], "names": camera},
         DEPTH: {"dtype": "image", "shape": [12, 16, 1], "names": camera, "info": {"is_depth_map": True, "depth_unit": "mm"}},
         "takeset.valid.camera_depth": {"dtype": "bool"} | single,
         "source_timestamp_ns": {"dtype": "int64"} | single,
@@ -83,13 +81,13 @@ def splits(directory):
 def test_only_the_state_and_the_cameras_can_become_inputs_of_a_policy(exported):
     """LeRobot takes all that begins with observation or action, and all images."""
     inputs = {n for n, f in exported.features.items() if n.startswith(("observation", "action")) or f["dtype"] in ("image", "video")}
-    assert inputs == {"observation.state", "action", IMAGE, DEPTH} and not any("/" in name for name in exported.features)
+    assert inputs == {"observation.state", "action", CAMERA, DEPTH} and not any("/" in name for name in exported.features)
 
 
 def test_parquet_has_the_types_of_the_features(exported):
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     expected = {
-        "observation.state": pa.list_(pa.float32(), 7), "action": pa.list_(pa.float32(), 9), IMAGE: image, DEPTH: image,
+        "observation.state": pa.list_(pa.float32(), 7), "action": pa.list_(pa.float32(), 9), CAMERA: image, DEPTH: image,
         "takeset.valid.camera_depth": pa.bool_(), "source_timestamp_ns": pa.int64(), "takeset.source_index": pa.int64(),
         "takeset.quality": pa.uint8(), "timestamp": pa.float32(), "frame_index": pa.int64(), "episode_index": pa.int64(),
         "index": pa.int64(), "task_index": pa.int64(),
@@ -100,7 +98,7 @@ def test_parquet_has_the_types_of_the_features(exported):
     assert {field.name: field.type for field in schema} == expected and list(expected) == list(exported.features)
     assert all(column.null_count == 0 for column in pq.read_table(file).columns)
     types = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-    assert list(types) == list(expected) and types[IMAGE] == {"_type": "Image"} == types[DEPTH]
+    assert list(types) == list(expected) and types[CAMERA] == {"_type": "Image"} == types[DEPTH]
     assert types["observation.state"] == {"feature": {"dtype": "float32", "_type": "Value"}, "length": 7, "_type": "Sequence"}
 
 
@@ -227,7 +225,7 @@ def test_joints_follow_the_pose_in_the_state(takeset, root):
 def test_jpeg_files_keep_their_bytes(exported, sessions):
     for name, (demo, _) in demos(sessions).items():
         (number,) = exported.of(name)
-        files, paths = exported.images(IMAGE, number)
+        files, paths = exported.images(CAMERA, number)
         assert files == [row.tobytes() for row in demo["obs/camera_image"][:]] and len(set(files)) == len(files)
         assert paths == [f"frame-{row:06d}.jpg" for row in range(len(files))]
 
@@ -236,14 +234,14 @@ def test_jpeg_files_keep_their_bytes(exported, sessions):
 def test_pixels_become_png_files_of_the_same_pixels(takeset, root, sessions, stored):
     source = dataset(takeset, root, *STEPS, *ACTIONS, *SPLIT, image=stored, name=stored)
     export(source, root / f"{stored}-export", "--episodes", NAMES[0])
-    files, paths = Export(root / f"{stored}-export").images(IMAGE, 0)
+    files, paths = Export(root / f"{stored}-export").images(CAMERA, 0)
     rows = demos(source)[NAMES[0]][0]["obs/camera_image"][:]
     for row, data, path in zip(rows, files, paths, strict=True):
         assert data.startswith(b"\x89PNG") and path.endswith(".png")
         assert data == row.tobytes() if stored == "png" else np.array_equal(pixels(data), row)
     if stored == "raw":
         export(source, root / "jpegs", "--episodes", NAMES[0], "--images", "jpeg", "--quality", 95)
-        files, paths = Export(root / "jpegs").images(IMAGE, 0)
+        files, paths = Export(root / "jpegs").images(CAMERA, 0)
         assert all(data.startswith(b"\xff\xd8") and path.endswith(".jpg") for data, path in zip(files, paths))
         assert min(psnr(pixels(data), row) for data, row in zip(files, rows, strict=True)) > 38
 

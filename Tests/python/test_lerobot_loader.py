@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import ROOT
-from lerobot_datasets import ACTIONS, FPS, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, psnr
+from lerobot_datasets import (
+    ACTIONS, CAMERA, DEPTH, FPS, NAMES, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, psnr, recordings,
+)  # fmt: skip
 from outputs import demos
 
 pytestmark = pytest.mark.loaders
 
-CAMERA, DEPTH = "observation.images.camera", "observation.images.camera_depth"
-NAMES = [f"session_2026-03-0{day}_100000.0" for day in (1, 2, 3)]
 DELTAS = {"observation.state": [-1 / FPS, 0], "action": [step / FPS for step in range(16)]}
 
 
@@ -60,11 +60,7 @@ def read(offline, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def root(takeset, tmp_path_factory):
-    root = tmp_path_factory.mktemp("lerobot-loader")
-    for day, seconds in zip((1, 2, 3), (1.2, 0.8, 0.9)):
-        takeset.simulate(root / f"in/session_2026-03-0{day}_100000", "--size", "320x240", "--rate", FPS, "--depth-size", "32x24",
-                         "--seconds", seconds, "--seed", day)  # fmt: skip
-    return root
+    return recordings(takeset, tmp_path_factory.mktemp("lerobot-loader"), "320x240", "32x24", 1.2, 0.8, 0.9)
 
 
 @pytest.fixture(scope="module")

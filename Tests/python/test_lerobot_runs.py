@@ -11,20 +11,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from command import measured
-from lerobot_datasets import ACTIONS, FPS, ROOT, STEPS, Export, command, dataset, edited, export, pixels
+from lerobot_datasets import ACTIONS, FPS, NAMES, ROOT, STEPS, Export, command, dataset, edited, export, pixels, recordings
 from outputs import demos, manifest
 from PIL import Image
 
-NAMES = [f"session_2026-03-0{day}_100000.0" for day in (1, 2)]
 SMALL = ["--size", "64x48", "--rate", FPS]
 
 
 @pytest.fixture(scope="module")
 def root(takeset, tmp_path_factory):
-    root = tmp_path_factory.mktemp("lerobot-runs")
-    for day, seconds in zip((1, 2), (1.5, 0.7)):
-        takeset.simulate(root / f"in/session_2026-03-0{day}_100000", *SMALL, "--depth-size", "16x12", "--seconds", seconds, "--seed", day)
-    return root
+    return recordings(takeset, tmp_path_factory.mktemp("lerobot-runs"), "64x48", "16x12", 1.5, 0.7)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +60,7 @@ def test_rows_that_lack_something_end_an_episode(copied, tmp_path):
     edited(copied, NAMES[0], change)
     done = export(copied, tmp_path / "out", "--keys", "pose,camera_image,camera_depth,actions")
     found = Export(tmp_path / "out")
-    ((demo, _), (other, _)) = (demos(copied)[name] for name in NAMES)
+    ((demo, _), (other, _)) = (demos(copied)[name] for name in NAMES[:2])
     # Row 7 is alone.
     runs = [(0, 5), (9, 20), (21, len(demo["actions"]))]
     assert [(row["takeset/first_row"], row["takeset/end_row"]) for row in found.episodes] == [*runs, (0, len(other["actions"]))]
@@ -108,7 +104,7 @@ def test_an_episode_without_a_complete_row_is_named(copied, tmp_path):
     edited(copied, NAMES[0], change)
     export(copied, tmp_path / "out")
     found = Export(tmp_path / "out")
-    assert [row["takeset/episode_id"] for row in found.episodes] == NAMES[1:]
+    assert [row["takeset/episode_id"] for row in found.episodes] == [NAMES[1]]
     entry, rows = found.record["episodes"][0], len(demos(copied)[NAMES[0]][0]["actions"])
     assert entry["exported"] == [] and entry["dropped"] == {"camera_image": rows}
     edited(copied, NAMES[1], change)
@@ -334,7 +330,8 @@ def test_json_and_quiet(sessions, tmp_path):
     (["--min-frames", "0"], "--min-frames: expected at least 1"),
     (["--task", "a", "--tasks", "b.json"], "exclude each other"), (["--tasks", "missing.json"], "missing.json cannot be read"),
     (["--keys", "pose,nothing"], "no episode has nothing"), (["--state", "camera_image"], "observation.state holds vectors"),
-    (["--data-file-mb", "0"], "--data-file-mb: expected more than 0"),
+    (["--data-file-mb", "0"], "--data-file-mb: expected a finite number above 0"), (["--video-file-mb", "inf"], "--video-file-mb: expected a"),
+    (["--jobs", "-1"], "--jobs: expected at least 1"),
 ])  # fmt: skip
 def test_mistakes_are_named(sessions, tmp_path, arguments, words):
     done = export(sessions, tmp_path / "out", *arguments, check=64)

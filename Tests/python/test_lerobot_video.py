@@ -8,21 +8,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from lerobot_datasets import ACTIONS, FPS, STEPS, Export, dataset, export, psnr
+from lerobot_datasets import ACTIONS, CAMERA, FPS, NAMES, STEPS, Export, dataset, export, psnr, recordings
 from outputs import demos
 
-CAMERA = "observation.images.camera"
-NAMES = [f"session_2026-03-0{day}_100000.0" for day in (1, 2, 3)]
 SIZE = (160, 120)
 
 
 @pytest.fixture(scope="module")
 def root(takeset, tmp_path_factory):
-    root = tmp_path_factory.mktemp("lerobot-video")
-    for day, seconds in zip((1, 2, 3), (1, 0.7, 0.9)):
-        takeset.simulate(root / f"in/session_2026-03-0{day}_100000", "--size", "160x120", "--rate", FPS, "--depth-size", "16x12",
-                         "--seconds", seconds, "--seed", day)  # fmt: skip
-    return root
+    return recordings(takeset, tmp_path_factory.mktemp("lerobot-video"), "160x120", "16x12", 1, 0.7, 0.9)
 
 
 @pytest.fixture(scope="module")

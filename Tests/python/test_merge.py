@@ -99,6 +99,7 @@ def test_the_differing_option_is_named(takeset, days, tmp_path):
 def test_an_episode_of_both_counts_once_unless_it_differs(takeset, days, tmp_path):
     done = takeset("merge", days / "da", days / "db", days / "db", "--output", tmp_path / "out", check=0)
     assert "take_2026-01-03" in done.stderr and len(shards(tmp_path / "out")) == 3
+    assert [source["takes"] for source in manifest(tmp_path / "out")["record"]["sources"]] == [3, 1, 0]
     other = v2(30)
     other.write(tmp_path / "in/take_2026-01-03")
     takeset.convert(tmp_path / "in", output=tmp_path / "db")
@@ -127,7 +128,9 @@ MISTAKES = [
     ("framse > 3", "did you mean frames?"),
     ("frames > many", "expected a number, found many"),
     ("frames has 3", "expected = or != or < or <= or > or >= after frames, found has"),
-    ("outcome = wirtten", "written, rejected or failed"),
+    ("outcome = wirtten", "there is no outcome wirtten (written, rejected, failed); did you mean written?"),
+    ("split != vaild", "there is no split vaild (train, valid, test); did you mean valid?"),
+    ("reader != movei", "there is no reader movei"),
     ("findings has pose-jmup", "did you mean pose-jump?"),
     ("frames > 3 frames", "expected and, or, or the end, found frames"),
     ("(frames > 3", "column 12: expected )"),
@@ -157,6 +160,70 @@ def test_nothing_is_written_without_a_match_and_over_something(takeset, days, tm
     takeset("select", days / "da", "--where", "frames > 0", "--output", days / "da/inside", check=64)
 
 
+def test_no_ids_are_not_all_ids(takeset, days, tmp_path):
+    for ids in "", " , ":
+        assert "name at least one episode" in takeset("select", days / "da", "--episodes", ids, "--output", tmp_path / "out", check=64).stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("damage, words", [(lambda path: path.unlink(), "is missing"), (lambda path: path.write_bytes(b"x" * 5000), "cannot be read"),
+                                           (lambda path: path.write_bytes(path.read_bytes()[:9000]), "cannot be read")])
+def test_a_shard_that_cannot_be_read_is_named(takeset, days, tmp_path, damage, words):
+    source = tmp_path / "source"
+    shutil.copytree(days / "da", source)
+    damage(source / "episodes/take_2026-01-02.h5")
+    done = takeset("select", source, "--where", "frames > 0", "--output", tmp_path / "out", check=65)
+    assert "take_2026-01-02: " in done.stderr and words in done.stderr and len(done.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+    takeset("select", source, "--episodes", "take_2026-01-01", "--output", tmp_path / "out", check=0)
+
+
+def test_a_run_makes_a_changed_shard_again(takeset, days, tmp_path):
+    """A copy of a dataset is not trusted because it was merged."""
+    source = tmp_path / "source"
+    shutil.copytree(days / "db", source)
+    with h5py.File(source / "episodes/take_2026-01-03.h5", "r+") as file:
+        file["data/demo_0/obs/pose"][3] += 1
+    takeset("select", source, "--where", "frames > 0", "--output", tmp_path / "out", check=0)
+    takeset("verify", tmp_path / "out", check=2)
+    takeset.convert(days / "b", output=tmp_path / "out")
+    takeset("verify", tmp_path / "out", check=0)
+    assert shards(tmp_path / "out") == shards(days / "db")
+
+
+def test_what_another_program_added_to_a_shard_is_kept(takeset, days, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(days / "db", source)
+    with h5py.File(source / "episodes/take_2026-01-03.h5", "r+") as file:
+        file["data/demo_0"].create_dataset("mine", data=list(range(10000)))
+        file.attrs["note"] = "x" * 3000
+    takeset("verify", source, check=0)
+    takeset("select", source, "--where", "frames > 0", "--output", tmp_path / "out", check=0)
+    assert shards(tmp_path / "out") == shards(source)
+    takeset("verify", tmp_path / "out", check=0)
+
+
+def test_an_episode_in_two_parts_is_refused(takeset, days, tmp_path):
+    for name in "train", "test":
+        (tmp_path / f"{name}.json").write_text(json.dumps({name: ["take_2026-01-03"]}))
+        takeset("select", days / "db", "--where", "frames > 0", "--split-file", tmp_path / f"{name}.json", "--output", tmp_path / name, check=0)
+    merge = ["merge", tmp_path / "train", tmp_path / "test", "--output", tmp_path / "out"]
+    done = takeset(*merge, check=65)
+    assert "take_2026-01-03 is in train of" in done.stderr and "in test of" in done.stderr and "--resplit" in done.stderr
+    takeset(*merge, "--split-file", tmp_path / "test.json", check=0)
+    assert manifest(tmp_path / "out")["record"]["splits"]["test"] == ["take_2026-01-03"]
+
+
+def test_what_a_killed_command_left_is_in_nobodys_way(takeset, days, tmp_path):
+    select = ["select", days / "db", "--where", "frames > 0", "--output", tmp_path / "out"]
+    takeset(*select, check=0)
+    for name in ".out.partial", ".out.partial.old":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("")
+    takeset(*select, "--replace", check=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_links_share_the_file(takeset, days, tmp_path):
     takeset("select", days / "da", "--where", "frames > 0", "--output", days / "linked", "--link", check=0)
     for path in (days / "linked/episodes").iterdir():
@@ -178,6 +245,23 @@ def test_some_episodes_of_a_split_take(takeset, tmp_path):
     takeset("verify", tmp_path / "second", check=0)
     takeset("select", tmp_path / "out", "--episodes", "t", "--output", tmp_path / "both", check=0)
     assert sorted(records(tmp_path / "both")) == ["t.0", "t.1"]
+
+
+def test_frames_of_a_take_count_once_in_whatever_order_its_episodes_come_together(takeset, tmp_path):
+    """Resampled before it is split, so that the take has repeats that belong to no episode."""
+    uneven(40).write(tmp_path / "in/t")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=steps(tmp_path, "align", {"resample": {"rate": 97}}, {"split-episodes": {"at": 0.3}}))
+    whole = manifest(tmp_path / "out")["record"]["totals"]
+    ids = sorted(records(tmp_path / "out"))
+    assert len(ids) > 1 and whole["frames_repeated"] > 10
+    for name, episodes in ("first", ids[:1]), ("rest", ids[1:]):
+        takeset("select", tmp_path / "out", "--episodes", ",".join(episodes), "--output", tmp_path / name, check=0)
+        part = manifest(tmp_path / name)["record"]["totals"]
+        assert part["frames_in"] == whole["frames_in"] and part["frames_repeated"] == whole["frames_repeated"]
+        assert part["frames_dropped"] >= whole["frames_dropped"]
+    for order in ["first", "rest"], ["rest", "first"]:
+        takeset("merge", *(tmp_path / name for name in order), "--output", tmp_path / "-".join(order), check=0)
+        assert manifest(tmp_path / "-".join(order))["record"]["totals"] == whole
 
 
 def test_the_same_command_writes_the_same_bytes(takeset, days, tmp_path):

@@ -97,6 +97,8 @@ def test_episodes_are_found_by_number_id_name_and_slice(ds):
         ds[4]
     with pytest.raises(KeyError, match="has no episode nobody"):
         ds["nobody"]
+    with pytest.raises(TypeError, match=r"episodes are found by number, id or slice, found 1\.5"):
+        ds[1.5]
 
 
 def test_an_id_without_an_episode_says_why(ds, split):

@@ -8,7 +8,7 @@ import subprocess
 
 import h5py
 import pytest
-from command import BINARY
+from command import BINARY, measured
 from outputs import manifest
 from report_pages import Page, multiplied, polylines, report, reported, rewrite
 from system import stopped
@@ -68,6 +68,25 @@ def test_the_same_dataset_gives_the_same_bytes(takeset, page, dataset, copy, tmp
 def test_the_table_is_printed_as_json(takeset, page, dataset):
     printed = json.loads(takeset("report", dataset, "--json", check=0).stdout)
     assert printed["takes"] == page.data["rows"] and printed["record_sha256"] == manifest(dataset)["record_sha256"]
+
+
+def test_watching_prints_no_json(takeset, dataset, tmp_path):
+    assert "--watch writes pages only" in takeset("report", dataset, "--json", "--watch", "--output", tmp_path / "r.html", check=64).stderr
+
+
+def test_a_manifest_needs_little_more_memory_than_its_own_size(dataset, tmp_path):
+    """Of takes with thousands of inputs each."""
+    many = multiplied(dataset, tmp_path / "many", 20)
+
+    def lengthen(record):
+        for take in record["takes"]:
+            take["inputs"] = [{**take["inputs"][0], "path": f"rgb/{number:06d}.jpg"} for number in range(15_000)]
+
+    rewrite(many, lengthen)
+    size = (many / "manifest.json").stat().st_size
+    assert size > 35_000_000
+    code, peak, _ = measured(BINARY, "inspect", many, "--quiet")
+    assert code == 0 and peak < 4 * size + 40_000_000
 
 
 # The size of the page
@@ -155,6 +174,9 @@ def test_a_damaged_file_is_named_and_stops_nothing(takeset, copy, tmp_path, page
         assert row["frames"] == page.rows[take]["frames"]
     assert found.details("partial")["strips"] and "problem" not in found.rows["partial"]
     assert "4 unreadable" in done.stdout
+    # Every entry is one of these.
+    verdict = found.tree.one("title").text.partition(": ")[2]
+    assert "4 unreadable" in verdict and sum(int(part.split()[0]) for part in verdict.split(", ")) == len(found.rows)
 
 
 def test_images_that_cannot_be_decoded_do_not_hide_the_others(takeset, copy, tmp_path):

@@ -1,6 +1,7 @@
 """Recordings for the Rerun viewer, read back from their files with Rerun's own reader."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -83,12 +84,41 @@ def test_intrinsics_are_those_of_the_stored_images(saved):
     np.testing.assert_allclose(matrix, [fx, 0, 0, 0, fy, 0, cx, cy, 1], rtol=1e-6)
 
 
+def test_intrinsics_that_change_are_those_of_each_row(saved, tmp_path):
+    """Nothing is static then: it would hide what changes."""
+    shutil.copytree(saved / "out", tmp_path / "out")
+    with h5py.File(tmp_path / "out/episodes/scan.h5", "r+") as file:
+        stored = file["meta/demo_0/intrinsics"]
+        stored[:] += np.arange(len(stored))[:, None]
+        stored[3] = np.nan
+        expected = {row: [fx, 0, 0, 0, fy, 0, cx, cy, 1] for row, (fx, fy, cx, cy) in enumerate(stored[:]) if row != 3}
+    command(tmp_path / "out", "--episode", "scan", "--save", tmp_path / "x.rrd")
+    found = column(tmp_path / "x.rrd", "/world/camera/camera_image", "Pinhole:image_from_camera")
+    assert [one[0] for one in found] == list(expected)
+    np.testing.assert_allclose([one[3][0] for one in found], list(expected.values()), rtol=1e-6)
+
+
+def test_a_row_without_a_sample_has_no_pose_and_no_distance_in_time(saved, tmp_path):
+    shutil.copytree(saved / "out", tmp_path / "out")
+    with h5py.File(tmp_path / "out/episodes/v1.h5", "r+") as file:
+        streams = file["meta/demo_0/streams/pose"]
+        file["data/demo_0/obs/pose"][5], streams["valid"][5], streams["source_index"][5] = np.nan, 0, -1
+        rows = [row for row in range(len(streams["valid"])) if row != 5]
+    command(tmp_path / "out", "--episode", "v1", "--save", tmp_path / "x.rrd")
+    assert [one[0] for one in column(tmp_path / "x.rrd", "/world/camera", "Transform3D:translation")] == rows
+    late = [one[-1][0] for one in column(tmp_path / "x.rrd", "/alignment/pose", "Scalars:scalars")]
+    assert np.flatnonzero(np.isnan(late)).tolist() == [5]
+
+
 def test_plots_hold_every_number(saved):
     demo, meta = demos(saved / "out")["v2"]
     found = column(saved / "rrd/v2.rrd", "/joints", "Scalars:scalars")
     np.testing.assert_array_equal([one[-1] for one in found], demo["obs/joints"][:].astype(float))
     late = column(saved / "rrd/v2.rrd", "/alignment/joints", "Scalars:scalars")
-    np.testing.assert_array_equal([one[-1][0] for one in late], meta["streams/joints/dt_ns"][:] / 1e6)
+    stored = meta["streams/joints"]
+    expected = np.where(stored["source_index"][:] < 0, np.nan, stored["dt_ns"][:] / 1e6)
+    np.testing.assert_array_equal([one[-1][0] for one in late], expected)
+    assert np.isnan(expected).any() and np.nanmax(expected) > 1
     actions = column(saved / "rrd/v2.rrd", "/actions/relative_position", "Scalars:scalars")
     expected = np.where(meta["action_dict/relative_position_valid"][:][:, None] == 1, demo["action_dict/relative_position"][:].astype(float), np.nan)
     np.testing.assert_array_equal([one[-1] for one in actions], expected)
@@ -119,6 +149,11 @@ def test_one_episode_goes_into_a_file_and_nothing_is_overwritten(saved, tmp_path
 def test_mistakes(saved, tmp_path, arguments, code, words):
     done = command(saved / "out", *arguments, "--save", tmp_path / "x", check=code)
     assert words in done.stderr and not (tmp_path / "x").exists()
+
+
+def test_a_viewer_that_cannot_be_reached_is_a_sentence(saved):
+    done = command(saved / "out", "--episode", "v1", "--connect", "nonsense", check=74)
+    assert "takeset.rerun: the viewer cannot show them: " in done.stderr and "Traceback" not in done.stderr
 
 
 def test_jpeg_files_keep_their_bytes(takeset, saved, tmp_path):

@@ -114,6 +114,25 @@ def test_a_data_loader_makes_the_same_batches_with_any_workers(holes, workers, c
 
 
 @loaders
+@pytest.mark.parametrize("workers, context", [(0, None), (2, "fork"), (2, "spawn")])
+def test_a_seed_repeats_an_epoch(holes, workers, context):
+    import torch
+    from takeset.torch import collate
+    from torch.utils.data import DataLoader
+
+    found = windows(holes, None, crop=(200, 300), random_crop=True, **SMALL)
+
+    def epoch(seed):
+        torch.manual_seed(seed)
+        loader = DataLoader(found, 16, shuffle=True, num_workers=workers, multiprocessing_context=context, collate_fn=collate)
+        return [batch["obs"]["camera_image"].numpy() for batch in loader]
+
+    first = epoch(1)
+    assert_same(epoch(1), first)
+    assert len(first) > 2 and not any(np.array_equal(one, other) for one, other in zip(epoch(2), first))
+
+
+@loaders
 @pytest.mark.parametrize("workers", [0, 2])
 def test_frames_stay_in_channels_last_memory(holes, workers):
     import torch
@@ -176,6 +195,15 @@ def test_images_are_normalized_by_the_moments_of_each_color(acting):
     assert len(every) == len(pixels)
     np.testing.assert_allclose(every.transpose(0, 2, 3, 1), (pixels - mean) / deviation, atol=1e-4)
     np.testing.assert_allclose([every.mean(axis=(0, 2, 3)), every.std(axis=(0, 2, 3))], [[0] * 3, [1] * 3], atol=1e-3)
+
+
+@loaders
+def test_a_masked_image_is_0_after_normalization_too(takeset, tmp_path):
+    source = with_actions(tmp_path, takeset, missing=(5,), count=2)
+    found = windows(source, None, keys=("camera_image",), actions=None, observation_horizon=2, normalize=["camera_image"])
+    obs = found[found.index[:, 1].tolist().index(5)]["obs"]
+    assert obs["camera_image_valid"].tolist() == [True, False]
+    assert obs["camera_image"][0].any() and not obs["camera_image"][1].any()
 
 
 # Images

@@ -111,6 +111,13 @@ def test_every_form_of_a_dataset_can_be_read(holes, takeset, tmp_path):
         assert_same(other[3], whole[3])
 
 
+def test_a_dataset_opened_by_a_relative_path_is_found_from_elsewhere(holes, monkeypatch):
+    monkeypatch.chdir(holes)
+    with open_dataset("dataset.h5") as opened:
+        monkeypatch.chdir("/")
+        assert_same(windows(opened, "valid", **SMALL)[3], windows(holes, "valid", **SMALL)[3])
+
+
 def test_a_row_for_every_t_with_padding(holes):
     found = windows(holes, None, keys=("pose",), pad=True, **SMALL)
     with h5py.File(holes / "dataset.h5") as file:

@@ -97,6 +97,8 @@ class Dataset:
             if found:
                 return found[0]
             raise UnknownKey(f"{self.path} has no episode {key}{self._why_missing(key)}")
+        if not hasattr(key, "__index__"):
+            raise TypeError(f"{self.path}: episodes are found by number, id or slice, found {key!r}")
         if not -len(self) <= key < len(self):
             raise OutOfRange(f"{self.path} has {len(self)} episodes, from 0, and episode {key} was asked for")
         return self._episodes[key]

@@ -91,6 +91,7 @@ class Files:
         return found
 
     def close(self) -> None:
+        """Closes all files, for good."""
         self.is_closed = True
         self._objects.clear()
         for file in self._open.clear():

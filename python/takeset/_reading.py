@@ -82,6 +82,7 @@ class EpisodeRows:
         return min((key for key in self.episode if self[key].kind == kind), default=None)
 
     def window(self, t: int) -> Window:
+        """A row with the run of rows that it is in."""
         first, end = self.segments[bisect.bisect_right(self.segments, t, key=lambda segment: segment[0]) - 1]
         return Window(t, first, end)
 

@@ -20,6 +20,7 @@ class Recent(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
+        """The value, which is now the one used last, or None."""
         with self._lock:
             entry = self._values.pop(key, None)
             if entry is None:

@@ -47,21 +47,21 @@ class Statistics:
     offset: Numbers | None = None
 
     def normalize(self, x: ArrayLike, method: str | None = None, axis: int = -1) -> NDArray[np.floating[Any]]:
-        """(x - offset) / scale; float64 for float64, else float32. NaN stays NaN.
+        """(x - offset) / scale, computed in float64, because a range may be small against its offset. NaN stays NaN.
+
+        x       (..., C), or with the channels on another axis; the result has its shape, in float64 for float64, else in float32
 
         method  None: that of the pipeline's `normalize`, or gaussian without one. minmax: least and greatest value become -1 and 1.
                 quantile: 1st and 99th percentile become -1 and 1. gaussian: mean 0 and standard deviation 1
         axis    the axis of the channels
         """
         values, scale, offset = self._prepared(x, method, axis)
-        result: NDArray[np.floating[Any]] = (values - offset) / scale
-        return result
+        return _rounded((values - offset) / scale, values)
 
     def denormalize(self, x: ArrayLike, method: str | None = None, axis: int = -1) -> NDArray[np.floating[Any]]:
         """x * scale + offset: undoes `normalize` with the same arguments."""
         values, scale, offset = self._prepared(x, method, axis)
-        result: NDArray[np.floating[Any]] = values * scale + offset
-        return result
+        return _rounded(values * scale + offset, values)
 
     def parameters(self, method: str | None = None) -> tuple[Numbers, Numbers]:
         """(scale, offset), each (C,) float64, as `normalize` uses them.
@@ -81,15 +81,18 @@ class Statistics:
         known = np.isfinite(scale) & np.isfinite(offset)
         return np.where(known & (width >= LEAST_SCALE), scale, 1.0), np.where(known, offset, 0.0)
 
-    def _prepared(self, x: ArrayLike, method: str | None, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _prepared(self, x: ArrayLike, method: str | None, axis: int) -> tuple[NDArray[Any], Numbers, Numbers]:
         values = np.asarray(x)
-        values = values if values.dtype == np.float64 else values.astype(np.float32)
-        if values.ndim == 0 or values.shape[axis] != len(self.mean):
+        if not -values.ndim <= axis < values.ndim or values.shape[axis] != len(self.mean):
             raise TakesetError(f"{self.key} has {len(self.mean)} channels, and axis {axis} of values of shape {values.shape} does not")
         shape = [1] * values.ndim
         shape[axis] = -1
         scale, offset = self.parameters(method)
-        return values, scale.astype(values.dtype).reshape(shape), offset.astype(values.dtype).reshape(shape)
+        return values, scale.reshape(shape), offset.reshape(shape)
+
+
+def _rounded(result: NDArray[Any], values: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    return result.astype(np.float64 if values.dtype == np.float64 else np.float32, copy=False)
 
 
 class StatisticsByKey(Mapping[str, Statistics]):

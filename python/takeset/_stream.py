@@ -24,6 +24,8 @@ Array = NDArray[Any]
 
 # Datasets up to this size are read as a whole and remembered: poses, joints, actions.
 _SMALL = 8 << 20
+# One call of h5py reads so many image files: each call costs as much as decoding a small image, and memory must not grow with a run.
+_FILES_AT_ONCE = 32
 _AXES = ["x", "y", "z"]
 _QUATERNION = ["qx", "qy", "qz", "qw"]
 
@@ -217,7 +219,7 @@ class Stream:
     def _default(self, value: int) -> NDArray[np.int64]:
         return np.full(len(self), value, np.int64)
 
-    @cached_property
+    @property
     def _places(self) -> FramePlaces | None:
         def find() -> tuple[FramePlaces | None]:
             return (None if self._stored.is_small or self.encoding != "raw" else frame_places(self.dataset),)
@@ -252,9 +254,9 @@ class Stream:
             values = self.episode._values(stored.path)
             return np.take(values, np.asarray(rows, np.int64), axis=0, out=out)
         out = self._new(rows) if out is None else out
-        if self._places is not None:
+        if (places := self._places) is not None:
             if len(rows):
-                self._places.read(self.episode._file, rows, out)
+                places.read(self.episode._file, rows, out)
             return out
         dataset = self.dataset
         for place, first, end in runs(rows):
@@ -266,15 +268,17 @@ class Stream:
 
     def _decoded(self, rows: RowNumbers, out: Array) -> Array:
         dataset, (height, width) = self.dataset, self.shape[1:3]
-        for place, row in enumerate(rows):
-            file = dataset[int(row)]
-            if len(file) == 0:
-                out[place] = 0
-                continue
-            try:
-                out[place] = decode(bytes(file), height, width)
-            except TakesetError as error:
-                raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
+        for place, first, end in runs(rows):
+            for start in range(first, end, _FILES_AT_ONCE):
+                for row, file in enumerate(dataset[start : min(start + _FILES_AT_ONCE, end)], start):
+                    image = out[place + row - first]
+                    if len(file) == 0:
+                        image[...] = 0
+                        continue
+                    try:
+                        image[...] = decode(file.tobytes(), height, width)
+                    except TakesetError as error:
+                        raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
         return out
 
 

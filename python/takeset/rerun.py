@@ -25,10 +25,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._arguments import Parser
 from ._errors import TakesetError
 
 try:
@@ -83,7 +84,10 @@ def show(episode: Episode, connect: str | None = None, every: int = 1) -> None:
 
 
 def log(episode: Episode, recording: Any = None, every: int = 1) -> None:
-    """Log an episode to a Rerun recording; without one, to the current one."""
+    """Log an episode to a Rerun recording; without one, to the current one.
+
+    every  log every n-th image and depth map; numbers are all logged
+    """
     if every < 1:
         raise ValueError("every must be at least 1")
     recording = rr.get_global_data_recording() if recording is None else recording
@@ -107,15 +111,15 @@ def _recording(episode: Episode) -> Any:
 # Time
 
 
-def _columns(episode: Episode) -> list[Any]:
-    """The timelines of all rows."""
+def _columns(episode: Episode, keep: Any = slice(None)) -> list[Any]:
+    """The timelines of all rows, or of some."""
     unix = episode.unix_ns
     if unix is None:
-        time = rr.TimeColumn("time", duration=(episode.times_ns + episode.origin_ns).astype("timedelta64[ns]"))
+        time = rr.TimeColumn("time", duration=(episode.times_ns + episode.origin_ns)[keep].astype("timedelta64[ns]"))
     else:
-        time = rr.TimeColumn("time", timestamp=unix.astype("datetime64[ns]"))
-    rows = np.arange(len(episode))
-    return [time, rr.TimeColumn("row", sequence=rows), rr.TimeColumn("source_frame", sequence=episode.source_index)]
+        time = rr.TimeColumn("time", timestamp=unix[keep].astype("datetime64[ns]"))
+    rows = np.arange(len(episode))[keep]
+    return [time, rr.TimeColumn("row", sequence=rows), rr.TimeColumn("source_frame", sequence=episode.source_index[keep])]
 
 
 def _set_time(episode: Episode, recording: Any, row: int) -> None:
@@ -126,19 +130,6 @@ def _set_time(episode: Episode, recording: Any, row: int) -> None:
         recording.set_time("time", timestamp=np.datetime64(int(unix[row]), "ns"))
     recording.set_time("row", sequence=row)
     recording.set_time("source_frame", sequence=int(episode.source_index[row]))
-
-
-def _some(columns: list[Any], episode: Episode, keep: Any) -> list[Any]:
-    """The timelines of some rows only."""
-    if keep.all():
-        return columns
-    unix, rows = episode.unix_ns, np.flatnonzero(keep)
-    time = (
-        rr.TimeColumn("time", duration=(episode.times_ns + episode.origin_ns)[keep].astype("timedelta64[ns]"))
-        if unix is None
-        else rr.TimeColumn("time", timestamp=unix[keep].astype("datetime64[ns]"))
-    )
-    return [time, rr.TimeColumn("row", sequence=rows), rr.TimeColumn("source_frame", sequence=episode.source_index[keep])]
 
 
 # The scene
@@ -156,7 +147,7 @@ def _log_world(episode: Episode, recording: Any) -> None:
     known = np.isfinite(poses).all(axis=1)
     recording.send_columns(
         "world/camera",
-        indexes=_some(_columns(episode), episode, known),
+        indexes=_columns(episode, known),
         columns=rr.Transform3D.columns(translation=poses[known, :3], quaternion=poses[known, 3:]),
     )
     lines = [poses[first:end, :3][known[first:end]] for first, end in episode.segments()]
@@ -198,16 +189,18 @@ def _log_camera(episode: Episode, recording: Any, stream: Stream) -> None:
     matrices = np.zeros((int(known.sum()), 3, 3))
     fx, fy, cx, cy = intrinsics[known].T
     matrices[:, 0, 0], matrices[:, 1, 1], matrices[:, 0, 2], matrices[:, 1, 2], matrices[:, 2, 2] = fx, fy, cx, cy, 1
-    recording.log(path, rr.Pinhole(image_from_camera=matrices[0], resolution=[width, height], camera_xyz=axes), static=True)
-    if len(np.unique(matrices, axis=0)) > 1:
-        count = len(matrices)
-        recording.send_columns(
-            path,
-            indexes=_some(_columns(episode), episode, known),
-            columns=rr.Pinhole.columns(
-                image_from_camera=list(matrices), resolution=np.tile([width, height], (count, 1)), camera_xyz=[axes] * count
-            ),
-        )
+    if len(np.unique(matrices, axis=0)) == 1:
+        recording.log(path, rr.Pinhole(image_from_camera=matrices[0], resolution=[width, height], camera_xyz=axes), static=True)
+        return
+    # Without a static one, which would hide those of the rows.
+    count = len(matrices)
+    recording.send_columns(
+        path,
+        indexes=_columns(episode, known),
+        columns=rr.Pinhole.columns(
+            image_from_camera=list(matrices), resolution=np.tile([width, height], (count, 1)), camera_xyz=[axes] * count
+        ),
+    )
 
 
 # Plots
@@ -219,7 +212,8 @@ def _log_numbers(episode: Episode, recording: Any) -> None:
         stream = episode[key]
         if stream.kind in ("pose", "angles", "vector"):
             _plot(recording, columns, "poses" if key == "pose" else key, stream[:], stream.names)
-        recording.send_columns(f"alignment/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=stream.dt_ns / 1e6))
+        late = np.where(stream.source_index < 0, np.nan, stream.dt_ns / 1e6)
+        recording.send_columns(f"alignment/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=late))
         recording.send_columns(f"valid/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=stream.valid.astype(np.float64)))
     parts = [key for key in ("actions", "action_dict") if key in episode.group]
     if "action_dict" in parts:
@@ -281,16 +275,11 @@ def _blueprint(episode: Episode) -> Any:
 # The command
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(64, f"{self.prog}: {message}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
     from . import open as open_dataset
 
-    parser = _Parser(prog="python -m takeset.rerun", description="Show episodes in the Rerun viewer, or save them as .rrd files.")
+    parser = Parser(prog="python -m takeset.rerun", description="Show episodes in the Rerun viewer, or save them as .rrd files.")
     parser.add_argument("dataset", help="a dataset directory, its dataset.h5, a shard or a packed file")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--episode", action="append", metavar="ID", help="an episode, by id; several may be given (default: the first)")
@@ -319,6 +308,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 73
     except OSError as error:
         print(f"takeset.rerun: cannot write {given.save}: {error}", file=sys.stderr)
+        return 74
+    except RuntimeError as error:  # of Rerun: a viewer that does not start or cannot be reached
+        print(f"takeset.rerun: the viewer cannot show them: {error}", file=sys.stderr)
         return 74
     return 0
 

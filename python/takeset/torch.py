@@ -140,7 +140,7 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
     def __getitem__(self, i: int) -> dict[str, Any]:
         sample: dict[str, Any] = _tensors(self._reader[i])
         for key in self._reader.images:
-            sample["obs"][key] = self._image(key, sample["obs"][key])
+            sample["obs"][key] = self._image(key, sample["obs"][key], sample["obs"][key + "_valid"])
         return sample
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
 
     # Images
 
-    def _image(self, key: str, frames: Tensor) -> Tensor:
+    def _image(self, key: str, frames: Tensor, valid: Tensor) -> Tensor:
         if self._image_size is not None and frames.shape[-2:] != self._image_size:
             frames = torch.nn.functional.interpolate(frames, size=self._image_size, mode="bilinear", antialias=True)
         if self._crop is not None:
@@ -192,7 +192,9 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
         if self._image_transform is not None:
             frames = self._image_transform(frames)
         if key in self.scalings:
-            return self.normalize(key, frames.to(torch.float32))
+            frames = self.normalize(key, frames.to(torch.float32))
+            frames[~valid] = 0
+            return frames
         if self._image_floats and not frames.is_floating_point():
             return frames.to(torch.float32).div_(255)
         return frames

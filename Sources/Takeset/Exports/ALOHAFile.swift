@@ -71,9 +71,8 @@ struct ALOHAFile {
     try directory.inOrder(count) {
       try RasterReader(camera.stream, of: episode)
     } make: { reader, index in
-      guard let pixels = try reader.read(first + index), pixels.count == spec.sampleBytes else {
-        let place = "row \(first + index) of \(camera.stream) of \(episode.id)"
-        throw TakeFailure(.unreadable, "\(place) has no image; check the dataset with takeset verify")
+      guard let pixels = try reader.read(first + index) else {
+        throw Dataset.unreadable("it has no image", "row \(first + index) of \(camera.stream) of \(episode.id)")
       }
       return pixels
     } store: { index, pixels in

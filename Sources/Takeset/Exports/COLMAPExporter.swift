@@ -10,22 +10,15 @@ struct COLMAPExporter: Exporter {
   static let name = "colmap"
   static let summary = "scenes as COLMAP text models: images, cameras, poses"
 
-  @Option("format of image files: png (nothing is lost) or jpeg; images that the dataset stores as files keep their bytes")
-  var image = ImageFileFormat.png
-  @Option("quality of JPEG files", 1...100) var quality = 95
-  @Option("export every nth row", 1...1_000_000) var every = 1
-  @Option("also fuse depth maps to points3D.txt, one point in each cube of this size (m); null: no points", above: 0, through: 1)
-  var points: Double? = nil
+  var options = SceneOptions()
 
   func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws {
-    let scenes = try PosedImages.all(of: episodes, every: every, for: Self.name, losingTo: directory)
-    let clouds = try points.map {
-      try DepthFusion.all(of: episodes, FusionSettings(voxel: $0, every: every), for: Self.name, losingTo: directory)
-    }
+    let scenes = try PosedImages.all(of: episodes, options, for: Self.name, losingTo: directory)
+    let clouds = try options.clouds(of: episodes, for: Self.name, losingTo: directory)
     directory.lose("The format has no times, depth maps or other streams.")
     var notes: [String: JSONValue] = [:]
     for (index, scene) in scenes.enumerated() {
-      let frames = try scene.write(as: image, quality: quality, to: directory)
+      let frames = try scene.write(to: directory)
       let folder = "\(scene.id)/sparse/0/"
       let cameras = Cameras(frames.map(\.intrinsics))
       try directory.write(cameras.text(scene.size), to: folder + "cameras.txt")
@@ -45,7 +38,7 @@ struct COLMAPExporter: Exporter {
     for (index, frame) in frames.enumerated() {
       let world = frame.pose.inverse.continuing(nil)
       let (q, t) = (world.quaternion, world.position)
-      let name = scene.path(frame, as: image).dropFirst("images/".count)
+      let name = scene.path(frame).dropFirst("images/".count)
       text += "\(index + 1) \(q.w) \(q.x) \(q.y) \(q.z) \(t.x) \(t.y) \(t.z) \(cameras.number[index]) \(name)\n\n"
     }
     return text

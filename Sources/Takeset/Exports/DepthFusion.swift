@@ -23,9 +23,8 @@ struct FusionSettings: Sendable {
 /// the pixel of the row's image that it falls into.
 struct DepthFusion: Sendable {
   private let episode: ExportedEpisode
-  private let depth: SampleStream
-  private let confidence: SampleStream?
-  private let image: SampleStream?
+  private let depth: StreamName
+  private let confidence, image: StreamName?
   private let maps: [PosedDepthMap]
   private let settings: FusionSettings
 
@@ -36,8 +35,7 @@ struct DepthFusion: Sendable {
   /// Throws `ExportRefusal` with the names of episodes that lack depth maps, poses or intrinsics, or whose poses are not in meters; notes
   /// rows that are not used.
   static func all(of episodes: [ExportedEpisode], _ settings: FusionSettings, for format: String, losingTo directory: ExportDirectory)
-    throws
-    -> [DepthFusion]
+    throws -> [DepthFusion]
   {
     let lacking: [(need: String, episodes: [ExportedEpisode])] = [
       ("depth maps", episodes.filter { $0.depths.isEmpty }), ("poses in meters", episodes.filter { !$0.hasMeters }),
@@ -51,21 +49,22 @@ struct DepthFusion: Sendable {
     guard let (name, depth) = episode.posedDepth, let path = try CameraPath(episode) else {
       throw ExportRefusal("\(format) needs depth maps, poses and intrinsics, and \(episode.id) lacks some")
     }
-    (self.episode, self.depth, self.settings) = (episode, depth, settings)
+    (self.episode, self.depth, self.settings) = (episode, name, settings)
     confidence = episode.confidence(of: depth)
-    image = episode.images.first { $0.stream.spec.raster?.camera == depth.spec.raster?.camera }?.stream
+    let colors = episode.images.first { $0.stream.spec.raster?.camera == depth.spec.raster?.camera }
+    image = colors?.name
     if confidence == nil, let wanted = settings.confidence, wanted > 0 {
       directory.lose("\(episode.id): the source has no confidence, so all depth values count.")
     }
     if image == nil { directory.lose("\(episode.id): the points have no color, because \(name) has no image of its camera.") }
-    if let unit = episode.poseFrame?.unit, unit != "m" { directory.lose("\(episode.id): the unit of positions is \(unit).") }
+    directory.loseUnit(of: episode)
     let others = episode.depths.map(\.name).filter { $0 != name }
     if !others.isEmpty { directory.lose("\(episode.id): only \(name) is fused, not \(others.map(\.rawValue).abridged).") }
 
     var (maps, missing): ([PosedDepthMap], [String: Int]) = ([], [:])
     for row in Self.rows(of: depth, in: episode, every: settings.every) {
       do {
-        maps.append(try Self.map(row, depth, image, path, episode))
+        maps.append(try Self.map(row, depth, colors?.stream, path, episode))
       } catch let reason as MissingPart {
         missing[reason.rawValue, default: 0] += 1
       }
@@ -104,12 +103,12 @@ struct DepthFusion: Sendable {
     throws -> PosedDepthMap
   {
     guard let time = episode.time(of: depth, row), let pose = path.pose(at: time, of: row) else { throw MissingPart.pose }
-    guard let intrinsics = episode.cameraIntrinsics(depth, row) else { throw MissingPart.intrinsics }
+    guard let intrinsics = episode.intrinsics(depth, row) else { throw MissingPart.intrinsics }
     var map = PosedDepthMap(row: row, pose: pose, intrinsics: intrinsics)
     guard let image else { return map }
     guard let imageTime = episode.time(of: image, row) else { throw MissingPart.image }
     if imageTime != time {
-      guard let other = path.pose(at: imageTime, of: row), let camera = episode.cameraIntrinsics(image, row) else {
+      guard let other = path.pose(at: imageTime, of: row), let camera = episode.intrinsics(image, row) else {
         throw MissingPart.imagePose
       }
       map.image = PosedDepthMap.View(cameraFromWorld: other.inverse, intrinsics: camera)
@@ -122,7 +121,7 @@ struct DepthFusion: Sendable {
     let grid = VoxelGrid(size: settings.voxel)
     let totals = Mutex(FusionCounts())
     try directory.inParallel(maps.count) {
-      try DepthUnprojector(depth, confidence, image, settings)
+      try DepthUnprojector(episode, depth: depth, confidence: confidence, image: image, settings)
     } _: { unprojector, index in
       let counts = try unprojector.unproject(maps[index])
       grid.add(&unprojector.points)
@@ -163,7 +162,7 @@ struct FusedCloud {
 extension ExportedEpisode {
   /// The depth maps of a camera with intrinsics: the usual ones if it has them, otherwise the first by name.
   fileprivate var posedDepth: (name: StreamName, stream: SampleStream)? {
-    let known = depths.filter { episode.camera(of: $0.stream)?.intrinsicsTrack != nil }
+    let known = depths.filter { hasIntrinsics($0.stream) }
     return known.first { $0.name == .depth } ?? known.first
   }
 }

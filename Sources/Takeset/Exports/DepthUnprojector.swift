@@ -51,58 +51,24 @@ struct DepthUnprojector {
   var points: VoxelBatch
   private let settings: FusionSettings
   private let minimum: UInt8
-  private let depth: Samples
-  private let confidence, image: Samples?
+  private var depth: RasterReader
+  private var confidence, image: RasterReader?
   /// The image's pixel that the center of each depth pixel is in, -1 outside of the image.
   private let imagePixels: [Int32]
   private var values: [UInt8] = []
   private var certainty: [UInt8] = []
   private var colors: [UInt8] = []
 
-  /// One stream's samples by row.
-  private final class Samples {
-    let stream: SampleStream
-    private var cursor: any SampleCursor
-
-    init(_ stream: SampleStream) throws {
-      self.stream = stream
-      cursor = try stream.source.makeCursor(SampleRequest())
-    }
-
-    /// `false` where the row has no readable sample.
-    func read(_ row: Int, into bytes: inout [UInt8]) throws -> Bool {
-      guard let sample = stream.rows?[row]?.nearest else { return false }
-      do {
-        try cursor.read(sample, into: &bytes)
-      } catch is SampleFailure {
-        return false
-      }
-      guard bytes.count == stream.spec.sampleBytes else {
-        throw TakeFailure(.sampleSize, "row \(row) has \(bytes.count) bytes, expected \(stream.spec.sampleBytes)")
-      }
-      return true
-    }
-  }
-
-  init(_ depth: SampleStream, _ confidence: SampleStream?, _ image: SampleStream?, _ settings: FusionSettings) throws {
+  init(
+    _ episode: ExportedEpisode, depth: StreamName, confidence: StreamName?, image: StreamName?, _ settings: FusionSettings
+  ) throws {
     self.settings = settings
     minimum = confidence == nil ? 0 : UInt8(clamping: settings.confidence ?? 2)
     points = VoxelBatch(size: settings.voxel)
-    self.depth = try Samples(depth)
-    self.confidence = minimum > 0 ? try confidence.map(Samples.init) : nil
-    self.image = try image.map(Samples.init)
-    imagePixels = image.map { Self.pixels(of: $0.spec, for: depth.spec) } ?? []
-  }
-
-  private static func pixels(of image: StreamSpec, for depth: StreamSpec) -> [Int32] {
-    guard let from = depth.raster, let to = image.raster else { return [] }
-    let imageFromDepth = to.rasterFromFull.after(from.rasterFromFull.inverse)
-    return (0..<from.size.height).flatMap { y in
-      (0..<from.size.width).map { x in
-        let point = imageFromDepth(Double(x) + 0.5, Double(y) + 0.5)
-        return Int32(clamping: to.size.pixel(point.x, point.y) ?? -1)
-      }
-    }
+    let (depth, image) = (try RasterReader(depth, of: episode), try image.map { try RasterReader($0, of: episode) })
+    (self.depth, self.image) = (depth, image)
+    self.confidence = minimum > 0 ? try confidence.map { try RasterReader($0, of: episode) } : nil
+    imagePixels = image?.stream.spec.raster.flatMap { depth.stream.spec.raster?.pixels(of: $0) } ?? []
   }
 
   /// Adds a map's points.
@@ -201,15 +167,5 @@ private struct PointColors {
     }
     guard pixel >= 0 else { return nil }
     return UInt32(colors[3 * pixel]) << 16 | UInt32(colors[3 * pixel + 1]) << 8 | UInt32(colors[3 * pixel + 2])
-  }
-}
-
-extension ImageSize {
-  /// The number of the pixel that a point is in, row after row; `nil` outside of the image.
-  @inline(__always)
-  fileprivate func pixel(_ x: Double, _ y: Double) -> Int? {
-    // NaN is in no range.
-    guard x >= 0, y >= 0, x < Double(width), y < Double(height) else { return nil }
-    return Int(y) * width + Int(x)
   }
 }

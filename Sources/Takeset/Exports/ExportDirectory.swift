@@ -99,38 +99,4 @@ package final class ExportDirectory: Sendable {
 
   /// Removes what was written.
   func discard() { staged.discard() }
-
-  // MARK: Threads
-
-  /// Calls `body` for each row on several threads, each with a state of its own that `start` makes, and returns when all are done. Throws
-  /// the error of the first row that has one.
-  package func inParallel<Worker>(
-    _ count: Int, start: @Sendable () throws -> Worker, _ body: @Sendable (inout Worker, _ index: Int) throws -> Void
-  ) throws {
-    let next = Mutex(0)
-    let failure = Mutex<(index: Int, error: any Error)?>(nil)
-    @Sendable func fail(_ index: Int, _ error: any Error) {
-      failure.withLock { if index < $0?.index ?? .max { $0 = (index, error) } }
-    }
-    withoutActuallyEscaping(start) { start in
-      withoutActuallyEscaping(body) { body in
-        DispatchQueue.concurrentPerform(iterations: max(1, min(threads, count))) { _ in
-          do {
-            var worker = try start()
-            while true {
-              let index = next.withLock { next in
-                defer { next += 1 }
-                return next
-              }
-              guard index < count, failure.withLock({ $0 == nil }) else { return }
-              do { try body(&worker, index) } catch { fail(index, error) }
-            }
-          } catch {
-            fail(-1, error)
-          }
-        }
-      }
-    }
-    if let failure = failure.withLock({ $0 }) { throw failure.error }
-  }
 }

@@ -58,9 +58,9 @@ package struct ExportedEpisode: Sendable {
   package var depths: [(name: StreamName, stream: SampleStream)] { streams { $0 == .depth } }
 
   /// The confidence of a depth stream's values: the one on the same grid.
-  package func confidence(of depth: SampleStream) -> SampleStream? {
-    streams { $0 == .confidence }.first { $0.stream.spec.gridSize == depth.spec.gridSize && $0.stream.spec.raster == depth.spec.raster }?
-      .stream
+  package func confidence(of depth: SampleStream) -> StreamName? {
+    let grid = (depth.spec.gridSize, depth.spec.raster)
+    return streams { $0 == .confidence }.first { ($0.stream.spec.gridSize, $0.stream.spec.raster) == grid }?.name
   }
 
   /// The frame of the poses; `nil` without poses.
@@ -83,8 +83,17 @@ package struct ExportedEpisode: Sendable {
   }
 
   /// Intrinsics in pixels of a row of a stream, with the origin at the outer corner of the top-left pixel; `nil` where unknown.
+  ///
+  /// They are those at the time of the row's sample, which the dataset has with the row. At the time of the row itself, another sample may
+  /// be the nearest.
   package func intrinsics(_ stream: SampleStream, _ row: Int) -> Intrinsics? {
-    // A row without a sample has no time for intrinsics that vary.
-    episode.intrinsics(of: stream, at: stream.rows?[row] ?? nil)
+    // They are stored as 32-bit floats, and were computed to the size of the full image and back.
+    func stored(_ number: Double) -> Double { Double(Float(number)) }
+    return episode.intrinsics(of: stream, at: stream.rows?[row] ?? nil).map {
+      Intrinsics(fx: stored($0.fx), fy: stored($0.fy), cx: stored($0.cx), cy: stored($0.cy))
+    }
   }
+
+  /// Whether intrinsics of a stream are known.
+  package func hasIntrinsics(_ stream: SampleStream) -> Bool { episode.intrinsicsTrack(of: stream) != nil }
 }

@@ -1,48 +1,59 @@
-import HDF5
-import Media
 import Model
 
-/// Reads images, depth maps or confidence maps as arrays for an export. One reader serves one thread.
+/// Reads the images, depth maps or confidence maps of an episode for an export. One reader serves one thread.
 struct RasterReader {
+  let stream: SampleStream
   private let place: String
-  private let rows: [Row?]
+  private let isEncoded: Bool
   private var cursor: any SampleCursor
 
-  /// Throws `TakeFailure` for an episode without the stream.
-  init(_ name: StreamName, of episode: ExportedEpisode) throws {
-    guard let stream = episode.episode.streams[name], let rows = stream.rows else {
+  /// - Parameter isEncoded: Whether samples are read as the files that are stored.
+  /// - Throws: `TakeFailure` for an episode without the stream, or a shard that cannot be opened.
+  init(_ name: StreamName, of episode: ExportedEpisode, isEncoded: Bool = false) throws {
+    guard let stream = episode.episode.streams[name], stream.rows != nil else {
       throw TakeFailure(.internal, "\(episode.id) has no stream \(name)")
     }
+    (self.stream, self.isEncoded) = (stream, isEncoded)
     place = "\(name) of \(episode.id)"
-    self.rows = rows
-    cursor = try stream.source.makeCursor(SampleRequest())
+    do {
+      cursor = try stream.source.makeCursor(SampleRequest(form: isEncoded ? .encoded : .decoded))
+    } catch {
+      throw Dataset.unreadable(error, place)
+    }
   }
 
-  /// The sample of a row, row-major, little-endian; `nil` where the row has none. Throws `TakeFailure` for a damaged one.
-  mutating func read(_ row: Int) throws -> [UInt8]? {
-    guard let sample = rows[row]?.nearest else { return nil }
-    var bytes: [UInt8] = []
+  /// Replaces `bytes` by the sample of a row, row-major, little-endian; `false` where the row has none. Throws `TakeFailure` for a damaged
+  /// one.
+  mutating func read(_ row: Int, into bytes: inout [UInt8]) throws -> Bool {
+    guard let sample = stream.rows?[row]?.nearest else { return false }
     do {
       try cursor.read(sample, into: &bytes)
     } catch is SampleFailure {
-      return nil
+      return false
     } catch {
-      throw ExportedEpisode.unreadable(error, row, of: place)
+      throw Dataset.unreadable(error, "row \(row) of \(place)")
     }
-    return bytes
+    guard isEncoded || bytes.count == stream.spec.sampleBytes else {
+      throw Dataset.unreadable("\(bytes.count) bytes, expected \(stream.spec.sampleBytes)", "row \(row) of \(place)")
+    }
+    return true
+  }
+
+  /// The sample of a row; `nil` where the row has none.
+  mutating func read(_ row: Int) throws -> [UInt8]? {
+    var bytes: [UInt8] = []
+    return try read(row, into: &bytes) ? bytes : nil
+  }
+}
+
+extension Dataset {
+  /// The failure to read a part of a dataset: the dataset is to be checked, and not the disk that is written to.
+  static func unreadable(_ reason: Any, _ part: String) -> TakeFailure {
+    TakeFailure(.unreadable, "\(part) cannot be read (\(reason)); check the dataset with takeset verify")
   }
 }
 
 extension ExportedEpisode {
-  /// The failure to read a row of the dataset: not the export's, so the dataset is to be verified and not the disk.
-  static func unreadable(_ error: any Error, _ row: Int, of place: String) -> any Error {
-    switch error {
-    case is HDF5Error, is MediaError, is FileSlice.Failure, is FileError:
-      TakeFailure(.unreadable, "row \(row) of \(place) cannot be read (\(error)); check the dataset with takeset verify")
-    default: error
-    }
-  }
-
   /// The part of the dataset's split that the episode is in: `train`, `valid` or `test`.
   func split(in dataset: Dataset) -> JSONValue? {
     SplitPart.allCases.map(\.rawValue).first { part in
@@ -119,11 +130,16 @@ extension ExportDirectory {
   /// Notes that the format has no place for these streams, and for intrinsics if there are any.
   func lose(_ streams: Set<StreamName>, of episodes: [ExportedEpisode]) {
     var names = streams.sorted().map(\.rawValue)
-    let cameras = episodes.filter { $0.rows > 0 }
-    if cameras.contains(where: { episode in episode.images.contains { episode.intrinsics($0.stream, 0) != nil } }) {
+    if episodes.contains(where: { episode in (episode.images + episode.depths).contains { episode.hasIntrinsics($0.stream) } }) {
       names.append("intrinsics")
     }
     if !names.isEmpty { lose("The format has no place for \(names.joined(separator: ", ")).") }
+  }
+
+  /// Notes that positions have a unit other than meters.
+  func loseUnit(of episode: ExportedEpisode) {
+    guard let unit = episode.poseFrame?.unit, unit != "m" else { return }
+    lose("\(episode.id): the unit of positions is \(unit), which the format cannot say.")
   }
 
   /// Notes that poses differ in what the format cannot say.

@@ -62,7 +62,7 @@ package struct Export: Sendable {
       directory.discard()
       switch error {
       case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists: throw error
-      // A damaged dataset is no reason to doubt the disk that is written to.
+      // A damaged dataset is no reason to doubt the disk that is written to. Those who read it throw this.
       case let failure as TakeFailure: throw ExportRefusal("\(failure)")
       default: throw OutputFailure(error, writing: output, isResumed: false)
       }
@@ -89,14 +89,21 @@ extension Exporter {
 }
 
 extension Dataset {
-  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none. Throws `UsageError`.
+  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none.
+  ///
+  /// Throws `UsageError`, or `ExportRefusal` for a shard that cannot be read.
   func exported(_ selected: [String]) throws -> [ExportedEpisode] {
+    let written = written
     for id in selected where !written.contains(where: { $0.id == id || $0.take == id }) {
       let meant = Spelling.nearest(to: id, among: written.map(\.id)).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("\(directory) has no episode \(id)\(meant)")
     }
     return try written.filter { take in selected.isEmpty || selected.contains { $0 == take.id || $0 == take.take } }.map {
-      try ExportedEpisode($0.id, open: episode($0.id))
+      do {
+        return try ExportedEpisode($0.id, open: episode($0))
+      } catch {
+        throw ExportRefusal("\(Dataset.unreadable(error, "the shard of \($0.id)"))")
+      }
     }
   }
 }

@@ -12,22 +12,15 @@ struct NerfstudioExporter: Exporter {
   static let name = "nerfstudio"
   static let summary = "scenes for nerfstudio: images, depth, transforms.json"
 
-  @Option("format of image files: png (nothing is lost) or jpeg; images that the dataset stores as files keep their bytes")
-  var image = ImageFileFormat.png
-  @Option("quality of JPEG files", 1...100) var quality = 95
-  @Option("export every nth row", 1...1_000_000) var every = 1
-  @Option("also fuse depth maps to points.ply, one point in each cube of this size (m); null: no points", above: 0, through: 1)
-  var points: Double? = nil
+  var options = SceneOptions()
 
   func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws {
-    let scenes = try PosedImages.all(of: episodes, every: every, for: Self.name, losingTo: directory)
-    let clouds = try points.map {
-      try DepthFusion.all(of: episodes, FusionSettings(voxel: $0, every: every), for: Self.name, losingTo: directory)
-    }
+    let scenes = try PosedImages.all(of: episodes, options, for: Self.name, losingTo: directory)
+    let clouds = try options.clouds(of: episodes, for: Self.name, losingTo: directory)
     directory.lose("The format has camera poses, images and depth maps only: no confidence, joints, actions or IMU.")
     var notes: [String: JSONValue] = [:]
     for (index, scene) in scenes.enumerated() {
-      let frames = try scene.write(as: image, quality: quality, to: directory)
+      let frames = try scene.write(to: directory)
       let world = World(scene.episode.poseFrame)
       let depth = DepthImages(scene, frames)
       try depth?.write(to: directory)
@@ -51,12 +44,12 @@ struct NerfstudioExporter: Exporter {
     if world.isGravityAligned { members["orientation_override"] = "none" }
     if world.turns { members["applied_transform"] = [[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]] }
     if hasDepth { members["depth_unit_scale_factor"] = .number(0.001) }
-    if points != nil { members["ply_file_path"] = "points.ply" }
+    if options.points != nil { members["ply_file_path"] = "points.ply" }
     let lines = members.sorted { $0.key < $1.key }.map { "\(JSONValue.string($0.key).canonicalText): \($0.value.canonicalText)" }
     var text = Array("{\n\(lines.joined(separator: ",\n")),\n\"frames\": [\n".utf8)
     for (index, frame) in frames.enumerated() {
       var members = camera(frame.intrinsics, scene.size)
-      members["file_path"] = .string(scene.path(frame, as: image))
+      members["file_path"] = .string(scene.path(frame))
       members["timestamp_ns"] = .integer(frame.nanoseconds)
       members["transform_matrix"] = world.matrix(frame.pose)
       if hasDepth { members["depth_file_path"] = .string(DepthImages.path(scene.name(frame.row))) }
@@ -101,35 +94,30 @@ private struct World {
 private struct DepthImages {
   private let scene: PosedImages
   private let frames: [PosedImages.Frame]
+  private let name: StreamName
   private let stream: SampleStream
   /// The depth pixel of each pixel of the image, -1 where there is none, if depth maps and images have different fields of view; `nil` if
   /// they have the same, and depth maps stay on their own grid.
-  private let imagePixels: [Int]?
+  private let imagePixels: [Int32]?
 
   /// `nil` for a scene whose camera has no depth maps, or none in the unit of the poses.
   init?(_ scene: PosedImages, _ frames: [PosedImages.Frame]) {
-    guard let stream = scene.episode.depth(of: scene.stream)?.stream, scene.episode.hasMeters,
+    guard let (name, stream) = scene.episode.depth(of: scene.stream), scene.episode.hasMeters,
       frames.contains(where: { scene.episode.time(of: stream, $0.row) != nil })
     else { return nil }
-    (self.scene, self.stream, self.frames) = (scene, stream, frames)
+    (self.scene, self.name, self.stream, self.frames) = (scene, name, stream, frames)
     imagePixels = Self.pixels(of: stream.spec, for: scene.stream.spec)
   }
 
   static func path(_ name: String) -> String { "depth/\(name).png" }
 
-  private static func pixels(of depth: StreamSpec, for image: StreamSpec) -> [Int]? {
+  private static func pixels(of depth: StreamSpec, for image: StreamSpec) -> [Int32]? {
     guard let from = image.raster, let to = depth.raster else { return nil }
     let depthFromImage = to.rasterFromFull.after(from.rasterFromFull.inverse)
     let (corner, opposite) = (depthFromImage(0, 0), depthFromImage(Double(from.size.width), Double(from.size.height)))
     let (width, height) = (Double(to.size.width), Double(to.size.height))
     if max(abs(corner.x), abs(corner.y), abs(opposite.x - width), abs(opposite.y - height)) < 1e-6 { return nil }
-    return (0..<from.size.height).flatMap { y in
-      (0..<from.size.width).map { x in
-        let point = depthFromImage(Double(x) + 0.5, Double(y) + 0.5)
-        guard point.x >= 0, point.y >= 0, point.x < width, point.y < height else { return -1 }
-        return Int(point.y) * to.size.width + Int(point.x)
-      }
-    }
+    return from.pixels(of: to)
   }
 
   /// Writes a map for each frame, without any value where the frame has none.
@@ -137,14 +125,14 @@ private struct DepthImages {
     let size = imagePixels == nil ? stream.spec.gridSize : scene.size
     let lost = Mutex((maps: 0, values: 0))
     try directory.inParallel(frames.count) {
-      try DepthFiles16(stream)
+      try DepthMillimeters(name, of: scene.episode)
     } _: { files, index in
       let before = files.beyondRange
-      let steps = try files.steps(frames[index].row)
+      let values = try files.values(frames[index].row)
       let far = files.beyondRange - before
-      lost.withLock { $0 = ($0.maps + (steps == nil ? 1 : 0), $0.values + far) }
-      var pixels = steps ?? Array(repeating: 0, count: size.width * size.height)
-      if let steps, let imagePixels { pixels = imagePixels.map { $0 < 0 ? 0 : steps[$0] } }
+      lost.withLock { $0 = ($0.maps + (values == nil ? 1 : 0), $0.values + far) }
+      var pixels = values ?? Array(repeating: 0, count: size.width * size.height)
+      if let values, let imagePixels { pixels = imagePixels.map { $0 < 0 ? 0 : values[Int($0)] } }
       let file = try PNG.encodeGray(pixels.withUnsafeBytes { Array($0) }, bits: 16, size: size)
       try directory.write(file, to: "\(scene.id)/\(Self.path(scene.name(frames[index].row)))")
     }

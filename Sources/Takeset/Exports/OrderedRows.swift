@@ -9,15 +9,24 @@ extension ExportDirectory {
   ) throws {
     try Takeset.inOrder(count, threads: threads, start: start, make: make, store: store)
   }
+
+  /// Calls `body` for each index on the threads of the export, each with a worker of its own that `start` makes. Throws the error of the
+  /// first index that has one.
+  func inParallel<Worker>(
+    _ count: Int, start: @escaping @Sendable () throws -> Worker,
+    _ body: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Void
+  ) throws {
+    try Takeset.inOrder(count, threads: threads, waiting: count, start: start, make: body) { _, _ in }
+  }
 }
 
 /// Makes a product of each index on several threads, each with a worker of its own that `start` makes, and passes the products to `store`
 /// on the calling thread, in order.
 ///
-/// A few products per thread wait at most, so memory does not grow with their number, and the order of what is stored does not depend on
-/// the threads. Throws the error of the first index that has one.
+/// At most `waiting` products wait, by default a few per thread, so memory does not grow with their number, and the order of what is
+/// stored does not depend on the threads. Throws the error of the first index that has one.
 func inOrder<Worker, Product: Sendable>(
-  _ count: Int, threads: Int, start: @escaping @Sendable () throws -> Worker,
+  _ count: Int, threads: Int, waiting: Int? = nil, start: @escaping @Sendable () throws -> Worker,
   make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,
   store: (_ index: Int, _ product: Product) throws -> Void
 ) throws {
@@ -27,7 +36,7 @@ func inOrder<Worker, Product: Sendable>(
     for index in 0..<count { try store(index, make(&worker, index)) }
     return
   }
-  let products = OrderedProducts<Product>(count: count, waiting: 4 * threads)
+  let products = OrderedProducts<Product>(count: count, waiting: waiting ?? 4 * threads)
   let group = DispatchGroup()
   for _ in 0..<min(threads, count) {
     DispatchQueue.global().async(group: group) {
@@ -45,6 +54,23 @@ func inOrder<Worker, Product: Sendable>(
     group.wait()
   }
   for index in 0..<count { try store(index, products.take(index)) }
+}
+
+/// Calls `body` for each index on several threads, and returns the results in order.
+func inParallel<Result: Sendable>(_ count: Int, threads: Int, _ body: @escaping @Sendable (Int) -> Result) -> [Result] {
+  var results: [Result] = []
+  results.reserveCapacity(count)
+  do {
+    try inOrder(count, threads: threads, waiting: count) {
+    } make: { (_: inout Void, index) in
+      body(index)
+    } store: { _, result in
+      results.append(result)
+    }
+  } catch {
+    preconditionFailure("nothing throws")
+  }
+  return results
 }
 
 /// Products that several threads make and one takes in order.

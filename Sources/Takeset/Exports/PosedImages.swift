@@ -14,35 +14,37 @@ struct PosedImages: Sendable {
   }
 
   let episode: ExportedEpisode
+  let streamName: StreamName
   let stream: SampleStream
   let frames: [Frame]
+  private let options: SceneOptions
 
   var id: String { episode.id }
   var size: ImageSize { stream.spec.gridSize }
 
-  /// The image files of every `step`th row of each episode.
+  /// The images of each episode, as the options choose them.
   ///
   /// Throws `ExportRefusal` with the names of episodes that lack images, poses or intrinsics; notes rows that lack them.
-  static func all(of episodes: [ExportedEpisode], every step: Int, for format: String, losingTo directory: ExportDirectory) throws
-    -> [PosedImages]
+  static func all(of episodes: [ExportedEpisode], _ options: SceneOptions, for format: String, losingTo directory: ExportDirectory)
+    throws -> [PosedImages]
   {
     let lacking: [(need: String, episodes: [ExportedEpisode])] = [
       ("images", episodes.filter { $0.images.isEmpty }), ("poses", episodes.filter { $0.poseFrame == nil }),
       ("intrinsics", episodes.filter { !$0.images.isEmpty && $0.posedImage == nil }),
     ]
     try ExportRefusal.check(lacking, of: episodes, format)
-    return try episodes.map { try PosedImages($0, every: step, format, directory) }
+    return try episodes.map { try PosedImages($0, options, format, directory) }
   }
 
-  private init(_ episode: ExportedEpisode, every step: Int, _ format: String, _ directory: ExportDirectory) throws {
+  private init(_ episode: ExportedEpisode, _ options: SceneOptions, _ format: String, _ directory: ExportDirectory) throws {
     guard let (name, stream) = episode.posedImage, let path = try CameraPath(episode) else {
       throw ExportRefusal("\(format) needs images, poses and intrinsics, and \(episode.id) lacks some")
     }
-    (self.episode, self.stream) = (episode, stream)
+    (self.episode, streamName, self.stream, self.options) = (episode, name, stream, options)
     let others = episode.images.map(\.name).filter { $0 != name }
     if !others.isEmpty { directory.lose("\(episode.id): only \(name) is exported, not \(others.map(\.rawValue).abridged).") }
     var (images, poses, intrinsics) = (0, 0, 0)
-    let rows = stride(from: 0, to: episode.rows, by: step)
+    let rows = stride(from: 0, to: episode.rows, by: options.every)
     frames = rows.compactMap { row in
       guard let time = episode.time(of: stream, row) else {
         images += 1
@@ -52,7 +54,7 @@ struct PosedImages: Sendable {
         poses += 1
         return nil
       }
-      guard let camera = episode.cameraIntrinsics(stream, row) else {
+      guard let camera = episode.intrinsics(stream, row) else {
         intrinsics += 1
         return nil
       }
@@ -65,9 +67,7 @@ struct PosedImages: Sendable {
     guard !frames.isEmpty else {
       throw ExportRefusal("\(format) needs images with a pose and intrinsics, and no row of \(episode.id) has all three")
     }
-    if let unit = episode.poseFrame?.unit, unit != "m" {
-      directory.lose("\(episode.id): the unit of positions is \(unit), which the format cannot say.")
-    }
+    directory.loseUnit(of: episode)
   }
 
   /// The name of a row's file without extension. Files sort in the order of rows.
@@ -77,24 +77,22 @@ struct PosedImages: Sendable {
   }
 
   /// The path of a frame's image, from the folder of its episode.
-  func path(_ frame: Frame, as format: ImageFileFormat) -> String {
-    "images/\(name(frame.row)).\(FrameFiles.fileExtension(stream, format))"
-  }
+  func path(_ frame: Frame) -> String { "images/\(name(frame.row)).\(FrameFiles.fileExtension(stream, options.image))" }
 
   /// Writes the images, and returns the frames whose image could be read. Throws `ExportRefusal` if none could.
-  func write(as format: ImageFileFormat, quality: Int, to directory: ExportDirectory) throws -> [Frame] {
+  func write(to directory: ExportDirectory) throws -> [Frame] {
     let unreadable = Mutex<Set<Int>>([])
     try directory.inParallel(frames.count) {
-      try FrameFiles(images: stream, as: format, quality: quality)
+      try FrameFiles(streamName, of: episode, as: options.image, quality: options.quality)
     } _: { files, index in
       if let file = try files.image(frames[index].row) {
-        try directory.write(file, to: "\(id)/\(path(frames[index], as: format))")
+        try directory.write(file, to: "\(id)/\(path(frames[index]))")
       } else {
         unreadable.withLock { _ = $0.insert(index) }
       }
     }
     let lost = unreadable.withLock { $0 }
-    if !lost.isEmpty { directory.lose("\(id): \(lost.count) of \(episode.rows) rows have an image that cannot be read, and are left out.") }
+    if !lost.isEmpty { directory.lose("\(id): \(lost.count) of \(frames.count) images cannot be read, and their rows are left out.") }
     guard lost.count < frames.count else { throw ExportRefusal("no image of \(id) can be read") }
     return frames.indices.filter { !lost.contains($0) }.map { frames[$0] }
   }
@@ -131,15 +129,9 @@ extension ExportedEpisode {
     return stream.spec.kind == .image && !episode.frames.isResampled ? time(row) : stream.timestamps[sample]
   }
 
-  /// Intrinsics in pixels of a stream at a row with a sample. The dataset has them by row, whenever the sample was taken.
-  func cameraIntrinsics(_ stream: SampleStream, _ row: Int) -> Intrinsics? {
-    guard let raster = stream.spec.raster else { return nil }
-    return episode.camera(of: stream)?.intrinsics(raster, at: time(row))
-  }
-
   /// The image stream of a camera with intrinsics: the usual one if it has them, otherwise the first by name.
   var posedImage: (name: StreamName, stream: SampleStream)? {
-    let known = images.filter { episode.camera(of: $0.stream)?.intrinsicsTrack != nil }
+    let known = images.filter { hasIntrinsics($0.stream) }
     return known.first { $0.name == .image } ?? known.first
   }
 

@@ -65,9 +65,7 @@ private struct Trajectories {
       let missing = try poses(episode).count { $0 == nil }
       guard missing < episode.rows else { throw ExportRefusal("\(format) needs poses, and no row of \(episode.id) has one") }
       if missing > 0 { directory.lose("\(episode.id): \(missing) of \(episode.rows) rows have no pose and no line.") }
-      if let unit = episode.poseFrame?.unit, unit != "m" {
-        directory.lose("\(episode.id): the unit of positions is \(unit), which the format cannot say.")
-      }
+      directory.loseUnit(of: episode)
     }
   }
 

@@ -35,7 +35,7 @@ struct SampleReader {
   private let episode: ExportedEpisode
   private let members: SampleMembers
   private var images: [(name: StreamName, ending: String, files: FrameFiles)] = []
-  private var depths: [(name: StreamName, ending: String, files: DepthFiles16)] = []
+  private var depths: [(name: StreamName, ending: String, files: DepthMillimeters)] = []
   private var confidences: [(name: StreamName, ending: String, size: ImageSize, files: RasterReader)] = []
   private let vectors: [StreamName]
   private var reader: RowReader
@@ -44,9 +44,9 @@ struct SampleReader {
     (self.episode, self.members) = (episode, members)
     for (name, stream) in episode.images {
       let ending = members.image(name, FrameFiles.fileExtension(stream, options.image))
-      images.append((name, ending, try FrameFiles(images: stream, as: options.image, quality: options.quality)))
+      images.append((name, ending, try FrameFiles(name, of: episode, as: options.image, quality: options.quality)))
     }
-    for (name, stream) in episode.depths { depths.append((name, members.depth(name), try DepthFiles16(stream))) }
+    for (name, _) in episode.depths { depths.append((name, members.depth(name), try DepthMillimeters(name, of: episode))) }
     for (name, stream) in episode.streams({ $0 == .confidence }) {
       confidences.append((name, members.confidence(name), stream.spec.gridSize, try RasterReader(name, of: episode)))
     }
@@ -57,18 +57,14 @@ struct SampleReader {
   mutating func sample(_ row: Int) throws -> Sample {
     var sample = Sample()
     var valid: [String: JSONValue] = [:]
-    let id = episode.id
-    func read<Value>(_ name: StreamName, _ body: () throws -> Value) throws -> Value {
-      do { return try body() } catch { throw ExportedEpisode.unreadable(error, row, of: "\(name) of \(id)") }
-    }
     for index in images.indices {
-      let file = try read(images[index].name) { try images[index].files.image(row) }
+      let file = try images[index].files.image(row)
       valid[images[index].name.rawValue] = .bool(file != nil)
       if let file { sample.files.append((images[index].ending, file)) } else { sample.counts.withoutImage += 1 }
     }
     for index in depths.indices {
       let before = depths[index].files.beyondRange
-      let file = try read(depths[index].name) { try depths[index].files.png(row) }
+      let file = try depths[index].files.png(row)
       valid[depths[index].name.rawValue] = .bool(file != nil)
       if let file { sample.files.append((depths[index].ending, file)) }
       sample.counts.beyondRange += depths[index].files.beyondRange - before

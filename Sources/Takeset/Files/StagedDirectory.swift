@@ -45,7 +45,11 @@ struct StagedDirectory: Sendable {
     sync()
     let old = path + ".old"
     let isReplacing = try Directory.kind(at: output) != nil
-    if isReplacing, rename(output, old) != 0 { throw FileError("rename", output) }
+    if isReplacing {
+      // What a command that was killed between the two renames below and the removal has left.
+      if try Directory.kind(at: old) != nil { try FileManager.default.removeItem(atPath: old) }
+      guard rename(output, old) == 0 else { throw FileError("rename", output) }
+    }
     guard rename(path, output) == 0 else {
       let error = FileError("rename to", output)
       if isReplacing { _ = rename(old, output) }

@@ -161,15 +161,7 @@ package final class JSONReader {
   package func value(depth: Int = 0) throws -> JSONValue {
     if depth > Self.depthLimit { throw error("values nested deeper than \(Self.depthLimit)") }
     switch try peek() {
-    case UInt8(ascii: "{"):
-      try beginObject()
-      var members: [String: JSONValue] = [:]
-      var isFirst = true
-      while let key = try nextKey(isFirst: &isFirst) {
-        if members[key] != nil { throw error("the key \"\(key)\" twice in one object") }
-        members[key] = try value(depth: depth + 1)
-      }
-      return .object(members)
+    case UInt8(ascii: "{"): return .object(try object(depth: depth) { _ in nil })
     case UInt8(ascii: "["):
       try beginArray()
       var elements: [JSONValue] = []
@@ -191,6 +183,19 @@ package final class JSONReader {
       if let whole = Int64(String(decoding: text, as: UTF8.self)) { return .integer(whole) }
       return .number(strtod(String(decoding: text, as: UTF8.self), nil))
     }
+  }
+
+  /// An object, of which `read` may read the values of some keys by itself and return what stands for them; the others, for which it
+  /// returns `nil`, are read whole. Duplicate keys are refused.
+  package func object(depth: Int = 0, _ read: (_ key: String) throws -> JSONValue?) throws -> [String: JSONValue] {
+    try beginObject()
+    var members: [String: JSONValue] = [:]
+    var isFirst = true
+    while let key = try nextKey(isFirst: &isFirst) {
+      if members[key] != nil { throw error("the key \"\(key)\" twice in one object") }
+      members[key] = try read(key) ?? value(depth: depth + 1)
+    }
+    return members
   }
 
   /// Skips any value.

@@ -202,13 +202,22 @@ struct ManifestFile {
   /// Deviations from the form that Takeset writes.
   let damage: [String]
 
-  /// Throws `FileError`, or `JSONError` where the file is not JSON.
+  /// Throws `FileError`, or `JSONError` where the file is not a JSON object.
   init(_ directory: String) throws {
     let file = try InputFile(directory + "/" + DatasetFiles.manifest)
     var text: [UInt8] = []
     try file.readAll(limit: 4 << 30, into: &text)
     let reader = JSONReader(text)
-    let document = try reader.value()
+    var takes: [TakeRecord]? = []
+    let document = try reader.object { key in
+      guard key == "record", try reader.nextIsObject else { return nil }
+      return .object(
+        try reader.object(depth: 1) { key in
+          guard key == "takes", try reader.nextIsArray else { return nil }
+          takes = try Self.takes(reader)
+          return []
+        })
+    }
     try reader.expectEnd()
     run = document["run"] ?? .null
     recordDigest = document["record_sha256"]?.string ?? ""
@@ -216,26 +225,47 @@ struct ManifestFile {
     var damage: [String] = []
     // Hash the bytes themselves: digits beyond a number's precision would not show in its value.
     for (key, digestKey) in [("record", "record_sha256"), ("run", "run_sha256")] {
-      let found = Self.member(key, of: text).map { Digest.of($0).description }
+      let found = Self.digest(of: key, in: text)?.description
       if found == nil || document[digestKey]?.string != found {
         damage.append("its \(key)'s sha256 is \(found ?? "unknown"), recorded \(document[digestKey]?.string ?? "nothing")")
       }
     }
-    if document.object.map({ Set($0.keys) != ["record", "record_sha256", "run", "run_sha256"] }) ?? true {
+    if Set(document.keys) != ["record", "record_sha256", "run", "run_sha256"] {
       damage.append("it has other members than record, run and their digests")
     }
-    record = document["record"].flatMap { try? JSONDecoder().decode(ManifestRecord.self, from: Data($0.canonicalBytes)) }
+    var record = document["record"].flatMap { try? JSONDecoder().decode(ManifestRecord.self, from: Data($0.canonicalBytes)) }
+    if let takes { record?.takes = takes } else { record = nil }
     if record == nil { damage.append("its record cannot be understood") }
-    self.damage = damage
+    (self.record, self.damage) = (record, damage)
   }
 
-  /// The canonical bytes of a member as `Manifest` lays it out: from its key at the start of a line to the key after it, without line ends.
-  private static func member(_ key: String, of text: [UInt8]) -> [UInt8]? {
-    let data = Data(text)
-    guard let start = data.range(of: Data("\n\"\(key)\":".utf8)) else { return nil }
-    let ending = Data("},\n\"\(key)_sha256\":".utf8)
-    guard let end = data.range(of: ending, options: .backwards), end.lowerBound >= start.upperBound else { return nil }
-    return data[start.upperBound...end.lowerBound].filter { $0 != 0x0A }
+  /// The records of the takes; `nil` if one of them cannot be understood. They are decoded one at a time, because values of JSON take
+  /// several times the memory of the records.
+  private static func takes(_ reader: JSONReader) throws -> [TakeRecord]? {
+    var takes: [TakeRecord]? = []
+    var isFirst = true
+    try reader.beginArray()
+    while try reader.nextElement(isFirst: &isFirst) {
+      let bytes = try reader.value(depth: 3).canonicalBytes
+      if let take = try? TakeRecord(json: bytes) { takes?.append(take) } else { takes = nil }
+    }
+    return takes
+  }
+
+  /// The digest of the canonical bytes of a member as `Manifest` lays it out: from its key at the start of a line to the key after it,
+  /// without line ends.
+  private static func digest(of key: String, in text: [UInt8]) -> Digest? {
+    text.withUnsafeBytes { text in
+      guard let base = text.baseAddress else { return nil }
+      // Not a copy, which is as large as the file.
+      let data = Data(bytesNoCopy: UnsafeMutableRawPointer(mutating: base), count: text.count, deallocator: .none)
+      guard let start = data.range(of: Data("\n\"\(key)\":".utf8)) else { return nil }
+      let ending = Data("},\n\"\(key)_sha256\":".utf8)
+      guard let end = data.range(of: ending, options: .backwards), end.lowerBound >= start.upperBound else { return nil }
+      let hasher = SHA256()
+      for line in text[start.upperBound...end.lowerBound].split(separator: 0x0A) { hasher.update(UnsafeRawBufferPointer(rebasing: line)) }
+      return hasher.finish()
+    }
   }
 }
 

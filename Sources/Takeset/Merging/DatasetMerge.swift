@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import HDF5
 package import Model
 
 /// A dataset made of the takes of others, without converting them again: `merge` takes all of several, `select` some of one.
@@ -36,6 +37,8 @@ package struct DatasetMerge: Sendable {
   private struct Member {
     var entry: Journal.Entry
     var record: TakeRecord
+    /// The number of its source.
+    var number: Int
     var source: Dataset
     var part: SplitPart?
   }
@@ -65,7 +68,7 @@ package struct DatasetMerge: Sendable {
         publication.parts = Dictionary(members.map { ($0.entry.id, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
       }
       publication.sources = .array(
-        sources.map { source in source.sourceRecord(takes: members.count { $0.source.directory == source.directory }) })
+        sources.enumerated().map { number, source in source.sourceRecord(takes: members.count { $0.number == number }) })
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
       try staged.commit()
       let written = members.filter { $0.record.outcome == .written }
@@ -119,14 +122,14 @@ package struct DatasetMerge: Sendable {
   /// The takes to write, from all sources, each once.
   private func members(_ duplicates: inout [String]) throws -> [Member] {
     var members: [String: Member] = [:]
-    for source in sources {
+    for (number, source) in sources.enumerated() {
       let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
       let parts = source.parts
       for record in try source.takes.filter({ try isSelected($0, in: source, parts[$0.id]) }) {
         guard let entry = journal[record.id], entry.pipeline == source.record.pipelineDigest else {
           throw UsageError("\(source.directory): journal.jsonl has no line for \(record.id); run takeset run again to complete it")
         }
-        let member = Member(entry: entry, record: record, source: source, part: parts[record.id])
+        let member = Member(entry: entry, record: record, number: number, source: source, part: parts[record.id])
         guard let other = members[record.id] else {
           members[record.id] = member
           continue
@@ -134,6 +137,11 @@ package struct DatasetMerge: Sendable {
         guard other.record.output?.contentDigest == record.output?.contentDigest, other.record.inputDigest == record.inputDigest else {
           throw ExportRefusal(
             "\(other.source.directory) and \(source.directory) both have an episode \(record.id), and they differ; leave one out with takeset select"
+          )
+        }
+        if let part = other.part, let differing = member.part, part != differing, splitFile == nil, !splitsAnew {
+          throw ExportRefusal(
+            "\(record.id) is in \(part.rawValue) of \(other.source.directory) and in \(differing.rawValue) of \(source.directory); say where it belongs by --split-file, or split all takes anew by --resplit"
           )
         }
         duplicates.append(record.id)
@@ -152,29 +160,47 @@ package struct DatasetMerge: Sendable {
     return try filter.matches(
       TakeFilter.Subject(record: take, split: part?.rawValue) {
         guard take.output != nil else { return nil }
-        let times = try source.episode(take.id).frames.timestamps
+        let times = try source.episode(take).frames.timestamps
         guard let first = times.first, let last = times.last else { return nil }
         return Double(last.since(first)) / 1e9
       })
   }
 
-  /// Puts the shards in place; returns the entries of the new journal.
+  /// Puts the shards in place; returns the entries of the new journal. Throws `ExportRefusal` for a shard that cannot be read.
   private func place(_ members: [Member], in directory: String, _ writer: any Writer) throws -> [Journal.Entry] {
     try FileManager.default.createDirectory(atPath: directory + "/" + DatasetFiles.episodes, withIntermediateDirectories: true)
-    var counted: [String: Bool] = [:]
+    var counted: Set<String> = []
     return try members.map { member in
       var entry = member.entry
       if let output = member.record.output {
         guard DatasetFiles.isInside(output.path) else { throw UsageError("the path of \(entry.id) is outside \(member.source.directory)") }
         let source = member.source.directory + "/" + output.path
+        let isAsWritten = (try? FileStamp.of(source).description) == entry.shard
+        if !isAsWritten { try Self.checkIsReadable(source, member) }
         let target = directory + "/" + writer.shardPath(entry.id)
         try links ? Self.link(source, to: target) : Self.copy(source, to: target)
-        entry.shard = try FileStamp.of(target).description
+        // A run into this dataset compares a shard that may have changed with its digests, as one into the source would.
+        if isAsWritten { entry.shard = try FileStamp.of(target).description }
       }
-      // Frames of a take count once, for the first of its episodes that is here.
-      if counted.updateValue(true, forKey: entry.takeID) == nil, entry.part ?? 0 > 0 { entry.framesIn = member.record.framesIn }
+      // Frames of a take, and repeats from before it was split, count once, for the first of its episodes that is here.
+      let isFirst = counted.insert(entry.takeID).inserted
+      if entry.part != nil {
+        let steps = isFirst ? member.record.steps : Array(member.record.steps.drop { $0.name != SplitEpisodes.name })
+        entry.framesIn = isFirst ? member.record.framesIn : 0
+        entry.framesRepeated = steps.reduce(0) { $0 &+ ($1.repeated ?? 0) }
+      }
       return entry
     }
+  }
+
+  /// Throws `ExportRefusal` for a file that is missing or no HDF5 file any more. What another program has added to it may stay.
+  private static func checkIsReadable(_ path: String, _ member: Member) throws {
+    var problem = "is missing"
+    if try Directory.kind(at: path, followingLinks: true) != nil {
+      do { return try File.open(path).close() } catch let error as HDF5Error { problem = "cannot be read: \(error.message)" }
+    }
+    throw ExportRefusal(
+      "\(member.entry.id): \(path) \(problem); takeset verify \(member.source.directory) says what else differs, and takeset run makes it again")
   }
 
   private static func link(_ source: String, to target: String) throws {

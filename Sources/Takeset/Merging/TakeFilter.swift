@@ -169,6 +169,12 @@ package struct TakeFilter: Sendable {
       return try comparison()
     }
 
+    /// The values of fields that have only some: comparing with another one would silently take all takes or none.
+    private static let known = [
+      "outcome": ["written", "rejected", "failed"], "split": SplitPart.allCases.map(\.rawValue), "reader": Registry.readers.map { $0.name },
+      "findings": FindingCode.allCases.map(\.rawValue),
+    ]
+
     private mutating func comparison() throws -> Condition {
       let names = TakeFilter.fields.map { $0.name }
       guard let field = words.first else { throw mistake("expected a field, such as frames") }
@@ -187,12 +193,10 @@ package struct TakeFilter: Sendable {
         throw mistake("expected a value after \(operation.text)")
       }
       if operators.contains("<="), Double(value.text) == nil { throw mistake("expected a number, found \(value.text)") }
-      if field.text == "outcome", operation.text != "~", TakeRecord.Outcome(rawValue: value.text) == nil {
-        throw mistake("an outcome is written, rejected or failed, found \(value.text)")
-      }
-      if field.text == "findings", FindingCode(rawValue: value.text) == nil {
-        let meant = Spelling.nearest(to: value.text, among: FindingCode.allCases.map(\.rawValue)).map { "; did you mean \($0)?" } ?? ""
-        throw mistake("there is no finding \(value.text)\(meant)")
+      if operation.text != "~", let known = Self.known[field.text], !known.contains(value.text) {
+        let meant = Spelling.nearest(to: value.text, among: known).map { "; did you mean \($0)?" } ?? ""
+        let all = known.count < 10 ? " (\(known.joined(separator: ", ")))" : ""
+        throw mistake("there is no \(field.text == "findings" ? "finding" : field.text) \(value.text)\(all)\(meant)")
       }
       words = words.dropFirst()
       return .comparison(field: field.text, operation: operation.text, value: value.text)

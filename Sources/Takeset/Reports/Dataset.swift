@@ -34,7 +34,12 @@ package struct Dataset: Sendable {
   /// The episode of a written take. Throws `UsageError` if there is none.
   package func episode(_ id: String) throws -> Episode {
     guard let take = written.first(where: { $0.id == id }) else { throw UsageError("\(directory) has no episode \(id)") }
-    guard DatasetFiles.isInside(take.output?.path ?? "") else { throw UsageError("the path of episode \(id) is outside \(directory)") }
+    return try episode(take)
+  }
+
+  /// The episode of a written take.
+  func episode(_ take: TakeRecord) throws -> Episode {
+    guard DatasetFiles.isInside(take.output?.path ?? "") else { throw UsageError("the path of episode \(take.id) is outside \(directory)") }
     return try writer.episode(take, in: directory)
   }
 }

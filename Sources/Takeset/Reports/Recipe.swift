@@ -35,9 +35,10 @@ package enum Recipe: String, CaseIterable, Sendable {
     # For ACT (action chunking with transformers): absolute poses at the 50 Hz of ALOHA, images of 640x480.
     #
     #     takeset run sessions/ --output dataset/ --pipeline act.yaml
+    #     takeset export dataset/ --to aloha --fixed-length pad --output act/
     #
-    # What ACT calls /observations/images/<camera>, /observations/qpos and /action, each episode has as follows. ACT wants one file
-    # per episode, all of one length, so cut or pad them when you copy. It cuts its action chunks itself.
+    # The export has a file for each episode, all of one length, as ACT reads them. ACT cuts its action chunks itself. What it calls
+    # /observations/images/<camera>, /observations/qpos and /action, the dataset has as follows:
     #
     #     import h5py, numpy as np
     #     with h5py.File("dataset/dataset.h5") as file:
@@ -86,6 +87,9 @@ package enum Recipe: String, CaseIterable, Sendable {
     # For diffusion policy as UMI trains it: at 20 Hz, relative motions 16 steps ahead, images of 224x224.
     #
     #     takeset run sessions/ --output dataset/ --pipeline diffusion-policy.yaml
+    #     takeset export dataset/ --to zarr --output buffer/
+    #
+    # The export is a replay buffer. UMI's own code makes the actions itself, from the poses in a buffer with --layout umi.
     #
     # A training sample is two observed rows and the chunk of actions that follows them:
     #
@@ -208,8 +212,11 @@ package enum Recipe: String, CaseIterable, Sendable {
     # For NeRF and Gaussian splatting (nerfstudio and others): every good frame with its image, pose, intrinsics and depth.
     #
     #     takeset run sessions/ --output dataset/ --pipeline nerf.yaml
+    #     takeset export dataset/ --to nerfstudio --output scenes/
+    #     ns-train splatfacto nerfstudio-data --data scenes/take-1 --center-method none --auto-scale-poses False
     #
-    # These are the frames of a transforms.json. In nerfstudio, switch off auto_scale_poses to keep meters.
+    # The export has a transforms.json for each take, --to colmap a COLMAP model. Centering and scaling are off to keep meters. The
+    # numbers of the first frame, in Python:
     #
     #     import h5py, numpy as np
     #     with h5py.File("dataset/dataset.h5") as file:
@@ -257,17 +264,12 @@ package enum Recipe: String, CaseIterable, Sendable {
     #
     #     takeset run sessions/ --output dataset/ --pipeline lerobot.yaml
     #
-    # Each episode becomes one of LeRobot's, with fps 30. As features, obs/camera_image is observation.images.<camera> (of dtype
-    # "image", which takes JPEG bytes as they are), obs/pose observation.state, and actions action.
+    # Then, with Takeset's Python package:
     #
-    #     import h5py
-    #     with h5py.File("dataset/dataset.h5") as file:
-    #         demo = file["data/demo_000000"]
-    #         for row in range(demo.attrs["num_samples"]):
-    #             image = demo["obs/camera_image"][row].tobytes()    # a JPEG file of 640x480
-    #             state = demo["obs/pose"][row]                      # (7,): x y z qx qy qz qw
-    #             action = demo["actions"][row]                      # (9,): position, then 6 of rotation
-    #             timestamp = row / 30                               # seconds; there are no gaps
+    #     python -m takeset.lerobot dataset/ lerobot/ --fps 30 --task "pick up the cup"
+    #
+    # In LeRobot, obs/camera_image is observation.images.camera, obs/camera_depth observation.images.camera_depth, obs/pose
+    # observation.state, and actions action. ACT takes no depth: leave it out with --drop-keys camera_depth.
 
     version: 1
     reader: auto
@@ -299,7 +301,7 @@ package enum Recipe: String, CaseIterable, Sendable {
       # share room, light and objects.
       - split: {valid: 0.1, group: day, seed: 0}
 
-    # LeRobot stores encoded images.
+    # The export keeps JPEG files as they are.
     writer:
       hdf5: {compression: 4, image: jpeg, quality: 95}
 

@@ -212,7 +212,7 @@ package struct Verification: Sendable, Codable {
       differ(DatasetFiles.manifest, "names an unknown writer")
       return
     }
-    let reports = Self.inParallel(record.takes.count, threads: threads) { [external] index in
+    let reports = inParallel(record.takes.count, threads: threads) { [external] index in
       var report = Verification()
       (report.externalCheck, report.directory) = (external, directory)
       let take = record.takes[index]
@@ -232,25 +232,6 @@ package struct Verification: Sendable, Codable {
         fileDigests[path] = try? SealedFile.digest(of: directory + "/" + path).digest.description
       }
     }
-  }
-
-  private static func inParallel(_ count: Int, threads: Int, _ body: @escaping @Sendable (Int) -> Verification) -> [Verification] {
-    guard threads > 1, count > 1 else { return (0..<count).map(body) }
-    nonisolated(unsafe) var reports = [Verification?](repeating: nil, count: count)
-    let lock = NSLock()
-    nonisolated(unsafe) var next = 0
-    DispatchQueue.concurrentPerform(iterations: min(threads, count)) { _ in
-      while true {
-        let index = lock.withLock {
-          defer { next += 1 }
-          return next
-        }
-        guard index < count else { return }
-        let report = body(index)
-        lock.withLock { reports[index] = report }
-      }
-    }
-    return reports.compactMap(\.self)
   }
 
   private mutating func checkInputs(_ take: TakeRecord, location: String?) {

@@ -49,6 +49,28 @@ import Testing
     #expect(throws: ExportRefusal.self) { try ExportedEpisode("a", open: episode([turned], frame: .synthetic)).cameraPoses(.opencv) }
   }
 
+  /// The second row's time is nearer to the first image's, and the camera's own intrinsics are another stream's.
+  @Test func intrinsicsAreThoseOfTheSampleAsItsStreamHasThem() {
+    let times = [40, 170].map { Timestamp(nanoseconds: 5_000_000_000 + $0) }
+    func track(_ focal: Double...) -> IntrinsicsTrack {
+      let all = focal.map { Intrinsics(fx: $0, fy: $0, cx: 2, cy: 2) }
+      let moments = zip(times, all).map { IntrinsicsTrack.Moment(time: $0, intrinsics: $1) }
+      return IntrinsicsTrack(all[0], moments: all.count == 1 ? [] : moments)
+    }
+    var own = episode([turned, turned, turned], frame: .arkit)
+    let (full, half) = (ImageSize(width: 4, height: 4), ImageSize(width: 2, height: 2))
+    own.cameras[.phone] = Camera(size: full, intrinsicsTrack: track(8))
+    var stream = SampleStream(
+      spec: StreamSpec(kind: .image, type: .uint8, shape: [2, 2, 3], unit: "", clock: .deviceUptime), source: VectorSource([turned]),
+      timestamps: times, sourceIndex: [0, 1])
+    stream.spec.raster = Raster(size: half, covering: full)
+    stream.rows = [Row(0), Row(1), nil]
+    let exported = ExportedEpisode("a", open: own)
+    #expect((0..<3).map { exported.intrinsics(stream, $0)?.fx } == [4, 4, 4])
+    stream.intrinsicsTrack = track(4, 6)
+    #expect((0..<3).map { exported.intrinsics(stream, $0)?.fx } == [2, 3, nil])
+  }
+
   @Test func timesAreUnixTimesWhereTheyAreKnown() {
     var known = episode([turned, turned], frame: .arkit)
     known.unixOrigin = Episode.UnixOrigin(nanoseconds: 1_700_000_000_000_000_001, resolution: 1)

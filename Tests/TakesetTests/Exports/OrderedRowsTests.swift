@@ -65,6 +65,14 @@ import Testing
     #expect(made.load(ordering: .relaxed) <= 4 + 16 + 4)
   }
 
+  @Test(arguments: [1, 3]) func resultsAreInOrder(threads: Int) {
+    let found = inParallel(200, threads: threads) { index in
+      if index % 20 == 0 { usleep(300) }
+      return index * 2
+    }
+    #expect(found == (0..<200).map { $0 * 2 })
+  }
+
   @Test func aWorkerThatCannotStartIsReported() {
     #expect(throws: Broken(index: -1)) {
       try inOrder(10, threads: 2) {

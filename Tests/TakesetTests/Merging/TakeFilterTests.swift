@@ -19,7 +19,7 @@ import Testing
     ("id = 'a b.0'", true), ("id = \"a b\"", false), ("take = 'a b'", true), ("id ~ 'a*.0'", true), ("id ~ 'a*.1'", false),
     ("part = 0 and frames == 100", true), ("frames > 100", false), ("frames >= 100", true), ("frames < 100", false),
     ("frames <= 1e2", true),
-    ("frames != 100", false), ("seconds > 2.4 and seconds < 2.6", true), ("reader != movie", true), ("variant = v2", true),
+    ("frames != 100", false), ("seconds > 2.4 and seconds < 2.6", true), ("reader != slow-motion-video", true), ("variant = v2", true),
     ("split = test", false),
     ("streams has joints", true), ("streams has pose", false), ("findings has pose-jump", true), ("not findings has pose-jump", false),
     ("outcome=written", true), ("outcome=failed or outcome=written", true),

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+from .._arguments import Parser
 from .._errors import TakesetError
 from . import Summary, export
 
@@ -17,14 +18,9 @@ takeset-export.json in the output says what was exported and what LeRobot does n
 exit codes: 64 wrong usage; 65 LeRobot cannot hold the dataset; 73 the output exists"""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(64, f"{self.prog}: {message}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _Parser(
+    """Runs the command and returns its exit code."""
+    parser = Parser(
         prog="python -m takeset.lerobot",
         description="Export a dataset for LeRobot, version 3.0 of its format.",
         epilog=_EXIT_CODES,

@@ -57,6 +57,7 @@ class ExportDirectory:
             shutil.rmtree(old)
 
     def write_json(self, relative: str, value: Any) -> None:
+        """Writes a JSON file at this path below the directory."""
         path = os.path.join(self.path, relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -89,6 +90,8 @@ def export(
     Rows that lack a part of the state, an image or the action end an episode, and so do gaps. Raises `TakesetError`, with `exit_code` 65
     for a dataset that LeRobot cannot hold, 73 if `out` exists, and 64 for wrong options.
     """
+    if jobs is not None and jobs < 1:
+        raise TakesetError(f"--jobs: expected at least 1, found {jobs}", 64)
     options = _options(
         fps=fps, task=task, images=images, quality=quality, codec=codec, episodes=episodes, split=split, keys=keys, drop_keys=drop_keys,
         state=state, tolerance=tolerance, min_frames=min_frames, data_file_mb=data_file_mb, video_file_mb=video_file_mb,
@@ -140,7 +143,7 @@ def _options(*, codec: str | None, tolerance: float | None, **given: Any) -> Opt
     for name in ("min_frames", "files_per_chunk"):
         require(given[name] >= 1, f"--{name.replace('_', '-')}: expected at least 1, found {given[name]}")
     for name in ("data_file_mb", "video_file_mb"):
-        require(given[name] > 0, f"--{name.replace('_', '-')}: expected more than 0, found {given[name]}")
+        require(0 < given[name] < math.inf, f"--{name.replace('_', '-')}: expected a finite number above 0, found {given[name]}")
         given[name] = int(given[name]) if given[name] == int(given[name]) else float(given[name])
     for name in ("episodes", "drop_keys", "state"):
         given[name] = tuple(given[name] or ())

@@ -32,10 +32,12 @@ class Feature:
 
     @property
     def is_image(self) -> bool:
+        """Images, depth maps among them, or video."""
         return self.dtype in ("image", "video")
 
     @property
     def is_depth(self) -> bool:
+        """Depth maps, which are images of 16 bits."""
         return bool(self.info.get("is_depth_map"))
 
     @property

@@ -33,6 +33,7 @@ class FilePlace:
     file: int = 0
 
     def after(self, files_per_chunk: int) -> FilePlace:
+        """The next file."""
         return FilePlace(self.chunk + 1, 0) if self.file + 1 >= files_per_chunk else FilePlace(self.chunk, self.file + 1)
 
 
@@ -81,6 +82,7 @@ class ParquetFiles:
         self._waiting.clear()
 
     def close(self) -> None:
+        """Completes the file; rows that are written later go into another."""
         self.end_row_group()
         if self._writer is not None:
             self._writer.close()
@@ -105,6 +107,7 @@ def statistics_fields(features: Sequence[Feature]) -> list[pa.Field]:
 
 
 def statistics_columns(statistics: dict[str, Statistics]) -> dict[str, Any]:
+    """Values of the columns `statistics_fields`."""
     return {f"stats/{feature}/{name}": value.tolist() for feature, found in statistics.items() for name, value in found.items()}
 
 

@@ -88,6 +88,7 @@ class Plan:
 
     @property
     def tasks(self) -> list[str]:
+        """The tasks of episodes that have rows, each once; LeRobot numbers them in this order."""
         return list(dict.fromkeys(one.task for one in self.episodes if one.cut.runs))
 
 
@@ -256,7 +257,7 @@ def _features(found: Plan, example: Episode, options: Options) -> list[Feature]:
         names = [name for key in found.state for name in _elements(example[key])]
         features.append(Feature("observation.state", "float32", (len(names),), tuple(names)))
     if found.has_actions:
-        names = _action_elements(example)
+        names = example[ACTIONS].names
         features.append(Feature("action", "float32", (len(names),), tuple(names)))
     for key, name in found.images.items():
         height, width = example[key].shape[1:3]
@@ -282,30 +283,11 @@ def _features(found: Plan, example: Episode, options: Options) -> list[Feature]:
 
 
 def valid_name(key: str) -> str:
+    """The feature that holds the mask of a key."""
     return f"takeset.valid.{plain(key)}"
 
 
 def _elements(stream: Stream) -> list[str]:
-    """Names of the numbers of a vector."""
-    width, order = stream.shape[1], str(stream.attrs.get("order", "")).split()
-    if stream.kind == "pose":
-        names = ["x", "y", "z", "qx", "qy", "qz", "qw"]
-        return names if stream.name == "pose" else [f"{stream.name}.{name}" for name in names]
-    if len(order) == width:
-        return order
-    return [stream.name] if width == 1 else [f"{stream.name}.{number}" for number in range(width)]
-
-
-def _action_elements(example: Episode) -> list[str]:
-    actions, names = example[ACTIONS], []
-    for word in str(actions.attrs.get("parts", "")).split():
-        part, _, columns = word.rpartition(":")
-        elements = [str(number) for number in range(int(columns))]
-        if part == "joints" and "joints" in example.keys():
-            elements = _elements(example["joints"])
-        elif part.endswith(("position", "vector")):
-            elements = ["x", "y", "z"]
-        elif part.endswith("quat"):
-            elements = ["qx", "qy", "qz", "qw"]
-        names += [f"{part}.{element}" for element in elements]
-    return names if len(names) == actions.shape[1] else [f"action.{number}" for number in range(actions.shape[1])]
+    """Names of the numbers of a vector. A second pose in the state has names of its own."""
+    is_other_pose = stream.kind == "pose" and stream.name != "pose"
+    return [f"{stream.name}.{name}" for name in stream.names] if is_other_pose else stream.names

@@ -68,6 +68,7 @@ class Timing:
 
 
 def timing(times_ns: NDArray[np.int64], runs: tuple[Run, ...], fps: int) -> Timing:
+    """How the rows of these runs lie in time; times_ns is (T,), of all rows of the episode."""
     error, steps, duration = 0.0, 0, 0
     for run in runs:
         times = times_ns[run.first : run.end] - times_ns[run.first]

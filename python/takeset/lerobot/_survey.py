@@ -43,6 +43,7 @@ class Surveyed:
 
 
 def survey(episode: Episode) -> Surveyed:
+    """What an episode has."""
     names = [*episode.keys(), *([ACTIONS] if ACTIONS in episode.group else [])]
     keys = {}
     for name in names:
@@ -103,6 +104,7 @@ def require_same(episodes: Sequence[Surveyed], keys: Iterable[str]) -> None:
 
 
 def listed(names: Iterable[str], most: int = 4) -> str:
+    """Names in a sentence, the first of many."""
     found = list(names)
     return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
 

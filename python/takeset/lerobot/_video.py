@@ -35,6 +35,7 @@ class Codec:
 
     @property
     def settings(self) -> dict[str, str]:
+        """Options of FFmpeg's encoder."""
         return {"g": str(KEY_FRAME_EVERY), "crf": str(self.quality), "preset": str(self.preset), **dict(self.options)}
 
     def info(self, height: int, width: int, fps: int) -> dict[str, Any]:
@@ -110,6 +111,7 @@ class VideoFiles:
         return {f"videos/{self._key}/{name}": value for name, value in (values | times).items()}
 
     def close(self) -> None:
+        """Completes the file; the next episode begins another."""
         if self._output is not None:
             self._output.close()
         self._output, self._stream, self._size, self._frames = None, None, 0, 0

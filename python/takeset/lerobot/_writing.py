@@ -80,6 +80,7 @@ class Writing:
         self.episodes, self.frames = self.episodes + 1, self.frames + len(run)
 
     def close(self) -> None:
+        """Completes all files."""
         self._write_entries()
         self._data.close()
         self._table.close()
@@ -124,4 +125,5 @@ class Writing:
 
 
 def counted(count: int, noun: str) -> str:
+    """A number of things in words: 1 row, 2 rows."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -56,8 +56,7 @@ struct ArrayMeasurements: Sendable {
     masked = mask?.count { $0 == 0 } ?? 0
     if let digests { try measureRepeats(digests, mask) }
     let isRaster = kind.flatMap { StreamKind(word: $0, frame: nil) }?.isRaster ?? (dataset.dims.count > 3)
-    let width = shape.reduce(1, *)
-    guard !isRaster, (1...Self.widestRow).contains(width), dataset.type.map(Self.isNumber) ?? false else { return }
+    guard !isRaster, let width = Self.width(dataset), width <= Self.widestRow, dataset.type.map(Self.isNumber) ?? false else { return }
     columnNames = try Self.names(of: dataset, width)
     columns = Array(repeating: Moments(), count: width)
     try Self.forEachRow(of: dataset) { row, numbers in
@@ -88,11 +87,16 @@ struct ArrayMeasurements: Sendable {
     return (0..<width).map { "column \($0)" }
   }
 
+  /// How many numbers a row has; `nil` for none, or too many to read a row at a time.
+  private static func width(_ dataset: HDF5.Dataset) -> Int? {
+    let width = dataset.dims.dropFirst().reduce(1.0) { $0 * Double($1) }
+    return (1...Double(blockBytes)).contains(width) ? Int(width) : nil
+  }
+
   /// Passes the numbers of each row, some rows at a time.
   static func forEachRow(of dataset: HDF5.Dataset, _ body: (_ row: Int, _ numbers: [Double]) throws -> Void) throws {
     guard let type = dataset.type, let rows = dataset.dims.first else { return }
-    let width = dataset.dims.dropFirst().reduce(1, *)
-    guard width > 0 else { return }
+    guard let width = width(dataset) else { return }
     let step = max(1, blockBytes / (width * type.size))
     for start in stride(from: 0, to: rows, by: step) {
       let block = numbers(try dataset.read(rows: start..<min(start + step, rows)), type)

@@ -27,7 +27,7 @@ package struct DiagnosisPage: Sendable {
     }
   }
 
-  package var json: JSONValue {
+  package var json: [String: JSONValue] {
     [
       "code": .string(code.rawValue), "outcome": "diagnosis", "severity": .string(severityWords), "meaning": .string(code.meaning),
       "advice": .string(advice),

@@ -1,7 +1,6 @@
 import Foundation
 import HDF5
 import Model
-import Synchronization
 
 /// A check of a dataset by the rules of one loader.
 ///
@@ -22,7 +21,7 @@ package struct Doctor: Sendable {
   ///   - window: Rows of a training window; `nil` for what is usual with the loader.
   package init(_ path: String, for loader: Loader, keys: [String] = [], window: Int? = nil, threads: Int = 1) throws {
     let file = try DatasetPlaces(path)
-    let measured = Self.inParallel(file.places.count, threads: threads) { index in
+    let measured = inParallel(file.places.count, threads: threads) { index in
       file.places[index].measured(keys: Set(keys), for: loader)
     }
     let found = Set(measured.flatMap(\.observations.keys))
@@ -58,24 +57,6 @@ package struct Doctor: Sendable {
       "dataset": .string(path), "for": .string(loader.rawValue), "ready": .bool(isReady), "episodes": JSONValue(episodes),
       "rows": JSONValue(rows), "diagnoses": .array(diagnoses.map(\.json)),
     ]
-  }
-
-  private static func inParallel<Result: Sendable>(_ count: Int, threads: Int, _ body: @escaping @Sendable (Int) -> Result) -> [Result] {
-    guard threads > 1, count > 1 else { return (0..<count).map(body) }
-    let next = Mutex(0)
-    let results = Mutex([Result?](repeating: nil, count: count))
-    DispatchQueue.concurrentPerform(iterations: min(threads, count)) { _ in
-      while true {
-        let index = next.withLock { next in
-          defer { next += 1 }
-          return next
-        }
-        guard index < count else { return }
-        let result = body(index)
-        results.withLock { $0[index] = result }
-      }
-    }
-    return results.withLock { $0.compactMap(\.self) }
   }
 }
 

@@ -63,7 +63,7 @@ struct DoctorRule: Sendable {
   func diagnoses(of examined: Examined) -> [Diagnosis] {
     find(examined).map { problem in
       var remedy = problem.remedy ?? remedy
-      remedy.command = remedy.command?.replacing("DATASET", with: examined.dataset)
+      remedy.command = remedy.command?.replacing("DATASET", with: shellWord(examined.dataset))
       return Diagnosis(
         code: code, severity: problem.severity ?? severity, message: "\(problem.sentence); \(consequence)", episodes: problem.episodes,
         remedy: remedy)
@@ -127,6 +127,12 @@ package enum Loader: String, Sendable, CaseIterable {
     case .nerfstudio: Self.nerfstudioRules
     }
   }
+}
+
+/// Text as one word of a POSIX shell: in quotes, if it has blanks or other special characters.
+func shellWord(_ text: String) -> String {
+  let isPlain = !text.isEmpty && text.allSatisfy { $0.isLetter || "0123456789_-./,:+@%".contains($0) }
+  return isPlain ? text : "'" + text.replacing("'", with: "'\\''") + "'"
 }
 
 /// The number of things, with their noun: `1 row`, `12 rows`.

@@ -36,7 +36,8 @@ struct EpisodeMeasurements: Sendable {
   init(_ root: Group, demo: String, keys: Set<String> = [], measuresSharpness: Bool = false) throws {
     let (data, meta) = (try root.group("data/\(demo)"), try root.group("meta/\(demo)"))
     id = try data.textAttribute("take_id") ?? demo
-    rows = Int(clamping: try data.integerAttribute("num_samples") ?? 0)
+    // Another program may have written any number.
+    rows = Int(min(max(try data.integerAttribute("num_samples") ?? 0, 0), 1 << 40))
     let group = try data.group("obs")
     let names = try group.members().filter { $0.kind == .dataset }.map(\.name)
     let statistics = try? Self.statistics(meta)
@@ -58,6 +59,9 @@ struct EpisodeMeasurements: Sendable {
     }
     for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
     let stamps = try meta.dataset("timestamp_ns")
+    guard stamps.type == .int64 else {
+      throw HDF5Error(call: "H5Dread", target: "timestamp_ns", message: "its times are \(stamps.type?.numpyName ?? "of an unknown type"), no <i8")
+    }
     let timestamps = try stamps.readAll(as: Int64.self).map { Timestamp(nanoseconds: $0) }
     times = TimeMeasurements(
       timestamps, nominalRate: try stamps.textAttribute("nominal_rate_hz").flatMap { Double($0) },

@@ -128,7 +128,7 @@ extension Examined {
       let parts = groups.sorted { ($1.value.count, $0.value[0].id) < ($0.value.count, $1.value[0].id) }.map { shape, members in
         "\(shape.map(String.init).joined(separator: "x")) in \(members.map(\.id).abridged)"
       }
-      let least = groups.keys.min { $0.reduce(1, *) < $1.reduce(1, *) } ?? []
+      let least = groups.keys.min { Self.size($0) < Self.size($1) } ?? []
       let remedy: Remedy? =
         if key == "actions" {
           Remedy("leave joints out of the actions, or the takes with other ones", steps: "actions: {joints: none}")
@@ -143,6 +143,9 @@ extension Examined {
         sentence: "\(key) has several shapes: \(parts.joined(separator: "; "))", episodes: all.map(\.id).sorted(), remedy: remedy)
     }
   }
+
+  /// Not as an integer: another program's shape may be of any size.
+  private static func size(_ shape: [Int]) -> Double { shape.reduce(1) { $0 * Double($1) } }
 
   /// Keys that mean different things from episode to episode: their unit, their type, and the axes and bodies of poses.
   ///

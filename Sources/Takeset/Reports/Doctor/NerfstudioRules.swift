@@ -26,7 +26,7 @@ extension Loader {
       DoctorRule(
         .shortEpisode, .breaks, "nerfstudio trains on nine tenths of the images, rounded up, which leaves none to evaluate on",
         Remedy("leave them out", steps: "min-frames: {count: \(fewestImages)}")
-      ) { $0.shorter(than: fewestImages) },
+      ) { $0.shorter(than: fewestImages, Remedy("record more views, or keep more frames")) },
       DoctorRule(
         .cameraStill, .breaks, "nerfstudio divides positions by their largest distance, and one viewpoint shows no depth",
         Remedy("record the scene from several sides")

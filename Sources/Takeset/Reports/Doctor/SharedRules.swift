@@ -99,7 +99,7 @@ extension Remedy {
   /// An export of the episodes that have what others lack.
   static func choosing(_ ids: [String], for command: String) -> Remedy {
     let names = ids.prefix(8).joined(separator: ",") + (ids.count > 8 ? ",..." : "")
-    return Remedy("export the other episodes", command: "\(command) --episodes \(names)")
+    return Remedy("export the other episodes", command: "\(command) --episodes \(shellWord(names))")
   }
 
   static let atGaps = Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")

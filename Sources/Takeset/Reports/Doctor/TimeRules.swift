@@ -8,15 +8,18 @@ extension Examined {
     return [Problem(sentence: "episodes have \(least) to \(greatest) rows", episodes: [])]
   }
 
-  /// Episodes of fewer rows than `least`; of another severity if all are that short.
-  func shorter(than least: Int, ifAll severity: Diagnosis.Severity? = nil) -> [Problem] {
+  /// Episodes of fewer rows than `least`; of another severity and with another remedy if all are that short.
+  func shorter(
+    than least: Int, ifAll severity: Diagnosis.Severity? = nil,
+    _ remedy: Remedy = Remedy("record longer takes, or train on shorter windows (--window)")
+  ) -> [Problem] {
     let bad = readable.filter { $0.rows < least }
     guard let shortest = bad.map(\.rows).min() else { return [] }
     return [
       Problem(
         sentence: "\(have(bad.map(\.id))) fewer than \(several(least, "row")), the shortest \(shortest)", episodes: bad.map(\.id),
         remedy: bad.count == readable.count
-          ? Remedy("record longer takes, or train on shorter windows (--window)")
+          ? remedy
           : Remedy("leave them out", steps: "min-frames: {count: \(least)}"), severity: bad.count == readable.count ? severity : nil)
     ]
   }

@@ -33,20 +33,23 @@ struct PageOverview {
 
   private func count(_ outcome: TakeRecord.Outcome) -> Int { summaries.count { $0.take.outcome == outcome } }
 
-  /// `2 failed, 1 rejected, 7 with warnings, 5 without`.
+  private var unreadable: Int { written.count { $0.problem != nil } }
+  /// Those that can be read and have warnings.
+  private var warned: Int { written.count { $0.problem == nil && $0.take.hasWarnings } }
+  private var sound: Int { written.count - unreadable - warned }
+
+  /// `2 failed, 1 rejected, 7 written with warnings, 5 written without`.
   var verdict: String {
-    let warned = written.count { $0.take.hasWarnings }
     let parts = [
-      (count(.failed), "failed"), (count(.rejected), "rejected"), (written.count { $0.problem != nil }, "unreadable"),
-      (warned, "written with warnings"), (written.count - warned, "written without"),
+      (count(.failed), "failed"), (count(.rejected), "rejected"), (unreadable, "unreadable"), (warned, "written with warnings"),
+      (sound, "written without"),
     ].filter { $0.0 > 0 }.map { "\(Figures.grouped($0.0)) \($0.1)" }
     return parts.isEmpty ? "nothing yet" : parts.joined(separator: ", ")
   }
 
   /// Shares of the outcomes, as a bar.
   var bar: Markup {
-    let warned = written.count { $0.take.hasWarnings }
-    let shares = [("written", written.count - warned), ("warned", warned), ("rejected", count(.rejected)), ("failed", count(.failed))]
+    let shares = [("written", sound), ("warned", warned), ("rejected", count(.rejected)), ("failed", count(.failed) + unreadable)]
     let all = max(summaries.count, 1)
     var left = 0.0
     let boxes = shares.filter { $0.1 > 0 }.map { name, count -> Markup in
@@ -68,7 +71,6 @@ struct PageOverview {
     let parts = SplitPart.allCases.map { part in (part.rawValue, written.count { $0.split == part.rawValue }) }
     let split = parts.filter { $0.1 > 0 }.map { "\(Figures.grouped($0.1)) \($0.0)" }.joined(separator: ", ")
     let missing = written.reduce(0) { $0 &+ ($1.contents?.missing ?? 0) }
-    let warned = written.count { $0.take.hasWarnings }
     func figure(_ name: String, _ value: String, _ aside: String) -> Markup {
       "<div><dt>\(name)</dt><dd>\(value)</dd><dd class=\"aside\">\(aside)</dd></div>"
     }

@@ -98,7 +98,7 @@ package struct ReportPage: Sendable {
     while start < summaries.count {
       let range = start..<min(start + 128, summaries.count)
       let draws = bytes < drawingLimit
-      let portion = inParallel(range.count) { [summaries] index in
+      let portion = inParallel(range.count, threads: threads) { [summaries] index in
         var summary = summaries[range.lowerBound + index]
         guard summary.take.outcome == .written else { return summary }
         do {
@@ -131,7 +131,7 @@ package struct ReportPage: Sendable {
     guard thumbnails > 0, readable > 0 else { return count }
     // Everything that is left is divided evenly.
     let quota = ((rest / readable) + least - Self.stripBytes) / 4 * 3
-    let shown = inParallel(count) { [summaries] index in
+    let shown = inParallel(count, threads: threads) { [summaries] index in
       var summary = summaries[index]
       guard summary.contents != nil else { return summary }
       do {
@@ -147,27 +147,6 @@ package struct ReportPage: Sendable {
 
   /// Bytes of what is written beside the images of a take: names, sizes and times, twice, and the rest of the last group of Base64.
   private static let stripBytes = 700
-
-  private func inParallel(_ count: Int, _ body: @Sendable (Int) -> TakeSummary) -> [TakeSummary] {
-    guard threads > 1, count > 1 else { return (0..<count).map(body) }
-    nonisolated(unsafe) var results = [TakeSummary?](repeating: nil, count: count)
-    let lock = NSLock()
-    nonisolated(unsafe) var next = 0
-    withoutActuallyEscaping(body) { body in
-      DispatchQueue.concurrentPerform(iterations: min(threads, count)) { _ in
-        while true {
-          let index = lock.withLock {
-            defer { next += 1 }
-            return next
-          }
-          guard index < count else { return }
-          let result = body(index)
-          lock.withLock { results[index] = result }
-        }
-      }
-    }
-    return results.compactMap(\.self)
-  }
 }
 
 /// What was read of takes, kept between the pages of a run in progress: a take is read once.

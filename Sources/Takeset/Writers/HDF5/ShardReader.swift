@@ -1,13 +1,14 @@
 import Foundation
 import HDF5
-import Media
 import Model
 
 /// Opens a shard as the episode that was written: every row's value, time, number and validity; images and depth are read on demand, by any
-/// number of threads, without libhdf5.
+/// number of threads. Only cursors keep the file open.
 struct ShardReader {
   private let shard: WrittenShard
-  private let file: File
+  private let file: StoredFile
+  /// Kept open while this reads, because closing it would close its groups.
+  private let library: File
   private let id: String
   private let data: Group
   private let meta: Group
@@ -16,9 +17,10 @@ struct ShardReader {
   /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not a Takeset shard.
   init(path: String, id: String) throws {
     shard = try WrittenShard(path)
-    file = try File.open(path)
+    file = StoredFile(path: path, stamp: shard.stamp)
     self.id = id
-    (data, meta) = (try file.root.group("data/demo_0"), try file.root.group("meta/demo_0"))
+    library = try File.open(path)
+    (data, meta) = (try library.root.group("data/demo_0"), try library.root.group("meta/demo_0"))
     let stored = try meta.dataset("timestamp_ns")
     let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
     times = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
@@ -126,7 +128,6 @@ struct ShardReader {
 
   private func raster(_ name: StreamName, _ kind: StreamKind, _ dataset: HDF5.Dataset, _ episode: inout Episode) throws -> SampleStream {
     let isEncoded = dataset.type == .bytes
-    var isPNG = false
     var spec: StreamSpec
     if isEncoded {
       let sides = try [dataset.integerAttribute("height"), dataset.integerAttribute("width")].compactMap(\.self).map { Int(clamping: $0) }
@@ -134,64 +135,75 @@ struct ShardReader {
       spec = StreamSpec(
         kind: kind, type: .uint8, shape: sides + [3], unit: try dataset.textAttribute("unit") ?? "",
         clock: try clock(of: meta.dataset("timestamp_ns")))
-      isPNG = try dataset.textAttribute("encoding") == "png"
-      spec.sourceEncoding = isPNG ? .png : .jpeg
+      spec.sourceEncoding = try dataset.textAttribute("encoding") == "png" ? .png : .jpeg
       spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
     } else {
       spec = try self.spec(kind, dataset)
     }
-    let size = ImageSize(width: spec.shape[1], height: spec.shape[0])
-    try addRaster(size, of: dataset, name, to: &spec, &episode)
+    guard spec.shape.count == 3 else { throw HDF5Error(call: "read", target: dataset.name, message: "it is not an array of images") }
+    let (raster, full) = try grid(ImageSize(width: spec.shape[1], height: spec.shape[0]), of: dataset)
+    spec.raster = raster
+    let path = "data/demo_0/obs/\(name)"
     let valid = try meta.dataset("streams/\(name)/valid").readAll()
     let source: any SampleSource
     if isEncoded {
-      source = StoredImages(dataset: dataset, of: file, isReadable: valid, size: size, isPNG: isPNG)
+      source = StoredImages(file: file, dataset: path, isReadable: valid, size: raster.size, isPNG: spec.sourceEncoding == .png)
     } else {
-      let path = "data/demo_0/obs/\(name)"
       source = StoredSamples(
-        shard: shard, chunks: shard.map.chunks[path] ?? [], layout: try layout(dataset, path), isReadable: valid, name: name)
+        file: file, chunks: shard.map.chunks[path] ?? [], layout: try layout(dataset), isReadable: valid, name: name)
     }
-    return try stream(name, spec, source)
+    var stream = try stream(name, spec, source)
+    stream.intrinsicsTrack = try intrinsics(name, stream)
+    addCamera(raster.camera, full, stream, &episode)
+    return stream
   }
 
-  /// Layout of the chunks, inferred from the file: all filters that are not skipped.
-  private func layout(_ dataset: HDF5.Dataset, _ path: String) throws -> Layout {
-    guard let type = dataset.type, let chunk = dataset.chunk else {
-      throw HDF5Error(call: "read", target: dataset.name, message: "it is not stored in chunks")
+  /// Layout of the chunks, one for each row, inferred from the file: all filters that are not skipped.
+  private func layout(_ dataset: HDF5.Dataset) throws -> Layout {
+    guard let type = dataset.type, let chunk = dataset.chunk, chunk == [1] + dataset.dims.dropFirst() else {
+      throw HDF5Error(call: "read", target: dataset.name, message: "it is not stored in chunks of a row")
     }
     return Layout(type: type, dims: dataset.dims, chunk: chunk, deflate: dataset.isDeflated ? 4 : nil)
   }
 
-  private func addRaster(
-    _ size: ImageSize, of dataset: HDF5.Dataset, _ name: StreamName, to spec: inout StreamSpec, _ episode: inout Episode
-  ) throws {
+  /// The grid of a stream, and the size of its camera's full-size image.
+  private func grid(_ size: ImageSize, of dataset: HDF5.Dataset) throws -> (raster: Raster, full: ImageSize) {
     let camera = CameraName(try dataset.textAttribute("camera") ?? CameraName.phone.rawValue)
     let map = try dataset.textAttribute("raster_from_camera")?.split(separator: " ").compactMap { Double($0) } ?? []
     let full = try dataset.textAttribute("camera_size")?.split(separator: "x").compactMap { Int($0) } ?? []
-    guard map.count == 6, full.count == 2 else {
-      spec.raster = Raster(camera: camera, size: size, rasterFromFull: .identity)
-      if episode.cameras[camera] == nil { episode.cameras[camera] = Camera(size: size) }
-      return
-    }
+    guard map.count == 6, full.count == 2 else { return (Raster(camera: camera, size: size, rasterFromFull: .identity), size) }
     let affine = Affine(xx: map[0], xy: map[1], yx: map[3], yy: map[4], x0: map[2], y0: map[5])
-    spec.raster = Raster(camera: camera, size: size, rasterFromFull: affine)
-    guard episode.cameras[camera]?.intrinsicsTrack == nil else { return }
-    let own = meta.contains("\(name)_intrinsics") ? "\(name)_intrinsics" : "intrinsics"
-    guard spec.kind != .confidence, meta.contains(own) else { return }
-    let numbers = try meta.dataset(own).readAll(as: Float.self)
-    let back = affine.inverse
+    return (Raster(camera: camera, size: size, rasterFromFull: affine), ImageSize(width: full[0], height: full[1]))
+  }
+
+  /// The intrinsics that are stored for a stream's rows, at the times of their samples: so each row has its own again.
+  private func intrinsics(_ name: StreamName, _ stream: SampleStream) throws -> IntrinsicsTrack? {
+    // Those of the first camera's images have no prefix.
+    let names = ["\(name)_intrinsics"] + (stream.spec.kind == .image ? ["intrinsics"] : [])
+    guard let raster = stream.spec.raster, let member = names.first(where: meta.contains) else { return nil }
+    let stored = try meta.dataset(member)
+    let numbers = try stored.readAll(as: Float.self)
+    guard numbers.count == 4 * times.count else {
+      throw HDF5Error(call: "read", target: stored.name, message: "it does not have four numbers for each row")
+    }
+    let fullFromRaster = raster.rasterFromFull.inverse
     let moments = times.indices.compactMap { row -> IntrinsicsTrack.Moment? in
       let four = numbers[(4 * row)..<(4 * row + 4)].map { Double($0) }
       guard four.allSatisfy(\.isFinite) else { return nil }
-      return IntrinsicsTrack.Moment(
-        time: times[row], intrinsics: Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3]).applying(back))
-    }
-    guard let first = moments.first else { return }
+      let own = Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3])
+      return IntrinsicsTrack.Moment(time: stream.timestamps[row], intrinsics: own.applying(fullFromRaster))
+    }.sorted { $0.time < $1.time }
+    guard let first = moments.first else { return nil }
     let isMoving = moments.contains { $0.intrinsics != first.intrinsics }
-    episode.cameras[camera] = Camera(
-      size: ImageSize(width: full[0], height: full[1]),
-      intrinsicsTrack: IntrinsicsTrack(first.intrinsics, moments: isMoving ? moments : []),
-      pose: data.contains("obs/\(StreamName.pose)") ? .pose : nil)
+    return IntrinsicsTrack(first.intrinsics, moments: isMoving ? moments : [])
+  }
+
+  /// Adds the camera of a stream, with the intrinsics of its images if they have any, otherwise those of its depth maps.
+  private func addCamera(_ name: CameraName, _ full: ImageSize, _ stream: SampleStream, _ episode: inout Episode) {
+    let known = episode.cameras[name]
+    guard known?.intrinsicsTrack == nil || stream.spec.kind == .image && stream.intrinsicsTrack != nil else { return }
+    episode.cameras[name] = Camera(
+      size: full, intrinsicsTrack: stream.intrinsicsTrack, pose: data.contains("obs/\(StreamName.pose)") ? .pose : nil)
   }
 
   private func inertial(_ group: Group) throws -> SampleStream {
@@ -218,92 +230,6 @@ extension ScalarType {
   fileprivate init?(_ type: Datatype) {
     guard let same = ScalarType.allCases.first(where: { Datatype($0) == type }) else { return nil }
     self = same
-  }
-}
-
-/// The failure for a sample that could not be read when the dataset was made.
-private func lostSample(_ name: String, _ row: Int) -> SampleFailure {
-  SampleFailure(finding: Finding(.sampleMissing, "row \(row) of \(name) has no sample in the dataset"))
-}
-
-/// Rows of a chunked array, decoded without the library.
-private struct StoredSamples: SampleSource {
-  let shard: WrittenShard
-  /// One chunk for each row.
-  let chunks: [FileMap.Chunk]
-  let layout: Layout
-  let isReadable: [UInt8]
-  let name: StreamName
-
-  var access: SampleAccess { .random }
-  func makeCursor(_ request: SampleRequest) throws -> any SampleCursor { Cursor(source: self, decoder: try ChunkDecoder()) }
-
-  private struct Cursor: SampleCursor {
-    let source: StoredSamples
-    let decoder: ChunkDecoder
-    var stored: [UInt8] = []
-    var size: ImageSize? {
-      source.layout.dims.count == 4 ? ImageSize(width: source.layout.dims[2], height: source.layout.dims[1]) : nil
-    }
-
-    mutating func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      guard source.isReadable.indices.contains(index), source.isReadable[index] == 1, source.chunks.indices.contains(index) else {
-        throw lostSample(source.name.rawValue, index)
-      }
-      let chunk = source.chunks[index]
-      stored.resize(to: chunk.count)
-      bytes.resize(to: source.layout.chunkBytes)
-      let got = try stored.withUnsafeMutableBytes { try source.shard.slice.read(into: $0, at: chunk.offset) }
-      guard got == chunk.count else { throw TakeFailure(.unreadable, "the shard has become shorter") }
-      try stored.withUnsafeBytes { stored in
-        try bytes.withUnsafeMutableBytes { try decoder.decode(stored, source.layout, skipped: chunk.skipped, into: $0) }
-      }
-    }
-  }
-}
-
-/// Rows of an array of JPEG or PNG files.
-private struct StoredImages: SampleSource {
-  /// `@unchecked Sendable`: every call to the library is under its lock.
-  private struct Box: @unchecked Sendable {
-    let dataset: HDF5.Dataset
-    /// Kept open, because closing it would close the dataset.
-    let file: File
-  }
-  private let box: Box
-  private let isReadable: [UInt8]
-  private let size: ImageSize
-  private let isPNG: Bool
-
-  init(dataset: HDF5.Dataset, of file: File, isReadable: [UInt8], size: ImageSize, isPNG: Bool) {
-    (box, self.isReadable, self.size, self.isPNG) = (Box(dataset: dataset, file: file), isReadable, size, isPNG)
-  }
-
-  var access: SampleAccess { .random }
-
-  func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
-    let reduction = isPNG ? 1 : JPEGDecoder.reduction(from: size, covering: request.enough ?? size)
-    return Cursor(source: self, isEncoded: request.form == .encoded, reduction: reduction, decoder: try JPEGDecoder())
-  }
-
-  private struct Cursor: SampleCursor {
-    let source: StoredImages
-    let isEncoded: Bool
-    let reduction: Int
-    let decoder: JPEGDecoder
-    var size: ImageSize? { isEncoded ? nil : JPEGDecoder.reduced(source.size, by: reduction) }
-
-    func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      guard source.isReadable.indices.contains(index), source.isReadable[index] == 1 else { throw lostSample("the images", index) }
-      let file = try source.box.dataset.readSequence(row: index)
-      if isEncoded {
-        bytes = file
-      } else if source.isPNG {
-        try file.withUnsafeBytes { try PNG.decode($0, size: source.size, into: &bytes) }
-      } else {
-        _ = try file.withUnsafeBytes { try decoder.decode($0, reduction: reduction, into: &bytes) }
-      }
-    }
   }
 }
 

@@ -7,14 +7,15 @@ import Model
 struct WrittenShard: Sendable {
   let slice: FileSlice
   let map: FileMap
+  /// What the file was when it was opened.
+  let stamp: FileStamp
   var size: Int64 { slice.count }
 
   /// Throws `FileError`, `TakeFailure` where it is not a regular file, or `FileMap.Damaged`.
   init(_ path: String) throws {
     let file = try InputFile(path)
-    let descriptor = dup(file.descriptor)
-    guard descriptor >= 0 else { throw FileError("open", path) }
-    let slice = FileSlice(descriptor: descriptor, count: file.stamp.bytes)
+    stamp = file.stamp
+    let slice = try file.slice()
     self.slice = slice
     map = try FileMap(size: slice.count) { try slice.bytes($0) }
   }
@@ -127,5 +128,14 @@ struct WrittenShard: Sendable {
       next = end
     }
     return sums
+  }
+}
+
+extension InputFile {
+  /// All bytes of the file, which stays open until the last slice is gone. Throws `FileError`.
+  func slice() throws -> FileSlice {
+    let own = dup(descriptor)
+    guard own >= 0 else { throw FileError("open", path) }
+    return FileSlice(descriptor: own, count: stamp.bytes)
   }
 }
