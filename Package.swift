@@ -10,7 +10,11 @@ let settings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault
 
 let package = Package(
   name: "takeset",
-  products: [.executable(name: "takeset", targets: ["takeset-cli"])],
+  products: [
+    .executable(name: "takeset", targets: ["takeset-cli"]),
+    // What the server in server/ shares with the command.
+    .library(name: "Evidence", targets: ["Evidence"]),
+  ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
@@ -33,25 +37,31 @@ let package = Package(
     .target(name: "Model", swiftSettings: settings),
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
+    .target(name: "Evidence", dependencies: ["CCrypto", "Model"], swiftSettings: settings),
     .target(
       name: "Takeset",
-      dependencies: ["HDF5", "Media", "Model", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams")],
+      dependencies: [
+        "Evidence", "HDF5", "Media", "Model", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams"),
+      ],
       swiftSettings: settings),
-    .target(name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Media", "Model", "Takeset"], swiftSettings: settings),
+    .target(
+      name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Takeset"], swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CLinux", "CRevision", "Media", "Model", "Simulate", "Takeset",
+        "CLinux", "CRevision", "Evidence", "Media", "Model", "Simulate", "Takeset",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings),
-    .target(name: "TestSupport", dependencies: ["Model", "Simulate", "Takeset"], swiftSettings: settings),
+    .target(name: "TestSupport", dependencies: ["Evidence", "Model", "Simulate", "Takeset"], swiftSettings: settings),
 
     .testTarget(name: "ModelTests", dependencies: ["Model", "Simulate", "TestSupport"], swiftSettings: settings),
+    .testTarget(name: "EvidenceTests", dependencies: ["Evidence", "Model", "Simulate"], swiftSettings: settings),
     .testTarget(name: "HDF5Tests", dependencies: ["HDF5", "Simulate"], swiftSettings: settings),
     .testTarget(name: "MediaTests", dependencies: ["Media", "Model", "TestSupport"], swiftSettings: settings),
     .testTarget(
-      name: "TakesetTests", dependencies: ["HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"], swiftSettings: settings),
+      name: "TakesetTests", dependencies: ["Evidence", "HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"],
+      swiftSettings: settings),
     .testTarget(name: "SimulateTests", dependencies: ["Model", "Simulate"], swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6],

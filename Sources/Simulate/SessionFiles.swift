@@ -1,4 +1,5 @@
 import CZip
+package import Evidence
 import Foundation
 import Model
 import Takeset

@@ -1,4 +1,5 @@
 import CCrypto
+package import Evidence
 import Model
 import Takeset
 

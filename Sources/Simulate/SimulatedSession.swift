@@ -1,3 +1,4 @@
+package import Evidence
 import Foundation
 import Media
 package import Model

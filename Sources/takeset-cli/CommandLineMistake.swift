@@ -1,4 +1,5 @@
 import ArgumentParser
+import Evidence
 import Foundation
 import Model
 import Takeset

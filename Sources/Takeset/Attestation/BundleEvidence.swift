@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// Evidence in an uploaded bundle that it is genuine, as its reader found it.

@@ -1,3 +1,5 @@
+package import Evidence
+
 /// An array of a shard, as described in plans and manifests.
 package struct ArrayRecord: Codable, Sendable, Equatable {
   /// Path from the root, with a leading slash.

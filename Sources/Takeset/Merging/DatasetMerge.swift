@@ -1,4 +1,5 @@
 import CLinux
+import Evidence
 import Foundation
 import HDF5
 package import Model

@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// The division of a dataset's episodes into parts, by a split file or else by the pipeline's rule.

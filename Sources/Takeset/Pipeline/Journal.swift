@@ -1,4 +1,5 @@
 import CZlib
+import Evidence
 import Foundation
 import Model
 import Synchronization

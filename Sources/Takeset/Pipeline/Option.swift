@@ -1,3 +1,5 @@
+package import Evidence
+
 /// An option of a step, declared once: its default, meaning with unit, and range. Help, range errors, the schema of pipeline files
 /// and the tables of `docs/pipeline.md` are generated from the declaration.
 ///

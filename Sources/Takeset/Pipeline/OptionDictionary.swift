@@ -1,3 +1,5 @@
+package import Evidence
+
 /// An object of names and values of one type, such as `{joints: 0.02}`. A range of the option does not apply to its values.
 extension Dictionary: OptionValue where Key == String, Value: OptionValue {
   package var json: JSONValue { .object(mapValues(\.json)) }

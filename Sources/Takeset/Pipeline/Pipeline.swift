@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// The steps that a run applies to every take: a reader, transforms in order, a writer.

@@ -1,3 +1,4 @@
+package import Evidence
 import Model
 
 /// The output that a run would write; nothing is converted.

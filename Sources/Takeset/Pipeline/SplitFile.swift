@@ -1,3 +1,4 @@
+package import Evidence
 import Foundation
 import Model
 import Yams

@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// One take and its progress through a run. The scheduler's lock guards all mutable state, except what a phase gives to the one

@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// The contents of an episode, without its samples.

@@ -1,3 +1,4 @@
+package import Evidence
 import HDF5
 import Media
 package import Model

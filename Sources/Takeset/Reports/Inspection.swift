@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// The contents and findings of a take, and the outcome that a run would give it; nothing is written.

@@ -1,3 +1,5 @@
+package import Evidence
+
 /// The JSON Schema of pipeline files, generated from the options that steps declare.
 package enum PipelineSchema {
   package static var json: JSONValue {

@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// Plausibility of a sequence of depth maps as a recording of one real scene: measures of the RealityCam project's server, computed in

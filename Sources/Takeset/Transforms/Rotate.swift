@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// Rotates images, depth and confidence of every camera clockwise; intrinsics follow, and poses are those of the rotated camera.

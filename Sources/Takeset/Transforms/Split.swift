@@ -1,3 +1,4 @@
+import Evidence
 package import Model
 
 /// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one room look alike,

@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// Makes several episodes of a take: `<take>.0`, `<take>.1` and so on, each with a shard and an entry in the manifest of its own.

@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// Cuts off the start and the end of a take.

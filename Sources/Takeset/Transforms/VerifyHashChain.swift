@@ -1,3 +1,4 @@
+import Evidence
 package import Model
 
 /// Checks the evidence that an uploaded bundle is genuine: the structure of its hash chain, and, against the keys given to the run, the
@@ -100,7 +101,7 @@ package struct VerifyHashChain: Transform {
       assertion = try Assertion(cbor: bytes)
     } catch {
       return end(
-        .invalid, .warning, .assertionInvalid, "the assertion cannot be read: \((error as? Assertion.Malformed)?.message ?? "\(error)")")
+        .invalid, .warning, .assertionInvalid, "the assertion cannot be read: \(error)")
     }
     verification.counter = assertion.counter
     guard let keys else {

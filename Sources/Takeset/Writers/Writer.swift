@@ -1,3 +1,4 @@
+package import Evidence
 package import Model
 
 /// Writes each episode into its own shard, and the index over them; and checks what was written.

@@ -1,3 +1,4 @@
+import Evidence
 import Model
 import Simulate
 import TestSupport

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import Model
 import TestSupport

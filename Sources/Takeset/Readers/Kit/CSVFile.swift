@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// A small table of numbers: lines of comma-separated fields, surrounding blanks ignored, no quotes. Lines end in LF or CRLF; a byte order

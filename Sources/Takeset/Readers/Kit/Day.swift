@@ -1,3 +1,5 @@
+import Evidence
+
 /// Days as YYYY-MM-DD, by which takes are grouped.
 enum Day {
   /// The first YYYY-MM-DD in a name: the phone's local day.

@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// One object of a list in a JSON file. Errors carry its path in the file: `[412].timestamp`.

@@ -1,3 +1,4 @@
+package import Evidence
 import Model
 
 /// Signs by which the angles of the four joints are multiplied: `++--`.

@@ -1,4 +1,5 @@
 import CSimdJSON
+import Evidence
 import Model
 
 /// The entries of `poses.json`.

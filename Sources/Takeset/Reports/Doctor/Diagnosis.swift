@@ -1,3 +1,4 @@
+package import Evidence
 import Model
 
 /// A problem that a loader has with a dataset, and what removes it.

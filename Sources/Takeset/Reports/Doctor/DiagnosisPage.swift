@@ -1,3 +1,5 @@
+package import Evidence
+
 /// What a diagnosis means to each loader: its page in `takeset explain`, and the tables of `docs/doctor.md`.
 package struct DiagnosisPage: Sendable {
   package struct Entry: Sendable {

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 
 /// Lines, areas and words in a box, in CSS pixels, from which the page's script makes an SVG image.

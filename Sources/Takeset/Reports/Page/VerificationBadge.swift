@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 
 /// What was verified of a bundle, in the words of the capture app: "Verified: 9s of 12s recorded".

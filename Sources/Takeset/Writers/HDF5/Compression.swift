@@ -1,3 +1,4 @@
+package import Evidence
 import Model
 
 /// A deflate level, or the fastest that still makes ordinary deflate streams.

@@ -1,3 +1,4 @@
+import Evidence
 import HDF5
 import Model
 

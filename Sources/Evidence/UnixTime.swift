@@ -1,9 +1,9 @@
 import Foundation
 
 /// Unix times as text.
-enum UnixTime {
+package enum UnixTime {
   /// A Unix time in UTC, to the second, in RFC 3339 format. Foundation's formatters load ICU, which takes 10 ms.
-  static func rfc3339(seconds: Int64) -> String {
+  package static func rfc3339(seconds: Int64) -> String {
     var (time, parts) = (time_t(seconds), tm())
     gmtime_r(&time, &parts)
     return String(
@@ -12,7 +12,7 @@ enum UnixTime {
   }
 
   /// Unix nanoseconds of an RFC 3339 time, with or without fractional seconds, in any zone, from 1970 to 2096; `nil` for other texts.
-  static func nanoseconds(rfc3339 text: String) -> Int64? {
+  package static func nanoseconds(rfc3339 text: String) -> Int64? {
     var rest = Substring(text).utf8
     func number(_ digits: Int) -> Int64? {
       let part = rest.prefix(digits)

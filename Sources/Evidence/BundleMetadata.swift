@@ -1,25 +1,25 @@
 import Foundation
-import Model
+package import Model
 
 /// The `metadata` part of a bundle. Types are always enforced; the ranges are those of the app's server, and only a strict reader enforces
 /// them.
-struct BundleMetadata {
-  let startedAt: Int64?
-  let durationMilliseconds: Int64
-  let frameCount: Int64
-  let keyframeCount: Int64
-  let resolution: ImageSize
-  let codec: String
-  let finalHash: String
-  let assertion: String?
-  let isPartial: Bool?
-  let device: String?
-  let deviceModel: String
-  private(set) var location: JSONValue?
-  private(set) var findings: [Finding] = []
+package struct BundleMetadata {
+  package let startedAt: Int64?
+  package let durationMilliseconds: Int64
+  package let frameCount: Int64
+  package let keyframeCount: Int64
+  package let resolution: ImageSize
+  package let codec: String
+  package let finalHash: String
+  package let assertion: String?
+  package let isPartial: Bool?
+  package let device: String?
+  package let deviceModel: String
+  package private(set) var location: JSONValue?
+  package private(set) var findings: [Finding] = []
 
   /// Reads the part. Throws `TakeFailure` naming the field.
-  init(_ part: [UInt8], file: String, isStrict: Bool) throws {
+  package init(_ part: [UInt8], file: String, isStrict: Bool) throws {
     let document: JSONValue
     do {
       let reader = JSONReader(part)
@@ -121,6 +121,29 @@ struct BundleMetadata {
     if let name = names.first(where: { members[$0]?.string.map { !$0.isEmpty } ?? false }) {
       findings.append(
         Finding(.nameRemoved, "the metadata name a person or a device, which is withheld", file: file, field: ".\(name)"))
+    }
+  }
+}
+
+/// What a server wants to know of a `metadata` part before it accepts the bundle.
+public struct UploadedMetadata: Sendable {
+  /// Id of the device, in lower case.
+  public let device: String?
+  public let deviceModel: String
+  public let isPartial: Bool?
+
+  /// Why metadata cannot be accepted: a field that is missing or of a wrong type, as a sentence for the sender.
+  public struct Problem: Error, Equatable, CustomStringConvertible {
+    public var description: String
+  }
+
+  /// Reads the part. Odd values are fine; `takeset run` reports them as findings. Throws `Problem`.
+  public init(_ part: [UInt8]) throws {
+    do {
+      let metadata = try BundleMetadata(part, file: "metadata", isStrict: false)
+      (device, deviceModel, isPartial) = (metadata.device, metadata.deviceModel, metadata.isPartial)
+    } catch let failure as TakeFailure {
+      throw Problem(description: failure.description)
     }
   }
 }

@@ -1,12 +1,11 @@
 import CCrypto
-import Model
 
 /// ECDSA signatures on the curve NIST P-256 (FIPS 186-5), by libcrypto.
-package enum P256 {
+public enum P256 {
   /// A public key.
   ///
   /// `@unchecked Sendable`: libcrypto only reads it, and counts references atomically.
-  package final class PublicKey: @unchecked Sendable {
+  public final class PublicKey: @unchecked Sendable {
     private let key: OpaquePointer
 
     /// DER of a SubjectPublicKeyInfo for prime256v1, up to the point (RFC 5480).
@@ -16,7 +15,7 @@ package enum P256 {
     ]
 
     /// - Parameter point: 65 bytes: 04, X and Y. The result is `nil` for anything that is not a point of the curve.
-    package init?(point: [UInt8]) {
+    public init?(point: [UInt8]) {
       guard point.count == 65, point[0] == 4 else { return nil }
       let der = Self.prefix + point
       let key = der.withUnsafeBufferPointer { bytes in
@@ -30,7 +29,7 @@ package enum P256 {
     deinit { EVP_PKEY_free(key) }
 
     /// Whether `signature` (ASN.1 DER, or 64 bytes r and s) is this key's ECDSA signature of the SHA-256 digest of `message`.
-    package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+    public func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
       let der = signature.count == 64 ? P256.der(r: signature[..<32], s: signature[32...]) : signature
       guard let context = EVP_MD_CTX_new() else { return false }
       defer { EVP_MD_CTX_free(context) }

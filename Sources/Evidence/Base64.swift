@@ -1,10 +1,9 @@
 import Foundation
-import Model
 
 /// Binary data as encoded in JSON.
-enum Base64 {
+public enum Base64 {
   /// Decodes base64, standard or URL-safe, padded or not; `isStandard` is true for the standard, padded form.
-  static func decode(_ text: String) -> (bytes: [UInt8], isStandard: Bool)? {
+  public static func decode(_ text: String) -> (bytes: [UInt8], isStandard: Bool)? {
     if let data = Data(base64Encoded: text) { return (Array(data), true) }
     var standard = text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 }
     while standard.count % 4 != 0, standard.last != "=" { standard.append("=") }
@@ -12,7 +11,7 @@ enum Base64 {
   }
 
   /// A SHA-256 digest from base64 or 64 hexadecimal digits.
-  static func digest(_ text: String) -> (bytes: [UInt8], isStandard: Bool)? {
+  package static func digest(_ text: String) -> (bytes: [UInt8], isStandard: Bool)? {
     if text.utf8.count == 64, let bytes = hex(text) { return (bytes, false) }
     guard let decoded = decode(text), decoded.bytes.count == 32 else { return nil }
     return decoded

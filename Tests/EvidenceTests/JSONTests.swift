@@ -3,7 +3,7 @@ import Model
 import Simulate
 import Testing
 
-@testable import Takeset
+@testable import Evidence
 
 @Suite struct JSONReaderTests {
   private func parse(_ text: String) throws -> JSONValue {

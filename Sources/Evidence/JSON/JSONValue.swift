@@ -105,7 +105,8 @@ extension JSONValue {
   }
 
   /// Appends an object whose members `appendMember` writes, key by key: for contents that are too long to hold as values.
-  static func appendObject(_ keys: some Sequence<String>, to output: inout [UInt8], _ appendMember: (String, inout [UInt8]) -> Void) {
+  package static func appendObject(_ keys: some Sequence<String>, to output: inout [UInt8], _ appendMember: (String, inout [UInt8]) -> Void)
+  {
     output.append(UInt8(ascii: "{"))
     let keys = keys.sorted { $0.utf16.lexicographicallyPrecedes($1.utf16) }
     for (index, key) in keys.enumerated() {

@@ -1,36 +1,36 @@
-import Model
+package import Model
 
 /// The `hash_chain` part of an uploaded bundle: a SHA-256 for each frame that the phone recorded, checkpoints at regular intervals, and the
 /// last hash, which the phone signed.
 ///
 /// Only its structure can be checked: the hashes are of camera bytes that were never uploaded.
-struct HashChain: Sendable {
-  struct Checkpoint: Sendable, Equatable {
-    var index: Int64
+package struct HashChain: Sendable {
+  package struct Checkpoint: Sendable, Equatable {
+    package var index: Int64
     /// Number of the frame; 1 is the first.
-    var frameNumber: Int64
-    var hash: [UInt8]
+    package var frameNumber: Int64
+    package var hash: [UInt8]
     /// Seconds since the first frame.
-    var seconds: Double
+    package var seconds: Double
   }
 
-  let hashes: [[UInt8]]
-  let checkpoints: [Checkpoint]
-  let final: [UInt8]
-  private(set) var findings: [Finding] = []
+  package let hashes: [[UInt8]]
+  package let checkpoints: [Checkpoint]
+  package let final: [UInt8]
+  package private(set) var findings: [Finding] = []
 
   /// Limit on the number of hashes; at 60 fps, 15 s are 900 frames.
-  static let limit = 1024
+  package static let limit = 1024
   private static let spacing: Int64 = 150
 
   /// The reason why a chain is invalid.
-  struct Broken: Error, Equatable {
-    var reason: String
-    init(_ reason: String) { self.reason = reason }
+  package struct Broken: Error, Equatable {
+    package var reason: String
+    package init(_ reason: String) { self.reason = reason }
   }
 
   /// Reads the part. Throws `Broken` naming the invalid entry.
-  init(_ part: [UInt8], file: String, frameLimit: Int = limit) throws {
+  package init(_ part: [UInt8], file: String, frameLimit: Int = limit) throws {
     let document: JSONValue
     do {
       let reader = JSONReader(part)
@@ -85,7 +85,7 @@ struct HashChain: Sendable {
   }
 
   /// Number of frames that a checkpoint covers: up to the position of its hash in the chain, regardless of the number it claims.
-  func frames(upTo point: Checkpoint) -> Int {
+  package func frames(upTo point: Checkpoint) -> Int {
     let slot = Int(point.frameNumber) - 1
     if hashes.indices.contains(slot), hashes[slot] == point.hash { return slot + 1 }
     return (hashes.firstIndex(of: point.hash) ?? -1) + 1
@@ -115,7 +115,7 @@ struct HashChain: Sendable {
   }
 
   /// Compares the chain with the bundle's metadata. Throws `Broken`.
-  mutating func check(against metadata: (final: String?, frameCount: Int64?), file: String) throws {
+  package mutating func check(against metadata: (final: String?, frameCount: Int64?), file: String) throws {
     if let text = metadata.final {
       guard let claimed = Base64.digest(text)?.bytes else {
         throw Broken("hash_chain_final of the metadata is not base64 of 32 bytes")

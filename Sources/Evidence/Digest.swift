@@ -1,5 +1,4 @@
 import CCrypto
-import Model
 
 /// A SHA-256 digest.
 package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {

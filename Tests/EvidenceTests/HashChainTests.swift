@@ -3,7 +3,7 @@ import Model
 import Simulate
 import Testing
 
-@testable import Takeset
+@testable import Evidence
 
 @Suite struct HashChainTests {
   private static func hex(_ text: String) -> [UInt8] {

@@ -254,7 +254,7 @@ package final class JSONReader {
   }
 
   /// Whether the text matches RFC 8259's grammar: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
-  static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+  package static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
     var index = 0
     func digits() -> Int {
       let start = index
