@@ -1,5 +1,5 @@
 import CZip
-package import Evidence
+import Evidence
 import Foundation
 import Model
 import Takeset

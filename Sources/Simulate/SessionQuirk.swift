@@ -1,4 +1,4 @@
-package import Evidence
+import Evidence
 import Foundation
 import Model
 import Takeset

@@ -1,5 +1,5 @@
 import CCrypto
-package import Evidence
+import Evidence
 import Model
 import Takeset
 

@@ -1,4 +1,4 @@
-package import Evidence
+import Evidence
 import Foundation
 import Media
 package import Model

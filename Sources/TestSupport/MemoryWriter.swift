@@ -1,4 +1,4 @@
-package import Evidence
+import Evidence
 import Foundation
 package import Model
 import Synchronization

@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// Reads the images, depth maps or confidence maps of an episode for an export. One reader serves one thread.

@@ -201,7 +201,8 @@ package struct DatasetMerge: Sendable {
       do { return try File.open(path).close() } catch let error as HDF5Error { problem = "cannot be read: \(error.message)" }
     }
     throw ExportRefusal(
-      "\(member.entry.id): \(path) \(problem); takeset verify \(member.source.directory) says what else differs, and takeset run makes it again")
+      "\(member.entry.id): \(path) \(problem); takeset verify \(member.source.directory) says what else differs, and takeset run makes it again"
+    )
   }
 
   private static func link(_ source: String, to target: String) throws {

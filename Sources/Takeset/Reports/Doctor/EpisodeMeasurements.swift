@@ -61,7 +61,8 @@ struct EpisodeMeasurements: Sendable {
     for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
     let stamps = try meta.dataset("timestamp_ns")
     guard stamps.type == .int64 else {
-      throw HDF5Error(call: "H5Dread", target: "timestamp_ns", message: "its times are \(stamps.type?.numpyName ?? "of an unknown type"), no <i8")
+      throw HDF5Error(
+        call: "H5Dread", target: "timestamp_ns", message: "its times are \(stamps.type?.numpyName ?? "of an unknown type"), no <i8")
     }
     let timestamps = try stamps.readAll(as: Int64.self).map { Timestamp(nanoseconds: $0) }
     times = TimeMeasurements(
