@@ -10,6 +10,7 @@ OUTPUT ?= build/dataset
 PIPELINE ?=
 JOBS ?=
 TAKESET := .build/release/takeset
+SERVER := server/.build/release/takeset-server
 STATIC := build/static
 LIBRARIES := build/libraries
 PACKAGES := build/packages
@@ -19,6 +20,7 @@ PYTHON := $(VENV)/bin/python
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
 .PHONY: check docs test-loaders help deps test-deps build revision examples dataset test bench fuzz install generate format lint clean
+.PHONY: server serve test-server
 .PHONY: static libraries wheel deb tarball packages test-packages
 
 help:
@@ -108,14 +110,26 @@ test-packages: packages test-deps build ## install each package in a bare system
 	@scripts/install-packages debootstrap lintian
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -m packages Tests/python
 
+server: deps ## build the capture server, server/.build/release/takeset-server
+	@scripts/install-packages libsqlite3-dev
+	swift build --package-path server -c release --product takeset-server
+
+serve: build server ## receive captures: make serve [DATA=build/server]
+	$(SERVER) serve --data $(or $(DATA),build/server)
+
+test-server: build server ## test the server by curl-like clients, phones and browsers that are simulated
+	@scripts/install-packages python3 python3-venv ffmpeg chromium
+	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
+	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q Tests/server
+
 generate: build ## regenerate the documents that are generated from code
 	$(TAKESET) generate-documents .
 
 format: ## format the Swift code
-	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift $(wildcard server/Sources server/Package.swift)
 
 lint: ## check the format of the Swift code
-	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift
+	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift $(wildcard server/Sources server/Package.swift)
 
 clean: ## remove build products
 	rm -rf .build build

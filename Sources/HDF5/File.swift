@@ -72,5 +72,8 @@ package final class File {
     try flushed.get()
   }
 
+  /// Leaves a file open that could not be written: libhdf5 may crash when it closes one on a full disk.
+  package func abandon() { id = -1 }
+
   deinit { try? close() }
 }

@@ -58,6 +58,10 @@ private func takeErrorStack() -> String {
   }
   H5Eclear2(chdf5_default)
   guard let cause = messages.first else { return "no message from the library" }
+  // The library's message of a failed system call has times, addresses and descriptors; what the system said is in it.
+  if let range = cause.range(of: "error message = '"), let end = cause[range.upperBound...].firstIndex(of: "'") {
+    return String(cause[range.upperBound..<end])
+  }
   guard let outcome = messages.last, outcome != cause else { return cause }
   return "\(cause) (\(outcome))"
 }

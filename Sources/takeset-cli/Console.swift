@@ -71,6 +71,12 @@ func counted(_ count: Int, _ noun: String) -> String {
   return "\(grouped) \(noun)\(count == 1 ? "" : "s")"
 }
 
+/// A size in MB: `12.3 MB`, and `less than 0.1 MB` in place of 0.0.
+func megabytes(_ bytes: some BinaryInteger) -> String {
+  let size = Double(bytes) / 1e6
+  return size > 0 && size < 0.05 ? "less than 0.1 MB" : String(format: "%.1f MB", size)
+}
+
 extension String {
   func padded(to width: Int) -> String { padding(toLength: max(width, count), withPad: " ", startingAt: 0) }
 }

@@ -54,7 +54,10 @@ struct ExportCommand: ParsableCommand {
     guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
     var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs ?? Cores.available)
     export.selected = episodes.map(Self.ids) ?? []
-    let summary = try export.write(to: output, replacing: replace)
+    let summary = try interruptibly { isCancelled in
+      export.isCancelled = isCancelled
+      return try export.write(to: output, replacing: replace)
+    }
     if json {
       let report: JSONValue = [
         "format": .string(to), "files": JSONValue(summary.files), "bytes": .integer(summary.bytes),
@@ -63,7 +66,7 @@ struct ExportCommand: ParsableCommand {
       return standardOutput(report.canonicalText)
     }
     for sentence in summary.lost { standardError("not in the export: \(sentence)") }
-    if !quiet { standardOutput("\(output): \(counted(summary.files, "file")), \(String(format: "%.1f MB", Double(summary.bytes) / 1e6))") }
+    if !quiet { standardOutput("\(output): \(counted(summary.files, "file")), \(megabytes(summary.bytes))") }
   }
 
   private static func ids(_ text: String) -> [String] {

@@ -13,7 +13,7 @@ struct MergeCommand: ParsableCommand {
       datasets must have been made by the same pipeline. An episode that several have counts once, if it is the same in all. Takes stay in \
       their part of the split.
 
-      Exit codes: 65 the datasets do not fit together; 73 the output exists.
+      Exit codes: 65 the datasets do not fit together, or a shard is damaged; 73 the output exists.
       """)
 
   @Argument(help: "Dataset directories.", completion: .directory)
@@ -45,7 +45,7 @@ struct SelectCommand: ParsableCommand {
       Shards are copied as they are, so every row, digest and record of provenance is kept; the manifest names the source. Takes stay in \
       their part of the split.
 
-      Exit codes: 65 no episode matches; 73 the output exists.
+      Exit codes: 65 no episode matches, or a shard is damaged; 73 the output exists.
       """)
 
   @Argument(help: "A dataset directory.", completion: .directory)
@@ -96,7 +96,11 @@ struct MergeOptions: ParsableArguments {
   func write(_ merge: inout DatasetMerge) throws {
     (merge.links, merge.splitsAnew, merge.commandLine) = (link, resplit, CommandLine.arguments)
     merge.splitFile = try explicitSplit(splitFile)
-    let summary = try merge.write(to: output, replacing: replace)
+    (merge.externalChecks, merge.threads) = (CheckProcess.checks, Cores.available)
+    let summary = try interruptibly { isCancelled in
+      merge.isCancelled = isCancelled
+      return try merge.write(to: output, replacing: replace)
+    }
     for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.message)") }
     if quiet { return }
     if !summary.duplicates.isEmpty {

@@ -1,4 +1,6 @@
 import ArgumentParser
+import CLinux
+import Foundation
 import Model
 import Takeset
 
@@ -17,8 +19,51 @@ struct PackCommand: ParsableCommand {
   var output: String
 
   func run() throws {
-    if try Directory.kind(at: directory, followingLinks: true) == nil { throw NoInputs(path: directory) }
-    let packed = try Pack.pack(directory: directory, output: output)
+    try checkIsFolder(directory)
+    let packed = try interruptibly { isCancelled in
+      try Pack.pack(directory: directory, output: output, isCancelled: isCancelled) { path in
+        try copy(to: path, isCancelled)
+      }
+    }
     standardOutput("\(output): \(packed.episodes) episode\(packed.episodes == 1 ? "" : "s"), sha256 \(packed.digest)")
+  }
+
+  /// Copies the dataset in a process of its own: libhdf5 may crash as it copies to a disk that becomes full.
+  private func copy(to path: String, _ isCancelled: () -> Bool) throws {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/proc/self/exe")
+    process.arguments = ["pack-copy", "--", directory, path]
+    process.environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }
+    let errors = Pipe()
+    process.standardError = errors
+    try process.run()
+    while process.isRunning {
+      if isCancelled() { kill(process.processIdentifier, SIGKILL) }
+      Thread.sleep(forTimeInterval: 0.01)
+    }
+    process.waitUntilExit()
+    if isCancelled() { throw CancellationError() }
+    if process.terminationReason == .uncaughtSignal {
+      throw PackFailure(description: "libhdf5 crashed (signal \(process.terminationStatus)), as it does when a disk becomes full")
+    }
+    guard process.terminationStatus != 0 else { return }
+    let words = String(decoding: (try? errors.fileHandleForReading.readToEnd()) ?? Data(), as: UTF8.self)
+    throw PackFailure(description: words.trimmingCharacters(in: .whitespacesAndNewlines).replacing("takeset: ", with: ""))
+  }
+}
+
+/// What the process that copies has said, or how it ended.
+private struct PackFailure: Error, CustomStringConvertible { var description: String }
+
+/// The hidden command that `PackCommand` starts.
+struct PackCopyCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "pack-copy", shouldDisplay: false)
+
+  @Argument var directory: String
+  @Argument var path: String
+
+  func run() throws {
+    clinux_end_with_parent()
+    try Pack.copy(directory, to: path)
   }
 }

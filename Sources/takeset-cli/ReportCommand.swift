@@ -65,21 +65,23 @@ struct ReportCommand: ParsableCommand {
     (page.thumbnails, page.threads) = (thumbnails, jobs ?? Cores.available)
     page.byteLimit = maxSize.map { Int($0 * 1e6) }
     let file = try output.map { try ReportFile($0, of: directory, replacing: replace, watching: watch) }
+    if try Directory.kind(at: directory, followingLinks: true) == .file { try checkIsFolder(directory) }
     if watch, let file { return try ReportWatch(page: page, file: file, directory: directory, interval: interval, quiet: quiet).run() }
-    if try Directory.kind(at: directory, followingLinks: true) == nil { throw NoInputs(path: directory) }
+    try checkIsFolder(directory)
     if let file {
       let summary = try page.render(directory)
       try file.write(summary.html)
       for problem in summary.problems { standardError("\(problem.id): \(problem.reason)") }
-      if !quiet, !json { standardOutput(Self.sentence(summary, file)) }
+      if !quiet, !json { standardOutput(Self.sentence(summary, file, imagesAreShown: thumbnails > 0)) }
     }
     if json { standardOutput(try page.table(directory).canonicalText) }
   }
 
-  static func sentence(_ summary: ReportPage.Summary, _ file: ReportFile) -> String {
-    let size = String(format: "%.1f MB", Double(summary.html.count) / 1e6)
+  static func sentence(_ summary: ReportPage.Summary, _ file: ReportFile, imagesAreShown: Bool) -> String {
+    let size = megabytes(summary.html.count)
     let problems = summary.problems.isEmpty ? "" : ", \(summary.problems.count) unreadable"
-    return "\(file.path): \(counted(summary.takes, "take"))\(problems), \(summary.illustrated) with images and plots, \(size)"
+    return
+      "\(file.path): \(counted(summary.takes, "take"))\(problems), \(summary.illustrated) with \(imagesAreShown ? "images and plots" : "plots"), \(size)"
   }
 }
 
@@ -103,6 +105,8 @@ struct ReportFile {
   /// Writes the page; whoever reads the file sees the old page or the new one.
   func write(_ html: [UInt8]) throws {
     do {
+      try FileManager.default.createDirectory(
+        at: URL(fileURLWithPath: path).deletingLastPathComponent(), withIntermediateDirectories: true)
       try SealedFile.write(path) { write in try html.withUnsafeBytes(write) }
     } catch {
       throw OutputFailure("cannot write \(path): \(error)")
@@ -151,7 +155,7 @@ struct ReportWatch {
       let summary = try page.render(directory)
       try file.write(summary.html)
       for problem in summary.problems { standardError("\(problem.id): \(problem.reason)") }
-      if !quiet { standardOutput(ReportCommand.sentence(summary, file)) }
+      if !quiet { standardOutput(ReportCommand.sentence(summary, file, imagesAreShown: page.thumbnails > 0)) }
     }
     if let signal = interruption.signal { throw ExitCode(128 + signal) }
     if progress.stamp == nil { throw NoInputs(path: directory) }

@@ -127,6 +127,17 @@ struct RunCommand: ParsableCommand {
   }
 }
 
+/// Does work that stops with `CancellationError` at the first signal, having removed what it wrote.
+func interruptibly<Result>(_ work: (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Result) throws -> Result {
+  let interruption = Interruption()
+  do {
+    return try work { interruption.signal != nil }
+  } catch is CancellationError {
+    standardError("takeset: interrupted; nothing was written")
+    throw ExitCode(128 + (interruption.signal ?? SIGINT))
+  }
+}
+
 /// The first SIGINT, SIGTERM or SIGHUP; a second one ends the process immediately.
 final class Interruption: Sendable {
   private let received = Atomic<Int32>(0)

@@ -32,7 +32,7 @@ struct TakesetCommand: ParsableCommand {
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
       MergeCommand.self, SelectCommand.self, ReportCommand.self,
-      StepsCommand.self, ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, GenerateCommand.self,
+      StepsCommand.self, ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, PackCopyCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
@@ -71,7 +71,9 @@ struct TakesetCommand: ParsableCommand {
       case .validationFailure:
         let words = fullMessage(for: error)
         let message = words.hasPrefix("Error: ") ? String(words.dropFirst("Error: ".count)) : words
-        finish(CommandLineMistake.option(arguments).map { $0 + "\n" + message } ?? message, 64)
+        // The parser may have a suggestion of its own, in its first line.
+        let rest = message.contains("Did you mean") ? message.drop { $0 != "\n" }.dropFirst() : message[...]
+        finish(CommandLineMistake.option(arguments).map { "\($0)\n\(rest)" } ?? message, 64)
       default: finish("\(error)", 1)
       }
     }
@@ -138,8 +140,14 @@ func explicitSplit(_ path: String?) throws -> SplitFile? {
   return try SplitFile(Array(data), name: path)
 }
 
+/// Throws `NoInputs` where there is nothing, `UsageError` for a file.
+func checkIsFolder(_ directory: String) throws {
+  guard let kind = try Directory.kind(at: directory, followingLinks: true) else { throw NoInputs(path: directory) }
+  guard kind == .directory else { throw UsageError("\(directory) is a file; name the folder of the dataset, which has manifest.json") }
+}
+
 /// The dataset in a directory. Throws `NoInputs` where there is nothing.
 func dataset(at directory: String) throws -> Dataset {
-  if try Directory.kind(at: directory, followingLinks: true) == nil { throw NoInputs(path: directory) }
+  try checkIsFolder(directory)
   return try Dataset(directory: directory)
 }

@@ -30,7 +30,7 @@ PIPELINES = {
 WINDOWS = {"aloha": ["--window", 40]}
 
 
-def simulated(takeset, directory, *arguments, reader="stack-session", names=(FIRST, SECOND), common=("--seconds", 1.2, "--size", "64x48")):
+def simulated(takeset, directory, *arguments, reader="stack-session", names=(FIRST, SECOND), common=("--seconds", 1.8, "--size", "64x48")):
     """Two small takes of two days, with joints, or with depth and intrinsics (Stray Scanner)."""
     for seed, name in enumerate(names, 1):
         variant = ["--variant", "v2"] if reader == "stack-session" else ["--depth-size", "16x12"]

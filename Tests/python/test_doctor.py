@@ -266,7 +266,7 @@ def test_lines_are_worst_first_with_the_remedy_and_a_summary(takeset, clean, tmp
     assert lines[0].startswith(f"breaks: actions-missing: {FIRST} has no actions; ")
     assert lines[1] == "  remedy: convert the takes that have poses, with actions, and leave out the others: `- actions: {kind: relative-6d}`"
     assert lines[2].startswith("trains badly: not-finite: pose is NaN") and lines[3].startswith("  remedy: ")
-    assert lines[4] == f"{copy}: 1 problem, 1 warning; 2 episodes, 144 rows" and len(lines) == 5
+    assert lines[4] == f"{copy}: 1 problem, 1 warning; 2 episodes, 216 rows" and len(lines) == 5
     quiet = takeset("verify", "--for", "robomimic", copy, "--quiet", check=2).stdout.splitlines()
     assert quiet == [lines[0], lines[1], lines[4]]
     assert takeset("verify", "--for", "robomimic", clean["robomimic"], "--quiet", check=0).stdout == ""

@@ -124,13 +124,14 @@ def test_robomimic_stops_exactly_where_something_breaks(takeset, zoo, robomimic,
     outcomes = {}
     for name, dataset in zoo.items():
         found = checkup(takeset, "robomimic", dataset)
+        breaks = found.breaks - {"too-few-rows"}  # which is about batches of 100; here they have 16 rows
         try:
             rows = robomimic(dataset, keys(dataset), hdf5_cache_mode=cache)
         except Exception as error:
-            assert found.breaks, f"{name}: robomimic stops ({type(error).__name__}: {error}), and nothing is called broken: {found.report['diagnoses']}"
+            assert breaks, f"{name}: robomimic stops ({type(error).__name__}: {error}), and nothing is called broken: {found.report['diagnoses']}"
             outcomes[name] = False
         else:
-            assert found.ready, f"{name}: robomimic reads it, and called broken is {found.breaks}"
+            assert not breaks, f"{name}: robomimic reads it, and called broken is {breaks}"
             assert rows == found.report["rows"]
             outcomes[name] = True
     assert outcomes["plain"] and not outcomes["jpeg"] and min(sum(outcomes.values()), len(outcomes) - sum(outcomes.values())) >= 6, outcomes

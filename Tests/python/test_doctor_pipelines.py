@@ -197,8 +197,9 @@ def test_rates_that_differ_or_are_not_the_loaders(takeset, made, stack, tmp_path
 @pytest.mark.parametrize("loader, arguments, least, breaks", [
     ("robomimic", ["--window", 80], 80, False), ("aloha", [], 100, False), ("lerobot", ["--window", 50], 50, False),
     ("diffusion-policy", ["--window", 21], 61, True), ("diffusion-policy", ["--window", 20], 58, False)])
-def test_episodes_shorter_than_a_window(takeset, stack, tmp_path, loader, arguments, least, breaks):
-    dataset = converted(takeset, stack, tmp_path / "out", PIPELINES[loader])
+def test_episodes_shorter_than_a_window(takeset, tmp_path, loader, arguments, least, breaks):
+    takes = simulated(takeset, tmp_path / "in", common=("--seconds", 1.2, "--size", "64x48"))
+    dataset = converted(takeset, takes, tmp_path / "out", PIPELINES[loader])
     found = checkup(takeset, loader, dataset, *(arguments or ["--window", 100]))
     if loader == "diffusion-policy" and not breaks:
         assert found.codes == {}  # 59 rows, and UMI's window of 20 steps of 3 spans 58.
@@ -210,10 +211,11 @@ def test_lengths_and_numbers_of_episodes(takeset, made, stack, tmp_path):
     other = simulated(takeset, tmp_path / "in", names=("session_2026-03-03_100000",), common=("--seconds", 1, "--size", "64x48"))
     found = made("aloha", takes=[stack, other])
     assert dict(found.codes) == {"lengths-differ": 1} and found.breaks == {"lengths-differ"}
-    assert found["lengths-differ"]["message"].startswith("episodes have 60 to 72 rows; ")
+    assert found["lengths-differ"]["message"].startswith("episodes have 60 to 108 rows; ")
     single = made("aloha", takes=[other])
     assert single.breaks == {"too-few-episodes"}
-    assert made("robomimic", takes=[other], arguments=["--window", 10])["too-few-rows"]["message"].startswith("there are 60 rows; ")
+    few = made("robomimic", takes=[other], arguments=["--window", 10])
+    assert few["too-few-rows"]["message"].startswith("train has 60 rows; ") and "too-few-rows" in few.breaks
     nothing = made("robomimic", {"min-frames": {"count": 1000}})
     assert nothing.breaks == {"no-episodes"} and nothing.report["episodes"] == 0
 
@@ -247,12 +249,23 @@ def test_image_sizes(made):
     assert odd["image-size"]["command"].endswith("OUT --images video --codec av1")
 
 
+def test_each_part_fills_a_batch_of_robomimic(takeset, made, stack, tmp_path):
+    """Its loaders of training and validation drop an incomplete batch of 100; 108 rows in one part do not help the other."""
+    other = simulated(takeset, tmp_path / "in", names=(SECOND,), common=("--seconds", 1, "--size", "64x48"))
+    found = made("robomimic", takes=[stack / FIRST, other], arguments=["--window", 10])
+    assert found.breaks == {"too-few-rows"} and dict(found.codes) == {"too-few-rows": 1}
+    few = found["too-few-rows"]
+    assert re.match(r"(train|valid) has 60 rows; ", few["message"]) and few["episodes"] == [SECOND]
+    assert "train.batch_size, which is 100 by default, to at most 60" in few["remedy"]
+
+
 # Scenes
 
 
 @pytest.fixture(scope="module")
 def scans(takeset, tmp_path_factory):
-    return simulated(takeset, tmp_path_factory.mktemp("scans") / "in", reader="stray-scanner", names=("scan-a", "scan-b"))
+    return simulated(takeset, tmp_path_factory.mktemp("scans") / "in", reader="stray-scanner", names=("scan-a", "scan-b"),
+                     common=("--seconds", 1.2, "--size", "64x48"))
 
 
 def test_takes_without_intrinsics_or_of_a_body(made, scans):

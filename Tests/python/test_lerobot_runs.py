@@ -4,6 +4,8 @@ import io
 import json
 import re
 import shutil
+import signal
+import subprocess
 import sys
 
 import h5py
@@ -330,6 +332,8 @@ def test_json_and_quiet(sessions, tmp_path):
     (["--min-frames", "0"], "--min-frames: expected at least 1"),
     (["--task", "a", "--tasks", "b.json"], "exclude each other"), (["--tasks", "missing.json"], "missing.json cannot be read"),
     (["--keys", "pose,nothing"], "no episode has nothing"), (["--state", "camera_image"], "observation.state holds vectors"),
+    (["--state", "pose,poze"], "no episode has poze; there are"), (["--state", "poze"], "did you mean pose?"),
+    (["--episodes", ""], "argument --episodes: expected names"), (["--keys", "pose,,joints"], "argument --keys: expected names"),
     (["--data-file-mb", "0"], "--data-file-mb: expected a finite number above 0"), (["--video-file-mb", "inf"], "--video-file-mb: expected a"),
     (["--jobs", "-1"], "--jobs: expected at least 1"),
 ])  # fmt: skip
@@ -340,7 +344,32 @@ def test_mistakes_are_named(sessions, tmp_path, arguments, words):
 
 def test_what_is_no_dataset_is_refused(tmp_path):
     (tmp_path / "in").mkdir()
-    assert str(tmp_path / "in") in export(tmp_path / "in", tmp_path / "out", check=65).stderr
+    assert str(tmp_path / "in") in export(tmp_path / "in", tmp_path / "out", check=64).stderr
+    assert "missing does not exist" in export(tmp_path / "missing", tmp_path / "out", check=1).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_export_leaves_nothing_but_a_sentence(sessions, tmp_path, number, code):
+    """Also where a killed one left a rest."""
+    (tmp_path / ".out.partial").mkdir()
+    (tmp_path / ".out.partial/rest").write_text("of a killed export")
+    text = f"""if True:
+        import os, sys
+        from takeset.lerobot import __main__ as command
+        def interrupted(line):
+            if line.startswith("[1/"):
+                os.kill(os.getpid(), {int(number)})
+        command._say = interrupted
+        sys.exit(command.main(sys.argv[1:]))"""
+    environment = {"PATH": "", "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run([sys.executable, "-c", text, sessions, tmp_path / "out"], capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.returncode, done.stderr) == (code, "takeset.lerobot: interrupted; no unfinished output is left\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_export_that_cannot_be_written_ends_with_1(sessions):
+    assert "cannot write /proc/none/out" in export(sessions, "/proc/none/out", check=1).stderr
 
 
 def test_the_command_runs(sessions, tmp_path):

@@ -84,7 +84,8 @@ def test_different_pipelines_do_not_merge(takeset, days, tmp_path):
     other = steps(tmp_path, {"align": {"tolerance": 0.01}}, "split")
     takeset.convert(days / "b", output=tmp_path / "other", arguments=other)
     done = takeset("merge", days / "da", tmp_path / "other", "--output", tmp_path / "out", check=65)
-    assert "different pipelines" in done.stderr and "transforms" in done.stderr
+    assert "different pipelines" in done.stderr and "transforms[0].align.tolerance is 0.01 in" not in done.stderr
+    assert "transforms[0].align.tolerance is " in done.stderr and "0.01 in the other" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "p.yaml"]
 
 
@@ -178,17 +179,21 @@ def test_a_shard_that_cannot_be_read_is_named(takeset, days, tmp_path, damage, w
     takeset("select", source, "--episodes", "take_2026-01-01", "--output", tmp_path / "out", check=0)
 
 
-def test_a_run_makes_a_changed_shard_again(takeset, days, tmp_path):
-    """A copy of a dataset is not trusted because it was merged."""
+@pytest.mark.parametrize("options", [[], ["--link"]])
+def test_a_shard_with_other_pixels_is_refused(takeset, days, tmp_path, options):
+    """Its structure is as it was, and four bytes of one image are not."""
     source = tmp_path / "source"
-    shutil.copytree(days / "db", source)
-    with h5py.File(source / "episodes/take_2026-01-03.h5", "r+") as file:
-        file["data/demo_0/obs/pose"][3] += 1
-    takeset("select", source, "--where", "frames > 0", "--output", tmp_path / "out", check=0)
-    takeset("verify", tmp_path / "out", check=2)
-    takeset.convert(days / "b", output=tmp_path / "out")
-    takeset("verify", tmp_path / "out", check=0)
-    assert shards(tmp_path / "out") == shards(days / "db")
+    shutil.copytree(days / "da", source)
+    path = source / "episodes/take_2026-01-01.h5"
+    with h5py.File(path) as file:
+        place = file["data/demo_0/obs/camera_image"].id.get_chunk_info_by_coord((2, 0, 0, 0))
+    data = bytearray(path.read_bytes())
+    for at in range(place.byte_offset + place.size // 2, place.byte_offset + place.size // 2 + 4):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    done = takeset("merge", source, days / "db", "--output", tmp_path / "out", *options, check=65)
+    assert "take_2026-01-01: " in done.stderr and str(path) in done.stderr and "camera_image" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["source"]
 
 
 def test_what_another_program_added_to_a_shard_is_kept(takeset, days, tmp_path):
@@ -279,3 +284,19 @@ def test_the_unix_origin_is_that_of_the_first_row(takeset, tmp_path):
     origin, later = whole["timestamp_ns"].attrs, late["timestamp_ns"].attrs
     moved = later["origin_ns"] - origin["origin_ns"]
     assert moved >= 5 * 10**8 and later["unix_origin_ns"] - origin["unix_origin_ns"] == moved
+
+
+def test_ids_that_the_condition_leaves_out_are_no_mistake(takeset, days, tmp_path):
+    done = takeset("select", days / "da", "--episodes", "take_2026-01-01", "--where", "frames < 1", "--output", tmp_path / "out", check=65)
+    assert "no episode matches" in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_a_misspelled_stream_is_named(takeset, days, tmp_path):
+    done = takeset("select", days / "da", "--where", "streams has jionts", "--output", tmp_path / "out", check=65)
+    assert "did you mean joints?" in done.stderr
+
+
+@pytest.mark.parametrize("opening, closing", [("(", ")"), ("not ", "")])
+def test_conditions_nested_without_end_are_a_mistake(takeset, days, tmp_path, opening, closing):
+    condition = opening * 30000 + "frames > 0" + closing * 30000
+    assert "nested deeper than" in takeset("select", days / "da", "--where", condition, "--output", tmp_path / "out", check=64).stderr

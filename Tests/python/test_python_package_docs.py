@@ -47,7 +47,7 @@ def test_the_page_names_every_public_name_of_the_package():
 def test_the_extras_of_the_documents_are_those_of_the_package():
     extras = set(tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]["optional-dependencies"])
     readme = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "python/README.md").read_text(), re.M))
-    assert extras == readme and extras >= {"images", "torch", "pandas", "lerobot", "rerun", "zarr"}
+    assert extras == readme and extras >= {"images", "torch", "pandas", "lerobot", "rerun"}
 
 
 @pytest.mark.parametrize("name", ["Dataset", "Episode", "Stream", "Statistics", "Camera", "Finding", "Imu", "convert", "open"])

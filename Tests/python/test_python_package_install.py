@@ -50,7 +50,7 @@ def test_the_metadata_name_what_the_package_needs(wheel):
     assert metadata["License-Expression"] == "Apache-2.0" and metadata.get_payload() == (PACKAGE / "README.md").read_text()
     needed = [requirement for requirement in metadata.get_all("Requires-Dist") if "extra" not in requirement]
     assert sorted(re.match(r"\w+", requirement)[0] for requirement in needed) == ["h5py", "numpy"]
-    assert set(metadata.get_all("Provides-Extra")) >= {"images", "torch", "pandas", "lerobot", "rerun", "zarr"}
+    assert set(metadata.get_all("Provides-Extra")) >= {"images", "torch", "pandas", "lerobot", "rerun"}
 
 
 def test_the_installed_package_reads_a_dataset(wheel, dataset, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from command import ROOT
 from outputs import demos, manifest
+from system import mount_tmpfs
 
 pytestmark = pytest.mark.loaders
 pytest.importorskip("rerun", reason="Rerun is not installed")
@@ -144,7 +146,7 @@ def test_one_episode_goes_into_a_file_and_nothing_is_overwritten(saved, tmp_path
 
 
 @pytest.mark.parametrize("arguments, code, words", [
-    (["--episode", "nope"], 65, "nope"), (["--every", 0], 64, "--every"), (["--all", "--episode", "v1"], 64, "not allowed"),
+    (["--episode", "nope"], 64, "nope"), (["--every", 0], 64, "--every"), (["--all", "--episode", "v1"], 64, "not allowed"),
 ])  # fmt: skip
 def test_mistakes(saved, tmp_path, arguments, code, words):
     done = command(saved / "out", *arguments, "--save", tmp_path / "x", check=code)
@@ -152,8 +154,41 @@ def test_mistakes(saved, tmp_path, arguments, code, words):
 
 
 def test_a_viewer_that_cannot_be_reached_is_a_sentence(saved):
-    done = command(saved / "out", "--episode", "v1", "--connect", "nonsense", check=74)
-    assert "takeset.rerun: the viewer cannot show them: " in done.stderr and "Traceback" not in done.stderr
+    done = command(saved / "out", "--episode", "v1", "--connect", "nonsense", check=1)
+    assert "takeset.rerun: the viewer cannot show them: " in done.stderr and "Traceback" not in done.stderr and "--save" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a display")
+def test_without_a_display_files_are_proposed(saved):
+    assert command(saved / "out", check=1).stderr.startswith("takeset.rerun: there is no display for a viewer; write files with --save")
+
+
+def test_a_missing_dataset_and_an_unwritable_output_end_with_1(saved, tmp_path):
+    assert "missing does not exist" in command(tmp_path / "missing", check=1).stderr
+    assert "takeset.rerun: " in command(saved / "out", "--save", "/proc/none/rec", check=1).stderr
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(saved, tmp_path):
+    unmount = mount_tmpfs(tmp_path / "full", "8k")
+    try:
+        done = command(saved / "out", "--episode", "v1", "--save", tmp_path / "full/rec/", check=1)
+        assert "Rerun cannot write" in done.stderr and "Traceback" not in done.stderr
+        assert not list((tmp_path / "full").iterdir())
+    finally:
+        unmount()
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_recording_leaves_nothing(saved, tmp_path, number, code):
+    text = f"""if True:
+        import os, sys
+        from takeset import rerun
+        rerun._log_events = lambda *_: os.kill(os.getpid(), {int(number)})
+        sys.exit(rerun.main(sys.argv[1:]))"""
+    words = [sys.executable, "-c", text, saved / "out", "--episode", "v1", "--save", tmp_path / "rec/"]
+    done = subprocess.run(words, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python"), "PATH": ""}, timeout=60)
+    assert (done.returncode, done.stderr) == (code, "takeset.rerun: interrupted; no unfinished output is left\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_jpeg_files_keep_their_bytes(takeset, saved, tmp_path):

@@ -6,7 +6,7 @@ from __future__ import annotations
 class TakesetError(Exception):
     """What is wrong with a file, a key or a run, as a sentence.
 
-    exit_code  that of the command, where `takeset.convert` ran it; else None
+    exit_code  that of the command `takeset`, or of a command of this package; None where neither has one of its own for the mistake
     """
 
     def __init__(self, message: str, exit_code: int | None = None) -> None:

@@ -18,17 +18,17 @@ _SIGNATURES = {
 def dataset_file(path: str) -> str:
     """The HDF5 file of a path: the path itself, or dataset.h5 of a directory. Raises `TakesetError` with what the path is, if not that."""
     if not os.path.exists(path):
-        raise TakesetError(f"{path} does not exist")
+        raise TakesetError(f"{path} does not exist", 1)
     if not os.path.isdir(path):
         if not h5py.is_hdf5(path):
-            raise TakesetError(f"{path} is not a Takeset dataset: it is {_guess(path)}not an HDF5 file")
+            raise TakesetError(f"{path} is not a Takeset dataset: it is {_guess(path)}not an HDF5 file", 64)
         return path
     index = os.path.join(path, "dataset.h5")
     if os.path.isfile(index):
         if not h5py.is_hdf5(index):
             raise TakesetError(f"{index} is damaged: it is not an HDF5 file; rebuild it by running the same takeset run again")
         return index
-    raise TakesetError(f"{path} is not a Takeset dataset: {_why_no_dataset(path)}")
+    raise TakesetError(f"{path} is not a Takeset dataset: {_why_no_dataset(path)}", 64)
 
 
 def check_format(file: h5py.File, path: str) -> None:
@@ -36,7 +36,7 @@ def check_format(file: h5py.File, path: str) -> None:
     if file.attrs.get("format") != "takeset":
         other = next((what for mark, what in _OTHERS.items() if mark in file), None)
         looks = f"; it looks like {other}" if other else ""
-        raise TakesetError(f'{path} is not a Takeset dataset: it has no attribute format = "takeset"{looks}')
+        raise TakesetError(f'{path} is not a Takeset dataset: it has no attribute format = "takeset"{looks}', 64)
     version = str(file.attrs.get("format_version", ""))
     if version.startswith("1."):
         raise TakesetError(

@@ -213,9 +213,13 @@ def _select(dataset: Dataset, split: str | Sequence[str] | None) -> list[int]:
     if not isinstance(split, str):
         return sorted({dataset[one].index for one in split})
     if split not in dataset.splits:
-        known = ", ".join(dataset.splits) or "none, as a single shard"
+        known = ", ".join(f"{name} ({len(episodes)})" for name, episodes in dataset.splits.items()) or "none, as a single shard"
         raise UnknownKey(f"{dataset.path} has no split {split}; it has {known}. For all episodes, use split=None")
-    return [episode.index for episode in dataset.splits[split]]
+    found = [episode.index for episode in dataset.splits[split]]
+    if not found:
+        sizes = ", ".join(f"{name} {len(episodes)}" for name, episodes in dataset.splits.items())
+        raise TakesetError(f"{dataset.path}: the split {split} is empty; the episodes of its splits: {sizes}. For all episodes, use split=None")
+    return found
 
 
 def channels_first(rows: Array) -> Array:

@@ -22,6 +22,9 @@ clock; `row` and `source_frame` count rows and the source's frames. Entities:
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arguments import Parser
-from ._errors import TakesetError
+from ._arguments import EXIT_CODES, Parser, finish
+from ._errors import TakesetError, UnknownKey
 
 try:
     import rerun as rr
@@ -48,6 +51,10 @@ _AXES = {
     "x right, y down, z forward": rr.ViewCoordinates.RDF,
     "x forward, y left, z up": rr.ViewCoordinates.FLU,
 }
+# Rerun waits without end for a file that it could not write.
+_FLUSH_S = 20.0
+_LEAST_FREE = 1 << 20  # bytes; Rerun hangs where the disk is full before the first message
+_SAVE = "write files with --save (takeset.rerun.save), and open them where there is a display"
 _UNITS_PER_METER = {"m": 1.0, "mm": 1000.0}
 
 
@@ -61,19 +68,34 @@ def save(episode: Episode, path: str | Path, every: int = 1, replace: bool = Fal
     if path.exists() and not replace:
         raise FileExistsError(f"{path} already exists")
     partial = path.with_name(f".{path.name}.partial")
-    recording = _recording(episode)
+    made = [folder for folder in path.parents if not folder.exists()]
+    is_complete = False
     try:
-        recording.save(partial, default_blueprint=_blueprint(episode))
-        log(episode, recording, every)
-        recording.flush()
-        recording.disconnect()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(path.parent).free < _LEAST_FREE:
+            raise OSError(f"Rerun cannot write {path}: the disk is full")
+        recording = _recording(episode)
+        try:
+            recording.save(partial, default_blueprint=_blueprint(episode))
+            log(episode, recording, every)
+            recording.flush(timeout_sec=_FLUSH_S)
+            recording.disconnect()
+        except (RuntimeError, ValueError) as error:  # of Rerun
+            raise OSError(f"Rerun cannot write {path}; is the disk full or read-only? {error}") from error
         partial.replace(path)
+        is_complete = True
     finally:
-        partial.unlink(missing_ok=True)
+        if not is_complete:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+                for folder in made:
+                    folder.rmdir()
 
 
 def show(episode: Episode, connect: str | None = None, every: int = 1) -> None:
     """Show an episode in a viewer: a new one, or with `connect` the one at this URL, such as rerun+http://127.0.0.1:9876/proxy."""
+    if connect is None and sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise TakesetError(f"there is no display for a viewer; {_SAVE}", 1)
     recording = _recording(episode)
     if connect is None:
         recording.spawn(default_blueprint=_blueprint(episode))
@@ -279,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     from . import open as open_dataset
 
-    parser = Parser(prog="python -m takeset.rerun", description="Show episodes in the Rerun viewer, or save them as .rrd files.")
+    parser = Parser(prog="python -m takeset.rerun", description="Show episodes in the Rerun viewer, or save them as .rrd files.", epilog=EXIT_CODES)
     parser.add_argument("dataset", help="a dataset directory, its dataset.h5, a shard or a packed file")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--episode", action="append", metavar="ID", help="an episode, by id; several may be given (default: the first)")
@@ -293,38 +315,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--every: expected 1 or more")
     if given.save is not None and given.connect is not None:
         parser.error("--save and --connect exclude each other")
-    try:
+
+    def work() -> None:
         with open_dataset(given.dataset) as dataset:
             if not len(dataset):
-                raise TakesetError(f"{given.dataset} has no episode")
-            episodes = list(dataset) if given.all else [dataset[id] for id in given.episode or [dataset[0].id]]
+                raise TakesetError(f"{given.dataset} has no episode", 65)
+            try:
+                episodes = list(dataset) if given.all else [dataset[id] for id in given.episode or [dataset[0].id]]
+            except UnknownKey as error:
+                raise TakesetError(str(error), 64) from error
             _put(episodes, given)
-    except (TakesetError, KeyError) as error:
-        message = error.args[0] if isinstance(error, KeyError) else error
-        print(f"takeset.rerun: {message}", file=sys.stderr)
-        return 65
-    except FileExistsError as error:
-        print(f"takeset.rerun: {error}; --replace replaces it", file=sys.stderr)
-        return 73
-    except OSError as error:
-        print(f"takeset.rerun: cannot write {given.save}: {error}", file=sys.stderr)
-        return 74
-    except RuntimeError as error:  # of Rerun: a viewer that does not start or cannot be reached
-        print(f"takeset.rerun: the viewer cannot show them: {error}", file=sys.stderr)
-        return 74
-    return 0
+
+    return finish("takeset.rerun", work)
 
 
 def _put(episodes: list[Episode], given: argparse.Namespace) -> None:
     if given.save is None:
         for episode in episodes:
-            show(episode, given.connect, given.every)
+            try:
+                show(episode, given.connect, given.every)
+            except (RuntimeError, ValueError) as error:  # of Rerun: a viewer that does not start or cannot be reached
+                raise TakesetError(f"the viewer cannot show them: {str(error).strip().splitlines()[0]}; {_SAVE}", 1) from error
         return
     target = Path(given.save)
     is_file = len(episodes) == 1 and target.suffix == ".rrd"
     for episode in episodes:
         path = target if is_file else target / f"{episode.id}.rrd"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not given.replace:
+            raise TakesetError(f"{path} already exists; --replace replaces it", 73)
         save(episode, path, given.every, given.replace)
         print(path)
 

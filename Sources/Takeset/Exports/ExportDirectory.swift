@@ -19,6 +19,7 @@ package final class ExportDirectory: Sendable {
   package let path: String
   package let threads: Int
   private let staged: StagedDirectory
+  private let isCancelled: @Sendable () -> Bool
   private let state = Mutex(State())
 
   private struct State {
@@ -30,8 +31,9 @@ package final class ExportDirectory: Sendable {
   }
 
   /// Throws `OutputExists`, `UsageError` for a place inside the dataset, `OutputFailure`.
-  init(_ given: String, of dataset: Dataset, threads: Int, replacing: Bool) throws {
-    self.threads = max(1, threads)
+  init(_ given: String, of dataset: Dataset, threads: Int, replacing: Bool, isCancelled: @escaping @Sendable () -> Bool = { false }) throws
+  {
+    (self.threads, self.isCancelled) = (max(1, threads), isCancelled)
     staged = try StagedDirectory(given, apartFrom: [dataset.directory], replacing: replacing ? "an export" : nil, markedBy: Self.record)
     path = staged.path
   }
@@ -51,6 +53,7 @@ package final class ExportDirectory: Sendable {
     defer { close(descriptor) }
     var bytes: Int64 = 0
     try body { part in
+      try checkCancellation()
       try SealedFile.append(part, to: descriptor, path: file)
       bytes += Int64(part.count)
     }
@@ -59,6 +62,7 @@ package final class ExportDirectory: Sendable {
 
   /// The path of a file to be written by other means, such as a library; its folder exists. Call `count` when it is written.
   package func place(_ relative: String) throws -> String {
+    try checkCancellation()
     let folder = relative.lastIndex(of: "/").map { String(relative[..<$0]) } ?? ""
     try state.withLock { state in
       guard !state.folders.contains(folder) else { return }
@@ -67,6 +71,9 @@ package final class ExportDirectory: Sendable {
     }
     return path + "/" + relative
   }
+
+  /// Throws `CancellationError` once the command is to stop.
+  func checkCancellation() throws { if isCancelled() { throw CancellationError() } }
 
   /// Counts a file that was written at `place`.
   package func count(_ relative: String) throws {
@@ -94,6 +101,7 @@ package final class ExportDirectory: Sendable {
     try SealedFile.write(path + "/" + Self.record) { write in
       try (JSONValue.object(members).canonicalBytes + [0x0A]).withUnsafeBytes(write)
     }
+    try checkCancellation()
     try staged.commit()
     return Summary(files: done.files, bytes: done.bytes, lost: lost)
   }

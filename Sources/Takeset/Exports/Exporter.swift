@@ -16,10 +16,11 @@ package struct ExportRefusal: Error, CustomStringConvertible {
   package init(_ message: String) { description = message }
 }
 
-/// An output that exists already: exit code 73.
+/// An output that exists already, or that another command is writing: exit code 73.
 package struct OutputExists: Error, CustomStringConvertible {
   package var description: String
   package init(_ path: String, remedy: String) { description = "\(path) already exists; \(remedy)" }
+  init(beingWritten path: String) { description = "another command is writing \(path); wait for it or choose another name" }
 }
 
 /// One export: a dataset, the format and its options, and the episodes asked for.
@@ -30,10 +31,20 @@ package struct Export: Sendable {
   /// Ids of episodes or takes; empty for all.
   package var selected: [String] = []
   package var threads: Int
+  /// Whether to stop.
+  package var isCancelled: @Sendable () -> Bool = { false }
+
+  /// What makes other formats that somebody may look for here.
+  private static let others = [
+    "lerobot": "python -m takeset.lerobot DATASET OUT", "rerun": "python -m takeset.rerun DATASET OUT.rrd",
+    "umi": "--to zarr --layout umi", "diffusion-policy": "--to zarr", "act": "--to aloha",
+    "robomimic": "the dataset as it is: robomimic reads dataset.h5",
+  ]
 
   /// Finds a format by its name and sets its options. Throws `UsageError`.
   package static func exporter(_ name: String, options: [String: JSONValue]) throws -> any Exporter {
     guard let type = Registry.exporters.first(where: { $0.name == name }) else {
+      if let remedy = others[name] { throw UsageError("there is no format \"\(name)\"; use \(remedy)") }
       let names = Registry.exporters.map { $0.name }
       let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("there is no format \"\(name)\"; formats: \(names.joined(separator: ", "))\(meant)")
@@ -41,7 +52,9 @@ package struct Export: Sendable {
     do {
       return try type.exporter(with: options)
     } catch let error as PipelineFileError {
-      throw UsageError("--\(error.path.drop { "-.".contains($0) }): \(error.message)")
+      // Options of a pipeline file stand in quotes, those of a command have dashes.
+      let message = error.message.hasPrefix("unknown option") ? error.message.replacing(/"([a-z0-9-]+)"/) { "--\($0.1)" } : error.message
+      throw UsageError("--\(error.path.drop { "-.".contains($0) }): \(message)")
     }
   }
 
@@ -51,21 +64,23 @@ package struct Export: Sendable {
 
   /// Writes the export. The directory appears once it is complete.
   ///
-  /// Throws `OutputExists`, `ExportRefusal`, `UsageError` for an unknown episode, `OutputFailure`.
+  /// Throws `OutputExists`, `ExportRefusal`, `UsageError` for an unknown episode, `OutputFailure`, `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> ExportDirectory.Summary {
     let episodes = try dataset.exported(selected)
     guard !episodes.isEmpty else { throw ExportRefusal("\(dataset.directory) has no episode to export") }
-    let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing)
+    let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing, isCancelled: isCancelled)
     do {
       try exporter.export(episodes, of: dataset, to: directory)
       return try directory.finish(record(episodes))
     } catch {
+      // Before the directory is removed, for the free space that it reports.
+      let failure = OutputFailure(error, writing: output, isResumed: false)
       directory.discard()
       switch error {
-      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists: throw error
+      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists, is CancellationError: throw error
       // A damaged dataset is no reason to doubt the disk that is written to. Those who read it throw this.
-      case let failure as TakeFailure: throw ExportRefusal("\(failure)")
-      default: throw OutputFailure(error, writing: output, isResumed: false)
+      case let damage as TakeFailure: throw ExportRefusal("\(damage)")
+      default: throw failure
       }
     }
   }

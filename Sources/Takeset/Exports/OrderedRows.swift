@@ -7,7 +7,12 @@ extension ExportDirectory {
     make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,
     store: (_ index: Int, _ product: Product) throws -> Void
   ) throws {
-    try Takeset.inOrder(count, threads: threads, start: start, make: make, store: store)
+    try Takeset.inOrder(
+      count, threads: threads, start: start,
+      make: { [self] worker, index in
+        try checkCancellation()
+        return try make(&worker, index)
+      }, store: store)
   }
 
   /// Calls `body` for each index on the threads of the export, each with a worker of its own that `start` makes. Throws the error of the
@@ -16,7 +21,12 @@ extension ExportDirectory {
     _ count: Int, start: @escaping @Sendable () throws -> Worker,
     _ body: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Void
   ) throws {
-    try Takeset.inOrder(count, threads: threads, waiting: count, start: start, make: body) { _, _ in }
+    try Takeset.inOrder(
+      count, threads: threads, waiting: count, start: start,
+      make: { [self] worker, index in
+        try checkCancellation()
+        try body(&worker, index)
+      }, store: { _, _ in })
   }
 }
 

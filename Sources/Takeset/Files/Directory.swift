@@ -51,6 +51,13 @@ package enum Directory {
     return nil
   }
 
+  /// Whether a path leads to the directory that a descriptor has open.
+  static func isOpen(_ descriptor: Int32, at path: String) -> Bool {
+    var (open, named) = (stat(), stat())
+    guard fstat(descriptor, &open) == 0, lstat(path, &named) == 0 else { return false }
+    return open.st_dev == named.st_dev && open.st_ino == named.st_ino
+  }
+
   private static func kind(mode: mode_t) -> Kind {
     switch mode & S_IFMT {
     case S_IFREG: .file

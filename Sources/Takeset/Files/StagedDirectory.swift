@@ -2,20 +2,25 @@ import Foundation
 import Model
 
 /// A directory that is written under a temporary name next to its own, so that the name holds a complete directory or nothing.
-struct StagedDirectory: Sendable {
+///
+/// The temporary directory is locked: of two commands with one output, one writes and the other says so. What a killed command left there
+/// is removed by the next one.
+final class StagedDirectory: Sendable {
   /// Where to write until `commit`.
   let path: String
   /// The directory's own name, absolute.
   let output: String
+  /// The locked directory.
+  private let lock: Int32
 
-  /// Makes the directory under its temporary name; what an interrupted command left there is removed.
+  /// Makes the directory under its temporary name.
   ///
   /// - Parameter inputs: Directories that must not contain the output or be inside it.
   /// - Parameter kind: What may be replaced, in words; `nil` if nothing may.
   /// - Parameter marker: The file by which a directory of this kind is recognized.
   ///
-  /// Throws `OutputExists`, `UsageError`, `OutputFailure`.
-  init(_ given: String, apartFrom inputs: [String], replacing kind: String?, markedBy marker: String) throws {
+  /// Throws `OutputExists`, also while another command writes there, `UsageError`, `OutputFailure`.
+  init(_ given: String, apartFrom inputs: [String] = [], replacing kind: String? = nil, markedBy marker: String = "") throws {
     output = OutputDirectory.absolute(given)
     for input in inputs {
       let source = OutputDirectory.absolute(input)
@@ -23,20 +28,58 @@ struct StagedDirectory: Sendable {
         throw UsageError("the output \(given) and the dataset \(input) are inside one another; choose another directory")
       }
     }
-    if try Directory.kind(at: output) != nil {
-      guard let kind else { throw OutputExists(given, remedy: "choose another directory, or give --replace to replace it") }
-      // Whatever else is there is somebody's work.
-      guard try Directory.kind(at: output) == .directory, try Directory.kind(at: output + "/" + marker) == .file else {
-        throw OutputExists(given, remedy: "it is not \(kind) of Takeset, so --replace leaves it alone; choose another directory")
-      }
-    }
+    try Self.checkIsFree(output, given, kind, marker)
     path = SealedFile.temporaryPath(for: output)
+    lock = try Self.claim(path, for: given)
     do {
-      if try Directory.kind(at: path) != nil { try FileManager.default.removeItem(atPath: path) }
-      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+      for member in try Directory.members(of: path) { try FileManager.default.removeItem(atPath: path + "/" + member.name) }
+      // Another command may have finished since the first look.
+      try Self.checkIsFree(output, given, kind, marker)
     } catch {
-      throw OutputFailure("cannot create \(given): \(error.localizedDescription)")
+      rmdir(path)
+      close(lock)
+      throw error is OutputExists ? error : OutputFailure("cannot empty \(path): \(error)")
     }
+  }
+
+  deinit { close(lock) }
+
+  private static func checkIsFree(_ output: String, _ given: String, _ kind: String?, _ marker: String) throws {
+    guard let found = try Directory.kind(at: output) else { return }
+    guard let kind else { throw OutputExists(given, remedy: "choose another directory, or give --replace to replace it") }
+    // Whatever else is there is somebody's work.
+    guard try found == .directory && Directory.kind(at: output + "/" + marker) == .file else {
+      throw OutputExists(given, remedy: "it is not \(kind) of Takeset, so --replace leaves it alone; choose another directory")
+    }
+  }
+
+  /// Makes and locks a directory; returns its descriptor.
+  private static func claim(_ path: String, for given: String) throws -> Int32 {
+    let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    do {
+      try OutputDirectory.create(parent)
+    } catch {
+      throw OutputFailure("cannot write \(given): \(error)")
+    }
+    for _ in 0..<100 {
+      if mkdir(path, 0o777) != 0, errno != EEXIST {
+        throw OutputFailure("cannot write \(given): \(FileError("write into the folder", parent))")
+      }
+      let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+      guard descriptor >= 0 else {
+        // A file of this name is what earlier versions left.
+        if errno == ENOENT || errno == ENOTDIR && unlink(path) == 0 { continue }
+        throw OutputFailure("cannot write \(given): \(FileError("open", path))")
+      }
+      guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+        close(descriptor)
+        throw OutputExists(beingWritten: given)
+      }
+      // The command that had it may have renamed or removed it in the meantime.
+      if Directory.isOpen(descriptor, at: path) { return descriptor }
+      close(descriptor)
+    }
+    throw OutputExists(beingWritten: given)
   }
 
   /// Puts the directory in place, durably, in place of an earlier one.
@@ -57,6 +100,13 @@ struct StagedDirectory: Sendable {
     }
     try SealedFile.syncDirectory(of: output)
     if isReplacing { try FileManager.default.removeItem(atPath: old) }
+  }
+
+  /// Puts a file of the directory in place, durably, and removes the directory.
+  func commit(file name: String) throws {
+    guard try Directory.kind(at: output) == nil else { throw OutputExists(output, remedy: "choose another name or remove it") }
+    try SealedFile.seal(path + "/" + name, as: output)
+    discard()
   }
 
   func discard() { try? FileManager.default.removeItem(atPath: path) }

@@ -21,6 +21,11 @@ package struct DatasetMerge: Sendable {
   /// Whether the pipeline's rule splits the takes anew, instead of each keeping its part.
   package var splitsAnew = false
   package var splitFile: SplitFile?
+  /// How shards are checked that another program has written to.
+  package var externalChecks = Verification.ExternalChecks.inProcess
+  package var threads = 1
+  /// Whether to stop.
+  package var isCancelled: @Sendable () -> Bool = { false }
 
   package struct Summary: Sendable {
     package var episodes: Int
@@ -46,13 +51,15 @@ package struct DatasetMerge: Sendable {
 
   /// Writes the dataset. The directory appears once it is complete.
   ///
-  /// Throws `ExportRefusal` if the sources do not fit together, `UsageError`, `OutputExists`, `OutputFailure`.
+  /// Throws `ExportRefusal` if the sources do not fit together or a shard is damaged, `UsageError`, `OutputExists`, `OutputFailure`,
+  /// `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> Summary {
     let started = Date()
     let pipeline = try commonPipeline()
     var duplicates: [String] = []
     let members = try members(&duplicates)
     guard members.contains(where: { $0.record.outcome == .written }) else {
+      if let mistake = filter?.misspelledStream(in: sources.flatMap(\.takes)) { throw ExportRefusal("no episode matches: \(mistake)") }
       throw ExportRefusal("no episode matches; nothing was written")
     }
     try splitFile?.check(Set(members.map(\.entry.takeID)))
@@ -71,16 +78,19 @@ package struct DatasetMerge: Sendable {
       publication.sources = .array(
         sources.enumerated().map { number, source in source.sourceRecord(takes: members.count { $0.number == number }) })
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
+      if isCancelled() { throw CancellationError() }
       try staged.commit()
       let written = members.filter { $0.record.outcome == .written }
       return Summary(
         episodes: written.count, others: members.count - written.count, rows: written.reduce(0) { $0 + $1.record.framesOut },
         duplicates: duplicates, findings: findings)
     } catch {
+      // Before the directory is removed, for the free space that it reports.
+      let failure = OutputFailure(error, writing: output, isResumed: false)
       staged.discard()
       switch error {
-      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists: throw error
-      default: throw OutputFailure(error, writing: output, isResumed: false)
+      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists, is CancellationError: throw error
+      default: throw failure
       }
     }
   }
@@ -101,7 +111,7 @@ package struct DatasetMerge: Sendable {
     }
   }
 
-  /// What differs between two pipelines, as sentences.
+  /// What differs between two pipelines, as sentences; of lists of steps only the first step that differs.
   static func differences(_ a: JSONValue, _ b: JSONValue, at path: String) -> [String] {
     if a == b { return [] }
     if let a = a.object, let b = b.object {
@@ -109,15 +119,22 @@ package struct DatasetMerge: Sendable {
         differences(a[$0] ?? .null, b[$0] ?? .null, at: path.isEmpty ? $0 : "\(path).\($0)")
       }
     }
-    if let a = a.array, let b = b.array, a.count == b.count {
-      return zip(a, b).enumerated().flatMap { differences($1.0, $1.1, at: "\(path)[\($0)]") }
+    if let a = a.array, let b = b.array,
+      let index = (0..<max(a.count, b.count)).first(where: { a.dropFirst($0).first != b.dropFirst($0).first })
+    {
+      let (own, other) = (a.dropFirst(index).first, b.dropFirst(index).first)
+      if let own, let other, own.object.map({ Set($0.keys) }) == other.object.map({ Set($0.keys) }) {
+        return differences(own, other, at: "\(path)[\(index)]")
+      }
+      return ["\(path)[\(index)] is \(short(own)) in one and \(short(other)) in the other"]
     }
-    return ["\(path) is \(Self.short(a)) in one and \(Self.short(b)) in the other"]
+    return ["\(path) is \(short(a)) in one and \(short(b)) in the other"]
   }
 
-  private static func short(_ value: JSONValue) -> String {
+  private static func short(_ value: JSONValue?) -> String {
+    guard let value else { return "missing" }
     let text = value.canonicalText
-    return text.count > 60 ? text.prefix(60) + "…" : text
+    return text.count > 200 ? text.prefix(200) + "…" : text
   }
 
   /// The takes to write, from all sources, each once.
@@ -148,8 +165,9 @@ package struct DatasetMerge: Sendable {
         duplicates.append(record.id)
       }
     }
-    for id in selected where !members.values.contains(where: { $0.entry.id == id || $0.entry.takeID == id }) {
-      let meant = Spelling.nearest(to: id, among: sources.flatMap { $0.takes.map(\.id) }).map { "; did you mean \($0)?" } ?? ""
+    let all = sources.flatMap(\.takes)
+    for id in selected where !all.contains(where: { $0.id == id || $0.take == id }) {
+      let meant = Spelling.nearest(to: id, among: all.map(\.id)).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("there is no episode \(id)\(meant)")
     }
     return members.values.sorted { $0.entry.precedes($1.entry) }
@@ -170,19 +188,17 @@ package struct DatasetMerge: Sendable {
   /// Puts the shards in place; returns the entries of the new journal. Throws `ExportRefusal` for a shard that cannot be read.
   private func place(_ members: [Member], in directory: String, _ writer: any Writer) throws -> [Journal.Entry] {
     try FileManager.default.createDirectory(atPath: directory + "/" + DatasetFiles.episodes, withIntermediateDirectories: true)
+    var stamps: [String?] = []
+    try inOrder(members.count, threads: threads, waiting: members.count) {
+    } make: { [self] (_: inout Void, index) in
+      try placeShard(of: members[index], in: directory, writer)
+    } store: {
+      stamps.append($1)
+    }
     var counted: Set<String> = []
-    return try members.map { member in
+    return zip(members, stamps).map { member, stamp in
       var entry = member.entry
-      if let output = member.record.output {
-        guard DatasetFiles.isInside(output.path) else { throw UsageError("the path of \(entry.id) is outside \(member.source.directory)") }
-        let source = member.source.directory + "/" + output.path
-        let isAsWritten = (try? FileStamp.of(source).description) == entry.shard
-        if !isAsWritten { try Self.checkIsReadable(source, member) }
-        let target = directory + "/" + writer.shardPath(entry.id)
-        try links ? Self.link(source, to: target) : Self.copy(source, to: target)
-        // A run into this dataset compares a shard that may have changed with its digests, as one into the source would.
-        if isAsWritten { entry.shard = try FileStamp.of(target).description }
-      }
+      if let stamp { entry.shard = stamp }
       // Frames of a take, and repeats from before it was split, count once, for the first of its episodes that is here.
       let isFirst = counted.insert(entry.takeID).inserted
       if entry.part != nil {
@@ -194,14 +210,34 @@ package struct DatasetMerge: Sendable {
     }
   }
 
-  /// Throws `ExportRefusal` for a file that is missing or no HDF5 file any more. What another program has added to it may stay.
-  private static func checkIsReadable(_ path: String, _ member: Member) throws {
-    var problem = "is missing"
-    if try Directory.kind(at: path, followingLinks: true) != nil {
-      do { return try File.open(path).close() } catch let error as HDF5Error { problem = "cannot be read: \(error.message)" }
+  /// Checks a shard and puts it in place; returns its new stamp, or `nil` if there is none or it may have changed: a run into this dataset
+  /// then compares it with its digests, as one into the source would.
+  private func placeShard(of member: Member, in directory: String, _ writer: any Writer) throws -> String? {
+    if isCancelled() { throw CancellationError() }
+    guard let output = member.record.output else { return nil }
+    guard DatasetFiles.isInside(output.path) else {
+      throw UsageError("the path of \(member.entry.id) is outside \(member.source.directory)")
     }
+    let source = member.source.directory + "/" + output.path
+    let isAsWritten = (try? FileStamp.of(source).description) == member.entry.shard
+    // A copy reads every byte anyway.
+    if !links || !isAsWritten { try check(source, member, writer) }
+    let target = directory + "/" + writer.shardPath(member.entry.id)
+    try links ? Self.link(source, to: target) : Self.copy(source, to: target)
+    return isAsWritten ? try FileStamp.of(target).description : nil
+  }
+
+  /// Throws `ExportRefusal` for a shard that is missing or damaged. What another program has added to it may stay.
+  private func check(_ path: String, _ member: Member, _ writer: any Writer) throws {
+    var report = Verification(externalChecks, of: member.source.directory)
+    if try Directory.kind(at: path, followingLinks: true) == nil {
+      report.differ(path, "is missing")
+    } else {
+      writer.check(member.record, in: member.source.directory, pipelineDigest: member.source.record.pipelineDigest, into: &report)
+    }
+    guard let first = report.differences.first else { return }
     throw ExportRefusal(
-      "\(member.entry.id): \(path) \(problem); takeset verify \(member.source.directory) says what else differs, and takeset run makes it again"
+      "\(member.entry.id): \(path) is damaged: \(first.path) \(first.message); takeset verify \(member.source.directory) says what else differs, and takeset run makes it again"
     )
   }
 

@@ -61,6 +61,22 @@ package struct TakeFilter: Sendable {
     condition = try parser.whole()
   }
 
+  /// A sentence on the first `streams has` whose stream no take has.
+  func misspelledStream(in takes: [TakeRecord]) -> String? {
+    let names = Set(takes.flatMap { $0.streams.map(\.name.rawValue) }).sorted()
+    func find(_ condition: Condition) -> String? {
+      switch condition {
+      case .not(let inner): return find(inner)
+      case .both(let a, let b), .either(let a, let b): return find(a) ?? find(b)
+      case .comparison("streams", _, let name) where !names.contains(name):
+        let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
+        return "no take has a stream \(name); streams: \(names.joined(separator: ", "))\(meant)"
+      case .comparison: return nil
+      }
+    }
+    return find(condition)
+  }
+
   func matches(_ take: Subject) throws -> Bool { try Self.holds(condition, take) }
 
   private static func holds(_ condition: Condition, _ take: Subject) throws -> Bool {
@@ -101,6 +117,9 @@ package struct TakeFilter: Sendable {
     private var words: ArraySlice<Word>
     private let end: Int
     private var unclosed: Int?
+    /// Open parentheses and `not`s; the parser calls itself for each.
+    private var depth = 0
+    private static let deepest = 100
 
     init(_ text: String) {
       var found: [Word] = []
@@ -160,6 +179,9 @@ package struct TakeFilter: Sendable {
     }
 
     private mutating func single() throws -> Condition {
+      depth += 1
+      defer { depth -= 1 }
+      guard depth <= Self.deepest else { throw mistake("the condition is nested deeper than \(Self.deepest) parentheses") }
       if take("not") { return try .not(single()) }
       if take("(") {
         let condition = try either()

@@ -66,7 +66,7 @@ final class OutputDirectory {
   }
 
   /// Creates a directory and its missing parents.
-  private static func create(_ path: String) throws {
+  static func create(_ path: String) throws {
     if try Directory.kind(at: path) == .directory { return }
     let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
     if parent != path { try create(parent) }

@@ -10,16 +10,18 @@ package struct OutputFailure: Error, CustomStringConvertible {
   /// - Parameter isResumed: Whether the same command continues where it stopped.
   init(_ error: any Error, writing path: String, isResumed: Bool = true) {
     message = "cannot write \(path): \(error)"
-    var space = statvfs()
+    if let free = Self.freeBytes(at: path) { message += " (\(Int(free / 1e6)) MB are free there)" }
+    if isResumed { message += "; sealed takes stay, and the same command resumes from there" }
+  }
+
+  /// The free bytes of the file system that has a path or its nearest parent; `nil` where it does not say.
+  static func freeBytes(at path: String) -> Double? {
     var directory = OutputDirectory.absolute(path)
     while directory != "/", (try? Directory.kind(at: directory, followingLinks: true)) != .directory {
       directory = URL(fileURLWithPath: directory).deletingLastPathComponent().path
     }
-    if statvfs(directory, &space) == 0 {
-      let free = Double(space.f_bavail) * Double(space.f_frsize) / 1e6
-      message += " (\(Int(free)) MB are free there)"
-    }
-    if isResumed { message += "; sealed takes stay, and the same command resumes from there" }
+    var space = statvfs()
+    return statvfs(directory, &space) == 0 ? Double(space.f_bavail) * Double(space.f_frsize) : nil
   }
 
   package var description: String { message }

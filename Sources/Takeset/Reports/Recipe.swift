@@ -35,10 +35,10 @@ package enum Recipe: String, CaseIterable, Sendable {
     # For ACT (action chunking with transformers): absolute poses at the 50 Hz of ALOHA, images of 640x480.
     #
     #     takeset run sessions/ --output dataset/ --pipeline act.yaml
-    #     takeset export dataset/ --to aloha --fixed-length pad --output act/
+    #     takeset export dataset/ --to aloha --masked longest --fixed-length pad --output act/
     #
-    # The export has a file for each episode, all of one length, as ACT reads them. ACT cuts its action chunks itself. What it calls
-    # /observations/images/<camera>, /observations/qpos and /action, the dataset has as follows:
+    # The export has a file for each episode, its longest part in which nothing is missing, all of one length. ACT cuts its action
+    # chunks itself. What it calls /observations/images/<camera>, /observations/qpos and /action, the dataset has as follows:
     #
     #     import h5py, numpy as np
     #     with h5py.File("dataset/dataset.h5") as file:

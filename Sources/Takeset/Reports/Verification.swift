@@ -61,6 +61,9 @@ package struct Verification: Sendable, Codable {
     return .object(members)
   }
 
+  /// A report of what is yet to be checked in a directory.
+  init(_ external: ExternalChecks, of directory: String) { (externalCheck, self.directory) = (external, directory) }
+
   // MARK: Reporting
 
   package mutating func differ(_ path: String, _ message: String) { differences.append(Difference(path: path, message: message)) }
@@ -214,8 +217,7 @@ package struct Verification: Sendable, Codable {
       return
     }
     let reports = inParallel(record.takes.count, threads: threads) { [external] index in
-      var report = Verification()
-      (report.externalCheck, report.directory) = (external, directory)
+      var report = Verification(external, of: directory)
       let take = record.takes[index]
       writer.check(take, in: directory, pipelineDigest: record.pipelineDigest, into: &report)
       if inputs { report.checkInputs(take, location: manifest.run["takes"]?[take.id]?["location"]?.string) }

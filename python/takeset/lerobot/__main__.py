@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import Parser
+from .._arguments import EXIT_CODES, Parser, finish
 from .._errors import TakesetError
 from . import Summary, export
 
-_EXIT_CODES = """\
+_EPILOG = f"""\
 takeset-export.json in the output says what was exported and what LeRobot does not get.
 
-exit codes: 64 wrong usage; 65 LeRobot cannot hold the dataset; 73 the output exists"""
+{EXIT_CODES}"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
         prog="python -m takeset.lerobot",
         description="Export a dataset for LeRobot, version 3.0 of its format.",
-        epilog=_EXIT_CODES,
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("dataset", help="a dataset directory, its dataset.h5, a shard or a packed file")
@@ -48,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--state",
         type=_words,
-        default=("pose", "joints"),
         metavar="KEYS",
         help="the observations that make observation.state (default: pose,joints)",
     )
@@ -64,17 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = vars(parser.parse_args(arguments))
     is_quiet, is_json, dataset, output = (given.pop(name) for name in ("quiet", "json", "dataset", "output"))
-    try:
+
+    def work() -> None:
         given["task"] = _task(given["task"], given.pop("tasks"))
-        summary = export(dataset, output, progress=None if is_quiet else _say, **given)
-    except TakesetError as error:
-        _say(f"takeset.lerobot: {error}")
-        return error.exit_code or 65
-    except OSError as error:
-        _say(f"takeset.lerobot: cannot write {output}: {error}")
-        return 74
-    print(_as_json(summary) if is_json else "" if is_quiet else _as_text(summary), end="")
-    return 0
+        try:
+            summary = export(dataset, output, progress=None if is_quiet else _say, **given)
+        except OSError as error:
+            raise TakesetError(f"cannot write {output}: {error}", 1) from error
+        print(_as_json(summary) if is_json else "" if is_quiet else _as_text(summary), end="")
+
+    return finish("takeset.lerobot", work)
 
 
 def _task(text: str | None, file: str | None) -> Any:
@@ -105,7 +103,10 @@ def _as_json(summary: Summary) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"expected names, separated by commas, found {text!r}")
+    return words
 
 
 def _number(text: str) -> float:

@@ -49,12 +49,18 @@ class ExportDirectory:
             return
         old = f"{self.path}.old"
         is_replacing = os.path.lexists(self._output)
-        if is_replacing:
+        try:
+            if is_replacing:
+                shutil.rmtree(old, ignore_errors=True)
+                os.rename(self._output, old)
+            os.rename(self.path, self._output)
+        except BaseException:
+            if is_replacing and not os.path.lexists(self._output):
+                os.rename(old, self._output)
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        finally:
             shutil.rmtree(old, ignore_errors=True)
-            os.rename(self._output, old)
-        os.rename(self.path, self._output)
-        if is_replacing:
-            shutil.rmtree(old)
 
     def write_json(self, relative: str, value: Any) -> None:
         """Writes a JSON file at this path below the directory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +55,7 @@ def export(
     split: str | None = None,
     keys: Sequence[str] | None = None,
     drop_keys: Sequence[str] = (),
-    state: Sequence[str] = ("pose", "joints"),
+    state: Sequence[str] | None = None,
     tolerance: float | None = None,
     min_frames: int = 2,
     replace: bool = False,
@@ -77,7 +78,7 @@ def export(
     episodes         only these episodes or takes, by id
     split            only the episodes of this split
     keys, drop_keys  only these observations and `actions`; without these
-    state            the observations that make observation.state, in this order, as far as they are there
+    state            the observations that make observation.state, in this order (pose and joints, as far as they are there)
     tolerance        seconds; None: a tenth of a row
     min_frames       shorter runs of complete rows are left out
     replace          replace an earlier export
@@ -88,7 +89,7 @@ def export(
     progress         called with a line of text for each episode
 
     Rows that lack a part of the state, an image or the action end an episode, and so do gaps. Raises `TakesetError`, with `exit_code` 65
-    for a dataset that LeRobot cannot hold, 73 if `out` exists, and 64 for wrong options.
+    for a dataset that LeRobot cannot hold, 73 if `out` exists, 64 for wrong options, and 1 if the dataset does not exist.
     """
     if jobs is not None and jobs < 1:
         raise TakesetError(f"--jobs: expected at least 1, found {jobs}", 64)
@@ -116,8 +117,11 @@ def _export(dataset: Dataset, out: str, options: Options, replace: bool, jobs: i
                     left_out = f"; rows left out: {dropped_text(one.cut)}" if one.cut.dropped else ""
                     frames = counted(sum(map(len, one.cut.runs)), "frame")
                     say(f"[{number}/{len(planned.episodes)}] {one.episode.id}: {counted(len(one.cut.runs), 'episode')}, {frames}{left_out}")
-            finally:
-                written.close()
+            except BaseException:
+                with contextlib.suppress(Exception):  # What ended the export is told, and not that its files are incomplete.
+                    written.close()
+                raise
+            written.close()
         directory.write_json("meta/info.json", info(planned, written, options))
         statistics = {name: {key: value.tolist() for key, value in found.items()} for name, found in written.statistics.items()}
         directory.write_json("meta/stats.json", statistics)
@@ -145,7 +149,8 @@ def _options(*, codec: str | None, tolerance: float | None, **given: Any) -> Opt
     for name in ("data_file_mb", "video_file_mb"):
         require(0 < given[name] < math.inf, f"--{name.replace('_', '-')}: expected a finite number above 0, found {given[name]}")
         given[name] = int(given[name]) if given[name] == int(given[name]) else float(given[name])
-    for name in ("episodes", "drop_keys", "state"):
+    for name in ("episodes", "drop_keys"):
         given[name] = tuple(given[name] or ())
-    given["keys"] = None if given["keys"] is None else tuple(given["keys"])
+    for name in ("keys", "state"):
+        given[name] = None if given[name] is None else tuple(given[name])
     return Options(tolerance=allowed, codec=_video.codec(codec) if images == "video" else None, **{**given, "fps": int(fps)})

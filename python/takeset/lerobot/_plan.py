@@ -17,6 +17,7 @@ from ._runs import Cut, Timing, cut, timing
 from ._survey import ACTIONS, VECTORS, Surveyed, chosen_keys, listed, require_same, survey
 from ._video import Codec
 
+DEFAULT_STATE = ("pose", "joints")  # As far as they are there.
 _SPLITS = ("train", "valid", "test")
 
 
@@ -33,7 +34,7 @@ class Options:
     split: str | None
     keys: tuple[str, ...] | None
     drop_keys: tuple[str, ...]
-    state: tuple[str, ...]
+    state: tuple[str, ...] | None  # None: DEFAULT_STATE
     tolerance: float
     min_frames: int
     data_file_mb: float
@@ -95,12 +96,13 @@ class Plan:
 def plan(dataset: Dataset, options: Options) -> Plan:
     """Raises `TakesetError` with exit code 64 for unknown episodes, splits and keys, and 65 for a dataset that LeRobot cannot hold."""
     surveyed = [survey(episode) for episode in _episodes(dataset, options)]
-    kinds, lost = chosen_keys(surveyed, options.keys, options.drop_keys)
+    kinds, lost = chosen_keys(surveyed, options.keys, options.drop_keys, options.state or ())
+    wanted = DEFAULT_STATE if options.state is None else options.state
     require_same(surveyed, kinds)
-    for key in options.state:
+    for key in wanted:
         if key in kinds and kinds[key] not in VECTORS:
             raise TakesetError(f"--state: {key} is {kinds[key]}, and observation.state holds vectors", 64)
-    state = tuple(key for key in options.state if key in kinds)
+    state = tuple(key for key in wanted if key in kinds)
     example = surveyed[0].episode
     cameras = _cameras(example, kinds)
     known = [key for key in cameras if all(one.keys[key].has_intrinsics for one in surveyed)]

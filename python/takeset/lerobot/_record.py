@@ -13,7 +13,7 @@ from ._writing import Writing, counted
 
 _VERSION = "v3.0"
 _SINGLE = ("fps", "images", "quality", "split", "tolerance", "min_frames", "data_file_mb", "video_file_mb", "files_per_chunk")
-_LISTS = ("episodes", "keys", "drop_keys", "state")
+_LISTS = ("episodes", "keys", "drop_keys")
 
 
 def info(plan: Plan, written: Writing, options: Options) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def record(dataset: Dataset, plan: Plan, written: Writing, options: Options, los
         "task": task,
         "codec": None if options.codec is None else options.codec.name,
     }
-    lists = {name: None if getattr(options, name) is None else [*getattr(options, name)] for name in _LISTS}
+    lists = {name: None if getattr(options, name) is None else [*getattr(options, name)] for name in _LISTS} | {"state": [*plan.state]}
     return {
         "export_version": 1,
         "format": "lerobot",

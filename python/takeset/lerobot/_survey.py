@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .._arguments import nearest
 from .._episode import Episode
 from .._errors import TakesetError
 from .._stream import Stream
@@ -59,15 +60,17 @@ def survey(episode: Episode) -> Surveyed:
     return Surveyed(episode, keys, tuple(others))
 
 
-def chosen_keys(episodes: Sequence[Surveyed], keys: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def chosen_keys(
+    episodes: Sequence[Surveyed], keys: Sequence[str] | None, drop: Sequence[str], state: Sequence[str]
+) -> tuple[dict[str, str], list[str]]:
     """The kinds of the keys to export, and sentences on the others. Raises `TakesetError` for unknown keys (64)."""
     kinds = {name: key.kind for one in reversed(episodes) for name, key in one.keys.items()}
     every = list(dict.fromkeys(name for one in episodes for name in one.keys))
-    unknown = [name for name in keys or () if name not in kinds]
+    unknown = [name for name in (*(keys or ()), *state) if name not in kinds]
     # A key to leave out may be one of the episodes that are not exported.
     unknown += [name for name in drop if name not in kinds and not any(name in other for other in episodes[0].episode.dataset)]
     if unknown:
-        raise TakesetError(f"no episode has {listed(unknown)}; there are {listed(every, len(every))}", 64)
+        raise TakesetError(f"no episode has {listed(unknown)}; there are {listed(every, len(every))}{nearest(unknown, every)}", 64)
     chosen = [name for name in dict.fromkeys(every if keys is None else keys) if name not in drop]
     lost = [f"{name}: left out by --keys or --drop-keys" for name in every if name not in chosen]
     found = {name: kinds[name] for name in chosen if kinds[name] in (*VECTORS, "image", "depth", "action")}

@@ -128,6 +128,8 @@ class VideoFiles:
                     count += 1
                 output.mux(stream.encode(None) if stream is not None else [])
         except av.error.FFmpegError as error:
+            if isinstance(error, OSError):  # Such as a full disk.
+                raise
             raise TakesetError(f"{title}: FFmpeg cannot encode the video with {self.codec.encoder}: {error}", 65) from error
         return count
 

@@ -69,11 +69,19 @@ struct EpisodePlace: Sendable {
   var isShard = false
   /// Why its link cannot be followed.
   var failure: String?
+  /// Its part of the split; `nil` in a file without masks.
+  var part: SplitPart?
 
   /// The name of the file without its extension, for an episode that cannot be read.
   private var stem: String { URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent }
 
   func measured(keys: Set<String>, for loader: Loader) -> EpisodeMeasurements {
+    var measured = examined(keys: keys, for: loader)
+    measured.part = part
+    return measured
+  }
+
+  private func examined(keys: Set<String>, for loader: Loader) -> EpisodeMeasurements {
     if let failure { return EpisodeMeasurements(id: stem, failure: failure) }
     do {
       guard try Directory.kind(at: file, followingLinks: true) == .file else {
@@ -122,12 +130,15 @@ private struct DatasetPlaces {
       throw UsageError("\(index) is not a Takeset file: it has no attribute format = \"takeset\" or no /data")
     }
     let data = try file.root.group("data")
+    let parts = try Self.parts(file.root)
     for (name, kind) in try data.members() {
       guard kind == .external else {
-        places.append(EpisodePlace(file: index, demo: name))
+        places.append(EpisodePlace(file: index, demo: name, part: parts[name]))
         continue
       }
-      places.append(try Self.linked(data.externalTarget(name), from: index))
+      var place = try Self.linked(data.externalTarget(name), from: index)
+      place.part = parts[name]
+      places.append(place)
     }
     try findEmptyMasks(file.root, asked: kind == .directory ? Self.shares(path) : [:])
   }
@@ -141,6 +152,23 @@ private struct DatasetPlaces {
       place.failure = "its link leads to \(target.file):\(target.object), which is no shard of the dataset"
     }
     return place
+  }
+
+  /// The part of each episode, by its name in the file.
+  private static func parts(_ root: Group) throws -> [String: SplitPart] {
+    guard root.contains("mask") else { return [:] }
+    let mask = try root.group("mask")
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases where mask.contains(part.rawValue) {
+      let names = try mask.dataset(part.rawValue)
+      // Another program may have written names of another type.
+      guard case .string(let width)? = names.type, width > 0 else { continue }
+      let bytes = try names.readAll()
+      for start in stride(from: 0, to: bytes.count, by: width) {
+        parts[String(decoding: bytes[start..<min(start + width, bytes.count)].prefix { $0 != 0 }, as: UTF8.self)] = part
+      }
+    }
+    return parts
   }
 
   private mutating func findEmptyMasks(_ root: Group, asked: [String: Double]) throws {

@@ -11,6 +11,8 @@ struct EpisodeMeasurements: Sendable {
   var rows = 0
   /// Why the episode cannot be read.
   var failure: String?
+  /// Its part of the split; `nil` where there is none.
+  var part: SplitPart?
   /// Observations by key, without masks and confidence.
   var observations: [String: ArrayMeasurements] = [:]
   var actions: ArrayMeasurements?

@@ -208,9 +208,21 @@ extension Examined {
       ? [Problem(sentence: "there \(count == 1 ? "is" : "are") \(several(count, "episode"))", episodes: [])] : []
   }
 
-  func withFewerRows(than least: Int) -> [Problem] {
-    let rows = readable.reduce(0) { $0 + $1.rows }
-    return (1..<max(1, least)).contains(rows) ? [Problem(sentence: "there are \(several(rows, "row"))", episodes: [])] : []
+  /// The parts that training reads and that have fewer rows than a batch; the whole, in a file without parts.
+  func withFewerRows(thanBatch batch: Int) -> [Problem] {
+    let all: [SplitPart?] = readable.contains { $0.part != nil } ? [.train, .valid] : [nil]
+    let small = all.compactMap { part -> (name: String, episodes: [EpisodeMeasurements], rows: Int)? in
+      let episodes = readable.filter { $0.part == part }
+      let rows = episodes.reduce(0) { $0 + $1.rows }
+      return (1..<max(1, batch)).contains(rows) ? (part?.rawValue ?? "the file", episodes, rows) : nil
+    }
+    guard let least = small.map(\.rows).min() else { return [] }
+    return [
+      Problem(
+        sentence: small.map { "\($0.name) has \(several($0.rows, "row"))" }.joined(separator: " and "),
+        episodes: small.flatMap(\.episodes).map(\.id),
+        remedy: Remedy("record more takes, or set train.batch_size, which is \(batch) by default, to at most \(least)"))
+    ]
   }
 }
 

@@ -68,8 +68,9 @@ extension Loader {
         Remedy("leave them out", steps: "min-frames: {count: 10}")
       ) { $0.shorter(than: $0.window) },
       DoctorRule(
-        .tooFewRows, .trainsBadly, "a batch has 100 by default, and an incomplete one is dropped, so training stops without any",
-        Remedy("record more, or set train.batch_size lower")
-      ) { $0.withFewerRows(than: 100) },
+        .tooFewRows, .breaks,
+        "a batch has 100 by default, and robomimic drops an incomplete one, so training, or validation, stops without any (StopIteration)",
+        Remedy("record more takes, or set train.batch_size, which is 100 by default, to the rows of the smallest part")
+      ) { $0.withFewerRows(thanBatch: 100) },
     ]
 }

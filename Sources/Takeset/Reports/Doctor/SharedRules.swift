@@ -98,8 +98,9 @@ extension Remedy {
 
   /// An export of the episodes that have what others lack.
   static func choosing(_ ids: [String], for command: String) -> Remedy {
-    let names = ids.prefix(8).joined(separator: ",") + (ids.count > 8 ? ",..." : "")
-    return Remedy("export the other episodes", command: "\(command) --episodes \(shellWord(names))")
+    Remedy(
+      ids.count > 8 ? "export the other \(ids.count) episodes" : "export the other episodes",
+      command: "\(command) --episodes \(shellWord(ids.joined(separator: ",")))")
   }
 
   static let atGaps = Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")
