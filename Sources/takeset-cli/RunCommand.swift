@@ -140,24 +140,21 @@ func interruptibly<Result>(_ work: (_ isCancelled: @escaping @Sendable () -> Boo
 
 /// The first SIGINT, SIGTERM or SIGHUP; a second one ends the process immediately.
 final class Interruption: Sendable {
-  private let received = Atomic<Int32>(0)
-  private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
+  /// Set by the signal handler itself, so that a signal counts from the moment it arrives.
+  private static let received = Atomic<Int32>(0)
 
   init() {
-    sources = [SIGINT, SIGTERM, SIGHUP].map { number in
-      Foundation.signal(number, SIG_IGN)
-      return DispatchSource.makeSignalSource(signal: number, queue: .global())
-    }
-    for (source, number) in zip(sources, [SIGINT, SIGTERM, SIGHUP]) {
-      source.setEventHandler { [self] in
-        if !received.compareExchange(expected: 0, desired: number, ordering: .relaxed).exchanged { _exit(128 + number) }
+    // Initialized here, because a handler may not.
+    _ = Self.received.load(ordering: .relaxed)
+    for number in [SIGINT, SIGTERM, SIGHUP] {
+      Foundation.signal(number) { number in
+        if !Interruption.received.compareExchange(expected: 0, desired: number, ordering: .relaxed).exchanged { _exit(128 + number) }
       }
-      source.resume()
     }
   }
 
   var signal: Int32? {
-    let number = received.load(ordering: .relaxed)
+    let number = Self.received.load(ordering: .relaxed)
     return number == 0 ? nil : number
   }
 }

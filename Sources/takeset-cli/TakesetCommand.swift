@@ -32,7 +32,8 @@ struct TakesetCommand: ParsableCommand {
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
       MergeCommand.self, SelectCommand.self, ReportCommand.self,
-      StepsCommand.self, ExplainCommand.self, SimulateCommand.self, CheckExternalCommand.self, PackCopyCommand.self, GenerateCommand.self,
+      StepsCommand.self, ExplainCommand.self, SimulateCommand.self, ServeCommand.self, UploadCommand.self, CheckExternalCommand.self,
+      PackCopyCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
