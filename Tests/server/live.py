@@ -1,0 +1,71 @@
+"""Cameras and viewers of the slow-motion app, by Python's websockets."""
+
+import asyncio
+import contextlib
+import functools
+import io
+import json
+import struct
+
+import numpy
+import websockets
+from PIL import Image
+
+SECONDS_TO_2001 = 978_307_200
+
+
+@functools.cache
+def jpeg(number=0, size=(64, 48)):
+    """An image of more than 1000 bytes that differs for each number."""
+    pixels = numpy.random.default_rng(number).integers(0, 255, (size[1], size[0], 3), dtype=numpy.uint8)
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, "JPEG", quality=80)
+    assert data.tell() > 1000
+    return data.getvalue()
+
+
+def frame(time, number=0, size=(64, 48)):
+    return struct.pack("<d", time) + jpeg(number, size)
+
+
+@contextlib.asynccontextmanager
+async def socket(server, path, **options):
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}{path}", max_size=None, open_timeout=20, **options) as connection:
+        yield connection
+
+
+async def next_binary(connection, timeout=10):
+    """The next frame, and the texts before it."""
+    texts = []
+    while True:
+        message = await asyncio.wait_for(connection.recv(), timeout)
+        if isinstance(message, bytes):
+            return message, texts
+        texts.append(json.loads(message))
+
+
+async def next_text(connection, timeout=10):
+    while True:
+        message = await asyncio.wait_for(connection.recv(), timeout)
+        if isinstance(message, str):
+            return json.loads(message)
+
+
+async def counts(server, cameras, viewers, key=""):
+    """Waits until the server knows so many."""
+    for _ in range(400):
+        status = await asyncio.to_thread(lambda: server.get(f"/status{key and '?key=' + key}").json())
+        if (status["cameras"], status["viewers"]) == (cameras, viewers):
+            return status
+        await asyncio.sleep(0.025)
+    raise AssertionError(status)
+
+
+def live(test):
+    """Runs an asynchronous test, for a minute at most."""
+
+    @functools.wraps(test)
+    def run(**fixtures):
+        asyncio.run(asyncio.wait_for(test(**fixtures), 60))
+
+    return run

@@ -1,0 +1,65 @@
+"""TLS by the server itself."""
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+import subprocess
+
+import pytest
+import requests
+import websockets
+from conftest import BINARY, Server, free_port
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from wire import LAST_GET, Wire
+
+
+def pem(key):
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+@pytest.fixture
+def files(tmp_path):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, now - datetime.timedelta(1), now + datetime.timedelta(1))
+    certificate = certificate.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+    certificate = certificate.add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256())
+    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "key.pem").write_bytes(pem(key))
+    (tmp_path / "other.pem").write_bytes(pem(ec.generate_private_key(ec.SECP256R1())))
+    return tmp_path
+
+
+def test_everything_works_by_tls(files):
+    server = Server(files / "data", "--tls-cert", files / "cert.pem", "--tls-key", files / "key.pem")
+    server.url = server.url.replace("http:", "https:")
+    server.start()
+    try:
+        movie = b"\0\0\0\x08free" + bytes(5_000_000)
+        answer = requests.post(f"{server.url}/upload", files={"video": ("a.mov", movie)}, verify=files / "cert.pem", timeout=30)
+        assert requests.get(server.url + answer.json()["path"], verify=files / "cert.pem", timeout=30).content == movie
+        with Wire(server, LAST_GET) as plain:
+            assert 200 not in plain.statuses()
+
+        async def watch():
+            context = ssl.create_default_context(cafile=files / "cert.pem")
+            async with websockets.connect(f"wss://127.0.0.1:{server.port}/viewer", ssl=context) as viewer:
+                await viewer.close(1000)
+                assert viewer.close_code == 1000
+
+        asyncio.run(watch())
+        assert server.stop() == 0
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+@pytest.mark.parametrize("cert, key, word", [("cert.pem", "other.pem", "--tls-key"), ("key.pem", "key.pem", "--tls-cert"), ("cert.pem", "none.pem", "--tls-key")])
+def test_unusable_files_are_named(files, cert, key, word):
+    command = [BINARY, "serve", "--data", files / "data", "--listen", f"127.0.0.1:{free_port()}", "--tls-cert", files / cert, "--tls-key", files / key]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 1 and f"error: {word} " in result.stderr

@@ -1,0 +1,180 @@
+"""Child processes of conversions: their limits, what they inherit, what becomes of those that hang, crash or eat memory."""
+
+import json
+import sys
+import time
+
+import pytest
+
+from queued import TAKESET, bundle, connect, evidence, finished, merged, queue, row, running, script
+
+PYTHON = sys.executable
+
+
+def fake(tmp_path, name, run):
+    """A converter that does something else on `run`, and is the real one for all other commands."""
+    return script(tmp_path / name, f"#!/bin/sh\n[ \"$1\" = run ] || exec '{TAKESET}' \"$@\"\n{run}\n")
+
+
+def real(tmp_path, name, before):
+    """The real converter, after some shell commands."""
+    return fake(tmp_path, name, f"{before}\nexec '{TAKESET}' \"$@\"")
+
+
+def test_hanging_child_is_ended_with_its_group(start, tmp_path):
+    command = fake(tmp_path, "hang", f"{PYTHON} -c 'import time; time.sleep(3600)' {tmp_path}/marker &\ntrap '' TERM INT\nwait")
+    server = start("--takeset", command, "--conversion-seconds", 1, "--conversion-attempts", 2, conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    server.until(lambda: running(f"{tmp_path}/marker"))
+    found = finished(server, capture)
+    assert (found["status"], found["reason"]) == ("failed", "The conversion took longer than 1 seconds. It was tried 2 times.")
+    assert (found["state"], found["attempts"]) == ("done", 2)
+    server.until(lambda: not running(f"{tmp_path}/marker"))
+    server.until(lambda: list((server.data / "conversions/.work").iterdir()) == [])
+    assert server.get("/health").ok
+
+
+def test_memory_is_limited(start, tmp_path):
+    command = fake(tmp_path, "eat", f"exec {PYTHON} -c 'x = [b\"x\" * (1 << 20) for _ in range(4096)]'")
+    server = start("--takeset", command, "--conversion-memory", 512 << 20, "--conversion-attempts", 1, conversions=1)
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    assert found["status"] == "failed" and "MemoryError" in found["lastError"]
+
+
+def test_too_little_memory_never_rejects_a_capture(start, tmp_path):
+    server = start("--takeset", TAKESET, "--conversion-memory", 256 << 20, "--conversion-attempts", 1, conversions=1)
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    assert (found["status"], found["evidence"]) == ("failed", None)
+
+
+@pytest.mark.parametrize("end", ["kill -SEGV $$", "kill -TERM $$", "exit 1"])
+def test_crashes_are_tried_again(start, tmp_path, end):
+    count = tmp_path / "count"
+    command = real(tmp_path, "crash", f"echo run >>{count}\n[ $(wc -l <{count}) -gt 2 ] || {end}")
+    server = start("--takeset", command, conversions=1)
+    begun = time.monotonic()
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    found = finished(server, capture)
+    assert (found["status"], found["attempts"], found["lastError"]) == ("complete", 3, None)
+    assert time.monotonic() - begun > 1 + 4, "attempts follow each other after 1 and 4 s"
+    assert count.read_text().count("run") == 3
+    merged(server, capture)
+
+
+def test_crashes_end_after_the_last_attempt(start, tmp_path):
+    command = fake(tmp_path, "crash", f"echo run >>{tmp_path}/count; echo {tmp_path}/secret >&2; kill -ABRT $$")
+    server = start("--takeset", command, "--conversion-attempts", 2, conversions=1)
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    assert (found["status"], found["reason"]) == ("failed", "The conversion stopped unexpectedly. It was tried 2 times.")
+    assert "signal 6" in found["lastError"] and (tmp_path / "count").read_text().count("run") == 2
+
+
+@pytest.mark.parametrize("command", ["/nowhere/takeset", "no-such-command"])
+def test_missing_converter(start, tmp_path, command):
+    server = start("--takeset", command, "--conversion-attempts", 1, conversions=1)
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    assert (found["status"], found["reason"]) == ("failed", "The conversion stopped unexpectedly.")
+
+
+def test_result_without_a_manifest(start, tmp_path):
+    server = start("--takeset", fake(tmp_path, "none", "exit 0"), "--conversion-attempts", 1, conversions=1)
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    assert (found["status"], found["reason"]) == ("failed", "The conversion gave no result.")
+
+
+def test_nothing_is_inherited(start, tmp_path):
+    look = tmp_path / "look.py"
+    look.write_text(
+        "import json, os, resource\n"
+        "links = {n: os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')}\n"
+        "found = dict(files=links, environment=dict(os.environ), leads=os.getpgid(0) == os.getppid(),\n"
+        "  memory=resource.getrlimit(resource.RLIMIT_AS)[0])\n"
+        f"json.dump(found, open('{tmp_path}/found.json', 'w'))\n")
+    # Python ignores signals of its own accord, so the shell says what it was given.
+    command = real(tmp_path, "look", f"grep SigIgn /proc/$$/status >{tmp_path}/signals\n{PYTHON} {look}")
+    server = start("--takeset", command, conversions=1, environment={"AWS_SECRET_ACCESS_KEY": "hidden", "TAKESET_SERVER_LOG_LEVEL": "debug"})
+    assert finished(server, queue(server.data, "video", bundle(tmp_path / "1")))["status"] == "complete"
+    found = json.loads((tmp_path / "found.json").read_text())
+    files = {int(number): path for number, path in found["files"].items()}
+    assert files.pop(0) == "/dev/null" and files.pop(1).startswith("pipe:") and files.pop(2).startswith("pipe:")
+    assert all("/proc/" in path for path in files.values()), files
+    assert not any(name.startswith(("AWS", "TAKESET")) for name in found["environment"])
+    assert found["memory"] == 4 << 30 and found["leads"]
+    # Signals 32 and 33 belong to the C library.
+    assert int((tmp_path / "signals").read_text().split()[1], 16) & 0x7FFFFFFF == 0
+
+
+def test_no_more_than_so_many_at_a_time(start, tmp_path):
+    log = tmp_path / "log"
+    command = fake(tmp_path, "slow", f"echo + >>{log}; sleep 0.4; '{TAKESET}' \"$@\"; code=$?; echo - >>{log}; exit $code")
+    server = start("--takeset", command, conversions=2)
+    captures = [queue(server.data, "video", bundle(tmp_path / str(seed), "--seed", seed)) for seed in range(1, 6)]
+    assert all(found["status"] == "complete" for found in finished(server, *captures))
+    merged(server, *captures)
+    now = most = 0
+    for line in log.read_text().split():
+        now += 1 if line == "+" else -1
+        most = max(most, now)
+    assert (now, most) == (0, 2)
+
+
+def test_log_stays_small(start, tmp_path):
+    command = fake(tmp_path, "loud", "head -c 200000000 /dev/zero | tr '\\0' x; echo; echo the end; kill -KILL $$")
+    server = start("--takeset", command, "--conversion-attempts", 1, conversions=1)
+    before = server.memory()
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    assert found["status"] == "failed" and found["lastError"].rstrip().endswith("the end") and len(found["lastError"]) <= 4000
+    assert server.memory() - before < 30 << 20
+    assert server.log.stat().st_size < 100_000
+
+
+def test_children_end_with_a_killed_server(start, tmp_path):
+    command = fake(tmp_path, "hang", f"{PYTHON} -c 'import time; time.sleep(3600)' {tmp_path}/marker")
+    server = start("--takeset", command, conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    server.until(lambda: running(f"{tmp_path}/marker"))
+    server.kill()
+    end = time.monotonic() + 5
+    while running(f"{tmp_path}/marker"):
+        assert time.monotonic() < end, "the child outlived its server"
+        time.sleep(0.01)
+    assert row(server.data, capture)["state"] == "running"
+
+
+def test_ending_the_server_ends_conversions_which_start_again(start, tmp_path):
+    once = tmp_path / "once"
+    command = real(tmp_path, "hang", f"[ -e {once} ] || {{ touch {once}; exec {PYTHON} -c 'import time; time.sleep(3600)' {tmp_path}/marker; }}")
+    server = start("--takeset", command, conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    server.until(lambda: running(f"{tmp_path}/marker"))
+    begun = time.monotonic()
+    assert server.stop() == 0 and time.monotonic() - begun < 10
+    assert not running(f"{tmp_path}/marker")
+    assert row(server.data, capture)["attempts"] == 0
+    server.start()
+    found = finished(server, capture)
+    assert (found["status"], found["attempts"]) == ("complete", 1)
+
+
+def test_deleted_while_it_is_converted(start, tmp_path):
+    command = real(tmp_path, "slow", f"touch {tmp_path}/begun; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
+    server = start("--takeset", command, conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    server.until((tmp_path / "begun").exists)
+    with connect(server.data) as database:
+        database.execute("DELETE FROM capture WHERE id = ?", (capture,))
+    (tmp_path / "go").touch()
+    second = queue(server.data, "video", bundle(tmp_path / "2", "--seed", 2))
+    assert evidence(finished(server, second))["rows"] == 30
+    merged(server, second)
+    server.until(lambda: sorted(path.name for path in (server.data / "conversions").iterdir()) == sorted([".work", second]))
+
+
+def test_conversions_wait_for_space(start, tmp_path):
+    server = start("--takeset", TAKESET, "--reserve", 1 << 59, conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    server.until(lambda: "conversions wait" in server.log.read_text())
+    assert row(server.data, capture)["state"] == "waiting"
+    server.stop()
+    server = start("--takeset", TAKESET, data=server.data, conversions=1)
+    assert finished(server, capture)["status"] == "complete"

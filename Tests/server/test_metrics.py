@@ -1,0 +1,107 @@
+"""`/metrics` in Prometheus' text format."""
+
+import math
+import os
+import re
+
+import requests
+from pages import insert
+from phone import rows
+
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (\S+)')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+def metrics(server):
+    """Values by name and labels. The text must be as the format's description wants it (version 0.0.4)."""
+    answer = server.get("/metrics")
+    assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert answer.text.endswith("\n")
+    kinds, found, last = {}, {}, None
+    for line in answer.text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in kinds and kind in ("counter", "gauge", "histogram"), line
+            kinds[name], last = kind, name
+            continue
+        name, labels, value = SAMPLE.fullmatch(line).groups()
+        base = re.sub("_(bucket|sum|count)$", "", name) if kinds[last] == "histogram" else name
+        # All of a metric are together, below their type.
+        assert base == last, line
+        assert kinds[last] != "counter" or name.endswith("_total")
+        key = name, tuple(LABEL.findall(labels or ""))
+        assert key not in found and math.isfinite(float(value)), line
+        found[key] = float(value)
+    check_histograms(kinds, found)
+    return found
+
+
+def check_histograms(kinds, found):
+    for name in (name for name, kind in kinds.items() if kind == "histogram"):
+        series = {}
+        for (sample, labels), value in found.items():
+            if sample == name + "_bucket":
+                rest = tuple(label for label in labels if label[0] != "le")
+                series.setdefault(rest, []).append((float(dict(labels)["le"].replace("+Inf", "inf")), value))
+        assert series
+        for labels, buckets in series.items():
+            bounds, counts = zip(*buckets)
+            assert list(bounds) == sorted(bounds) and bounds[-1] == math.inf and list(counts) == sorted(counts)
+            assert counts[-1] == found[name + "_count", labels] and found[name + "_sum", labels] >= 0
+
+
+def requests_by_status(found):
+    sums = {}
+    for (name, labels), value in found.items():
+        if name == "hb_requests_total":
+            status = dict(labels)["http_response_status_code"]
+            sums[status] = sums.get(status, 0) + value
+    return sums
+
+
+def test_requests_by_status(server):
+    before = requests_by_status(metrics(server))
+    for _ in range(5):
+        assert server.get("/health").ok
+    for _ in range(3):
+        assert server.get("/verify/nothing").status_code == 404
+    assert requests.post(f"{server.url}/api/v1/captures/video", data=b"x", timeout=60).status_code in (400, 401)
+    found = metrics(server)
+    after = requests_by_status(found)
+    # The first look at the metrics counts, too.
+    assert after["200"] - before.get("200", 0) == 6 and after["404"] - before.get("404", 0) == 3
+    assert after.get("400", 0) + after.get("401", 0) == 1
+    took = [value for (name, labels), value in found.items()
+            if name == "http_server_request_duration_seconds_count" and dict(labels)["http_route"] == "/health"]
+    assert took and took[0] >= 5
+
+
+def test_captures_conversions_and_free_bytes(server):
+    for status, number in (("complete", 3), ("rejected", 2), ("processing", 1)):
+        for _ in range(number):
+            capture = insert(server, status=status, bytes=1000)
+    rows(server, "INSERT INTO conversion (capture, state, attempts, notBefore) VALUES (?, 'waiting', 0, 0)", capture)
+
+    def values(name):
+        return {labels[0][1]: value for (found, labels), value in metrics(server).items() if found == name}
+
+    assert values("takeset_captures") == {"complete": 3, "rejected": 2, "processing": 1, "failed": 0, "quarantined": 0}
+    assert values("takeset_capture_bytes") == {"complete": 3000, "rejected": 2000, "processing": 1000, "failed": 0, "quarantined": 0}
+    assert values("takeset_conversions") == {"waiting": 1, "running": 0, "done": 0}
+    disk = os.statvfs(server.data)
+    assert abs(metrics(server)["takeset_free_bytes", ()] / (disk.f_bavail * disk.f_frsize) - 1) < 0.1
+    rows(server, "DELETE FROM capture WHERE status = 'rejected'")
+    rows(server, "UPDATE conversion SET state = 'done'")
+    assert values("takeset_captures")["rejected"] == 0 and values("takeset_conversions") == {"waiting": 0, "running": 0, "done": 1}
+
+
+def test_strange_paths_make_no_new_series(server):
+    """Whoever asks for many addresses does not fill the memory."""
+    metrics(server)
+    server.get("/nothing/0")
+    server.get("/verify/0")
+    known = len(metrics(server))
+    for number in range(50):
+        server.get(f"/nothing/{number}\"\\\n")
+        server.get(f"/verify/{number}")
+    assert len(metrics(server)) == known

@@ -1,0 +1,249 @@
+"""The pages in headless Chromium: captures, what is proven of each, devices and keys."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from conftest import TAKESET, Server
+from pages import CHROMIUM, CONTRAST, HOSTILE, View, insert, insert_file
+from phone import Phone, rows
+from queued import bundle, finished, merged, queue
+from test_conversion import APP, register, session, zipped
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+EVIDENCE = {"levels": ["bytes-sealed-at-ingest"], "not_verified": [HOSTILE], "depth": {"alignment": HOSTILE},
+            "findings": [{"severity": "warning", "code": "odd", "message": HOSTILE}]}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def view(browser):
+    view = View(browser)
+    yield view
+    view.close()
+    assert view.said == []
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory):
+    """A server with a capture of each kind that was really converted, and hostile ones."""
+    root = tmp_path_factory.mktemp("pages")
+    server = Server(root / "data", "--takeset", TAKESET, "--app-id", APP, conversions=1).start()
+    signed = bundle(root / "b", "--keys", root / "keys.json")
+    cut = bundle(root / "cut", "--signature", "checkpoint", "--partial", "--seed", 2, "--keys", root / "keys2.json", seconds=6)
+    ids = {
+        "complete": queue(server.data, "video", signed, device=register(server.data, root / "keys.json")),
+        "partial": queue(server.data, "video", cut, device=register(server.data, root / "keys2.json")),
+        "rejected": queue(server.data, "video", bundle(root / "bad", "--fault", "chain-base64")),
+        "session": queue(server.data, "session", {"session.zip": zipped(session(root / "session_a"), root / "a.zip")}),
+    }
+    finished(server, *ids.values(), seconds=200)
+    merged(server, ids["complete"], ids["partial"], ids["session"])
+    ids["processing"] = insert(server, status="processing", name="pour-7")
+    ids["hostile"] = insert(server, status="quarantined", name=HOSTILE, reason=HOSTILE, device=HOSTILE, evidence=json.dumps(EVIDENCE))
+    insert_file(server, ids["hostile"], f"session/ü {HOSTILE.replace('/', '')}.bin", b"abc")
+    yield SimpleNamespace(server=server, url=server.url, ids=ids)
+    server.kill()
+
+
+def facts(page):
+    """Names and values of all definition lists of a page."""
+    return dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
+
+
+def badges(page):
+    return page.locator(".badge").all_inner_texts()
+
+
+def items(page, heading):
+    return page.locator(f"h2:text-is('{heading}') + ul > li").all_inner_texts()
+
+
+def test_a_complete_capture_says_what_is_proven_and_what_is_not(captures, view):
+    page = view.open(f"{captures.url}/verify/{captures.ids['complete']}")
+    assert badges(page) == ["complete", "Verified: 1.0 s of 1.0 s recorded"]
+    levels = items(page, "What is proven")
+    assert [text.split("\n")[0] for text in levels] == ["\u2713 bytes-sealed-at-ingest", "\u2713 chain-structure-ok", "\u2713 assertion-ok"]
+    unverified = items(page, "What nobody can check from these files")
+    assert len(unverified) == 3 and unverified[0].startswith("that the movie shows what was hashed")
+    shown = facts(page)
+    assert shown["hash chain"] == "sound, 30 hashes" and shown["chain's signature"] == "verified, over the whole chain"
+    assert shown["signed hashes"] == "30 of 30" and shown["rows"] == "30" and shown["likely a real scene"] == "yes"
+    assert re.fullmatch(r"0\.9\d+", shown["depth consistency"]) and shown["suspicious depth maps"] == "none"
+    assert page.locator("h2:text-is('Findings')").count() == 0
+    page.wait_for_function("[...document.images].every((image) => image.complete && image.naturalWidth > 100)")
+    assert page.locator("img").count() == 2 and all(image.get_attribute("alt") for image in page.locator("img").all())
+    with page.expect_navigation():
+        page.click("dd >> text=default")
+    assert page.url == f"{captures.url}/datasets/default/report"
+
+
+def test_a_partial_capture_says_how_much_is_verified(captures, view):
+    page = view.open(f"{captures.url}/verify/{captures.ids['partial']}")
+    assert badges(page) == ["complete", "Verified: 5.0 s of 6.0 s recorded"]
+    assert "fair" in page.locator(".badge").nth(1).get_attribute("class")
+    assert items(page, "What is proven")[2] == "\u2713 assertion-ok\nA key in the phone's secure hardware signed the chain up to a checkpoint."
+    assert items(page, "What nobody can check from these files")[-1] == "what was recorded after the checkpoint that the device signed"
+    assert facts(page)["signed hashes"] == "150 of 180"
+
+
+def test_a_rejected_capture_says_why(captures, view):
+    page = view.open(f"{captures.url}/verify/{captures.ids['rejected']}")
+    assert badges(page)[0] == "rejected"
+    assert "hash chain is broken" in page.locator(".panel").first.inner_text()
+    assert any(text.startswith("error ") for text in items(page, "Findings"))
+    assert page.locator("text=\u2713 chain-structure-ok").count() == 0 and page.locator("dt:text-is('dataset')").count() == 0
+    assert page.locator("table a").all_inner_texts() == ["depth.gz", "hash_chain.json", "metadata.json", "video.mp4"]
+
+
+def test_a_capture_that_is_processed_is_looked_at_again(captures, view):
+    page = view.open(f"{captures.url}/verify/{captures.ids['processing']}")
+    assert badges(page) == ["processing"]
+    assert page.get_attribute("meta[http-equiv=refresh]", "content") == "5"
+    for other in ("complete", "rejected"):
+        assert "http-equiv" not in captures.server.get(f"/verify/{captures.ids[other]}").text
+
+
+def test_captures_that_cannot_be_verified_have_no_badge(captures, view):
+    page = view.open(f"{captures.url}/verify/{captures.ids['session']}")
+    assert badges(page) == ["complete"] and items(page, "What is proven") == []
+    assert page.locator("img").count() >= 1
+
+
+def test_hostile_names_are_text(captures, view):
+    rows(captures.server, "INSERT OR IGNORE INTO device VALUES ('hostile', 'k', 'ios', ?, 1, 'unverified', NULL, 'default', 0)", HOSTILE)
+    rows(captures.server, "INSERT OR IGNORE INTO apiKey VALUES ('h', ?, ?, x'00', 0, NULL)", HOSTILE, HOSTILE)
+    for path, count in (("/", 2), (f"/verify/{captures.ids['hostile']}", 6), ("/devices", 3)):
+        page = view.open(captures.url + path)
+        assert page.locator("main").inner_text().count(HOSTILE) >= count, path
+        assert page.locator("img[src=x]").count() == 0
+    page = view.open(f"{captures.url}/verify/{captures.ids['hostile']}")
+    assert page.title() == f"{HOSTILE} - Takeset"
+    with page.expect_download() as download:
+        page.click("table a")
+    assert download.value.path().read_bytes() == b"abc"
+
+
+def test_received_files_are_downloads(captures):
+    capture = captures.ids["complete"]
+    for name in ("video.mp4", "metadata.json"):
+        answer = captures.server.get(f"/captures/{capture}/files/{name}")
+        assert answer.content == (captures.server.data / "captures" / capture / name).read_bytes()
+        assert answer.headers["Content-Disposition"] == f"attachment; filename*=UTF-8''{name}"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.headers["Content-Type"] == "application/octet-stream"
+        assert "sandbox" in answer.headers["Content-Security-Policy"]
+    for path in ("files/nothing", "files/..%2f..%2fserver.sqlite", "files/../../../server.sqlite", "files/", "manifest.json", "dataset/manifest.json"):
+        assert captures.server.get(f"/captures/{capture}/{path}").status_code == 404, path
+    assert captures.server.get("/captures/..%2f.work/thumbnail.jpg").status_code == 404
+
+
+def test_what_does_not_exist_is_a_page(captures):
+    for path in ("/verify/0", "/verify/550e8400-e29b-41d4-a716-446655440000", "/datasets/no/report", "/?cursor=x"):
+        answer = captures.server.get(path)
+        assert answer.status_code == (400 if "cursor" in path else 404) and answer.headers["Content-Type"].startswith("text/html")
+        assert "<nav" in answer.text and "X-Request-Id" in answer.headers
+
+
+PAGES = ["/", "/verify/complete", "/verify/partial", "/verify/rejected", "/verify/processing", "/verify/hostile", "/datasets", "/devices", "/verify/none"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 390])
+def test_every_page_is_legible(captures, view, scheme, width, tmp_path):
+    """Contrast, and nothing to the side of the window."""
+    for path in PAGES:
+        name = path.split("/")[-1]
+        page = view.open(captures.url + path.replace(name, captures.ids.get(name, name)), color_scheme=scheme, viewport={"width": width, "height": 900})
+        if name == "none":
+            # The browser notes the status.
+            view.said.clear()
+        assert page.evaluate(CONTRAST) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        back = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
+        assert min(back) > 200 if scheme == "light" else max(back) < 60
+        page.screenshot(path=tmp_path / f"{name or 'captures'}-{scheme}-{width}.png", full_page=True)
+
+
+def test_pages_have_no_scripts_and_work_without(captures, view):
+    for path in PAGES:
+        assert "<script" not in captures.server.get(path.replace(path.split("/")[-1], captures.ids.get(path.split("/")[-1], path.split("/")[-1]))).text
+    page = view.open(captures.url, java_script_enabled=False)
+    page.select_option("select[name=status]", "rejected")
+    page.click("button")
+    assert page.locator("tbody tr").count() == 1 and badges(page) == ["rejected"]
+    assert page.locator("select[name=status]").input_value() == "rejected"
+    page.click("tbody a")
+    assert page.url == f"{captures.url}/verify/{captures.ids['rejected']}"
+    for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Captures", "Captures")):
+        page.click(f"nav a:text-is('{name}')")
+        assert page.locator("h1").first.inner_text() == heading
+        assert page.locator("nav a[aria-current]").inner_text() == name
+
+
+def test_all_of_it_is_reached_by_keyboard(captures, view):
+    page = view.open(captures.url)
+    wanted = page.locator("a, button, select, [tabindex='0']").count()
+    reached = []
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    assert len(set(reached)) == wanted and reached == sorted(reached)
+    page.focus("select[name=status]")
+    page.keyboard.press("p")
+    page.focus("button")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?type=&status=processing")
+    page.focus("tbody a")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/verify/{captures.ids['processing']}")
+    assert page.locator("main").count() == 1 and page.locator("h1").count() == 1 and page.get_attribute("html", "lang") == "en"
+
+
+def test_pages_of_a_long_list(server, view):
+    """Newest first; all captures once, also those of the same millisecond; the filter goes along."""
+    kinds = ["video", "session", "movie"]
+    for number in range(330):
+        insert(server, name=f"n{number:03}", type=kinds[number % 3], receivedAt=1_764_239_420_000 + number // 60, id=f"{number:08x}-0000-4000-8000-000000000000")
+    page = view.open(f"{server.url}/?type=movie")
+    seen, count = [], 1
+    while True:
+        seen += page.locator("tbody a").all_inner_texts()
+        if not page.locator("a[rel=next]").count():
+            break
+        page.click("a[rel=next]")
+        count += 1
+    assert seen == [f"n{number:03}" for number in range(329, -1, -3)] and count == 3
+    assert page.locator("main > p").first.inner_text() == "330 complete"
+    assert page.locator("tbody td").nth(3).inner_text() == "2025-11-27 10:30:20 UTC"
+
+
+def test_an_empty_server_has_pages(server, view):
+    for path, text in (("/", "no captures"), ("/datasets", "none yet"), ("/devices", "No device")):
+        assert text in view.open(server.url + path).locator("main").inner_text()
+
+
+@pytest.mark.parametrize("scheme, verified, words", [
+    ("s2", True, "signed by the device's attested key, over every byte"), ("s1", True, "signed by the device's registered key, without the body"),
+    ("s2", False, "signed, but not verified"), ("s0", False, "with a placeholder instead of a signature"), ("none", False, "without signature")])
+def test_how_a_request_was_signed(server, scheme, verified, words):
+    capture = insert(server, signature=scheme, isVerified=int(verified))
+    assert f"<dt>request</dt><dd>{words.replace(chr(39), '&#39;')}</dd>" in server.get(f"/verify/{capture}").text.replace("'", "&#39;")
+
+
+def test_devices_and_their_captures(server, view):
+    phone = Phone(server, level="secure_enclave")
+    for _ in range(3):
+        insert(server, device=phone.id.lower())
+    page = view.open(f"{server.url}/devices")
+    cells = page.locator("tbody td").all_inner_texts()
+    assert cells[:3] == [phone.id.lower(), "iPhone16,1", "secure enclave"] and cells[4] == "3"

@@ -1,0 +1,270 @@
+"""The live relay between cameras and viewers."""
+
+import asyncio
+import json
+import subprocess
+import time
+
+import pytest
+import websockets
+from conftest import BINARY
+from live import SECONDS_TO_2001, counts, frame, jpeg, live, next_binary, next_text, socket
+
+
+@live
+async def test_frames_reach_all_viewers_unchanged(server):
+    async with socket(server, "/camera") as camera, socket(server, "/viewer") as first, socket(server, "/x/viewer/y?z=1") as second:
+        await counts(server, 1, 2)
+        for n, data in enumerate([jpeg(1), frame(time.time(), 2), frame(time.time() - SECONDS_TO_2001, 3), b"\xff\xd8" + bytes(5000), bytes(1001), b"\x00" * 3_000_000]):
+            await camera.send(data)
+            assert (await next_binary(first))[0] == data, n
+            assert (await next_binary(second))[0] == data, n
+
+
+@live
+async def test_small_messages_and_json_are_no_frames(server):
+    async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
+        await counts(server, 1, 1)
+        await camera.send(bytes(1000))
+        await camera.send(b"no frame")
+        await camera.send(json.dumps({"type": "other", "padding": "x" * 2000}).encode())
+        await camera.send("text that is no JSON " * 100)
+        await camera.send(frame(1.0))
+        data, texts = await next_binary(viewer)
+        assert data == frame(1.0) and all(text["type"] == "camera_status" for text in texts)
+
+
+@live
+async def test_a_frame_in_fragments_arrives_whole(server):
+    data = frame(time.time(), 4)
+    async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
+        await counts(server, 1, 1)
+        await camera.send([data[:500], data[500:1], data[500:1500], data[1500:]])
+        assert (await next_binary(viewer))[0] == data
+
+
+@live
+async def test_the_status_of_a_camera_reaches_viewers_with_its_id(server):
+    began = int(time.time() * 1000)
+    async with socket(server, "/viewer") as viewer, socket(server, "/camera") as camera:
+        await counts(server, 1, 1)
+        await camera.send(json.dumps({"type": "status", "status": "recording", "timestamp": time.time()}))
+        text = await next_text(viewer)
+        assert text == {"type": "camera_status", "cameraId": text["cameraId"], "status": "recording"}
+        assert began - 1 <= text["cameraId"] <= time.time() * 1000 + 1
+        # Also when it is sent as bytes, as some senders do.
+        await camera.send(json.dumps({"type": "status", "status": "uploading"}).encode())
+        assert (await next_text(viewer))["status"] == "uploading"
+        async with socket(server, "/viewer") as late:
+            assert await next_text(late) == {**text, "status": "uploading"}
+        await camera.close()
+        assert await next_text(viewer) == {**text, "status": "disconnected"}
+
+
+@live
+async def test_signaling_is_relayed_as_it_is(server):
+    async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
+        await counts(server, 1, 1)
+        texts = ['{"type":"offer", "sdp":"v=0\\r\\n"}', '{ "candidate" : {"candidate":"c","sdpMLineIndex":0,"sdpMid":"0"},"type":"ice" }']
+        await next_text(viewer)
+        for text in texts:
+            await camera.send(text)
+            assert await viewer.recv() == text
+        for text in ['{"type":"answer","sdp":"v=0"}', texts[1]]:
+            await viewer.send(text)
+            assert await camera.recv() == text
+
+
+@live
+async def test_commands_of_viewers_and_scripts_reach_all_cameras(server):
+    async with socket(server, "/camera") as first, socket(server, "/camera") as second, socket(server, "/viewer") as viewer:
+        await counts(server, 2, 1)
+        for sent, expected in [
+            ({"command": "start"}, {"command": "start"}),
+            ({"command": "stop", "extra": 1}, {"command": "stop"}),
+            ({"type": "reconnect_request", "reason": "lag"}, {"command": "reconnect"}),
+        ]:
+            await viewer.send(json.dumps({"command": "format"}))
+            await viewer.send(json.dumps(sent))
+            assert await next_text(first) == expected and await next_text(second) == expected
+        for command in ["start", "stop"]:
+            answer = await asyncio.to_thread(server.post, f"/control/{command}")
+            assert answer.status_code == 200 and answer.json()["success"] is True and answer.json()["message"]
+            assert await next_text(first) == {"command": command} and await next_text(second) == {"command": command}
+
+
+@live
+async def test_viewers_send_no_frames_and_cameras_no_commands(server):
+    async with socket(server, "/camera") as camera, socket(server, "/camera") as other, socket(server, "/viewer") as viewer:
+        await counts(server, 2, 1)
+        await viewer.send(frame(1.0))
+        await camera.send('{"command":"start"}')
+        await camera.send(frame(2.0))
+        assert (await next_binary(viewer))[0] == frame(2.0)
+        await viewer.send('{"command":"stop"}')
+        assert await next_text(other) == {"command": "stop"}
+
+
+@live
+async def test_the_status_counts(server):
+    async with socket(server, "/camera"), socket(server, "/viewer"), socket(server, "/viewer"):
+        status = await counts(server, 1, 2)
+        assert abs(status["timestamp"] - time.time() * 1000) < 5000 and isinstance(status["timestamp"], int)
+    await counts(server, 0, 0)
+
+
+@live
+async def test_pings_are_answered_and_endings_follow_the_protocol(server):
+    async with socket(server, "/viewer") as viewer:
+        await asyncio.wait_for(await viewer.ping(b"hello"), 10)
+        await viewer.close(1000)
+        assert viewer.close_code == 1000
+    async with socket(server, "/camera", ping_interval=None) as camera:
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await camera.send(bytes((16 << 20) + 1))
+            await camera.recv()
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+    await counts(server, 0, 0)
+
+
+@live
+async def test_the_server_pings_every_15_seconds(server):
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}/viewer", ping_interval=None) as viewer:
+        pings = []
+        original = viewer.protocol.receive_data
+
+        def receive(data):
+            if data[:2] == b"\x89\x00":
+                pings.append(time.monotonic())
+            original(data)
+
+        viewer.protocol.receive_data = receive
+        began = time.monotonic()
+        while not pings:
+            await asyncio.sleep(0.1)
+            assert time.monotonic() - began < 20
+        assert 13 < pings[0] - began < 18
+
+
+@live
+async def test_slow_viewers_slow_nobody_and_get_the_newest_frame(server):
+    size, count = 40_000, 100
+    data = [n.to_bytes(8, "little") + bytes(size) for n in range(count)]
+    async with socket(server, "/camera") as camera:
+        # They stop reading: with a small window the server soon has to wait for them.
+        dead = [await websockets.connect(f"ws://127.0.0.1:{server.port}/viewer", max_size=None, max_queue=1, ping_interval=None) for _ in range(10)]
+        quick = [await websockets.connect(f"ws://127.0.0.1:{server.port}/viewer", max_size=None, ping_interval=None) for _ in range(90)]
+        await counts(server, 1, 100)
+        before = server.memory()
+        ages = []
+
+        async def watch(viewer):
+            seen = []
+            while not seen or seen[-1] != count - 1:
+                message = await viewer.recv()
+                if isinstance(message, bytes):
+                    seen.append(int.from_bytes(message[:8], "little"))
+                    ages.append(time.monotonic() - sent[seen[-1]])
+            return seen
+
+        sent = {}
+        tasks = [asyncio.create_task(watch(viewer)) for viewer in quick]
+        for n, message in enumerate(data):
+            sent[n] = time.monotonic()
+            await camera.send(message)
+            await asyncio.sleep(0.05)
+        for seen in await asyncio.wait_for(asyncio.gather(*tasks), 30):
+            assert seen == sorted(set(seen))
+        assert sorted(ages)[len(ages) // 2] < 1
+        grown = server.memory() - before
+        assert grown < 60e6, grown
+        # When it reads again, an idle viewer skips to the newest after what was under way.
+        seen = []
+        while not seen or seen[-1] != count - 1:
+            message = await asyncio.wait_for(dead[0].recv(), 10)
+            if isinstance(message, bytes):
+                seen.append(int.from_bytes(message[:8], "little"))
+        assert len(seen) < count / 2 and seen == sorted(seen)
+        for viewer in dead + quick:
+            viewer.transport.abort()
+    await counts(server, 0, 0)
+
+
+@live
+async def test_a_key_is_asked_for_where_one_is_needed(start):
+    server = start("--require-key")
+    key = subprocess.run([BINARY, "keys", "add", "--data", server.data], capture_output=True, text=True, check=True).stdout.strip()
+    for path in ["/camera", "/viewer?key=wrong", "/k/wrong/camera"]:
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with socket(server, path):
+                pass
+        assert refused.value.response.status_code == 401
+    async with socket(server, f"/camera?key={key}") as camera, socket(server, f"/k/{key}/viewer") as viewer:
+        await counts(server, 1, 1, key)
+        await camera.send(frame(1.0))
+        assert (await next_binary(viewer))[0] == frame(1.0)
+    async with socket(server, "/viewer", additional_headers={"Authorization": f"Bearer {key}"}):
+        pass
+
+
+@live
+async def test_pages_of_other_sites_may_not_watch(server):
+    for origin in ["https://evil.example", "null", "http://127.0.0.1.evil.example"]:
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with socket(server, "/viewer", origin=origin):
+                pass
+        assert refused.value.response.status_code == 403
+    async with socket(server, "/viewer", origin=server.url):
+        pass
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({}, 426),
+        ({"Upgrade": "websocket", "Connection": "Upgrade"}, 426),
+        ({"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "8"}, 426),
+        ({"Upgrade": "h2c", "Connection": "Upgrade"}, 426),
+    ],
+)
+def test_what_is_no_handshake_is_told_so(server, headers, status):
+    assert server.get("/camera", headers=headers).status_code == status
+
+
+def test_other_paths_have_no_sockets(server):
+    handshake = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
+    assert server.get("/health", headers=handshake).status_code == 200
+    assert server.get("/nothing", headers=handshake).status_code == 404
+
+
+@live
+async def test_the_end_of_the_server_ends_sockets(server):
+    async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
+        await counts(server, 1, 1)
+        server.process.terminate()
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            while True:
+                await viewer.recv()
+        assert closed.value.rcvd.code == 1001
+        with pytest.raises(websockets.ConnectionClosed):
+            await camera.recv()
+    assert await asyncio.to_thread(server.process.wait, 20) == 0
+
+
+def test_the_live_view_also_listens_elsewhere(start):
+    from conftest import free_port
+
+    port = free_port()
+    server = start("--camera-listen", f"127.0.0.1:{port}")
+
+    async def relay():
+        server_port, server.port = server.port, port
+        async with socket(server, "/camera") as camera:
+            server.port = server_port
+            async with socket(server, "/viewer") as viewer:
+                await counts(server, 1, 1)
+                await camera.send(frame(1.0))
+                assert (await next_binary(viewer))[0] == frame(1.0)
+
+    asyncio.run(relay())
+    assert server.stop() == 0

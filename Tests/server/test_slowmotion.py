@@ -1,0 +1,295 @@
+"""Movies of the slow-motion app: they are kept whatever happens, or the phone is told nothing."""
+
+import hashlib
+import json
+import sqlite3
+import subprocess
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+from conftest import BINARY
+from wire import Wire, post
+
+MOVIE = b"\0\0\0\x14ftypqt  \0\0\0\0qt  " + bytes(range(256)) * 400
+NAME = "video_1761000000.mov"
+
+
+def form(parts, boundary=None, end=True):
+    """A body as the app builds it: (name, filename or None, bytes) parts."""
+    boundary = boundary or str(uuid.UUID(int=7)).upper()
+    body = b""
+    for name, filename, data in parts:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'.encode()
+        body += f'; filename="{filename}"\r\nContent-Type: video/quicktime\r\n\r\n'.encode() if filename is not None else b"\r\n\r\n"
+        body += data + b"\r\n"
+    return body + (f"--{boundary}--\r\n".encode() if end else b""), f"multipart/form-data; boundary={boundary}"
+
+
+def send(server, body, content_type, path="/upload"):
+    return server.post(path, data=body, headers={"Content-Type": content_type})
+
+
+def upload(server, data=MOVIE, name=NAME, field="video"):
+    return send(server, *form([(field, name, data)]))
+
+
+def rows(server, columns="*"):
+    with sqlite3.connect(server.data / "server.sqlite") as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute(f"SELECT {columns} FROM capture ORDER BY receivedAt, rowid")]
+
+
+def stored(server, capture):
+    return {str(path.relative_to(server.data / "captures" / capture)): path.read_bytes() for path in (server.data / "captures" / capture).rglob("*") if path.is_file()}
+
+
+def test_a_movie_is_stored_under_the_name_that_has_its_start_time(server):
+    answer = upload(server)
+    assert answer.status_code == 200
+    row = rows(server)[0]
+    listed = f"video_1761000000_{row['id'][:8]}.mov"
+    assert answer.json() == {"success": True, "filename": listed, "size": len(MOVIE), "path": f"/uploads/{listed}"}
+    assert (row["type"], row["status"], row["bytes"] > len(MOVIE)) == ("movie", "processing", True)
+    files = stored(server, row["id"])
+    assert files[NAME] == MOVIE
+    note = json.loads(files["received.json"])
+    assert note["files"] == [NAME] and note["fields"] == {}
+    assert server.get(answer.json()["path"]).content == MOVIE
+
+
+@pytest.mark.parametrize("size", [1, 100, 65_535, 65_536, 262_144, 5_000_001])
+def test_movies_of_all_sizes_arrive_whole(server, size):
+    movie = (MOVIE * (size // len(MOVIE) + 1))[:size]
+    name = upload(server, movie).json()["filename"]
+    assert hashlib.sha256(server.get(f"/uploads/{name}").content).digest() == hashlib.sha256(movie).digest()
+
+
+def test_the_name_of_the_field_does_not_matter(server):
+    assert upload(server, field="file").status_code == 200
+    assert [row["status"] for row in rows(server)] == ["processing"]
+
+
+def test_the_unreadable_file_of_the_app_is_quarantined(server):
+    # The app's boundary follows the header directly when it could not read its file.
+    body = b'--B\r\nContent-Disposition: form-data; name="video"; filename="video_1.mov"\r\nContent-Type: video/quicktime\r\n\r\n--B--\r\n'
+    answer = send(server, body, "multipart/form-data; boundary=B")
+    assert (answer.status_code, answer.json()["success"], answer.json()["size"]) == (200, True, 0)
+    assert [(row["status"], row["reason"]) for row in rows(server)] == [("quarantined", "The file is empty")]
+    assert server.get("/videos").json()["videos"] == []
+
+
+@pytest.mark.parametrize(
+    "body, content_type",
+    [
+        form([("video", NAME, MOVIE)], end=False),
+        (form([("video", NAME, MOVIE)])[0][:-20], form([])[1]),
+        (MOVIE, "multipart/form-data; boundary=B"),
+        (MOVIE, "multipart/form-data"),
+        (b"preamble\r\n" + form([("video", NAME, MOVIE)])[0], form([])[1]),
+        form([("video", NAME, b"no movie at all")]),
+        (form([("video", NAME, MOVIE)])[0] + b"", "application/x-www-form-urlencoded"),
+        (b"--B\r\n" + b"X-Long: " + b"a" * 10_000 + b"\r\n\r\n" + MOVIE, "multipart/form-data; boundary=B"),
+    ],
+)
+def test_an_odd_upload_is_kept_in_quarantine_with_every_byte(server, body, content_type):
+    answer = send(server, body, content_type)
+    assert (answer.status_code, answer.json()["success"]) == (200, True)
+    row = rows(server)[0]
+    assert row["status"] == "quarantined" and row["reason"]
+    kept = b"".join(data for name, data in stored(server, row["id"]).items() if name != "received.json")
+    # What is of the movie in the body is of it in the store, too.
+    core = body[body.find(b"\0\0\0\x14ftyp") :] if b"ftyp" in body else b"no movie at all"
+    assert core[: len(MOVIE)] in kept or core[:-40] in kept
+    assert server.get("/videos").json()["videos"] == []
+
+
+def test_a_bare_movie_without_a_form_is_kept(server):
+    answer = send(server, MOVIE, "video/quicktime")
+    assert answer.status_code == 200 and server.get(answer.json()["path"]).content == MOVIE
+
+
+def test_several_files_and_texts_are_all_kept(server):
+    answer = send(server, *form([("fps", None, b"240"), ("video", NAME, MOVIE), ("more", "../../b.mov", b"second"), ("device", None, b"iPhone")]))
+    assert answer.status_code == 200
+    files = stored(server, rows(server)[0]["id"])
+    assert files[NAME] == MOVIE and files["part-2-movie.mov"] == b"second"
+    assert json.loads(files["received.json"])["fields"] == {"fps": "240", "device": "iPhone"}
+    assert server.get(answer.json()["path"]).content == MOVIE
+
+
+@pytest.mark.parametrize("body, content_type", [(b"", "multipart/form-data; boundary=B"), form([]), form([("note", None, b"hello")]), (b"", "text/plain")])
+def test_without_any_file_it_is_400(server, body, content_type):
+    answer = send(server, body, content_type)
+    assert (answer.status_code, answer.json()) == (400, {"success": False, "error": "No file uploaded"})
+    assert rows(server) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../../evil.mov", "/etc/passwd", "a\\..\\b.mov", "video_1.mov/../../x", "n" * 4000, "\u202evom.exe", "received.json", "video_12345678901234567890.mov"]
+)
+def test_a_clients_name_is_never_a_path(server, name):
+    body, content_type = form([("video", "NAME", MOVIE)])
+    answer = send(server, body.replace(b"NAME", name.encode()), content_type)
+    assert answer.status_code == 200
+    row = rows(server)[0]
+    assert set(stored(server, row["id"])) == {"movie.mov", "received.json"}
+    assert answer.json()["filename"] == f"video_{row['receivedAt']}_{row['id'][:8]}.mov"
+    assert {path.name for path in server.data.parent.iterdir()} <= {"data0", "data0.log"}
+
+
+def test_a_movie_that_is_sent_again_is_the_same_movie(server):
+    first = upload(server)
+    assert upload(server).json() == first.json()
+    with ThreadPoolExecutor(8) as pool:
+        assert all(answer.json() == first.json() for answer in pool.map(lambda _: upload(server), range(16)))
+    assert len(rows(server)) == 1 and len(list((server.data / "captures").iterdir())) == 1
+
+
+def test_movies_of_the_same_second_are_two(server):
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: upload(server, MOVIE + bytes([n])), range(20)))
+    assert len({answer.json()["filename"] for answer in answers}) == 20
+
+
+def test_below_the_reserve_there_is_no_answer(start):
+    server = start("--reserve", 1 << 60)
+    with pytest.raises(requests.ConnectionError):
+        upload(server)
+    with Wire(server, post("/upload", "Content-Length: 1000000", body="x" * 1000)) as wire:
+        assert wire.rest() == b""
+    assert not list((server.data / "staging").iterdir())
+
+
+def test_over_the_quota_there_is_no_answer(start):
+    server = start("--project-quota", len(MOVIE) + 1000)
+    assert upload(server).status_code == 200
+    with pytest.raises(requests.ConnectionError):
+        upload(server, MOVIE + b"another")
+    assert len(rows(server)) == 1 and not list((server.data / "staging").iterdir())
+
+
+def test_when_the_disk_fails_there_is_no_answer(server):
+    (server.data / "staging").rmdir()
+    with pytest.raises(requests.ConnectionError):
+        upload(server)
+    (server.data / "staging").mkdir()
+    assert upload(server).status_code == 200
+
+
+@pytest.mark.parametrize("body", ["5\r\nhello\r\nzz\r\n", "5\r\nhello\r\n"])
+def test_a_broken_body_gets_no_answer(server, body):
+    with Wire(server, post("/upload", "Transfer-Encoding: chunked", "Content-Type: video/mp4", body=body)) as wire:
+        assert wire.half_close().rest() == b""
+    assert rows(server) == []
+
+
+def test_a_chunked_movie_is_accepted(server):
+    answer = server.post("/upload", data=iter([MOVIE[:1000], MOVIE[1000:]]), headers={"Content-Type": "video/quicktime"})
+    assert server.get(answer.json()["path"]).content == MOVIE
+
+
+def test_the_list_has_the_newest_first(server):
+    names = [upload(server, MOVIE + bytes([n]), f"video_{1761000000 - n}.mov").json()["filename"] for n in range(5)]
+    answer = server.get("/videos").json()
+    assert answer["success"] is True
+    assert [video["filename"] for video in answer["videos"]] == names[::-1]
+    assert answer["videos"][0]["size"] == len(MOVIE) + 1
+    assert set(answer["videos"][0]) == {"filename", "size", "created"} and answer["videos"][0]["created"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    "header, status, expected",
+    [
+        ("bytes=0-9", 206, slice(0, 10)),
+        ("bytes=10-", 206, slice(10, None)),
+        ("bytes=-7", 206, slice(-7, None)),
+        ("bytes=0-0", 206, slice(0, 1)),
+        ("bytes=5-99999999999", 206, slice(5, None)),
+        ("bytes=-99999999999", 206, slice(0, None)),
+        (f"bytes={len(MOVIE)}-", 416, None),
+        ("bytes=-0", 416, None),
+        ("bytes=9-5", 200, slice(0, None)),
+        ("bytes=0-1,5-6", 200, slice(0, None)),
+        ("lines=0-1", 200, slice(0, None)),
+        ("bytes=99999999999999999999999-", 200, slice(0, None)),
+    ],
+)
+def test_parts_of_a_movie(server, header, status, expected):
+    path = upload(server).json()["path"]
+    answer = server.get(path, headers={"Range": header})
+    assert answer.status_code == status
+    if status == 416:
+        assert answer.headers["Content-Range"] == f"bytes */{len(MOVIE)}"
+        return
+    assert answer.content == MOVIE[expected]
+    if status == 206:
+        start, stop, _ = expected.indices(len(MOVIE))
+        assert answer.headers["Content-Range"] == f"bytes {start}-{stop - 1}/{len(MOVIE)}"
+
+
+def test_head_and_conditions(server):
+    path = upload(server).json()["path"]
+    head = requests.head(server.url + path, timeout=10)
+    assert (head.status_code, head.headers["Content-Length"], head.headers["Accept-Ranges"]) == (200, str(len(MOVIE)), "bytes")
+    assert head.headers["Content-Type"] == "video/quicktime"
+    tag = head.headers["ETag"]
+    assert tag == f'"{hashlib.sha256(MOVIE).hexdigest()}"'
+    assert server.get(path, headers={"If-None-Match": tag}).status_code == 304
+    assert server.get(path, headers={"Range": "bytes=0-1", "If-Range": tag}).status_code == 206
+    assert server.get(path, headers={"Range": "bytes=0-1", "If-Range": '"other"'}).status_code == 200
+    with requests.Session() as session:
+        for _ in range(3):
+            assert session.head(server.url + path, timeout=10).status_code == 200
+            assert session.get(server.url + path, timeout=10).content == MOVIE
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["%2e%2e/server.sqlite", "..%2fserver.sqlite", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "../server.sqlite", "%00", "received.json", NAME, "%", "%ff", "x' OR '1'='1"],
+)
+def test_nothing_but_listed_names_is_served(server, path):
+    upload(server)
+    with Wire(server, f"GET /uploads/{path.replace(' ', '%20')} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n") as wire:
+        assert wire.statuses() in ([404], [400])
+
+
+def test_without_a_key_a_phone_gets_no_answer_and_others_401(start):
+    server = start("--require-key")
+    key = subprocess.run([BINARY, "keys", "add", "--data", server.data, "--project", "lab"], capture_output=True, text=True, check=True).stdout.strip()
+    for path in ["/upload", "/upload?key=wrong", "/k/wrong/upload"]:
+        with pytest.raises(requests.ConnectionError):
+            send(server, *form([("video", NAME, MOVIE)]), path)
+    for path in ["/videos", "/uploads/x.mov", "/status", "/live", "/camera", "/viewer?key=wrong", "/k/wrong/camera"]:
+        assert server.get(path).status_code == 401, path
+    assert server.post("/control/start").status_code == 401
+    assert rows(server) == []
+    for n, path in enumerate([f"/upload?key={key}", f"/k/{key}/upload"]):
+        assert send(server, *form([("video", NAME, MOVIE + bytes([n]))]), path).status_code == 200
+    assert send(server, *form([("video", NAME, MOVIE)]), f"/upload?key={key}").status_code == 200
+    assert {row["project"] for row in rows(server)} == {"lab"}
+    assert len(server.get(f"/videos?key={key}").json()["videos"]) == 3
+    assert server.get("/videos", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    assert server.get("/videos", auth=("any", key)).status_code == 200
+    assert key not in server.log.read_text()
+
+
+def test_a_page_of_another_site_controls_nothing(server):
+    assert server.post("/control/start", headers={"Origin": "https://evil.example"}).status_code == 403
+    assert server.post("/control/start", headers={"Origin": server.url}).status_code == 200
+
+
+def test_memory_does_not_grow_with_movies(server):
+    def pieces():
+        yield MOVIE[:20]
+        for _ in range(200):
+            yield bytes(1 << 20)
+
+    upload(server)
+    before = server.memory()
+    answer = server.post("/upload", data=pieces(), headers={"Content-Type": "video/quicktime"})
+    assert answer.json()["size"] == 20 + (200 << 20)
+    with requests.get(server.url + answer.json()["path"], stream=True, timeout=60) as movie:
+        assert sum(map(len, movie.iter_content(1 << 20))) == 20 + (200 << 20)
+    assert server.memory() - before < 40e6

@@ -1,0 +1,278 @@
+"""Cuts, kills, full disks and two writers at once: what was acknowledged stays, and what is there is right."""
+
+import os
+import random
+import shutil
+import subprocess
+import threading
+
+import pytest
+import requests
+from tusclient import client
+from tusclient.exceptions import TusCommunicationError
+
+from resumable import SESSION, Tus, checksum, metadata, patch_head, raw, read_answer, sha256, stored, zipped
+
+SIZE = 400_000
+
+
+@pytest.fixture
+def tus(server):
+    return Tus(server)
+
+
+def data(count, seed=1):
+    return random.Random(seed).randbytes(count)
+
+
+def wait_for_writer(server, path):
+    """The first PATCH makes the file when it has the upload for itself."""
+    server.until((server.data / path.replace("/files/", "uploads/")).exists)
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+def test_a_cut_patch_keeps_what_arrived(server, tus, reset, chunked):
+    body = data(SIZE)
+    path = tus.create(SIZE, Upload_Metadata=metadata(sha256=sha256(body)))
+    part = body[:70_000]
+    if chunked:
+        connection = raw(server, patch_head(path, 0), b"%x\r\n" % SIZE + part)
+    else:
+        connection = raw(server, patch_head(path, 0, SIZE), part)
+    wait_for_writer(server, path)
+    if reset:
+        # What the kernel has not handed over yet may be lost with RST; then fewer bytes count, and HEAD says so.
+        connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
+    connection.close()
+
+    def released():
+        """The offset, once nobody writes any more."""
+        answer = tus.patch(path, tus.offset(path), b"")
+        return answer.status_code == 204 and int(answer.headers["Upload-Offset"]) + 1
+
+    offset = server.until(released) - 1
+    assert offset == 70_000 if not reset else 0 <= offset <= 70_000
+    assert (server.data / path.replace("/files/", "uploads/")).stat().st_size >= offset or offset == 0
+    last = tus.patch(path, offset, body[offset:])
+    assert last.status_code == 204
+    assert stored(server, last.headers["X-Capture-Id"]) == {"upload.bin": body}
+
+
+def test_a_cut_patch_with_a_checksum_keeps_nothing(server, tus):
+    body = data(SIZE)
+    path = tus.create(SIZE)
+    connection = raw(server, patch_head(path, 0, SIZE, Upload_Checksum=checksum(body)), body[:70_000])
+    wait_for_writer(server, path)
+    connection.close()
+    server.until(lambda: tus.patch(path, 0, b"").status_code == 204)
+    assert tus.offset(path) == 0
+    assert tus.patch(path, 0, body, Upload_Checksum=checksum(body)).status_code == 204
+
+
+def test_the_second_of_two_writers_is_locked_out(server, tus):
+    body = data(SIZE)
+    path = tus.create(SIZE)
+    first = raw(server, patch_head(path, 0, SIZE), body[:1000])
+    wait_for_writer(server, path)
+    second = tus.patch(path, 0, bytes(10))
+    assert second.status_code == 423
+    assert int(second.headers["Retry-After"]) > 0
+    assert tus.send("DELETE", path).status_code == 423
+    first.sendall(body[1000:])
+    status, headers = read_answer(first)
+    assert (status, headers["upload-offset"]) == (204, str(SIZE))
+    assert stored(server, headers["x-capture-id"]) == {"upload.bin": body}
+
+
+def test_many_writers_at_once_never_mix_their_bytes(server, tus):
+    path = tus.create(SIZE)
+    bodies = [bytes([number]) * SIZE for number in range(8)]
+    answers = [None] * 8
+    start = threading.Barrier(8)
+
+    def write(number):
+        start.wait()
+        answers[number] = Tus(server).patch(path, 0, bodies[number])
+
+    threads = [threading.Thread(target=write, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    won = [number for number in range(8) if answers[number].status_code == 204]
+    assert len(won) == 1
+    assert {answer.status_code for answer in answers} <= {204, 409, 413, 423}
+    assert stored(server, answers[won[0]].headers["X-Capture-Id"]) == {"upload.bin": bodies[won[0]]}
+
+
+def test_the_same_bytes_at_once_are_one_capture(server):
+    body = zipped(SESSION)
+    captures = []
+    threads = [threading.Thread(target=lambda: captures.append(Tus(server).upload(body, filename="s.zip"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(captures) == 8 and len(set(captures)) == 1
+    assert [path.name for path in (server.data / "captures").iterdir()] == captures[:1]
+
+
+def kill_at_random_moments(server, kills, size, choice):
+    """Uploads bytes while the server is killed again and again. Every offset that HEAD gives is at least what was acknowledged."""
+    body = data(size, seed=choice.random())
+    tus = Tus(server)
+    path = tus.create(size, Upload_Metadata=metadata(filename="upload.bin", sha256=sha256(body)))
+    acknowledged, capture = 0, None
+    file = server.data / path.replace("/files/", "uploads/")
+    while capture is None:
+        killer = None
+        if kills:
+            kills -= 1
+            killer = threading.Timer(choice.uniform(0.001, 0.05), server.kill)
+            killer.start()
+        try:
+            while capture is None:
+                offset = acknowledged
+                count = choice.choice([1000, 50_000, 300_000, 2_000_000])
+                answer = tus.patch(path, offset, body[offset : offset + count])
+                assert answer.status_code == 204, answer.text
+                acknowledged = int(answer.headers["Upload-Offset"])
+                capture = answer.headers.get("X-Capture-Id")
+        except requests.ConnectionError:
+            pass
+        if killer is None:
+            continue
+        killer.join()
+        server.start()
+        offset = tus.offset(path)
+        assert offset >= acknowledged
+        head = tus.head(path)
+        capture = head.headers.get("X-Capture-Id")
+        if capture is None:
+            assert file.stat().st_size >= offset if offset else True
+            assert offset == 0 or file.read_bytes()[:offset] == body[:offset]
+        acknowledged = offset
+    assert stored(server, capture) == {"upload.bin": body}
+    return capture
+
+
+def check_nothing_is_left(server, captures):
+    server.restart()
+    server.until(lambda: not list((server.data / "uploads").iterdir()))
+    assert sorted(path.name for path in (server.data / "captures").iterdir()) == sorted(captures)
+    assert list((server.data / "staging").iterdir()) == []
+
+
+def test_kills_at_random_moments_lose_nothing_acknowledged(server):
+    choice = random.Random(15)
+    captures = [kill_at_random_moments(server, 2, 6_000_000, choice) for _ in range(5)]
+    check_nothing_is_left(server, captures)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_lose_nothing_acknowledged(server):
+    choice = random.Random(16)
+    captures = [kill_at_random_moments(server, 5, 12_000_000, choice) for _ in range(20)]
+    check_nothing_is_left(server, captures)
+
+
+def test_long_patches_save_their_offset_on_the_way(server, tus):
+    """A server that is killed in the middle of one large PATCH loses at most 32 MiB."""
+    size = 80 << 20
+    block = data(1 << 20)
+    path = tus.create(size)
+    connection = raw(server, patch_head(path, 0, size))
+    for _ in range(70):
+        connection.sendall(block)
+    server.until(lambda: tus.offset(path) >= 32 << 20)
+    server.restart()
+    offset = tus.offset(path)
+    assert 32 << 20 <= offset <= 70 << 20
+    rest = (block * 80)[offset:]
+    last = tus.patch(path, offset, rest)
+    assert sha256(next(iter(stored(server, last.headers["X-Capture-Id"]).values()))) == sha256(block * 80)
+
+
+def test_bytes_that_the_disk_lost_are_not_promised(server, tus):
+    body = data(1000)
+    path = tus.create(1000)
+    assert tus.patch(path, 0, body[:900]).status_code == 204
+    server.kill()
+    os.truncate(server.data / path.replace("/files/", "uploads/"), 300)
+    server.start()
+    assert tus.offset(path) == 300
+    last = tus.patch(path, 300, body[300:])
+    assert stored(server, last.headers["X-Capture-Id"]) == {"upload.bin": body}
+
+
+def test_below_the_reserve_nothing_is_accepted(start):
+    server = start("--reserve", 1 << 60)
+    tus = Tus(server)
+    assert tus.send("POST", "/files", Upload_Length=5).status_code == 507
+    assert tus.session.put(f"{server.url}/api/v1/sessions/s.zip", data=zipped(SESSION), timeout=10).status_code == 507
+    assert tus.session.put(f"{server.url}/api/v1/sessions/s/files/a", data=b"x", timeout=10).status_code == 507
+    assert server.get("/health").ok
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 16 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_is_507_and_what_was_acknowledged_stays(start, small_disk):
+    server = start("--reserve", 0, data=small_disk / "data")
+    tus = Tus(server)
+    body = data(6 << 20)
+    path = tus.create(len(body), Upload_Metadata=metadata(sha256=sha256(body)))
+    assert tus.patch(path, 0, body[: 2 << 20]).status_code == 204
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - (1 << 20)))
+    # Declared: refused before a byte is written. In chunks: the write fails.
+    assert tus.patch(path, 2 << 20, body[2 << 20 :]).status_code == 507
+    assert tus.patch(path, 2 << 20, iter([body[2 << 20 :]])).status_code == 507
+    assert tus.offset(path) == 2 << 20
+    assert server.get("/health").ok
+    filler.unlink()
+    last = tus.patch(path, 2 << 20, body[2 << 20 :])
+    assert stored(server, last.headers["X-Capture-Id"]) == {"upload.bin": body}
+
+
+class TestPublishedClient:
+    """tuspy, the client that the authors of tus publish for Python."""
+
+    def uploader(self, server, tmp_path, body, **options):
+        file = tmp_path / "session_2.zip"
+        file.write_bytes(body)
+        tus = client.TusClient(f"{server.url}/files")
+        return tus.uploader(str(file), metadata={"filename": file.name, "sha256": sha256(body)}, **options)
+
+    @pytest.mark.parametrize("checked", [False, True])
+    def test_uploads_in_pieces(self, server, tus, tmp_path, checked):
+        body = zipped([*SESSION, ("s/video.mov", data(300_000))])
+        uploader = self.uploader(server, tmp_path, body, chunk_size=50_000, upload_checksum=checked)
+        uploader.upload()
+        capture = tus.head(uploader.url.replace(server.url, "")).headers["X-Capture-Id"]
+        assert stored(server, capture) == {"session.zip": body}
+
+    def test_resumes_after_a_kill(self, server, tus, tmp_path):
+        body = zipped([*SESSION, ("s/video.mov", data(300_000))])
+        uploader = self.uploader(server, tmp_path, body, chunk_size=50_000)
+        uploader.upload(stop_at=150_000)
+        url = uploader.url
+        server.kill()
+        with pytest.raises((TusCommunicationError, requests.ConnectionError)):
+            uploader.upload_chunk()
+        server.start()
+        again = self.uploader(server, tmp_path, body, chunk_size=80_000, url=url)
+        assert again.offset == 150_000
+        again.upload()
+        capture = tus.head(url.replace(server.url, "")).headers["X-Capture-Id"]
+        assert stored(server, capture) == {"session.zip": body}

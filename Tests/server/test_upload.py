@@ -1,0 +1,310 @@
+"""`takeset upload`: what it finds and sends, its exit codes and its queue. Faults of the way are in test_upload_faults.py."""
+
+import io
+import os
+import pty
+import ssl
+import subprocess
+import tarfile
+import zipfile
+
+import pytest
+import uploads
+from conftest import free_port
+from tus_stub import Fault, TusStub
+from uploads import Client, bundle, digest, movie, random_bytes, session
+
+
+@pytest.fixture
+def stub():
+    stub = TusStub()
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def client(tmp_path):
+    return Client(tmp_path)
+
+
+def contents(folder):
+    return {str(path.relative_to(folder.parent)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def unpacked(data):
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
+
+
+def test_finds_every_kind_of_capture_and_sends_its_bytes(stub, client, tmp_path):
+    root = tmp_path / "in"
+    folders = [session(root / "deep/er"), bundle(root)]
+    video = movie(root)
+    with zipfile.ZipFile(root / "session_2.zip", "w") as archive:
+        archive.writestr("poses.json", "{}")
+    (root / "notes.txt").write_text("no capture")
+    (root / ".hidden.mov").write_bytes(b"no capture")
+    (root / "elsewhere").symlink_to(tmp_path)
+
+    done = client.send(stub, root)
+
+    assert done.returncode == 0, done.stderr
+    sent = {upload["metadata"]["filename"]: upload for upload in stub.uploads.values()}
+    kinds = {name: upload["metadata"]["kind"] for name, upload in sent.items()}
+    assert kinds == {"session_1.tar": "session", "bundle_1.tar": "bundle", "video_1771446000.mov": "movie", "session_2.zip": "session"}
+    assert stub.kept("video_1771446000.mov") == video.read_bytes()
+    assert stub.kept("session_2.zip") == (root / "session_2.zip").read_bytes()
+    for folder in folders:
+        assert unpacked(stub.kept(folder.name + ".tar")) == contents(folder)
+    for upload in sent.values():
+        assert upload["metadata"]["sha256"] == digest(bytes(upload["data"]))
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert {(state, capture) for state, capture, _ in lines} == {("uploaded", upload["capture"]) for upload in sent.values()}
+    assert contents(root / "deep/er/session_1"), "nothing is deleted"
+
+
+def test_a_copy_of_a_folder_gives_the_same_tar(stub, client, tmp_path):
+    for place in ("one", "two"):
+        os.utime(session(tmp_path / place) / "poses.json", (1, len(place) * 1000))
+    assert client.send(stub, tmp_path / "one", tmp_path / "two").returncode == 0
+    digests = {upload["metadata"]["sha256"] for upload in stub.uploads.values()}
+    assert len(stub.uploads) == 2 and len(digests) == 1
+
+
+def test_names_of_any_length_and_script_are_kept(stub, client, tmp_path):
+    root = session(tmp_path)
+    deep = root / ("a" * 90) / ("b" * 90) / ("c" * 90)
+    deep.mkdir(parents=True)
+    (deep / "d.bin").write_bytes(b"1")
+    (root / ("e" * 200)).write_bytes(b"2")
+    (root / "Messung \u00e4\u6e2c.bin").write_bytes(b"3" * 513)
+    (root / "empty").write_bytes(b"")
+    assert client.send(stub, root).returncode == 0
+    assert unpacked(stub.kept("session_1.tar")) == contents(root)
+
+
+def test_an_empty_movie_is_sent(stub, client, tmp_path):
+    done = client.send(stub, movie(tmp_path, count=0))
+    assert done.returncode == 0, done.stderr
+    assert stub.kept("video_1771446000.mov") == b""
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "latin1"])
+def test_a_folder_that_cannot_be_sent_whole_is_refused(stub, client, tmp_path, kind):
+    root = session(tmp_path)
+    if kind == "link":
+        (root / "rgb/000009.jpg").symlink_to("/etc/hostname")
+    elif kind == "pipe":
+        os.mkfifo(root / "rgb/000009.jpg")
+    else:
+        open(os.fsencode(root) + b"/\xe4.jpg", "wb").close()
+    done = client.send(stub, root, movie(tmp_path / "other"))
+    assert done.returncode == 3
+    assert {"link": "is a link", "pipe": "neither a file nor a folder", "latin1": "not UTF-8"}[kind] in done.stderr
+    assert [upload["metadata"]["kind"] for upload in stub.uploads.values()] == ["movie"]
+
+
+@pytest.mark.parametrize(
+    "arguments, code, words",
+    [
+        (["--to", "ftp://h"], 64, "expected the server's address"),
+        (["--to", "http://u:p@h"], 64, "expected the server's address"),
+        (["x.mov"], 64, "--to"),
+        (["--to", "http://h", "--jobs", "0"], 64, "--jobs"),
+        (["--to", "http://h", "--limit-rate", "fast"], 64, "--limit-rate fast"),
+        (["--to", "http://h", "--no-such"], 64, "--no-such"),
+        (["--to", "http://h", "nowhere"], 1, "nowhere: No such file"),
+        (["--to", "http://h", "--watch", "nowhere"], 1, "no such folder"),
+    ],
+)
+def test_mistakes_are_sentences(client, arguments, code, words):
+    done = client.run(*arguments)
+    assert done.returncode == code
+    assert words in done.stderr
+
+
+def test_a_path_without_captures_and_a_file_that_is_none(client, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("words")
+    for name, words in {"empty": "no capture in it", "notes.txt": "it is no capture"}.items():
+        done = client.run(tmp_path / name, "--to", "http://h")
+        assert done.returncode == 1 and words in done.stderr
+
+
+# The queue
+
+
+def test_what_was_uploaded_is_not_sent_again_unless_it_changed(stub, client, tmp_path):
+    path = movie(tmp_path)
+    assert client.send(stub, path).returncode == 0
+    again = client.send(stub, path)
+    assert again.returncode == 0 and "uploaded before" in again.stderr
+    assert len(stub.of("POST")) == 1
+    path.write_bytes(random_bytes(1000, 9))
+    assert client.send(stub, path).returncode == 0
+    assert len(stub.of("POST")) == 2
+    assert client.send(stub, path, "--again").returncode == 0
+    assert len(stub.of("POST")) == 3
+
+
+def test_the_queue_goes_on_without_paths(stub, client, tmp_path):
+    path = movie(tmp_path)
+    down = f"http://127.0.0.1:{free_port()}"
+    first = client.run(path, "--to", down, *uploads.QUICK, "--max-attempts", "1")
+    assert first.returncode == 3 and "no server answers" in first.stderr
+    assert client.items()[path.name]["state"] == "failed"
+    # Another server has a queue of its own.
+    assert client.send(stub).returncode == 0 and not stub.uploads
+    assert client.send(stub, path).returncode == 0
+    assert len(client.run("--list").stdout.splitlines()) == 2
+
+
+def test_a_failed_capture_waits_for_a_person(stub, client, tmp_path):
+    path = movie(tmp_path)
+    stub.fault("POST", Fault(status=400, body=b'{"error":{"message":"No\\u001b[31m"}}'))
+    failed = client.send(stub, path)
+    assert failed.returncode == 3 and "answered 400: No [31m" in failed.stderr
+    assert client.send(stub).returncode == 0 and len(stub.of("POST")) == 1
+    assert client.send(stub, "--retry-failed").returncode == 0
+    assert client.items()[path.name]["state"] == "uploaded"
+
+
+def test_413_is_final_and_the_others_go_on(stub, client, tmp_path):
+    large, small = movie(tmp_path, "video_1.mov", 100_000), movie(tmp_path, "video_2.mov", 10_000)
+    stub.fault("POST", Fault(status=413))
+    done = client.send(stub, large, small, "--jobs", "1")
+    assert done.returncode == 3
+    assert "video_1.mov: failed: it is larger than the server takes" in done.stderr
+    assert {name: item["state"] for name, item in client.items().items()} == {"video_1.mov": "failed", "video_2.mov": "uploaded"}
+    assert len(stub.of("POST")) == 2
+
+
+def test_the_server_says_its_limit_first(client, tmp_path):
+    stub = TusStub(max_size=1000)
+    done = client.send(stub, movie(tmp_path, count=1001))
+    stub.close()
+    assert done.returncode == 3 and "takes at most 1.0 kB" in done.stderr
+    assert not stub.of("POST")
+
+
+def test_401_pauses_the_queue_until_there_is_a_key(client, tmp_path):
+    stub = TusStub(key="tks_right")
+    path = movie(tmp_path)
+    for key in ([], ["--key", "tks_wrong"]):
+        done = client.send(stub, path, *key)
+        assert done.returncode == 77
+        assert "An API key is needed" in done.stderr and "--key" in done.stderr and "tks_" not in done.stderr
+        assert client.items()[path.name]["state"] == "paused"
+    assert client.send(stub, environment={"TAKESET_KEY": "tks_right"}).returncode == 0
+    stub.close()
+    assert client.items()[path.name]["state"] == "uploaded"
+    assert b"tks_" not in b"".join(file.read_bytes() for file in client.state.parent.iterdir()), "keys are not kept"
+
+
+def test_several_at_a_time(stub, client, tmp_path):
+    stub.pause = 0.1
+    for number in range(6):
+        movie(tmp_path / "in", f"video_{number}.mov", 1000, number)
+    assert client.send(stub, tmp_path / "in").returncode == 0
+    assert stub.most_active == 3
+    for number in range(6):
+        movie(tmp_path / "in2", f"video_{number}.mov", 1000, 10 + number)
+    stub.most_active = 0
+    assert client.send(stub, tmp_path / "in2", "--jobs", "1").returncode == 0
+    assert stub.most_active == 1
+
+
+def test_two_uploaders_share_a_queue_and_send_nothing_twice(stub, client, tmp_path):
+    stub.pause = 0.02
+    for number in range(12):
+        movie(tmp_path / "in", f"video_{number}.mov", 2000, number)
+    running = [client.start(tmp_path / "in", "--to", stub.url, *uploads.QUICK) for _ in range(2)]
+    for process in running:
+        out, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        assert out.count("uploaded\t") == 12
+    assert len(stub.of("POST")) == 12
+    assert sum(request.body_bytes for request in stub.of("PATCH")) == 12 * 2000
+
+
+# What it says
+
+
+def test_progress_on_a_terminal_is_one_line(stub, client, tmp_path):
+    path = movie(tmp_path, count=6_000_000)
+    stub.pause = 0.4
+    main, other = pty.openpty()
+    command = client.command(path, "--to", stub.url, "--limit-rate", "4M")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=other, env=client.environment())
+    os.close(other)
+    said = b""
+    while True:
+        try:
+            block = os.read(main, 4096)
+        except OSError:
+            break
+        said += block
+    assert process.wait(timeout=30) == 0
+    text = said.decode()
+    assert "\r\x1b[K1 under way, " in text and " left, " in text and "/s, about " in text
+
+
+def test_quiet_says_nothing_but_problems(stub, client, tmp_path):
+    stub.fault("POST", Fault(status=503))
+    done = client.send(stub, movie(tmp_path), "--quiet")
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if "answered 503" in line] != []
+
+
+# Keys do not go elsewhere
+
+
+def test_a_redirect_is_not_followed(stub, client, tmp_path):
+    other = TusStub()
+    stub.fault("POST", Fault(status=301, headers={"Location": other.url + "/files"}))
+    done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
+    other.close()
+    assert done.returncode == 3 and f"redirects to {other.url}" in done.stderr
+    assert not other.requests
+
+
+def test_a_location_on_another_host_stays_on_this_server(stub, client, tmp_path):
+    other = TusStub()
+    stub.location = other.url + "/files/{}"
+    done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
+    other.close()
+    assert done.returncode == 0, done.stderr
+    assert not other.requests and len(stub.of("PATCH")) > 0
+
+
+def test_a_certificate_that_this_machine_does_not_trust_ends_it(client, tmp_path):
+    stub = TusStub(tls=certificate(tmp_path))
+    done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
+    stub.close()
+    assert done.returncode == 3 and "failed: this machine does not trust the server's certificate" in done.stderr
+    assert not stub.requests
+
+
+def certificate(folder):
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context

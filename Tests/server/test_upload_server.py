@@ -1,0 +1,253 @@
+"""`takeset upload` and `takeset simulate device` against the real server, over connections that are cut."""
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import uploads
+from conftest import BINARY, TAKESET
+from devices import add_key
+from uploads import Client, bundle, digest, movie, session
+
+SMALL = ["--size", "160x120", "--seconds", "0.5"]
+
+
+@pytest.fixture
+def client(tmp_path):
+    return Client(tmp_path)
+
+
+class CuttingProxy:
+    """Passes connections on, and resets those whose numbers are in `cuts` after so many bytes from the client."""
+
+    def __init__(self, port, cuts):
+        self.target, self.cuts, self.connections, self.done = port, dict(cuts), 0, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection, self.connections), daemon=True).start()
+            self.connections += 1
+
+    def serve(self, near, number):
+        left = self.cuts.get(number)
+        with near, socket.create_connection(("127.0.0.1", self.target)) as far:
+            threading.Thread(target=self.copy, args=(far, near), daemon=True).start()
+            while True:
+                try:
+                    data = near.recv(65536 if left is None else min(65536, max(left, 1)))
+                    if not data:
+                        return far.shutdown(socket.SHUT_WR)
+                    far.sendall(data)
+                except OSError:
+                    return None
+                if left is not None:
+                    left -= len(data)
+                    if left <= 0:
+                        for side in (near, far):
+                            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                            side.shutdown(socket.SHUT_RDWR)  # wakes the other thread, which would keep the socket open
+                        self.done.append(number)
+                        return None
+
+    @staticmethod
+    def copy(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        self.listener.close()
+
+
+def device(server_url, *options, key=None, environment=None):
+    command = [str(BINARY), "simulate-device", "--to", server_url, *SMALL, "--first-pause", "0.05", "--json", *map(str, options)]
+    done = subprocess.run(
+        command + (["--key", key] if key else []), capture_output=True, text=True, timeout=60,
+        env={**os.environ, "TAKESET": str(TAKESET), **(environment or {})})
+    return done, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def captures(server):
+    return server.get("/api/v1/captures").json()["data"]
+
+
+def detail(server, capture):
+    return server.get(f"/api/v1/captures/{capture}").json()["data"]
+
+
+# Uploads
+
+
+def test_every_kind_becomes_a_capture(server, client, tmp_path):
+    root = tmp_path / "in"
+    movie(root), session(root), bundle(root)
+    done = client.send(server, root)
+    assert done.returncode == 0, done.stderr
+    items = client.items()
+    found = {item["capture_id"]: item for item in captures(server)}
+    types = {name: found[item["capture_id"]]["type"] for name, item in items.items()}
+    assert types == {"video_1771446000.mov": "movie", "session_1": "session", "bundle_1": "video"}
+    kept = detail(server, items["video_1771446000.mov"]["capture_id"])["files"]
+    assert digest((root / "video_1771446000.mov").read_bytes()) in {file["sha256"] for file in kept}
+
+
+def test_a_connection_that_is_cut_again_and_again(server, client, tmp_path):
+    path = movie(tmp_path, count=6_000_000)
+    # The first connections ask for abilities and make the upload; then each block has one of its own.
+    proxy = CuttingProxy(server.port, {2: 500_000, 4: 300, 6: 1_000_000, 9: 70_000})
+    done = client.run(path, "--to", proxy.url, *uploads.QUICK)
+    proxy.close()
+    assert done.returncode == 0, done.stderr
+    assert len(proxy.done) >= 3
+    assert [item["bytes"] for item in captures(server)] == [6_000_000]
+    files = detail(server, captures(server)[0]["capture_id"])["files"]
+    assert digest(path.read_bytes()) in {file["sha256"] for file in files}
+
+
+def test_a_killed_server_gets_the_rest_after_its_restart(server, client, tmp_path):
+    path = movie(tmp_path, count=8_000_000)
+    process = client.start(path, "--to", server.url, "--limit-rate", "3M", "--first-pause", "0.1")
+    server.until(lambda: any(part.stat().st_size > 1_000_000 for part in (server.data / "uploads").rglob("*") if part.is_file()))
+    server.restart()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "attempt 2 of 10" in errors and "begins anew" not in errors
+    assert [item["bytes"] for item in captures(server)] == [8_000_000]
+
+
+def test_the_same_capture_by_two_uploaders_is_one(server, tmp_path):
+    path = movie(tmp_path / "in")
+    running = [Client(tmp_path / str(number)).start(path, "--to", server.url) for number in range(2)]
+    outputs = [process.communicate(timeout=60)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert len(captures(server)) == 1
+    assert len({output.split("\t")[1] for output in outputs}) == 1
+
+
+def test_files_go_only_when_the_server_shows_that_it_has_them(server, client, tmp_path):
+    root = tmp_path / "in"
+    paths = [movie(root), session(root), bundle(root)]
+    done = client.send(server, root, "--delete-after-upload")
+    assert done.returncode == 0, done.stderr
+    kept = {file["sha256"] for item in captures(server) for file in detail(server, item["capture_id"])["files"]}
+    for path in paths:
+        item = client.items()[path.name]
+        assert path.exists() != item["is_deleted"]
+        assert item["is_deleted"] or item["sha256"] not in kept
+    assert not paths[0].exists()
+
+
+def test_a_server_that_wants_a_key(start, client, tmp_path):
+    server = start("--require-key")
+    path = movie(tmp_path)
+    refused = client.send(server, path)
+    assert refused.returncode == 77 and "keys add" in refused.stderr
+    done = client.send(server, path, "--key", add_key(server))
+    assert done.returncode == 0, done.stderr
+
+
+# The simulated device
+
+
+def test_a_device_registers_and_its_captures_are_verified(server):
+    done, outcomes = device(server.url, "--captures", 3, key=add_key(server))
+    assert done.returncode == 0, done.stderr
+    assert [outcome["state"] for outcome in outcomes] == ["uploaded"] * 3
+    assert len({outcome["capture_id"] for outcome in outcomes}) == 3
+    for item in captures(server):
+        assert item["is_verified"] is True and item["signature"] == "s2" and item["device_id"] == outcomes[0]["device_id"]
+
+
+def test_without_a_key_it_cannot_register(server):
+    done, outcomes = device(server.url)
+    assert done.returncode == 77 and "keys add" in done.stderr and not outcomes
+    assert not captures(server)
+
+
+@pytest.mark.parametrize("signing, verified", [("s2", True), ("s1", True), ("s0", False)])
+def test_ways_of_signing(server, signing, verified):
+    done, outcomes = device(server.url, "--signing", signing, key=add_key(server))
+    assert done.returncode == 0, done.stderr
+    (item,) = captures(server)
+    assert (item["signature"], item["is_verified"]) == (signing, verified)
+
+
+@pytest.mark.parametrize(
+    "fault, count, words",
+    [
+        ("wrong-key", 1, "401"), ("wrong-body", 1, "401"), ("old-timestamp", 1, "401"), ("future-timestamp", 1, "401"),
+        ("repeated-counter", 2, "401"), ("missing-video", 1, "400"), ("invalid-json", 1, "400"), ("empty-depth", 1, "400"),
+    ],
+)
+def test_faults_are_refused(server, fault, count, words):
+    done, outcomes = device(server.url, "--fault", fault, "--captures", count, key=add_key(server))
+    assert done.returncode == 3 and f"answered {words}" in done.stderr
+    assert [outcome["state"] for outcome in outcomes] == ["uploaded"] * (count - 1) + ["failed"]
+    assert len(captures(server)) == count - 1
+
+
+def test_an_unknown_fault_is_a_mistake(server):
+    done, _ = device(server.url, "--fault", "no-such", key=add_key(server))
+    assert done.returncode == 64 and "no-such" in done.stderr
+
+
+def test_an_identity_is_kept_from_run_to_run(server, tmp_path):
+    kept, key = tmp_path / "device.json", add_key(server)
+    found = [device(server.url, "--identity", kept, "--seed", seed, key=key)[1][0]["device_id"] for seed in (1, 2)]
+    assert found[0] == found[1] and kept.stat().st_mode & 0o777 == 0o600
+    assert all(item["is_verified"] for item in captures(server)) and len(captures(server)) == 2
+    done, _ = device("http://127.0.0.1:1", "--identity", kept)
+    assert done.returncode == 1 and "registered at" in done.stderr
+
+
+def test_a_capture_over_a_connection_that_is_cut_three_times(server):
+    key = add_key(server)
+    # Two connections register it; then three attempts are cut, one of them after the head.
+    proxy = CuttingProxy(server.port, {2: 20_000, 3: 900, 4: 60_000})
+    done, outcomes = device(proxy.url, key=key)
+    proxy.close()
+    assert done.returncode == 0, done.stderr
+    assert proxy.done == [2, 3, 4]
+    (item,) = captures(server)
+    assert item["is_verified"] is True and item["capture_id"] == outcomes[0]["capture_id"]
+
+
+def test_the_sixth_capture_of_an_hour_waits_for_its_turn(server):
+    done, outcomes = device(server.url, "--captures", 6, "--max-attempts", 1, "--seconds", "0.2", key=add_key(server))
+    assert done.returncode == 3 and "answered 429" in done.stderr
+    assert [outcome["state"] for outcome in outcomes] == ["uploaded"] * 5 + ["failed"]
+
+
+def test_the_dataset_knows_the_assertion(start):
+    server = start("--takeset", TAKESET, "--app-id", "TAKESET001.org.example.capture", conversions=1)
+    done, outcomes = device(server.url, "--seconds", 6, "--partial", "--wait", key=add_key(server))
+    assert done.returncode == 0, done.stderr
+    assert outcomes[0]["status"] == "complete", detail(server, outcomes[0]["capture_id"])
+    assertion = detail(server, outcomes[0]["capture_id"])["evidence"]["assertion"]
+    assert (assertion["state"], assertion["covers"]) == ("verified", "checkpoint"), assertion
+
+
+def test_it_is_found_from_the_command(tmp_path):
+    """`takeset upload` hands all its arguments to this program."""
+    listed = subprocess.run(
+        [str(TAKESET), "upload", "--list", "--state", str(tmp_path / "queue.sqlite")], capture_output=True, text=True,
+        env={**os.environ, "TAKESET_SERVER": str(BINARY)})
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "")
+    missing = subprocess.run(
+        [str(TAKESET), "simulate", "device"], capture_output=True, text=True, env={**os.environ, "TAKESET_SERVER": str(Path("/nowhere"))})
+    assert missing.returncode == 1 and "make server" in missing.stderr

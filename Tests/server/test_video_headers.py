@@ -1,0 +1,125 @@
+"""The headers of POST /api/v1/captures/video, which are checked in order and before the body."""
+
+import itertools
+import uuid
+
+import pytest
+from phone import PATH, Phone, capture, error, exchange, head, now, rows
+
+UNKNOWN = "550E8400-E29B-41D4-A716-446655440000"
+MISSING = object()
+
+# Each row breaks one header more from the end, so that only the first broken one may decide.
+BROKEN = [
+    ("X-Device-Id", MISSING, 401, "DEVICE_AUTH_REQUIRED"),
+    ("X-Device-Id", "no-uuid", 400, "VALIDATION_ERROR"),
+    ("X-Device-Timestamp", MISSING, 401, "DEVICE_AUTH_REQUIRED"),
+    ("X-Device-Timestamp", "1.7e12", 400, "VALIDATION_ERROR"),
+    ("X-Device-Timestamp", "9223372036854775808", 400, "VALIDATION_ERROR"),
+    ("X-Device-Signature", MISSING, 401, "DEVICE_AUTH_REQUIRED"),
+    ("X-Device-Signature", "a-b_", 400, "VALIDATION_ERROR"),
+    ("X-Device-Signature", "YWI", 400, "VALIDATION_ERROR"),
+    ("X-Device-Timestamp", "-9223372036854775808", 401, "TIMESTAMP_EXPIRED"),
+    ("X-Device-Timestamp", "9223372036854775807", 401, "TIMESTAMP_INVALID"),
+    ("X-Device-Id", UNKNOWN, 404, "DEVICE_NOT_FOUND"),
+]
+
+
+@pytest.mark.parametrize("index", range(len(BROKEN)))
+def test_headers_are_checked_in_order(server, index):
+    phone = Phone(server)
+    headers = phone.headers(scheme="s0")
+    for name, value, *_ in reversed(BROKEN[index:]):
+        headers[name] = value
+    name, value, status, code = BROKEN[index]
+    headers = {key: value for key, value in headers.items() if value is not MISSING}
+    assert error(phone.post(b"no bundle at all", headers)) == (status, code)
+    assert rows(server, "SELECT COUNT(*) FROM capture") == [(0,)]
+
+
+@pytest.mark.parametrize("offset, expected", [
+    (-300_001, (401, "TIMESTAMP_EXPIRED")), (-299_000, (404, "DEVICE_NOT_FOUND")),
+    (60_000, (404, "DEVICE_NOT_FOUND")), (62_000, (401, "TIMESTAMP_INVALID")),
+])
+def test_timestamps_have_a_window(server, offset, expected):
+    phone = Phone(server, level=None)
+    assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() + offset))) == expected
+
+
+def test_the_window_is_a_setting(start):
+    phone = Phone(start("--timestamp-age", 7200, "--timestamp-lead", 0), level=None)
+    assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() - 7_100_000))) == (404, "DEVICE_NOT_FOUND")
+    assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() + 2000))) == (401, "TIMESTAMP_INVALID")
+
+
+def test_a_device_without_a_verified_key_is_403_in_strict(start):
+    phone = Phone(start("--policy", "strict"), level="unverified")
+    for scheme in ("s0", "s1", "s2"):
+        assert error(phone.send(capture(), scheme)) == (403, "DEVICE_UNVERIFIED")
+
+
+@pytest.mark.parametrize("changed, length, status", [
+    ({"X-Device-Id": UNKNOWN}, 200 << 20, b"404"), ({"X-Device-Signature": "AAAA"}, 200 << 20, b"413"),
+    ({"X-Device-Signature": "AAAA"}, 100 << 20, b"401"), ({"Content-Type": "text/plain"}, 100 << 20, b"400"),
+])
+def test_the_head_is_answered_before_the_body_has_come(server, changed, length, status):
+    """The client sends only the head of a large request, and gets the whole answer and the end of the connection."""
+    phone = Phone(server)
+    answer = exchange(server, head({**phone.headers(scheme="s0"), **changed, "Content-Length": length}))
+    assert answer.startswith(b"HTTP/1.1 " + status), answer
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+    fields, body = answer.split(b"\r\n\r\n")
+    assert b"\r\ncontent-length: %d\r\n" % len(body) in fields.lower()
+
+
+def test_a_client_that_goes_on_sending_is_cut_off(server):
+    """Its body has no end; it gets the answer nevertheless."""
+    phone = Phone(server)
+    headers = {**phone.headers(scheme="s0"), "X-Device-Id": UNKNOWN, "Transfer-Encoding": "chunked"}
+    before = server.memory()
+    answer = exchange(server, head(headers), itertools.repeat(b"100000\r\n" + bytes(1 << 20) + b"\r\n"))
+    assert answer.startswith(b"HTTP/1.1 404")
+    assert server.memory() - before < 16 << 20
+
+
+def test_a_client_that_asks_first_is_told_to_go_on(server):
+    phone = Phone(server)
+    body = capture().body()
+    headers = {**phone.headers(body, "s0"), "Content-Length": len(body), "Expect": "100-continue", "Connection": "close"}
+    answer = exchange(server, head(headers), [body])
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202"), answer
+    headers["X-Device-Id"] = UNKNOWN
+    answer = exchange(server, head(headers))
+    assert answer.startswith(b"HTTP/1.1 404"), answer
+
+
+def test_device_ids_may_have_any_case(server):
+    phone = Phone(server)
+    phone.id = phone.id.lower()
+    assert phone.send(capture(1), "s1").status_code == 202
+    phone.id = phone.id.upper()
+    assert phone.send(capture(2), "s1").status_code == 202
+
+
+def test_request_ids_are_echoed_or_made(server):
+    phone = Phone(server, level=None)
+    sent = str(uuid.uuid4())
+    for given, kept in ((sent.upper(), True), ("x", False)):
+        answer = phone.send(capture(), headers={"X-Request-Id": given})
+        assert error(answer) == (404, "DEVICE_NOT_FOUND")
+        assert (answer.headers["X-Request-Id"] == sent) == kept
+        assert str(uuid.UUID(answer.headers["X-Request-Id"])) == answer.headers["X-Request-Id"]
+
+
+def test_errors_tell_the_log_more_than_the_client(server):
+    phone = Phone(server)
+    answer = phone.send(capture(), app="OTHER12345.org.example.other")
+    assert error(answer) == (401, "SIGNATURE_INVALID")
+    line = next(line for line in server.log.read_text().splitlines() if answer.headers["X-Request-Id"] in line)
+    assert "--app-id" in line and "app" not in answer.json()["error"]["message"]
+    for word in ("/", "swift", "sqlite", "Hummingbird", str(server.data)):
+        assert word.lower() not in answer.json()["error"]["message"].lower()
+
+
+def test_other_methods_are_not_served(server):
+    assert server.get(PATH).status_code in (404, 405)

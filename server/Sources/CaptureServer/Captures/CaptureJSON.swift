@@ -1,0 +1,53 @@
+import Foundation
+import GRDB
+
+/// Captures as JSON. SQLite writes it, so that thousands of captures are a matter of milliseconds.
+enum CaptureJSON {
+  /// Members of a capture's object; its only argument is the server's public root.
+  private static let members = """
+    'bytes', bytes, 'capture_id', id, 'device_id', device, 'is_verified', json(iif(isVerified, 'true', 'false')), 'name', name,
+    'project', project, 'reason', reason, 'received_at', strftime('%Y-%m-%dT%H:%M:%fZ', receivedAt / 1000.0, 'unixepoch'),
+    'rows', rows, 'signature', signature, 'status', status, 'type', type, 'verification_url', ? || '/verify/' || id
+    """
+
+  /// A capture with its files and with what is known of its evidence; `nil` if there is none.
+  static func capture(_ id: String, of project: String?, root: String, _ database: GRDB.Database) throws -> String? {
+    try String.fetchOne(
+      database,
+      sql: """
+        SELECT json_object(\(members), 'evidence', iif(json_valid(evidence), json(evidence), NULL), 'files', json((
+          SELECT json_group_array(json_object('bytes', bytes, 'name', name, 'sha256', sha256))
+          FROM (SELECT bytes, name, sha256 FROM file WHERE file.capture = capture.id ORDER BY name)
+        ))) FROM capture WHERE id = ? AND (? IS NULL OR project = ?)
+        """, arguments: [root, id, project, project])
+  }
+
+  /// The captures of a page as an array, and where the next page begins, if there is one.
+  static func page(_ listing: CaptureListing, root: String, _ database: GRDB.Database) throws -> (
+    json: String, next: CaptureListing.Cursor?
+  ) {
+    var conditions: [String] = []
+    var arguments: StatementArguments = []
+    func only(_ condition: String, _ values: StatementArguments) {
+      conditions.append(condition)
+      arguments += values
+    }
+    if let cursor = listing.cursor { only("(receivedAt, id) < (?, ?)", [cursor.receivedAt, cursor.id]) }
+    if let status = listing.status { only("status = ?", [status.rawValue]) }
+    if let type = listing.type { only("type = ?", [type.rawValue]) }
+    if let project = listing.project { only("project = ?", [project]) }
+    let filter = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
+    let order = "\(filter) ORDER BY receivedAt DESC, id DESC"
+    let json = try String.fetchOne(
+      database, sql: "SELECT json_group_array(json_object(\(members))) FROM (SELECT * FROM capture \(order) LIMIT ?)",
+      arguments: [root] + arguments + [listing.limit])
+    let ends = try Row.fetchAll(
+      database, sql: "SELECT receivedAt, id FROM capture \(order) LIMIT 2 OFFSET ?", arguments: arguments + [listing.limit - 1])
+    return (json ?? "[]", ends.count < 2 ? nil : .init(receivedAt: ends[0]["receivedAt"], id: ends[0]["id"]))
+  }
+
+  /// `{"data": …, "meta": …}` around JSON.
+  static func answer(_ json: String, _ meta: some Encodable) throws -> Data {
+    Data("{\"data\":\(json),\"meta\":".utf8) + (try JSONAnswer.data(meta)) + Data("}".utf8)
+  }
+}

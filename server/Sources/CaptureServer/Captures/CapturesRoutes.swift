@@ -1,0 +1,76 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Hummingbird
+
+/// `/api/v1/captures`: what was received, of all kinds. A key sees only its project.
+struct CapturesRoutes {
+  let services: Services
+
+  /// - Parameter group: Routes that recognize keys.
+  func add(to group: some RouterMethods<CaptureContext>) {
+    group.group("api/v1/captures").get(use: list).get(":id", use: show).delete(":id", use: delete)
+  }
+
+  private struct ListMeta: Encodable {
+    var next: String?
+    var request_id: String
+    var timestamp: String
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      // A page without a next one says so.
+      try container.encode(next, forKey: .next)
+      try container.encode(request_id, forKey: .request_id)
+      try container.encode(timestamp, forKey: .timestamp)
+    }
+
+    private enum CodingKeys: CodingKey { case next, request_id, timestamp }
+  }
+
+  @Sendable private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    let query = request.uri.queryParameters
+    let listing = try CaptureListing(project: context.key?.project) { name in query[name[...]].map(String.init) }
+    let page = try await services.database.pool.read { [root = services.configuration.root] in
+      try CaptureJSON.page(listing, root: root, $0)
+    }
+    let meta = Meta(context)
+    let data = try CaptureJSON.answer(
+      page.json, ListMeta(next: page.next?.text, request_id: meta.request_id, timestamp: meta.timestamp))
+    return JSONAnswer.response(data: data, status: .ok)
+  }
+
+  @Sendable private func show(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    let id = try Self.id(context)
+    let json = try await services.database.pool.read { [root = services.configuration.root] in
+      try CaptureJSON.capture(id, of: context.key?.project, root: root, $0)
+    }
+    guard let json else { throw Failure.captureNotFound }
+    return JSONAnswer.response(data: try CaptureJSON.answer(json, Meta(context)), status: .ok)
+  }
+
+  /// Removes a capture and its files. Its take leaves the dataset of its project soon afterwards.
+  @Sendable private func delete(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    let id = try Self.id(context)
+    try await services.database.pool.write { database in
+      guard let capture = try Capture.fetchOne(database, key: id), context.key == nil || context.key?.project == capture.project else {
+        throw Failure.captureNotFound
+      }
+      if try Conversion.fetchOne(database, key: id)?.state == "running" {
+        throw Failure(
+          .conflict, "CAPTURE_BUSY", "The capture is being converted. Try again when that has ended.", headers: [.retryAfter: "10"])
+      }
+      try capture.delete(database)
+    }
+    // Files without a row are nobody's: if the server ends here, they go at its next start.
+    try await services.store.remove(id)
+    services.conversions.wake()
+    context.logger.info("capture \(id) was deleted")
+    return Response(status: .noContent)
+  }
+
+  private static func id(_ context: CaptureContext) throws -> String {
+    guard let id = context.parameters.get("id"), UUID(uuidString: id) != nil else { throw Failure.captureNotFound }
+    return id.lowercased()
+  }
+}

@@ -1,0 +1,110 @@
+import HTTPTypes
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOHTTPTypes
+import NIOHTTPTypesHTTP1
+import NIOWebSocket
+
+/// A connection: HTTP/1 for the router, or a WebSocket of a camera or a viewer for the relay, as its first request says.
+struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
+  typealias HTTPConnection = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
+  typealias Socket = NIOAsyncChannel<WebSocketFrame, WebSocketFrame>
+
+  enum Kind: Sendable {
+    case http(HTTPConnection)
+    case socket(Socket, SocketRequest)
+  }
+
+  struct Value: ServerChildChannelValue {
+    let channel: any Channel
+    /// Known after the first request's head.
+    let kind: EventLoopFuture<Kind>
+  }
+
+  let responder: HTTPChannelHandler.Responder
+  let relay: Relay
+  let limit: ConnectionLimit
+  let limits: ConnectionGuard.Limits
+  /// Whether TLS is below us.
+  let isSecure: Bool
+
+  /// Largest message of a socket, in bytes.
+  private static let messageLimit = 16 << 20
+
+  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+    channel.eventLoop.makeCompletedFuture {
+      let admission = limit.admit(channel)
+      if admission == .refused {
+        try channel.pipeline.syncOperations.addHandler(ClosedDoor())
+        return Value(channel: channel, kind: channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel))
+      }
+      // Small buffers: many slow uploads at a time are the rule.
+      try channel.syncOptions?.setOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 32 << 10))
+      try channel.syncOptions?.setOption(.maxMessagesPerRead, value: 2)
+      try channel.syncOptions?.setOption(.tcpOption(.tcp_nodelay), value: 1)
+
+      let pipeline = channel.pipeline.syncOperations
+      let encoder = HTTPResponseEncoder()
+      let decoder = ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: RequestRules.limits))
+      let guardian = ConnectionGuard(
+        limits, isSurplus: admission == .surplus, admits: { [relay] in await relay.admits($0) }, logger: logger)
+      let upgrades = NIOTypedHTTPServerUpgradeHandler(
+        httpEncoder: encoder, extraHTTPHandlers: [decoder, guardian],
+        upgradeConfiguration: NIOTypedHTTPServerUpgradeConfiguration(
+          upgraders: [webSocketUpgrader], notUpgradingCompletionHandler: http))
+      try pipeline.addHandlers([encoder, decoder, guardian, upgrades])
+      return Value(channel: channel, kind: upgrades.upgradeResultFuture)
+    }
+  }
+
+  private func http(_ channel: any Channel) -> EventLoopFuture<Kind> {
+    channel.eventLoop.makeCompletedFuture {
+      try channel.pipeline.syncOperations.addHandler(HTTP1ToHTTPServerCodec(secure: isSecure))
+      return .http(
+        try NIOAsyncChannel(
+          wrappingChannelSynchronously: channel,
+          configuration: .init(backPressureStrategy: .init(lowWatermark: 1, highWatermark: 3), isOutboundHalfClosureEnabled: true)))
+    }
+  }
+
+  private var webSocketUpgrader: NIOTypedWebSocketServerUpgrader<Kind> {
+    NIOTypedWebSocketServerUpgrader(maxFrameSize: Self.messageLimit) { channel, _ in
+      // The guard lets only those pass that may.
+      channel.eventLoop.makeSucceededFuture(HTTPHeaders())
+    } upgradePipelineHandler: { channel, head in
+      channel.eventLoop.makeCompletedFuture {
+        guard let request = SocketRequest(head) else { throw NIOWebSocketUpgradeError.unsupportedWebSocketTarget }
+        try channel.pipeline.syncOperations.addHandlers([
+          NIOWebSocketFrameAggregator(
+            minNonFinalFragmentSize: 0, maxAccumulatedFrameCount: 4096, maxAccumulatedFrameSize: Self.messageLimit),
+          SocketQuiescer(),
+        ])
+        return .socket(
+          try NIOAsyncChannel(
+            wrappingChannelSynchronously: channel,
+            configuration: .init(backPressureStrategy: .init(lowWatermark: 1, highWatermark: 3))), request)
+      }
+    }
+  }
+
+  func handle(value: Value, logger: Logger) async {
+    // Fails where a connection ends before its first request.
+    guard let kind = try? await value.kind.get() else { return }
+    switch kind {
+    case .http(let connection): await handleHTTP(asyncChannel: connection, logger: logger)
+    case .socket(let socket, let request): await relay.serve(socket, request)
+    }
+  }
+}
+
+/// Closes a connection that is not even answered, as soon as it is open.
+private final class ClosedDoor: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  func handlerAdded(context: ChannelHandlerContext) { if context.channel.isActive { context.close(promise: nil) } }
+
+  func channelActive(context: ChannelHandlerContext) { context.close(promise: nil) }
+}

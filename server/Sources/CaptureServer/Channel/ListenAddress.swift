@@ -1,0 +1,16 @@
+import Foundation
+
+/// An address and a port to listen on, such as `0.0.0.0:8080`, `[::1]:8080` or `localhost:8080`.
+struct ListenAddress: Equatable {
+  let host: String
+  let port: Int
+
+  /// Throws `Mistake`, which names the option.
+  init(_ text: String, option: String) throws {
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), colon > text.startIndex else {
+      throw Mistake("--\(option) \(text): expected an address and a port, such as 127.0.0.1:8080")
+    }
+    host = text[..<colon].trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
+    self.port = Int(port)
+  }
+}

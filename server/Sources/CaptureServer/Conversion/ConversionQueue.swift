@@ -1,0 +1,135 @@
+import Foundation
+import GRDB
+import Logging
+import ServiceLifecycle
+
+/// Converts finished captures by child processes, a few at a time, and keeps the datasets of projects up to date.
+///
+/// The queue is the table `conversion`. A row that is being converted is `running`; a server that starts makes it `waiting` again, so a
+/// conversion that ended with the server is repeated from its beginning and counts as no attempt.
+final class ConversionQueue: Service {
+  private let configuration: Configuration
+  private let data: DataFolder
+  private let database: Database
+  private let store: any CaptureStore
+  private let logger: Logger
+  private let datasets: DatasetKeeper
+  /// One for each worker and one for the datasets.
+  private let bells: [(stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)]
+
+  init(_ configuration: Configuration, data: DataFolder, database: Database, store: any CaptureStore, logger: Logger) {
+    self.configuration = configuration
+    self.data = data
+    self.database = database
+    self.store = store
+    self.logger = logger
+    datasets = DatasetKeeper(configuration, data: data, database: database, store: store, logger: logger)
+    bells = (0...configuration.conversions).map { _ in AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
+  }
+
+  /// A capture was queued or deleted.
+  func wake() {
+    for bell in bells { bell.continuation.yield() }
+  }
+
+  /// Works until the server ends. Conversions that are running then are killed, and repeated by the next server.
+  func run() async throws {
+    try await recover()
+    await cancelWhenGracefulShutdown { [self] in
+      await withTaskGroup(of: Void.self) { group in
+        group.addTask { await self.tick() }
+        for bell in bells.dropFirst() { group.addTask { await self.work(bell.stream) } }
+        group.addTask { [datasets, stream = bells[0].stream] in await datasets.run(stream) }
+        await group.waitForAll()
+      }
+    }
+  }
+
+  /// Retries, merges and deletions become due by time, too.
+  private func tick() async {
+    var seconds = 0
+    while !Task.isCancelled {
+      for bell in bells.dropFirst() { bell.continuation.yield() }
+      if seconds % 10 == 0 { bells[0].continuation.yield() }
+      seconds += 1
+      try? await Task.sleep(for: .seconds(1))
+    }
+  }
+
+  private func work(_ bell: AsyncStream<Void>) async {
+    let conversion = CaptureConversion(
+      configuration: configuration, data: data, database: database, store: store, takeset: TakesetCommand(configuration), logger: logger)
+    var isHeld = false
+    for await _ in bell {
+      do {
+        while !Task.isCancelled {
+          // A conversion on a full disk would fail, and uploads come first.
+          let isFull = data.freeBytes < configuration.reserve
+          if isFull, !isHeld { logger.warning("conversions wait: the disk has less free space than the reserve") }
+          isHeld = isFull
+          guard !isFull, let capture = try await claim() else { break }
+          do {
+            try await conversion.run(capture)
+          } catch let error where !(error is CancellationError) {
+            logger.error("capture \(capture.id): \((error as? Failure)?.reason ?? "\(error)")")
+            try await release(capture)
+          }
+          wake()
+        }
+      } catch is CancellationError {
+        return
+      } catch {
+        logger.error("conversion: \((error as? Failure)?.reason ?? "\(error)")")
+      }
+    }
+  }
+
+  /// The next capture, oldest first.
+  private func claim() async throws -> Capture? {
+    let due = """
+      SELECT capture.* FROM conversion JOIN capture ON capture.id = conversion.capture
+      WHERE state = 'waiting' AND notBefore <= ? ORDER BY receivedAt, capture.id LIMIT 1
+      """
+    // Most looks find nothing, and need not wait for a writer.
+    guard try await database.pool.read({ try Capture.fetchOne($0, sql: due, arguments: [Time.now()]) }) != nil else { return nil }
+    return try await database.pool.write { database in
+      guard let capture = try Capture.fetchOne(database, sql: due, arguments: [Time.now()]) else { return nil }
+      try database.execute(sql: "UPDATE conversion SET state = 'running' WHERE capture = ?", arguments: [capture.id])
+      return capture
+    }
+  }
+
+  /// Lets a capture whose outcome could not be written be converted again, in a minute.
+  private func release(_ capture: Capture) async throws {
+    try await database.pool.write { database in
+      try database.execute(
+        sql: "UPDATE conversion SET state = 'waiting', notBefore = ? WHERE capture = ?", arguments: [Time.now() + 60_000, capture.id])
+    }
+  }
+
+  /// Puts in order what an earlier server left.
+  private func recover() async throws {
+    DurableFile.removeFolder(data.work)
+    let folders = Set(try FileManager.default.contentsOfDirectory(atPath: data.conversions))
+    let lost = try await database.pool.write { [data, configuration] database in
+      try database.execute(sql: "UPDATE conversion SET state = 'waiting' WHERE state = 'running'")
+      guard configuration.conversions > 0 else { return 0 }
+      // A data folder that was restored without what can be made again.
+      let complete = try String.fetchAll(
+        database,
+        sql: """
+          SELECT id FROM capture JOIN conversion ON conversion.capture = capture.id
+          WHERE status = 'complete' AND EXISTS (SELECT 1 FROM file WHERE file.capture = capture.id)
+          """)
+      let lost = complete.filter { !folders.contains($0) || access(data.conversion(of: $0) + "/dataset/manifest.json", F_OK) != 0 }
+      for capture in lost {
+        try database.execute(
+          sql: "UPDATE conversion SET state = 'waiting', attempts = 0, notBefore = 0 WHERE capture = ?", arguments: [capture])
+        try database.execute(sql: "UPDATE capture SET status = 'processing' WHERE id = ?", arguments: [capture])
+      }
+      return lost.count
+    }
+    if lost > 0 { logger.warning("\(lost) conversions are missing and are made again") }
+    try await datasets.recover()
+  }
+}

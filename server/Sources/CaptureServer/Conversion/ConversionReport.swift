@@ -1,0 +1,87 @@
+import Foundation
+
+/// What a conversion found out, from the manifest of its dataset.
+struct ConversionReport: Sendable {
+  private struct Manifest: Decodable {
+    struct Record: Decodable {
+      var pipeline_sha256: String
+      var takes: [Take]
+    }
+    var record: Record
+  }
+
+  private struct Take: Decodable {
+    struct Output: Decodable { var samples: Int64 }
+    var id: String
+    var reader: String?
+    var variant: String?
+    var outcome: String
+    var reason: String?
+    var findings: [JSONValue]
+    var output: Output?
+    var details: JSONValue?
+    var verification: JSONValue?
+  }
+
+  private let takes: [Take]
+  /// Digest of the pipeline's options.
+  let pipeline: String
+
+  /// Findings of which nobody would read more.
+  private static let findingsLimit = 200
+  /// Failures that say more about this machine than about the capture.
+  private static let ownFailures: Set<String> = [
+    "changed-while-reading", "input-missing", "internal", "permission", "sample-size", "unreadable",
+  ]
+
+  /// Reads a manifest. Throws if there is none, or it is not one.
+  init(manifest path: String) throws {
+    let manifest = try JSONDecoder().decode(Manifest.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
+    takes = manifest.record.takes
+    pipeline = manifest.record.pipeline_sha256
+  }
+
+  var written: [String] { takes.filter { $0.outcome == "written" }.map(\.id) }
+  var rows: Int64 { takes.reduce(0) { $0 + ($1.output?.samples ?? 0) } }
+
+  /// Why a take could not be converted for a reason that may go away, such as a disk that cannot be read.
+  var ownFailure: String? {
+    for take in takes where take.outcome == "failed" {
+      if take.findings.contains(where: { $0["severity"]?.text == "error" && Self.ownFailures.contains($0["code"]?.text ?? "") }) {
+        return take.reason ?? take.id
+      }
+    }
+    return nil
+  }
+
+  /// Why takes are not in the dataset, as a sentence; `nil` if all are.
+  var reason: String? {
+    let others = takes.filter { $0.outcome != "written" }
+    guard let first = others.first else { return nil }
+    let reason = first.reason ?? "no reason was given"
+    if takes.count == 1 { return reason }
+    return "\(others.count) of its \(takes.count) takes cannot be converted, the first because: \(reason)"
+  }
+
+  /// The evidence that is stored with a capture: that of the only take, or of the first one, and a line for each.
+  func evidence() throws -> String {
+    var members: [String: JSONValue] = ["pipeline_sha256": .text(pipeline), "rows": .whole(rows)]
+    // Those that were written say most.
+    let main = takes.first { $0.outcome == "written" } ?? takes.first
+    for (name, value) in main?.verification?.members ?? [:] { members[name] = value }
+    var depth = main?.details?["depth_metrics"]?.members ?? [:]
+    for name in ["alignment", "keyframes", "width", "height"] {
+      if let value = main?.details?["depth"]?[name] { depth[name] = value }
+    }
+    if !depth.isEmpty { members["depth"] = .object(depth) }
+    members["findings"] = .list(Array(takes.flatMap(\.findings).prefix(Self.findingsLimit)))
+    members["takes"] = .list(
+      takes.prefix(Self.findingsLimit).map { take in
+        .object([
+          "id": .text(take.id), "reader": take.reader.map { .text($0) } ?? .null, "variant": take.variant.map { .text($0) } ?? .null,
+          "outcome": .text(take.outcome), "reason": take.reason.map { .text($0) } ?? .null, "rows": .whole(take.output?.samples ?? 0),
+        ])
+      })
+    return String(decoding: try JSONAnswer.data(JSONValue.object(members)), as: UTF8.self)
+  }
+}

@@ -1,0 +1,29 @@
+import GRDB
+
+extension Database {
+  /// What the conversions remember besides the queue.
+  static func addConversions(to migrator: inout DatabaseMigrator) {
+    migrator.registerMigration("conversions") { database in
+      try database.alter(table: "conversion") { table in
+        /// Digest of the pipeline that wrote the takes: datasets hold takes of one pipeline.
+        table.add(column: "pipeline", .text)
+        table.add(column: "finishedAt", .integer)
+      }
+      /// The takes that a capture's conversion wrote. Their ids are unique within a project.
+      try database.create(table: "take") { table in
+        table.column("id", .text).notNull()
+        table.column("capture", .text).notNull().references("capture", onDelete: .cascade)
+        table.primaryKey(["id", "capture"])
+      }
+      try database.create(index: "takeByCapture", on: "take", columns: ["capture"])
+      /// The captures that each dataset holds, also those that were deleted since.
+      try database.create(table: "merged") { table in
+        table.column("dataset", .text).notNull()
+        table.column("capture", .text).notNull()
+        table.column("at", .integer).notNull()
+        table.primaryKey(["dataset", "capture"])
+      }
+      try database.create(index: "mergedByCapture", on: "merged", columns: ["capture"])
+    }
+  }
+}

@@ -1,0 +1,25 @@
+import Foundation
+
+/// The converter's command.
+struct TakesetCommand: Sendable {
+  /// A path, or a name that is looked up in PATH.
+  let path: String
+  let limits: ChildProcess.Limits
+
+  init(_ configuration: Configuration) {
+    limits = ChildProcess.Limits(seconds: configuration.conversionSeconds, memory: configuration.conversionMemory)
+    if let given = configuration.takeset {
+      path = given.contains("/") ? URL(fileURLWithPath: given).standardizedFileURL.path : given
+      return
+    }
+    let own = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path + "/takeset"
+    path = access(own, X_OK) == 0 ? own : "takeset"
+  }
+
+  /// Runs it with arguments. Throws `ChildProcessFailure`, `CancellationError`.
+  func callAsFunction(_ arguments: [String], in folder: String, seconds: Int? = nil) async throws -> ChildProcess.End {
+    var limits = limits
+    if let seconds { limits.seconds = min(limits.seconds, seconds) }
+    return try await ChildProcess.run([path] + arguments, in: folder, limits: limits)
+  }
+}

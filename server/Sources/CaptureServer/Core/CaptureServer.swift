@@ -1,0 +1,57 @@
+import Foundation
+import Hummingbird
+import Logging
+import Metrics
+
+/// The server: routes by topic, and the services that run beside them.
+package struct CaptureServer {
+  private let services: Services
+  private let relay: Relay
+
+  package init(_ services: Services) {
+    self.services = services
+    relay = Relay(services)
+  }
+
+  private func router() throws -> CaptureRouter {
+    let metrics = PrometheusMetrics()
+    MetricsSystem.bootstrap(metrics)
+    let router = CaptureRouter(context: CaptureContext.self)
+    router.add(middleware: MetricsMiddleware())
+    router.add(middleware: ContinueMiddleware())
+    router.add(middleware: RequestIDMiddleware())
+    // What people and scripts read.
+    let guarded = router.group().add(middleware: KeyMiddleware(services: services, isRequired: services.configuration.needsKey))
+    CapturesRoutes(services: services).add(to: guarded)
+    DeviceRoutes(services: services).add(to: router)
+    HealthRoutes(services: services).add(to: router)
+    MetricsRoutes(services: services, metrics: metrics).add(to: guarded)
+    try PageRoutes(services: services).add(to: guarded)
+    SessionRoutes(services: services).add(to: guarded)
+    SlowMotionRoutes(services: services, relay: relay).add(to: router)
+    TusRoutes(services: services).add(to: guarded)
+    VideoRoutes(services: services).add(to: router)
+    return router
+  }
+
+  /// Serves until SIGTERM or SIGINT; requests under way are then finished.
+  package func run() async throws {
+    await StreamTake.recover(services)
+    try await Listeners(configuration: services.configuration, relay: relay, logger: services.logger)
+      .run(try router(), services: [services.conversions, UploadSweeper(services: services)])
+  }
+}
+
+/// A mistake of the operator, as a sentence.
+package struct Mistake: Error, CustomStringConvertible {
+  package var description: String
+  package init(_ description: String) { self.description = description }
+}
+
+struct HealthRoutes {
+  let services: Services
+
+  func add(to router: CaptureRouter) {
+    router.get("health") { _, _ in try JSONAnswer.response(["status": "ok"]) }
+  }
+}

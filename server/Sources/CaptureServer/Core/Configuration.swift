@@ -1,0 +1,75 @@
+import Foundation
+
+/// Everything an operator can set. Flags come before the environment, the environment before the file, the file before these defaults.
+package struct Configuration: Codable, Equatable, Sendable {
+  /// Where captures, uploads, the database and datasets are kept.
+  package var data: String
+  /// Address and port to listen on.
+  package var listen = "127.0.0.1:8080"
+  /// Another address for the cameras and viewers of the slow-motion app, which expects port 8080.
+  package var cameraListen: String?
+  package var policy = Policy.compat
+  /// The server's root, without a slash at its end; by default `http://` or `https://` and the address that is listened on.
+  package var baseURL: String?
+  /// PEM file of the roots that App Attest chains may lead to. Without one, no attestation is verified.
+  package var appAttestRoot: String?
+  /// App ids that may attest and sign: team and bundle, such as `ABCDE12345.com.example.app`.
+  package var appIDs: [String] = []
+  /// Whether development builds may attest.
+  package var allowsDevelopment = false
+  /// Addresses of proxies that say in `X-Forwarded-For` who connected to them.
+  package var trustedProxies: [String] = []
+  /// Whether readers, scripts and tus need an API key; by default, if others than this machine can connect.
+  package var requireKey: Bool?
+  package var tlsCertificate: String?
+  package var tlsKey: String?
+  /// Free bytes below which nothing is accepted.
+  package var reserve: Int64 = 1 << 30
+  /// Where finished captures are kept: a folder in `data`, or `s3://bucket/prefix?endpoint=…&region=…`.
+  package var store: String?
+  /// Most bytes kept per device and per project; 0 for no limit.
+  package var deviceQuota: Int64 = 0
+  package var projectQuota: Int64 = 0
+  /// How long a request's timestamp is valid, in seconds, and how far it may be ahead.
+  package var timestampAge = 300
+  package var timestampLead = 60
+  /// Video captures accepted from a device in an hour.
+  package var videosPerHour = 5
+  /// Seconds for which an unfinished resumable upload is kept after its last byte.
+  package var uploadExpiry = 7 * 86_400
+  /// Days for which a capture is kept after it was converted; 0 for ever.
+  package var retentionDays = 0
+  /// Conversions at a time; 0 for none.
+  package var conversions = 1
+  /// Seconds and bytes that a conversion may take.
+  package var conversionSeconds = 3600
+  package var conversionMemory: Int64 = 4 << 30
+  package var conversionAttempts = 3
+  /// The command `takeset`; by default next to this one, then from PATH.
+  package var takeset: String?
+  /// Pipeline file for all conversions.
+  package var pipeline: String?
+  /// Seconds for a complete request head, and seconds without a byte after which a connection is closed.
+  package var headSeconds = 30
+  package var idleSeconds = 60
+  /// Connections at a time.
+  package var connections = 2000
+  package var logLevel = "info"
+
+  package enum Policy: String, Codable, Sendable {
+    /// Accepts only requests whose signature is verified, and no unknown parts.
+    case strict
+    /// Accepts what the apps really send, as unverified.
+    case compat
+  }
+
+  package init(data: String) { self.data = data }
+
+  /// Whether only this machine can connect.
+  package var isLoopback: Bool {
+    let host = listen.hasPrefix("[") ? String(listen.dropFirst().prefix { $0 != "]" }) : String(listen.prefix { $0 != ":" })
+    return host == "::1" || host == "localhost" || host.hasPrefix("127.")
+  }
+  package var needsKey: Bool { requireKey ?? !isLoopback }
+  package var root: String { baseURL ?? "\(tlsCertificate == nil ? "http" : "https")://\(listen)" }
+}

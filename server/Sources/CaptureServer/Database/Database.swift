@@ -1,0 +1,114 @@
+import Foundation
+import GRDB
+
+/// What the server remembers, in SQLite. A commit is on the disk when it returns.
+package struct Database: Sendable {
+  let pool: DatabasePool
+
+  /// Whether a data folder has a database.
+  package static func exists(in folder: String) -> Bool { FileManager.default.fileExists(atPath: folder + "/server.sqlite") }
+
+  /// The database in a data folder, which is made if need be.
+  package init(data folder: String) throws { try self.init(path: try DataFolder(folder, isServing: false).database) }
+
+  init(path: String) throws {
+    var configuration = GRDB.Configuration()
+    configuration.busyMode = .timeout(30)
+    configuration.prepareDatabase { database in
+      // WAL alone would lose the last commits when power fails.
+      try database.execute(sql: "PRAGMA synchronous = FULL")
+    }
+    pool = try DatabasePool(path: path, configuration: configuration)
+    try Self.migrations.migrate(pool)
+  }
+
+  private static var migrations: DatabaseMigrator {
+    var migrator = DatabaseMigrator()
+    migrator.registerMigration("1") { database in
+      try database.create(table: "device") { table in
+        table.primaryKey("id", .text)
+        table.column("keyID", .text).unique()
+        table.column("platform", .text).notNull()
+        table.column("model", .text).notNull()
+        table.column("hasLidar", .boolean).notNull()
+        table.column("level", .text).notNull()
+        table.column("publicKey", .blob)
+        table.column("project", .text).notNull()
+        table.column("registeredAt", .integer).notNull()
+      }
+      try database.create(table: "challenge") { table in
+        table.primaryKey("value", .blob)
+        table.column("expiresAt", .integer).notNull()
+        table.column("isUsed", .boolean).notNull()
+      }
+      try database.create(table: "apiKey") { table in
+        table.primaryKey("id", .text)
+        table.column("name", .text).notNull()
+        table.column("project", .text).notNull()
+        table.column("digest", .blob).notNull().unique()
+        table.column("createdAt", .integer).notNull()
+        table.column("revokedAt", .integer)
+      }
+      try database.create(table: "capture") { table in
+        table.primaryKey("id", .text)
+        table.column("type", .text).notNull()
+        table.column("status", .text).notNull()
+        table.column("reason", .text)
+        table.column("project", .text).notNull()
+        table.column("device", .text)
+        table.column("name", .text).notNull()
+        table.column("receivedAt", .integer).notNull()
+        table.column("bytes", .integer).notNull()
+        table.column("contentDigest", .text).unique()
+        table.column("requestDigest", .text)
+        table.column("idempotencyKey", .text)
+        table.column("answer", .text)
+        table.column("signature", .text).notNull()
+        table.column("isVerified", .boolean).notNull()
+        table.column("evidence", .text)
+        table.column("rows", .integer)
+      }
+      try database.create(index: "captureByTime", on: "capture", columns: ["receivedAt", "id"])
+      try database.create(index: "captureByDevice", on: "capture", columns: ["device", "receivedAt"])
+      try database.create(index: "captureByProject", on: "capture", columns: ["project", "status"])
+      try database.create(
+        index: "captureByIdempotencyKey", on: "capture", columns: ["device", "idempotencyKey"], options: .unique,
+        condition: Column("idempotencyKey") != nil)
+      try database.create(table: "file") { table in
+        table.column("capture", .text).notNull().references("capture", onDelete: .cascade)
+        table.column("name", .text).notNull()
+        table.column("bytes", .integer).notNull()
+        table.column("sha256", .text).notNull()
+        table.primaryKey(["capture", "name"])
+      }
+      try database.create(table: "seenAssertion") { table in
+        table.column("device", .text).notNull()
+        table.column("counter", .integer).notNull()
+        table.column("requestDigest", .text).notNull()
+        table.column("capture", .text).notNull()
+        table.primaryKey(["device", "counter"])
+      }
+      try database.create(table: "upload") { table in
+        table.primaryKey("id", .text)
+        table.column("length", .integer)
+        table.column("offset", .integer).notNull()
+        table.column("metadata", .text).notNull()
+        table.column("project", .text).notNull()
+        table.column("createdAt", .integer).notNull()
+        table.column("expiresAt", .integer).notNull()
+        table.column("capture", .text)
+      }
+      try database.create(table: "conversion") { table in
+        table.primaryKey("capture", .text).references("capture", onDelete: .cascade)
+        table.column("state", .text).notNull()
+        table.column("attempts", .integer).notNull()
+        table.column("notBefore", .integer).notNull()
+        table.column("lastError", .text)
+      }
+      try database.create(index: "conversionByState", on: "conversion", columns: ["state", "notBefore"])
+    }
+    migrator.registerMigration("folders", migrate: FolderRecord.create)
+    addConversions(to: &migrator)
+    return migrator
+  }
+}

@@ -1,0 +1,26 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Where a request comes from.
+enum ClientAddress {
+  /// The address of the connection; or, where that is a trusted proxy's, the last address of `X-Forwarded-For` that is not one. What stands
+  /// before it was written by the client, so it counts for nothing.
+  static func of(_ request: Request, on connection: SocketAddress?, trusting proxies: [String]) -> SocketAddress? {
+    guard !proxies.isEmpty, let connection, isTrusted(connection, proxies) else { return connection }
+    for text in request.headers[values: .forwardedFor].joined(separator: ",").split(separator: ",").reversed() {
+      guard let address = try? SocketAddress(ipAddress: text.trimmingCharacters(in: .whitespaces), port: 0) else { return connection }
+      if !isTrusted(address, proxies) { return address }
+    }
+    return connection
+  }
+
+  private static func isTrusted(_ address: SocketAddress, _ proxies: [String]) -> Bool {
+    address.ipAddress.map { proxies.contains($0) || proxies.contains($0.replacingOccurrences(of: "::ffff:", with: "")) } ?? false
+  }
+}
+
+extension HTTPField.Name {
+  static let forwardedFor = custom("X-Forwarded-For")
+}

@@ -1,0 +1,97 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Registration of devices and their list.
+struct DeviceRoutes {
+  let services: Services
+  private let challengeLimit = AddressLimit(10, in: .seconds(60))
+
+  init(services: Services) { self.services = services }
+
+  func add(to router: CaptureRouter) {
+    router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: false))
+      .get("challenge", use: challenge)
+      .post("register", use: register)
+    router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: services.configuration.needsKey))
+      .get(use: list)
+  }
+
+  private struct ChallengeAnswer: Encodable { var challenge, expires_at: String }
+
+  @Sendable private func challenge(_ request: Request, context: CaptureContext) async throws -> Response {
+    let client = ClientAddress.of(request, on: context.channel.remoteAddress, trusting: services.configuration.trustedProxies)
+    if let wait = challengeLimit.wait(for: client) {
+      let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
+      throw Failure(
+        .tooManyRequests, "TOO_MANY_REQUESTS", "Too many challenges were asked for. Wait a minute.", headers: [.retryAfter: "\(seconds)"])
+    }
+    try services.intake.checkSpace()
+    let issued = try await Challenges(database: services.database).issue()
+    let answer = ChallengeAnswer(challenge: issued.value.base64EncodedString(), expires_at: Time.text(issued.expiresAt))
+    return try JSONAnswer.response(Answer(answer, context), headers: [.cacheControl: "no-store"])
+  }
+
+  private struct RegistrationAnswer: Encodable {
+    var device_id, attestation_level: String
+    var has_lidar: Bool
+  }
+
+  @Sendable private func register(_ request: Request, context: CaptureContext) async throws -> Response {
+    let tooLarge = Failure.tooLarge("A registration has at most \(RegistrationRequest.limit) bytes")
+    if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > RegistrationRequest.limit { throw tooLarge }
+    let body: ByteBuffer
+    do {
+      body = try await request.body.collect(upTo: RegistrationRequest.limit)
+    } catch is NIOTooManyBytesError {
+      throw tooLarge
+    }
+    let device = try await Registrar(services: services).register(
+      try RegistrationRequest(json: Data(body.readableBytesView)), key: context.key, project: context.project, logger: context.logger)
+    let answer = RegistrationAnswer(device_id: device.id, attestation_level: device.level, has_lidar: device.hasLidar)
+    return try JSONAnswer.response(Answer(answer, context), status: .created)
+  }
+
+  private struct Item: Encodable {
+    var device_id, attestation_level, platform, model: String
+    var has_lidar: Bool
+    var project, registered_at: String
+  }
+
+  private struct Page: Encodable {
+    struct Meta: Encodable { var next: String? }
+    var data: [Item]
+    var meta: Meta
+  }
+
+  /// The newest first; `limit` (1 to 500) at a time, the rest by `cursor`. A request with a key sees the devices of its project.
+  @Sendable private func list(_ request: Request, context: CaptureContext) async throws -> Response {
+    let parameters = request.uri.queryParameters
+    var limit = 100
+    if let text = parameters["limit"] {
+      guard let number = Int(text), (1...500).contains(number) else { throw Failure.invalid("limit must be a whole number from 1 to 500") }
+      limit = number
+    }
+    var devices = Device.order(Column("registeredAt").desc, Column("id").desc).limit(limit + 1)
+    if let key = context.key { devices = devices.filter(Column("project") == key.project) }
+    if let text = parameters["cursor"] {
+      let parts = text.split(separator: "_", omittingEmptySubsequences: false)
+      guard parts.count == 2, let time = Int64(parts[0]), !parts[1].isEmpty else {
+        throw Failure.invalid("cursor is not one that this server gave")
+      }
+      devices = devices.filter(
+        Column("registeredAt") < time || (Column("registeredAt") == time && Column("id") < String(parts[1])))
+    }
+    let found = try await services.database.pool.read { [devices] in try devices.fetchAll($0) }
+    let page = found.prefix(limit)
+    let items = page.map {
+      Item(
+        device_id: $0.id, attestation_level: $0.level, platform: $0.platform, model: $0.model, has_lidar: $0.hasLidar, project: $0.project,
+        registered_at: Time.text($0.registeredAt))
+    }
+    let next = found.count > limit ? page.last.map { "\($0.registeredAt)_\($0.id)" } : nil
+    return try JSONAnswer.response(Page(data: items, meta: .init(next: next)))
+  }
+}

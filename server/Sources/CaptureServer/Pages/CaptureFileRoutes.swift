@@ -1,0 +1,59 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Hummingbird
+
+/// The small images of a capture, and its files as they were received.
+struct CaptureFileRoutes {
+  let services: Services
+
+  func add(to routes: some RouterMethods<CaptureContext>) {
+    for name in ["thumbnail.jpg", "overlay.jpg"] {
+      routes.get("captures/:id/\(name)") { _, context in try await image(name, context) }
+    }
+    routes.get("captures/:id/files/**") { _, context in try await file(context) }
+  }
+
+  private func image(_ name: String, _ context: CaptureContext) async throws -> Response {
+    let id = try await capture(context)
+    guard let body = try? await FileIO().loadFile(path: services.data.conversion(of: id) + "/" + name, context: context) else {
+      throw Failure(.notFound, "NOT_FOUND", "The capture has no such image")
+    }
+    let headers: HTTPFields = [.contentType: "image/jpeg", .cacheControl: "private, max-age=60", .xContentTypeOptions: "nosniff"]
+    return Response(status: .ok, headers: headers, body: body)
+  }
+
+  /// A received file, by the name that its row has. Whatever it is, no browser shows it.
+  private func file(_ context: CaptureContext) async throws -> Response {
+    let id = try await capture(context)
+    let name = context.parameters.getCatchAll().map { $0.removingPercentEncoding ?? "" }.joined(separator: "/")
+    let found = try await services.database.pool.read {
+      try CaptureFile.filter(Column("capture") == id && Column("name") == name).fetchOne($0)
+    }
+    guard let file = found else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
+    let last = file.name.split(separator: "/").last.map(String.init) ?? ""
+    let headers: HTTPFields = [
+      .contentType: "application/octet-stream", .contentDisposition: "attachment; filename*=UTF-8''\(Figure.address(last))",
+      .cacheControl: "private, no-cache", .contentSecurityPolicy: "default-src 'none'; sandbox", .xContentTypeOptions: "nosniff",
+      .eTag: "\"\(file.sha256)\"",
+    ]
+    return Response(
+      status: .ok, headers: headers,
+      body: ResponseBody(contentLength: Int(clamping: file.bytes)) { [store = services.store] writer in
+        try await store.read(file, 0..<file.bytes) { try await writer.write($0) }
+        try await writer.finish(nil)
+      })
+  }
+
+  /// The id of a capture that the reader may see.
+  private func capture(_ context: CaptureContext) async throws -> String {
+    let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
+    let isKnown = try await services.database.pool.read { database in
+      try Bool.fetchOne(
+        database, sql: "SELECT EXISTS (SELECT 1 FROM capture WHERE id = ? AND (? IS NULL OR project = ?))",
+        arguments: [id, project, project])
+    }
+    guard isKnown == true else { throw Failure.captureNotFound }
+    return id
+  }
+}

@@ -1,0 +1,228 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Hummingbird
+
+/// The list of captures, and one capture with what is proven of it.
+struct CapturePages {
+  let services: Services
+  let page: Page
+
+  func add(to routes: some RouterMethods<CaptureContext>) {
+    routes.get("") { request, context in try await list(request, of: context.key?.project) }
+    routes.get("verify/:id") { _, context in try await capture(context.parameters.get("id") ?? "", of: context.key?.project) }
+  }
+
+  // MARK: Captures
+
+  private struct Choice {
+    var value: String
+    var name: String
+    var isChosen: Bool
+  }
+
+  private struct Row {
+    var id: String
+    var name: String
+    var type: String
+    var project: String
+    var status: String
+    var tone: String
+    var reason: String?
+    var received: String
+    var size: String
+    var thumbnail: String?
+  }
+
+  private struct Captures {
+    var summary: String
+    var types: [Choice]
+    var statuses: [Choice]
+    var captures: [Row]
+    var isEmpty: Bool
+    var next: String?
+  }
+
+  private func list(_ request: Request, of project: String?) async throws -> Response {
+    let query = request.uri.queryParameters
+    // A form sends the fields that were left open, too.
+    let listing = try CaptureListing(project: project) { name in query[name[...]].map(String.init).flatMap { $0.isEmpty ? nil : $0 } }
+    let (type, status) = (listing.type, listing.status)
+    let (found, counts) = try await services.database.pool.read { database in
+      var captures = Capture.order(Column("receivedAt").desc, Column("id").desc)
+      if let project { captures = captures.filter(Column("project") == project) }
+      if let type { captures = captures.filter(Column("type") == type.rawValue) }
+      if let status { captures = captures.filter(Column("status") == status.rawValue) }
+      if let cursor = listing.cursor { captures = captures.filter(sql: "(receivedAt, id) < (?, ?)", arguments: [cursor.receivedAt, cursor.id]) }
+      let counts = try GRDB.Row.fetchAll(
+        database, sql: "SELECT status, COUNT(*) AS number FROM capture WHERE (? IS NULL OR project = ?) GROUP BY status ORDER BY status",
+        arguments: [project, project])
+      return (
+        try captures.limit(listing.limit + 1).fetchAll(database), counts.map { ($0["number"] as Int64, $0["status"] as String) }
+      )
+    }
+    let shown = found.prefix(listing.limit)
+    var next: String?
+    if found.count > listing.limit, let last = shown.last {
+      let cursor = CaptureListing.Cursor(receivedAt: last.receivedAt, id: last.id)
+      next = "/?type=\(type?.rawValue ?? "")&status=\(status?.rawValue ?? "")&limit=\(listing.limit)&cursor=\(cursor.text)"
+    }
+    func choices(_ all: [String], _ chosen: String?) -> [Choice] {
+      [Choice(value: "", name: "all", isChosen: chosen == nil)] + all.map { Choice(value: $0, name: $0, isChosen: $0 == chosen) }
+    }
+    let contents = Captures(
+      summary: counts.isEmpty ? "None yet." : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", "),
+      types: choices(CaptureType.allCases.map(\.rawValue), type?.rawValue),
+      statuses: choices(CaptureStatus.allCases.map(\.rawValue), status?.rawValue),
+      captures: shown.map { capture in
+        Row(
+          id: capture.id, name: capture.name, type: capture.type.rawValue, project: capture.project, status: capture.status.rawValue,
+          tone: Self.tone(capture.status), reason: capture.reason, received: Figure.time(capture.receivedAt),
+          size: Figure.size(capture.bytes),
+          thumbnail: image(of: capture.id, "thumbnail.jpg"))
+      }, isEmpty: shown.isEmpty, next: next)
+    return page.response("Captures", template: "captures", contents, place: "/")
+  }
+
+  private static func tone(_ status: CaptureStatus) -> String {
+    switch status {
+    case .complete: "good"
+    case .processing: "soft"
+    case .quarantined: "fair"
+    case .failed, .rejected: "bad"
+    }
+  }
+
+  private func image(of capture: String, _ name: String) -> String? {
+    FileManager.default.fileExists(atPath: "\(services.data.conversions)/\(capture)/\(name)") ? "/captures/\(capture)/\(name)" : nil
+  }
+
+  // MARK: One capture
+
+  private struct Level {
+    var name: String
+    var mark: String
+    var tone: String
+    var meaning: String
+  }
+  private struct Fact {
+    var name: String
+    var value: String
+  }
+  private struct Finding {
+    var severity: String
+    var tone: String
+    var code: String
+    var message: String
+  }
+  private struct File {
+    var name: String
+    var href: String
+    var bytes: String
+    var sha256: String
+  }
+  private struct Dataset {
+    var name: String
+    var href: String
+  }
+
+  private struct CaptureContents {
+    var name: String
+    var status: String
+    var tone: String
+    var reason: String?
+    var badge: String?
+    var badgeTone: String
+    var thumbnail: String?
+    var overlay: String?
+    var levels: [Level]
+    var unverified: [String]
+    var facts: [Fact]
+    var dataset: Dataset?
+    var depth: [Fact]
+    var takes: [Fact]
+    var findings: [Finding]
+    var files: [File]
+    var moreFiles: String?
+    // A section is repeated for each element of a list: these are for what is around it.
+    var hasImages: Bool
+    var hasLevels: Bool
+    var hasUnverified: Bool
+    var hasDepth: Bool
+    var hasTakes: Bool
+    var hasFindings: Bool
+    var hasFiles: Bool
+  }
+
+  /// Files of a capture that its page lists; a folder may have thousands.
+  private static let filesLimit = 200
+
+  private struct Found {
+    var capture: Capture
+    var files: [CaptureFile]
+    var fileCount: Int
+    var dataset: String?
+  }
+
+  private func capture(_ id: String, of project: String?) async throws -> Response {
+    let found = try await services.database.pool.read { database -> Found? in
+      guard let capture = try Capture.fetchOne(database, key: id.lowercased()), project == nil || project == capture.project else { return nil }
+      let files = CaptureFile.filter(Column("capture") == capture.id)
+      return Found(
+        capture: capture, files: try files.order(Column("name")).limit(Self.filesLimit).fetchAll(database),
+        fileCount: try files.fetchCount(database),
+        dataset: try String.fetchOne(database, sql: "SELECT dataset FROM merged WHERE capture = ?", arguments: [capture.id]))
+    }
+    guard let found else { throw Failure.captureNotFound }
+    let contents = contents(found)
+    return page.response(
+      found.capture.name, template: "capture", contents, place: "/", refresh: found.capture.status == .processing ? 5 : nil)
+  }
+
+  private func contents(_ found: Found) -> CaptureContents {
+    let (capture, evidence) = (found.capture, found.capture.evidence.flatMap(CaptureEvidence.init))
+    var facts = [
+      Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue), Fact(name: "project", value: capture.project),
+      Fact(name: "received", value: Figure.time(capture.receivedAt)), Fact(name: "size", value: Figure.size(capture.bytes)),
+      Fact(name: "request", value: Self.signature(capture)),
+    ]
+    if let device = capture.device { facts.append(Fact(name: "device", value: device)) }
+    func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
+    facts += shown(evidence?.facts)
+    if let rows = capture.rows { facts.append(Fact(name: "rows", value: "\(rows)")) }
+    let levels = (evidence?.levels ?? []).map {
+      Level(
+        name: $0.name, mark: $0.isReached ? "\u{2713}" : "\u{2717}", tone: $0.isReached ? "good" : "soft",
+        meaning: $0.isReached ? $0.meaning : "Not proven: " + $0.meaning)
+    }
+    let findings = (evidence?.findings ?? []).map {
+      Finding(
+        severity: $0.severity, tone: $0.severity == "error" ? "bad" : $0.severity == "warning" ? "fair" : "soft", code: $0.code,
+        message: $0.message)
+    }
+    let files = found.files.map {
+      File(name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: "\($0.bytes)", sha256: $0.sha256)
+    }
+    let (thumbnail, overlay) = (image(of: capture.id, "thumbnail.jpg"), image(of: capture.id, "overlay.jpg"))
+    let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
+    return CaptureContents(
+      name: capture.name, status: capture.status.rawValue, tone: Self.tone(capture.status), reason: capture.reason,
+      badge: evidence?.badge?.text, badgeTone: evidence?.badge?.isWhole == true ? "good" : "fair", thumbnail: thumbnail, overlay: overlay,
+      levels: levels, unverified: unverified, facts: facts,
+      dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
+      findings: findings, files: files,
+      moreFiles: found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
+      hasImages: thumbnail != nil || overlay != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
+      hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty)
+  }
+
+  private static func signature(_ capture: Capture) -> String {
+    switch (capture.signature, capture.isVerified) {
+    case ("s2", true): "signed by the device's attested key, over every byte"
+    case ("s1", true): "signed by the device's registered key, without the body"
+    case ("none", _): "without signature"
+    case ("s0", _): "with a placeholder instead of a signature"
+    default: "signed, but not verified"
+    }
+  }
+}

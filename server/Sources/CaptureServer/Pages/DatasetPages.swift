@@ -1,0 +1,108 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Hummingbird
+import NIOPosix
+
+/// `/datasets`, and the report about each.
+struct DatasetPages {
+  let services: Services
+  let page: Page
+  let reports: DatasetReports
+
+  func add(to routes: some RouterMethods<CaptureContext>) {
+    routes.get("datasets") { _, context in try await list(context) }
+    routes.get("datasets/:name/report") { _, context in try await report(context) }
+  }
+
+  private struct Dataset: FetchableRecord, Decodable {
+    var name: String
+    var project: String
+    var captures: Int64
+    var takes: Int64
+    var rows: Int64
+  }
+
+  private func datasets(_ context: CaptureContext, named name: String? = nil) async throws -> [Dataset] {
+    let project = context.key?.project
+    return try await services.database.pool.read { database in
+      try Dataset.fetchAll(
+        database,
+        sql: """
+          SELECT dataset AS name, project, COUNT(*) AS captures, COALESCE(SUM(rows), 0) AS rows,
+            SUM((SELECT COUNT(*) FROM take WHERE take.capture = capture.id)) AS takes
+          FROM merged JOIN capture ON capture.id = merged.capture
+          WHERE (? IS NULL OR dataset = ?) AND (? IS NULL OR project = ?) GROUP BY dataset, project ORDER BY dataset
+          """, arguments: [name, name, project, project])
+    }
+  }
+
+  private struct Row {
+    var name: String
+    var href: String
+    var project: String
+    var captures: String
+    var takes: String
+    var rows: String
+    var size: String
+    var written: String
+  }
+  private struct Datasets {
+    var isEmpty: Bool
+    var datasets: [Row]
+  }
+
+  private func list(_ context: CaptureContext) async throws -> Response {
+    let found = try await datasets(context)
+    let rows = try await NIOThreadPool.singleton.runIfActive { [data = services.data] in
+      found.compactMap { dataset -> Row? in
+        let folder = data.dataset(dataset.name)
+        guard let stamp = FileStamp(of: folder + "/manifest.json") else { return nil }
+        return Row(
+          name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report", project: dataset.project,
+          captures: "\(dataset.captures)",
+          takes: "\(dataset.takes)", rows: "\(dataset.rows)", size: Figure.size(Self.bytes(below: folder)),
+          written: Figure.time(stamp.milliseconds))
+      }
+    }
+    return page.response("Datasets", template: "datasets", Datasets(isEmpty: rows.isEmpty, datasets: rows), place: "/datasets")
+  }
+
+  private static func bytes(below folder: String) -> Int64 {
+    var sum: Int64 = 0
+    let files = FileManager.default.enumerator(at: URL(fileURLWithPath: folder), includingPropertiesForKeys: [.fileSizeKey])
+    while let file = files?.nextObject() as? URL {
+      sum = sum.addingReportingOverflow(Int64((try? file.resourceValues(forKeys: [.fileSizeKey]))?.fileSize ?? 0)).partialValue
+    }
+    return sum
+  }
+
+  /// The report allows itself only its own script and style, by their digests. What we add lets no site frame it, and keeps its script
+  /// away from everything else that this server has.
+  private static let policy = """
+    default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'; sandbox allow-scripts
+    """
+
+  private func report(_ context: CaptureContext) async throws -> Response {
+    let name = context.parameters.get("name") ?? ""
+    let missing = Failure(.notFound, "NOT_FOUND", "There is no such dataset")
+    guard try await !datasets(context, named: name).isEmpty else { throw missing }
+    switch await reports.report(of: name) {
+    case .none: throw missing
+    case .making:
+      return page.message(
+        "Report of \(name)", "The report is being made. This page loads again by itself.", place: "/datasets", refresh: 5, status: .accepted
+      )
+    case .failed:
+      throw Failure(
+        .serviceUnavailable, "REPORT_FAILED", "The report could not be made. Try again in a minute.", headers: [.retryAfter: "60"])
+    case .ready(let path):
+      let headers: HTTPFields = [
+        .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: Self.policy,
+        .xContentTypeOptions: "nosniff",
+      ]
+      return Response(status: .ok, headers: headers, body: try await FileIO().loadFile(path: path, context: context))
+    }
+  }
+}

@@ -1,0 +1,33 @@
+import Hummingbird
+
+/// Pages for people, and what they load. With a key, a reader sees only the project of the key.
+struct PageRoutes {
+  let services: Services
+  let page: Page
+
+  /// Throws if a template is malformed.
+  init(services: Services) throws {
+    self.services = services
+    page = try Page()
+  }
+
+  /// - Parameter routes: Routes that recognize keys.
+  func add(to routes: some RouterMethods<CaptureContext>) {
+    let pages = routes.group().add(middleware: PageFailures(page: page))
+    CapturePages(services: services, page: page).add(to: pages)
+    CaptureFileRoutes(services: services).add(to: pages)
+    DatasetPages(services: services, page: page, reports: DatasetReports(services)).add(to: pages)
+    DevicesPage(services: services, page: page).add(to: pages)
+    routes.get("favicon.ico") { _, _ in
+      Response(
+        status: .ok, headers: [.contentType: "image/svg+xml", .cacheControl: "private, max-age=86400"],
+        body: .init(byteBuffer: ByteBuffer(string: Self.icon)))
+    }
+  }
+
+  /// Browsers ask for one, and note it as a failure if there is none.
+  private static let icon = """
+    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b61a4"/>\
+    <circle cx="8" cy="8" r="4" fill="none" stroke="#fff" stroke-width="2"/></svg>
+    """
+}

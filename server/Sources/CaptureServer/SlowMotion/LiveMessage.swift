@@ -1,0 +1,107 @@
+import Foundation
+import NIOCore
+
+/// A message of a camera or a viewer.
+enum LiveMessage {
+  case text(LiveText)
+  case frame(ByteBuffer)
+  /// Neither; it is lost, as it always was.
+  case other
+
+  /// Smaller binary messages are no frames.
+  static let smallestFrame = 1001
+  private static let jsonLimit = 1 << 20
+
+  /// Whatever parses as a JSON object is text, however it was sent; of the rest, what is binary and large enough is a frame.
+  init(_ bytes: ByteBuffer, isBinary: Bool) {
+    if let text = Self.json(bytes) {
+      self = .text(text)
+    } else if isBinary, bytes.readableBytes >= Self.smallestFrame {
+      self = .frame(bytes)
+    } else {
+      self = .other
+    }
+  }
+
+  private static func json(_ bytes: ByteBuffer) -> LiveText? {
+    let view = bytes.readableBytesView
+    let isSpace: (UInt8) -> Bool = { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
+    // No image gets past this, so a frame costs no parse.
+    guard view.count <= jsonLimit, view.first(where: { !isSpace($0) }) == UInt8(ascii: "{"),
+      view.last(where: { !isSpace($0) }) == UInt8(ascii: "}"),
+      let value = try? JSONSerialization.jsonObject(with: Data(view)), let members = value as? [String: Any]
+    else { return nil }
+    return LiveText(
+      bytes: bytes, type: members["type"] as? String, command: members["command"] as? String, status: members["status"] as? String,
+      isOn: members["on"] as? Bool)
+  }
+}
+
+/// What matters of a text message, and the message as it was sent.
+struct LiveText {
+  var bytes: ByteBuffer
+  var type: String?
+  var command: String?
+  var status: String?
+  var isOn: Bool?
+}
+
+/// A frame of a live stream: a JPEG, after its time or alone.
+struct LiveFrame: Sendable {
+  let jpeg: ByteBuffer
+  /// When the sender handled it, in microseconds since 1970 by its clock; `nil` where it does not say.
+  let time: Int64?
+
+  /// Seconds from 1970 to 2001, and the number of seconds below which a time counts from 2001: the iOS app writes those.
+  static let secondsTo2001 = 978_307_200.0
+  static let smallestUnixTime = 1.2e9
+
+  /// `nil` where it is no JPEG.
+  init?(_ bytes: ByteBuffer) {
+    func isJPEG(at offset: Int) -> Bool {
+      bytes.getBytes(at: bytes.readerIndex + offset, length: 3) == [0xFF, 0xD8, 0xFF]
+    }
+    if isJPEG(at: 8) {
+      var rest = bytes
+      guard let bits = rest.readInteger(endianness: .little, as: UInt64.self) else { return nil }
+      (jpeg, time) = (rest, Self.microseconds(Double(bitPattern: bits)))
+    } else if isJPEG(at: 0) {
+      (jpeg, time) = (bytes, nil)
+    } else {
+      return nil
+    }
+  }
+
+  /// A time in either epoch; `nil` where it is none of the years 1970 to 2105.
+  static func microseconds(_ seconds: Double) -> Int64? {
+    guard seconds.isFinite, seconds >= 0 else { return nil }
+    let unix = seconds < smallestUnixTime ? seconds + secondsTo2001 : seconds
+    guard unix < 0x1p32 else { return nil }
+    return Int64((unix * 1e6).rounded())
+  }
+
+  /// Width and height in pixels from the frame header (ITU-T T.81, B.2.2); `nil` where there is none.
+  var size: StreamSize? {
+    let bytes = jpeg.readableBytesView
+    var index = bytes.startIndex + 2
+    while index + 9 < bytes.endIndex, bytes[index] == 0xFF {
+      let marker = bytes[index + 1]
+      if marker == 0xFF {
+        index += 1
+        continue
+      }
+      if (0xC0...0xCF).contains(marker), ![0xC4, 0xC8, 0xCC].contains(marker) {
+        return StreamSize(
+          width: Int(bytes[index + 7]) << 8 | Int(bytes[index + 8]), height: Int(bytes[index + 5]) << 8 | Int(bytes[index + 6]))
+      }
+      if marker == 0xDA || marker == 0xD9 { return nil }
+      index += 2 + (Int(bytes[index + 2]) << 8 | Int(bytes[index + 3]))
+    }
+    return nil
+  }
+}
+
+struct StreamSize: Codable, Equatable, Sendable {
+  var width: Int
+  var height: Int
+}

@@ -1,0 +1,99 @@
+import Foundation
+import GRDB
+import Hummingbird
+import NIOCore
+
+/// `POST /upload`: a movie of a slow-motion phone.
+///
+/// The phone takes any answer, whatever its status, for a success and then deletes its movie. So an odd upload is kept and quarantined; and
+/// when its bytes cannot be kept there is no answer at all, and the phone keeps its movie.
+struct MovieUpload {
+  let services: Services
+
+  func respond(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    do {
+      let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
+      guard let project = try await SlowMotionKey(services: services).access(key).project else {
+        throw KeyMiddleware.refusal("An API key is needed")
+      }
+      return try await receive(request, project)
+    } catch {
+      try? await context.channel.close()
+      let reason = (error as? Failure).map { $0.reason ?? $0.message } ?? "\(error)"
+      throw Failure(.serviceUnavailable, "DROPPED", "The upload was dropped", reason: "no answer was given: \(reason)")
+    }
+  }
+
+  private struct Success: Encodable {
+    var success = true
+    var filename: String
+    var size: Int64
+    var path: String
+  }
+
+  private struct Refusal: Encodable {
+    var success = false
+    var error: String
+  }
+
+  /// What came with the movie, for later readers.
+  private struct Received: Encodable {
+    var receivedAt: String
+    var contentType: String?
+    var files: [String?]
+    var fields: [String: String]
+    var problem: String?
+  }
+
+  private func receive(_ request: Request, _ project: String) async throws -> Response {
+    let length = request.headers[.contentLength].flatMap { Int64($0) }
+    try services.intake.checkSpace(for: length ?? 0)
+    let receivedAt = Time.now()
+    let staging = try Staging(in: services.data)
+    defer { staging.discard() }
+
+    let form = MovieForm(staging, contentType: request.headers[.contentType])
+    var received: Int64 = 0
+    for try await piece in request.body {
+      received += Int64(piece.readableBytes)
+      try await form.append(piece)
+    }
+    if let length, received != length {
+      throw Failure(.badRequest, "VALIDATION_ERROR", "The body is not complete", reason: "\(received) of \(length) bytes arrived")
+    }
+    try await form.finish()
+    guard let movie = form.files.first else {
+      return try JSONAnswer.response(Refusal(error: "No file uploaded"), status: .badRequest)
+    }
+    try services.intake.checkSpace()
+
+    var files = form.files.map(\.stored)
+    let problem = Self.problem(movie, form)
+    let note = Received(
+      receivedAt: Time.text(receivedAt), contentType: request.headers[.contentType], files: form.files.map(\.clientName),
+      fields: form.fields, problem: problem)
+    files.append(try await staging.write(Array(JSONAnswer.data(note)), as: Self.note))
+
+    // The same bytes are the same movie, which a phone may send again after its connection failed.
+    let digest = problem == nil ? "movie:\(project):\(movie.stored.sha256)" : nil
+    var capture = Capture(
+      type: .movie, status: problem == nil ? .processing : .quarantined, project: project, name: "", receivedAt: receivedAt,
+      bytes: files.reduce(0) { $0 + $1.bytes }, contentDigest: digest)
+    capture.name = MovieName.listed(movie.stored.name, capture)
+    capture.reason = problem
+    let kept = try await services.intake.accept(staging, files: files, as: capture) { database in
+      guard let digest else { return nil }
+      return try Capture.filter(Column("contentDigest") == digest).fetchOne(database)
+    }
+    return try JSONAnswer.response(Success(filename: kept.name, size: movie.stored.bytes, path: "/uploads/" + kept.name))
+  }
+
+  static let note = "received.json"
+
+  /// Why nothing is known to read it; `nil` for a movie.
+  private static func problem(_ movie: MovieForm.File, _ form: MovieForm) -> String? {
+    if let problem = form.problem { return "The upload is odd: \(problem)" }
+    if movie.stored.bytes == 0 { return "The file is empty" }
+    return MovieName.startsMovie(movie.start) ? nil : "The file is neither a QuickTime nor an MP4 movie"
+  }
+}

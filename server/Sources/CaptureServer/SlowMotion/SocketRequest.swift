@@ -1,0 +1,52 @@
+import Foundation
+import HummingbirdCore
+import NIOHTTP1
+
+/// What a camera or a viewer asks for by the address of its WebSocket.
+struct SocketRequest: Sendable {
+  enum Role: Sendable { case camera, viewer }
+
+  let role: Role
+  /// Whether the live stream is kept from the start: `?record=1`.
+  let records: Bool
+  let key: String?
+  /// The page that opened the socket, if a browser did.
+  let origin: String?
+  let host: String?
+
+  /// `nil` where the address names neither a camera nor a viewer. Apps and relays put other things around the names.
+  init?(_ head: HTTPRequestHead) {
+    let uri = URI(head.uri)
+    if uri.path.contains("/camera") {
+      role = .camera
+    } else if uri.path.contains("/viewer") {
+      role = .viewer
+    } else {
+      return nil
+    }
+    records = uri.queryParameters["record"].map { ["1", "true", "yes"].contains($0) } ?? false
+    key = SlowMotionKey.key(uri, authorization: head.headers.first(name: "authorization"))
+    origin = head.headers.first(name: "origin")
+    host = head.headers.first(name: "host")
+  }
+
+  /// Whether a request asks for a camera's or a viewer's WebSocket as it must (RFC 6455, section 4.2.1).
+  static func isHandshake(_ head: HTTPRequestHead) -> Bool {
+    head.method == .GET && head.version == .http1_1 && head.headers[canonicalForm: "upgrade"].contains { $0.lowercased() == "websocket" }
+      && head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
+      && head.headers["sec-websocket-key"].count == 1 && head.headers["sec-websocket-version"] == ["13"]
+      && !head.headers.contains(name: "content-length") && !head.headers.contains(name: "transfer-encoding")
+      && SocketRequest(head) != nil
+  }
+}
+
+/// Pages of other sites may not use a visitor's browser to watch or to start cameras. Apps send no origin, or the server's own.
+enum Origin {
+  static func isForeign(_ origin: String?, host: String?, root: String?) -> Bool {
+    guard let origin else { return false }
+    guard let name = name(ofURL: origin) else { return true }
+    return name != host.flatMap { Self.name(ofURL: "//" + $0) } && name != root.flatMap(Self.name(ofURL:))
+  }
+
+  private static func name(ofURL text: String) -> String? { URLComponents(string: text)?.host?.lowercased() }
+}

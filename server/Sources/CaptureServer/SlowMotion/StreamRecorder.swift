@@ -1,0 +1,106 @@
+import Foundation
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// Keeps the frames of one camera as they arrive. Writing takes place on NIO's pool of threads; the camera waits for it, viewers do not.
+final class StreamRecorder: Sendable {
+  private struct State: Sendable {
+    var segment: StreamSegment?
+    /// Whether times are those of arrival, because the sender's clock went back.
+    var usesArrival = false
+    var hasFailed = false
+    /// Segments that are being made captures.
+    var keeping: [Task<Void, Never>] = []
+  }
+
+  private let services: Services
+  private let project: String
+  private let camera: Int64
+  private let state = NIOLockedValueBox(State())
+
+  init(_ services: Services, project: String, camera: Int64) {
+    self.services = services
+    self.project = project
+    self.camera = camera
+  }
+
+  var isRecording: Bool { state.withLockedValue { $0.segment != nil } }
+
+  /// Keeps a frame. What is no JPEG is relayed and not kept.
+  func append(_ bytes: ByteBuffer) async {
+    guard let frame = LiveFrame(bytes) else { return }
+    let arrival = Time.microseconds()
+    // The pool ends with the process only.
+    _ = try? await NIOThreadPool.singleton.runIfActive { self.write(frame, arrival: arrival) }
+  }
+
+  /// Ends the recording; it is a capture when this returns. The next frame starts another.
+  func finish() async {
+    _ = try? await NIOThreadPool.singleton.runIfActive {
+      self.state.withLockedValue { state in
+        self.end(&state)
+        state.hasFailed = false
+        state.usesArrival = false
+      }
+    }
+    let tasks = state.withLockedValue { state in
+      defer { state.keeping = [] }
+      return state.keeping
+    }
+    for task in tasks { await task.value }
+  }
+
+  /// Blocks; the lock keeps frames in order.
+  private func write(_ frame: LiveFrame, arrival: Int64) {
+    state.withLockedValue { state in
+      guard !state.hasFailed else { return }
+      do {
+        var time = state.usesArrival ? arrival : frame.time ?? arrival
+        let size = frame.size
+        if let segment = state.segment {
+          if time <= segment.lastTime {
+            // A clock that went back, or stands still, is no clock.
+            if state.usesArrival {
+              time = segment.lastTime + 1
+            } else {
+              state.usesArrival = true
+              time = arrival
+              end(&state)
+            }
+          } else if !segment.takes(size, at: time) {
+            end(&state)
+          }
+        }
+        if state.segment == nil {
+          try services.intake.checkSpace()
+          state.segment = try StreamSegment(in: services.data, project: project, camera: camera, size: size)
+        }
+        if let count = state.segment?.count, count % 64 == 63 { try services.intake.checkSpace() }
+        try state.segment?.append(frame.jpeg, at: time)
+      } catch {
+        services.logger.error("a live stream cannot be kept: \((error as? Failure)?.reason ?? "\(error)")")
+        state.hasFailed = true
+        end(&state)
+      }
+    }
+  }
+
+  private func end(_ state: inout State) {
+    guard let segment = state.segment else { return }
+    state.segment = nil
+    segment.close()
+    let take = StreamTake(folder: segment.folder, services: services)
+    state.keeping.append(Task { await take.keep() })
+  }
+}
+
+extension Time {
+  /// Microseconds since 1970.
+  static func microseconds() -> Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
+  }
+}

@@ -1,0 +1,62 @@
+import Crypto
+import Foundation
+import NIOCore
+
+/// A folder in which the files of one request arrive. What is not accepted is removed; what a killed server leaves is removed at its start.
+struct Staging: Sendable {
+  let path: String
+
+  init(in data: DataFolder) throws {
+    path = data.staging + "/" + UUID().uuidString.lowercased()
+    try DurableFile.makeFolder(path)
+  }
+
+  /// A new file in the folder. `name` is ours, never a client's.
+  func file(_ name: String) throws -> IncomingFile { try IncomingFile(path: path + "/" + name) }
+
+  /// Writes a small file.
+  func write(_ bytes: [UInt8], as name: String) async throws -> CaptureFile {
+    let file = try file(name)
+    try await file.append(ByteBuffer(bytes: bytes))
+    return CaptureFile(capture: "", name: name, bytes: Int64(bytes.count), sha256: Hex.text(try await file.finish()))
+  }
+
+  func discard() { DurableFile.removeFolder(path) }
+}
+
+enum Hex {
+  static func text(_ bytes: some Sequence<UInt8>) -> String {
+    let digits = Array("0123456789abcdef".utf8)
+    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
+}
+
+/// The folders of `--data`.
+struct DataFolder: Sendable {
+  let path: String
+  var staging: String { path + "/staging" }
+  var captures: String { path + "/captures" }
+  var uploads: String { path + "/uploads" }
+  /// Datasets of single captures, while they are made and until they are merged.
+  var conversions: String { path + "/conversions" }
+  /// The dataset of each project.
+  var datasets: String { path + "/datasets" }
+  var database: String { path + "/server.sqlite" }
+
+  /// Makes the folders and, for a server that starts, removes what requests of an earlier process left.
+  init(_ path: String, isServing: Bool = true) throws {
+    self.path = path
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o750])
+    if isServing { DurableFile.removeFolder(staging) }
+    for folder in [staging, captures, uploads, conversions, datasets] { try DurableFile.makeFolder(folder) }
+    try DurableFile.syncFolder(path)
+  }
+
+  /// Free bytes for us.
+  var freeBytes: Int64 {
+    var status = statvfs()
+    guard statvfs(path, &status) == 0 else { return 0 }
+    let (free, isTooLarge) = Int64(clamping: status.f_bavail).multipliedReportingOverflow(by: Int64(clamping: status.f_frsize))
+    return isTooLarge ? .max : free
+  }
+}

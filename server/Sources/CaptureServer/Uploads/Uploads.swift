@@ -1,0 +1,243 @@
+import Crypto
+import Foundation
+import GRDB
+import Hummingbird
+import NIOPosix
+
+/// Uploads that arrive in pieces and survive cuts, kills and restarts.
+///
+/// The bytes are in `uploads/<id>`, the offset is in the database. An offset is saved after the bytes before it were fsynced, so a killed
+/// server finds at least as many bytes as it acknowledged; more than that are dropped. The offset reaches the length in the very
+/// transaction that makes the upload a capture: an upload that is complete is a capture.
+struct Uploads: Sendable {
+  let services: Services
+  private let locks = UploadLocks.shared
+
+  init(_ services: Services) { self.services = services }
+
+  private var lifetime: Int64 { Int64(services.configuration.uploadExpiry) * 1000 }
+  private func path(_ id: String) -> String { services.data.uploads + "/" + id }
+
+  // MARK: Rows
+
+  func create(length: Int64?, metadata: String, project: String) async throws -> Upload {
+    let now = Time.now()
+    let upload = Upload(
+      id: UUID().uuidString.lowercased(), length: length, offset: 0, metadata: metadata, project: project, createdAt: now,
+      expiresAt: now + lifetime, capture: nil)
+    try await services.database.pool.write { try upload.insert($0) }
+    return upload
+  }
+
+  /// Throws `Failure` 404 for an upload that is not there or belongs to another project, and 410 for one that expired.
+  func find(_ id: String, project: String) async throws -> Upload {
+    guard var upload = try await services.database.pool.read({ try Upload.fetchOne($0, key: id) }), upload.project == project else {
+      throw Failure(.notFound, "UPLOAD_NOT_FOUND", "There is no such upload")
+    }
+    guard upload.expiresAt > Time.now() else { throw Failure(.gone, "UPLOAD_EXPIRED", "The upload has expired; start it again") }
+    // A disk that lost what it had confirmed must not make us promise it.
+    if upload.capture == nil { upload.offset = min(upload.offset, try await UploadFile.size(path(id))) }
+    return upload
+  }
+
+  /// Removes the upload and its bytes. A capture that it became stays.
+  func remove(_ id: String, project: String) async throws {
+    _ = try await find(id, project: project)
+    try await locks.withLock(id) { try await discard(id) }
+  }
+
+  private func discard(_ id: String) async throws {
+    let path = path(id)
+    try await uninterrupted { [services] in
+      _ = try await services.database.pool.write { try Upload.deleteOne($0, key: id) }
+      unlink(path)
+    }
+    locks.keep(nil, of: id)
+  }
+
+  // MARK: Bytes
+
+  /// The body of the request that creates an upload. Nothing remains unless all of it could be kept: the client does not know the
+  /// upload's address yet.
+  func receiveFirst(_ request: Request, into upload: Upload, checksum: ChunkChecksum?) async throws -> Upload {
+    do {
+      return try await locks.withLock(upload.id) { try await receive(request, into: upload, checksum: checksum) }
+    } catch {
+      try await discard(upload.id)
+      throw error
+    }
+  }
+
+  /// The body of a request that continues an upload at an offset.
+  ///
+  /// - Parameter length: The length of the whole, if only this request declares it.
+  /// - Returns: The upload as it is then, in the database too.
+  func append(
+    _ request: Request, to id: String, project: String, at offset: Int64, length: Int64?, checksum: ChunkChecksum?
+  ) async throws -> Upload {
+    _ = try await find(id, project: project)
+    return try await locks.withLock(id) {
+      var upload = try await find(id, project: project)
+      guard upload.offset == offset else {
+        throw Failure(
+          .conflict, "OFFSET_CONFLICT", "The upload is at \(upload.offset), not at \(offset)",
+          headers: [.uploadOffset: "\(upload.offset)"])
+      }
+      if let length {
+        guard upload.length == nil || upload.length == length else { throw Failure.invalid("the length of an upload cannot change") }
+        guard length >= offset else { throw Failure.invalid("Upload-Length is less than what has arrived") }
+        upload.length = length
+      }
+      if upload.capture != nil {
+        try await request.readBody(limit: 0) { _ in }
+        return upload
+      }
+      return try await receive(request, into: upload, checksum: checksum)
+    }
+  }
+
+  /// Bytes that arrived before a cut are kept, unless they have a checksum that could not be compared.
+  private func receive(_ request: Request, into upload: Upload, checksum: ChunkChecksum?) async throws -> Upload {
+    let room = (upload.length ?? Tus.maxSize) - upload.offset
+    if let declared = request.declaredLength, declared > room { throw Failure.tooLarge("The upload has room for \(room) bytes") }
+    try services.intake.checkSpace(for: request.declaredLength ?? 0)
+    let file = try await UploadFile.open(
+      path(upload.id), offset: upload.offset, start: locks.start(of: upload.id), checksum: checksum)
+    var (current, cut) = (upload, BodyCutOff?.none)
+    do {
+      do {
+        try await request.readBody(limit: room) { block in
+          try await file.append(block)
+          guard checksum == nil, file.isDue, file.end != upload.length else { return }
+          current = try await save(file, of: current)
+          try services.intake.checkSpace()
+        }
+      } catch let error as BodyCutOff {
+        cut = error
+      }
+      if checksum != nil {
+        if let cut { throw cut.failure }
+        guard try await file.matchesChecksum() else {
+          throw Failure(.checksumMismatch, "CHECKSUM_MISMATCH", "The bytes do not match Upload-Checksum; send them again")
+        }
+      }
+      current = file.end == current.length ? try await finish(file, of: current) : try await save(file, of: current)
+    } catch {
+      let offset = current.offset
+      try await uninterrupted { if file.end > offset { try await file.truncate(to: offset) } }
+      throw error
+    }
+    if let cut, current.capture == nil { throw cut.failure }
+    return current
+  }
+
+  /// Makes the bytes so far durable, then the offset.
+  private func save(_ file: UploadFile, of upload: Upload) async throws -> Upload {
+    let now = Time.now()
+    let saved = try await uninterrupted { [services, lifetime] in
+      try await file.sync()
+      var saved = upload
+      (saved.offset, saved.expiresAt) = (file.end, now + lifetime)
+      let row = saved
+      try await services.database.pool.write { try row.update($0) }
+      return saved
+    }
+    locks.keep(file.start, of: upload.id)
+    return saved
+  }
+
+  // MARK: Captures
+
+  /// Makes a complete upload a capture. Throws `Failure` 460 and starts the upload again if it has not the digest that it was announced
+  /// with.
+  private func finish(_ file: UploadFile, of upload: Upload) async throws -> Upload {
+    let path = path(upload.id)
+    return try await uninterrupted { [services, lifetime, locks] in
+      try await file.sync()
+      let digest = Hex.text(try await file.digest())
+      let metadata = try UploadMetadata(upload.metadata)
+      if let expected = metadata.sha256, expected != digest {
+        var again = upload
+        again.offset = 0
+        let row = again
+        try await services.database.pool.write { try row.update($0) }
+        try await file.truncate(to: 0)
+        throw Failure(.checksumMismatch, "CHECKSUM_MISMATCH", "The upload has not the SHA-256 it was announced with; it starts again at 0")
+      }
+      let received = try await ReceivedFile.inspect(path, metadata)
+      let staging = try Staging(in: services.data)
+      defer { staging.discard() }
+      try await NIOThreadPool.singleton.runIfActive { try DurableFile.link(path, to: staging.path + "/" + received.name) }
+      var capture = Capture(
+        type: received.type, status: received.problem == nil ? .processing : .quarantined, project: upload.project,
+        name: metadata.filename, bytes: file.end,
+        contentDigest: received.contentDigest(sha256: digest, project: upload.project))
+      capture.reason = received.problem
+      var finished = upload
+      (finished.offset, finished.length, finished.expiresAt) = (file.end, file.end, Time.now() + lifetime)
+      let row = finished
+      let kept = try await services.intake.accept(
+        staging, files: [CaptureFile(capture: capture.id, name: received.name, bytes: file.end, sha256: digest)], as: capture
+      ) { [capture] database in
+        let earlier = try Capture.withContents(capture.contentDigest, in: database)
+        var row = row
+        row.capture = earlier?.id ?? capture.id
+        try row.update(database)
+        return earlier
+      }
+      unlink(path)
+      locks.keep(nil, of: upload.id)
+      finished.capture = kept.id
+      return finished
+    }
+  }
+
+  // MARK: Sweeping
+
+  /// Removes expired uploads, and files without an upload, which a killed server leaves.
+  func sweep() async throws {
+    let (uploads, pool) = (services.data.uploads, services.database.pool)
+    let found = try await NIOThreadPool.singleton.runIfActive { try FileManager.default.contentsOfDirectory(atPath: uploads) }
+    let now = Time.now()
+    let expired = try await pool.read {
+      try String.fetchAll($0, sql: "SELECT id FROM upload WHERE expiresAt <= ?", arguments: [now])
+    }
+    for id in expired { try? await locks.withLock(id) { try await discard(id) } }
+    for id in try await SessionFolders(services).expired(at: now) { try await SessionFolders(services).discard(id) }
+    // Rows come before files, so that a file of a request under way is never taken for an orphan.
+    let known = try await pool.read {
+      try String.fetchSet($0, sql: "SELECT id FROM upload WHERE capture IS NULL UNION SELECT id FROM folder WHERE capture IS NULL")
+    }
+    for name in found where !known.contains(name) { DurableFile.removeFolder(uploads + "/" + name) }
+  }
+}
+
+extension DurableFile {
+  /// A second name for the same bytes, or, where the file system knows no such thing, a copy of them.
+  static func link(_ path: String, to other: String) throws {
+    if Foundation.link(path, other) == 0 { return }
+    guard [EPERM, EOPNOTSUPP, EMLINK, EXDEV].contains(errno) else { throw failure("link", path) }
+    let source = open(path, O_RDONLY | O_CLOEXEC)
+    guard source >= 0 else { throw failure("open", path) }
+    defer { close(source) }
+    let target = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o640)
+    guard target >= 0 else { throw failure("create", other) }
+    defer { close(target) }
+    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    while true {
+      let count = read(source, &bytes, bytes.count)
+      if count < 0 { throw failure("read", path) }
+      if count == 0 { break }
+      try bytes.withUnsafeBytes { try write(UnsafeRawBufferPointer(rebasing: $0[..<count]), to: target, other) }
+    }
+    guard fsync(target) == 0 else { throw failure("sync", other) }
+  }
+}
+
+extension Capture {
+  /// An earlier capture with the same contents.
+  static func withContents(_ digest: String?, in database: GRDB.Database) throws -> Capture? {
+    guard let digest else { return nil }
+    return try Capture.filter(Column("contentDigest") == digest).fetchOne(database)
+  }
+}

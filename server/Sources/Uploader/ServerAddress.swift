@@ -1,0 +1,45 @@
+import Foundation
+
+/// The root of a server, from `--to`.
+struct ServerAddress: Sendable, Equatable {
+  let url: URL
+
+  /// Throws `UploaderProblem` unless the text is an http or https URL with a host.
+  init(_ text: String) throws {
+    let trimmed = text.hasSuffix("/") ? String(text.dropLast(while: { $0 == "/" })) : text
+    guard let parts = URLComponents(string: trimmed), let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme),
+      parts.host?.isEmpty == false, parts.query == nil, parts.fragment == nil, parts.user == nil, let url = parts.url
+    else { throw UploaderProblem.usage("--to \(text): expected the server's address, such as https://captures.example.org") }
+    self.url = url
+  }
+
+  var text: String { url.absoluteString }
+
+  /// Whether what is sent can be read on its way.
+  var isOpen: Bool {
+    guard url.scheme?.lowercased() == "http", let host = url.host?.lowercased() else { return false }
+    return !(host == "localhost" || host.hasPrefix("127.") || host == "::1" || host == "[::1]")
+  }
+
+  /// An address below the root. `path` begins with a slash and needs no encoding.
+  func at(_ path: String) -> URL { URL(string: text + path) ?? url }
+
+  /// Where a `Location` header leads, always on this server: a key must not go elsewhere, and a server behind a proxy may not know its own
+  /// name. `nil` for a header that is no address.
+  func resolve(_ location: String, from request: URL) -> URL? {
+    guard let target = URL(string: location, relativeTo: request)?.absoluteURL,
+      var parts = URLComponents(url: target, resolvingAgainstBaseURL: true)
+    else { return nil }
+    (parts.scheme, parts.host, parts.port) = (url.scheme, url.host, url.port)
+    (parts.user, parts.password, parts.fragment) = (nil, nil, nil)
+    return parts.url
+  }
+}
+
+extension String {
+  fileprivate func dropLast(while isDropped: (Character) -> Bool) -> Substring {
+    var rest = self[...]
+    while let last = rest.last, isDropped(last) { rest.removeLast() }
+    return rest
+  }
+}
