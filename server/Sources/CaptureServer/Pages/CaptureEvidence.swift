@@ -14,10 +14,13 @@ struct CaptureEvidence {
   private static let meanings = [
     ("bytes-sealed-at-ingest", "The files are those that arrived: the dataset names their SHA-256."),
     ("chain-structure-ok", "The hash chain is complete, and its parts agree with each other and with the metadata."),
-    ("assertion-ok", "A key in the phone's secure hardware signed the last hash of the chain."),
+    ("assertion-ok", "A registered phone's key signed the last hash of the chain."),
   ]
-  /// What the last level proves where the phone was interrupted.
-  private static let checkpointMeaning = "A key in the phone's secure hardware signed the chain up to a checkpoint."
+  /// What the last level proves where the phone was interrupted, and where the signature is genuine but not about this chain.
+  private static let signatures = [
+    "checkpoint": "A registered phone's key signed the chain up to a checkpoint.",
+    "none": "A registered phone's key made the signature, but it covers no hash of this chain.",
+  ]
 
   struct Level {
     var name: String
@@ -28,10 +31,10 @@ struct CaptureEvidence {
   /// Empty for captures that cannot prove anything, such as movies.
   var levels: [Level] {
     guard let reached = found["levels"]?.list.compactMap(\.text) else { return [] }
-    let isCheckpoint = found["assertion"]?["covers"]?.text == "checkpoint"
+    let signature = Self.signatures[found["assertion"]?["covers"]?.text ?? ""]
     return Self.meanings.map { name, meaning in
-      Level(
-        name: name, meaning: isCheckpoint && name == "assertion-ok" ? Self.checkpointMeaning : meaning, isReached: reached.contains(name))
+      let isReached = reached.contains(name)
+      return Level(name: name, meaning: isReached && name == "assertion-ok" ? signature ?? meaning : meaning, isReached: isReached)
     }
   }
 
@@ -65,7 +68,7 @@ struct CaptureEvidence {
     }
     let (chain, assertion, partial) = (found["chain"], found["assertion"], found["partial"])
     add("hash chain", [chain?["state"]?.text, chain?["frames"]?.shown.map { "\($0) hashes" }, chain?["reason"]?.text])
-    let covers: [String: String] = ["final": "over the whole chain", "checkpoint": "up to a checkpoint"]
+    let covers: [String: String] = ["final": "over the whole chain", "checkpoint": "up to a checkpoint", "none": "over no hash of it"]
     add("chain's signature", [assertion?["state"]?.text, covers[assertion?["covers"]?.text ?? ""], assertion?["reason"]?.text])
     if let verified = partial?["verified_frames"]?.shown, let recorded = partial?["recorded_frames"]?.shown {
       add("signed hashes", ["\(verified) of \(recorded)"])

@@ -53,7 +53,9 @@ struct CapturePages {
       if let project { captures = captures.filter(Column("project") == project) }
       if let type { captures = captures.filter(Column("type") == type.rawValue) }
       if let status { captures = captures.filter(Column("status") == status.rawValue) }
-      if let cursor = listing.cursor { captures = captures.filter(sql: "(receivedAt, id) < (?, ?)", arguments: [cursor.receivedAt, cursor.id]) }
+      if let cursor = listing.cursor {
+        captures = captures.filter(sql: "(receivedAt, id) < (?, ?)", arguments: [cursor.receivedAt, cursor.id])
+      }
       let counts = try GRDB.Row.fetchAll(
         database, sql: "SELECT status, COUNT(*) AS number FROM capture WHERE (? IS NULL OR project = ?) GROUP BY status ORDER BY status",
         arguments: [project, project])
@@ -166,7 +168,8 @@ struct CapturePages {
 
   private func capture(_ id: String, of project: String?) async throws -> Response {
     let found = try await services.database.pool.read { database -> Found? in
-      guard let capture = try Capture.fetchOne(database, key: id.lowercased()), project == nil || project == capture.project else { return nil }
+      guard let capture = try Capture.fetchOne(database, key: id.lowercased()), project == nil || project == capture.project
+      else { return nil }
       let files = CaptureFile.filter(Column("capture") == capture.id)
       return Found(
         capture: capture, files: try files.order(Column("name")).limit(Self.filesLimit).fetchAll(database),

@@ -12,12 +12,12 @@ enum PageStyle {
     h1 { font-size: 22px; margin: 20px 0 6px; overflow-wrap: anywhere; }
     h2 { font-size: 16px; margin: 26px 0 8px; }
     table { border-collapse: collapse; width: 100%; }
-    th, td { text-align: left; padding: 7px 12px 7px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-    th { color: var(--soft); font-weight: 600; }
+    th, td { text-align: left; padding: 7px 12px 7px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+    th { color: var(--soft); font-weight: 600; white-space: nowrap; }
     td.number, th.number { text-align: right; }
     img { max-width: 100%; height: auto; border-radius: 4px; background: var(--panel); }
-    td img { width: 120px; display: block; }
-    td.wide { min-width: 150px; } td.time, td.number { white-space: nowrap; } td.name { min-width: 90px; }
+    td img { width: 120px; max-width: none; display: block; }
+    td.wide { min-width: 150px; overflow-wrap: anywhere; } td.time, td.number { white-space: nowrap; } td.name { min-width: 90px; }
     figure { margin: 0; } figcaption { color: var(--soft); font-size: 13px; }
     .images { display: flex; flex-wrap: wrap; gap: 16px; margin: 12px 0; }
     .levels { list-style: none; display: grid; gap: 8px; }
@@ -25,7 +25,7 @@ enum PageStyle {
     label { display: grid; gap: 2px; color: var(--soft); font-size: 13px; }
     select, button { font: inherit; padding: 4px 8px; color: inherit; background: var(--panel); border: 1px solid var(--line); border-radius: 4px; }
     :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-    .badge { display: inline-block; padding: 1px 9px; border: 1px solid currentColor; border-radius: 20px; font-size: 13px; font-weight: 600; }
+    .badge { display: inline-block; white-space: nowrap; padding: 1px 9px; border: 1px solid currentColor; border-radius: 20px; font-size: 13px; font-weight: 600; }
     .good { color: var(--good); } .fair { color: var(--fair); } .bad { color: var(--bad); } .soft { color: var(--soft); }
     .panel { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: 12px 16px; margin: 12px 0; }
     .scroll { overflow-x: auto; }

@@ -15,7 +15,7 @@ final class IncomingFile: @unchecked Sendable {
   private var hasher = SHA256()
   private var block = ByteBuffer()
   private var isClosed = false
-  private static let blockSize = 256 << 10
+  private static let blockSize = 64 << 10
 
   /// Creates the file, which must not exist. Throws `Failure` 507 if the disk is full.
   init(path: String) throws {

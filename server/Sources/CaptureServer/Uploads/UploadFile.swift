@@ -25,7 +25,7 @@ final class UploadFile: @unchecked Sendable {
   private var block = ByteBuffer()
   private var syncedAt = ContinuousClock.now
 
-  private static let blockSize = 256 << 10
+  private static let blockSize = 64 << 10
   /// The offset is saved after so many bytes, or after so long: the most that a killed server loses.
   private static let bytesBetweenSaves: Int64 = 32 << 20
   private static let timeBetweenSaves = Duration.seconds(5)
