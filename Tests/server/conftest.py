@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from tus_stub import TusStub
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("SERVER", ROOT / "server/.build/release/takeset-server"))
@@ -102,3 +103,19 @@ def start(tmp_path):
 @pytest.fixture
 def server(start):
     return start()
+
+
+@pytest.fixture
+def stub():
+    """A server of tus that fails as it is told."""
+    stub = TusStub()
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def client(tmp_path):
+    """The uploader, with a queue of its own."""
+    from uploads import Client
+
+    return Client(tmp_path)

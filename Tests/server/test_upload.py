@@ -12,19 +12,7 @@ import pytest
 import uploads
 from conftest import free_port
 from tus_stub import Fault, TusStub
-from uploads import Client, bundle, digest, movie, random_bytes, session
-
-
-@pytest.fixture
-def stub():
-    stub = TusStub()
-    yield stub
-    stub.close()
-
-
-@pytest.fixture
-def client(tmp_path):
-    return Client(tmp_path)
+from uploads import bundle, digest, movie, random_bytes, session
 
 
 def contents(folder):

@@ -9,19 +9,7 @@ import time
 import pytest
 import uploads
 from tus_stub import Fault, TusStub
-from uploads import Client, movie, random_bytes, session
-
-
-@pytest.fixture
-def stub():
-    stub = TusStub()
-    yield stub
-    stub.close()
-
-
-@pytest.fixture
-def client(tmp_path):
-    return Client(tmp_path)
+from uploads import movie, random_bytes, session
 
 
 def pauses(requests):

@@ -9,19 +9,7 @@ import pytest
 import uploads
 from conftest import free_port
 from tus_stub import TusStub
-from uploads import Client, bundle, movie, random_bytes, session
-
-
-@pytest.fixture
-def stub():
-    stub = TusStub()
-    yield stub
-    stub.close()
-
-
-@pytest.fixture
-def client(tmp_path):
-    return Client(tmp_path)
+from uploads import bundle, movie, random_bytes, session
 
 
 # Deleting

@@ -17,11 +17,6 @@ from uploads import Client, bundle, digest, movie, session
 SMALL = ["--size", "160x120", "--seconds", "0.5"]
 
 
-@pytest.fixture
-def client(tmp_path):
-    return Client(tmp_path)
-
-
 class CuttingProxy:
     """Passes connections on, and resets those whose numbers are in `cuts` after so many bytes from the client."""
 

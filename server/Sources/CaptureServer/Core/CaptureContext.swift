@@ -25,7 +25,6 @@ struct CaptureContext: RequestContext {
 }
 
 typealias CaptureRouter = Router<CaptureContext>
-typealias CaptureRoutes = RouterGroup<CaptureContext>
 
 extension HTTPField.Name {
   static func custom(_ name: String) -> HTTPField.Name {
