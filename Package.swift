@@ -29,6 +29,7 @@ let package = Package(
     system("CZip", "libzip", "libzip-dev"),
     .target(name: "CFFmpeg"),
     .target(name: "CPixels"),
+    .target(name: "CSandbox"),
     .target(name: "CRevision"),
     .systemLibrary(name: "CLinux"),
     // Without pkg-config: its file has a flag that SwiftPM warns about.
@@ -41,7 +42,8 @@ let package = Package(
     .target(
       name: "Takeset",
       dependencies: [
-        "Evidence", "HDF5", "Media", "Model", "CCrypto", "CLinux", "CSimdJSON", "CZip", "CZlib", .product(name: "Yams", package: "Yams"),
+        "Evidence", "HDF5", "Media", "Model", "CCrypto", "CLinux", "CSandbox", "CSimdJSON", "CZip", "CZlib",
+        .product(name: "Yams", package: "Yams"),
       ],
       swiftSettings: settings),
     .target(
@@ -68,10 +70,10 @@ let package = Package(
   cxxLanguageStandard: .cxx17
 )
 
-// A separate target because libFuzzer has its own main; see Fuzz/README.md.
+// Only with this variable, because libFuzzer has its own main and builds everything differently; see Fuzz/README.md.
 if Context.environment["TAKESET_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
-      name: "fuzz", dependencies: ["TestSupport"], path: "Fuzz", exclude: ["README.md"],
+      name: "fuzz", dependencies: ["CZlib", "Evidence", "HDF5", "Media", "Model", "Takeset"], path: "Fuzz", exclude: ["README.md"],
       swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }

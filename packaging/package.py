@@ -41,7 +41,7 @@ def remove_others(output: Path, pattern: str) -> None:
 def version(binary: Path) -> str:
     """The version that the command says it has."""
     text = run(binary, "--version")
-    found = re.fullmatch(r"takeset (\d+\.\d+\.\d+)(?: \(.*\))?\s*", text)
+    found = re.fullmatch(r"(?:takeset )?(\d+\.\d+\.\d+)(?: \(.*\))?\s*", text)
     if not found:
         raise SystemExit(f"{binary} says it is {text!r}; expected a version like 0.2.0")
     return found.group(1)

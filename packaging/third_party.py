@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -81,6 +81,65 @@ def linked(binary: Path, checkouts: Path) -> list[Component]:
             (checkouts / "swift-argument-parser/LICENSE.txt").read_text(), "takeset"),
         Component("Yams", resolved("Yams"), "MIT", (checkouts / "Yams/LICENSE").read_text(), "takeset"),
         Component("libyaml", "(in Yams)", "MIT", (HERE / "licenses/libyaml.txt").read_text(), "takeset", "part of Yams"),
+    ]
+
+
+# Swift packages that the server is built from. Any other stops the build: somebody has to read its license first.
+SWIFT = "Apache-2.0 WITH Swift-exception"
+SERVER = {
+    "GRDB.swift": "MIT",
+    "Yams": "MIT",
+    "async-http-client": "Apache-2.0",
+    "hummingbird": "Apache-2.0",
+    "swift-algorithms": SWIFT,
+    "swift-argument-parser": SWIFT,
+    "swift-asn1": "Apache-2.0",
+    "swift-async-algorithms": SWIFT,
+    "swift-atomics": SWIFT,
+    "swift-certificates": "Apache-2.0",
+    "swift-collections": SWIFT,
+    "swift-configuration": "Apache-2.0",
+    "swift-crypto": "Apache-2.0",
+    "swift-distributed-tracing": "Apache-2.0",
+    "swift-http-structured-headers": "Apache-2.0",
+    "swift-http-types": "Apache-2.0",
+    "swift-log": "Apache-2.0",
+    "swift-metrics": "Apache-2.0",
+    "swift-mustache": "Apache-2.0",
+    "swift-nio": "Apache-2.0",
+    "swift-nio-extras": "Apache-2.0",
+    "swift-nio-http2": "Apache-2.0",
+    "swift-nio-ssl": "Apache-2.0",
+    "swift-nio-transport-services": "Apache-2.0",
+    "swift-numerics": SWIFT,
+    "swift-service-context": "Apache-2.0",
+    "swift-service-lifecycle": "Apache-2.0",
+    "swift-system": SWIFT,
+}
+
+
+def linked_into_server(binary: Path, checkouts: Path) -> list[Component]:
+    """What is linked into the server, or was there to be. Raises LookupError for a package that is not in the list above."""
+    known = {"swift-argument-parser", "Yams"}
+    components = [replace(component, file="takeset-server") for component in linked(binary, checkouts)]
+    for folder in sorted(checkouts.iterdir()):
+        name = folder.name
+        if name in known:
+            continue
+        if name not in SERVER:
+            raise LookupError(f"{name} is a package whose license nobody has read; add it to packaging/third_party.py")
+        version = _run("git", "-C", str(folder), "describe", "--tags", "--always")
+        texts = [file.read_text() for pattern in ("LICENSE*", "NOTICE*") for file in sorted(folder.glob(pattern))]
+        components.append(Component(name, version, SERVER[name], "\n\n".join(texts), "takeset-server"))
+    nio, boring = checkouts / "swift-nio/Sources", "in swift-crypto and swift-nio-ssl"
+    sha1 = (nio / "CNIOSHA1/c_nio_sha1.c").read_text()
+    apache = (checkouts / "swift-nio/LICENSE.txt").read_text()
+    return [
+        *components,
+        Component("BoringSSL", f"({boring})", "Apache-2.0", f"Copyright The BoringSSL and OpenSSL Authors\n\n{apache}", "takeset-server"),
+        Component("llhttp", "(in swift-nio)", "MIT", (nio / "CNIOLLHTTP/LICENSE").read_text(), "takeset-server"),
+        Component("SHA-1 of the WIDE project", "(in swift-nio)", "BSD-3-Clause", sha1[sha1.index("/*-") : sha1.index("*/", sha1.index("/*-"))],
+                  "takeset-server"),
     ]
 
 

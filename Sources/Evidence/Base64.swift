@@ -5,9 +5,9 @@ public enum Base64 {
   /// Decodes base64, standard or URL-safe, padded or not; `isStandard` is true for the standard, padded form.
   public static func decode(_ text: String) -> (bytes: [UInt8], isStandard: Bool)? {
     if let data = Data(base64Encoded: text) { return (Array(data), true) }
-    var standard = text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 }
-    while standard.count % 4 != 0, standard.last != "=" { standard.append("=") }
-    return Data(base64Encoded: String(standard)).map { (Array($0), false) }
+    let standard = String(text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
+    let padding = standard.hasSuffix("=") ? "" : String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
+    return Data(base64Encoded: standard + padding).map { (Array($0), false) }
   }
 
   /// A SHA-256 digest from base64 or 64 hexadecimal digits.

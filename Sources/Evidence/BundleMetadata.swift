@@ -29,7 +29,7 @@ package struct BundleMetadata {
       throw TakeFailure(.jsonInvalid, error.message, file: file, field: ", " + error.place)
     }
     guard case .object(let members) = document else {
-      throw TakeFailure(.metadataInvalid, "expected an object, found \(document.kind)", file: file)
+      throw TakeFailure(.metadataInvalid, "expected an object, found \(document.type)", file: file)
     }
     func wrong(_ field: String, _ expected: String) -> TakeFailure {
       // The value may be private; only its type is reported.

@@ -8,31 +8,32 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
 
   /// 64 lower-case hexadecimal digits.
   package var description: String {
+    func digit(_ value: UInt8) -> UInt8 { value < 10 ? 48 + value : 87 + value }
     var words = words
     return withUnsafeBytes(of: &words) { bytes in
-      let digits = Array("0123456789abcdef".utf8)
-      return String(
-        decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+      String(unsafeUninitializedCapacity: 64) { text in
+        for (index, byte) in bytes.enumerated() { (text[2 * index], text[2 * index + 1]) = (digit(byte >> 4), digit(byte & 15)) }
+        return 64
+      }
     }
   }
 
   /// Creates a digest from 64 hexadecimal digits.
   package init?(hex text: String) {
-    let digits = Array(text.utf8)
-    guard digits.count == 64 else { return nil }
-    func value(_ digit: UInt8) -> UInt8? {
-      switch digit {
-      case 48...57: digit - 48
-      case 97...102: digit - 87
-      default: nil
+    guard text.utf8.count == 64 else { return nil }
+    var words = SIMD4<UInt64>()
+    let isHexadecimal = withUnsafeMutableBytes(of: &words) { bytes in
+      for (index, digit) in text.utf8.enumerated() {
+        switch digit {
+        case 48...57: bytes[index / 2] = bytes[index / 2] << 4 | (digit - 48)
+        case 97...102: bytes[index / 2] = bytes[index / 2] << 4 | (digit - 87)
+        default: return false
+        }
       }
+      return true
     }
-    var bytes: [UInt8] = []
-    for index in stride(from: 0, to: 64, by: 2) {
-      guard let high = value(digits[index]), let low = value(digits[index + 1]) else { return nil }
-      bytes.append(high << 4 | low)
-    }
-    self.init(bytes: bytes[...])
+    guard isHexadecimal else { return nil }
+    self.init(words: words)
   }
 
   package init?(bytes: ArraySlice<UInt8>) {
@@ -56,7 +57,14 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
 
   package static func of(_ bytes: some Sequence<UInt8>) -> Digest {
     let hasher = SHA256()
-    hasher.update(Array(bytes))
+    if bytes.withContiguousStorageIfAvailable({ hasher.update(UnsafeRawBufferPointer($0)) }) == nil { hasher.update(Array(bytes)) }
+    return hasher.finish()
+  }
+
+  /// The digest of pieces, one after the other. Joining them first takes longer than hashing them.
+  package static func of(pieces: some Sequence<[UInt8]>) -> Digest {
+    let hasher = SHA256()
+    for piece in pieces { hasher.update(piece) }
     return hasher.finish()
   }
 

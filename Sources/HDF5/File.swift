@@ -68,8 +68,12 @@ package final class File {
     let flushed = Swift.Result { () throws in
       _ = try hdf5("H5Fflush", path) { H5Fflush(closing, H5F_SCOPE_GLOBAL) }
     }
-    try hdf5("H5Fclose", path) { H5Fclose(closing) }
+    let closed = Swift.Result { () throws in
+      _ = try hdf5("H5Fclose", path) { H5Fclose(closing) }
+    }
+    // After a flush that failed, closing fails, too, and for reasons that are only its consequences.
     try flushed.get()
+    try closed.get()
   }
 
   /// Leaves a file open that could not be written: libhdf5 may crash when it closes one on a full disk.

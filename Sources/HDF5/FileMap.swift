@@ -27,13 +27,16 @@ package struct FileMap: Sendable {
   private let read: Read
   private let size: Int64
   private var objects = 0
+  /// Bytes of chunk indices and object headers that may still be read. Each is somewhere in the file, so that those which refer to one
+  /// another many times over cannot cost more than the file is long.
+  private var budget: Int64
 
   private static let objectLimit = 100_000
   private static let depthLimit = 32
   private static let undefined: UInt64 = .max
 
   package init(size: Int64, read: @escaping Read) throws {
-    (self.size, self.read) = (size, read)
+    (self.size, self.read, budget) = (size, read, size)
     let superblock = try bytes(0, 48)
     guard Array(superblock[..<8]) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A] else {
       throw Damaged(description: "it does not start as an HDF5 file")
@@ -41,7 +44,7 @@ package struct FileMap: Sendable {
     guard superblock[8] == 2, superblock[9] == 8, superblock[10] == 8 else {
       throw Damaged(description: "its superblock has another version")
     }
-    try visit(number(superblock, 36, 8), path: "", depth: 0)
+    try visit(Self.number(superblock, 36, 8), path: "", depth: 0)
   }
 
   /// The byte ranges of the file that belong to no chunk, ascending.
@@ -70,7 +73,14 @@ package struct FileMap: Sendable {
     return found
   }
 
-  private func number(_ bytes: some RandomAccessCollection<UInt8>, _ offset: Int, _ count: Int) throws -> UInt64 {
+  private mutating func spend(_ count: Int) throws {
+    budget -= Int64(count)
+    guard budget >= 0 else {
+      throw Damaged(description: "its objects refer to one another more often than in any file that Takeset writes")
+    }
+  }
+
+  private static func number(_ bytes: some RandomAccessCollection<UInt8>, _ offset: Int, _ count: Int) throws -> UInt64 {
     guard offset >= 0, offset + count <= bytes.count else { throw Damaged(description: "a header is truncated") }
     let start = bytes.index(bytes.startIndex, offsetBy: offset)
     return bytes[start..<bytes.index(start, offsetBy: count)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
@@ -93,11 +103,11 @@ package struct FileMap: Sendable {
     var place: Int64 = 0
     try forEachMessage(of: try address(header)) { type, body, offset in
       switch type {
-      case 0x06: if let link = try self.hardLink(body) { links.append(link) }
+      case 0x06: if let link = try Self.hardLink(body) { links.append(link) }
       case 0x02:
         // Link info: Takeset writes no groups with a heap of links.
-        let flags = try self.number(body, 1, 1)
-        if try self.number(body, flags & 1 == 1 ? 10 : 2, 8) != Self.undefined {
+        let flags = try Self.number(body, 1, 1)
+        if try Self.number(body, flags & 1 == 1 ? 10 : 2, 8) != Self.undefined {
           throw Damaged(description: "a group's links are in a heap")
         }
       case 0x08: (layout, place) = (body, offset)
@@ -109,11 +119,11 @@ package struct FileMap: Sendable {
   }
 
   private mutating func note(_ layout: ArraySlice<UInt8>, at place: Int64, _ path: String) throws {
-    switch try number(layout, 1, 1) {
-    case 0: whole[path] = (place + 4, Int(try number(layout, 2, 2)))
+    switch try Self.number(layout, 1, 1) {
+    case 0: whole[path] = (place + 4, Int(try Self.number(layout, 2, 2)))
     case 1:
-      let start = try number(layout, 2, 8)
-      guard let count = Int(exactly: try number(layout, 10, 8)), Int64(count) <= size else {
+      let start = try Self.number(layout, 2, 8)
+      guard let count = Int(exactly: try Self.number(layout, 10, 8)), Int64(count) <= size else {
         throw Damaged(description: "an array is longer than the file")
       }
       // An array without elements has no address.
@@ -123,34 +133,35 @@ package struct FileMap: Sendable {
   }
 
   /// Passes each message of an object to `body`: its type, its contents, and their offset in the file.
-  private func forEachMessage(of header: Int64, _ body: (UInt64, ArraySlice<UInt8>, Int64) throws -> Void) throws {
+  private mutating func forEachMessage(of header: Int64, _ body: (UInt64, ArraySlice<UInt8>, Int64) throws -> Void) throws {
     let prefix = try bytes(header, Int(min(64, size - header)))
-    guard prefix.starts(with: Array("OHDR".utf8)), try number(prefix, 4, 1) == 2 else {
+    guard prefix.starts(with: Array("OHDR".utf8)), try Self.number(prefix, 4, 1) == 2 else {
       throw Damaged(description: "an object header is damaged")
     }
-    let flags = try number(prefix, 5, 1)
+    let flags = try Self.number(prefix, 5, 1)
     var start = 6
     if flags & 0x20 != 0 { start += 16 }
     if flags & 0x10 != 0 { start += 4 }
     let width = 1 << Int(flags & 3)
-    let length = try number(prefix, start, width)
+    let length = try Self.number(prefix, start, width)
     var pieces = [(header + Int64(start + width), length)]
     var done = 0
     while done < pieces.count {
       let (offset, length) = pieces[done]
       done += 1
       guard done < 64, let count = Int(exactly: length), count <= 1 << 26 else { throw Damaged(description: "an object header is damaged") }
+      try spend(count)
       let messages = try bytes(offset, count)
       let head = flags & 0x04 != 0 ? 6 : 4
       var position = 0
       while position + head <= messages.count {
-        let type = try number(messages, position, 1)
-        let length = Int(try number(messages, position + 1, 2))
+        let type = try Self.number(messages, position, 1)
+        let length = Int(try Self.number(messages, position + 1, 2))
         guard position + head + length <= messages.count else { throw Damaged(description: "an object header is damaged") }
         let message = messages[(position + head)..<(position + head + length)]
         position += head + length
         if type == 0x10 {
-          let next = try address(number(message, 0, 8)), size = try number(message, 8, 8)
+          let next = try address(Self.number(message, 0, 8)), size = try Self.number(message, 8, 8)
           guard size >= 8, try bytes(next, 4) == Array("OCHK".utf8) else { throw Damaged(description: "an object header is damaged") }
           pieces.append((next + 4, size - 8))
         } else {
@@ -161,7 +172,7 @@ package struct FileMap: Sendable {
   }
 
   /// Name and header address of a hard link; `nil` for links of other kinds.
-  private func hardLink(_ message: ArraySlice<UInt8>) throws -> (String, UInt64)? {
+  private static func hardLink(_ message: ArraySlice<UInt8>) throws -> (String, UInt64)? {
     let flags = try number(message, 1, 1)
     var position = 2
     var isHard = true
@@ -183,10 +194,10 @@ package struct FileMap: Sendable {
   // MARK: Chunk indices
 
   /// The chunks of a layout message of class 2.
-  private func index(_ layout: ArraySlice<UInt8>) throws -> [Chunk] {
-    guard try number(layout, 0, 1) == 3 else { throw Damaged(description: "a chunked array has a layout that Takeset does not write") }
-    let rank = Int(try number(layout, 2, 1))
-    let tree = try number(layout, 3, 8)
+  private mutating func index(_ layout: ArraySlice<UInt8>) throws -> [Chunk] {
+    guard try Self.number(layout, 0, 1) == 3 else { throw Damaged(description: "a chunked array has a layout that Takeset does not write") }
+    let rank = Int(try Self.number(layout, 2, 1))
+    let tree = try Self.number(layout, 3, 8)
     guard (2...33).contains(rank) else { throw Damaged(description: "a chunked array has \(rank - 1) dimensions") }
     if tree == Self.undefined { return [] }
     var chunks: [Chunk] = []
@@ -194,24 +205,25 @@ package struct FileMap: Sendable {
     return chunks.sorted { $0.row < $1.row }
   }
 
-  private func walk(_ node: Int64, keySize: Int, depth: Int, into chunks: inout [Chunk]) throws {
+  private mutating func walk(_ node: Int64, keySize: Int, depth: Int, into chunks: inout [Chunk]) throws {
     let head = try bytes(node, 24)
     guard depth < 16, head.starts(with: Array("TREE".utf8)), head[4] == 1 else { throw Damaged(description: "a chunk index is damaged") }
-    let (level, used) = (Int(head[5]), Int(try number(head, 6, 2)))
+    let (level, used) = (Int(head[5]), Int(try Self.number(head, 6, 2)))
     guard depth == 0 || level < 16, used <= 1 << 14 else { throw Damaged(description: "a chunk index is damaged") }
+    try spend(24 + used * (keySize + 8))
     let body = try bytes(node + 24, used * (keySize + 8))
     for entry in 0..<used {
       let key = entry * (keySize + 8)
-      let child = try address(number(body, key + keySize, 8))
+      let child = try address(Self.number(body, key + keySize, 8))
       if level > 0 {
         try walk(child, keySize: keySize, depth: depth + 1, into: &chunks)
         continue
       }
-      guard let row = Int(exactly: try number(body, key + 8, 8)) else { throw Damaged(description: "a chunk index is damaged") }
+      guard let row = Int(exactly: try Self.number(body, key + 8, 8)) else { throw Damaged(description: "a chunk index is damaged") }
       chunks.append(
         Chunk(
-          row: row, offset: child, count: Int(try number(body, key, 4)), skipped: UInt32(truncatingIfNeeded: try number(body, key + 4, 4))))
-      guard chunks.count <= 1 << 26 else { throw Damaged(description: "a chunk index is damaged") }
+          row: row, offset: child, count: Int(try Self.number(body, key, 4)),
+          skipped: UInt32(truncatingIfNeeded: try Self.number(body, key + 4, 4))))
     }
   }
 }

@@ -6,11 +6,14 @@ package struct HDF5Error: Error, CustomStringConvertible, Equatable {
   package var call: String
   package var target: String
   package var message: String
+  /// The system's error, where the library tells it.
+  package var code: Int32?
 
-  package init(call: String, target: String, message: String) {
+  package init(call: String, target: String, message: String, code: Int32? = nil) {
     self.call = call
     self.target = target
     self.message = message
+    self.code = code
   }
 
   package var description: String { "\(call) failed for \"\(target)\": \(message)" }
@@ -34,18 +37,18 @@ private let library = {
 func hdf5<Status: SignedInteger & Sendable>(
   _ call: String, _ target: @autoclosure () -> String, _ body: () -> Status
 ) throws(HDF5Error) -> Status {
-  let (result, message) = library.withLock { () -> (Status, String?) in
+  let (result, cause) = library.withLock { () -> (Status, (message: String, code: Int32?)?) in
     H5Eset_auto2(chdf5_default, nil, nil)
     let result = body()
     guard result < 0 else { return (result, nil) }
     return (result, takeErrorStack())
   }
-  if let message { throw HDF5Error(call: call, target: target(), message: message) }
+  if let cause { throw HDF5Error(call: call, target: target(), message: cause.message, code: cause.code) }
   return result
 }
 
-/// Messages of this thread's error stack, cause first; clears the stack. `H5Ewalk2`, `H5Eclear2`.
-private func takeErrorStack() -> String {
+/// What this thread's error stack says, and the error of the system call that failed; clears the stack. `H5Ewalk2`, `H5Eclear2`.
+private func takeErrorStack() -> (message: String, code: Int32?) {
   var messages: [String] = []
   withUnsafeMutablePointer(to: &messages) { pointer in
     _ = H5Ewalk2(
@@ -57,13 +60,15 @@ private func takeErrorStack() -> String {
       }, pointer)
   }
   H5Eclear2(chdf5_default)
-  guard let cause = messages.first else { return "no message from the library" }
-  // The library's message of a failed system call has times, addresses and descriptors; what the system said is in it.
-  if let range = cause.range(of: "error message = '"), let end = cause[range.upperBound...].firstIndex(of: "'") {
-    return String(cause[range.upperBound..<end])
+  // The library's message of a failed system call has times, addresses and descriptors, and somewhere in it what the system said.
+  for message in messages {
+    guard let range = message.range(of: "errno = "), let code = Int32(message[range.upperBound...].prefix { $0.isNumber }), code != 0
+    else { continue }
+    return (String(cString: strerror(code)), code)
   }
-  guard let outcome = messages.last, outcome != cause else { return cause }
-  return "\(cause) (\(outcome))"
+  guard let cause = messages.first else { return ("no message from the library", nil) }
+  guard let outcome = messages.last, outcome != cause else { return (cause, nil) }
+  return ("\(cause) (\(outcome))", nil)
 }
 
 /// Version of the linked libhdf5, as in "1.10.8".

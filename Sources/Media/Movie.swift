@@ -178,6 +178,26 @@ package struct Movie: Sendable {
     return runs
   }
 
+  /// The packet of a sample: its number in decoding order, among all that FFmpeg returns, and its bytes in the input. `nil` where the file
+  /// does not say. Throws `MovieError`.
+  package func packet(ofSample sample: Int) throws -> (number: Int, bytes: Range<Int64>)? {
+    guard samples.indices.contains(sample) else { return nil }
+    let demuxer = try Demuxer(input)
+    var found: (number: Int, bytes: Range<Int64>)?
+    var number = 0
+    var isMore = true
+    while isMore, found == nil {
+      isMore = try demuxer.next { packet in
+        let packet = packet.pointee
+        if packet.pts == samples[sample].presentation, packet.flags & AV_PKT_FLAG_DISCARD == 0, packet.pos >= 0, packet.size >= 0 {
+          found = (number, packet.pos..<(packet.pos + Int64(packet.size)))
+        }
+        number += 1
+      }
+    }
+    return found
+  }
+
   static func name(_ codec: AVCodecID) -> String { String(cString: avcodec_get_name(codec)) }
 
   /// FFmpeg's release, as in "5.1.6-0+deb12u1", from its smallest library.

@@ -19,10 +19,15 @@ package struct Finding: Hashable, Sendable, Codable {
   ) {
     self.code = code
     self.severity = severity ?? code.severity
-    self.message = message
+    self.message = Self.shortened(message)
     self.file = file
     self.field = field
     self.count = count
+  }
+
+  /// A message of bounded length: what a file says is quoted in it, and may be long.
+  fileprivate static func shortened(_ message: String) -> String {
+    message.utf8.count <= 1000 ? message : message.unicodeScalars.prefix(500).reduce(into: "") { $0.unicodeScalars.append($1) } + "..."
   }
 }
 
@@ -63,7 +68,7 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
 
   package init(_ code: FindingCode, _ message: String, file: String? = nil, field: String? = nil) {
     self.code = code
-    self.message = message
+    self.message = Finding.shortened(message)
     self.file = file
     self.field = field
   }

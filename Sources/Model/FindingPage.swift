@@ -172,6 +172,11 @@ extension FindingCode {
       .written(
         .warning, "A count in the metadata of 2^53 or more. It is ignored and does not appear in the output.",
         "Nothing; counts are taken from the files.")
+    case .conversionCrashed:
+      .failed(
+        "The process that converted the take crashed, twice. A library that decodes its files has a fault, or the take was made to exploit one.",
+        "Copy the take again if its files may be damaged. If it still crashes, report it with the take: it is a fault of Takeset or of a library."
+      )
     case .cropOutside:
       .failed(
         "A crop that does not fit within the images of the take.",
@@ -376,6 +381,10 @@ extension FindingCode {
       .written(
         .info, "A location in the metadata or in the tags of a video. It is withheld from the output.",
         "Set `keep-location: true` on the reader to keep it in `details.location`.")
+    case .memoryLimit:
+      .failed(
+        "The process that converted the take needed more memory than `--take-memory` permits.",
+        "Raise `--take-memory` if the take is that large. A small take that needs so much is damaged, or was made to exhaust memory.")
     case .metadataFromSidecar:
       .written(
         .warning, "An archive without `metadata.json` whose copy is next to it. The copy is used.",
@@ -654,6 +663,10 @@ extension FindingCode {
       .written(
         .warning, "A timestamp that does not fit between its neighbors. Its frame is dropped.",
         "Nothing; the other frames keep their own times.")
+    case .timeLimit:
+      .failed(
+        "The process that converted the take was still busy after the seconds of `--take-time`.",
+        "Raise `--take-time` if the take is that long. A short take that needs so long is damaged, or was made to keep a decoder busy.")
     case .timesAssumed:
       .written(
         .warning,

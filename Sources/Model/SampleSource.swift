@@ -2,6 +2,12 @@
 package protocol SampleSource: Sendable {
   var access: SampleAccess { get }
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor
+  /// Where in the take's files a sample comes from; several places where it is computed from several. Empty where that is not known.
+  func origins(of sample: Int) throws -> [SampleOrigin]
+}
+
+extension SampleSource {
+  package func origins(of sample: Int) throws -> [SampleOrigin] { [] }
 }
 
 /// The order in which the samples of a source may be read.
@@ -91,6 +97,8 @@ package struct MappedSource: SampleSource {
 
   package var access: SampleAccess { base.access }
 
+  package func origins(of sample: Int) throws -> [SampleOrigin] { try base.origins(of: sample) }
+
   package func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     let base = try base.makeCursor(map.request(request))
     guard request.form == .decoded, let mapper = map.makeMapper(from: base.size) else { return base }
@@ -115,6 +123,8 @@ package struct MappedSource: SampleSource {
 package struct VectorSource: SampleSource {
   package let width: Int
   package let values: [Float]
+  /// Looks up where a vector comes from.
+  package var locate: (@Sendable (_ sample: Int) throws -> SampleOrigin?)?
 
   package init(width: Int, values: [Float]) {
     self.width = width
@@ -131,6 +141,8 @@ package struct VectorSource: SampleSource {
   }
 
   package var access: SampleAccess { .random }
+
+  package func origins(of sample: Int) throws -> [SampleOrigin] { try locate?(sample).map { [$0] } ?? [] }
 
   package func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 

@@ -3,17 +3,45 @@ import Foundation
 import Takeset
 
 /// Prints a line; nobody may be reading it, which is no reason to stop.
-func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8)) }
+func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Prints a result. Ends the program where the reader has closed the pipe: `takeset inspect … | head`.
 func standardOutput(_ text: String) {
   do {
-    try FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
+    try FileHandle.standardOutput.write(contentsOf: Data((printable(text) + "\n").utf8))
   } catch {
     if errno == EPIPE { Foundation.exit(0) }
     standardError("takeset: cannot write the output: \(error.localizedDescription)")
     Foundation.exit(1)
   }
+}
+
+/// Prints a line for whoever looks: where it cannot be written, the result is the same, and so is the exit code.
+func logLine(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data((printable(line) + "\n").utf8)) }
+
+/// Text for a terminal: names and messages of takes could otherwise move its cursor or change its title. Control characters other than
+/// tabs, line ends and those of colors become visible, such as `\x1B`.
+func printable(_ text: String) -> String {
+  func isControl(_ character: Unicode.Scalar) -> Bool {
+    character.properties.generalCategory == .control && character != "\n" && character != "\t"
+  }
+  guard text.utf8.contains(where: { $0 < 0x20 && $0 != 0x0A && $0 != 0x09 || $0 == 0x7F || $0 == 0xC2 }) else { return text }
+  var result = String.UnicodeScalarView()
+  var rest = text.unicodeScalars[...]
+  while let first = rest.popFirst() {
+    if first == "\u{1B}", rest.first == "[", let end = rest.dropFirst().firstIndex(where: { !($0 == ";" || ("0"..."9").contains($0)) }),
+      rest[end] == "m"
+    {
+      result.append(first)
+      result.append(contentsOf: rest[...end])
+      rest = rest[rest.index(after: end)...]
+    } else if isControl(first) {
+      result.append(contentsOf: String(format: "\\x%02X", first.value).unicodeScalars)
+    } else {
+      result.append(first)
+    }
+  }
+  return String(result)
 }
 
 /// Output options of every command that prints text for people.

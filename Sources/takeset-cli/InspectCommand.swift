@@ -74,16 +74,20 @@ struct InspectCommand: ParsableCommand {
   private func inspectDataset(_ path: String) throws {
     let dataset = try Dataset(directory: path)
     if json {
-      return standardOutput(JSONValue.object(["dataset": .string(path), "takes": .array(dataset.takes.map(\.summaryJSON))]).canonicalText)
+      let takes = try dataset.takes.map { try dataset.record(of: $0).summaryJSON }
+      return standardOutput(JSONValue.object(["dataset": .string(path), "takes": .array(takes)]).canonicalText)
     }
     standardOutput(
       summarize(
-        dataset.takes.map {
-          Row(id: $0.id, reader: $0.reader, outcome: $0.outcome, reason: $0.reason, frames: $0.output?.samples, findings: $0.findings)
+        try dataset.takes.map {
+          let take = try dataset.record(of: $0)
+          return Row(
+            id: take.id, reader: take.reader, outcome: take.outcome, reason: take.reason, frames: take.output?.samples,
+            findings: take.findings)
         }))
-    guard let arrays = dataset.written.first?.output?.arrays, !console.quiet else { return }
+    guard let first = dataset.written.first, let arrays = try dataset.record(of: first).output?.arrays, !console.quiet else { return }
     let folder = "/data/demo_0/"
-    standardOutput("\n\(dataset.written[0].id) contains, below \(folder.dropLast()):")
+    standardOutput("\n\(first.id) contains, below \(folder.dropLast()):")
     for array in arrays where array.path.hasPrefix(folder) {
       let shape = array.shape.map(String.init).joined(separator: "x")
       standardOutput("  \(array.path.dropFirst(folder.count).description.padded(to: 36)) \(array.dtype) \(shape)")

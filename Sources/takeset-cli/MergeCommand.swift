@@ -8,6 +8,7 @@ struct MergeCommand: ParsableCommand {
     commandName: "merge", abstract: "Make one dataset of several.",
     discussion: """
         takeset merge monday/ tuesday/ --output week/
+        ls -d days/*/ | takeset merge --from - --output year/
 
       Shards are copied as they are, so every row, digest and record of provenance is kept; the manifest names the sources. All \
       datasets must have been made by the same pipeline. An episode that several have counts once, if it is the same in all. Takes stay in \
@@ -17,16 +18,31 @@ struct MergeCommand: ParsableCommand {
       """)
 
   @Argument(help: "Dataset directories.", completion: .directory)
-  var datasets: [String]
+  var datasets: [String] = []
+  @Option(
+    help: ArgumentHelp(
+      "Also merge the datasets that this file names, one on each line; - for standard input.", valueName: "file"), completion: .file())
+  var from: String?
   @OptionGroup var output: MergeOptions
 
   func validate() throws {
-    if datasets.count < 2 { throw ValidationError("name at least two datasets, or use takeset select for a part of one") }
+    if from == nil, datasets.count < 2 { throw ValidationError("name at least two datasets, or use takeset select for a part of one") }
   }
 
   func run() throws {
-    var merge = DatasetMerge(try datasets.map { try dataset(at: $0) }, tool: TakesetCommand.tool)
+    let all = try datasets + listed()
+    // A script's list may well be of one.
+    if all.isEmpty { throw ValidationError("--from \(from ?? ""): it names no dataset") }
+    var merge = DatasetMerge(try all.map { try dataset(at: $0) }, tool: TakesetCommand.tool)
     try output.write(&merge)
+  }
+
+  /// The datasets that the file of `--from` names; empty lines are skipped.
+  private func listed() throws -> [String] {
+    guard let from else { return [] }
+    let data = try? from == "-" ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: from))
+    guard let data, let text = String(data: data, encoding: .utf8) else { throw ValidationError("--from \(from): cannot be read as text") }
+    return text.split(whereSeparator: \.isNewline).map(String.init)
   }
 }
 

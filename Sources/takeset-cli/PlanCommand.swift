@@ -12,6 +12,11 @@ struct PlanCommand: ParsableCommand {
 
         takeset plan sessions/ --pipeline pipeline.yaml
         takeset plan sessions/ --estimate
+
+      With --tasks it instead writes the list of takes, one task each, that the workers of a cluster convert with \
+      `takeset convert` (docs/cluster.md):
+
+        takeset plan sessions/ --output dataset/ --tasks
       """)
 
   @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"), completion: .file())
@@ -22,39 +27,78 @@ struct PlanCommand: ParsableCommand {
   var keys: String?
   @Flag(help: "Also read and encode a few frames, and estimate the size for each image encoding, and the time.")
   var estimate = false
+  @Flag(help: "Write the list of tasks for a cluster into the output directory.")
+  var tasks = false
+  @Option(name: .shortAndLong, help: "With --tasks: the dataset directory; created if missing.", completion: .directory)
+  var output: String?
+  @Option(
+    help: ArgumentHelp("With --tasks: an explicit split, as for run.", valueName: "file"),
+    completion: .file(extensions: ["yaml", "yml", "json"]))
+  var splitFile: String?
+  @Flag(help: "With --tasks: rebuild a dataset that was written by a different pipeline.")
+  var replace = false
   @Flag(help: "Print JSON.")
   var json = false
   @OptionGroup var console: OutputOptions
 
+  func validate() throws {
+    if inputs.isEmpty { throw ValidationError("give at least one input") }
+    if tasks, output == nil { throw ValidationError("--tasks: give the dataset directory with --output") }
+    if tasks, estimate { throw ValidationError("give either --tasks or --estimate") }
+    if !tasks, output != nil || splitFile != nil || replace {
+      throw ValidationError("--output, --split-file and --replace belong to --tasks; without it, nothing is written")
+    }
+  }
+
   func run() throws {
+    if tasks, let output { return try withSchedulerCodes { try writeTasks(output) } }
+    // Text is printed as it comes: every take has dozens of arrays.
+    var lines: [String] = []
     let plan = try Plan(
-      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), keys: deviceKeys(keys), estimatingFor: estimate ? Cores.available : nil)
+      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), keys: deviceKeys(keys), estimatingFor: estimate ? Cores.available : nil,
+      forEach: json
+        ? nil
+        : { entry in
+          lines += describe(entry)
+          if lines.count < 1000 { return }
+          standardOutput(lines.joined(separator: "\n"))
+          lines = []
+        })
     plan.notices.forEach { standardError($0) }
-    standardOutput(json ? plan.json.canonicalText : describe(plan))
+    standardOutput(json ? plan.json.canonicalText : (lines + describe(plan)).joined(separator: "\n"))
     if plan.failed > 0 { throw ExitCode(3) }
   }
 
-  private func describe(_ plan: Plan) -> String {
-    var lines: [String] = []
-    for entry in plan.entries {
-      if let reason = entry.reason {
-        let style = console.style(for: STDOUT_FILENO)
-        let outcome = entry.outcome == .failed ? style.error(entry.outcome.rawValue) : style.warning(entry.outcome.rawValue)
-        lines.append("\(entry.id): \(outcome): \(reason)")
-        continue
-      }
-      if console.quiet { continue }
-      lines.append("\(entry.id): \(entry.frames) frame\(entry.frames == 1 ? "" : "s"), \(megabytes(entry.rawBytes)) before compression")
-      for dataset in entry.datasets {
-        let shape = "(" + dataset.shape.map(String.init).joined(separator: ", ") + ")"
-        let filters = dataset.filters.isEmpty ? "no filter" : dataset.filters.joined(separator: " + ")
-        let (path, extents) = (dataset.path.padded(to: 50), shape.padded(to: 20))
-        lines.append("  \(path) \(dataset.dtype) \(extents) \(filters)")
-      }
+  private func writeTasks(_ output: String) throws {
+    var plan = TaskPlan(inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
+    (plan.keys, plan.splitFile, plan.replaces) = (try deviceKeys(keys), try explicitSplit(splitFile), replace)
+    let summary = try plan.write()
+    summary.notices.forEach { standardError($0) }
+    if json { return standardOutput("{\"tasks\":\(summary.tasks),\"unmatched\":\(summary.unmatched)}") }
+    let others = summary.unmatched > 0 ? "; \(counted(summary.unmatched, "input")) without a take" : ""
+    standardOutput("\(output): \(counted(summary.tasks, "task"))\(others)")
+  }
+
+  private func describe(_ entry: Plan.Entry) -> [String] {
+    if let reason = entry.reason {
+      let style = console.style(for: STDOUT_FILENO)
+      let outcome = entry.outcome == .failed ? style.error(entry.outcome.rawValue) : style.warning(entry.outcome.rawValue)
+      return ["\(entry.id): \(outcome): \(reason)"]
     }
-    lines.append("\(counted(plan.entries.count, "take")), \(counted(plan.frames, "frame")), \(megabytes(plan.rawBytes)) before compression")
-    if let estimate = plan.estimate { lines += describe(estimate) }
-    return lines.joined(separator: "\n")
+    if console.quiet { return [] }
+    let arrays = entry.datasets.map { dataset in
+      let shape = "(" + dataset.shape.map(String.init).joined(separator: ", ") + ")"
+      let filters = dataset.filters.isEmpty ? "no filter" : dataset.filters.joined(separator: " + ")
+      let (path, extents) = (dataset.path.padded(to: 50), shape.padded(to: 20))
+      return "  \(path) \(dataset.dtype) \(extents) \(filters)"
+    }
+    let frames = "\(entry.frames) frame\(entry.frames == 1 ? "" : "s")"
+    return ["\(entry.id): \(frames), \(megabytes(entry.rawBytes)) before compression"] + arrays
+  }
+
+  private func describe(_ plan: Plan) -> [String] {
+    ["\(counted(plan.count, "take")), \(counted(plan.frames, "frame")), \(megabytes(plan.rawBytes)) before compression"]
+      + (plan.estimate.map { describe($0) } ?? [])
   }
 
   private func describe(_ estimate: Estimate) -> [String] {

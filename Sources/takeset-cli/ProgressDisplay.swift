@@ -12,6 +12,8 @@ final class ProgressDisplay: Sendable {
   private struct State {
     var takes = 0
     var done = 0
+    var failed = 0
+    var rejected = 0
     var rows = 0
     var bytes = 0
     /// Takes that are being converted, in the order of their start.
@@ -20,15 +22,21 @@ final class ProgressDisplay: Sendable {
     var end: ContinuousClock.Instant?
     var drawn = ContinuousClock.now
     var isBarShown = false
+    /// The start of the batch and what was done before it: a watch is idle between batches, which is no part of its rates.
+    var batch = (start: ContinuousClock.now, done: 0, rows: 0, bytes: 0)
+    /// When totals were last printed as JSON.
+    var totaled = ContinuousClock.now
   }
 
   private let style: ProgressStyle
   private let paint: Style
   private let isVerbose: Bool
-  private let started = ContinuousClock.now
+  /// Whether a log in JSON reports the takes.
+  private let isSilent: Bool
   private let state = Mutex(State())
 
-  init(_ style: ProgressStyle, _ console: OutputOptions) {
+  init(_ style: ProgressStyle, _ console: OutputOptions, isSilent: Bool = false) {
+    self.isSilent = isSilent && style != .json
     self.style = style != .auto ? style : console.quiet ? .none : isatty(STDERR_FILENO) == 1 ? .bar : .plain
     (paint, isVerbose) = (console.style(for: STDERR_FILENO), console.verbose)
   }
@@ -36,7 +44,10 @@ final class ProgressDisplay: Sendable {
   func show(_ event: Run.Event) {
     state.withLock { state in
       switch event {
-      case .found(let takes): state.takes = takes
+      case .found(let takes):
+        state.takes += takes
+        state.end = nil
+        state.batch = (.now, state.done, state.rows, state.bytes)
       case .started(let id):
         state.current.append(id)
         redraw(&state)
@@ -44,6 +55,7 @@ final class ProgressDisplay: Sendable {
         state.rows += rows
         state.bytes += bytes
         redraw(&state)
+        writeTotals(&state)
       case .log(let line): write([line], json: ["event": "log", "message": .string(line)], isProblem: true, &state)
       case .unchanged: state.done += 1
       case .finished(let id, let take, let outcome, let reason, let findings, let rows, let seconds, let endsTake):
@@ -52,14 +64,16 @@ final class ProgressDisplay: Sendable {
           state.current.removeAll { $0 == take }
           estimate(&state)
         }
+        if outcome == .failed { state.failed += 1 }
+        if outcome == .rejected { state.rejected += 1 }
         let warnings = findings.filter { outcome == .written && $0.severity != .info }
         write(
           lines(id, outcome, reason, warnings, rows, seconds, state),
           json: [
             "event": "take", "id": .string(id), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
-            "frames": JSONValue(rows), "seconds": .number(seconds), "done": JSONValue(state.done),
-            "takes": JSONValue(state.takes), "findings": .array(findings.map(\.json)),
-          ], isProblem: outcome != .written || !warnings.isEmpty, isFailure: outcome == .failed, &state)
+            "frames": JSONValue(rows), "seconds": .number(seconds), "findings": .array(findings.map(\.json)),
+          ].merging(totals(state)) { own, _ in own }, isProblem: outcome != .written || !warnings.isEmpty, isFailure: outcome == .failed,
+          &state)
       }
     }
   }
@@ -82,10 +96,34 @@ final class ProgressDisplay: Sendable {
       + warnings.map { "      \(paint.warning("warning"))\($0.times) \($0.code.rawValue):\($0.place) \($0.message)" }
   }
 
-  private func write(_ lines: [String], json: JSONValue, isProblem: Bool, isFailure: Bool = true, _ state: inout State) {
+  /// What is done so far: the members of every event in JSON that reports progress.
+  private func totals(_ state: State) -> [String: JSONValue] {
+    let seconds = max(Self.seconds(state.batch.start.duration(to: .now)), 0.001)
+    let left = state.end.map { max(0, Self.seconds(ContinuousClock.now.duration(to: $0))) }
+    func rounded(_ value: Double) -> JSONValue { .number((value * 10).rounded() / 10) }
+    return [
+      "done": JSONValue(state.done), "takes": JSONValue(state.takes), "failed": JSONValue(state.failed),
+      "rejected": JSONValue(state.rejected), "rows": JSONValue(state.rows), "bytes": JSONValue(state.bytes),
+      "rows_per_second": rounded(Double(state.rows - state.batch.rows) / seconds),
+      "bytes_per_second": rounded(Double(state.bytes - state.batch.bytes) / seconds),
+      "elapsed_seconds": .number((seconds * 1000).rounded() / 1000), "eta_seconds": left.map(rounded) ?? .null,
+    ]
+  }
+
+  /// Prints the totals as JSON once in a while, because a long take is silent.
+  private func writeTotals(_ state: inout State) {
+    guard style == .json, state.totaled.duration(to: .now) > .seconds(2) else { return }
+    state.totaled = .now
+    standardError(JSONValue.object(totals(state).merging(["event": "progress"]) { own, _ in own }).canonicalText)
+  }
+
+  private static func seconds(_ duration: Duration) -> Double { duration / .seconds(1) }
+
+  private func write(_ lines: [String], json: [String: JSONValue], isProblem: Bool, isFailure: Bool = true, _ state: inout State) {
+    if isSilent { return }
     switch style {
     case .none: if isFailure { lines.forEach(standardError) }
-    case .json: standardError(json.canonicalText)
+    case .json: standardError(JSONValue.object(json).canonicalText)
     case .plain, .auto: lines.forEach(standardError)
     case .bar:
       // The bar already counts takes that were written without problems.
@@ -107,31 +145,32 @@ final class ProgressDisplay: Sendable {
 
   /// Moves the expected end a fifth of the way toward the estimate from the takes so far.
   private func estimate(_ state: inout State) {
-    guard state.done >= 3, state.takes > state.done else { return }
+    let done = state.done - state.batch.done
+    guard done >= 3, state.takes > state.done else { return }
     let now = ContinuousClock.now
-    let promised = now + (now - started) / state.done * (state.takes - state.done)
+    let promised = now + (now - state.batch.start) / done * (state.takes - state.done)
     state.end = state.end.map { $0 + ($0.duration(to: promised)) / 5 } ?? promised
   }
 
   private func redraw(_ state: inout State, always: Bool = false) {
-    guard style == .bar else { return }
+    guard style == .bar, !isSilent else { return }
     let now = ContinuousClock.now
     guard always || state.drawn.duration(to: now) > .milliseconds(100) else { return }
     state.drawn = now
     state.isBarShown = true
-    let elapsed = max(Double((now - started) / .milliseconds(1)) / 1000, 0.001)
+    let elapsed = max(Self.seconds(now - state.batch.start), 0.001)
     let share = state.takes > 0 ? Double(state.done) / Double(state.takes) : 0
     let length = 20
     let filled = Int(share * Double(length))
     let bar = String(repeating: "#", count: filled) + String(repeating: "-", count: length - filled)
-    let left = state.end.map { max(0, Double(now.duration(to: $0) / .milliseconds(1)) / 1000) }
+    let left = state.end.map { max(0, Self.seconds(now.duration(to: $0))) }
     var text = String(
-      format: "[%@] %d/%d takes  %.0f frames/s  %.0f MB/s  ETA %@", bar, state.done, state.takes, Double(state.rows) / elapsed,
-      Double(state.bytes) / elapsed / 1e6,
+      format: "[%@] %d/%d takes  %.0f frames/s  %.0f MB/s  ETA %@", bar, state.done, state.takes,
+      Double(state.rows - state.batch.rows) / elapsed, Double(state.bytes - state.batch.bytes) / elapsed / 1e6,
       left.map(Self.clock) ?? "--:--")
     if let name = state.current.first { text += "  \(name)" + (state.current.count > 1 ? " +\(state.current.count - 1)" : "") }
     // A line wider than the terminal would wrap and stay; the width is read each time, because it may change.
-    try? FileHandle.standardError.write(contentsOf: Data("\r\(text.prefix(Self.terminalWidth - 1))\u{1B}[K".utf8))
+    try? FileHandle.standardError.write(contentsOf: Data("\r\(printable(text).prefix(Self.terminalWidth - 1))\u{1B}[K".utf8))
   }
 
   private static var terminalWidth: Int {

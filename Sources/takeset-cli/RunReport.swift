@@ -1,48 +1,120 @@
+import Evidence
 import Model
 import Synchronization
 import Takeset
 
-/// The takes of a run that need attention, worst first.
+/// The takes of a run that need attention: one line each where they are few, grouped by reason where they are many.
+///
+/// Beyond a limit only counts and the first takes of each reason are kept, unless all are asked for.
 final class RunReport: Sendable {
-  struct Line: Sendable {
-    enum Kind: Int, Sendable { case failed, rejected, warning }
+  enum Kind: Int, Sendable { case failed, rejected, warning }
+
+  private struct Line {
     var kind: Kind
     var id: String
     var words: String
   }
 
-  private let lines = Mutex<[Line]>([])
-  private static let limit = 20
-
-  func add(_ id: String, _ outcome: TakeRecord.Outcome, _ reason: String?, _ findings: [Finding]) {
-    let line: Line
-    switch outcome {
-    case .failed: line = Line(kind: .failed, id: id, words: reason ?? "")
-    case .rejected: line = Line(kind: .rejected, id: id, words: reason ?? "")
-    case .written:
-      let warnings = findings.warningWords
-      if warnings.isEmpty { return }
-      line = Line(kind: .warning, id: id, words: warnings)
-    }
-    lines.withLock { $0.append(line) }
+  private struct Key: Hashable {
+    var kind: Kind
+    var code: String
   }
 
-  /// One line per take; takes beyond the limit are only counted.
-  func table(_ style: Style, all: Bool) -> [String] {
-    let sorted = lines.withLock(\.self).sorted { ($0.kind.rawValue, $0.id) < ($1.kind.rawValue, $1.id) }
-    guard !sorted.isEmpty else { return [] }
-    let shown = all ? sorted[...] : sorted.prefix(Self.limit)
-    let width = min(40, shown.map(\.id.count).max() ?? 0)
-    var output = shown.map { line in
-      let kind =
-        switch line.kind {
-        case .failed: style.error("failed  ")
-        case .rejected: style.warning("rejected")
-        case .warning: style.warning("warning ")
-        }
-      return "  \(kind)  \(line.id.padded(to: width))  \(line.words)"
+  private struct Group {
+    var count = 0
+    var first: [String] = []
+  }
+
+  private struct State {
+    var count = 0
+    var lines: [Line] = []
+    var groups: [Key: Group] = [:]
+  }
+
+  private let state = Mutex(State())
+  private let keepsAll: Bool
+  private static let limit = 20
+  private static let named = 3
+
+  init(keepsAll: Bool) { self.keepsAll = keepsAll }
+
+  func add(_ id: String, _ outcome: TakeRecord.Outcome, _ reason: String?, _ findings: [Finding]) {
+    let (kind, words): (Kind, String)
+    let codes: [String]
+    switch outcome {
+    case .failed: (kind, words, codes) = (.failed, reason ?? "", [Self.code(reason, findings)])
+    case .rejected: (kind, words, codes) = (.rejected, reason ?? "", [Self.rule(reason)])
+    case .written:
+      (kind, words) = (.warning, findings.warningWords)
+      if words.isEmpty { return }
+      codes = Set(findings.filter { $0.severity != .info }.map(\.code.rawValue)).sorted()
     }
-    if shown.count < sorted.count { output.append("  … and \(counted(sorted.count - shown.count, "more take")) (--verbose lists all)") }
-    return output
+    state.withLock { state in
+      state.count += 1
+      if keepsAll || state.lines.count < Self.limit { state.lines.append(Line(kind: kind, id: id, words: words)) }
+      for code in codes {
+        var group = state.groups[Key(kind: kind, code: code)] ?? Group()
+        group.count += 1
+        if group.first.count < Self.named { group.first.append(id) }
+        state.groups[Key(kind: kind, code: code)] = group
+      }
+    }
+  }
+
+  /// The finding that failed a take.
+  static func code(_ reason: String?, _ findings: [Finding]) -> String {
+    findings.last { $0.severity == .error }?.code.rawValue ?? reason ?? "unknown"
+  }
+
+  /// The rule that rejected a take: `too-short: 0.2 s` is `too-short`.
+  private static func rule(_ reason: String?) -> String {
+    reason.map { String($0.prefix { $0 != ":" }) } ?? "unknown"
+  }
+
+  /// The lines for people.
+  func table(_ style: Style) -> [String] {
+    state.withLock { state in
+      if keepsAll || state.count <= Self.limit { return list(state.lines, style) }
+      let groups = sorted(state)
+      let width = min(40, groups.map(\.key.code.count).max() ?? 0)
+      let digits = groups.map { counted($0.value.count, "take").count }.max() ?? 0
+      return groups.map { key, group in
+        let more = group.count - group.first.count
+        return "  \(word(key.kind, style))  \(key.code.padded(to: width))  \(counted(group.count, "take").padded(to: digits))  "
+          + group.first.joined(separator: ", ") + (more > 0 ? " and \(counted(more, "other"))" : "")
+      } + ["  (--verbose lists every take)"]
+    }
+  }
+
+  /// The reasons for programs: code, count and the first takes of each.
+  var reasons: JSONValue {
+    state.withLock { state in
+      .array(
+        sorted(state).map { key, group in
+          [
+            "outcome": .string(key.kind == .warning ? "warning" : key.kind == .failed ? "failed" : "rejected"), "code": .string(key.code),
+            "count": JSONValue(group.count), "takes": .array(group.first.map { .string($0) }),
+          ]
+        })
+    }
+  }
+
+  private func sorted(_ state: State) -> [(key: Key, value: Group)] {
+    state.groups.sorted { ($0.key.kind.rawValue, -$0.value.count, $0.key.code) < ($1.key.kind.rawValue, -$1.value.count, $1.key.code) }
+  }
+
+  private func list(_ lines: [Line], _ style: Style) -> [String] {
+    let width = min(40, lines.map(\.id.count).max() ?? 0)
+    return lines.sorted { ($0.kind.rawValue, $0.id) < ($1.kind.rawValue, $1.id) }.map {
+      "  \(word($0.kind, style))  \($0.id.padded(to: width))  \($0.words)"
+    }
+  }
+
+  private func word(_ kind: Kind, _ style: Style) -> String {
+    switch kind {
+    case .failed: style.error("failed  ")
+    case .rejected: style.warning("rejected")
+    case .warning: style.warning("warning ")
+    }
   }
 }

@@ -31,9 +31,10 @@ struct TakesetCommand: ParsableCommand {
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
-      MergeCommand.self, SelectCommand.self, ReportCommand.self,
+      MergeCommand.self, SelectCommand.self, ReportCommand.self, TraceCommand.self, DescribeCommand.self, SignCommand.self,
+      ConvertCommand.self, StatusCommand.self, PublishCommand.self,
       StepsCommand.self, ExplainCommand.self, SimulateCommand.self, ServeCommand.self, UploadCommand.self, CheckExternalCommand.self,
-      PackCopyCommand.self, GenerateCommand.self,
+      PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self,
     ])
 
   static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
@@ -42,6 +43,8 @@ struct TakesetCommand: ParsableCommand {
     // Writing beyond a file-size limit or into a closed pipe is an error to report, not a reason to exit.
     signal(SIGXFSZ, SIG_IGN)
     signal(SIGPIPE, SIG_IGN)
+    // Who starts this program may ignore the end of children, and programs inherit that: then nobody could ask how they ended.
+    signal(SIGCHLD, SIG_DFL)
     // Successive takes need buffers of the same sizes. Returning them to the system and requesting them again costs a short take some
     // 5 % of its time in page faults.
     clinux_keep_buffers(4 << 20, 32 << 20)
@@ -62,6 +65,8 @@ struct TakesetCommand: ParsableCommand {
       finish("\(error)", 65)
     } catch let error as OutputExists {
       finish("\(error)", 73)
+    } catch let error as VersionMismatch {
+      finish("\(error)", 78)
     } catch let error as NoInputs {
       finish("\(error)", 1)
     } catch let error as OutputFailure {
@@ -109,7 +114,12 @@ struct TakesetCommand: ParsableCommand {
   }
 
   private static func finish(_ message: String, _ code: Int32) -> Never {
-    standardError("takeset: \(message)")
+    if RunLog.isJSON(CommandLine.arguments) {
+      // How the command is used is not a line of a log.
+      RunLog.fail(message.components(separatedBy: "\nUsage: ")[0])
+    } else {
+      standardError("takeset: \(message)")
+    }
     Foundation.exit(code)
   }
 }

@@ -14,6 +14,7 @@ struct VerifyCommand: ParsableCommand {
         takeset verify dataset/
         takeset verify dataset/ --inputs
         takeset verify packed.h5
+        takeset verify dataset/ --public-key public.pem
 
       With --for LOADER, verify does not check digests. It applies the rules of a loader instead, and says what would make \
       it stop (breaks) or learn less than it could (trains badly), each with the remedy. The rules of robomimic apply to \
@@ -29,8 +30,17 @@ struct VerifyCommand: ParsableCommand {
   var path: String
   @Flag(help: "Also check the inputs, at the paths where the last run found them.")
   var inputs = false
+  @Flag(
+    help:
+      "Compare only the manifest's and the index's digests, and of every shard its presence and size: no shard is opened, so a changed byte is not noticed."
+  )
+  var quick = false
   @Flag(help: "Also print the SHA-256 of every file of the dataset, for publication.")
   var fileDigests = false
+  @Option(
+    help: ArgumentHelp("Also check that attestation.json is signed with this key (Ed25519, PEM) and names these files.", valueName: "file"),
+    completion: .file())
+  var publicKey: String?
   @Option(name: .customLong("for"), help: ArgumentHelp("Apply the rules of this loader instead of checking digests.", valueName: "loader"))
   var loader: Loader?
   @Option(help: ArgumentHelp("With --for: an observation to train on; may be given several times. All by default.", valueName: "key"))
@@ -50,17 +60,26 @@ struct VerifyCommand: ParsableCommand {
       throw ValidationError(
         "--for applies a loader's rules and checks no digests; run verify with \(inputs ? "--inputs" : "--file-digests") by itself")
     }
+    if quick, inputs || fileDigests || publicKey != nil || loader != nil {
+      throw ValidationError("--quick reads no shard; it excludes --inputs, --file-digests, --public-key and --for")
+    }
+    if loader != nil, publicKey != nil { throw ValidationError("--for applies a loader's rules; run verify with --public-key by itself") }
     if loader == nil, window != nil || !obs.isEmpty { throw ValidationError("--\(window != nil ? "window" : "obs") needs --for") }
   }
 
   func run() throws {
     if let loader { return try examine(for: loader) }
-    let verification: Verification
+    let key = try publicKey.map { try SignatureKeys.publicKey($0) }
+    var verification: Verification
     switch try Directory.kind(at: path, followingLinks: true) {
     case nil: throw NoInputs(path: path)
     case .directory:
       verification = try Verification(
-        directory: path, inputs: inputs, digestsFiles: fileDigests, threads: jobs ?? Cores.available, external: CheckProcess.checks)
+        directory: path, inputs: inputs, isQuick: quick, digestsFiles: fileDigests, threads: jobs ?? Cores.available,
+        external: CheckProcess.checks)
+      if let key { verification.checkAttestation(of: path, signedBy: key, threads: jobs ?? Cores.available) }
+    case _ where quick: throw UsageError("\(path) is a file, and --quick needs the dataset's folder, which has manifest.json")
+    case _ where key != nil: throw UsageError("\(path) is a file, and --public-key needs the dataset's folder, which has attestation.json")
     default: verification = try CheckProcess.file(path)
     }
     if json {

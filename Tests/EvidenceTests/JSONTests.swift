@@ -40,6 +40,48 @@ import Testing
     #expect(error?.column == column)
   }
 
+  @Test(arguments: [
+    #"{"a":[1,"b",{"c":null}],"é":"\\u00e9\\ud83d\\ude00","d":-1.5e3}"#, #""plain""#, "\"\"", "[]", "{}", "[true,false]", "\"\u{7F}\"",
+    "\"a\u{1}b\"", "\"abc", #""\x""#, #""\ud83d""#, "{\"a\"}", "{\"a\":}", "{1:2}", "[1 2]", "[\"a\",]", "nul", "tru", "-", "01", "",
+  ]) func skipsExactlyWhatItReads(text: String) {
+    let skipping = JSONReader(Array(text.utf8))
+    let (value, skipped) = (
+      Result { try parse(text) },
+      Result {
+        try skipping.skip()
+        try skipping.expectEnd()
+      }
+    )
+    switch (value, skipped) {
+    case (.success, .success): #expect(skipping.offset == Int64(text.utf8.count))
+    case (.failure(let a as JSONError), .failure(let b as JSONError)):
+      #expect(a.place == b.place && a.isTruncation == b.isTruncation)
+    default: Issue.record("read: \(value), skipped: \(skipped)")
+    }
+  }
+
+  @Test func skipsBytesThatAreNotUTF8AsLittleAsItReadsThem() {
+    #expect(throws: JSONError.self) { try JSONReader([0x22, 0xC3, 0x28, 0x22]).skip() }
+  }
+
+  @Test func knowsThePlaceOfEachValue() throws {
+    // Longer than the window, so that places are counted beyond it.
+    let texts = (0..<20_000).map { #""\#($0) \#(String(repeating: "x", count: $0 % 40))""# }
+    let text = "[" + texts.joined(separator: " ,\n ") + "]"
+    let bytes = Array(text.utf8)
+    let reader = JSONReader(bytes)
+    var isFirst = true
+    try reader.beginArray()
+    var count = 0
+    while try reader.nextElement(isFirst: &isFirst) {
+      let start = Int(reader.offset)
+      try reader.skip()
+      #expect(bytes[start..<Int(reader.offset)].elementsEqual(texts[count].utf8))
+      count += 1
+    }
+    #expect(count == texts.count)
+  }
+
   @Test func refusesToDescendForEver() {
     let error = #expect(throws: JSONError.self) { try parse(String(repeating: "[", count: 100_000)) }
     #expect(error?.message.contains("nested deeper") == true)

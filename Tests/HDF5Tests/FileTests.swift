@@ -90,6 +90,7 @@ import Testing
     let error = #expect(throws: HDF5Error.self) { try File.open("/nowhere/at/all.h5") }
     #expect(error?.call == "H5Fopen")
     #expect(error?.message.contains("No such file or directory") == true)
+    #expect(error?.code == ENOENT)
   }
 
   @Test(arguments: [1, 2, 4, 8]) func shufflesAsTheFilterIsDefined(size: Int) {

@@ -29,6 +29,16 @@ import Testing
     #expect(findings.map(\.message) == ["image 0", "map"] && findings.map(\.count) == [3, 1])
   }
 
+  @Test func messagesThatQuoteAFileAreShort() {
+    let long = "expected text, found " + String(repeating: "é", count: 60_000)
+    #expect(Finding(.imageMissing, long).message.hasPrefix("expected text, found éé"))
+    #expect(Finding(.imageMissing, long).message.utf8.count < 2100 && TakeFailure(.jsonType, long).message.utf8.count < 2100)
+    // One character of any number of scalars.
+    #expect(Finding(.imageMissing, "e" + String(repeating: "\u{301}", count: 60_000)).message.utf8.count < 2100)
+    let short = String(repeating: "a", count: 1000)
+    #expect(Finding(.imageMissing, short).message == short)
+  }
+
   @Test func notesKeepTheirOrder() {
     let notes = Notes()
     notes.add(.poseJump, "a")

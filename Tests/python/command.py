@@ -28,7 +28,7 @@ class Takeset:
         return self("run", *inputs, "--output", output, "--progress", "plain", *arguments, check=check)
 
 
-def measured(*command):
+def measured(*command, timeout=600):
     """Exit code, peak resident bytes and processor seconds of a command, started by a process so small that its own size does not count.
 
     Processor time and not time on the clock, so that other processes do not matter."""
@@ -38,7 +38,7 @@ def measured(*command):
         "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
         "print(code, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime)\n"
     )
-    done = subprocess.run([sys.executable, "-S", "-c", text, *map(str, command)], capture_output=True, text=True, check=True, timeout=600)
+    done = subprocess.run([sys.executable, "-S", "-c", text, *map(str, command)], capture_output=True, text=True, check=True, timeout=timeout)
     code, peak, seconds = done.stdout.split()
     return int(code), int(peak), float(seconds)
 

@@ -11,12 +11,12 @@ from command import BINARY, ROOT, Takeset
 
 
 # Slow, and their tests share little.
-SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_training_scale"}
+SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_torture", "test_training_scale"}
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that need a loader or a built package run only if selected with `-m loaders` or `-m packages`."""
-    for marker in "loaders", "packages":
+    """Tests that need much time or the software of others run only if `-m` names their marker."""
+    for marker in "torture", "cluster", "loaders", "packages":
         if marker not in config.option.markexpr:
             deselected = [item for item in items if item.get_closest_marker(marker)]
             items[:] = [item for item in items if item not in deselected]

@@ -1,6 +1,7 @@
 /* Preloaded into the command: the FAIL_AT-th call of one kind (FAIL_KIND) below a directory (FAIL_BELOW) fails with FAIL_ERRNO, that one only;
    with an errno of 0 it goes well, but first the whole process stops until it is sent on its way. FAIL_LOG, a file, then gets the path.
-   How many such calls there were is written to the file FAIL_COUNT at the end. */
+   How many such calls there were is written to the file FAIL_COUNT at the end.
+   Processes that convert a take look for LD_CHILD_FAIL_KIND and so on instead, because they do not get the others. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -21,14 +22,28 @@ static atomic_int calls;
 
 #define REAL(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
 
+static const char *setting(const char *name) {
+  static int is_child = -1;
+  if (is_child < 0) {
+    char words[4096];
+    int descriptor = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY);
+    long length = syscall(SYS_read, descriptor, words, sizeof words);
+    is_child = length > 0 && memmem(words, (size_t)length, "convert-take", 12) != NULL;
+    syscall(SYS_close, descriptor);
+  }
+  char whole[64];
+  snprintf(whole, sizeof whole, "%s%s", is_child ? "LD_CHILD_" : "", name);
+  return getenv(whole);
+}
+
 static int is_below(const char *path) {
-  const char *prefix = getenv("FAIL_BELOW");
+  const char *prefix = setting("FAIL_BELOW");
   return prefix && path && strncmp(path, prefix, strlen(prefix)) == 0;
 }
 
 /* Counts a call of a kind on a path; 1 with errno set when it is the one to fail. */
 static int fails(const char *kind, const char *path) {
-  const char *wanted = getenv("FAIL_KIND"), *at = getenv("FAIL_AT"), *code = getenv("FAIL_ERRNO"), *log = getenv("FAIL_LOG");
+  const char *wanted = setting("FAIL_KIND"), *at = setting("FAIL_AT"), *code = setting("FAIL_ERRNO"), *log = setting("FAIL_LOG");
   if (!wanted || strcmp(wanted, kind) != 0 || !is_below(path)) return 0;
   int number = atomic_fetch_add(&calls, 1) + 1;
   if (!at || !code || number != atoi(at)) return 0;
@@ -62,7 +77,7 @@ static const char *at_descriptor(int directory, const char *name, char *path) {
 }
 
 __attribute__((destructor)) static void tell(void) {
-  const char *path = getenv("FAIL_COUNT");
+  const char *path = setting("FAIL_COUNT");
   if (!path) return;
   char text[32];
   int length = snprintf(text, sizeof text, "%d", atomic_load(&calls));
@@ -190,3 +205,30 @@ int renameat2(int from_directory, const char *from, int to_directory, const char
   char whole[PATH_MAX];
   return fails("rename", at_descriptor(to_directory, to, whole)) ? -1 : REAL(renameat2)(from_directory, from, to_directory, to, flags);
 }
+
+ssize_t write(int descriptor, const void *bytes, size_t count) {
+  char path[PATH_MAX];
+  return fails("write", of_descriptor(descriptor, path)) ? -1 : REAL(write)(descriptor, bytes, count);
+}
+
+ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
+  char path[PATH_MAX];
+  return fails("write", of_descriptor(descriptor, path)) ? -1 : REAL(pwrite)(descriptor, bytes, count, offset);
+}
+
+ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset) {
+  char path[PATH_MAX];
+  return fails("write", of_descriptor(descriptor, path)) ? -1 : REAL(pwrite64)(descriptor, bytes, count, offset);
+}
+
+int fsync(int descriptor) {
+  char path[PATH_MAX];
+  return fails("fsync", of_descriptor(descriptor, path)) ? -1 : REAL(fsync)(descriptor);
+}
+
+int fdatasync(int descriptor) {
+  char path[PATH_MAX];
+  return fails("fsync", of_descriptor(descriptor, path)) ? -1 : REAL(fdatasync)(descriptor);
+}
+
+int mkdir(const char *path, mode_t mode) { return fails("mkdir", path) ? -1 : REAL(mkdir)(path, mode); }

@@ -139,7 +139,7 @@ def test_depth_that_is_cut_off_meanwhile_ends_the_take(failing_look, tmp_path):
     """Cut as the episode's file is about to be created."""
     noise = np.random.default_rng(0).random((15, 480, 640), np.float32)
     directory = bundle(depth_data=zlib.compress(noise.tobytes(), 0)).write(tmp_path / "take")
-    command = [BINARY, "run", directory, "--output", tmp_path / "out", "--progress", "none"]
+    command = [BINARY, "run", directory, "--output", tmp_path / "out", "--progress", "none", "--isolate", "never"]
     process = stopped(command, failing_look, "open", f"{tmp_path}/out/episodes/", 1)
     assert process.returncode is None
     os.truncate(directory / "depth.gz", 4_000_000)

@@ -43,7 +43,7 @@ def one_version(entry, demo, versions, shown):
 
 def disturbed(takeset, failing_look, tmp_path, path, versions, shown, kind, share):
     """Runs that are stopped at one call of a kind while a take is rewritten; the number of them that failed."""
-    arguments = ["run", path, "--output", tmp_path / "out", "--jobs", "1"]
+    arguments = ["run", path, "--output", tmp_path / "out", "--isolate", "never", "--jobs", "1"]
     count = calls(takeset, failing_look, kind, path, *arguments)
 
     def place(version):

@@ -75,7 +75,8 @@ def test_a_step_that_is_missing_is_named(takeset, sessions, tmp_path):
 
 def test_progress_in_json_reports_every_take(takes, takeset, tmp_path):
     done = takeset("run", takes, "--output", tmp_path / "out", "--progress", "json", check=0)
-    events = [json.loads(line) for line in done.stderr.splitlines()]
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    events = [line for line in lines if line["event"] != "progress"]  # every other second, on a slow machine
     assert [e["event"] for e in events] == ["take"] * 4 and {e["outcome"] for e in events} == {"written"}
     assert takeset("run", takes, "--output", tmp_path / "quiet", "--progress", "none", check=0).stderr == ""
 

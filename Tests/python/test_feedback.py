@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -202,3 +203,25 @@ def test_the_schema_is_printed(takeset):
 def test_completions_name_steps_and_codes(takeset, shell, word):
     script = takeset("--generate-completion-script", shell, check=0).stdout
     assert word in script and "resize-image" in script and "pose-jump" in script
+
+
+def test_names_and_messages_of_takes_cannot_control_a_terminal(takeset, mixed, tmp_path):
+    """Names of folders, files and fields with an escape sequence, a new title, a bell, and a C1 control."""
+    evil = "\x1b[2J\x1b]0;title\x07\r\x7f\x9b5A"
+    root = tmp_path / "in"
+    shutil.copytree(mixed / V1, root / f"one{evil}")
+    shutil.copytree(mixed / V1, root / "two")
+    pose = json.loads((root / "two/poses.json").read_text())
+    (root / "two/poses.json").write_text(json.dumps(pose)[:-20] + evil)
+    (root / f"video{evil}.mov").write_bytes(b"no movie")
+    (root / f"file{evil}.zip").write_bytes(b"PK")
+    commands = [
+        ("inspect", root), ("inspect", root, "--color", "always"), ("plan", root), ("run", root, "--output", tmp_path / "out"),
+        ("run", f"none{evil}", "--output", tmp_path / "out2"), ("inspect", tmp_path / "out"), ("verify", tmp_path / f"gone{evil}"), (f"verify{evil}",),
+        ("run", root, "--output", tmp_path / "out", f"--option{evil}"), ("explain", evil),
+    ]
+    for command in commands:
+        done = takeset(*command)
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        assert shown.strip() and not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown), (command, shown)
+    assert r"\x1B[2J\x1B]0;title\x07\x0D\x7F\x9B5A" in takeset("inspect", root).stdout + takeset("run", root, "--output", tmp_path / "new").stderr

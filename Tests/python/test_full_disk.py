@@ -47,7 +47,7 @@ def test_a_disk_that_is_full_at_any_one_write_never_leaves_a_wrong_file(takeset,
         if number % 10 == 0:
             takeset.convert(sessions, output=output)
             assert published(output) == expected
-    assert failures > 60
+    assert failures > 30  # small pieces are written together
 
 
 def test_a_file_size_limit_stands_for_a_full_disk(takeset, sessions, tmp_path):

@@ -55,6 +55,11 @@ def deb():
 
 
 @pytest.fixture(scope="module")
+def server_deb():
+    return product("takeset-server_*.deb")
+
+
+@pytest.fixture(scope="module")
 def unpacked(tmp_path_factory, tarball, wheel, deb):
     """Each package, unpacked: name to the folder with bin, or with usr/bin."""
     root = tmp_path_factory.mktemp("unpacked")
@@ -247,6 +252,25 @@ def test_the_deb_passes_lintian_and_asks_for_ffmpeg(deb, version):
         pytest.skip("needs lintian")
     done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", deb], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.packages
+def test_the_deb_of_the_server_has_a_service(server_deb, version, tmp_path):
+    fields = subprocess.run(["dpkg-deb", "-f", server_deb], capture_output=True, text=True, check=True).stdout
+    assert f"Version: {version}\n" in fields and f"takeset (= {version})" in fields and "libsqlite3-0" in fields
+    subprocess.run(["dpkg-deb", "-x", server_deb, tmp_path], check=True)
+    assert str(ROOT).encode() not in (tmp_path / "usr/bin/takeset-server").read_bytes()
+    unit = (tmp_path / "lib/systemd/system/takeset-server.service").read_text()
+    command = re.search(r"^ExecStart=(\S+) serve --config (\S+)$", unit, re.MULTILINE)
+    assert all((tmp_path / path[1:]).exists() for path in command.groups())
+    if shutil.which("systemd-analyze"):
+        file = tmp_path / "takeset-server.service"
+        file.write_text(unit.replace("=/usr/bin/", f"={tmp_path}/usr/bin/"))
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", file], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr == ""
+    if shutil.which("lintian"):
+        done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", server_deb], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.packages

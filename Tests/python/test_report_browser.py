@@ -122,7 +122,7 @@ def test_details_show_images_and_drawings(load):
     page.wait_for_function("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     assert page.locator(".strip img").count() >= 5 and all(page.locator(".strip img").nth(i).get_attribute("alt") for i in range(5))
     assert "near, 0.5 m" in details.inner_text() and "far, 5 m" in details.inner_text()
-    assert "Verified: 0s of 0s recorded" in page.locator(".verification").first.inner_text()
+    assert "Verified: 0.5 s of 0.5 s recorded" in page.locator(".verification").first.inner_text()
     assert page.evaluate("document.querySelectorAll('#rows img[src=x]').length") == 0
     page.click("#close-all")
     assert page.locator("tr.details").count() == 0

@@ -15,6 +15,17 @@ def test_the_number_of_jobs_does_not_show(takes, takeset, tmp_path):
     assert outputs(tmp_path / "out1") == outputs(tmp_path / "out2") == outputs(tmp_path / "out7")
 
 
+def test_takes_that_follow_each_other_closely_are_not_mixed_up(takeset, tmp_path):
+    """Tiny takes end as fast as they begin, so the next one's state is often where that of the last one was."""
+    for index in range(6):
+        takeset.simulate(tmp_path / f"one/t{index}", "--variant", "v2", "--seconds", 0.2, "--size", "64x48", "--seed", index)
+    for index in range(90):
+        shutil.copytree(tmp_path / f"one/t{index % 6}", tmp_path / f"in/t{index:02}")
+    for jobs in 1, 2:
+        takeset.convert(tmp_path / "in", output=tmp_path / f"out{jobs}", arguments=["--jobs", jobs])
+    assert outputs(tmp_path / "out1") == outputs(tmp_path / "out2")
+
+
 def test_time_zone_locale_umask_and_folder_do_not_show(takes, takeset, other_time, tmp_path):
     takeset.convert(takes, output=tmp_path / "a")
     moved = tmp_path / "elsewhere"

@@ -17,10 +17,10 @@ STEPS = {"resample_depth": {"unit": "m"}, "pose_frame": {"axes": "arkit"}, "acti
 
 @pytest.fixture(scope="module")
 def long_takes(takeset, tmp_path_factory):
-    """Ten minutes with a glove, five without, and a short one, at 60 Hz."""
+    """Four minutes with a glove, two without, and a short one, at 60 Hz."""
     root = tmp_path_factory.mktemp("long") / "in"
-    takeset.simulate(root / "glove", *SMALL, "--variant", "v2", "--seconds", 600, "--seed", 11)
-    takeset.simulate(root / "depth", *SMALL, "--depth-size", "32x24", "--seconds", 300, "--seed", 12)
+    takeset.simulate(root / "glove", *SMALL, "--variant", "v2", "--seconds", 240, "--seed", 11)
+    takeset.simulate(root / "depth", *SMALL, "--depth-size", "32x24", "--seconds", 120, "--seed", 12)
     takeset.simulate(root / "short", *SMALL, "--variant", "v2", "--seconds", 5, "--seed", 13, "--quirk", "frames-dropped")
     return root
 
@@ -71,7 +71,7 @@ def test_statistics_of_every_key_are_numpys(takeset, long_takes, tmp_path):
     takeset.convert(long_takes, output=tmp_path / "out", arguments=arguments)
     with h5py.File(tmp_path / "out/dataset.h5") as file:
         chosen = train(file)
-        assert len(chosen) == 3 and file["data"].attrs["total"] > 54_000
+        assert len(chosen) == 3 and file["data"].attrs["total"] > 21_000
         groups = summaries(file["stats"])
         expected = {"pose", "camera_image", "camera_depth", "joints", "depth_point", "actions", "action_chunk"}
         expected |= {f"action_dict/{part}" for part in ("relative_position", "relative_rotation_6d", "joints")}
@@ -89,12 +89,12 @@ def test_statistics_of_every_key_are_numpys(takeset, long_takes, tmp_path):
     shutil.rmtree(tmp_path / "out")
 
 
-@pytest.mark.parametrize("variant", [["--variant", "v2"], ["--depth-size", "32x24"]], ids=["glove", "depth"])
+@pytest.mark.parametrize("variant", [["--variant", "v2"], pytest.param(["--depth-size", "32x24"], marks=pytest.mark.torture)], ids=["glove", "depth"])
 def test_actions_need_no_memory_that_grows_with_the_take(takeset, tmp_path, variant):
     """A run keeps of each frame its times and pose; chunks of 64 rows and the next images would be hundreds of times as much."""
     acting = {"horizon": 64, "joints": "absolute", "next-obs": True}
     more = []
-    for seconds in 40, 300:
+    for seconds in 40, 200:
         takeset.simulate(tmp_path / f"in{seconds}", *SMALL, *variant, "--seconds", seconds)
         peaks = []
         for steps in {}, {"actions": acting}:

@@ -99,22 +99,22 @@ class Authority:
     """A root and the intermediate that issues leaves."""
 
     def __init__(self, seed="real", root_name="Example App Attestation Root CA", intermediate_name="Example App Attestation CA 1",
-                 intermediate_until=3000 * DAY, is_authority=True, signs_certificates=True, now=None):
+                 intermediate_since=-2000 * DAY, intermediate_until=3000 * DAY, root_until=5000 * DAY, root_is_authority=True, is_authority=True, signs_certificates=True, now=None):
         self.root_key = key_named(f"root of {seed}", ec.SECP384R1())
         self.key = key_named(f"intermediate of {seed}", ec.SECP384R1())
         self.root_name, self.name = root_name, intermediate_name
         signing = usage(key_cert_sign=True, crl_sign=True)
         self.root = certificate(
             root_name, self.root_key, root_name, self.root_key,
-            [(x509.BasicConstraints(True, None), True), (signing, True),
+            [(x509.BasicConstraints(root_is_authority, None), True), (signing, True),
              (x509.SubjectKeyIdentifier.from_public_key(self.root_key.public_key()), False)],
-            since=-3000 * DAY, until=5000 * DAY, now=now)
+            since=-3000 * DAY, until=root_until, now=now)
         self.intermediate = certificate(
             intermediate_name, self.key, root_name, self.root_key,
             [(x509.BasicConstraints(is_authority, 0 if is_authority else None), True),
              (signing if signs_certificates else usage(digital_signature=True), True),
              (x509.AuthorityKeyIdentifier.from_issuer_public_key(self.root_key.public_key()), False)],
-            since=-2000 * DAY, until=intermediate_until, now=now)
+            since=intermediate_since, until=intermediate_until, now=now)
 
     def pem(self):
         return self.root.public_bytes(serialization.Encoding.PEM).decode()

@@ -4,6 +4,7 @@ import shutil
 import time
 import uuid
 
+import pytest
 from phone import rows
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -34,12 +35,32 @@ def insert_dataset(server, name, *captures, pipeline="0" * 64, at=1):
         rows(
             server, "INSERT INTO conversion (capture, state, attempts, notBefore, pipeline, finishedAt) VALUES (?, 'done', 1, 0, ?, ?)",
             capture, pipeline, at)
-        rows(server, "INSERT INTO merged VALUES (?, ?, 0)", name, capture)
+        rows(server, "INSERT INTO merged (dataset, capture, conversion, at) VALUES (?, ?, ?, 0)", name, capture, at)
         rows(server, "INSERT INTO take VALUES (?, ?)", capture, capture)
     folder = server.data / "datasets" / name
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium; without it, tests that need it are skipped."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def view(browser):
+    view = View(browser)
+    yield view
+    view.close()
+    assert view.said == []
 
 
 class View:
@@ -56,7 +77,7 @@ class View:
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("dialog", lambda dialog: (self.said.append("dialog: " + dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: None if request.url.startswith((origin + "/", "data:")) else self.said.append(request.url))
+        page.on("request", lambda request: None if request.url.startswith((origin + "/", "data:", "blob:")) else self.said.append(request.url))
         page.goto(address)
         return page
 

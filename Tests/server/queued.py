@@ -134,3 +134,13 @@ def running(marker):
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             pass
     return found
+
+
+def fake(tmp_path, name, run):
+    """A converter that does something else on `run`, and is the real one for all other commands."""
+    return script(tmp_path / name, f"#!/bin/sh\n[ \"$1\" = run ] || exec '{TAKESET}' \"$@\"\n{run}\n")
+
+
+def real(tmp_path, name, before):
+    """The real converter, after some shell commands."""
+    return fake(tmp_path, name, f"{before}\nexec '{TAKESET}' \"$@\"")

@@ -3,17 +3,20 @@
 import asyncio
 import datetime
 import ipaddress
+import socket
 import ssl
 import subprocess
 
 import pytest
 import requests
 import websockets
+from bundles import APP
 from conftest import BINARY, Server, free_port
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from wire import LAST_GET, Wire
+from phone import Phone, capture, error, rows
+from wire import LAST_GET, Wire, post
 
 
 def pem(key):
@@ -56,6 +59,49 @@ def test_everything_works_by_tls(files):
     finally:
         if server.process.poll() is None:
             server.kill()
+
+
+@pytest.fixture
+def secure(files):
+    """A server with a certificate, whose `session` trusts it."""
+    server = Server(files / "data", "--tls-cert", files / "cert.pem", "--tls-key", files / "key.pem", "--policy", "strict", "--app-id", APP)
+    server.url = server.url.replace("http:", "https:")
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_a_signed_capture_by_tls(secure, files, monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(files / "cert.pem"))
+    phone, sent = Phone(secure), capture(1, video=bytes(3_000_000))
+    body = sent.body()
+    headers = phone.headers(body)
+    answer = phone.post(body, headers)
+    assert answer.status_code == 202, answer.text
+    data = answer.json()["data"]
+    assert data["verification_url"] == f"https://127.0.0.1:{secure.port}/verify/{data['capture_id']}"
+    assert rows(secure, "SELECT signature, isVerified FROM capture") == [("s2", 1)]
+    assert (secure.data / "captures" / data["capture_id"] / "video.mp4").read_bytes() == sent.video
+    # Word for word again, and with another body.
+    assert phone.post(body, headers).json()["data"]["capture_id"] == data["capture_id"]
+    assert error(phone.post(capture(2).body(), phone.headers(body))) == (401, "SIGNATURE_INVALID")
+
+
+def test_an_early_answer_reaches_a_fast_sender_by_tls(secure, files):
+    context = ssl.create_default_context(cafile=files / "cert.pem")
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=20) as bare, context.wrap_socket(bare, server_hostname="127.0.0.1") as wire:
+        wire.sendall(post("/nothing", "Content-Length: 100000000").encode())
+        sent = 0
+        wire.settimeout(1)
+        try:
+            while sent < 100_000_000:
+                sent += wire.send(bytes(1 << 14))
+        except (TimeoutError, OSError):
+            pass
+        wire.settimeout(20)
+        # What the server dropped, and what the system's buffers hold.
+        assert sent < 40_000_000
+        assert wire.recv(4096).startswith(b"HTTP/1.1 404 ")
 
 
 @pytest.mark.parametrize("cert, key, word", [("cert.pem", "other.pem", "--tls-key"), ("key.pem", "key.pem", "--tls-cert"), ("cert.pem", "none.pem", "--tls-key")])

@@ -6,19 +6,9 @@ import time
 
 import pytest
 
-from queued import TAKESET, bundle, connect, evidence, finished, merged, queue, row, running, script
+from queued import TAKESET, bundle, connect, evidence, fake, finished, merged, queue, real, row, running
 
 PYTHON = sys.executable
-
-
-def fake(tmp_path, name, run):
-    """A converter that does something else on `run`, and is the real one for all other commands."""
-    return script(tmp_path / name, f"#!/bin/sh\n[ \"$1\" = run ] || exec '{TAKESET}' \"$@\"\n{run}\n")
-
-
-def real(tmp_path, name, before):
-    """The real converter, after some shell commands."""
-    return fake(tmp_path, name, f"{before}\nexec '{TAKESET}' \"$@\"")
 
 
 def test_hanging_child_is_ended_with_its_group(start, tmp_path):
@@ -47,7 +37,7 @@ def test_too_little_memory_never_rejects_a_capture(start, tmp_path):
     assert (found["status"], found["evidence"]) == ("failed", None)
 
 
-@pytest.mark.parametrize("end", ["kill -SEGV $$", "kill -TERM $$", "exit 1"])
+@pytest.mark.parametrize("end", ["kill -SEGV $$", "kill -KILL $$", "exit 1", "exit 75"])
 def test_crashes_are_tried_again(start, tmp_path, end):
     count = tmp_path / "count"
     command = real(tmp_path, "crash", f"echo run >>{count}\n[ $(wc -l <{count}) -gt 2 ] || {end}")
@@ -73,7 +63,8 @@ def test_crashes_end_after_the_last_attempt(start, tmp_path):
 def test_missing_converter(start, tmp_path, command):
     server = start("--takeset", command, "--conversion-attempts", 1, conversions=1)
     found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
-    assert (found["status"], found["reason"]) == ("failed", "The conversion stopped unexpectedly.")
+    assert (found["status"], found["reason"]) == ("failed", "The server's converter cannot be started.")
+    assert "not found" in found["lastError"]
 
 
 def test_result_without_a_manifest(start, tmp_path):
@@ -178,3 +169,20 @@ def test_conversions_wait_for_space(start, tmp_path):
     server.stop()
     server = start("--takeset", TAKESET, data=server.data, conversions=1)
     assert finished(server, capture)["status"] == "complete"
+
+
+def test_an_outcome_that_cannot_be_written_is_tried_again(start, tmp_path):
+    """As on a disk that fills up meanwhile."""
+    server = start("--takeset", real(tmp_path, "slow", f"touch {tmp_path}/begun; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"), conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    server.until((tmp_path / "begun").exists)
+    with connect(server.data) as database:
+        database.execute("CREATE TRIGGER full BEFORE UPDATE ON conversion BEGIN SELECT RAISE(FAIL, 'no space left'); END")
+    (tmp_path / "go").touch()
+    server.until(lambda: server.log.read_text().count("no space left") >= 2)
+    assert (row(server.data, capture)["status"], row(server.data, capture)["state"]) == ("processing", "running")
+    with connect(server.data) as database:
+        database.execute("DROP TRIGGER full")
+    found = finished(server, capture)
+    assert (found["status"], found["attempts"]) == ("complete", 2)
+    merged(server, capture)

@@ -1,4 +1,4 @@
-"""Each step of an attestation's verification: what is right passes, and each single thing that is wrong is refused for that reason."""
+"""Row 69: each step of an attestation's verification: what is right passes, and each single thing that is wrong is refused for that reason."""
 
 import datetime
 import random
@@ -55,6 +55,7 @@ WRONG = {
     "expired leaf": (dict(leaf=dict(since=-3 * DAY, until=-DAY)), "expire"),
     "leaf of the future": (dict(leaf=dict(since=DAY)), "chain of certificates is not valid"),
     "expired intermediate": (dict(authority=Authority(intermediate_until=-DAY)), "expire"),
+    "intermediate of the future": (dict(authority=Authority(intermediate_since=DAY)), "chain of certificates is not valid"),
     "wrong root": (dict(authority=Authority("other", "Another Root", "Another CA")), "do not lead to a configured root"),
     "wrong root of the same name": (dict(authority=OTHER), "do not lead to a configured root"),
     "leaf of another intermediate of the same name": (dict(leaf=dict(issuer_key=OTHER.key)), "do not lead to a configured root"),
@@ -158,6 +159,15 @@ def test_several_roots_are_trusted(start, tmp_path):
     for number, authority in enumerate([OTHER, REAL]):
         attested = Attested(authority, devices.challenge(server), key=key_named(f"root {number}"))
         assert devices.device_row(server, devices.register(server, attested.body()))["level"] == "secure_enclave"
+
+
+@pytest.mark.parametrize(("authority", "reason"), [
+    (Authority("old", root_until=-DAY), "expire"), (Authority("no authority", root_is_authority=False), "not marked as a CA"),
+], ids=["expired", "no authority"])
+def test_a_root_must_be_good_though_it_is_configured(start, tmp_path, authority, reason):
+    server = start("--policy", "strict", "--app-attest-root", devices.roots(tmp_path, authority), "--app-id", APP)
+    assert devices.failure(devices.register(server, Attested(authority, devices.challenge(server)).body())) == (401, "ATTESTATION_FAILED")
+    assert reason in devices.logged(server, 0)
 
 
 def test_without_roots_nothing_is_verified(start):

@@ -1,4 +1,4 @@
-"""Challenges: random, few, and good once."""
+"""Challenges, row 68: random, few, and good once."""
 
 import base64
 import datetime

@@ -10,7 +10,7 @@ from queued import TAKESET, bundle, delete, finished, manifest, merged, queue, r
 
 def settled(server, captures):
     """Every capture is complete, its take is in the dataset once, and nothing else is left."""
-    for found in finished(server, *captures, seconds=120):
+    for found in finished(server, *captures, seconds=60 + 10 * len(captures)):
         assert found["status"] == "complete" and found["rows"] == 30, found
     dataset = merged(server, *captures, seconds=120)
     record = manifest(dataset)["record"]

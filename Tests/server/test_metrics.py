@@ -2,52 +2,55 @@
 
 import math
 import os
-import re
 
 import requests
 from pages import insert
 from phone import rows
-
-SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (\S+)')
-LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+from prometheus_client.parser import text_string_to_metric_families
 
 
-def metrics(server):
-    """Values by name and labels. The text must be as the format's description wants it (version 0.0.4)."""
+def families(server):
+    """What the parser that Prometheus publishes finds on the page."""
     answer = server.get("/metrics")
-    assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert answer.status_code == 200 and answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert answer.text.endswith("\n")
-    kinds, found, last = {}, {}, None
-    for line in answer.text.splitlines():
-        if line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            assert name not in kinds and kind in ("counter", "gauge", "histogram"), line
-            kinds[name], last = kind, name
-            continue
-        name, labels, value = SAMPLE.fullmatch(line).groups()
-        base = re.sub("_(bucket|sum|count)$", "", name) if kinds[last] == "histogram" else name
-        # All of a metric are together, below their type.
-        assert base == last, line
-        assert kinds[last] != "counter" or name.endswith("_total")
-        key = name, tuple(LABEL.findall(labels or ""))
-        assert key not in found and math.isfinite(float(value)), line
-        found[key] = float(value)
-    check_histograms(kinds, found)
+    found = list(text_string_to_metric_families(answer.text))
+    assert len({family.name for family in found}) == len(found)
+    for family in found:
+        assert family.type in ("counter", "gauge", "histogram") and family.documentation.endswith("."), family
+        if family.type == "histogram":
+            check_histogram(family)
+    # Each family begins with its two lines; the parser would read samples without them as well.
+    lines = answer.text.splitlines()
+    assert sum(line.startswith("# HELP ") for line in lines) == sum(line.startswith("# TYPE ") for line in lines) == len(found)
     return found
 
 
-def check_histograms(kinds, found):
-    for name in (name for name, kind in kinds.items() if kind == "histogram"):
-        series = {}
-        for (sample, labels), value in found.items():
-            if sample == name + "_bucket":
-                rest = tuple(label for label in labels if label[0] != "le")
-                series.setdefault(rest, []).append((float(dict(labels)["le"].replace("+Inf", "inf")), value))
-        assert series
-        for labels, buckets in series.items():
-            bounds, counts = zip(*buckets)
-            assert list(bounds) == sorted(bounds) and bounds[-1] == math.inf and list(counts) == sorted(counts)
-            assert counts[-1] == found[name + "_count", labels] and found[name + "_sum", labels] >= 0
+def metrics(server):
+    """Values by name and labels."""
+    found = {}
+    for family in families(server):
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in found and math.isfinite(sample.value), sample
+            found[key] = sample.value
+    return found
+
+
+def check_histogram(family):
+    series = {}
+    for sample in family.samples:
+        labels = {name: value for name, value in sample.labels.items() if name != "le"}
+        entry = series.setdefault(tuple(sorted(labels.items())), {"buckets": []})
+        if sample.name.endswith("_bucket"):
+            entry["buckets"].append((float(sample.labels["le"]), sample.value))
+        else:
+            entry[sample.name.removeprefix(family.name)] = sample.value
+    assert series
+    for entry in series.values():
+        bounds, counts = zip(*entry["buckets"])
+        assert list(bounds) == sorted(bounds) and bounds[-1] == math.inf and list(counts) == sorted(counts)
+        assert counts[-1] == entry["_count"] and entry["_sum"] >= 0
 
 
 def requests_by_status(found):

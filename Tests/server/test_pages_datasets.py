@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import TAKESET
-from pages import CHROMIUM, View, insert, insert_dataset, insert_file
+from pages import browser, view, insert, insert_dataset, insert_file
 from phone import Phone
 from queued import delete, finished, merged, queue, script
 from test_conversion import movie
 from test_keys import add, basic, bearer
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
 
 REPORTER = """#!/bin/sh
 echo "$2" >> {folder}/runs
@@ -64,7 +62,7 @@ def test_a_report_is_made_again_when_the_dataset_changes(reporter):
 def test_who_waits_long_is_told(reporter):
     folder, server, _ = reporter
     answer = server.get("/datasets/default/report")
-    assert answer.status_code == 202 and '<meta http-equiv="refresh" content="5">' in answer.text and "is being made" in answer.text
+    assert answer.status_code == 202 and "The report is being made. <a href=\"\">Look again</a>" in answer.text
     assert runs(folder) == 1
     (folder / "go").touch()
     assert server.get("/datasets/default/report").text == "<p>report 1</p>\n"
@@ -99,27 +97,21 @@ def test_the_list_of_datasets(reporter):
         assert server.get(f"/datasets/{name}/report").status_code == 404
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
-def test_the_converters_report_works_in_its_sandbox(start, tmp_path):
+def test_the_converters_report_works_in_its_sandbox(start, view, tmp_path):
     server = start("--takeset", TAKESET, conversions=1)
     films = [queue(server.data, "movie", {f"video_177144600{seed}.mov": movie(tmp_path / f"m{seed}", "--seed", seed)}) for seed in (1, 2)]
     assert [found["status"] for found in finished(server, *films)] == ["complete"] * 2
     merged(server, "video_1771446001", "video_1771446002")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        view = View(browser)
-        page = view.open(f"{server.url}/datasets")
-        page.click("text=Report of default")
-        page.wait_for_selector("#rows > tr.take")
-        assert sorted(page.locator("#rows > tr.take .toggle").all_inner_texts()) == ["video_1771446001", "video_1771446002"]
-        page.fill("#q", "1771446002")
-        assert page.locator("#rows > tr.take").count() == 1
-        page.click("#open-all")
-        page.wait_for_function("document.images.length > 0 && [...document.images].every((image) => image.naturalWidth > 0)")
-        assert page.evaluate("self.origin") == "null" and view.said == []
-        page.screenshot(path=tmp_path / "report.png")
-        view.close()
-        browser.close()
+    page = view.open(f"{server.url}/datasets")
+    page.click("text=Report of default")
+    page.wait_for_selector("#rows > tr.take")
+    assert sorted(page.locator("#rows > tr.take .toggle").all_inner_texts()) == ["video_1771446001", "video_1771446002"]
+    page.fill("#q", "1771446002")
+    assert page.locator("#rows > tr.take").count() == 1
+    page.click("#open-all")
+    page.wait_for_function("document.images.length > 0 && [...document.images].every((image) => image.naturalWidth > 0)")
+    assert page.evaluate("self.origin") == "null"
+    page.screenshot(path=tmp_path / "report.png")
     # Nothing of a deleted capture stays.
     report = server.data / "reports/default.html"
     assert "video_1771446001" in report.read_text()
@@ -174,17 +166,11 @@ class TestKeys:
                 assert answer.status_code == 401 and "kitchen" not in answer.text, path
                 assert answer.headers["WWW-Authenticate"].startswith("Basic ")
 
-    @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
-    def test_a_browser_asks_for_the_key(self, projects):
+    def test_a_browser_asks_for_the_key(self, projects, view):
         server, found = projects
         key, capture, _ = found["kitchen"]
-        with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            context = browser.new_context(http_credentials={"username": "anybody", "password": key})
-            page = context.new_page()
-            page.goto(server.url)
-            page.click("tbody a")
-            assert page.url == f"{server.url}/verify/{capture}" and page.locator("h1").inner_text() == "take of the kitchen"
-            page.click("nav a:text-is('Live')")
-            assert page.locator("h1").first.inner_text() == "Live view"
-            browser.close()
+        page = view.open(server.url, http_credentials={"username": "anybody", "password": key})
+        page.click("tbody a")
+        assert page.url == f"{server.url}/verify/{capture}" and page.locator("h1").inner_text() == "take of the kitchen"
+        page.click("nav a:text-is('Live')")
+        assert page.locator("h1").first.inner_text() == "Live view"

@@ -1,7 +1,9 @@
 """The live relay between cameras and viewers."""
 
 import asyncio
+import hashlib
 import json
+import sqlite3
 import subprocess
 import time
 
@@ -205,6 +207,60 @@ async def test_a_key_is_asked_for_where_one_is_needed(start):
         assert (await next_binary(viewer))[0] == frame(1.0)
     async with socket(server, "/viewer", additional_headers={"Authorization": f"Bearer {key}"}):
         pass
+
+
+@live
+async def test_a_key_shows_and_tells_only_the_cameras_of_its_project(start):
+    server = start("--require-key")
+
+    def add(project):
+        done = subprocess.run([BINARY, "keys", "add", "--data", server.data, "--project", project], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    kitchen, garage = add("kitchen"), add("garage")
+    async with socket(server, f"/camera?key={kitchen}") as own, socket(server, f"/camera?key={garage}") as other, \
+            socket(server, f"/viewer?key={kitchen}") as viewer:
+        await counts(server, 1, 1, kitchen)
+        await counts(server, 1, 0, garage)
+        await other.send('{"type":"offer","sdp":"v=0"}')
+        await other.send(frame(2.0))
+        await other.close()
+        await counts(server, 0, 0, garage)
+        await own.send(frame(1.0))
+        data, texts = await next_binary(viewer)
+        assert data == frame(1.0) and len({text["cameraId"] for text in texts}) == 1
+        async with socket(server, f"/camera?key={garage}") as other:
+            await counts(server, 1, 0, garage)
+            await viewer.send('{"type":"record","on":true}')
+            for command in ("start", "stop"):
+                await viewer.send(json.dumps({"command": command}))
+                assert await next_text(own) == {"command": command}
+                answer = await asyncio.to_thread(server.post, f"/control/{command}?key={kitchen}")
+                assert answer.json()["message"] == f"Sent {command} to 1 camera" and await next_text(own) == {"command": command}
+            await other.send(frame(3.0))
+            # It has been relayed to nobody and kept by nobody.
+            assert await asyncio.to_thread(server.post, f"/control/start?key={garage}") and await next_text(other) == {"command": "start"}
+            assert (await counts(server, 1, 0, garage))["recordings"] == 0
+
+
+@live
+async def test_a_revoked_key_ends_its_sockets(start):
+    server = start("--require-key")
+    key, other = (subprocess.run([BINARY, "keys", "add", "--data", server.data], capture_output=True, text=True, check=True).stdout.strip() for _ in range(2))
+    listed = subprocess.run([BINARY, "keys", "list", "--data", server.data], capture_output=True, text=True, check=True).stdout
+    ids = {line.split()[0] for line in listed.splitlines() if "default" in line}
+    async with socket(server, f"/viewer?key={key}") as viewer, socket(server, f"/camera?key={other}") as camera:
+        await counts(server, 1, 1, other)
+        with sqlite3.connect(server.data / "server.sqlite") as database:
+            found = database.execute("SELECT id FROM apiKey WHERE digest = ?", [hashlib.sha256(key.encode()).digest()]).fetchone()
+        assert found and found[0] in ids
+        subprocess.run([BINARY, "keys", "revoke", found[0], "--data", server.data], check=True, capture_output=True)
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            while True:
+                await viewer.recv()
+        assert closed.value.rcvd.code == 1008
+        await camera.send(frame(1.0))
+        await counts(server, 1, 0, other)
 
 
 @live

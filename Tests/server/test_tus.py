@@ -33,6 +33,13 @@ def test_options_say_what_the_server_can_do(tus):
         assert int(answer.headers["Tus-Max-Size"]) == 64 << 30
 
 
+def test_a_project_without_room_says_so_before_anything_is_sent(start):
+    server = start("--project-quota", 1000)
+    answer = Tus(server).send("POST", "/files", Upload_Length=1001)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    assert Tus(server).send("POST", "/files", Upload_Length=1000).status_code == 201
+
+
 def test_an_upload_in_pieces_becomes_a_capture(server, tus):
     session = zipped(SESSION)
     names = metadata(filename="session_1.zip", filetype="application/zip")

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import re
 import ssl
 import subprocess
 import tarfile
@@ -218,12 +219,10 @@ def test_two_uploaders_share_a_queue_and_send_nothing_twice(stub, client, tmp_pa
 # What it says
 
 
-def test_progress_on_a_terminal_is_one_line(stub, client, tmp_path):
-    path = movie(tmp_path, count=6_000_000)
-    stub.pause = 0.4
+def on_a_terminal(command, environment):
+    """What a run that ends well says there."""
     main, other = pty.openpty()
-    command = client.command(path, "--to", stub.url, "--limit-rate", "4M")
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=other, env=client.environment())
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=other, env=environment)
     os.close(other)
     said = b""
     while True:
@@ -232,9 +231,35 @@ def test_progress_on_a_terminal_is_one_line(stub, client, tmp_path):
         except OSError:
             break
         said += block
-    assert process.wait(timeout=30) == 0
-    text = said.decode()
+    os.close(main)
+    assert process.wait(timeout=30) == 0, said
+    return said.decode()
+
+
+def test_progress_on_a_terminal_is_one_line(stub, client, tmp_path):
+    path = movie(tmp_path, count=6_000_000)
+    stub.pause = 0.4
+    text = on_a_terminal(client.command(path, "--to", stub.url, "--limit-rate", "4M"), client.environment())
     assert "\r\x1b[K1 under way, " in text and " left, " in text and "/s, about " in text
+
+
+def test_the_rate_is_of_what_this_run_sends(stub, client, tmp_path):
+    """What the server had before counts neither for the rate nor for the time left."""
+    path = movie(tmp_path, count=6_000_000)
+    stub.fault("PATCH", *[Fault()] * 2, Fault(status=400))
+    assert client.send(stub, path).returncode == 3 and len(stub.kept(path.name)) > 3_000_000
+    said = on_a_terminal(client.command("--to", stub.url, "--retry-failed", "--limit-rate", "500k"), client.environment())
+    rates = [float(number) * {"k": 1e3, "M": 1e6}.get(unit, 1) for number, unit in re.findall(r"([0-9.]+) ([kM]?)B/s", said)]
+    assert "resumes at" in said and len(rates) >= 4, said
+    assert all(rate < 1.6e6 for rate in rates) and 300e3 < rates[-1] < 900e3, rates
+
+
+def test_in_a_log_progress_is_a_line_now_and_then(stub, client, tmp_path):
+    done = client.send(stub, movie(tmp_path, count=6_000_000), "--limit-rate", "500k", timeout=60)
+    assert done.returncode == 0
+    (line,) = [line for line in done.stderr.splitlines() if " under way, " in line]
+    left, rate, seconds = re.fullmatch(r"1 under way, ([0-9.]+) [kM]?B left, ([0-9.]+) kB/s, about (\d+) s", line).groups()
+    assert 400 < float(rate) < 620 and int(seconds) < 5 and "\x1b" not in done.stderr
 
 
 def test_quiet_says_nothing_but_problems(stub, client, tmp_path):
@@ -252,8 +277,8 @@ def test_a_redirect_is_not_followed(stub, client, tmp_path):
     stub.fault("POST", Fault(status=301, headers={"Location": other.url + "/files"}))
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
     other.close()
-    assert done.returncode == 3 and f"redirects to {other.url}" in done.stderr
-    assert not other.requests
+    assert done.returncode == 1 and f"redirects to {other.url}" in done.stderr
+    assert not other.requests and [item["state"] for item in client.items().values()] == ["pending"]
 
 
 def test_a_location_on_another_host_stays_on_this_server(stub, client, tmp_path):
@@ -269,8 +294,8 @@ def test_a_certificate_that_this_machine_does_not_trust_ends_it(client, tmp_path
     stub = TusStub(tls=certificate(tmp_path))
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
     stub.close()
-    assert done.returncode == 3 and "failed: this machine does not trust the server's certificate" in done.stderr
-    assert not stub.requests
+    assert done.returncode == 1 and "the queue waits: this machine does not trust the server's certificate" in done.stderr
+    assert not stub.requests and [item["state"] for item in client.items().values()] == ["pending"]
 
 
 def certificate(folder):

@@ -2,71 +2,20 @@
 
 import json
 import os
-import socket
-import struct
+import signal
 import subprocess
-import threading
+import time
 from pathlib import Path
 
 import pytest
 import uploads
 from conftest import BINARY, TAKESET
 from devices import add_key
+from proxies import CuttingProxy
+from queued import running
 from uploads import Client, bundle, digest, movie, session
 
 SMALL = ["--size", "160x120", "--seconds", "0.5"]
-
-
-class CuttingProxy:
-    """Passes connections on, and resets those whose numbers are in `cuts` after so many bytes from the client."""
-
-    def __init__(self, port, cuts):
-        self.target, self.cuts, self.connections, self.done = port, dict(cuts), 0, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection, self.connections), daemon=True).start()
-            self.connections += 1
-
-    def serve(self, near, number):
-        left = self.cuts.get(number)
-        with near, socket.create_connection(("127.0.0.1", self.target)) as far:
-            threading.Thread(target=self.copy, args=(far, near), daemon=True).start()
-            while True:
-                try:
-                    data = near.recv(65536 if left is None else min(65536, max(left, 1)))
-                    if not data:
-                        return far.shutdown(socket.SHUT_WR)
-                    far.sendall(data)
-                except OSError:
-                    return None
-                if left is not None:
-                    left -= len(data)
-                    if left <= 0:
-                        for side in (near, far):
-                            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                            side.shutdown(socket.SHUT_RDWR)  # wakes the other thread, which would keep the socket open
-                        self.done.append(number)
-                        return None
-
-    @staticmethod
-    def copy(source, target):
-        try:
-            while data := source.recv(65536):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def close(self):
-        self.listener.close()
 
 
 def device(server_url, *options, key=None, environment=None):
@@ -137,15 +86,12 @@ def test_the_same_capture_by_two_uploaders_is_one(server, tmp_path):
 
 def test_files_go_only_when_the_server_shows_that_it_has_them(server, client, tmp_path):
     root = tmp_path / "in"
-    paths = [movie(root), session(root), bundle(root)]
+    movie(root), session(root), bundle(root)
     done = client.send(server, root, "--delete-after-upload")
     assert done.returncode == 0, done.stderr
+    assert not list(root.iterdir()) and [item["is_deleted"] for item in client.items().values()] == [True] * 3
     kept = {file["sha256"] for item in captures(server) for file in detail(server, item["capture_id"])["files"]}
-    for path in paths:
-        item = client.items()[path.name]
-        assert path.exists() != item["is_deleted"]
-        assert item["is_deleted"] or item["sha256"] not in kept
-    assert not paths[0].exists()
+    assert {item["sha256"] for item in client.items().values()} <= kept
 
 
 def test_a_server_that_wants_a_key(start, client, tmp_path):
@@ -195,6 +141,20 @@ def test_faults_are_refused(server, fault, count, words):
     assert done.returncode == 3 and f"answered {words}" in done.stderr
     assert [outcome["state"] for outcome in outcomes] == ["uploaded"] * (count - 1) + ["failed"]
     assert len(captures(server)) == count - 1
+
+
+def test_a_seed_gives_the_same_recordings(server):
+    key, runs = add_key(server), []
+    for seed in (5, 5, 6):
+        done, outcomes = device(server.url, "--captures", 2, "--seed", seed, "--seconds", "0.2", key=key)
+        assert done.returncode == 0, done.stderr
+        files = [detail(server, outcome["capture_id"])["files"] for outcome in outcomes]
+        runs.append([{file["name"]: file["sha256"] for file in each} for each in files])
+    for name in ("video.mp4", "depth.gz", "hash_chain.json"):
+        digests = [[files[name] for files in run] for run in runs]
+        # The second capture has the next seed.
+        assert digests[0] == digests[1] and digests[2][0] == digests[0][1] != digests[0][0]
+    assert len({files["metadata.json"] for run in runs for files in run}) == 6, "signatures are new"
 
 
 def test_an_unknown_fault_is_a_mistake(server):
@@ -247,3 +207,18 @@ def test_it_is_found_from_the_command(tmp_path):
     missing = subprocess.run(
         [str(TAKESET), "simulate", "device"], capture_output=True, text=True, env={**os.environ, "TAKESET_SERVER": str(Path("/nowhere"))})
     assert missing.returncode == 1 and "make server" in missing.stderr
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_device_leaves_nothing_behind(server, tmp_path, number, code):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [str(BINARY), "simulate-device", "--to", server.url, "--key", add_key(server), "--seconds", "100", "--size", "1920x1080"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "TAKESET": str(TAKESET), "TMPDIR": str(temporary)})
+    server.until(lambda: list(temporary.glob("*/0/*")))
+    began = time.monotonic()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert time.monotonic() - began < 1.5 and process.returncode == code, errors
+    assert not list(temporary.iterdir()) and not running(str(temporary)), "neither files nor the program that makes them"

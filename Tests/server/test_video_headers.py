@@ -1,4 +1,4 @@
-"""The headers of POST /api/v1/captures/video, which are checked in order and before the body."""
+"""The headers of POST /api/v1/captures/video and row 66: they are checked in order and before the body."""
 
 import itertools
 import uuid
@@ -13,12 +13,16 @@ MISSING = object()
 BROKEN = [
     ("X-Device-Id", MISSING, 401, "DEVICE_AUTH_REQUIRED"),
     ("X-Device-Id", "no-uuid", 400, "VALIDATION_ERROR"),
+    ("X-Device-Id", f"{UNKNOWN}x", 400, "VALIDATION_ERROR"),
+    ("X-Device-Id", f"{UNKNOWN}, {UNKNOWN}", 400, "VALIDATION_ERROR"),
     ("X-Device-Timestamp", MISSING, 401, "DEVICE_AUTH_REQUIRED"),
     ("X-Device-Timestamp", "1.7e12", 400, "VALIDATION_ERROR"),
     ("X-Device-Timestamp", "9223372036854775808", 400, "VALIDATION_ERROR"),
     ("X-Device-Signature", MISSING, 401, "DEVICE_AUTH_REQUIRED"),
     ("X-Device-Signature", "a-b_", 400, "VALIDATION_ERROR"),
     ("X-Device-Signature", "YWI", 400, "VALIDATION_ERROR"),
+    ("X-Device-Signature", "YWJ=", 400, "VALIDATION_ERROR"),
+    ("X-Device-Signature", "YWI= YWI=", 400, "VALIDATION_ERROR"),
     ("X-Device-Timestamp", "-9223372036854775808", 401, "TIMESTAMP_EXPIRED"),
     ("X-Device-Timestamp", "9223372036854775807", 401, "TIMESTAMP_INVALID"),
     ("X-Device-Id", UNKNOWN, 404, "DEVICE_NOT_FOUND"),
@@ -119,6 +123,15 @@ def test_errors_tell_the_log_more_than_the_client(server):
     assert "--app-id" in line and "app" not in answer.json()["error"]["message"]
     for word in ("/", "swift", "sqlite", "Hummingbird", str(server.data)):
         assert word.lower() not in answer.json()["error"]["message"].lower()
+
+
+def test_metadata_write_no_lines_into_the_log(server):
+    """Nor are they repeated to whoever sent them."""
+    phone = Phone(server)
+    for text in (b'"x\\n2026-01-01T00:00:00Z error forged line"', b'{"codec\\nerror forged line":1}', b'{"started_at":"\\nerror forged line"}'):
+        answer = phone.send(capture(metadata=text), "s1")
+        assert error(answer) == (400, "VALIDATION_ERROR") and "forged" not in answer.text
+    assert "forged" not in server.log.read_text()
 
 
 def test_other_methods_are_not_served(server):

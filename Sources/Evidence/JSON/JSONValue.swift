@@ -1,7 +1,7 @@
 import Model
 
 /// A JSON document in memory, for small documents: metadata, options, a take's record.
-package enum JSONValue: Hashable, Sendable {
+public enum JSONValue: Hashable, Sendable {
   case null
   case bool(Bool)
   case integer(Int64)
@@ -10,28 +10,28 @@ package enum JSONValue: Hashable, Sendable {
   case array([JSONValue])
   case object([String: JSONValue])
 
-  package subscript(key: String) -> JSONValue? {
+  public subscript(key: String) -> JSONValue? {
     if case .object(let members) = self { members[key] } else { nil }
   }
 
-  package var string: String? { if case .string(let value) = self { value } else { nil } }
-  package var integer: Int64? {
+  public var string: String? { if case .string(let value) = self { value } else { nil } }
+  public var integer: Int64? {
     switch self {
     case .integer(let value): value
     case .number(let value): Int64(exactly: value)
     default: nil
     }
   }
-  package var double: Double? {
+  public var double: Double? {
     switch self {
     case .integer(let value): Double(value)
     case .number(let value): value
     default: nil
     }
   }
-  package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
-  package var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
-  package var object: [String: JSONValue]? { if case .object(let value) = self { value } else { nil } }
+  public var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+  public var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
+  public var object: [String: JSONValue]? { if case .object(let value) = self { value } else { nil } }
 
   /// Type of the value in words, without the value.
   package var type: String {
@@ -62,12 +62,12 @@ package enum JSONValue: Hashable, Sendable {
 extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
   ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral, ExpressibleByNilLiteral
 {
-  package init(stringLiteral value: String) { self = .string(value) }
-  package init(integerLiteral value: Int64) { self = .integer(value) }
-  package init(booleanLiteral value: Bool) { self = .bool(value) }
-  package init(nilLiteral: ()) { self = .null }
-  package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
-  package init(dictionaryLiteral elements: (String, JSONValue)...) {
+  public init(stringLiteral value: String) { self = .string(value) }
+  public init(integerLiteral value: Int64) { self = .integer(value) }
+  public init(booleanLiteral value: Bool) { self = .bool(value) }
+  public init(nilLiteral: ()) { self = .null }
+  public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+  public init(dictionaryLiteral elements: (String, JSONValue)...) {
     self = .object(Dictionary(elements) { _, last in last })
   }
   package init(_ value: Int) { self = .integer(Int64(value)) }
@@ -174,7 +174,7 @@ extension JSONValue {
 // MARK: - Codable
 
 extension JSONValue: Codable {
-  package init(from decoder: any Decoder) throws {
+  public init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
     if container.decodeNil() {
       self = .null
@@ -193,7 +193,7 @@ extension JSONValue: Codable {
     }
   }
 
-  package func encode(to encoder: any Encoder) throws {
+  public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     switch self {
     case .null: try container.encodeNil()

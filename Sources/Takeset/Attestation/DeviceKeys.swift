@@ -12,6 +12,8 @@ package struct DeviceKeys: Sendable {
   let devices: [String: P256.PublicKey]
   /// Digest of the file.
   package let digest: Digest
+  /// The contents of the file.
+  let text: String
 
   /// Reads the contents of a keys file. Throws `UsageError`.
   package init(_ bytes: [UInt8], name: String) throws {
@@ -42,5 +44,6 @@ package struct DeviceKeys: Sendable {
     self.devices = keys
     appDigests = apps.compactMap(\.string).map { Digest.of($0).bytes }
     digest = Digest.of(bytes)
+    text = String(decoding: bytes, as: UTF8.self)
   }
 }

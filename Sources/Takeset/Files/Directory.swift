@@ -67,3 +67,9 @@ package enum Directory {
     }
   }
 }
+
+extension URL {
+  /// A name, to be divided at its dot. Given only a path, Foundation asks the system whether it is a directory, and where a relative one is:
+  /// two calls, several times for each take.
+  init(name: String) { self.init(fileURLWithPath: "/" + name, isDirectory: false) }
+}

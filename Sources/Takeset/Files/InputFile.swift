@@ -9,6 +9,8 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
   package var inode: UInt64
   /// Time of the last inode change, which no program can set back, unlike the modification time.
   package var changed: Int64
+  /// Names of the file. Making or removing one changes the inode.
+  package var links: UInt64
 
   package var description: String { "\(bytes) \(modified) \(inode) \(changed)" }
 
@@ -17,6 +19,14 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
     modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     inode = UInt64(status.st_ino)
     changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+    links = UInt64(status.st_nlink)
+  }
+
+  /// Whether the file is the one of an earlier stamp's description. Of a file with several names the inode's last change does not count:
+  /// a program that writes into such a file and then sets the modification time back is not noticed.
+  func isSame(as description: String) -> Bool {
+    if description == self.description { return true }
+    return links > 1 && description.split(separator: " ").dropLast().elementsEqual(self.description.split(separator: " ").dropLast())
   }
 
   /// The stamp of a regular file; links are not followed, pipes and devices are not opened.
@@ -63,7 +73,7 @@ package final class InputFile {
   }
 
   /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent.
-  static func start(of path: String, count: Int) throws -> [UInt8] {
+  package static func start(of path: String, count: Int) throws -> [UInt8] {
     do {
       let file = try InputFile(path)
       var bytes = [UInt8](repeating: 0, count: count)

@@ -41,7 +41,19 @@ package enum SealedFile {
     guard descriptor >= 0 else { throw FileError("create", temporary) }
     do {
       defer { close(descriptor) }
-      try body { try append($0, to: descriptor, path: temporary) }
+      // Pieces are collected: a manifest has several for every take.
+      var collected: [UInt8] = []
+      collected.reserveCapacity(collectedAtMost)
+      func flush() throws {
+        try collected.withUnsafeBytes { try append($0, to: descriptor, path: temporary) }
+        collected.removeAll(keepingCapacity: true)
+      }
+      try body { piece in
+        if collected.count + piece.count > collectedAtMost { try flush() }
+        if piece.count > collectedAtMost { return try append(piece, to: descriptor, path: temporary) }
+        collected.append(contentsOf: piece)
+      }
+      try flush()
     } catch {
       unlink(temporary)
       throw error
@@ -53,6 +65,8 @@ package enum SealedFile {
       throw error
     }
   }
+
+  private static let collectedAtMost = 1 << 16
 
   static func append(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, path: String) throws {
     var rest = bytes[...]

@@ -82,6 +82,9 @@ package final class TakeInputs: Sendable {
     return low < entries.count && entries[low].path == path ? low : nil
   }
 
+  /// Paths of all files.
+  var paths: [String] { files.indices.map(fullPath) }
+
   /// Path of a file, or of the archive that contains it.
   private func fullPath(_ file: Int) -> String { root + "/" + files[file].path }
 
@@ -229,6 +232,18 @@ package final class TakeInputs: Sendable {
   }
 
   // MARK: Provenance
+
+  /// The place of entry `index`: all of a file, or a member of the archive.
+  func origin(of index: Int) throws -> SampleOrigin {
+    switch location(index) {
+    case .file(let file): return SampleOrigin(file: files[file].path, range: 0..<(try stamp(ofFile: file).bytes))
+    case .member(let archive, let member):
+      let name = URL(fileURLWithPath: archive.path).lastPathComponent
+      return try withMember(index, member, limit: .max) {
+        SampleOrigin(file: name, member: try archive.origin(of: member), range: 0..<member.bytes)
+      }
+    }
+  }
 
   /// Reads the files that have not been read, so that every file has its digest.
   package func finishDigests(isCancelled: () -> Bool = { false }) throws {

@@ -68,17 +68,19 @@ package struct OutputRecord: Codable, Sendable, Equatable {
     case attributesDigest = "attributes_sha256"
   }
 
+  /// - Parameter contentDigest: As recorded; by default that of the arrays.
   package init(
-    path: String, bytes: Int64, samples: Int, arrays: [ArrayRecord], structureDigest: Digest, attributesDigest: Digest
+    path: String, bytes: Int64, samples: Int, arrays: [ArrayRecord], structureDigest: Digest, attributesDigest: Digest,
+    contentDigest: Digest? = nil
   ) {
     (self.path, self.bytes, self.samples, self.arrays) = (path, bytes, samples, arrays)
     (self.structureDigest, self.attributesDigest) = (structureDigest, attributesDigest)
-    contentDigest = Self.contentDigest(of: arrays)
+    self.contentDigest = contentDigest ?? Self.contentDigest(of: arrays)
   }
 
   package static func contentDigest(of arrays: [ArrayRecord]) -> Digest {
     let lines = arrays.map { Array("\($0.digest?.description ?? "")  \($0.path)\n".utf8) }.sorted { $0.lexicographicallyPrecedes($1) }
-    return Digest.of(lines.joined())
+    return Digest.of(pieces: lines)
   }
 
   package var json: JSONValue {

@@ -2,7 +2,7 @@ package import Evidence
 import Foundation
 import HDF5
 import Media
-package import Model
+import Model
 
 /// Identity of the program that made a dataset.
 package struct ToolIdentity: Sendable {
@@ -49,47 +49,6 @@ package struct ToolIdentity: Sendable {
   }
 }
 
-/// The manifest's `record`, as data.
-package struct ManifestRecord: Sendable, Decodable {
-  package struct Index: Sendable, Equatable, Decodable {
-    package var path: String
-    package var bytes: Int64
-    package var digest: Digest
-
-    private enum CodingKeys: String, CodingKey {
-      case path, bytes
-      case digest = "sha256"
-    }
-  }
-
-  package var version: Int
-  package var tool: [String: JSONValue]
-  package var pipeline: JSONValue
-  package var pipelineDigest: String
-  package var takes: [TakeRecord]
-  package var index: Index
-  package var splits: [String: JSONValue]
-  /// Statistics by key.
-  package var statistics: [String: JSONValue]
-  package var totals: [String: JSONValue]
-  /// Findings about the dataset as a whole.
-  package var findings: [Finding]
-  /// The datasets that the episodes were taken from, by `merge` or `select`.
-  package var sources: JSONValue?
-
-  private enum CodingKeys: String, CodingKey {
-    case tool, pipeline, takes, index, splits, statistics, totals, findings, sources
-    case version = "manifest_version"
-    case pipelineDigest = "pipeline_sha256"
-  }
-
-  /// The writer that made the dataset.
-  package var writer: (any Writer)? {
-    guard let name = pipeline["writer"]?.object?.keys.first else { return nil }
-    return Registry.writers.first { $0.name == name }?.init()
-  }
-}
-
 /// `manifest.json`: `record`, which depends only on inputs, pipeline and version; `run`, which describes one run; and a digest of each.
 struct Manifest {
   static let version = 2
@@ -101,7 +60,8 @@ struct Manifest {
   var parts: [(id: String, part: SplitPart)]
   var entries: [Journal.Entry]
   var index: PublishedIndex
-  var run: JSONValue
+  /// The members of `run`, except the takes.
+  var run: [String: JSONValue]
   /// The datasets that the episodes were taken from.
   var sources: JSONValue?
 
@@ -150,11 +110,31 @@ struct Manifest {
         try emit("\"\(key)\":" + value.canonicalText)
       }
       try emit("}")
-      let runBytes = run.canonicalBytes
       try emit(",\n\"record_sha256\":\"\(hasher.finish())\",\n\"run\":", isCanonical: false)
-      try emit(runBytes, isCanonical: false)
-      try emit(",\n\"run_sha256\":\"\(Digest.of(runBytes))\"\n}\n", isCanonical: false)
+      try writeRun { try emit($0) }
+      try emit(",\n\"run_sha256\":\"\(hasher.finish())\"\n}\n", isCanonical: false)
     }
+  }
+
+  /// Writes `run` in canonical form; its takes one by one.
+  private func writeRun(_ emit: ([UInt8]) throws -> Void) throws {
+    var isFirst = true
+    for key in (run.keys + ["takes"]).sorted(by: { $0.utf16.lexicographicallyPrecedes($1.utf16) }) {
+      try emit(Array("\(isFirst ? "{" : ",")\"\(key)\":".utf8) + (run[key]?.canonicalBytes ?? []))
+      isFirst = false
+      guard key == "takes" else { continue }
+      var separator = UInt8(ascii: "{")
+      for entry in entries.sorted(by: { $0.id.utf16.lexicographicallyPrecedes($1.id.utf16) }) {
+        var take = [separator]
+        JSONValue.appendQuoted(entry.id, to: &take)
+        take.append(UInt8(ascii: ":"))
+        JSONValue.object(["location": .string(entry.location), "seconds": .number(entry.seconds)]).appendCanonical(to: &take)
+        try emit(take)
+        separator = UInt8(ascii: ",")
+      }
+      try emit(Array(entries.isEmpty ? "{}".utf8 : "}".utf8))
+    }
+    try emit([UInt8(ascii: "}")])
   }
 
   /// Statistics of each key, with the parameters that normalize it.
@@ -188,85 +168,6 @@ struct Manifest {
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "frames_repeated": JSONValue(repeated),
       "frames_dropped": JSONValue(framesIn + repeated - framesOut),
     ]
-  }
-}
-
-/// A manifest as read from disk.
-struct ManifestFile {
-  /// The record; `nil` where it cannot be understood.
-  let record: ManifestRecord?
-  /// The recorded digest of the record.
-  let recordDigest: String
-  let run: JSONValue
-  /// Whether it is of format 1.
-  let isEarlier: Bool
-  /// Deviations from the form that Takeset writes.
-  let damage: [String]
-
-  /// Throws `FileError`, or `JSONError` where the file is not a JSON object.
-  init(_ directory: String) throws {
-    let file = try InputFile(directory + "/" + DatasetFiles.manifest)
-    var text: [UInt8] = []
-    try file.readAll(limit: 4 << 30, into: &text)
-    let reader = JSONReader(text)
-    var takes: [TakeRecord]? = []
-    let document = try reader.object { key in
-      guard key == "record", try reader.nextIsObject else { return nil }
-      return .object(
-        try reader.object(depth: 1) { key in
-          guard key == "takes", try reader.nextIsArray else { return nil }
-          takes = try Self.takes(reader)
-          return []
-        })
-    }
-    try reader.expectEnd()
-    run = document["run"] ?? .null
-    recordDigest = document["record_sha256"]?.string ?? ""
-    isEarlier = document["record"]?["manifest_version"]?.integer == 1
-    var damage: [String] = []
-    // Hash the bytes themselves: digits beyond a number's precision would not show in its value.
-    for (key, digestKey) in [("record", "record_sha256"), ("run", "run_sha256")] {
-      let found = Self.digest(of: key, in: text)?.description
-      if found == nil || document[digestKey]?.string != found {
-        damage.append("its \(key)'s sha256 is \(found ?? "unknown"), recorded \(document[digestKey]?.string ?? "nothing")")
-      }
-    }
-    if Set(document.keys) != ["record", "record_sha256", "run", "run_sha256"] {
-      damage.append("it has other members than record, run and their digests")
-    }
-    var record = document["record"].flatMap { try? JSONDecoder().decode(ManifestRecord.self, from: Data($0.canonicalBytes)) }
-    if let takes { record?.takes = takes } else { record = nil }
-    if record == nil { damage.append("its record cannot be understood") }
-    (self.record, self.damage) = (record, damage)
-  }
-
-  /// The records of the takes; `nil` if one of them cannot be understood. They are decoded one at a time, because values of JSON take
-  /// several times the memory of the records.
-  private static func takes(_ reader: JSONReader) throws -> [TakeRecord]? {
-    var takes: [TakeRecord]? = []
-    var isFirst = true
-    try reader.beginArray()
-    while try reader.nextElement(isFirst: &isFirst) {
-      let bytes = try reader.value(depth: 3).canonicalBytes
-      if let take = try? TakeRecord(json: bytes) { takes?.append(take) } else { takes = nil }
-    }
-    return takes
-  }
-
-  /// The digest of the canonical bytes of a member as `Manifest` lays it out: from its key at the start of a line to the key after it,
-  /// without line ends.
-  private static func digest(of key: String, in text: [UInt8]) -> Digest? {
-    text.withUnsafeBytes { text in
-      guard let base = text.baseAddress else { return nil }
-      // Not a copy, which is as large as the file.
-      let data = Data(bytesNoCopy: UnsafeMutableRawPointer(mutating: base), count: text.count, deallocator: .none)
-      guard let start = data.range(of: Data("\n\"\(key)\":".utf8)) else { return nil }
-      let ending = Data("},\n\"\(key)_sha256\":".utf8)
-      guard let end = data.range(of: ending, options: .backwards), end.lowerBound >= start.upperBound else { return nil }
-      let hasher = SHA256()
-      for line in text[start.upperBound...end.lowerBound].split(separator: 0x0A) { hasher.update(UnsafeRawBufferPointer(rebasing: line)) }
-      return hasher.finish()
-    }
   }
 }
 

@@ -98,11 +98,11 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     (self.id, self.reader, self.outcome, self.reason, self.findings) = (id, reader, outcome, reason, findings)
   }
 
-  /// Decodes a record that `canonicalBytes` made, or one of a manifest.
-  package init(json bytes: [UInt8]) throws { self = try JSONDecoder().decode(TakeRecord.self, from: Data(bytes)) }
-
   package var framesIn: Int { steps.first?.framesIn ?? 0 }
   package var framesOut: Int { output?.samples ?? 0 }
+
+  /// Whether a take can have so many frames, rows, episodes or bytes.
+  static func isPlausibleCount(_ count: Int) -> Bool { (0...(1 << 44)).contains(count) }
 
   // MARK: Filling in
 

@@ -42,12 +42,14 @@ package struct DatasetMerge: Sendable {
   /// An episode, or a take that is not written, and where it is.
   private struct Member {
     var entry: Journal.Entry
-    var record: TakeRecord
+    var take: TakeEntry
     /// The number of its source.
     var number: Int
-    var source: Dataset
     var part: SplitPart?
   }
+
+  private func source(of member: Member) -> Dataset { sources[member.number] }
+  private func record(of member: Member) throws -> TakeRecord { try sources[member.number].record(of: member.take) }
 
   /// Writes the dataset. The directory appears once it is complete.
   ///
@@ -58,8 +60,11 @@ package struct DatasetMerge: Sendable {
     let pipeline = try commonPipeline()
     var duplicates: [String] = []
     let members = try members(&duplicates)
-    guard members.contains(where: { $0.record.outcome == .written }) else {
-      if let mistake = filter?.misspelledStream(in: sources.flatMap(\.takes)) { throw ExportRefusal("no episode matches: \(mistake)") }
+    guard members.contains(where: { $0.take.outcome == .written }) else {
+      let streams = try sources.map { source in
+        try source.takes.reduce(into: Set<String>()) { $0.formUnion(try source.record(of: $1).streams.map(\.name.rawValue)) }
+      }
+      if let mistake = filter?.misspelledStream(among: Set(streams.joined())) { throw ExportRefusal("no episode matches: \(mistake)") }
       throw ExportRefusal("no episode matches; nothing was written")
     }
     try splitFile?.check(Set(members.map(\.entry.takeID)))
@@ -67,9 +72,9 @@ package struct DatasetMerge: Sendable {
       output, apartFrom: sources.map(\.directory), replacing: replacing ? "a dataset" : nil, markedBy: DatasetFiles.journal)
     do {
       let entries = try place(members, in: staged.path, pipeline.writer)
-      let records = Dictionary(members.map { ($0.entry.id, $0.record) }, uniquingKeysWith: { first, _ in first })
+      let numbers = Dictionary(members.enumerated().map { ($1.entry.id, $0) }, uniquingKeysWith: { first, _ in first })
       let journalPath = staged.path + "/" + DatasetFiles.journal
-      try Journal.write(entries, to: journalPath) { records[$0.id]?.canonicalBytes ?? [] }
+      try Journal.write(entries, to: journalPath) { try numbers[$0.id].map { try self.record(of: members[$0]).canonicalBytes } ?? [] }
       var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
       publication.splitFile = splitFile
       if splitFile == nil, !splitsAnew {
@@ -80,9 +85,9 @@ package struct DatasetMerge: Sendable {
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
       if isCancelled() { throw CancellationError() }
       try staged.commit()
-      let written = members.filter { $0.record.outcome == .written }
+      let written = members.filter { $0.take.outcome == .written }
       return Summary(
-        episodes: written.count, others: members.count - written.count, rows: written.reduce(0) { $0 + $1.record.framesOut },
+        episodes: written.count, others: members.count - written.count, rows: written.reduce(0) { $0 + $1.take.framesOut },
         duplicates: duplicates, findings: findings)
     } catch {
       // Before the directory is removed, for the free space that it reports.
@@ -140,44 +145,48 @@ package struct DatasetMerge: Sendable {
   /// The takes to write, from all sources, each once.
   private func members(_ duplicates: inout [String]) throws -> [Member] {
     var members: [String: Member] = [:]
+    let chosen = Set(selected)
     for (number, source) in sources.enumerated() {
       let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
       let parts = source.parts
-      for record in try source.takes.filter({ try isSelected($0, in: source, parts[$0.id]) }) {
-        guard let entry = journal[record.id], entry.pipeline == source.record.pipelineDigest else {
-          throw UsageError("\(source.directory): journal.jsonl has no line for \(record.id); run takeset run again to complete it")
+      for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id]) }) {
+        guard let entry = journal[take.id], entry.pipeline == source.record.pipelineDigest else {
+          throw UsageError("\(source.directory): journal.jsonl has no line for \(take.id); run takeset run again to complete it")
         }
-        let member = Member(entry: entry, record: record, number: number, source: source, part: parts[record.id])
-        guard let other = members[record.id] else {
-          members[record.id] = member
+        let member = Member(entry: entry, take: take, number: number, part: parts[take.id])
+        guard let other = members[take.id] else {
+          members[take.id] = member
           continue
         }
-        guard other.record.output?.contentDigest == record.output?.contentDigest, other.record.inputDigest == record.inputDigest else {
+        let (own, others) = (try self.record(of: member), try self.record(of: other))
+        guard others.output?.contentDigest == own.output?.contentDigest, others.inputDigest == own.inputDigest else {
           throw ExportRefusal(
-            "\(other.source.directory) and \(source.directory) both have an episode \(record.id), and they differ; leave one out with takeset select"
+            "\(self.source(of: other).directory) and \(source.directory) both have an episode \(take.id), and they differ; leave one out with takeset select"
           )
         }
         if let part = other.part, let differing = member.part, part != differing, splitFile == nil, !splitsAnew {
           throw ExportRefusal(
-            "\(record.id) is in \(part.rawValue) of \(other.source.directory) and in \(differing.rawValue) of \(source.directory); say where it belongs by --split-file, or split all takes anew by --resplit"
+            "\(take.id) is in \(part.rawValue) of \(self.source(of: other).directory) and in \(differing.rawValue) of \(source.directory); say where it belongs by --split-file, or split all takes anew by --resplit"
           )
         }
-        duplicates.append(record.id)
+        duplicates.append(take.id)
       }
     }
-    let all = sources.flatMap(\.takes)
-    for id in selected where !all.contains(where: { $0.id == id || $0.take == id }) {
+    let all = selected.isEmpty ? [] : sources.flatMap(\.takes)
+    let known = Set(all.map(\.id) + all.compactMap(\.take))
+    for id in selected where !known.contains(id) {
       let meant = Spelling.nearest(to: id, among: all.map(\.id)).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("there is no episode \(id)\(meant)")
     }
     return members.values.sorted { $0.entry.precedes($1.entry) }
   }
 
-  private func isSelected(_ take: TakeRecord, in source: Dataset, _ part: SplitPart?) throws -> Bool {
-    guard selected.isEmpty || selected.contains(take.id) || selected.contains(take.take ?? take.id) else { return false }
+  /// - Parameter selected: The ids to take; all if empty.
+  private func isSelected(_ take: TakeEntry, among selected: Set<String>, in source: Dataset, _ part: SplitPart?) throws -> Bool {
+    guard selected.isEmpty || selected.contains(take.id) || selected.contains(take.takeID) else { return false }
     guard let filter else { return true }
     return try filter.matches(
-      TakeFilter.Subject(record: take, split: part?.rawValue) {
+      TakeFilter.Subject(record: source.record(of: take), split: part?.rawValue) {
         guard take.output != nil else { return nil }
         let times = try source.episode(take).frames.timestamps
         guard let first = times.first, let last = times.last else { return nil }
@@ -196,14 +205,15 @@ package struct DatasetMerge: Sendable {
       stamps.append($1)
     }
     var counted: Set<String> = []
-    return zip(members, stamps).map { member, stamp in
+    return try zip(members, stamps).map { member, stamp in
       var entry = member.entry
       if let stamp { entry.shard = stamp }
       // Frames of a take, and repeats from before it was split, count once, for the first of its episodes that is here.
       let isFirst = counted.insert(entry.takeID).inserted
       if entry.part != nil {
-        let steps = isFirst ? member.record.steps : Array(member.record.steps.drop { $0.name != SplitEpisodes.name })
-        entry.framesIn = isFirst ? member.record.framesIn : 0
+        let record = try self.record(of: member)
+        let steps = isFirst ? record.steps : Array(record.steps.drop { $0.name != SplitEpisodes.name })
+        entry.framesIn = isFirst ? record.framesIn : 0
         entry.framesRepeated = steps.reduce(0) { $0 &+ ($1.repeated ?? 0) }
       }
       return entry
@@ -214,12 +224,12 @@ package struct DatasetMerge: Sendable {
   /// then compares it with its digests, as one into the source would.
   private func placeShard(of member: Member, in directory: String, _ writer: any Writer) throws -> String? {
     if isCancelled() { throw CancellationError() }
-    guard let output = member.record.output else { return nil }
+    guard let output = member.take.output else { return nil }
     guard DatasetFiles.isInside(output.path) else {
-      throw UsageError("the path of \(member.entry.id) is outside \(member.source.directory)")
+      throw UsageError("the path of \(member.entry.id) is outside \(self.source(of: member).directory)")
     }
-    let source = member.source.directory + "/" + output.path
-    let isAsWritten = (try? FileStamp.of(source).description) == member.entry.shard
+    let source = self.source(of: member).directory + "/" + output.path
+    let isAsWritten = (try? FileStamp.of(source)).map { $0.isSame(as: member.entry.shard ?? "") } ?? false
     // A copy reads every byte anyway.
     if !links || !isAsWritten { try check(source, member, writer) }
     let target = directory + "/" + writer.shardPath(member.entry.id)
@@ -229,15 +239,17 @@ package struct DatasetMerge: Sendable {
 
   /// Throws `ExportRefusal` for a shard that is missing or damaged. What another program has added to it may stay.
   private func check(_ path: String, _ member: Member, _ writer: any Writer) throws {
-    var report = Verification(externalChecks, of: member.source.directory)
+    var report = Verification(externalChecks, of: self.source(of: member).directory)
     if try Directory.kind(at: path, followingLinks: true) == nil {
       report.differ(path, "is missing")
     } else {
-      writer.check(member.record, in: member.source.directory, pipelineDigest: member.source.record.pipelineDigest, into: &report)
+      let source = self.source(of: member)
+      writer.check(
+        try self.record(of: member), in: source.directory, pipelineDigest: source.record.pipelineDigest, into: &report)
     }
     guard let first = report.differences.first else { return }
     throw ExportRefusal(
-      "\(member.entry.id): \(path) is damaged: \(first.path) \(first.message); takeset verify \(member.source.directory) says what else differs, and takeset run makes it again"
+      "\(member.entry.id): \(path) is damaged: \(first.path) \(first.message); takeset verify \(self.source(of: member).directory) says what else differs, and takeset run makes it again"
     )
   }
 

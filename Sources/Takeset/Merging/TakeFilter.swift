@@ -49,8 +49,8 @@ package struct TakeFilter: Sendable {
   private indirect enum Condition: Sendable {
     case comparison(field: String, operation: String, value: String)
     case not(Condition)
-    case both(Condition, Condition)
-    case either(Condition, Condition)
+    case all([Condition])
+    case any([Condition])
   }
 
   private let condition: Condition
@@ -62,12 +62,12 @@ package struct TakeFilter: Sendable {
   }
 
   /// A sentence on the first `streams has` whose stream no take has.
-  func misspelledStream(in takes: [TakeRecord]) -> String? {
-    let names = Set(takes.flatMap { $0.streams.map(\.name.rawValue) }).sorted()
+  func misspelledStream(among streams: Set<String>) -> String? {
+    let names = streams.sorted()
     func find(_ condition: Condition) -> String? {
       switch condition {
       case .not(let inner): return find(inner)
-      case .both(let a, let b), .either(let a, let b): return find(a) ?? find(b)
+      case .all(let conditions), .any(let conditions): return conditions.lazy.compactMap(find).first
       case .comparison("streams", _, let name) where !names.contains(name):
         let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
         return "no take has a stream \(name); streams: \(names.joined(separator: ", "))\(meant)"
@@ -82,8 +82,8 @@ package struct TakeFilter: Sendable {
   private static func holds(_ condition: Condition, _ take: Subject) throws -> Bool {
     switch condition {
     case .not(let inner): return try !holds(inner, take)
-    case .both(let a, let b): return try holds(a, take) && holds(b, take)
-    case .either(let a, let b): return try holds(a, take) || holds(b, take)
+    case .all(let conditions): return try conditions.allSatisfy { try holds($0, take) }
+    case .any(let conditions): return try conditions.contains { try holds($0, take) }
     case .comparison(let name, let operation, let text):
       guard let field = fields.first(where: { $0.name == name }) else { return false }
       switch try field.value(take) {
@@ -167,15 +167,15 @@ package struct TakeFilter: Sendable {
     }
 
     private mutating func either() throws -> Condition {
-      var condition = try both()
-      while take("or") { condition = try .either(condition, both()) }
-      return condition
+      var conditions = [try both()]
+      while take("or") { conditions.append(try both()) }
+      return conditions.count == 1 ? conditions[0] : .any(conditions)
     }
 
     private mutating func both() throws -> Condition {
-      var condition = try single()
-      while take("and") { condition = try .both(condition, single()) }
-      return condition
+      var conditions = [try single()]
+      while take("and") { conditions.append(try single()) }
+      return conditions.count == 1 ? conditions[0] : .all(conditions)
     }
 
     private mutating func single() throws -> Condition {

@@ -10,44 +10,6 @@ import Synchronization
 /// a line that has changed on disk is ignored. Only entries are kept in memory; records, which list every input file, are read from the
 /// file when the manifest is written.
 package final class Journal: Sendable {
-  package struct Entry: Sendable, Equatable {
-    package var id: String
-    package var location: String
-    package var pipeline: String
-    package var toolVersion: String
-    package var outcome: TakeRecord.Outcome
-    package var reader: String?
-    /// Digest of the inputs' paths, sizes, times and inodes.
-    package var stamp: String?
-    package var inputDigest: String?
-    /// Size, times and inode of the shard.
-    package var shard: String?
-    /// Frames that count in the totals; 0 for all but the first episode of a take.
-    package var framesIn = 0
-    package var framesOut = 0
-    /// Rows that repeat the frame of an earlier row.
-    package var framesRepeated = 0
-    /// The id of the take, the number of the episode and how many there are, where a step has split the take.
-    package var take: String?
-    package var part: Int?
-    package var parts: Int?
-    package var splitGroup: String?
-    /// Digest of the keys file that its signature was checked against, `none` without one; `nil` if the take does not depend on keys.
-    package var keys: String?
-    /// Whether a folder with the archive's name was among the takes and was compared with it.
-    package var hadDuplicateFolder = false
-    package var seconds = 0.0
-
-    /// The id of the take that the entry belongs to.
-    package var takeID: String { take ?? id }
-
-    /// Whether the entry comes before another in the manifest: by take, and by the number of the episode.
-    package func precedes(_ other: Entry) -> Bool {
-      if takeID == other.takeID { return (part ?? -1) < (other.part ?? -1) }
-      return takeID.utf8.lexicographicallyPrecedes(other.takeID.utf8)
-    }
-  }
-
   struct Line: Sendable {
     var entry: Entry
     /// Byte offset and length of the record in the file.
@@ -58,7 +20,7 @@ package final class Journal: Sendable {
   package let path: String
   private let state: Mutex<State>
 
-  private struct State {
+  fileprivate struct State {
     var descriptor: Int32
     var lines: [String: Line] = [:]
     var end: Int64 = 0
@@ -67,23 +29,35 @@ package final class Journal: Sendable {
     var damaged = 0
     /// Lines without a checksum, of an earlier version.
     var unchecked = 0
+    /// Texts that many lines have, such as the pipeline's digest, each once.
+    var texts: [String: String] = [:]
+    /// The file as it was before it was read.
+    var stamp: FileStamp?
   }
 
   /// The contents of a journal, read without opening it for writing.
   package struct Contents: Sendable {
-    package var entries: [String: Entry] = [:]
-    package var damaged = 0
-    package var unchecked = 0
+    fileprivate var state = State(descriptor: -1)
+    package var entries: [String: Entry] { state.lines.mapValues(\.entry) }
+    package var damaged: Int { state.damaged }
+    package var unchecked: Int { state.unchecked }
   }
 
   /// Opens the journal of an output directory, creating it if needed, and removes a line that a crash truncated.
-  package init(path: String) throws {
+  ///
+  /// - Parameter known: What was read of it before; it is not read again if it is unchanged.
+  package init(path: String, known: Contents? = nil) throws {
     self.path = path
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw FileError("open", path) }
     var state = State(descriptor: descriptor)
     do {
-      try Self.load(path, into: &state)
+      if let known, let stamp = known.state.stamp, try FileStamp.of(path) == stamp {
+        state = known.state
+        state.descriptor = descriptor
+      } else {
+        try Self.load(path, into: &state)
+      }
       try SealedFile.syncDirectory(of: path)
       let size = lseek(descriptor, 0, SEEK_END)
       if size > state.end, ftruncate(descriptor, off_t(state.end)) != 0 { throw FileError("truncate", path) }
@@ -101,7 +75,7 @@ package final class Journal: Sendable {
     guard try Directory.kind(at: path) == .file else { return Contents() }
     var state = State(descriptor: -1)
     try load(path, into: &state)
-    return Contents(entries: state.lines.mapValues(\.entry), damaged: state.damaged, unchecked: state.unchecked)
+    return Contents(state: state)
   }
 
   /// The records of the pipeline that wrote last, in the order of the manifest, read without opening the journal for writing, so also
@@ -189,6 +163,16 @@ package final class Journal: Sendable {
 
   // MARK: Lines
 
+  /// A line of the journal, with the newline; also what a task leaves as its result.
+  static func encode(_ entry: Entry, record: [UInt8]) -> [UInt8] { line(entry, record).reduce([], +) }
+
+  /// The entry of a line without its newline, and its record; `nil` for a line that differs from what was written.
+  static func decode(_ line: ArraySlice<UInt8>) -> (entry: Entry, record: [UInt8])? {
+    let line = Array(line) + [UInt8(ascii: "\n")]
+    var texts: [String: String] = [:]
+    return line.withUnsafeBytes { parse($0, &texts) }.map { ($0.entry, Array(line[$0.record])) }
+  }
+
   private static let entryKey = Array("{\"entry\":".utf8)
   private static let recordKey = Array(",\"record\":".utf8)
   private static let checksumKey = Array(",\"crc32\":\"".utf8)
@@ -205,59 +189,102 @@ package final class Journal: Sendable {
   }
 
   /// CRC-32 (ISO 3309) as eight hexadecimal digits.
-  private static func checksum(_ pieces: [some Collection<UInt8>]) -> String {
-    let value = pieces.reduce(crc32(0, nil, 0)) { sum, piece in
-      Array(piece).withUnsafeBufferPointer { crc32_z(sum, $0.baseAddress, $0.count) }
-    }
-    let digits = String(value, radix: 16)
+  private static func checksum(_ pieces: [[UInt8]]) -> String {
+    digits(pieces.reduce(crc32(0, nil, 0)) { sum, piece in piece.withUnsafeBytes { checksum($0, after: sum) } })
+  }
+
+  private static func checksum(_ bytes: UnsafeRawBufferPointer, after sum: UInt) -> UInt {
+    crc32_z(sum, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
+  }
+
+  private static func digits(_ checksum: UInt) -> String {
+    let digits = String(checksum, radix: 16)
     return String(repeating: "0", count: 8 - digits.count) + digits
   }
 
   /// The index where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
-  private static func recordStart(_ line: ArraySlice<UInt8>) -> Int? {
-    guard line.count > recordKey.count else { return nil }
-    return (0...(line.count - recordKey.count)).first { line[$0...].starts(with: recordKey) }.map { $0 + recordKey.count }
+  private static func recordStart(_ line: UnsafeRawBufferPointer) -> Int? {
+    var index = 0
+    while let base = line.baseAddress, let comma = memchr(base + index, 0x2C, line.count - index) {
+      index = UnsafeRawPointer(comma) - base
+      guard line.count - index > recordKey.count else { return nil }
+      if memcmp(base + index, recordKey, recordKey.count) == 0 { return index + recordKey.count }
+      index += 1
+    }
+    return nil
   }
 
   /// The entry of a line and the range of its record; `nil` for a line that differs from what was written.
-  private static func parse(_ line: [UInt8]) -> (entry: Entry, record: Range<Int>)? {
+  ///
+  /// - Parameter texts: Texts that other lines have had, and will have.
+  private static func parse(_ line: UnsafeRawBufferPointer, _ texts: inout [String: String]) -> (entry: Entry, record: Range<Int>)? {
     guard line.starts(with: entryKey), line.count > endingCount else { return nil }
-    let body = line[..<(line.count - endingCount)]
-    guard Array(line[body.endIndex...]) == checksumKey + Array(checksum([body]).utf8) + Array("\"}\n".utf8),
-      let start = recordStart(body), start - recordKey.count > entryKey.count,
-      let json = try? JSONReader(Array(body[entryKey.count..<(start - recordKey.count)])).value(), let entry = Entry(json)
+    let body = UnsafeRawBufferPointer(rebasing: line[..<(line.count - endingCount)])
+    let ending = checksumKey + Array(digits(checksum(body, after: crc32(0, nil, 0))).utf8) + Array("\"}\n".utf8)
+    guard line[body.count...].elementsEqual(ending), let start = recordStart(body), start - recordKey.count > entryKey.count,
+      let entry = try? Entry(JSONReader(Array(body[entryKey.count..<(start - recordKey.count)])), &texts)
     else { return nil }
-    return (entry, start..<body.endIndex)
+    return (entry, start..<body.count)
   }
 
   private static func load(_ path: String, into state: inout State) throws { try load(InputFile(path), into: &state) }
 
   private static func load(_ file: InputFile, into state: inout State) throws {
-    var pending: [UInt8] = []
+    state.stamp = file.stamp
+    // As long as the longest line so far; what is read of the next one is at its start.
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    var offset: Int64 = 0
+    var filled = 0
     while true {
-      let count = try buffer.withUnsafeMutableBytes { try file.read(into: $0) }
+      if filled == buffer.count { buffer.append(contentsOf: repeatElement(0, count: buffer.count)) }
+      let count = try buffer.withUnsafeMutableBytes { try file.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[filled...])) }
       if count == 0 { break }
-      var rest = buffer[..<count]
-      while let newline = rest.firstIndex(of: 0x0A) {
-        pending += rest[...newline]
-        rest = rest[(newline + 1)...]
-        defer {
-          offset += Int64(pending.count)
-          state.end = offset
-          pending.removeAll(keepingCapacity: true)
-        }
-        guard let (entry, record) = parse(pending) else {
-          state.stale += 1
-          if pending.starts(with: Array("{\"head\":".utf8)) { state.unchecked += 1 } else { state.damaged += 1 }
-          continue
-        }
-        let line = Line(entry: entry, offset: offset + Int64(record.lowerBound), length: record.count)
-        if state.lines.updateValue(line, forKey: entry.id) != nil { state.stale += 1 }
-      }
-      pending += rest
+      let used = buffer.withUnsafeBytes { add($0[..<(filled + count)], searchedTo: filled, to: &state) }
+      filled += count - used
+      if used > 0 { buffer.withUnsafeMutableBytes { if let base = $0.baseAddress { memmove(base, base + used, filled) } } }
     }
+  }
+
+  /// Adds the complete lines of what was read; returns their length.
+  private static func add(_ bytes: Slice<UnsafeRawBufferPointer>, searchedTo searched: Int, to state: inout State) -> Int {
+    let bytes = UnsafeRawBufferPointer(rebasing: bytes)
+    var (start, search) = (0, searched)
+    while let base = bytes.baseAddress, let newline = memchr(base + search, 0x0A, bytes.count - search) {
+      let end = UnsafeRawPointer(newline) - base + 1
+      add(line: UnsafeRawBufferPointer(rebasing: bytes[start..<end]), to: &state)
+      (start, search) = (end, end)
+    }
+    return start
+  }
+
+  private static func add(line bytes: UnsafeRawBufferPointer, to state: inout State) {
+    let offset = state.end
+    state.end += Int64(bytes.count)
+    guard let (entry, record) = parse(bytes, &state.texts) else {
+      state.stale += 1
+      if bytes.starts(with: Array("{\"head\":".utf8)) { state.unchecked += 1 } else { state.damaged += 1 }
+      return
+    }
+    let line = Line(entry: entry, offset: offset + Int64(record.lowerBound), length: record.count)
+    if state.lines.updateValue(line, forKey: entry.id) != nil { state.stale += 1 }
+  }
+}
+
+extension Journal.Entry {
+  /// The entry of a result, without the stamp of its shard.
+  init(_ result: TakeResult, of task: TakeTask, _ conversion: TakeConversion) {
+    let record = result.record
+    self.init(record, location: task.location.path, conversion)
+    (stamp, splitGroup, keys, seconds) = (result.stamp, result.splitGroup, result.keys, result.seconds)
+    (framesIn, framesRepeated) = (result.framesIn, result.framesRepeated)
+    (take, part, parts) = (record.take, record.part, result.parts)
+    hadDuplicateFolder = task.duplicateFolder != nil
+  }
+
+  /// The entry of a take that was not converted.
+  init(_ record: TakeRecord, location: String, _ conversion: TakeConversion) {
+    self.init(
+      id: record.id, location: location, pipeline: conversion.digest, toolVersion: conversion.tool.version, outcome: record.outcome,
+      reader: record.reader, inputDigest: record.inputDigest?.description, framesIn: record.framesIn, framesOut: record.framesOut)
   }
 }
 
@@ -278,21 +305,40 @@ extension Journal.Entry {
     return .object(members)
   }
 
-  fileprivate init?(_ json: JSONValue) {
-    guard let id = json["id"]?.string, let location = json["location"]?.string,
-      let pipeline = json["pipeline_sha256"]?.string, let version = json["tool_version"]?.string,
-      let outcome = json["outcome"]?.string.flatMap(TakeRecord.Outcome.init)
-    else { return nil }
+  /// Reads an entry. Throws for one that no version has written.
+  ///
+  /// - Parameter texts: Texts that other entries have, which are then stored once.
+  fileprivate init(_ reader: JSONReader, _ texts: inout [String: String]) throws {
+    var strings: [String: String] = [:]
+    var counts: [String: Int] = [:]
+    var (hadDuplicateFolder, seconds) = (false, 0.0)
+    try reader.members { key in
+      switch try reader.value() {
+      case .string(let text): strings[key] = text
+      case .bool(let value) where key == "had_twin": hadDuplicateFolder = value
+      case .integer(let count) where key != "seconds": counts[key] = Int(clamping: count)
+      case let value: if key == "seconds" { seconds = value.double ?? 0 }
+      }
+      return true
+    }
+    try reader.expectEnd()
+    guard let id = strings["id"], let location = strings["location"], let pipeline = strings["pipeline_sha256"],
+      let version = strings["tool_version"], let outcome = strings["outcome"].flatMap(TakeRecord.Outcome.init)
+    else { throw IncompleteRecord(member: "id, location, pipeline_sha256, tool_version or outcome") }
+    func shared(_ text: String) -> String {
+      if let known = texts[text] { return known }
+      texts[text] = text
+      return text
+    }
     self.init(
-      id: id, location: location, pipeline: pipeline, toolVersion: version, outcome: outcome,
-      reader: json["reader"]?.string, stamp: json["stamp"]?.string, inputDigest: json["input_sha256"]?.string,
-      shard: json["shard"]?.string, framesIn: Int(json["frames_in"]?.integer ?? 0),
-      framesOut: Int(json["frames_out"]?.integer ?? 0), splitGroup: json["split_group"]?.string, keys: json["keys"]?.string,
-      hadDuplicateFolder: json["had_twin"]?.bool ?? false,
-      seconds: json["seconds"]?.double ?? 0)
-    framesRepeated = Int(clamping: json["frames_repeated"]?.integer ?? 0)
-    take = json["take"]?.string
-    part = json["part"]?.integer.map { Int(clamping: $0) }
-    parts = json["parts"]?.integer.map { Int(clamping: $0) }
+      id: id, location: location, pipeline: shared(pipeline), toolVersion: shared(version), outcome: outcome,
+      reader: strings["reader"].map(shared), stamp: strings["stamp"], inputDigest: strings["input_sha256"], shard: strings["shard"],
+      framesIn: counts["frames_in"] ?? 0, framesOut: counts["frames_out"] ?? 0, splitGroup: strings["split_group"],
+      keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
+    framesRepeated = counts["frames_repeated"] ?? 0
+    (take, part, parts) = (strings["take"], counts["part"], counts["parts"])
+    guard [framesIn, framesOut, framesRepeated, part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {
+      throw IncompleteRecord(member: "a count that a take can have")
+    }
   }
 }

@@ -14,7 +14,8 @@ final class Ledger: Sendable {
 
   private let journal: Journal
   private let earlier: [String: Journal.Entry]
-  private let earlierByTake: [String: [Journal.Entry]]
+  /// The entries of each take, from before the run.
+  let earlierByTake: [String: [Journal.Entry]]
   private let conversion: TakeConversion
   private let directory: String
   private let stopsAtFailure: Bool
@@ -64,13 +65,18 @@ final class Ledger: Sendable {
 
   func didStore(_ block: PreparedBlock) { report(.progress(rows: block.rows, bytes: block.bytes)) }
 
+  /// Reports the rows of a take that a child process has stored.
+  func didConvert(_ results: [TakeResult]) {
+    let rows = results.reduce(0) { $0 + $1.record.framesOut }
+    report(.progress(rows: rows, bytes: Int(clamping: results.reduce(0) { $0 + ($1.record.output?.bytes ?? 0) })))
+  }
+
   /// Records the results of a take, or an error that no take caused.
   func finish(_ job: TakeJob, _ results: Result<[TakeResult], any Error>) {
     do {
       let results = try results.get()
       for (index, result) in results.enumerated() {
-        try add(
-          result, location: job.task.location.path, hadDuplicateFolder: job.task.duplicateFolder != nil, isLast: index == results.count - 1)
+        try add(result, of: job.task, isLast: index == results.count - 1)
       }
       // Episodes that an earlier conversion of the take had, and this one has not.
       let gone = Set(earlierByTake[job.task.id, default: []].map(\.id)).subtracting(results.map(\.record.id))
@@ -88,15 +94,10 @@ final class Ledger: Sendable {
     }
   }
 
-  private func add(_ result: TakeResult, location: String, hadDuplicateFolder: Bool, isLast: Bool) throws {
+  private func add(_ result: TakeResult, of task: TakeTask, isLast: Bool) throws {
     let record = result.record
     let shard = directory + "/" + conversion.pipeline.writer.shardPath(record.id)
-    var entry = entry(record, location: location, seconds: result.seconds)
-    (entry.stamp, entry.splitGroup, entry.keys, entry.hadDuplicateFolder) = (
-      result.stamp, result.splitGroup, result.keys, hadDuplicateFolder
-    )
-    (entry.framesIn, entry.framesRepeated) = (result.framesIn, result.framesRepeated)
-    (entry.take, entry.part, entry.parts) = (record.take, record.part, result.parts)
+    var entry = Journal.Entry(result, of: task, conversion)
     if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =
@@ -117,28 +118,20 @@ final class Ledger: Sendable {
     }
     // The record names no path outside the dataset; the log does.
     report(.log("\(input.path): \(input.failure.message)"))
-    let record = TakeRecord(
-      id: input.id, reader: nil, outcome: .failed, reason: input.failure.description, findings: [input.failure.finding])
+    let record = input.record
     do {
-      try append(entry(record, location: input.path, seconds: 0), record.canonicalBytes)
+      try append(Journal.Entry(record, location: input.path, conversion), record.canonicalBytes)
       count(record, seconds: 0, hasChanged: earlier[input.id].map { $0.outcome != .failed } ?? true)
     } catch {
       stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
     }
   }
 
-  private func entry(_ record: TakeRecord, location: String, seconds: Double) -> Journal.Entry {
-    Journal.Entry(
-      id: record.id, location: location, pipeline: conversion.digest, toolVersion: conversion.tool.version, outcome: record.outcome,
-      reader: record.reader, inputDigest: record.inputDigest?.description, framesIn: record.framesIn, framesOut: record.framesOut,
-      seconds: seconds)
-  }
-
   private func append(_ entry: Journal.Entry, _ record: [UInt8]) throws {
     do {
       try journal.append(entry, record: record)
     } catch {
-      throw OutputFailure(error, writing: journal.path)
+      throw OutputFailure(error, writing: journal.path, needing: 1000 + Double(record.count))
     }
   }
 

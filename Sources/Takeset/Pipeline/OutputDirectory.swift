@@ -2,7 +2,7 @@ import Foundation
 import Model
 
 /// The directory that a run writes into, checked before any work and locked while the run writes.
-final class OutputDirectory {
+final class OutputDirectory: Sendable {
   let path: String
   private let lock: Int32
 
@@ -11,7 +11,9 @@ final class OutputDirectory {
   var manifest: String { path + "/" + DatasetFiles.manifest }
 
   /// Creates the directory if needed. Throws `UsageError` when it is inside an input, `OutputFailure` when it cannot be written.
-  init(_ given: String, inputs: [String]) throws {
+  ///
+  /// - Parameter removesLeftovers: Whether nobody else can be writing there, so that what is unfinished is left over from a killed run.
+  init(_ given: String, inputs: [String], removesLeftovers: Bool = true) throws {
     path = Self.absolute(given)
     for input in inputs {
       let root = Self.absolute(input)
@@ -22,31 +24,55 @@ final class OutputDirectory {
     do {
       try Self.create(path + "/" + DatasetFiles.episodes)
     } catch {
-      throw OutputFailure("cannot create the output directory \(given): \(error)")
+      throw OutputFailure("cannot create the output directory \(given): \(error)", code: (error as? FileError)?.code)
     }
     lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard lock >= 0 else { throw OutputFailure("\(FileError("open", path))") }
-    guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+    guard Self.acquire(lock) else {
       close(lock)
       throw OutputFailure("another run is writing into \(given); wait for it or choose another directory")
     }
     guard access(path, W_OK) == 0, access(path + "/" + DatasetFiles.episodes, W_OK) == 0 else {
       let error = FileError("write into", given)
       close(lock)
-      throw OutputFailure("\(error)")
+      throw OutputFailure("\(error)", code: error.code)
     }
-    removeLeftovers()
+    if removesLeftovers { removeLeftovers() }
   }
 
   deinit { close(lock) }
 
-  /// Removes the unfinished files of a run that was killed.
-  private func removeLeftovers() {
+  /// Whether the locked directory is still the one at its path.
+  var isThere: Bool { Directory.isOpen(lock, at: path) }
+
+  /// Removes the unfinished files and attempts of a run that was killed.
+  func removeLeftovers() {
     for directory in [path, episodes] {
       for member in (try? Directory.members(of: directory)) ?? [] where SealedFile.isTemporary(member.name) {
-        unlink(directory + "/" + member.name)
+        try? FileManager.default.removeItem(atPath: directory + "/" + member.name)
       }
     }
+  }
+
+  /// Removes the shards of all takes but these.
+  func removeShards(of writer: any Writer, except known: Set<String>) {
+    for member in (try? Directory.members(of: episodes)) ?? [] where member.kind == .file {
+      let shard = "\(DatasetFiles.episodes)/\(member.name)"
+      let id = URL(name: member.name).deletingPathExtension().lastPathComponent
+      // Only files that are shards by name and by content.
+      guard !known.contains(id), writer.shardPath(id) == shard, writer.isShard(path + "/" + shard, of: id) else { continue }
+      unlink(path + "/" + shard)
+    }
+  }
+
+  /// Waits for up to a quarter of a second: a run that was killed may hold the lock for a moment, by a child process that it was about to start.
+  private static func acquire(_ lock: Int32) -> Bool {
+    for _ in 0..<25 {
+      if flock(lock, LOCK_EX | LOCK_NB) == 0 { return true }
+      guard errno == EWOULDBLOCK || errno == EINTR else { return false }
+      usleep(10_000)
+    }
+    return false
   }
 
   /// The absolute path, with links resolved as far as it exists.

@@ -66,6 +66,8 @@ package struct TakeTrace: Sendable {
   package var stepsBeforeSplit = 0
   /// Rows that repeated a frame before the take was split; they count once, for its first episode.
   package var repeatedBeforeSplit = 0
+  /// The episode from the reader and after each step, if requested.
+  package var history: [Episode] = []
 
   /// The trace of the take as one, for a take that is given up whatever episodes it would have had.
   package var beforeSplit: TakeTrace {
@@ -87,20 +89,25 @@ package struct TakeTrace: Sendable {
 extension Pipeline {
   /// Opens a take and applies every transform. Conversion, plan and inspection all open takes with this method.
   ///
+  /// - Parameter keepsHistory: Whether the traces have the episode after each step.
   /// - Returns: One trace for each episode of the take; exactly one unless a step splits takes.
   /// - Throws: Errors of the reader. An error of a transform is in the trace.
-  package func open(_ take: Take, with reader: any Reader, in context: RunContext) throws -> [TakeTrace] {
+  package func open(
+    _ take: Take, with reader: any Reader, in context: RunContext, keepsHistory: Bool = false
+  ) throws -> [TakeTrace] {
     var source = try reader.open(take)
     source.folder = take.location.folder
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
     for transform in transforms {
+      if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
       traces = traces.flatMap { trace -> [TakeTrace] in
         guard trace.obstacle == nil else { return [trace] }
         if let splitter = transform as? any EpisodeSplitter { return split(trace, splitter) }
         return [applying(transform, to: trace, in: context)]
       }
     }
+    if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
     for index in traces.indices where traces[index].obstacle == nil && traces[index].episode.frames.count == 0 {
       traces[index].obstacle = Rejection("no frames are left after the transforms")
     }

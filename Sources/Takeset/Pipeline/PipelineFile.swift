@@ -21,7 +21,7 @@ package enum PipelineFile {
   package static func parse(_ text: String) throws -> Pipeline {
     let node: Node?
     do {
-      node = try Yams.compose(yaml: text)
+      node = try YAMLText.compose(text)
     } catch let error as YamlError {
       throw PipelineFileError(error, text)
     }
@@ -38,7 +38,8 @@ package enum PipelineFile {
     }
   }
 
-  private static func pipeline(from document: JSONValue) throws -> Pipeline {
+  /// The pipeline of a document that was parsed already. Throws `PipelineFileError`.
+  static func pipeline(from document: JSONValue) throws -> Pipeline {
     guard case .object(let members) = document else {
       throw PipelineFileError("", "expected an object with version, reader, transforms, writer, found \(document.kind)")
     }
@@ -150,7 +151,7 @@ package enum PipelineFile {
     Spelling.nearest(to: word, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
   }
 
-  /// The JSON value of a YAML node in the core schema. Duplicate keys, aliases and nesting deeper than 32 are mistakes.
+  /// The JSON value of a YAML node in the core schema. Duplicate keys and nesting deeper than 32 are mistakes.
   private static func value(of node: Node, at path: String, depth: Int, _ marks: inout [String: Mark]) throws -> JSONValue {
     marks[path] = marks[path] ?? node.mark
     if depth > 32 { throw PipelineFileError(path, "nested deeper than 32") }

@@ -13,40 +13,64 @@ package struct Plan: Sendable {
     package var datasets: [ArrayRecord]
     package var outcome: TakeRecord.Outcome
     package var reason: String?
-
     /// Bytes before compression.
-    package var rawBytes: Int { datasets.reduce(0) { $0 + $1.rawBytes } }
+    package var rawBytes: Int
+
+    init(
+      id: String, take: String, reader: String? = nil, frames: Int, datasets: [ArrayRecord], outcome: TakeRecord.Outcome,
+      reason: String? = nil
+    ) {
+      (self.id, self.take, self.reader, self.frames, self.datasets) = (id, take, reader, frames, datasets)
+      (self.outcome, self.reason) = (outcome, reason)
+      rawBytes = datasets.reduce(0) { $0 + $1.rawBytes }
+    }
   }
 
-  /// Entries sorted by take id; a take that a step splits has several.
-  package var entries: [Entry]
+  /// Entries sorted by take id; a take that a step splits has several. Empty if they were given out one by one.
+  package private(set) var entries: [Entry] = []
   package var notices: [String]
 
-  package var rawBytes: Int { entries.reduce(0) { $0 + $1.rawBytes } }
-  package var frames: Int { entries.reduce(0) { $0 + $1.frames } }
-  package var failed: Int { entries.count { $0.outcome == .failed } }
+  package private(set) var count = 0
+  package private(set) var rawBytes = 0
+  package private(set) var frames = 0
+  package private(set) var failed = 0
 
   /// What the run would take and produce, if it was to be estimated.
   package var estimate: Estimate?
 
   /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
   ///
-  /// `threads`: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read.
-  package init(inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil, estimatingFor threads: Int? = nil) throws {
+  /// `threads`: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read. `body`: Called with each entry in
+  /// order; entries are then not kept.
+  package init(
+    inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil, estimatingFor threads: Int? = nil, forEach body: ((Entry) -> Void)? = nil
+  ) throws {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline)
     if search.hasNoInput { throw NoInputs(search) }
     notices = search.notices
     var estimate = threads.map { Estimate(pipeline: pipeline, threads: $0) }
-    let found = search.found.flatMap { Self.entries($0, pipeline, keys, &estimate) }
+    func add(_ entry: Entry) {
+      count += 1
+      rawBytes += entry.rawBytes
+      frames += entry.frames
+      if entry.outcome == .failed { failed += 1 }
+      if let body { body(entry) } else { entries.append(entry) }
+    }
+    // Both lists are in order already, and so are the episodes of one take.
+    var unmatched = search.unmatched[...]
+    func addUnmatched(before id: String?) {
+      while let next = unmatched.first, id.map({ next.id.utf8.lexicographicallyPrecedes($0.utf8) }) ?? true {
+        add(Entry(id: next.id, take: next.id, frames: 0, datasets: [], outcome: .failed, reason: next.failure.description))
+        unmatched.removeFirst()
+      }
+    }
+    for take in search.found {
+      addUnmatched(before: take.id)
+      Self.entries(take, pipeline, keys, &estimate).forEach(add)
+    }
+    addUnmatched(before: nil)
     estimate?.finish()
     self.estimate = estimate
-    let unmatched = search.unmatched.map {
-      Entry(id: $0.id, take: $0.id, frames: 0, datasets: [], outcome: .failed, reason: $0.failure.description)
-    }
-    // Episodes of one take are in order already.
-    entries = (found + unmatched).enumerated().sorted { a, b in
-      a.element.take == b.element.take ? a.offset < b.offset : a.element.take.utf8.lexicographicallyPrecedes(b.element.take.utf8)
-    }.map(\.element)
   }
 
   private static func entries(

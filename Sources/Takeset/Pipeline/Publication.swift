@@ -35,10 +35,11 @@ struct Publication {
       var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
       index.findings += split.findings
       let stamp = IndexStamp(
-        directory + "/" + pipeline.writer.indexPath, splitFile: splitFile, vanished: entries.map(\.id).filter(vanished.contains))
+        directory + "/" + pipeline.writer.indexPath, of: entries, splitFile: splitFile,
+        vanished: entries.map(\.id).filter(vanished.contains))
       var manifest = Manifest(
         tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
-        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(entries, stamp))
+        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
       manifest.sources = sources
       try manifest.write(to: path) { id in
         let record = try journal.record(of: id)
@@ -46,8 +47,11 @@ struct Publication {
       }
       try SealedFile.syncDirectory(of: path)
       return index.findings
+    } catch let failure as OutputFailure {
+      throw failure
     } catch {
-      throw OutputFailure(error, writing: directory)
+      // The manifest is about as large as the journal.
+      throw OutputFailure(error, writing: directory, needing: (try? FileStamp.of(journal.path).bytes).map { Double($0) })
     }
   }
 
@@ -65,18 +69,14 @@ struct Publication {
     return record.canonicalBytes
   }
 
-  private func runSection(_ entries: [Journal.Entry], _ index: IndexStamp) -> JSONValue {
+  /// The manifest's `run`, without its takes.
+  private func runSection(_ index: IndexStamp) -> [String: JSONValue] {
     func text(_ date: Date) -> String { UnixTime.rfc3339(seconds: Int64(date.timeIntervalSince1970)) }
     var section: [String: JSONValue] = [
       "started": .string(text(started)), "finished": .string(text(Date())),
       "seconds": .number((Date().timeIntervalSince(started) * 1000).rounded() / 1000), "jobs": JSONValue(jobs),
       "command_line": .array(commandLine.map { .string($0) }),
       "index": .string(index.text),
-      "takes": .object(
-        Dictionary(
-          uniqueKeysWithValues: entries.map {
-            ($0.id, ["location": .string($0.location), "seconds": .number($0.seconds)])
-          })),
     ]
     if recordsHost {
       var host = utsname()
@@ -84,35 +84,32 @@ struct Publication {
       let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
       (section["host"], section["user"]) = (.string(name), .string(NSUserName()))
     }
-    return .object(section)
+    return section
   }
 }
 
-/// Size, time and inode of the index, the digest of the split file, and the takes that are no longer among the inputs. A later run compares
-/// them to see whether the index and the manifest are up to date.
+/// Size, time and inode of the index, and digests of what it holds, of the split file, and of the takes that are no longer among the
+/// inputs. A later run compares them to see whether the index and the manifest are up to date.
 struct IndexStamp: Equatable {
   var text: String
 
-  init(_ index: String, splitFile: SplitFile?, vanished: [String]) {
+  /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
+  init(_ index: String, of entries: some Sequence<Journal.Entry>, splitFile: SplitFile?, vanished: [String]) {
     let file = (try? FileStamp.of(index).description) ?? "missing"
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
-    text = ([file] + split + vanished.sorted()).joined(separator: "\n")
+    let hasher = SHA256()
+    for entry in entries.sorted(by: { $0.id < $1.id }) {
+      hasher.update(
+        Array("\(entry.id)\0\(entry.outcome.rawValue)\0\(entry.inputDigest ?? "")\0\(entry.toolVersion)\0\(entry.keys ?? "")\n".utf8))
+    }
+    let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]
+    text = ([file, "entries \(hasher.finish())"] + split + gone).joined(separator: "\n")
   }
 
   private init(text: String) { self.text = text }
 
   /// The stamp in the manifest's last line; reading a complete manifest of thousands of takes would take longer than the check.
   static func recorded(in directory: String) -> IndexStamp? {
-    guard let handle = FileHandle(forReadingAtPath: directory + "/" + DatasetFiles.manifest),
-      let size = try? handle.seekToEnd()
-    else { return nil }
-    defer { try? handle.close() }
-    let tail = min(size, 64 << 20)
-    guard (try? handle.seek(toOffset: size - tail)) != nil, let data = try? handle.readToEnd() else { return nil }
-    let key = Data("\n\"run\":".utf8)
-    guard let range = data.range(of: key, options: .backwards),
-      let run = try? JSONReader(Array(data[range.upperBound...])).value(), let text = run["index"]?.string
-    else { return nil }
-    return IndexStamp(text: text)
+    (try? ManifestFile.indexStamp(in: directory))?.map { IndexStamp(text: $0) }
   }
 }

@@ -18,11 +18,32 @@ package struct Run: Sendable {
   package var keys: DeviceKeys?
   /// An explicit split, in place of the pipeline's rule.
   package var splitFile: SplitFile?
+  /// Converts some of the takes in child processes; `nil` converts all of them in this one.
+  package var isolation: Isolation?
   package var commandLine: [String] = []
   /// Whether the manifest's `run` names the host and the user.
   package var recordsHost = false
   /// Whether to count the warnings of takes that are already in the dataset, too.
   package var countsEarlierWarnings = false
+  /// Set for one batch of a watch.
+  var watched: Watched?
+
+  /// A batch of a watch: its inputs are only the takes to convert now.
+  struct Watched: Sendable {
+    /// Locked as long as the watch runs.
+    var directory: OutputDirectory
+    /// Whether a take at this location is among the inputs of the watch.
+    var isStanding: @Sendable (String) -> Bool
+  }
+
+  /// How takes are isolated.
+  package struct Isolation: Sendable {
+    package var policy = IsolationPolicy.auto
+    package var limits = IsolationLimits()
+    /// The program and the arguments by which it calls `ConversionChild.run`.
+    package var command: [String]
+    package init(command: [String]) { self.command = command }
+  }
 
   package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {
     self.inputs = inputs
@@ -61,6 +82,7 @@ package struct Run: Sendable {
     package var isUpToDate = false
     /// Findings about the dataset as a whole.
     package var findings: [Finding] = []
+    package init() {}
   }
 
   /// Runs to the end, or until `isCancelled` returns true. Throws `UsageError`, `NoInputs` or `OutputFailure`.
@@ -79,7 +101,8 @@ package struct Run: Sendable {
     }
     let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries))
     search.notices.forEach { report(.log($0)) }
-    try search.refuse(pipeline)
+    // One take that a pipeline cannot convert is no reason to end a watch; it fails.
+    if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))
 
     try refuseOtherOutput(outputPath, earlier, conversion.digest)
@@ -89,18 +112,21 @@ package struct Run: Sendable {
           "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") ignored; \(earlier.damaged == 1 ? "its take is" : "their takes are") rebuilt"
         ))
     }
-    let directory = try OutputDirectory(output, inputs: inputs)
+    let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
     let journal: Journal
     do {
-      journal = try Journal(path: directory.journal)
+      journal = try Journal(path: directory.journal, known: earlier)
     } catch {
       throw OutputFailure(error, writing: directory.journal)
     }
     let ledger = Ledger(
       journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
       report: report)
-    report(.found(takes: search.found.count + search.unmatched.count))
-    for input in search.unmatched { ledger.fail(input) }
+    // What a watch has found and is gone or cannot be read a moment later is found again; it is no failure.
+    let unmatched = watched == nil ? search.unmatched : []
+    if watched != nil { for input in search.unmatched { report(.log("\(input.path): \(input.failure.message)")) } }
+    report(.found(takes: search.found.count + unmatched.count))
+    for input in unmatched { ledger.fail(input) }
 
     let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
     try convert(search, conversion, journal, ledger, directory.path, cancelled)
@@ -109,19 +135,26 @@ package struct Run: Sendable {
     var summary = ledger.summary
     summary.isCancelled = isCancelled()
     if summary.isCancelled { return summary }
-    let seen = ledger.seen(search)
+    if watched != nil, journal.entries.isEmpty {
+      summary.isUpToDate = true
+      return summary
+    }
+    var seen = ledger.seen(search)
+    if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.takeID)) }
     var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
+    let removed = Set(gone)
     let stamp = IndexStamp(
-      indexPath(directory), splitFile: splitFile,
-      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !gone.contains($0) })
+      indexPath(directory), of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
+      splitFile: splitFile,
+      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) })
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
     if !summary.isUpToDate {
       // Takes to remove first leave the journal, the index and the manifest; their shards are removed last: a leftover file is harmless.
       do {
-        try journal.compact(removing: Set(gone))
+        try journal.compact(removing: removed)
       } catch {
         throw OutputFailure(error, writing: directory.journal)
       }
@@ -137,19 +170,22 @@ package struct Run: Sendable {
     _ isCancelled: @escaping @Sendable () -> Bool
   ) throws {
     let freshness = Freshness(
-      journal: journal, earlier: Dictionary(grouping: journal.entries.values, by: \.takeID), conversion: conversion, directory: directory,
-      checksContent: checksContent)
-    let jobs = search.found.map { found in
-      TakeJob(
-        task: TakeTask(
-          id: found.id, location: found.location, reader: found.reader, duplicateFolder: found.duplicateFolder, findings: found.findings),
-        reader: found.reader)
+      journal: journal, earlier: ledger.earlierByTake, conversion: conversion, directory: directory, checksContent: checksContent)
+    // Made one after the other: a task holds all options of its reader.
+    let jobs = search.found.lazy.map { TakeJob(task: $0.task, reader: $0.reader) }
+    let isolated = isolation.map { isolation in
+      search.found.count { isolation.policy.applies(to: $0.location, readBy: type(of: $0.reader).name) }
     }
+    let share = ThreadShare(threads: max(1, self.jobs), takes: isolated ?? 0)
+    let isolate = isolation.map { IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
+    if isolated ?? 0 > 0, let shortcoming = IsolatedConversion.shortcoming { ledger.log(shortcoming) }
     Scheduler(
       jobs: jobs, threads: max(1, self.jobs),
       work: Scheduler.Work(
         open: { job in
           do {
+            let isIsolated = isolation?.policy.applies(to: job.task) == true
+            if isIsolated { share.open() }
             try conversion.list(job)
             switch try freshness.verdict(job) {
             case .fresh(let entries):
@@ -160,6 +196,12 @@ package struct Run: Sendable {
               Self.loadLibraryVersions
             }
             ledger.start(job.task.id)
+            if let isolate, isIsolated {
+              let results = Result { try share.use { try isolate(job, in: directory, threads: $0, isCancelled: isCancelled) } }
+              if let results = try? results.get() { ledger.didConvert(results) }
+              ledger.finish(job, results)
+              return false
+            }
             try conversion.open(job, in: directory)
             return true
           } catch {
@@ -180,6 +222,17 @@ package struct Run: Sendable {
 
   /// Refuses to write into another pipeline's output unless it is to be replaced.
   private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
+    do {
+      guard try !TaskList.hasUnpublished(in: path) else {
+        throw UsageError(
+          """
+          \(output) has tasks for a cluster that are not published yet; convert them and run takeset publish \(output), or, \
+          to give them up, remove \(TaskList.name) and \(TaskResults.folder) there
+          """)
+      }
+    } catch let error as FileError {
+      throw OutputFailure("\(error)", code: error.code)
+    }
     guard !replaces else { return }
     if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
       throw UsageError(
@@ -227,15 +280,7 @@ package struct Run: Sendable {
 
   /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.
   private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
-    let known = Set(journal.entries.values.filter { $0.outcome == .written }.map { pipeline.writer.shardPath($0.id) })
-    for member in (try? Directory.members(of: directory.episodes)) ?? [] where member.kind == .file {
-      let path = "\(DatasetFiles.episodes)/\(member.name)"
-      let id = URL(fileURLWithPath: member.name).deletingPathExtension().lastPathComponent
-      // Only files that are shards by name and by content.
-      guard !known.contains(path), pipeline.writer.shardPath(id) == path, pipeline.writer.isShard(directory.path + "/" + path, of: id)
-      else { continue }
-      unlink(directory.path + "/" + path)
-    }
+    directory.removeShards(of: pipeline.writer, except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id)))
   }
 
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.

@@ -1,27 +1,64 @@
 import Foundation
+import HDF5
 import Model
 
 /// A failure to write the output: disk full, not writable, vanished. The run stops; sealed takes stay.
 package struct OutputFailure: Error, CustomStringConvertible {
   package var message: String
-  package init(_ message: String) { self.message = message }
+  /// The system's error, where there is one.
+  var code: Int32?
+  package init(_ message: String, code: Int32? = nil) { (self.message, self.code) = (message, code) }
 
+  /// For a scheduler: 73 for an output that cannot be created, 74 for a disk that fails, 75 where another attempt may succeed.
+  package var exitCode: Int32 {
+    switch code {
+    case EACCES, EPERM, EROFS, ENOTDIR, EEXIST, EISDIR, ELOOP, ENAMETOOLONG, EXDEV: 73
+    case EIO: 74
+    default: 75
+    }
+  }
+
+  /// Creates it before what was written is removed, for the free space that it reports.
+  ///
   /// - Parameter path: The file that could not be written, or a directory; the message reports the free space of its file system.
+  /// - Parameter needed: The bytes, at most, of what was to be written.
   /// - Parameter isResumed: Whether the same command continues where it stopped.
-  init(_ error: any Error, writing path: String, isResumed: Bool = true) {
-    message = "cannot write \(path): \(error)"
-    if let free = Self.freeBytes(at: path) { message += " (\(Int(free / 1e6)) MB are free there)" }
+  init(_ error: any Error, writing path: String, needing needed: Double? = nil, isResumed: Bool = true) {
+    let space = Self.space(at: path)
+    var cause = "\(error)"
+    code = (error as? FileError)?.code ?? (error as? HDF5Error)?.code
+    // libhdf5 reports some failures of a full disk by their consequences only. A write that fails fills the disk first.
+    if code == nil, error is HDF5Error, let needed, let free = space?.bytes, free < min(needed, 1e6) {
+      code = ENOSPC
+      cause = String(cString: strerror(ENOSPC))
+    }
+    let isFull = code == ENOSPC || code == EDQUOT
+    message = "cannot write \(path): \(code == ENOSPC ? "the disk is full: " : "")\(cause)"
+    if isFull, space?.hasNoInodes == true {
+      message += " (no more files can be made there: all inodes are in use)"
+    } else if let free = space?.bytes {
+      let more = isFull ? needed.map { ", up to \(Self.megabytes($0)) MB are needed" } : nil
+      message += " (\(Self.megabytes(free)) MB are free there\(more ?? ""))"
+    }
     if isResumed { message += "; sealed takes stay, and the same command resumes from there" }
   }
 
+  private static func megabytes(_ bytes: Double) -> String {
+    bytes < 9.95e6 ? String(format: "%.1f", bytes / 1e6) : String(format: "%.0f", bytes / 1e6)
+  }
+
   /// The free bytes of the file system that has a path or its nearest parent; `nil` where it does not say.
-  static func freeBytes(at path: String) -> Double? {
+  package static func freeBytes(at path: String) -> Double? { space(at: path)?.bytes }
+
+  private static func space(at path: String) -> (bytes: Double, hasNoInodes: Bool)? {
     var directory = OutputDirectory.absolute(path)
     while directory != "/", (try? Directory.kind(at: directory, followingLinks: true)) != .directory {
       directory = URL(fileURLWithPath: directory).deletingLastPathComponent().path
     }
     var space = statvfs()
-    return statvfs(directory, &space) == 0 ? Double(space.f_bavail) * Double(space.f_frsize) : nil
+    guard statvfs(directory, &space) == 0 else { return nil }
+    // File systems without a fixed number of inodes report none at all.
+    return (Double(space.f_bavail) * Double(space.f_frsize), space.f_files > 0 && space.f_favail == 0)
   }
 
   package var description: String { message }

@@ -16,14 +16,17 @@ final class Scheduler: @unchecked Sendable {
     var isCancelled: @Sendable () -> Bool
   }
 
-  private let condition = NSCondition()
-  private var waiting: ArraySlice<TakeJob>
+  private let condition = Condition()
+  /// The takes to come; each job is made when its turn comes, and gone when it is done.
+  private var waiting: any IteratorProtocol<TakeJob>
+  private var upcoming: TakeJob?
   private var active: [TakeJob] = []
   private let threads: Int
   private let work: Work
 
-  init(jobs: [TakeJob], threads: Int, work: Work) {
-    waiting = jobs[...]
+  init(jobs: some Sequence<TakeJob>, threads: Int, work: Work) {
+    waiting = jobs.makeIterator()
+    upcoming = waiting.next()
     self.threads = threads
     self.work = work
   }
@@ -45,7 +48,8 @@ final class Scheduler: @unchecked Sendable {
   }
 
   private func loop() {
-    var workers: [ObjectIdentifier: ShardSequence.Worker] = [:]
+    // A job is kept with its worker: another one in its place would have the same identifier, and get a worker of the wrong take.
+    var workers: [ObjectIdentifier: (job: TakeJob, worker: ShardSequence.Worker)] = [:]
     while let (job, task) = next() {
       switch task {
       case .open:
@@ -63,8 +67,8 @@ final class Scheduler: @unchecked Sendable {
             try prefetch.fetch(block)
           }
           defer { prefetch?.release(block) }
-          let worker = workers[key] ?? shards.makeWorker()
-          workers[key] = worker
+          let worker = workers[key]?.worker ?? shards.makeWorker()
+          workers[key] = (job, worker)
           return try worker.prepare(block)
         }
         store(result, of: job, block)
@@ -98,7 +102,7 @@ final class Scheduler: @unchecked Sendable {
         } catch let failure as TakeFailure {
           throw failure
         } catch {
-          throw OutputFailure(error, writing: job.directory)
+          throw OutputFailure(error, writing: job.directory, needing: job.bytesNeeded())
         }
       }
       if case .success(let block) = next, case .success = stored { work.didStore(block) }
@@ -115,13 +119,14 @@ final class Scheduler: @unchecked Sendable {
       for job in active {
         if let task = job.claim(window: threads + 1, isCancelled: isCancelled) { return (job, task) }
       }
-      if active.count < threads, !isCancelled, let job = waiting.popFirst() {
+      if active.count < threads, !isCancelled, let job = upcoming {
+        upcoming = waiting.next()
         active.append(job)
         if let task = job.claim(window: threads + 1, isCancelled: false) { return (job, task) }
       }
-      if active.isEmpty, waiting.isEmpty || isCancelled { return nil }
+      if active.isEmpty, upcoming == nil || isCancelled { return nil }
       // Any change wakes it; the time limit lets it notice a cancellation.
-      _ = condition.wait(until: Date(timeIntervalSinceNow: 0.1))
+      condition.wait(milliseconds: 100)
     }
   }
 
@@ -133,5 +138,42 @@ final class Scheduler: @unchecked Sendable {
       condition.unlock()
     }
     return body()
+  }
+}
+
+/// A lock with a condition. Its time limit does not depend on the clock of the day, which may be set while a thread waits.
+///
+/// `@unchecked Sendable`: POSIX's functions synchronize all access.
+private final class Condition: @unchecked Sendable {
+  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+
+  init() {
+    var attributes = pthread_condattr_t()
+    pthread_condattr_init(&attributes)
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    pthread_mutex_init(mutex, nil)
+    pthread_cond_init(condition, &attributes)
+    pthread_condattr_destroy(&attributes)
+  }
+
+  deinit {
+    pthread_cond_destroy(condition)
+    pthread_mutex_destroy(mutex)
+    condition.deallocate()
+    mutex.deallocate()
+  }
+
+  func lock() { pthread_mutex_lock(mutex) }
+  func unlock() { pthread_mutex_unlock(mutex) }
+  func broadcast() { pthread_cond_broadcast(condition) }
+
+  func wait(milliseconds: Int) {
+    var end = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &end)
+    let nanoseconds = end.tv_nsec + milliseconds * 1_000_000
+    end.tv_sec += nanoseconds / 1_000_000_000
+    end.tv_nsec = nanoseconds % 1_000_000_000
+    pthread_cond_timedwait(condition, mutex, &end)
   }
 }

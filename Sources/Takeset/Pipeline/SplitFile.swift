@@ -25,8 +25,9 @@ package struct SplitFile: Sendable {
   let names: [Name]
   /// Digest of the file's bytes.
   package let digest: Digest
+  let text: String
   /// The file, as messages name it.
-  private let file: String
+  let file: String
 
   /// The part of each name.
   var parts: [String: SplitPart] { Dictionary(names.map { ($0.id, $0.part) }, uniquingKeysWith: { first, _ in first }) }
@@ -39,6 +40,7 @@ package struct SplitFile: Sendable {
       throw UsageError("\(name): \(error)")
     }
     digest = Digest.of(bytes)
+    text = String(decoding: bytes, as: UTF8.self)
     file = name
   }
 
@@ -91,7 +93,7 @@ package struct SplitFile: Sendable {
     let text = String(decoding: bytes, as: UTF8.self)
     let node: Node?
     do {
-      node = try Yams.compose(yaml: text)
+      node = try YAMLText.compose(text)
     } catch let error as YamlError {
       // YAML does not know JSON's escapes of characters beyond 16 bits.
       if let document = try? JSONReader(bytes).value() { return try lists(in: document) }

@@ -136,11 +136,12 @@ package struct TakeLocation: Hashable, Sendable, Codable {
     self.isDirectory = isDirectory
   }
 
-  var name: String { URL(fileURLWithPath: path).lastPathComponent }
+  var name: String { url.lastPathComponent }
   /// The name of the directory that holds it.
-  var folder: String { URL(fileURLWithPath: path).deletingLastPathComponent().lastPathComponent }
+  var folder: String { url.deletingLastPathComponent().lastPathComponent }
   /// The name without its extension.
-  var stem: String { URL(fileURLWithPath: name).deletingPathExtension().lastPathComponent }
+  var stem: String { URL(name: name).deletingPathExtension().lastPathComponent }
+  private var url: URL { URL(fileURLWithPath: path, isDirectory: isDirectory) }
 }
 
 /// One raw recording.

@@ -42,6 +42,12 @@ package struct TakeResult: Codable, Sendable {
   package var framesIn: Int
   /// Rows that repeat the frame of an earlier row.
   package var framesRepeated: Int
+
+  /// Whether the counts that totals are made of are such as a take can have, so that sums over any number of takes are numbers.
+  var hasPlausibleCounts: Bool {
+    let counts = [framesIn, framesRepeated, record.framesIn, record.framesOut, parts ?? 1, record.part ?? 0]
+    return (counts + [Int(clamping: record.output?.bytes ?? 0)]).allSatisfy(TakeRecord.isPlausibleCount)
+  }
 }
 
 /// The conversion of one take into shards, one for each of its episodes, identical in the threads of a run, in a process of its own and on
@@ -119,9 +125,11 @@ package struct TakeConversion: Sendable {
     let identity = ShardIdentity(reader: type(of: reader).name, toolVersion: tool.version, pipelineDigest: digest)
     let writer = pipeline.writer
     job.directory = directory
+    let episodes = job.traces.filter { $0.obstacle == nil }.map(\.episode)
+    job.bytesNeeded = { episodes.reduce(0) { $0 + writer.bytesNeeded(by: $1) } }
     do {
       let shards = ShardSequence(
-        job.traces.filter { $0.obstacle == nil }.map(\.episode).map { episode in
+        episodes.map { episode in
           ShardSequence.Part(blocks: writer.blocks(episode)) {
             try writer.open(episode, identity: identity, at: directory + "/" + writer.shardPath(episode.id))
           }
@@ -131,7 +139,7 @@ package struct TakeConversion: Sendable {
     } catch let failure as TakeFailure {
       throw failure
     } catch {
-      throw OutputFailure(error, writing: directory)
+      throw OutputFailure(error, writing: directory, needing: job.bytesNeeded())
     }
   }
 
@@ -147,7 +155,7 @@ package struct TakeConversion: Sendable {
     } catch let failure as TakeFailure {
       throw failure
     } catch {
-      throw OutputFailure(error, writing: job.directory)
+      throw OutputFailure(error, writing: job.directory, needing: job.bytesNeeded())
     }
     return job.traces.map { trace in
       if let rejection = trace.obstacle { return result(job, record(job, trace, outcomeOf: rejection), trace) }

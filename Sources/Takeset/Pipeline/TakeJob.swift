@@ -31,6 +31,8 @@ final class TakeJob: @unchecked Sendable {
   var files: [TakeRecord.Input]?
   /// The directory that shards are written to.
   var directory = ""
+  /// The bytes, at most, of the shards; called when they cannot be written.
+  var bytesNeeded: () -> Double? = { nil }
   /// The error that ended the take early.
   var failure: (any Error)?
 
@@ -99,6 +101,7 @@ final class TakeJob: @unchecked Sendable {
   func release() {
     phase = .done
     (inputs, traces, shards, files) = (nil, [], nil, nil)
+    bytesNeeded = { nil }
     ready = [:]
   }
 }

@@ -11,6 +11,10 @@ package struct TakeSearch: Sendable {
     package var duplicateFolder: TakeLocation?
     /// Findings of the search itself, such as another take with the same name.
     package var findings: [Finding] = []
+
+    var task: TakeTask {
+      TakeTask(id: id, location: location, reader: reader, duplicateFolder: duplicateFolder, findings: findings)
+    }
   }
 
   /// An unmatched input, in which there is no take; its entry in the manifest is `failed`.
@@ -18,6 +22,10 @@ package struct TakeSearch: Sendable {
     package var id: String
     package var path: String
     package var failure: TakeFailure
+
+    var record: TakeRecord {
+      TakeRecord(id: id, reader: nil, outcome: .failed, reason: failure.description, findings: [failure.finding])
+    }
   }
 
   package private(set) var found: [Found] = []
@@ -49,6 +57,7 @@ package struct TakeSearch: Sendable {
     for input in inputs { search(input) }
     findDuplicateFolders()
     assignIDs()
+    visited = []
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     unmatched.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
@@ -128,15 +137,23 @@ package struct TakeSearch: Sendable {
         switch member.kind {
         case .directory: look(at: TakeLocation(path: path, isDirectory: true), depth: depth + 1)
         case .file: look(at: TakeLocation(path: path, isDirectory: false), depth: depth + 1)
-        case .link: notices.append("\(path) is a symbolic link and is not followed; name it as an input to read it")
         case .unnameable: addUnmatched(path, TakeFailure(.badName, "the name is not UTF-8"))
-        case .other: notices.append("\(path) is neither a file nor a directory and is not read")
+        case .link, .other: notices.append(Self.notice(member.kind, path))
         }
       }
     } catch {
       var failure = (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "")
       failure.message = "the directory cannot be searched: \((error as? FileError)?.reason ?? "\(error)")"
       addUnmatched(place.path, failure)
+    }
+  }
+
+  /// Why a member of a directory is not read that is neither a file nor a directory.
+  static func notice(_ kind: Directory.Kind, _ path: String) -> String {
+    switch kind {
+    case .link: "\(path) is a symbolic link and is not followed; name it as an input to read it"
+    case .unnameable: "\(path) is not read, because its name is not UTF-8"
+    default: "\(path) is neither a file nor a directory and is not read"
     }
   }
 
@@ -210,22 +227,32 @@ package struct TakeSearch: Sendable {
       let number = id[id.index(after: dot)...]
       return !number.isEmpty && number.allSatisfy(\.isNumber) ? String(id[..<dot]) : nil
     }
+    /// The takes whose episodes the used ids would name.
+    var owners: Set<String> = []
+    func use(_ id: String) {
+      used.insert(id)
+      if let take = owner(of: id) { owners.insert(take) }
+    }
     func clashes(_ id: String) -> Bool {
       if let take = owner(of: id), stems.contains(take) || used.contains(take) { return true }
-      return splitsTakes && used.contains { owner(of: $0) == id }
+      return owners.contains(id)
     }
+    /// The first number that may be free, by stem: thousands of takes may have one name.
+    var firstFree: [String: Int] = [:]
     func free(_ stem: String, isTaken: (String) -> Bool) -> String {
       var id = stem
-      var number = 2
+      var number = firstFree[stem] ?? 2
+      while used.contains("\(stem)-\(number)") { number += 1 }
+      firstFree[stem] = number
       while used.contains(id) || clashes(id) || isTaken(id) {
         id = "\(stem)-\(number)"
         number += 1
       }
-      used.insert(id)
+      use(id)
       return id
     }
     let known = found.map { registry.id(of: $0.location) }
-    used.formUnion(known.compactMap(\.self))
+    known.compactMap(\.self).forEach(use)
     for (index, take) in found.enumerated() {
       let stem = take.id
       found[index].id =

@@ -28,6 +28,11 @@ struct ResampledDepth: SampleSource {
 
   var access: SampleAccess { base.access }
 
+  func origins(of sample: Int) throws -> [SampleOrigin] {
+    let other = companion.flatMap { $0.samples.indices.contains(sample) ? $0.samples[sample] : nil } ?? -1
+    return try base.origins(of: sample) + (other >= 0 ? companion?.source.origins(of: other) ?? [] : [])
+  }
+
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     var request = request
     request.enough = nil

@@ -103,7 +103,7 @@ package struct Preview {
   }
 
   /// Colors of depth values, on a scale that is linear in the square root of inverse depth, from 0.3 m (cyan) to infinity (magenta).
-  private static func colors(of depth: [Float]) -> [UInt8] {
+  static func colors(of depth: [Float]) -> [UInt8] {
     depth.flatMap { meters -> [UInt8] in
       guard meters > 0 else { return [0, 0, 0] }
       let near = min(0.3 / meters, 1)

@@ -39,13 +39,16 @@ package struct Verification: Sendable, Codable {
 
     /// Checks in this process.
     package static let inProcess = ExternalChecks(shard: ExternalCheck.shard) { path, directory in
-      guard let record = try ManifestFile(directory).record else { throw UsageError("manifest.json cannot be parsed") }
-      return try ExternalCheck.index(path, record)
+      let manifest = try ManifestFile(directory)
+      guard let record = manifest.record else { throw UsageError("manifest.json cannot be parsed") }
+      return try ExternalCheck.index(path, record, manifest.takes)
     }
   }
 
   private var externalCheck = ExternalChecks.inProcess
   private var directory = ""
+  /// Files among the shards that the manifest does not name; of a dataset that is signed they are differences.
+  private var unlisted: [String] = []
 
   package init() {}
 
@@ -80,6 +83,12 @@ package struct Verification: Sendable, Codable {
     bytes += other.bytes
   }
 
+  /// Makes files that the manifest does not name differences: a program that reads every shard of the folder would read them, too.
+  package mutating func refuseUnlisted() {
+    for path in unlisted { differ(path, "is not in the manifest, so no signature covers it") }
+    unlisted = []
+  }
+
   /// Runs a check and records an error that it throws as a difference of this path.
   package mutating func catching(_ path: String, _ body: (inout Verification) throws -> Void) {
     do {
@@ -96,7 +105,7 @@ package struct Verification: Sendable, Codable {
   }
 
   func checkExternalShard(_ path: String, _ output: OutputRecord) throws -> Verification { try externalCheck.shard(path, output) }
-  func checkExternalIndex(_ path: String, _ manifest: ManifestRecord) throws -> Verification { try externalCheck.index(path, directory) }
+  func checkExternalIndex(_ path: String) throws -> Verification { try externalCheck.index(path, directory) }
 
   // MARK: A file
 
@@ -188,9 +197,11 @@ package struct Verification: Sendable, Codable {
   /// Checks a dataset directory against its manifest: the manifest against its own digests, every shard, the index and, if requested,
   /// every input file.
   ///
-  /// `digestsFiles`: Whether to compute digests of complete files too, for publication. `threads`: Number of shards checked concurrently.
+  /// `isQuick`: Whether of each shard only its presence and its size are compared; none is then opened. `digestsFiles`: Whether to compute
+  /// digests of complete files too, for publication. `threads`: Number of shards checked concurrently.
   package init(
-    directory: String, inputs: Bool, digestsFiles: Bool = false, threads: Int = 1, external: ExternalChecks = .inProcess
+    directory: String, inputs: Bool, isQuick: Bool = false, digestsFiles: Bool = false, threads: Int = 1,
+    external: ExternalChecks = .inProcess
   ) throws {
     (externalCheck, self.directory) = (external, directory)
     let manifest: ManifestFile
@@ -210,31 +221,71 @@ package struct Verification: Sendable, Codable {
         rebuild it from its inputs: takeset run INPUT --output \(directory) --replace
         """)
     }
-    for damage in manifest.damage { differ(DatasetFiles.manifest, damage) }
+    do {
+      for damage in try manifest.damage() { differ(DatasetFiles.manifest, damage) }
+    } catch {
+      throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
+    }
     guard let record = manifest.record else { return }
     guard let writer = record.writer else {
       differ(DatasetFiles.manifest, "names an unknown writer")
       return
     }
-    let reports = inParallel(record.takes.count, threads: threads) { [external] index in
-      var report = Verification(external, of: directory)
-      let take = record.takes[index]
-      writer.check(take, in: directory, pipelineDigest: record.pipelineDigest, into: &report)
-      if inputs { report.checkInputs(take, location: manifest.run["takes"]?[take.id]?["location"]?.string) }
-      return report
+    let locations = inputs ? (try? manifest.locations()) ?? [:] : [:]
+    let takes = manifest.takes
+    // So many at a time that threads rarely wait for the last, and few reports are in memory.
+    for start in stride(from: 0, to: takes.count, by: Self.takesAtOnce) {
+      let some = takes[start..<min(start + Self.takesAtOnce, takes.count)]
+      inParallel(some.count, threads: threads) { [external] index in
+        var report = Verification(external, of: directory)
+        let entry = some[some.startIndex + index]
+        if isQuick { return report.checkSize(of: entry) }
+        let take: TakeRecord
+        do {
+          take = try manifest.record(of: entry)
+        } catch {
+          report.differ(DatasetFiles.manifest, "its record of \(entry.id) cannot be understood: \(error)")
+          return report
+        }
+        writer.check(take, in: directory, pipelineDigest: record.pipelineDigest, into: &report)
+        if inputs { report.checkInputs(take, location: locations[take.id]) }
+        return report
+      }.forEach { merge($0) }
     }
-    reports.forEach { merge($0) }
     writer.checkIndex(record, in: directory, into: &self)
-    let known = Set(record.takes.compactMap { $0.output?.path })
+    let known = Set(takes.compactMap { $0.output?.path })
     for member in (try? Directory.members(of: directory + "/" + DatasetFiles.episodes)) ?? []
     where !known.contains("\(DatasetFiles.episodes)/\(member.name)") && !SealedFile.isTemporary(member.name) {
-      notes.append("\(DatasetFiles.episodes)/\(member.name) is not in the manifest")
+      unlisted.append("\(DatasetFiles.episodes)/\(member.name)")
     }
+    notes += unlisted.map { "\($0) is not in the manifest" }
     if digestsFiles {
       for path in known.sorted() + [record.index.path, DatasetFiles.manifest] {
         fileDigests[path] = try? SealedFile.digest(of: directory + "/" + path).digest.description
       }
     }
+  }
+
+  private static let takesAtOnce = 1 << 12
+
+  /// A quick check: whether a shard is there with the size that the manifest records.
+  private func checkSize(of take: TakeEntry) -> Verification {
+    var report = self
+    guard let output = take.output else { return report }
+    guard DatasetFiles.isInside(output.path) else {
+      report.differ(DatasetFiles.manifest, "an output path leaves the dataset: \(output.path)")
+      return report
+    }
+    report.noteFile()
+    do {
+      let bytes = try FileStamp.of(directory + "/" + output.path).bytes
+      if bytes != output.bytes { report.differ(output.path, "has \(bytes) bytes, recorded \(output.bytes)") }
+    } catch let error as FileError {
+      report.differ(output.path, error.code == ENOENT ? "is missing" : "cannot be read: \(error.reason)")
+    } catch {
+      report.differ(output.path, (error as? TakeFailure)?.message ?? "\(error)")
+    }
+    return report
   }
 
   private mutating func checkInputs(_ take: TakeRecord, location: String?) {

@@ -31,6 +31,16 @@ package protocol Writer: Step {
 
 extension Writer {
   package func check(_ transforms: [any Transform]) throws {}
+
+  /// The bytes of an episode's shard, at most: its arrays before compression, images as pixels, and what holds them together.
+  func bytesNeeded(by episode: Episode) -> Double {
+    let arrays = (try? plan(episode)) ?? []
+    let encoded = episode.streams.values.filter { $0.spec.kind == .image }.reduce(0.0) { sum, stream in
+      let size = stream.spec.gridSize
+      return sum + 3 * Double(size.width) * Double(size.height) * Double(episode.frames.count)
+    }
+    return arrays.reduce(100_000 + encoded) { $0 + Double($1.rawBytes) }
+  }
 }
 
 /// Identity that a shard or an index declares besides its data.

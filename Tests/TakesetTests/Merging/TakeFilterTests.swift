@@ -47,6 +47,13 @@ import Testing
     #expect(try !TakeFilter("frames > 1000 and seconds > 1").matches(unread))
   }
 
+  /// As a program makes it of a list of ids.
+  @Test func conditionsMayHaveAnyNumberOfComparisons() throws {
+    let ids = (0..<20_000).map { "id = take-\($0)" }
+    #expect(try !TakeFilter(ids.joined(separator: " or ")).matches(subject()))
+    #expect(try TakeFilter(ids.map { "not " + $0 }.joined(separator: " and ")).matches(subject()))
+  }
+
   @Test(arguments: [
     ("frames > 3 and", "column 15: expected a field"), ("frames 3", "column 8: expected = or"),
     ("frames > 3) ", "column 11: expected and, or"),

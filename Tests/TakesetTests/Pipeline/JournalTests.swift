@@ -26,6 +26,12 @@ import Testing
     #expect(try journal.record(of: "a") == record)
   }
 
+  @Test(arguments: [Int.max, -1, 1 << 50]) func aLineWithImpossibleCountsIsNoLine(frames: Int) {
+    let line = Journal.encode(entry("a", frames: frames), record: Array("{}".utf8))
+    #expect(Journal.decode(line.dropLast()) == nil)
+    #expect(Journal.decode(Journal.encode(entry("a"), record: Array("{}".utf8)).dropLast())?.entry == entry("a"))
+  }
+
   @Test func theLastLineOfATakeCountsAndCompactingKeepsOnlyThat() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/journal.jsonl"

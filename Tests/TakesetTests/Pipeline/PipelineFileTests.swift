@@ -65,4 +65,24 @@ import Testing
     #expect(error?.path == path)
     #expect(error?.message.contains(message) == true, "\(String(describing: error))")
   }
+
+  /// Each list holds the one before ten times: a billion values in half a kilobyte, which would take hours and all memory.
+  @Test(.timeLimit(.minutes(1))) func aliasesAreRefusedBeforeTheyAreExpanded() {
+    var text = "version: 1\na0: &a0 [x]\n"
+    for level in 1...9 {
+      text += "a\(level): &a\(level) [" + repeatElement("*a\(level - 1)", count: 10).joined(separator: ",") + "]\n"
+    }
+    let error = #expect(throws: PipelineFileError.self) { try PipelineFile.parse(text) }
+    #expect(error?.message.contains("aliases are not supported") == true && error?.line == 3 && error?.column == 10)
+    let split = #expect(throws: UsageError.self) { try SplitFile(Array(text.utf8), name: "split.yaml") }
+    #expect(split?.message.contains("aliases are not supported") == true)
+    for other in ["{\"a\":&x 1,\"b\":*x}", "[&a b,*a]", "&a a: 1\n*a : 2", "\u{FEFF}&a [1]\n--- *a"] {
+      #expect(throws: PipelineFileError.self) { try PipelineFile.parse(other) }
+    }
+  }
+
+  @Test(arguments: ["# R&D *new*", "# &a but no alias", "# *a but no anchor", "# 2 & 3 * 4 &", "# x&a x*a"])
+  func ampersandsAndAsterisksInTextAreNoAliases(comment: String) throws {
+    #expect(try PipelineFile.parse("version: 1 \(comment)\ntransforms: [align]").transforms.count == 1)
+  }
 }

@@ -108,6 +108,20 @@ private final class NumberedShard: ShardWriter {
     for (place, block) in prepared.enumerated() { #expect(block <= place + threads + 1) }
   }
 
+  /// A take that is done is gone, and the next one may be in its place in memory.
+  @Test func takesThatAreMadeOneByOneNeverShareAWorker() {
+    let shards = (0..<300).map { NumberedShard($0 % 4) }
+    Scheduler(
+      jobs: shards.indices.lazy.map { job("\($0)") }, threads: 4,
+      work: Scheduler.Work(
+        open: { job in
+          job.shards = Int(job.task.id).map { shards[$0].sequence }
+          return true
+        }, finish: { job in #expect(job.failure == nil) }, didStore: { _ in }, isCancelled: { false })
+    ).run()
+    for shard in shards { #expect(shard.stored == Array(0..<shard.blockCount) && shard.prepared.sorted() == shard.stored) }
+  }
+
   @Test func aCancelledRunStartsNoMoreTakes() {
     let shards = (0..<20).map { _ in NumberedShard(4) }
     let result = run(shards, threads: 1, isCancelled: { shards[2].stored.count >= 2 })

@@ -80,7 +80,7 @@ private struct TwoCameras: Reader {
     let summary = try Run(inputs: [input], output: output, pipeline: pipeline(TwoCameras(), HDF5Writer()), tool: tool).execute { _ in }
     #expect(summary.written == 1)
     let dataset = try Dataset(directory: output)
-    let paths = Set(dataset.written[0].output?.arrays.map(\.path) ?? [])
+    let paths = Set(try dataset.record(of: dataset.written[0]).output?.arrays.map(\.path) ?? [])
     // The first camera's image has the plain name.
     #expect(paths.isSuperset(of: ["/meta/demo_0/intrinsics", "/meta/demo_0/wrist_image_intrinsics", "/data/demo_0/obs/left_arm_valid"]))
     let episode = try dataset.episode("take")

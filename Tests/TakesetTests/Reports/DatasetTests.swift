@@ -54,7 +54,7 @@ import Testing
       let worker = try shard.makeWorker()
       for block in writer.blocks(episode).blocks.indices { try worker.prepare(block).store() }
       let again = try shard.close().output
-      let before = Dictionary(uniqueKeysWithValues: (take.output?.arrays ?? []).map { ($0.path, $0.digest) })
+      let before = Dictionary(uniqueKeysWithValues: (try dataset.record(of: take).output?.arrays ?? []).map { ($0.path, $0.digest) })
       let after = Dictionary(uniqueKeysWithValues: again.arrays.map { ($0.path, $0.digest) })
       #expect(before.keys.sorted() == after.keys.sorted())
       // Images read back as JPEG files are stored again without being decoded, so they have no statistics.
@@ -73,7 +73,7 @@ import Testing
       let shard = try WrittenShard(path)
       let file = try File.open(path)
       var chunked = 0
-      for array in take.output?.arrays ?? [] {
+      for array in try dataset.record(of: take).output?.arrays ?? [] {
         let inside = String(array.path.dropFirst())
         let places = try file.root.dataset(inside).chunkPlaces()
         let own = (shard.map.chunks[inside] ?? []).map { "\($0.row) \($0.offset) \($0.count) \($0.skipped)" }

@@ -25,7 +25,7 @@ struct FolderWatch {
   mutating func look(now: Double = ProcessInfo.processInfo.systemUptime) throws -> [LocalCapture] {
     var found: [LocalCapture] = []
     var present: Set<String> = []
-    for name in try FileTree.names(in: folder, skipsOthers: true).sorted() where !name.hasPrefix(".") {
+    for name in try names().sorted() where !name.hasPrefix(".") {
       let path = folder + "/" + name
       // What cannot be listed, as a folder that is being moved away, is looked at again.
       guard let fingerprint = try? FileTree(path).fingerprint else { continue }
@@ -40,5 +40,11 @@ struct FolderWatch {
     }
     seen = seen.filter { present.contains($0.key) }
     return found
+  }
+
+  private func names() throws -> [String] {
+    do { return try FileTree.names(in: folder, skipsOthers: true) } catch let problem as FileTree.Problem {
+      throw UploaderProblem(problem.description)
+    }
   }
 }

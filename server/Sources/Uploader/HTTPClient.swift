@@ -43,8 +43,10 @@ struct HTTPClient: Sendable {
     var description: String
     /// Whether another attempt would end in the same way.
     var isFinal = false
+    /// Whether there was no connection at all.
+    var isOutage = false
 
-    var setback: Setback { isFinal ? .final(description) : .temporary(description) }
+    var setback: Setback { isFinal ? .unusable(description) : .temporary(description, isOutage: isOutage) }
   }
 
   private let key: String?
@@ -174,16 +176,18 @@ struct HTTPClient: Sendable {
 
   private static func noAnswer(_ error: any Error) -> NoAnswer {
     switch (error as? URLError)?.code ?? URLError.Code(rawValue: (error as NSError).code) {
-    case .cannotFindHost, .dnsLookupFailed: return NoAnswer(description: "the host is unknown")
-    case .cannotConnectToHost: return NoAnswer(description: "no server answers there")
+    case .cannotFindHost, .dnsLookupFailed: return NoAnswer(description: "the host is unknown", isOutage: true)
+    case .cannotConnectToHost: return NoAnswer(description: "no server answers there", isOutage: true)
     case .networkConnectionLost: return NoAnswer(description: "the connection was lost")
     case .timedOut: return NoAnswer(description: "the server did not answer in time")
     default:
-      // The library has no code for it here, only libcurl's words.
-      let isCertificate = error.localizedDescription.contains("certificate")
-      return isCertificate
-        ? NoAnswer(description: "this machine does not trust the server's certificate", isFinal: true)
-        : NoAnswer(description: "the connection failed")
+      // The library has no codes for these here, only libcurl's words.
+      let words = error.localizedDescription
+      if words.contains("certificate") {
+        return NoAnswer(description: "this machine does not trust the server's certificate", isFinal: true)
+      }
+      let isLost = words.contains("Send failure") || words.contains("Recv failure")
+      return NoAnswer(description: isLost ? "the connection was lost" : "the connection failed")
     }
   }
 }

@@ -26,7 +26,7 @@ struct LocalRemoval: Sendable {
     let kept = try Self.digests(answer.body)
     let (content, digests) = try await Blocking.run {
       let content = try UploadContent(FileTree(item.path), name: item.name)
-      return (content, try content.digests())
+      return (content, try content.digests(withFiles: true))
     }
     guard digests.all == item.sha256 else { throw Refusal(description: "it was changed after it was sent") }
     guard kept.contains(digests.all) || (!digests.files.isEmpty && digests.files.allSatisfy(kept.contains)) else {
@@ -49,18 +49,36 @@ struct LocalRemoval: Sendable {
   }
 
   /// Deletes the listed files and the folders that are then empty.
+  ///
+  /// A folder is first given a hidden name: what is left of it after a kill looks like no capture, and is not sent as one.
   private static func delete(_ tree: FileTree) throws {
-    var folders: Set<String> = tree.isFolder ? [tree.root] : []
+    guard tree.isFolder else { return try delete(tree, at: tree.root) }
+    let url = URL(fileURLWithPath: tree.root)
+    let hidden = url.deletingLastPathComponent().path + "/.\(url.lastPathComponent).uploaded-\(UUID().uuidString.prefix(8))"
+    guard rename(tree.root, hidden) == 0 else {
+      throw Refusal(description: "\(tree.root) cannot be renamed: \(String(cString: strerror(errno)))")
+    }
+    // What came meanwhile, or was never sent, is shown again.
+    defer { if access(hidden, F_OK) == 0 { rename(hidden, tree.root) } }
+    try delete(tree, at: hidden)
+  }
+
+  private static func delete(_ tree: FileTree, at root: String) throws {
+    func path(_ file: FileTree.File) -> String { file.path.isEmpty ? root : root + "/" + file.path }
+    // Every file has the time and the length of the listing that was just hashed, or all stay.
     for file in tree.files {
-      let path = file.path.isEmpty ? tree.root : tree.root + "/" + file.path
-      // Every file has the times of the listing that was just hashed, or it stays.
-      guard let status = FileTree.status(path, followsLinks: false), FileTree.nanoseconds(status) == file.modifiedAt else {
-        throw Refusal(description: "\(path) was changed meanwhile")
+      guard let status = FileTree.status(path(file), followsLinks: false), FileTree.nanoseconds(status) == file.modifiedAt,
+        Int64(status.st_size) == file.bytes
+      else { throw Refusal(description: "\(tree.root)\(file.path.isEmpty ? "" : "/" + file.path) was changed meanwhile") }
+    }
+    var folders: Set<String> = tree.isFolder ? [root] : []
+    for file in tree.files {
+      guard unlink(path(file)) == 0 else {
+        throw Refusal(description: "\(tree.root) cannot be deleted: \(String(cString: strerror(errno)))")
       }
-      guard unlink(path) == 0 else { throw Refusal(description: "\(path) cannot be deleted: \(String(cString: strerror(errno)))") }
       var folder = file.path.split(separator: "/").dropLast()
       while !folder.isEmpty {
-        folders.insert(tree.root + "/" + folder.joined(separator: "/"))
+        folders.insert(root + "/" + folder.joined(separator: "/"))
         folder = folder.dropLast()
       }
     }

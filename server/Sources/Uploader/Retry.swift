@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// How long to wait before another attempt.
 struct Backoff: Sendable {
@@ -21,18 +22,52 @@ struct Backoff: Sendable {
     let format = DateFormatter()
     format.locale = Locale(identifier: "en_US_POSIX")
     format.timeZone = TimeZone(identifier: "GMT")
-    format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-    guard let date = format.date(from: header) else { return nil }
-    return min(max(date.timeIntervalSince(now), 0), 86_400)
+    // The present form and the two old ones.
+    for form in ["EEE, dd MMM yyyy HH:mm:ss 'GMT'", "EEEE, dd-MMM-yy HH:mm:ss 'GMT'", "EEE MMM d HH:mm:ss yyyy"] {
+      format.dateFormat = form
+      if let date = format.date(from: header) { return min(max(date.timeIntervalSince(now), 0), 86_400) }
+    }
+    return nil
   }
+}
+
+/// A time in which a server takes nothing, whatever is sent: all uploads wait, and try it one after the other.
+final class Outage: Sendable {
+  private struct State {
+    var failures = 0
+    /// Seconds of the system's uptime.
+    var noted = 0.0
+    var ends = 0.0
+  }
+  private let state = Mutex(State())
+
+  /// Until when nothing is tried, in seconds of the system's uptime.
+  var ends: Double { state.withLock { $0.ends } }
+
+  /// Counts a failure, unless its attempt began before the last one was counted, and begins a pause. Returns the failures so far.
+  func note(attemptFrom began: Double, pause: (Int) -> Double) -> Int {
+    let now = ProcessInfo.processInfo.systemUptime
+    return state.withLock { state in
+      if began >= state.noted {
+        state.failures += 1
+        (state.noted, state.ends) = (now, now + pause(state.failures))
+      }
+      return state.failures
+    }
+  }
+
+  /// The server has taken something.
+  func end() { state.withLock { $0 = State() } }
 }
 
 /// What became of an attempt that did not succeed.
 enum Setback: Error {
-  /// Another attempt may succeed.
-  case temporary(String, retryAfter: Double? = nil)
+  /// Another attempt may succeed. `isOutage`: the server takes nothing at present, whatever is sent.
+  case temporary(String, retryAfter: Double? = nil, isOutage: Bool = false)
   /// No other attempt can.
   case final(String)
+  /// Nothing can be sent to this address until a person has changed something.
+  case unusable(String)
   /// The server wants a key or a registration.
   case unauthorized(String)
   /// The server has dropped the upload; it begins anew at once.

@@ -6,9 +6,23 @@ import Foundation
 struct SimulatedBundleFolder: Sendable {
   let path: String
 
-  /// Runs the command. Throws `UploaderProblem`.
-  static func make(_ path: String, by takeset: String, arguments: [String]) throws -> SimulatedBundleFolder {
+  /// Runs the command, which ends when the task is cancelled. Throws `UploaderProblem`, `CancellationError`.
+  static func make(_ path: String, by takeset: String, arguments: [String]) async throws -> SimulatedBundleFolder {
     let process = Process()
+    return try await withTaskCancellationHandler {
+      do {
+        return try await Blocking.run { try run(process, path, by: takeset, arguments: arguments) }
+      } catch {
+        try Task.checkCancellation()
+        throw error
+      }
+    } onCancel: {
+      // It has inherited that other signals are ignored.
+      if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+    }
+  }
+
+  private static func run(_ process: Process, _ path: String, by takeset: String, arguments: [String]) throws -> SimulatedBundleFolder {
     process.executableURL = URL(fileURLWithPath: takeset)
     process.arguments = ["simulate", "realitycam-bundle", "--output", path] + arguments
     process.standardOutput = FileHandle.nullDevice

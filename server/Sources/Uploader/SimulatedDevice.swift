@@ -125,7 +125,7 @@ package struct SimulatedDevice: Sendable {
     } catch Setback.unauthorized(let reason) {
       throw UploaderProblem.registration(
         "\(reason). A simulated device registers with an API key: `takeset-server keys add` on the server makes one; give it by --key")
-    } catch Setback.final(let reason), Setback.temporary(let reason, _) {
+    } catch Setback.final(let reason), Setback.temporary(let reason, _, _), Setback.unusable(let reason) {
       throw UploaderProblem("the device cannot register: \(reason)")
     }
   }
@@ -136,7 +136,7 @@ package struct SimulatedDevice: Sendable {
     while true {
       do {
         do { return try await attempt() } catch let failure as HTTPClient.NoAnswer { throw failure.setback }
-      } catch Setback.temporary(let reason, let retryAfter) {
+      } catch Setback.temporary(let reason, let retryAfter, _) {
         failures += 1
         guard failures < options.maxAttempts else { throw Setback.final("\(reason); \(failures) attempts failed") }
         let pause = Backoff(unit: options.firstPause).pause(after: failures, retryAfter: retryAfter)
@@ -156,11 +156,11 @@ package struct SimulatedDevice: Sendable {
     if options.isPartial { arguments += ["--partial", "--signature", "checkpoint"] }
     let place = "\(folder)/\(number)", file = place + ".multipart"
     let boundary = "RialVideo-\(UUID().uuidString)"
-    let bundle = try await Blocking.run { [takeset, arguments] in try SimulatedBundleFolder.make(place, by: takeset, arguments: arguments) }
     defer {
       try? FileManager.default.removeItem(atPath: place)
       try? FileManager.default.removeItem(atPath: file)
     }
+    let bundle = try await SimulatedBundleFolder.make(place, by: takeset, arguments: arguments)
     _ = device.nextCounter()
     try bundle.sign(by: device, appID: options.appID, isPartial: options.isPartial)
     let digest = try await Blocking.run { try bundle.writeBody(file, boundary: boundary) }
@@ -192,7 +192,7 @@ package struct SimulatedDevice: Sendable {
       device = current
       let reason =
         switch setback {
-        case .temporary(let reason, _), .final(let reason), .unauthorized(let reason): reason
+        case .temporary(let reason, _, _), .final(let reason), .unauthorized(let reason), .unusable(let reason): reason
         case .gone: "the server has no such upload"
         }
       progress.problem("\(name): failed: \(reason)")

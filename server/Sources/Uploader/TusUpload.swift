@@ -9,6 +9,7 @@ struct TusUpload: Sendable {
   let queue: UploadQueue
   let limit: RateLimit?
   let progress: UploadProgress
+  let outage: Outage
   let abilities = Abilities()
 
   /// What the server said of itself, and the blocks that connections could take.
@@ -66,7 +67,7 @@ struct TusUpload: Sendable {
       let block = try await Blocking.run { [offset] in try content.read(offset..<end) }
       var headers = ["Upload-Offset": "\(offset)", "Content-Type": "application/offset+octet-stream"]
       if takesChecksums { headers["Upload-Checksum"] = "sha256 " + Data(SHA256.hash(data: block)).base64EncodedString() }
-      try await limit?.wait(for: block.count)
+      let paid = try await limit?.wait(for: block.count)
       let began = ProcessInfo.processInfo.systemUptime
       let answer: HTTPClient.Answer
       do {
@@ -82,7 +83,13 @@ struct TusUpload: Sendable {
         try await keep(offset, &item)
         continue
       }
+      if answer.status == 460, end == content.count {
+        // Of the whole: were the files changed without a trace in their times?
+        let digest = try await Blocking.run { try content.digests().all }
+        if digest != item.sha256 { throw UploadContent.Changed() }
+      }
       guard answer.status == 204 || answer.status == 200 else { throw Setback(answer, isUpload: true) }
+      if let paid { try await RateLimit.sleep(until: paid) }
       guard let next = answer.headers["upload-offset"].flatMap({ Int64($0) }), next > offset, next <= end else {
         throw Setback.temporary("the server acknowledged no new bytes")
       }
@@ -94,12 +101,16 @@ struct TusUpload: Sendable {
       let better = seconds < 2 ? size * 2 : seconds > 8 ? size / 2 : size
       abilities.blocks.withLock { $0[id] = min(max(better, Self.blocks.lowerBound), Self.blocks.upperBound) }
     }
+    abilities.blocks.withLock { _ = $0.removeValue(forKey: id) }
   }
 
   /// Notes what the server has.
   private func keep(_ offset: Int64, _ item: inout UploadQueue.Item) async throws {
     item.sent = offset
-    if offset > item.best { (item.best, item.attempts) = (offset, 0) }
+    if offset > item.best {
+      (item.best, item.attempts) = (offset, 0)
+      outage.end()
+    }
     if let id = item.id { progress.at(id, offset) }
     try await queue.save(item)
   }

@@ -2,84 +2,84 @@ import Crypto
 import Foundation
 
 /// The bytes that are sent for a capture: a file as it is, or a folder as an uncompressed tar. Any range can be read, and the same files
-/// give the same bytes, so that an upload resumes at any offset. The tar itself is never made.
+/// give the same bytes, so that an upload resumes at any offset. The tar itself is never made, nor are its headers kept.
 struct UploadContent: Sendable {
-  /// A stretch of the content.
-  private enum Piece: Sendable {
-    case bytes([UInt8])
-    case file(FileTree.File)
-    case zeros(Int64)
-
-    var count: Int64 {
-      switch self {
-      case .bytes(let bytes): Int64(bytes.count)
-      case .file(let file): file.bytes
-      case .zeros(let count): count
-      }
-    }
-  }
-
   /// The files were changed while they were read.
   struct Changed: Error {}
 
   let tree: FileTree
   let count: Int64
-  private let pieces: [Piece]
-  /// Offset of each piece.
-  private let offsets: [Int64]
+  /// The folder's name in the tar.
+  private let name: String
+  /// Offset of each file, or of its header in a tar; at the end the offset of what follows the last one.
+  private let starts: [Int64]
 
-  /// - Parameter name: The folder's name in the tar.
+  /// - Parameter name: The folder's name in the tar. Throws `FileTree.Problem`.
   init(_ tree: FileTree, name: String) throws {
-    self.tree = tree
-    var pieces: [Piece] = []
-    if tree.isFolder {
-      for file in tree.files {
-        pieces.append(.bytes(TarHeader.bytes(path: name + "/" + file.path, size: file.bytes)))
-        pieces.append(.file(file))
-        pieces.append(.zeros((512 - file.bytes % 512) % 512))
-      }
-      pieces.append(.zeros(1024))
-    } else {
-      pieces = tree.files.map { .file($0) }
-    }
-    var offsets: [Int64] = []
+    (self.tree, self.name) = (tree, name)
+    var starts: [Int64] = [0]
+    starts.reserveCapacity(tree.files.count + 1)
     var count: Int64 = 0
-    for piece in pieces {
-      offsets.append(count)
-      let (sum, overflows) = count.addingReportingOverflow(piece.count)
+    func add(_ bytes: Int64) throws {
+      let (sum, overflows) = count.addingReportingOverflow(bytes)
       guard !overflows else { throw FileTree.Problem(description: "\(tree.root): it is too large") }
       count = sum
     }
-    (self.pieces, self.offsets, self.count) = (pieces, offsets, count)
+    for file in tree.files {
+      if tree.isFolder { try add(Int64(TarHeader.bytes(path: name + "/" + file.path, size: file.bytes).count)) }
+      try add(file.bytes)
+      if tree.isFolder { try add((512 - file.bytes % 512) % 512) }
+      starts.append(count)
+    }
+    if tree.isFolder { try add(Self.end) }
+    (self.starts, self.count) = (starts, count)
   }
 
-  /// Some bytes. Throws `Changed` where a file has become shorter, `FileTree.Problem` where one cannot be read.
+  /// Zeros at the end of a tar.
+  private static let end: Int64 = 1024
+
+  /// The header of a file in the tar; empty where the file is sent as it is.
+  private func header(_ file: FileTree.File) -> [UInt8] {
+    tree.isFolder ? TarHeader.bytes(path: name + "/" + file.path, size: file.bytes) : []
+  }
+
+  /// Some bytes below `count`. Throws `Changed` where a file has become another, `FileTree.Problem` where one cannot be read.
   func read(_ range: Range<Int64>) throws -> Data {
-    var data = Data(capacity: Int(range.upperBound - range.lowerBound))
-    // The last piece that begins at or before the range.
-    var (low, high) = (0, pieces.count)
-    while high - low > 1 {
-      let middle = (low + high) / 2
-      if offsets[middle] <= range.lowerBound { low = middle } else { high = middle }
-    }
-    var index = low
-    while index < pieces.count, offsets[index] < range.upperBound {
-      let start = max(range.lowerBound, offsets[index]) - offsets[index]
-      let end = min(range.upperBound, offsets[index] + pieces[index].count) - offsets[index]
-      if start < end {
-        switch pieces[index] {
-        case .bytes(let bytes): data.append(contentsOf: bytes[Int(start)..<Int(end)])
-        case .zeros: data.append(Data(count: Int(end - start)))
-        case .file(let file): data.append(try read(file, start..<end))
-        }
+    // All zeros, as is whatever lies between the files and their headers.
+    var data = Data(count: Int(range.upperBound - range.lowerBound))
+    try data.withUnsafeMutableBytes { buffer in
+      /// The part of the buffer for a stretch of the content, with the offset there; `nil` outside of the range.
+      func part(_ start: Int64, _ count: Int64) -> (buffer: UnsafeMutableRawBufferPointer, offset: Int64)? {
+        let (low, high) = (max(start, range.lowerBound), min(start + count, range.upperBound))
+        guard low < high else { return nil }
+        let slice = buffer[Int(low - range.lowerBound)..<Int(high - range.lowerBound)]
+        return (UnsafeMutableRawBufferPointer(rebasing: slice), low - start)
       }
-      index += 1
+      var index = firstFile(at: range.lowerBound)
+      while index < tree.files.count, starts[index] < range.upperBound {
+        let file = tree.files[index]
+        let header = header(file)
+        if let (buffer, offset) = part(starts[index], Int64(header.count)) {
+          buffer.copyBytes(from: header[Int(offset)...].prefix(buffer.count))
+        }
+        if let (buffer, offset) = part(starts[index] + Int64(header.count), file.bytes) { try read(file, offset, into: buffer) }
+        index += 1
+      }
     }
-    guard data.count == Int(range.upperBound - range.lowerBound) else { throw Changed() }
     return data
   }
 
-  private func read(_ file: FileTree.File, _ range: Range<Int64>) throws -> Data {
+  /// The last file that begins at or before an offset.
+  private func firstFile(at offset: Int64) -> Int {
+    var (low, high) = (0, starts.count)
+    while high - low > 1 {
+      let middle = (low + high) / 2
+      if starts[middle] <= offset { low = middle } else { high = middle }
+    }
+    return low
+  }
+
+  private func read(_ file: FileTree.File, _ offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws {
     let path = file.path.isEmpty ? tree.root : tree.root + "/" + file.path
     // The root may be a link, a file below it must not have become one.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (file.path.isEmpty ? 0 : O_NOFOLLOW))
@@ -88,45 +88,61 @@ struct UploadContent: Sendable {
       throw FileTree.Problem(description: "\(path): it cannot be read: \(String(cString: strerror(errno)))")
     }
     defer { close(descriptor) }
-    var status = stat()
-    guard fstat(descriptor, &status) == 0, Int64(status.st_size) == file.bytes, FileTree.nanoseconds(status) == file.modifiedAt else {
-      throw Changed()
+    func isSame() -> Bool {
+      var status = stat()
+      return fstat(descriptor, &status) == 0 && Int64(status.st_size) == file.bytes && FileTree.nanoseconds(status) == file.modifiedAt
     }
-    var data = Data(count: Int(range.upperBound - range.lowerBound))
-    try data.withUnsafeMutableBytes { buffer in
-      var done = 0
-      while done < buffer.count {
-        let got = pread(descriptor, buffer.baseAddress.map { $0 + done }, buffer.count - done, off_t(range.lowerBound) + off_t(done))
-        if got < 0, errno == EINTR { continue }
-        guard got >= 0 else { throw FileTree.Problem(description: "\(path): it cannot be read: \(String(cString: strerror(errno)))") }
-        guard got > 0 else { throw Changed() }
-        done += got
-      }
+    guard isSame() else { throw Changed() }
+    var done = 0
+    while done < buffer.count {
+      let got = pread(descriptor, buffer.baseAddress.map { $0 + done }, buffer.count - done, off_t(offset) + off_t(done))
+      if got < 0, errno == EINTR { continue }
+      guard got >= 0 else { throw FileTree.Problem(description: "\(path): it cannot be read: \(String(cString: strerror(errno)))") }
+      guard got > 0 else { throw Changed() }
+      done += got
     }
-    return data
+    // Also not while it was read.
+    guard isSame() else { throw Changed() }
   }
 
-  /// Digests of all the bytes and, in the same pass, of each file.
+  /// Digests of all the bytes and, in the same pass, of each file. Throws like `read`.
   ///
-  /// - Parameter progress: Told the bytes so far; returns whether to go on.
-  func digests(_ progress: (Int64) -> Bool = { _ in true }) throws -> (all: String, files: [String]) {
+  /// - Parameters:
+  ///   - withFiles: Whether the digest of each file is wanted.
+  ///   - goesOn: Asked after every few megabytes; where it says no, `CancellationError` is thrown.
+  func digests(withFiles: Bool = false, _ goesOn: () -> Bool = { true }) throws -> (all: String, files: [String]) {
     var all = SHA256()
     var files: [String] = []
-    for (index, piece) in pieces.enumerated() {
-      var own = SHA256()
-      var offset = offsets[index]
-      let end = offset + piece.count
-      while offset < end {
-        let next = min(offset + 4 << 20, end)
-        let block = try read(offset..<next)
-        all.update(data: block)
-        if case .file = piece { own.update(data: block) }
-        offset = next
-        guard progress(offset) else { throw CancellationError() }
-      }
-      if case .file = piece { files.append(hex(own.finalize())) }
+    guard tree.isFolder else {
+      try read(0..<count, goesOn) { all.update(data: $0) }
+      let digest = hex(all.finalize())
+      return (digest, withFiles ? [digest] : [])
     }
+    for (index, file) in tree.files.enumerated() {
+      let header = header(file)
+      all.update(data: header)
+      var own = SHA256()
+      let start = starts[index] + Int64(header.count)
+      try read(start..<start + file.bytes, goesOn) {
+        all.update(data: $0)
+        if withFiles { own.update(data: $0) }
+      }
+      if withFiles { files.append(hex(own.finalize())) }
+      all.update(data: [UInt8](repeating: 0, count: Int(starts[index + 1] - start - file.bytes)))
+    }
+    all.update(data: [UInt8](repeating: 0, count: Int(Self.end)))
     return (hex(all.finalize()), files)
+  }
+
+  /// Some bytes, a block at a time.
+  private func read(_ range: Range<Int64>, _ goesOn: () -> Bool, _ body: (Data) -> Void) throws {
+    var offset = range.lowerBound
+    repeat {
+      let next = min(offset + 4 << 20, range.upperBound)
+      body(try read(offset..<next))
+      offset = next
+      guard goesOn() else { throw CancellationError() }
+    } while offset < range.upperBound
   }
 }
 

@@ -4,7 +4,8 @@ import Synchronization
 /// What is said about uploads on standard error: a line for each event, and one of rate and time left, which is rewritten on a terminal.
 final class UploadProgress: Sendable {
   private struct State {
-    /// Bytes of each upload under way.
+    var underWay: Set<Int64> = []
+    /// Bytes of each upload under way that has begun to send.
     var sent: [Int64: Int64] = [:]
     /// Bytes sent since the start, in all.
     var total: Int64 = 0
@@ -36,6 +37,9 @@ final class UploadProgress: Sendable {
     }
   }
 
+  /// An upload is under way.
+  func begin(_ id: Int64) { state.withLock { _ = $0.underWay.insert(id) } }
+
   /// An upload is at so many bytes. What a server had before it resumed is not counted as sent.
   func at(_ id: Int64, _ offset: Int64) {
     state.withLock { state in
@@ -44,7 +48,20 @@ final class UploadProgress: Sendable {
     }
   }
 
-  func end(_ id: Int64) { state.withLock { _ = $0.sent.removeValue(forKey: id) } }
+  func end(_ id: Int64) {
+    state.withLock { state in
+      state.sent[id] = nil
+      state.underWay.remove(id)
+    }
+  }
+
+  /// Removes the line of the present state from a terminal.
+  func clear() {
+    state.withLock { state in
+      if state.hasStatus { write("\r\u{1B}[K") }
+      state.hasStatus = false
+    }
+  }
 
   /// Shows rate and time left; on a terminal always, otherwise every ten seconds.
   ///
@@ -56,10 +73,12 @@ final class UploadProgress: Sendable {
       state.samples.append((now, state.total))
       state.samples.removeAll { now - $0.time > 10 }
       if state.lastStatus == 0 { state.lastStatus = now }
-      guard !state.sent.isEmpty, isTerminal || now - state.lastStatus >= 10 else { return }
+      guard !state.underWay.isEmpty, isTerminal || now - state.lastStatus >= 10 else { return }
       state.lastStatus = now
-      var parts = ["\(state.sent.count) under way", "\(Self.size(remaining)) left"]
-      if let first = state.samples.first, now - first.time > 0.5 {
+      var parts = ["\(state.underWay.count) under way", "\(Self.size(remaining)) left"]
+      if state.sent.isEmpty {
+        parts.append("reading")
+      } else if let first = state.samples.first, now - first.time > 0.5 {
         let rate = Double(state.total - first.total) / (now - first.time)
         parts.append("\(Self.size(Int64(rate)))/s")
         if rate >= 1 { parts.append("about \(Self.duration(Double(remaining) / rate))") }

@@ -58,6 +58,9 @@ struct UploadQueue: Sendable {
     mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
   }
 
+  /// The condition that is in the index, word for word.
+  private static let isUnfinished = "state IN ('pending', 'uploading')"
+
   private let database: DatabasePool
   private let lockFile: String
 
@@ -67,6 +70,9 @@ struct UploadQueue: Sendable {
       try FileManager.default.createDirectory(
         atPath: URL(fileURLWithPath: path).deletingLastPathComponent().path, withIntermediateDirectories: true,
         attributes: [.posixPermissions: 0o700])
+      // Only for its owner: it knows where uploads are, and what is on this disk.
+      let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+      if file >= 0 { close(file) }
       var configuration = Configuration()
       configuration.busyMode = .timeout(30)
       database = try DatabasePool(path: path, configuration: configuration)
@@ -91,12 +97,19 @@ struct UploadQueue: Sendable {
           table.column("isDeleted", .boolean).notNull()
           table.uniqueKey(["server", "path"])
         }
+        // The next item and the time until it are found without reading the queue.
+        try database.execute(sql: "CREATE INDEX upload_next ON upload (server, notBefore, id) WHERE \(Self.isUnfinished)")
       }
       try migrator.migrate(database)
     } catch {
       throw UploaderProblem("cannot open the queue \(path): \(Self.words(error))")
     }
     lockFile = path + ".lock"
+  }
+
+  /// A failure of the queue's file as `UploaderProblem`; any other error as it is.
+  static func inWords(_ error: any Error) -> any Error {
+    (error as? DatabaseError).map { UploaderProblem("the queue cannot be used: \($0.message ?? "\($0.resultCode)")") } ?? error
   }
 
   private static func words(_ error: any Error) -> String {
@@ -135,10 +148,11 @@ struct UploadQueue: Sendable {
     }
   }
 
-  /// Makes what is paused pending, and with `failed` also that.
+  /// Makes what is paused pending, and with `failed` also that. A new run gives new attempts, but not before their time.
   func resume(_ server: String, failed: Bool) async throws {
     let states = failed ? [State.paused, .failed] : [.paused]
     try await database.write { database in
+      try database.execute(sql: "UPDATE upload SET attempts = 0 WHERE server = ? AND \(Self.isUnfinished)", arguments: [server])
       for state in states {
         try database.execute(
           sql: "UPDATE upload SET state = 'pending', attempts = 0, notBefore = 0, reason = NULL WHERE server = ? AND state = ?",
@@ -147,23 +161,22 @@ struct UploadQueue: Sendable {
     }
   }
 
-  func item(_ id: Int64) async throws -> Item? { try await database.read { try Item.fetchOne($0, key: id) } }
-
   func save(_ item: Item) async throws { try await database.write { try item.update($0) } }
 
-  /// All items of a server, or of all servers, in the order in which they were added.
-  func items(_ server: String?) async throws -> [Item] {
+  /// Hands over all items of a server, or of all servers, one after the other in the order in which they were added.
+  func forEach(_ server: String?, _ body: @escaping @Sendable (Item) throws -> Void) async throws {
     try await database.read { database in
       let all = Item.order(Column("id"))
-      return try (server.map { all.filter(Column("server") == $0) } ?? all).fetchAll(database)
+      let items = try (server.map { all.filter(Column("server") == $0) } ?? all).fetchCursor(database)
+      while let item = try items.next() { try body(item) }
     }
   }
 
-  /// What is still to be done for a server.
-  func unfinished(_ server: String) async throws -> [Item] {
+  /// When the next of what is still to be done for a server may be tried, in milliseconds since 1970; `nil` where nothing is left.
+  func nextTime(_ server: String) async throws -> Int64? {
     try await database.read { database in
-      try Item.filter(Column("server") == server && ["pending", "uploading"].contains(Column("state"))).order(Column("id")).fetchAll(
-        database)
+      try Int64.fetchOne(
+        database, sql: "SELECT MIN(notBefore) FROM upload WHERE server = ? AND \(Self.isUnfinished)", arguments: [server])
     }
   }
 
@@ -172,7 +185,7 @@ struct UploadQueue: Sendable {
     try await database.read { database in
       try Int64.fetchOne(
         database,
-        sql: "SELECT SUM(MAX(COALESCE(bytes, 0) - sent, 0)) FROM upload WHERE server = ? AND state IN ('pending', 'uploading')",
+        sql: "SELECT SUM(MAX(COALESCE(bytes, 0) - sent, 0)) FROM upload WHERE server = ? AND \(Self.isUnfinished)",
         arguments: [server]) ?? 0
     }
   }
@@ -181,18 +194,28 @@ struct UploadQueue: Sendable {
 
   /// The next item whose time has come and that nobody else sends, marked as being sent. `nil` where there is none.
   func claim(_ server: String, now: Int64) async throws -> (item: Item, lock: ItemLock)? {
-    for candidate in try await unfinished(server) where candidate.notBefore <= now {
-      guard let id = candidate.id, let lock = try lock(id) else { continue }
+    var (time, last): (Int64, Int64) = (-1, 0)
+    while true {
+      let next = try await database.read { [time, last] database in
+        try Row.fetchOne(
+          database,
+          sql: """
+            SELECT notBefore, id FROM upload
+            WHERE server = ? AND \(Self.isUnfinished) AND notBefore <= ? AND (notBefore, id) > (?, ?) ORDER BY notBefore, id LIMIT 1
+            """, arguments: [server, now, time, last]
+        ).map { row -> (Int64, Int64) in (row[0], row[1]) }
+      }
+      guard let next else { return nil }
+      (time, last) = next
+      guard let lock = try lock(last) else { continue }
       // Another uploader may have finished it before the lock was ours.
-      let item = try await database.write { database -> Item? in
-        guard var item = try Item.fetchOne(database, key: id), item.state == .pending || item.state == .uploading, item.notBefore <= now
-        else { return nil }
+      let item = try await database.write { [last] database -> Item? in
+        guard var item = try Item.fetchOne(database, key: last), !item.isSettled, item.notBefore <= now else { return nil }
         item.state = .uploading
         try item.update(database)
         return item
       }
       if let item { return (item, lock) }
     }
-    return nil
   }
 }

@@ -9,7 +9,8 @@ package struct Uploader: Sendable {
     package var watch: String?
     package var key: String?
     package var jobs = 3
-    package var maxAttempts = 10
+    /// By default 10; with a watched folder, no limit.
+    package var maxAttempts: Int?
     package var deletesAfterUpload = false
     package var sendsAgain = false
     package var retriesFailed = false
@@ -51,10 +52,20 @@ package struct Uploader: Sendable {
   private let tus: TusUpload
   private let progress: UploadProgress
   private let backoff: Backoff
-  /// Items that this run named or sent.
-  private let handled = Handled()
+  private let maxAttempts: Int
+  private let outage = Outage()
+  private let share = Share()
 
-  private final class Handled: Sendable { let ids = Mutex<Set<Int64>>([]) }
+  /// What the tasks of a run share.
+  private final class Share: Sendable {
+    /// Items that this run named or sent.
+    let handled = Mutex<Set<Int64>>([])
+    /// Whether all that was named is in the queue.
+    let isListed = Mutex(false)
+  }
+
+  /// The server took nothing in as many attempts as there are.
+  private struct GaveUp: Error {}
 
   /// Throws `UploaderProblem`.
   package init(_ options: Options, environment: [String: String] = ProcessInfo.processInfo.environment) throws {
@@ -63,6 +74,7 @@ package struct Uploader: Sendable {
     queue = try UploadQueue(options.state ?? UploadQueue.usualPath(environment))
     progress = UploadProgress(isQuiet: options.isQuiet)
     backoff = Backoff(unit: options.firstPause)
+    maxAttempts = options.maxAttempts ?? (options.watch == nil ? 10 : .max)
     let key = options.key ?? environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }
     if let key, !key.allSatisfy({ $0.isASCII && !$0.isWhitespace && !$0.isNewline }) {
       throw UploaderProblem.usage("--key: expected what `takeset-server keys add` printed")
@@ -75,83 +87,94 @@ package struct Uploader: Sendable {
       limit = RateLimit(rate: rate)
     }
     client = HTTPClient(key: key, timeout: options.timeout)
-    tus = TusUpload(client: client, server: server, queue: queue, limit: limit, progress: progress)
+    tus = TusUpload(client: client, server: server, queue: queue, limit: limit, progress: progress, outage: outage)
     if key != nil, server.isOpen { progress.problem("warning: the key goes to \(server.text) unencrypted; https would hide it") }
   }
 
-  /// Everything in a queue file.
+  /// Hands over everything in a queue file, one after the other. Throws `UploaderProblem`.
   package static func list(
-    state: String?, environment: [String: String] = ProcessInfo.processInfo.environment
-  ) async throws -> [Outcome] {
-    try await UploadQueue(state ?? UploadQueue.usualPath(environment)).items(nil).map(Outcome.init)
+    state: String?, environment: [String: String] = ProcessInfo.processInfo.environment, _ report: @escaping @Sendable (Outcome) -> Void
+  ) async throws {
+    let queue = try UploadQueue(state ?? UploadQueue.usualPath(environment))
+    do { try await queue.forEach(nil) { report(Outcome($0)) } } catch { throw UploadQueue.inWords(error) }
   }
 
   /// Sends until everything is settled or, with a watched folder, until the task is cancelled; what is under way is then pending again.
   ///
-  /// - Returns: The exit code, 0 or 3, and what became of each item.
+  /// - Parameter report: Told at the end what became of each item.
+  /// - Returns: The exit code, 0, 1 or 3.
   /// - Throws: `UploaderProblem`; code 77 where the server wants a key.
-  package func run() async throws -> (code: Int32, outcomes: [Outcome]) {
-    try await queue.resume(server.text, failed: options.retriesFailed)
-    var watch = try options.watch.map { try FolderWatch($0, rest: options.rest) }
-    for path in options.paths {
-      let found = try CaptureFinder.captures(at: path)
-      if found.isEmpty { throw UploaderProblem("\(path): there is no capture in it") }
-      for capture in found { try await add(capture, isNamed: true) }
-    }
-    do {
-      try await withThrowingTaskGroup(of: Bool.self) { group in
-        for _ in 0..<options.jobs {
-          group.addTask {
-            try await work()
-            return true
-          }
-        }
-        group.addTask {
-          while true {
-            try await Task.sleep(for: .milliseconds(500))
-            progress.show(remaining: try await queue.remainingBytes(server.text))
-          }
-        }
-        if watch != nil {
-          while true {
-            let (looked, found) = try await Blocking.run { [watch] in
-              var watch = watch
-              let found = try watch?.look() ?? []
-              return (watch, found)
-            }
-            watch = looked
-            for capture in found { try await add(capture, isNamed: false) }
-            try await Self.pause(min(max(options.rest / 4, 0.05), 2), ends: &group)
-          }
-        }
-        var running = options.jobs
-        while running > 0, try await group.next() == true { running -= 1 }
-        group.cancelAll()
+  package func run(_ report: @escaping @Sendable (Outcome) -> Void) async throws -> Int32 {
+    let watch = try options.watch.map { try FolderWatch($0, rest: options.rest) }
+    let captures = try await Blocking.run { [options] in
+      try options.paths.flatMap { path in
+        let found = try CaptureFinder.captures(at: path)
+        if found.isEmpty { throw UploaderProblem("\(path): there is no capture in it") }
+        return found
       }
-    } catch is CancellationError where !Task.isCancelled {
-      // The display was ended.
     }
-    return try await outcomes()
+    defer { progress.clear() }
+    do {
+      try await queue.resume(server.text, failed: options.retriesFailed)
+      var hasGivenUp = false
+      do { try await sendAll(captures, watch) } catch is GaveUp { hasGivenUp = true }
+      return try await conclude(hasGivenUp, report)
+    } catch {
+      throw UploadQueue.inWords(error)
+    }
   }
 
-  /// Sleeps, or throws what a worker threw meanwhile.
-  private static func pause(_ seconds: Double, ends group: inout ThrowingTaskGroup<Bool, any Error>) async throws {
-    group.addTask {
-      try await Task.sleep(for: .seconds(seconds))
-      return false
+  private func sendAll(_ captures: [LocalCapture], _ watch: FolderWatch?) async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask {
+        while !Task.isCancelled {
+          try? await Task.sleep(for: .milliseconds(500))
+          if let remaining = try? await queue.remainingBytes(server.text) { progress.show(remaining: remaining) }
+        }
+      }
+      group.addTask {
+        for capture in captures { try await add(capture, isNamed: true) }
+        share.isListed.withLock { $0 = true }
+        if let watch { try await self.watch(watch) }
+      }
+      for _ in 0..<options.jobs { group.addTask { try await work() } }
+      // All but the display, which ends when it is cancelled.
+      for _ in 0...options.jobs { try await group.next() }
+      group.cancelAll()
     }
-    // Workers of a watched folder do not end; the first to return is the sleep.
-    _ = try await group.next()
   }
 
-  private func outcomes() async throws -> (Int32, [Outcome]) {
-    let ids = handled.ids.withLock { $0 }
-    let items = try await queue.items(server.text).filter { $0.id.map(ids.contains) ?? false }
-    let failed = items.filter { $0.state == .failed }.count
-    let uploaded = items.filter { $0.state == .uploaded }.count
-    progress.note("\(uploaded) uploaded" + (failed > 0 ? ", \(failed) failed" : ""))
-    let isComplete = items.allSatisfy { $0.state == .uploaded }
-    return (failed > 0 ? 3 : isComplete ? 0 : 1, items.map(Outcome.init))
+  private func watch(_ first: FolderWatch) async throws {
+    var watch = first
+    while true {
+      let began = ProcessInfo.processInfo.systemUptime
+      let found: [LocalCapture]
+      (watch, found) = try await Blocking.run { [watch] in
+        var watch = watch
+        let found = try watch.look()
+        return (watch, found)
+      }
+      for capture in found { try await add(capture, isNamed: false) }
+      // A folder of very many files takes a tenth of the time at most.
+      let took = ProcessInfo.processInfo.systemUptime - began
+      try await Task.sleep(for: .seconds(max(min(max(options.rest / 4, 0.05), 2), took * 9)))
+    }
+  }
+
+  /// Counts the items of this run, and reports each.
+  private func conclude(_ hasGivenUp: Bool, _ report: @escaping @Sendable (Outcome) -> Void) async throws -> Int32 {
+    let counts = Mutex<[UploadQueue.State: Int]>([:])
+    let handled = share.handled.withLock { $0 }
+    try await queue.forEach(server.text) { item in
+      guard let id = item.id, handled.contains(id) else { return }
+      counts.withLock { $0[item.state, default: 0] += 1 }
+      report(Outcome(item))
+    }
+    let (uploaded, failed) = counts.withLock { ($0[.uploaded] ?? 0, $0[.failed] ?? 0) }
+    let waiting = counts.withLock { $0.values.reduce(0, +) } - uploaded - failed
+    progress.note(
+      "\(uploaded) uploaded" + (failed > 0 ? ", \(failed) failed" : "") + (waiting > 0 ? ", \(waiting) wait for another run" : ""))
+    return failed > 0 || hasGivenUp ? 3 : waiting > 0 ? 1 : 0
   }
 
   private func add(_ capture: LocalCapture, isNamed: Bool) async throws {
@@ -167,7 +190,7 @@ package struct Uploader: Sendable {
       }
     }
     guard let id = item.id else { return }
-    handled.ids.withLock { _ = $0.insert(id) }
+    share.handled.withLock { _ = $0.insert(id) }
     guard item.state == .uploaded else { return }
     progress.note("\(item.name): it was uploaded before\(item.capture.map { "; capture \($0)" } ?? "")")
     if options.deletesAfterUpload, let lock = try queue.lock(id) {
@@ -182,16 +205,17 @@ package struct Uploader: Sendable {
   private func work() async throws {
     while true {
       try Task.checkCancellation()
-      if let (item, lock) = try await queue.claim(server.text, now: Self.now()) {
+      let outageEnds = outage.ends
+      if outageEnds <= ProcessInfo.processInfo.systemUptime, let (item, lock) = try await queue.claim(server.text, now: Self.now()) {
         try await send(item)
         withExtendedLifetime(lock) {}
         continue
       }
-      let waiting = try await queue.unfinished(server.text)
-      if waiting.isEmpty, options.watch == nil { return }
-      // The next attempt's time; or another uploader has the rest, and may end without having sent it.
-      let next = waiting.map(\.notBefore).filter { $0 > Self.now() }.min().map { Double($0 - Self.now()) / 1000 } ?? 0.1
-      try await Task.sleep(for: .seconds(min(max(next, 0.01), 0.1)))
+      // In this order: what is added last is seen.
+      let isListed = share.isListed.withLock { $0 }
+      if try await queue.nextTime(server.text) == nil, isListed, options.watch == nil { return }
+      // It waits for its time; or another uploader has the rest, and may end without having sent it.
+      try await Task.sleep(for: .milliseconds(50))
     }
   }
 
@@ -199,11 +223,14 @@ package struct Uploader: Sendable {
   private func send(_ claimed: UploadQueue.Item) async throws {
     var item = claimed
     guard let id = item.id else { return }
-    handled.ids.withLock { _ = $0.insert(id) }
+    share.handled.withLock { _ = $0.insert(id) }
+    progress.begin(id)
     defer { progress.end(id) }
+    let began = ProcessInfo.processInfo.systemUptime
     var ending: (any Error)?
     do {
       try await attempt(&item)
+      outage.end()
       if options.deletesAfterUpload {
         // First the queue: a killed run must not look for files that are deleted.
         try await Task { [item] in try await queue.save(item) }.value
@@ -211,17 +238,23 @@ package struct Uploader: Sendable {
       }
     } catch let setback as Setback {
       switch setback {
-      case .temporary(let reason, let retryAfter): postpone(&item, reason, retryAfter)
+      case .temporary(let reason, let retryAfter, let isOutage):
+        if postpone(&item, reason, retryAfter, outageSince: isOutage ? began : nil) { ending = GaveUp() }
       case .gone:
         progress.note("\(item.name): the server has dropped the upload; it begins anew")
         (item.location, item.sent) = (nil, 0)
         postpone(&item, "the server dropped the upload", nil, isSilent: true)
-      case .final(let reason): fail(&item, reason)
+      case .final(let reason):
+        outage.end()
+        fail(&item, reason)
+      case .unusable(let reason):
+        (item.state, item.reason) = (.pending, reason)
+        ending = UploaderProblem("the queue waits: \(reason)")
       case .unauthorized(let reason):
         (item.state, item.reason) = (.paused, reason)
         ending = UploaderProblem.registration(
-          "\(reason). This server wants an API key: `takeset-server keys add` there makes one; give it by --key or TAKESET_KEY. "
-            + "The queue waits.")
+          "the queue waits: \(reason). This server wants an API key: `takeset-server keys add` there makes one; "
+            + "give it by --key or TAKESET_KEY")
       }
     } catch is UploadContent.Changed {
       await tus.abandon(item.location)
@@ -241,7 +274,6 @@ package struct Uploader: Sendable {
   }
 
   private func attempt(_ item: inout UploadQueue.Item) async throws {
-    guard let id = item.id else { return }
     let began = ProcessInfo.processInfo.systemUptime
     let content = try await Blocking.run { [item] in try UploadContent(FileTree(item.path), name: item.name) }
     let fingerprint = content.tree.fingerprint
@@ -252,7 +284,7 @@ package struct Uploader: Sendable {
       }
       let isStopped = Stop()
       item.sha256 = try await withTaskCancellationHandler {
-        try await Blocking.run { try content.digests { _ in !isStopped.flag.withLock { $0 } }.all }
+        try await Blocking.run { try content.digests { !isStopped.flag.withLock { $0 } }.all }
       } onCancel: {
         isStopped.flag.withLock { $0 = true }
       }
@@ -260,7 +292,6 @@ package struct Uploader: Sendable {
       try await queue.save(item)
     }
     if item.attempts == 0, item.location == nil { progress.note("\(item.name): \(item.kind), \(UploadProgress.size(content.count))") }
-    progress.at(id, 0)
     try await tus.send(content, as: &item)
     (item.state, item.reason, item.attempts) = (.uploaded, nil, 0)
     let seconds = ProcessInfo.processInfo.systemUptime - began
@@ -270,20 +301,36 @@ package struct Uploader: Sendable {
 
   private final class Stop: Sendable { let flag = Mutex(false) }
 
-  private func postpone(_ item: inout UploadQueue.Item, _ reason: String, _ retryAfter: Double?, isSilent: Bool = false) {
+  /// Notes a failed attempt and when to try again. Returns whether the server has taken nothing for as many attempts as there are.
+  ///
+  /// - Parameter outageSince: When the attempt began, where it failed because the server takes nothing at present.
+  @discardableResult private func postpone(
+    _ item: inout UploadQueue.Item, _ reason: String, _ retryAfter: Double?, outageSince: Double? = nil, isSilent: Bool = false
+  ) -> Bool {
     item.attempts += 1
     item.reason = reason
-    guard item.attempts < options.maxAttempts else {
-      fail(&item, "\(reason); \(item.attempts) attempts failed")
-      return
+    var (failures, hasGivenUp) = (item.attempts, false)
+    if let outageSince {
+      let all = outage.note(attemptFrom: outageSince) { backoff.pause(after: $0, retryAfter: retryAfter) }
+      failures = max(failures, all)
+      hasGivenUp = all >= maxAttempts
+    } else {
+      outage.end()
     }
-    let pause = backoff.pause(after: item.attempts, retryAfter: retryAfter)
+    guard item.attempts < maxAttempts else {
+      fail(&item, "\(reason); \(item.attempts) attempts failed")
+      return hasGivenUp
+    }
+    let pause = backoff.pause(after: failures, retryAfter: retryAfter)
     item.state = .pending
     item.notBefore = Self.now() + Int64(pause * 1000)
-    if !isSilent {
-      progress.problem(
-        "\(item.name): \(reason); attempt \(item.attempts + 1) of \(options.maxAttempts) in \(String(format: "%.1f", pause)) s")
+    if hasGivenUp {
+      progress.problem("\(item.name): \(reason); \(failures) attempts failed")
+    } else if !isSilent {
+      let number = "attempt \(failures + 1)" + (maxAttempts == .max ? "" : " of \(maxAttempts)")
+      progress.problem("\(item.name): \(reason); \(number) in \(String(format: "%.1f", pause)) s")
     }
+    return hasGivenUp
   }
 
   private func fail(_ item: inout UploadQueue.Item, _ reason: String) {
@@ -304,7 +351,9 @@ package struct Uploader: Sendable {
 
   private static func words(_ error: any Error) -> String {
     switch error {
-    case Setback.temporary(let reason, _), Setback.final(let reason), Setback.unauthorized(let reason): reason
+    case Setback.temporary(let reason, _, _), Setback.final(let reason), Setback.unauthorized(let reason),
+      Setback.unusable(let reason):
+      reason
     case Setback.gone: "the server has it no longer"
     case is UploadContent.Changed: "it was changed meanwhile"
     case let error as any CustomStringConvertible: "\(error)"

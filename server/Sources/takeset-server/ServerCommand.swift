@@ -7,8 +7,8 @@ import Logging
 struct ServerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "takeset-server",
-    abstract: "Receive captures from phones, verify them and convert them into datasets.",
-    subcommands: [ServeCommand.self, KeysCommand.self, UploadCommand.self, SimulateDeviceCommand.self])
+    abstract: "Receive captures from phones, verify them and convert them into datasets.", version: "0.2.0",
+    subcommands: [ServeCommand.self, KeysCommand.self, ConvertCommand.self, UploadCommand.self, SimulateDeviceCommand.self])
 }
 
 struct ServeCommand: AsyncParsableCommand {
@@ -45,8 +45,8 @@ struct ServeCommand: AsyncParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     do {
       try await CaptureServer(try await Services(configuration, logger: logger)).run()
-    } catch let mistake as Mistake {
-      FileHandle.standardError.write(Data("error: \(mistake)\n".utf8))
+    } catch {
+      FileHandle.standardError.write(Data("error: \(Mistake(error))\n".utf8))
       throw ExitCode(1)
     }
   }

@@ -5,9 +5,12 @@ import Uploader
 struct SimulateDeviceCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "simulate-device", abstract: "Be a phone: register, record, and send signed captures to a server.",
+    usage: "takeset simulate device --to <url> [<options>]",
     discussion: """
-      Makes a P-256 key and registers it with an API key. Each capture is a bundle of `takeset simulate realitycam-bundle` whose end of the
-      hash chain is signed by that key, sent by POST /api/v1/captures/video with a signature over time and body.
+      Makes a P-256 key and registers it with an API key. Each capture is a bundle of `takeset simulate realitycam-bundle` whose \
+      end of the hash chain is signed by that key, sent by POST /api/v1/captures/video with a signature over time and body. The \
+      same seed gives the same recording: video, depth and hash chain. The key, and so the signatures, are new unless --identity \
+      keeps them.
 
         takeset simulate device --to http://127.0.0.1:8080 --key KEY --captures 3
         takeset simulate device --to http://127.0.0.1:8080 --key KEY --fault wrong-body

@@ -4,11 +4,12 @@ import Uploader
 
 struct UploadCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "upload", abstract: "Send captures to a server.",
+    commandName: "upload", abstract: "Send captures to a server.", usage: "takeset upload [<options>] [<paths> ...]",
     discussion: """
       Finds bundle folders, session folders and archives, and movies at or below the paths, and sends them, several at a time. \
       What was cut off goes on where it was: after a lost connection, an interruption, a restart of this machine or of the \
-      server. Without paths it goes on with the queue. Files are only read, and stay.
+      server. Without paths it goes on with the queue. Files are only read, and stay, unless --delete-after-upload says \
+      otherwise.
 
         takeset upload sessions/ --to https://captures.example.org --key KEY
         takeset upload --watch inbox/ --to https://captures.example.org
@@ -16,8 +17,8 @@ struct UploadCommand: AsyncParsableCommand {
 
       Prints a line for each capture: its state, the server's id and its path.
 
-      Exit codes: 0 all are there; 3 some failed for good and the others are there; 77 the server wants a key; 64 a mistake in the command;
-      1 could not start; 130, 143 interrupted.
+      Exit codes: 0 all are there; 3 some failed for good, or the server took nothing for all attempts; 77 the server wants a key; \
+      64 a mistake in the command; 1 could not start, or --to is no capture server; 130, 143 interrupted.
       """)
 
   @Argument(help: "Captures, or folders to search for captures.") var paths: [String] = []
@@ -26,7 +27,9 @@ struct UploadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Seconds without a change after which something in --watch is complete.", valueName: "s")) var rest = 10.0
   @Option(help: "API key; by default from TAKESET_KEY, where others do not see it.") var key: String?
   @Option(help: ArgumentHelp("Captures at a time.", valueName: "n")) var jobs = 3
-  @Option(help: ArgumentHelp("Attempts without progress after which a capture has failed.", valueName: "n")) var maxAttempts = 10
+  @Option(
+    help: ArgumentHelp("Attempts without progress after which a capture has failed; by default 10, with --watch no limit.", valueName: "n"))
+  var maxAttempts: Int?
   @Option(help: ArgumentHelp("Bytes a second in all, such as 500k or 2M.", valueName: "rate")) var limitRate: String?
   @Flag(help: "Delete what was sent, once the server lists its digests.") var deleteAfterUpload = false
   @Flag(help: "Send the named captures even if they were uploaded before.") var again = false
@@ -41,7 +44,7 @@ struct UploadCommand: AsyncParsableCommand {
 
   func validate() throws {
     guard (1...64).contains(jobs) else { throw ValidationError("--jobs: expected 1 to 64") }
-    guard (1...1000).contains(maxAttempts) else { throw ValidationError("--max-attempts: expected 1 to 1000") }
+    guard maxAttempts.map((1...1000).contains) ?? true else { throw ValidationError("--max-attempts: expected 1 to 1000") }
     guard (0...86_400).contains(rest) else { throw ValidationError("--rest: expected 0 to 86400") }
     guard firstPause >= 0.001, firstPause <= 3600 else { throw ValidationError("--first-pause: expected 0.001 to 3600") }
     guard (1...86_400).contains(timeout) else { throw ValidationError("--timeout: expected 1 to 86400") }
@@ -51,7 +54,7 @@ struct UploadCommand: AsyncParsableCommand {
   func run() async throws {
     try await Uploading.run("; the queue goes on with the next `takeset upload`") {
       if list {
-        Uploading.show(try await Uploader.list(state: state), json: json)
+        try await Uploader.list(state: state) { Uploading.show($0, json: json) }
         return 0
       }
       var options = Uploader.Options()
@@ -60,9 +63,7 @@ struct UploadCommand: AsyncParsableCommand {
       (options.jobs, options.maxAttempts, options.limitRate) = (jobs, maxAttempts, limitRate)
       (options.deletesAfterUpload, options.sendsAgain, options.retriesFailed) = (deleteAfterUpload, again, retryFailed)
       (options.state, options.isQuiet, options.firstPause, options.timeout) = (state, quiet, firstPause, timeout)
-      let (code, outcomes) = try await Uploader(options).run()
-      Uploading.show(outcomes, json: json)
-      return code
+      return try await Uploader(options).run { Uploading.show($0, json: json) }
     }
   }
 }
@@ -82,6 +83,11 @@ enum Uploading {
         if task.isCancelled { exit(128 + number) }
         received.signal = number
         task.cancel()
+        // A disk that hangs holds up nobody; what is in the queue bears any end.
+        DispatchQueue.global().asyncAfter(deadline: .now() + 0.8) {
+          interrupted(afterwards)
+          exit(128 + number)
+        }
       }
       source.resume()
       return source
@@ -94,24 +100,26 @@ enum Uploading {
       FileHandle.standardError.write(Data("takeset: \(problem)\n".utf8))
       throw ExitCode(problem.exitCode)
     } catch  where task.isCancelled {
-      FileHandle.standardError.write(Data("takeset: interrupted\(afterwards)\n".utf8))
+      interrupted(afterwards)
       throw ExitCode(128 + received.signal)
     }
+  }
+
+  private static func interrupted(_ afterwards: String) {
+    FileHandle.standardError.write(Data("takeset: interrupted\(afterwards)\n".utf8))
   }
 
   /// The signal that cancelled the command. Written before the task is cancelled, read after.
   private final class Received: @unchecked Sendable { var signal = SIGINT }
   private static let received = Received()
 
-  static func show(_ outcomes: [Uploader.Outcome], json: Bool) {
+  static func show(_ outcome: Uploader.Outcome, json: Bool) {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    for outcome in outcomes {
-      let line =
-        json
-        ? String(decoding: (try? encoder.encode(outcome)) ?? Data(), as: UTF8.self)
-        : "\(outcome.state)\t\(outcome.capture_id ?? "-")\t\(outcome.path)"
-      FileHandle.standardOutput.write(Data((line + "\n").utf8))
-    }
+    let line =
+      json
+      ? String(decoding: (try? encoder.encode(outcome)) ?? Data(), as: UTF8.self)
+      : "\(outcome.state)\t\(outcome.capture_id ?? "-")\t\(outcome.path)"
+    FileHandle.standardOutput.write(Data((line + "\n").utf8))
   }
 }

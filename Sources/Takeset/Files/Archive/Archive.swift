@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import Media
 import Model
@@ -90,7 +91,7 @@ package final class Archive: Sendable {
       switch entry.kind {
       case .link: throw refuse("is a link")
       case .other: throw refuse("is a device or a pipe")
-      case .directory: continue
+      case .folder: continue
       case .file: break
       }
       let path = Array(parts.joined(separator: [UInt8(ascii: "/")]))
@@ -165,10 +166,9 @@ struct ArchiveError: Error {
 
 /// Any entry that an archive lists.
 struct ArchiveEntry {
-  enum Kind { case file, directory, link, other }
   /// Name, as in the archive.
   var name: [UInt8]
-  var kind: Kind
+  var kind: MemberKind
   var bytes: Int64
 }
 

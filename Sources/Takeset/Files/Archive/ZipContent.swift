@@ -1,4 +1,5 @@
 import CZip
+import Evidence
 import Foundation
 import Media
 import Model
@@ -76,8 +77,8 @@ final class ZipContent: ArchiveContent {
     let name = Array(UnsafeBufferPointer(start: raw, count: strlen(raw))).map { UInt8(bitPattern: $0) }
     var (system, attributes): (zip_uint8_t, zip_uint32_t) = (0, 0)
     zip_file_get_external_attributes(handle.zip, index, 0, &system, &attributes)
-    let kind = kind(mode: mode_t(attributes >> 16))
-    if name.last == UInt8(ascii: "/") { return ArchiveEntry(name: name, kind: kind == .file ? .directory : kind, bytes: 0) }
+    let kind = MemberKind(mode: attributes >> 16)
+    if name.last == UInt8(ascii: "/") { return ArchiveEntry(name: name, kind: kind == .file ? .folder : kind, bytes: 0) }
     let shown = String(decoding: name, as: UTF8.self)
     guard stat.encryption_method == ZIP_EM_NONE else { throw ArchiveError("the member \(shown) is encrypted") }
     guard zip_compression_method_supported(Int32(stat.comp_method), 0) == 1 else {
@@ -85,16 +86,6 @@ final class ZipContent: ArchiveContent {
     }
     guard let bytes = Int64(exactly: stat.size) else { throw ArchiveError("the member \(shown) claims \(stat.size) bytes") }
     return ArchiveEntry(name: name, kind: kind, bytes: bytes)
-  }
-
-  /// Kind of an entry by its Unix mode, which is 0 where the archiver wrote none.
-  private static func kind(mode: mode_t) -> ArchiveEntry.Kind {
-    switch mode & S_IFMT {
-    case 0, S_IFREG: .file
-    case S_IFLNK: .link
-    case S_IFDIR: .directory
-    default: .other
-    }
   }
 
   func open(_ entry: Int) throws -> any MemberReader { try Reader(self, entry) }

@@ -45,6 +45,8 @@ struct GrayPNGFiles: SampleSource {
 
   var access: SampleAccess { .random }
 
+  func origins(of sample: Int) throws -> [SampleOrigin] { try files[sample].map { [try InputOrigin(inputs: inputs, entry: $0)()] } ?? [] }
+
   func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 
   private final class Cursor: SampleCursor {

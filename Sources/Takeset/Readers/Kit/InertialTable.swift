@@ -6,30 +6,34 @@ struct InertialTable {
   private var values: [Float] = []
   /// Positions among the readings added, including skipped ones.
   private var places: [Int64] = []
+  /// Entries or lines of the file.
+  private var records: [Int32] = []
   /// Number of readings added.
   private(set) var count = 0
   private var skipped = 0
 
-  /// Adds a reading; one with a non-finite number is skipped.
-  mutating func add(_ time: Timestamp, _ reading: [Float]) {
+  /// Adds a reading from an entry or line; one with a non-finite number is skipped.
+  mutating func add(_ time: Timestamp, _ reading: [Float], from record: Int) {
     defer { count += 1 }
     guard reading.allSatisfy(\.isFinite) else { return skip() }
     times.append(time)
     values += reading
     places.append(Int64(count))
+    records.append(Int32(clamping: record))
   }
 
   /// Counts a line or object that is not a reading.
   mutating func skip() { skipped += 1 }
 
   /// The readings in ascending time; `nil` when there are none.
-  func stream(clock: Clock, file: String, notes: Notes) -> SampleStream? {
+  func stream(clock: Clock, file: String, in place: InputOrigin, _ kind: SampleOrigin.Record.Kind, notes: Notes) -> SampleStream? {
     if skipped > 0 { notes.add(.imuUnusable, "readings that are not six finite numbers are skipped", file: file, count: skipped) }
     guard !times.isEmpty else { return nil }
     let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }
     return SampleStream(
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: clock),
-      source: VectorSource(width: 6, values: order.flatMap { values[($0 * 6)..<($0 * 6 + 6)] }),
+      source: RecordOrigins(kind, order.map { Int(records[$0]) }, in: place)
+        .source(width: 6, order.flatMap { values[($0 * 6)..<($0 * 6 + 6)] }),
       timestamps: order.map { times[$0] }, sourceIndex: order.map { places[$0] })
   }
 }

@@ -17,6 +17,8 @@ struct JPEGFiles: SampleSource {
 
   var access: SampleAccess { .random }
 
+  func origins(of sample: Int) throws -> [SampleOrigin] { [try InputOrigin(inputs: inputs, entry: entries[sample])()] }
+
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     // The decoder reads all of the data at any reduction, which is sufficient for a check.
     let enough = request.form == .check ? ImageSize(width: 1, height: 1) : request.enough ?? size

@@ -12,7 +12,7 @@ enum MovieFile {
   /// Confidence that a file is a video, by its extension or else by its first box; `nil` for any other file.
   static func confidence(_ place: TakePlace) throws -> Candidate.Confidence? {
     if place.isDirectory { return nil }
-    if endings.contains(URL(fileURLWithPath: place.name).pathExtension.lowercased()) { return .likely }
+    if endings.contains(URL(name: place.name).pathExtension.lowercased()) { return .likely }
     return try startsAsMovie(place.start(count: 12)) ? .possible : nil
   }
 

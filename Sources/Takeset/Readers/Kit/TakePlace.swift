@@ -32,7 +32,7 @@ package final class TakePlace {
   package func start(count: Int) throws -> [UInt8] {
     precondition(count <= Self.startLength)
     if firstBytes == nil {
-      let isOther = isDirectory || InputFile.isOther(URL(fileURLWithPath: name).pathExtension.lowercased())
+      let isOther = isDirectory || InputFile.isOther(URL(name: name).pathExtension.lowercased())
       firstBytes = isOther ? [] : try InputFile.start(of: path, count: Self.startLength)
     }
     return Array(firstBytes?.prefix(count) ?? [])

@@ -10,8 +10,13 @@ struct MovieFrames: SampleSource {
   private let open: @Sendable () throws -> MovieReader
   private let runs: [Int]
   private let size: ImageSize
+  private let movie: Movie
+  private let file: String
+  /// The video's place among the inputs.
+  private let place: InputOrigin
 
-  init(_ movie: Movie, file: String, maxSeconds: Double) {
+  init(_ movie: Movie, file: String, place: InputOrigin, maxSeconds: Double) {
+    (self.movie, self.file, self.place) = (movie, file, place)
     // Planes of the codec: 4:2:0 takes 1.5 values per pixel.
     let bytes = movie.size.width * movie.size.height * 3 / 2 * (movie.color.bits > 8 ? 2 : 1)
     let open: @Sendable () throws -> MovieReader = { try naming(file) { try MovieReader(movie, file: file, maxSeconds: maxSeconds) } }
@@ -22,6 +27,13 @@ struct MovieFrames: SampleSource {
   }
 
   var access: SampleAccess { .runs(runs, shared) }
+
+  func origins(of sample: Int) throws -> [SampleOrigin] {
+    var origin = try place()
+    guard let packet = try naming(file, { try movie.packet(ofSample: sample) }) else { return [] }
+    (origin.range, origin.record) = (packet.bytes, SampleOrigin.Record(.packet, packet.number))
+    return [origin]
+  }
 
   func makeCursor(_ request: SampleRequest) -> any SampleCursor {
     Cursor(

@@ -10,14 +10,17 @@ struct MovieTake {
   let rotation: Rotation90
   private(set) var findings: [Finding] = []
   private let options: VideoOptions
+  private let place: InputOrigin
 
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
 
   /// - Parameter suspicion: The reason why the display matrix is known to be wrong; `nil` where it is not.
   init(
-    _ slice: FileSlice, file: String, options: VideoOptions, rotation choice: VideoRotation, suspicion: (Movie) -> String? = { _ in nil }
+    _ slice: FileSlice, file: String, at place: InputOrigin, options: VideoOptions, rotation choice: VideoRotation,
+    suspicion: (Movie) -> String? = { _ in nil }
   ) throws {
+    self.place = place
     movie = try naming(file) { try Movie(slice, limits: options.limits) }
     self.file = file
     self.options = options
@@ -70,7 +73,7 @@ struct MovieTake {
       spec: StreamSpec(
         raster: Raster(size: movie.size, covering: movie.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255",
         clock: .mediaTime),
-      source: MovieFrames(movie, file: file, maxSeconds: options.maxDecodeSeconds),
+      source: MovieFrames(movie, file: file, place: place, maxSeconds: options.maxDecodeSeconds),
       timestamps: stamps, sourceIndex: frames.sourceIndex, rows: stamps.indices.rows)
     stream.nominalRate = frames.nominalRate
     var episode = Episode(id: id, sourceFrames: stamps.count, frames: frames, streams: [.image: stream])

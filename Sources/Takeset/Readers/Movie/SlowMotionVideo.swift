@@ -28,7 +28,7 @@ package struct SlowMotionVideo: Reader {
     let file = take.inputs.entries[0].path
     let name = URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent
     let movie = try MovieTake(
-      take.inputs.slice(0), file: file,
+      take.inputs.slice(0), file: file, at: InputOrigin(inputs: take.inputs, entry: 0),
       options: video, rotation: rotation
     ) { movie in
       // The app's WebRTC mode rotated the images and set the matrix as well.

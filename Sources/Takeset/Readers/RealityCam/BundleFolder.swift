@@ -85,7 +85,7 @@ struct BundleFolder {
   func role(of name: String) -> TakeInputs.Role? { files.first { $0.value == name }?.key.role }
 
   private static func part(named name: String) -> BundleParts.Name? {
-    let url = URL(fileURLWithPath: name.lowercased())
+    let url = URL(name: name.lowercased())
     let stem = url.deletingPathExtension().lastPathComponent
     switch (stem, url.pathExtension) {
     case ("video", let ending) where MovieFile.endings.contains(ending): return .video
@@ -98,7 +98,7 @@ struct BundleFolder {
   }
 
   private static func isMovie(_ name: String) -> Bool {
-    MovieFile.endings.contains(URL(fileURLWithPath: name).pathExtension.lowercased())
+    MovieFile.endings.contains(URL(name: name).pathExtension.lowercased())
   }
 
   /// The part that a JSON file's keys show it to be.

@@ -35,6 +35,8 @@ struct BundleParts {
     /// Name for messages: the file's, or the part's in the body.
     var file: String
     var slice: FileSlice
+    /// Its place among the inputs.
+    var place: InputOrigin
   }
 
   private var parts: [Name: Part] = [:]
@@ -48,13 +50,17 @@ struct BundleParts {
       isServerStorage = false
       parts = try naming(file) {
         try MultipartBody(slice, file: file).parts.reduce(into: [:]) { parts, part in
-          if let name = Name(rawValue: part.name) { parts[name] = Part(file: "\(file):\(part.name)", slice: slice[part.range]) }
+          if let name = Name(rawValue: part.name) {
+            let origin = SampleOrigin.Part(name: part.name, range: part.range)
+            parts[name] = Part(
+              file: "\(file):\(part.name)", slice: slice[part.range], place: InputOrigin(inputs: inputs, entry: body, part: origin))
+          }
         }
       }
     } else {
       for (index, entry) in inputs.entries.enumerated() {
         guard let name = Name.allCases.first(where: { $0.role == entry.role }) else { continue }
-        parts[name] = Part(file: entry.path, slice: try inputs.slice(index))
+        parts[name] = Part(file: entry.path, slice: try inputs.slice(index), place: InputOrigin(inputs: inputs, entry: index))
       }
       isServerStorage = inputs.index(of: "video_depth.gz") != nil
     }

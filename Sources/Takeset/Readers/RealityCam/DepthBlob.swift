@@ -238,12 +238,24 @@ struct DepthBlob: Sendable {
 /// The keyframes of a depth part, inflated in order. Values that are not finite or not positive become 0, which means none.
 struct DepthKeyframes: SampleSource {
   let keyframes: ForwardPrefetcher<DepthReader>
+  private let blob: DepthBlob
+  /// The depth part's place among the inputs.
+  private let place: InputOrigin?
 
-  init(_ blob: DepthBlob, _ slice: FileSlice, file: String) {
+  init(_ blob: DepthBlob, _ slice: FileSlice, file: String, place: InputOrigin? = nil) {
+    (self.blob, self.place) = (blob, place)
     keyframes = ForwardPrefetcher(sampleBytes: blob.keyframeBytes) { DepthReader(blob: blob, slice: slice, file: file) }
   }
 
   var access: SampleAccess { .forward(keyframes) }
+
+  func origins(of sample: Int) throws -> [SampleOrigin] {
+    guard var origin = try place?() else { return [] }
+    origin.compression = blob.container == .none ? nil : blob.container.rawValue
+    origin.range = blob.offsets[sample]..<(blob.offsets[sample] + Int64(blob.keyframeBytes))
+    origin.record = SampleOrigin.Record(.keyframe, sample)
+    return [origin]
+  }
 
   func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(keyframes: keyframes) }
 

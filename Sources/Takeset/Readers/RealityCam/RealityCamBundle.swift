@@ -57,7 +57,7 @@ package struct RealityCamBundle: Reader {
     let video = try parts.required(.video)
     let metadata = try readMetadata(parts)
     let movie = try MovieTake(
-      video.slice, file: video.file,
+      video.slice, file: video.file, at: video.place,
       options: self.video, rotation: rotation)
     var episode = movie.episode(id: take.id, snapsRate: false)
     episode.findings += metadata?.findings ?? []
@@ -171,7 +171,7 @@ package struct RealityCamBundle: Reader {
       spec: StreamSpec(
         raster: Raster(size: blob.size, covering: movie.movie.size), kind: .depth, type: .float32, channels: 1, unit: "m", clock: .mediaTime
       ),
-      source: DepthKeyframes(blob, depth.part.slice, file: depth.part.file), timestamps: stamps,
+      source: DepthKeyframes(blob, depth.part.slice, file: depth.part.file, place: depth.part.place), timestamps: stamps,
       sourceIndex: stamps.indices.map { Int64($0) })
     if alignment == "ambiguous", ambiguousDepth == .mask {
       stream.rows = frames.map { _ in nil }

@@ -125,6 +125,8 @@ struct DepthFiles: SampleSource {
 
   var access: SampleAccess { .random }
 
+  func origins(of sample: Int) throws -> [SampleOrigin] { [try InputOrigin(inputs: inputs, entry: files[sample])()] }
+
   func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(files: self) }
 
   private func failure(_ index: Int, found: Int) -> SampleFailure {

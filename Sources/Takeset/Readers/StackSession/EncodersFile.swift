@@ -59,13 +59,15 @@ struct EncodersFile {
     noteLink(order.map { arrivals[$0] }, clock == .laptop ? nil : startTime, notes)
     noteSteps(sorted, order.map { arrivals[$0] }, notes)
     for index in sorted.indices { sorted[index] *= signs[index % width] }
+    let records = RecordOrigins(
+      name.hasSuffix(".csv") ? .line : .entry, order.map { readings[$0].record }, in: InputOrigin(inputs: inputs, entry: file))
     stream = SampleStream(
       spec: StreamSpec(kind: .angles, type: .float32, shape: [width], unit: "degree", clock: clock),
-      source: VectorSource(width: width, values: sorted), timestamps: order.map { arrivals[$0] },
+      source: records.source(width: width, sorted), timestamps: order.map { arrivals[$0] },
       sourceIndex: order.map { Int64($0) })
     stream?.spec.elements = Self.channels
     stream?.senderMilliseconds = order.map { readings[$0].sent }
-    stream?.raw = VectorSource(width: width, values: raw)
+    stream?.raw = records.source(width: width, raw)
   }
 
   /// Angle range of the firmware: before 2026-02-20 it sends 0 to 360 degrees, later -180 to 180.
@@ -145,7 +147,7 @@ struct EncodersFile {
         return
       }
       let arrival = offset.map { time.advanced(byNanoseconds: $0 * 1e9) } ?? time
-      readings.append(Reading(arrival: arrival, sent: milliseconds, angles: angles.map { Float($0) }))
+      readings.append(Reading(arrival: arrival, sent: milliseconds, angles: angles.map { Float($0) }, record: line.number))
     }
     if skipped > 0 {
       notes.add(.encoderCSVLinesSkipped, "lines that are not readings are skipped", file: name, count: skipped)
@@ -162,6 +164,8 @@ struct EncodersFile {
     var arrival: Timestamp
     var sent: UInt32
     var angles: [Float]
+    /// Number of the entry or line.
+    var record: Int
   }
 
   private static func reading(_ record: JSONRecord) throws -> Reading {
@@ -183,7 +187,7 @@ struct EncodersFile {
     }
     let reading = Reading(
       arrival: try record.required(arrival, "timestamp", "expected seconds"), sent: try record.required(sent, "esp_timestamp_ms"),
-      angles: angles.compactMap(\.self))
+      angles: angles.compactMap(\.self), record: record.index)
     if let missing = angles.firstIndex(of: nil) { throw record.failure(channels[missing], "the key is missing") }
     return reading
   }

@@ -34,10 +34,11 @@ struct IMUFile {
       let values =
         try record.required(vectors["accel"], "", "expected accel and gyro")
         + record.required(vectors["gyro"], "", "expected accel and gyro")
-      table.add(try record.required(time, "timestamp", "expected seconds"), values)
+      table.add(try record.required(time, "timestamp", "expected seconds"), values, from: record.index)
     }
     count = table.count
-    stream = table.stream(clock: .phoneUnix, file: Self.name, notes: notes)
+    stream = table.stream(
+      clock: .phoneUnix, file: Self.name, in: InputOrigin(inputs: inputs, entry: file), .entry, notes: notes)
     stream?.spec.sourceUnit = "g"
   }
 }

@@ -10,7 +10,7 @@ struct SessionClaims {
     if let claimed = metadata.rgbResolution, let size = session.size, claimed != size, !session.variant.isPacked {
       note(.resolutionMismatch, "rgbResolution", "rgbResolution says \(claimed), the images are \(size)")
     }
-    if let source = metadata.captureSource, !["iphone_arkit", "iphone_ultrawide"].contains(source) {
+    if let source = metadata.captureSource, !["iphone_arkit", "iphone_ultrawide"].contains(source), !metadata.isLiveStream {
       note(.captureSourceUnknown, "captureSource", "captureSource is \"\(source)\"; the session is handled as one without ARKit")
     }
     if let count = metadata.count("rgbFrameCount", "frameCount"), count != Int64(folder.images.count) {

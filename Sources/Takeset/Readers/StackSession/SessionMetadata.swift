@@ -13,6 +13,8 @@ struct SessionMetadata {
   var isSynthetic = false
   /// Whether it was recorded without ARKit, so that poses are computed later.
   var needsSLAM: Bool { captureSource.map { $0 != "iphone_arkit" } ?? false }
+  /// Whether it is a live view that the capture server kept: images and their times, and nothing that could be missing.
+  var isLiveStream: Bool { captureSource == "slow_motion_stream" }
   /// Factor by which translations were multiplied, according to the metadata.
   var scaleFactor: Double?
   var rgbResolution: ImageSize?

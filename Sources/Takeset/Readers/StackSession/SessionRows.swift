@@ -4,6 +4,8 @@ import Model
 struct SessionRows {
   private(set) var frames: Episode.Frames
   private(set) var poses: [Pose] = []
+  /// The entry of each pose in `poses.json`.
+  private(set) var places: [Int] = []
   /// Entries of the inputs.
   private(set) var images: [Int]
   private(set) var sourceFrames: Int
@@ -43,7 +45,10 @@ struct SessionRows {
     images = []
     images.reserveCapacity(join.rows.count)
     for entry in join.rows.lazy.map({ list.entries[$0] }) {
-      if let pose = entry.pose { poses.append(pose) }
+      if let pose = entry.pose {
+        poses.append(pose)
+        places.append(entry.place)
+      }
       if let image = session.folder.images[entry.number] { images.append(image) }
     }
     (sourceFrames, dropped, coverage) = (join.sourceFrames, join.dropped, join.coverage)

@@ -37,7 +37,7 @@ struct SessionVariant {
       if let source { evidence.append("captureSource is \(source)") }
       if hasSLAMTimes { evidence.append("timestamps are rgbIndex/60 and depth is null") }
       if isEmpty {
-        (self.poses, name) = (.none, "v3-raw")
+        (self.poses, name) = (.none, metadata.isLiveStream ? "live-stream" : "v3-raw")
         evidence.append("no poses")
       } else {
         self.poses = .slam(metadata.scaleFactor == nil ? .arbitrary : .claimed)

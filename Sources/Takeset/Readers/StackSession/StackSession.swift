@@ -29,7 +29,7 @@ package struct StackSession: Reader {
     try refuse(take)
     let notes = Notes()
     var session = try SessionContents(take.inputs, jsonLimit: maxJsonMebibytes << 20, maxImageSide: maxImageSide, notes: notes)
-    if session.variant.poses == .none, poses == .required { throw missingPoses(session) }
+    if session.variant.poses == .none, poses == .required, !session.metadata.isLiveStream { throw missingPoses(session) }
     session.timeImages(notes)
     let claims = SessionClaims(session: session, notes: notes)
     claims.check()
@@ -93,8 +93,13 @@ package struct StackSession: Reader {
       }
     return SampleStream(
       spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit, clock: session.clock),
-      source: VectorSource(rows.poses), timestamps: rows.frames.timestamps, sourceIndex: rows.frames.sourceIndex,
+      source: records(rows.places, session).source(rows.poses), timestamps: rows.frames.timestamps, sourceIndex: rows.frames.sourceIndex,
       rows: rows.frames.timestamps.indices.rows)
+  }
+
+  /// Entries of `poses.json`.
+  private func records(_ places: [Int], _ session: SessionContents) -> RecordOrigins {
+    RecordOrigins(.entry, places, in: session.folder.poses.map { InputOrigin(inputs: session.inputs, entry: $0) })
   }
 
   private func imageStream(_ rows: SessionRows, _ session: SessionContents, _ size: ImageSize, _ phone: Camera) -> SampleStream {
@@ -129,7 +134,8 @@ package struct StackSession: Reader {
     guard !measured.isEmpty else { return nil }
     return SampleStream(
       spec: StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "m", clock: session.clock),
-      source: VectorSource(width: 1, values: measured.map(poses.depthPoint)), timestamps: measured.map(\.timestamp),
+      source: records(measured.map(\.place), session).source(width: 1, measured.map(poses.depthPoint)),
+      timestamps: measured.map(\.timestamp),
       sourceIndex: measured.map(\.number))
   }
 

@@ -80,7 +80,7 @@ struct OdometryFile {
       return value
     }
     return PoseList.Entry(
-      number: number, timestamp: timestamp, pose: Pose(measured: numbers), depthIndex: number)
+      number: number, timestamp: timestamp, pose: Pose(measured: numbers), depthIndex: number, place: line.number)
   }
 
   private static func failure(_ line: CSVFile.Line, _ column: String, _ message: String, _ field: Int? = nil) -> TakeFailure {

@@ -77,7 +77,7 @@ package struct StrayScanner: Reader {
 
     var movie: (take: MovieTake, episode: Episode, pairing: MoviePairing)?
     if let file = inputs.entries.firstIndex(where: { $0.role == .movie }) {
-      let opened = try open(movie: inputs.slice(file), notes)
+      let opened = try open(movie: inputs.slice(file), at: InputOrigin(inputs: inputs, entry: file), notes)
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
         rows: ordered.map { ($0.number, $0.timestamp) }, presentationTimes: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
@@ -107,7 +107,8 @@ package struct StrayScanner: Reader {
     var streams: [StreamName: SampleStream] = [
       .pose: SampleStream(
         spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
-        source: VectorSource(poses), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows)
+        source: RecordOrigins(.line, rows.map(\.place), in: InputOrigin(inputs: inputs, entry: table)).source(poses),
+        timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows)
     ]
     if let movie, var images = movie.episode.streams[.image] {
       images.spec.clock = .deviceUptime
@@ -117,7 +118,9 @@ package struct StrayScanner: Reader {
       streams[.image] = images
     }
     try addDepth(odometry.poses, depth, fullSize, inputs, &streams, notes)
-    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { try imu(CSVFile(inputs, $0, limit: limit), notes) }
+    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { file in
+      try imu(CSVFile(inputs, file, limit: limit), at: InputOrigin(inputs: inputs, entry: file), notes)
+    }
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
     episode.cameras[.phone] = Camera(size: fullSize, intrinsicsTrack: calibration.intrinsicsTrack, pose: .pose)
@@ -137,10 +140,10 @@ package struct StrayScanner: Reader {
     return episode
   }
 
-  private func open(movie slice: FileSlice, _ notes: Notes) throws -> MovieTake {
+  private func open(movie slice: FileSlice, at place: InputOrigin, _ notes: Notes) throws -> MovieTake {
     // Poses are those of the camera of the images as coded.
     let movie = try MovieTake(
-      slice, file: Self.movieName,
+      slice, file: Self.movieName, at: place,
       options: video, rotation: .keep)
     if movie.movie.rotation != 0 {
       notes.add(
@@ -178,19 +181,19 @@ package struct StrayScanner: Reader {
   }
 
   /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions.
-  private func imu(_ table: CSVFile, _ notes: Notes) throws -> SampleStream? {
+  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: Notes) throws -> SampleStream? {
     var readings = InertialTable()
     var isFirst = true
     table.forEachLine { line in
       defer { isFirst = false }
       let values = (1...6).compactMap { line.number($0) }.map { Float($0) }
       if let time = line.seconds(0), values.count == 6, values.allSatisfy(\.isFinite) {
-        readings.add(time, values)
+        readings.add(time, values, from: line.number)
       } else if !isFirst {
         readings.skip()
       }
     }
-    return readings.stream(clock: .deviceUptime, file: Self.imuName, notes: notes)
+    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes)
   }
 }
 

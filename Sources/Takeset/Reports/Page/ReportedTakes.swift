@@ -28,18 +28,18 @@ struct ReportedTakes: Sendable {
     }
     let dataset = try Dataset(directory: directory)
     guard let writer = dataset.record.writer else { throw UsageError("\(directory) names a writer that this version does not have") }
-    (takes, record, recordDigest, self.writer) = (dataset.takes, dataset.record, dataset.recordDigest, writer)
-    notes = Self.unpublished(dataset, journal)
+    (takes, record, recordDigest, self.writer) = (try dataset.takes.map(dataset.record), dataset.record, dataset.recordDigest, writer)
+    notes = Self.unpublished(takes, directory, journal)
   }
 
   /// A sentence on takes that the journal has and the manifest lacks: of a run that has not finished.
-  private static func unpublished(_ dataset: Dataset, _ journal: String) -> [String] {
+  private static func unpublished(_ takes: [TakeRecord], _ directory: String, _ journal: String) -> [String] {
     // A journal that is older than the manifest is read by none but the next run.
     guard let written = try? FileStamp.of(journal).modified,
-      let known = try? FileStamp.of(dataset.directory + "/" + DatasetFiles.manifest).modified,
+      let known = try? FileStamp.of(directory + "/" + DatasetFiles.manifest).modified,
       written > known
     else { return [] }
-    let published = Dictionary(dataset.takes.map { ($0.id, $0) }) { first, _ in first }
+    let published = Dictionary(takes.map { ($0.id, $0) }) { first, _ in first }
     let count = ((try? Journal.contents(at: journal))?.entries ?? [:]).values.count { entry in
       guard let take = published[entry.id] else { return true }
       return take.outcome != entry.outcome || take.inputDigest?.description != entry.inputDigest

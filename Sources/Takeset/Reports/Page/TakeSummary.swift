@@ -96,7 +96,7 @@ struct TakeSummary: Sendable {
     var members: [String: JSONValue] = [
       "findings": .array(take.findings.map(\.json)), "facts": .array(facts.map { [.string($0.0), .string($0.1)] }),
     ]
-    if let badge = VerificationBadge(take.verification) { members["verification"] = badge.json }
+    if let details = VerificationDetails(take.verification) { members["verification"] = details.json }
     guard let contents else { return members }
     members["streams"] = .array(contents.streams.map(stream))
     if !contents.gaps.isEmpty {

@@ -51,6 +51,12 @@ struct ColumnWriter {
     return hasher.finish()
   }
 
+  /// The bytes of one row of an array, which nothing is written to.
+  mutating func bytes(of column: ShardLayout.Column, row: Int) throws -> [UInt8] {
+    let dims = layout.arrays[column.array].layout.dims
+    return try maker(column.content, width: dims.dropFirst().reduce(1, *), count: dims[0])(row..<(row + 1), &self)
+  }
+
   private typealias Make = (Range<Int>, inout ColumnWriter) throws -> [UInt8]
 
   /// A function that returns the bytes of a range of rows.

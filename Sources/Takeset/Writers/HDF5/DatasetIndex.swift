@@ -36,8 +36,9 @@ struct DatasetIndex {
       try file.close()
       try SealedFile.seal(temporary, as: path)
     } catch {
+      let failure = OutputFailure(error, writing: directory, needing: 100_000 + 2000 * Double(members.count))
       unlink(temporary)
-      throw error
+      throw failure
     }
     let (digest, bytes) = try SealedFile.digest(of: path)
     var index = PublishedIndex(
@@ -117,15 +118,15 @@ struct DatasetIndex {
   /// Statistics of the training takes. If one name has several meanings, each has its own statistics, and findings name them.
   private func trainingStatistics() throws -> (keys: [String: Key], findings: [Finding]) {
     var merged: [String: [ShardStatistics.Meaning: Statistics]] = [:]
-    /// Takes by name and meaning, and by name and size of the images.
-    var meanings: [String: [ShardStatistics.Meaning: [String]]] = [:]
-    var sizes: [String: [[Int]: [String]]] = [:]
-    for member in members {
+    /// Numbers of takes by name and meaning, and by name and size of the images.
+    var meanings: [String: [ShardStatistics.Meaning: [Int32]]] = [:]
+    var sizes: [String: [[Int]: [Int32]]] = [:]
+    for (number, member) in zip(Int32(0)..., members) {
       let file = try File.open(directory + "/" + shardPath(member.id))
       defer { try? file.close() }
       for entry in try ShardStatistics(from: file.root).entries {
-        meanings[entry.name, default: [:]][entry.meaning, default: []].append(member.id)
-        sizes[entry.name, default: [:]][entry.shape, default: []].append(member.id)
+        meanings[entry.name, default: [:]][entry.meaning, default: []].append(number)
+        sizes[entry.name, default: [:]][entry.shape, default: []].append(number)
         guard member.part == .train else { continue }
         if merged[entry.name]?[entry.meaning] == nil {
           merged[entry.name, default: [:]][entry.meaning] = entry.statistics
@@ -137,7 +138,7 @@ struct DatasetIndex {
     let acting = Set((sizes[StreamName.actions.rawValue] ?? [:]).values.joined())
     var missing: [Finding] = []
     if !acting.isEmpty, acting.count < members.count {
-      let others = members.map(\.id).filter { !acting.contains($0) }
+      let others = members.indices.filter { !acting.contains(Int32($0)) }.map { members[$0].id }
       missing.append(
         Finding(.actionsMissing, "takes without poses have no actions: \(others.abridged)", field: "actions", count: others.count))
     }
@@ -148,11 +149,11 @@ struct DatasetIndex {
           meaning: meaning, statistics: statistics, normalization: normalization?.parameters(of: statistics))
       }
     }
-    return (keys, missing + Self.mixed(meanings) + Self.mixed(sizes))
+    return (keys, missing + mixed(meanings) + mixed(sizes))
   }
 
   /// The key, with the unit where several meanings share it, and with further distinctions where the unit is the same.
-  private func label(_ name: String, _ meaning: ShardStatistics.Meaning, among all: [ShardStatistics.Meaning: [String]]) -> String {
+  private func label(_ name: String, _ meaning: ShardStatistics.Meaning, among all: [ShardStatistics.Meaning: [Int32]]) -> String {
     guard all.count > 1 else { return name }
     var label = "\(name)@\(meaning.unit)"
     let same = all.keys.filter { $0.unit == meaning.unit }
@@ -162,7 +163,7 @@ struct DatasetIndex {
     return label
   }
 
-  private static func mixed(_ meanings: [String: [ShardStatistics.Meaning: [String]]]) -> [Finding] {
+  private func mixed(_ meanings: [String: [ShardStatistics.Meaning: [Int32]]]) -> [Finding] {
     meanings.sorted { $0.key < $1.key }.compactMap { name, all in
       // Those that differ in width are of several shapes, which is reported as such, even if a wider one has another unit.
       guard Dictionary(grouping: all.keys, by: \.channels).values.contains(where: { $0.count > 1 }) else { return nil }
@@ -175,7 +176,7 @@ struct DatasetIndex {
     }
   }
 
-  private static func mixed(_ sizes: [String: [[Int]: [String]]]) -> [Finding] {
+  private func mixed(_ sizes: [String: [[Int]: [Int32]]]) -> [Finding] {
     sizes.sorted { $0.key < $1.key }.compactMap { name, all in
       guard all.count > 1 else { return nil }
       let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
@@ -184,10 +185,10 @@ struct DatasetIndex {
     }
   }
 
-  private static func sentence(_ name: String, _ what: String, _ parts: [(String, [String])]) -> String {
+  private func sentence(_ name: String, _ what: String, _ parts: [(String, [Int32])]) -> String {
     "\(name) \(what): "
       + parts.sorted { $0.0 < $1.0 }.map { part, takes in
-        "\(part) in \(takes.abridged)"
+        "\(part) in \(takes.map { members[Int($0)].id }.abridged)"
       }.joined(separator: "; ")
   }
 }

@@ -101,7 +101,7 @@ package enum ExternalCheck {
 
   // MARK: The index
 
-  package static func index(_ path: String, _ manifest: ManifestRecord) throws -> Verification {
+  static func index(_ path: String, _ manifest: ManifestRecord, _ takes: [TakeEntry]) throws -> Verification {
     var report = Verification()
     report.catching(DatasetIndex.path) { report in
       let file = try File.open(path)
@@ -115,7 +115,7 @@ package enum ExternalCheck {
       compare("/@format_version", try file.root.textAttribute("format_version"), HDF5Writer.formatVersion)
       compare("/@pipeline_sha256", try file.root.textAttribute("pipeline_sha256"), manifest.pipelineDigest)
       compare("/@tool_version", try file.root.textAttribute("tool_version"), manifest.tool["version"]?.string)
-      let written = manifest.takes.filter { $0.output != nil }
+      let written = takes.filter { $0.output != nil }
       let data = try file.root.group("data")
       compare("/data@total", try data.integerAttribute("total").map { "\($0)" }, "\(written.reduce(0) { $0 + $1.framesOut })")
       let readers = Set(written.map { $0.reader ?? "" })
@@ -129,7 +129,7 @@ package enum ExternalCheck {
     return report
   }
 
-  private static func checkLinks(_ file: File, _ written: [TakeRecord], into report: inout Verification) throws {
+  private static func checkLinks(_ file: File, _ written: [TakeEntry], into report: inout Verification) throws {
     for section in ["data", "meta"] {
       let group = try file.root.group(section)
       let names = try group.members().map(\.name)
@@ -149,7 +149,7 @@ package enum ExternalCheck {
   }
 
   private static func checkMasks(
-    _ file: File, _ manifest: ManifestRecord, _ written: [TakeRecord], into report: inout Verification
+    _ file: File, _ manifest: ManifestRecord, _ written: [TakeEntry], into report: inout Verification
   ) throws {
     for part in SplitPart.allCases {
       let name = "\(DatasetIndex.path):/mask/\(part.rawValue)"

@@ -264,6 +264,6 @@ struct AttributeList {
   }
 
   var digest: Digest {
-    Digest.of(lines.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) }.joined())
+    Digest.of(pieces: lines.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) })
   }
 }

@@ -1,5 +1,8 @@
 import Foundation
 import GRDB
+import HTTPTypes
+import Hummingbird
+import NIOCore
 
 /// Captures as JSON. SQLite writes it, so that thousands of captures are a matter of milliseconds.
 enum CaptureJSON {
@@ -9,6 +12,9 @@ enum CaptureJSON {
     'project', project, 'reason', reason, 'received_at', strftime('%Y-%m-%dT%H:%M:%fZ', receivedAt / 1000.0, 'unixepoch'),
     'rows', rows, 'signature', signature, 'status', status, 'type', type, 'verification_url', ? || '/verify/' || id
     """
+
+  /// What they are made of. The indexes of lists have all of it, so that the table's long rows are not read.
+  private static let columns = "bytes, device, id, isVerified, name, project, reason, receivedAt, rows, signature, status, type"
 
   /// A capture with its files and with what is known of its evidence; `nil` if there is none.
   static func capture(_ id: String, of project: String?, root: String, _ database: GRDB.Database) throws -> String? {
@@ -35,19 +41,28 @@ enum CaptureJSON {
     if let cursor = listing.cursor { only("(receivedAt, id) < (?, ?)", [cursor.receivedAt, cursor.id]) }
     if let status = listing.status { only("status = ?", [status.rawValue]) }
     if let type = listing.type { only("type = ?", [type.rawValue]) }
-    if let project = listing.project { only("project = ?", [project]) }
+    if let device = listing.device { only("device = ?", [device]) }
+    for project in [listing.visibleProject, listing.project] { if let project { only("project = ?", [project]) } }
     let filter = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
     let order = "\(filter) ORDER BY receivedAt DESC, id DESC"
     let json = try String.fetchOne(
-      database, sql: "SELECT json_group_array(json_object(\(members))) FROM (SELECT * FROM capture \(order) LIMIT ?)",
+      database, sql: "SELECT json_group_array(json_object(\(members))) FROM (SELECT \(columns) FROM capture \(order) LIMIT ?)",
       arguments: [root] + arguments + [listing.limit])
     let ends = try Row.fetchAll(
       database, sql: "SELECT receivedAt, id FROM capture \(order) LIMIT 2 OFFSET ?", arguments: arguments + [listing.limit - 1])
     return (json ?? "[]", ends.count < 2 ? nil : .init(receivedAt: ends[0]["receivedAt"], id: ends[0]["id"]))
   }
 
-  /// `{"data": …, "meta": …}` around JSON.
-  static func answer(_ json: String, _ meta: some Encodable) throws -> Data {
-    Data("{\"data\":\(json),\"meta\":".utf8) + (try JSONAnswer.data(meta)) + Data("}".utf8)
+  /// `{"data": …, "meta": …}` around JSON of megabytes, which is copied once.
+  static func response(_ json: String, _ meta: some Encodable) throws -> Response {
+    let meta = try JSONAnswer.data(meta)
+    var body = ByteBuffer()
+    body.reserveCapacity(json.utf8.count + meta.count + 32)
+    body.writeString("{\"data\":")
+    body.writeString(json)
+    body.writeString(",\"meta\":")
+    body.writeBytes(meta)
+    body.writeString("}")
+    return Response(status: .ok, headers: [.contentType: "application/json"], body: .init(byteBuffer: body))
   }
 }

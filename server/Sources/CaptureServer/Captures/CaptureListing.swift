@@ -6,8 +6,11 @@ struct CaptureListing: Sendable {
   private(set) var cursor: Cursor?
   private(set) var status: CaptureStatus?
   private(set) var type: CaptureType?
-  /// Only captures of this project.
-  let project: String?
+  /// Id of a device, in lower case.
+  private(set) var device: String?
+  private(set) var project: String?
+  /// The only project that the client may see; `nil` for all.
+  let visibleProject: String?
 
   private static let limits = 1...10_000
 
@@ -27,10 +30,12 @@ struct CaptureListing: Sendable {
     }
   }
 
-  /// - Parameter query: A value of the query by its name.
+  /// - Parameters:
+  ///   - project: The only project that the client may see; `nil` for all.
+  ///   - query: A value of the query by its name.
   /// - Throws: `Failure` 400 for values that make no sense.
   init(project: String?, query: (String) -> String?) throws {
-    self.project = project
+    visibleProject = project
     if let text = query("limit") {
       guard let number = Int(text), Self.limits.contains(number) else {
         throw Failure.invalid("limit must be a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound)")
@@ -43,6 +48,9 @@ struct CaptureListing: Sendable {
     }
     status = try Self.value("status", query)
     type = try Self.value("type", query)
+    self.project = query("project")
+    device = query("device")?.lowercased()
+    guard device.map({ UUID(uuidString: $0) != nil }) ?? true else { throw Failure.invalid("device must be a UUID") }
   }
 
   private static func value<Value: RawRepresentable & CaseIterable>(

@@ -35,9 +35,8 @@ struct CapturesRoutes {
       try CaptureJSON.page(listing, root: root, $0)
     }
     let meta = Meta(context)
-    let data = try CaptureJSON.answer(
+    return try CaptureJSON.response(
       page.json, ListMeta(next: page.next?.text, request_id: meta.request_id, timestamp: meta.timestamp))
-    return JSONAnswer.response(data: data, status: .ok)
   }
 
   @Sendable private func show(_ request: Request, _ context: CaptureContext) async throws -> Response {
@@ -46,7 +45,7 @@ struct CapturesRoutes {
       try CaptureJSON.capture(id, of: context.key?.project, root: root, $0)
     }
     guard let json else { throw Failure.captureNotFound }
-    return JSONAnswer.response(data: try CaptureJSON.answer(json, Meta(context)), status: .ok)
+    return try CaptureJSON.response(json, Meta(context))
   }
 
   /// Removes a capture and its files. Its take leaves the dataset of its project soon afterwards.
@@ -61,15 +60,16 @@ struct CapturesRoutes {
           .conflict, "CAPTURE_BUSY", "The capture is being converted. Try again when that has ended.", headers: [.retryAfter: "10"])
       }
       try capture.delete(database)
+      try Leftovers.add(id, isDue: true, database)
     }
-    // Files without a row are nobody's: if the server ends here, they go at its next start.
-    try await services.store.remove(id)
+    await services.intake.leftovers.remove(id)
     services.conversions.wake()
     context.logger.info("capture \(id) was deleted")
     return Response(status: .noContent)
   }
 
-  private static func id(_ context: CaptureContext) throws -> String {
+  /// The capture that a request's path names. Throws 404.
+  static func id(_ context: CaptureContext) throws -> String {
     guard let id = context.parameters.get("id"), UUID(uuidString: id) != nil else { throw Failure.captureNotFound }
     return id.lowercased()
   }

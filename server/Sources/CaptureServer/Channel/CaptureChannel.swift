@@ -49,13 +49,14 @@ struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
       let pipeline = channel.pipeline.syncOperations
       let encoder = HTTPResponseEncoder()
       let decoder = ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: RequestRules.limits))
+      let arrived = ArrivedBytes()
       let guardian = ConnectionGuard(
-        limits, isSurplus: admission == .surplus, admits: { [relay] in await relay.admits($0) }, logger: logger)
+        limits, arrived, isSurplus: admission == .surplus, admits: { [relay] in await relay.admits($0) }, logger: logger)
       let upgrades = NIOTypedHTTPServerUpgradeHandler(
-        httpEncoder: encoder, extraHTTPHandlers: [decoder, guardian],
+        httpEncoder: encoder, extraHTTPHandlers: [arrived, decoder, guardian],
         upgradeConfiguration: NIOTypedHTTPServerUpgradeConfiguration(
           upgraders: [webSocketUpgrader], notUpgradingCompletionHandler: http))
-      try pipeline.addHandlers([encoder, decoder, guardian, upgrades])
+      try pipeline.addHandlers([arrived, encoder, decoder, guardian, upgrades])
       return Value(channel: channel, kind: upgrades.upgradeResultFuture)
     }
   }

@@ -21,7 +21,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// Bytes that a body must bring in each period of `idle`, however it ends.
     var leastBytes: Int
     /// For a client to read its answer after an error.
-    var linger = TimeAmount.seconds(2)
+    var linger = TimeAmount.seconds(5)
+    /// Bytes that are read and thrown away after an answer that does not wait for them: many clients send a small body before they look.
+    var leftover = 4 << 20
 
     /// Bytes per second below which a body is cut off.
     static let leastRate = 1024
@@ -35,11 +37,12 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   private enum Phase {
     case open
-    /// The last answer was given; what still comes is thrown away.
+    /// The last answer was given; what still comes is thrown away, and no longer read where it is much.
     case lingering
   }
 
   private let limits: Limits
+  private let arrived: ArrivedBytes
   private let isSurplus: Bool
   private let admits: Admission
   private let logger: Logger
@@ -53,6 +56,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private var closesAfterAnswer = false
   /// Whether what follows cannot be understood, or is not wanted.
   private var ignoresInput = false
+  /// Bytes that had arrived when we began to throw away what follows.
+  private var usefulBytes: Int?
   private var headDeadline = NIODeadline.now()
   private var lastByte = NIODeadline.now()
   private var windowStart = NIODeadline.now()
@@ -69,8 +74,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   /// Whether a request may become a socket.
   typealias Admission = @Sendable (HTTPRequestHead) async -> Bool
 
-  init(_ limits: Limits, isSurplus: Bool, admits: @escaping Admission, logger: Logger) {
+  init(_ limits: Limits, _ arrived: ArrivedBytes, isSurplus: Bool, admits: @escaping Admission, logger: Logger) {
     self.limits = limits
+    self.arrived = arrived
     self.isSurplus = isSurplus
     self.admits = admits
     self.logger = logger
@@ -146,10 +152,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   func channelReadComplete(context: ChannelHandlerContext) {
     pausedSince = .now()
     context.fireChannelReadComplete()
-    if phase == .lingering { context.read() }
+    if phase == .lingering { read(context: context) }
   }
 
   func read(context: ChannelHandlerContext) {
+    if let usefulBytes, arrived.bytes - usefulBytes >= limits.leftover { return }
     if let since = pausedSince {
       let pause = NIODeadline.now() - since
       lastByte = lastByte + pause
@@ -177,6 +184,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private func ignoreTheRest() {
     ignoresInput = true
     closesAfterAnswer = true
+    usefulBytes = arrived.bytes
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -253,15 +261,16 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     context.fireErrorCaught(HTTPParserError.invalidEOFState)
   }
 
-  /// Ends our side of the connection, and reads on for a while: closing with unread bytes would take the answer from the client.
+  /// Ends our side of the connection, and reads on for a while: closing at once, with unread bytes, could take the answer from the client.
   private func linger(_ context: ChannelHandlerContext) {
     phase = .lingering
+    usefulBytes = usefulBytes ?? arrived.bytes
     timer?.cancel()
     timer = context.eventLoop.assumeIsolated().scheduleTask(in: limits.linger) { context.close(promise: nil) }
     let isClosed = context.eventLoop.makePromise(of: Void.self)
     isClosed.futureResult.assumeIsolated().whenFailure { _ in context.close(promise: nil) }
     context.close(mode: .output, promise: isClosed)
-    context.read()
+    read(context: context)
   }
 
   func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
@@ -314,5 +323,16 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     logger.debug("connection closed: \(reason)")
     endBody(context)
     context.close(promise: nil)
+  }
+}
+
+/// Counts the bytes of a connection before they are parsed: a parser that has given up swallows them unseen.
+final class ArrivedBytes: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = ByteBuffer
+  private(set) var bytes = 0
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    bytes += unwrapInboundIn(data).readableBytes
+    context.fireChannelRead(data)
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 
 /// An address and a port to listen on, such as `0.0.0.0:8080`, `[::1]:8080` or `localhost:8080`.
 struct ListenAddress: Equatable {
@@ -12,5 +13,14 @@ struct ListenAddress: Equatable {
     }
     host = text[..<colon].trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
     self.port = Int(port)
+  }
+
+  /// Whether only this machine can connect to it.
+  var isLoopback: Bool {
+    switch try? SocketAddress(ipAddress: host, port: port) {
+    case .v4: host.hasPrefix("127.")
+    case .v6(let address): withUnsafeBytes(of: address.address.sin6_addr) { $0.elementsEqual([UInt8](repeating: 0, count: 15) + [1]) }
+    default: host == "localhost"
+    }
   }
 }

@@ -3,6 +3,7 @@ import Hummingbird
 import HummingbirdCore
 import HummingbirdTLS
 import Logging
+import NIOCore
 import NIOSSL
 import ServiceLifecycle
 
@@ -15,7 +16,8 @@ struct Listeners {
   /// Seconds that requests under way get when the server ends.
   private static let patience = 30
 
-  /// Serves until SIGTERM or SIGINT. Requests under way are then finished, for as long as that takes within reason.
+  /// Serves until SIGTERM or SIGINT. Requests under way are then finished, for as long as that takes within reason. Throws `Mistake` where
+  /// an address cannot be listened on.
   func run(_ router: CaptureRouter, services: [any Service]) async throws {
     Self.raiseFileLimit(for: configuration.connections)
     let server = try server()
@@ -33,7 +35,14 @@ struct Listeners {
     var group = ServiceGroupConfiguration(
       services: (services + applications).map { .init(service: $0) }, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     group.maximumGracefulShutdownDuration = .seconds(Self.patience)
-    try await ServiceGroup(configuration: group).run()
+    do {
+      try await ServiceGroup(configuration: group).run()
+    } catch let error as IOError {
+      let addresses = [configuration.listen, configuration.cameraListen].compactMap(\.self).joined(separator: " or ")
+      throw Mistake("cannot listen on \(addresses): \(String(cString: strerror(error.errnoCode)))")
+    } catch let error as SocketAddressError.UnknownHost {
+      throw Mistake("cannot listen on \(error.host): there is no such host")
+    }
   }
 
   private func server() throws -> HTTPServerBuilder {

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import GRDB
 import Logging
@@ -28,19 +29,21 @@ struct CaptureConversion: Sendable {
   private static let lookSeconds = 600
 
   /// Converts a capture that was claimed. Whatever happens is written to the database, except when the task is cancelled: the capture
-  /// then stays claimed, and the next server converts it.
+  /// then stays claimed, and the next server converts it. Throws `StoreUnavailable`: that was no attempt.
   func run(_ capture: Capture) async throws {
     let work = try WorkFolder(in: data)
     defer { work.discard() }
     let outcome: Outcome
     do {
       outcome = try await convert(capture, in: work)
+    } catch let error as StoreUnavailable {
+      throw error
     } catch {
       try Task.checkCancellation()
       outcome = .failed("The conversion could not be started.", detail: "\((error as? Failure)?.reason ?? "\(error)")", isFinal: false)
     }
     try Task.checkCancellation()
-    try await finish(capture, outcome, work)
+    try await finish(capture, await published(outcome, of: capture, in: work), work)
   }
 
   // MARK: Converting
@@ -109,6 +112,9 @@ struct CaptureConversion: Sendable {
       return .failed(
         "The conversion took longer than \(configuration.conversionSeconds) seconds.", detail: end.output, isFinal: false)
     }
+    if end.code == 126 || end.code == 127 {
+      return .failed("The server's converter cannot be started.", detail: end.output, isFinal: false)
+    }
     if end.signal != nil || end.code.map({ $0 > 125 }) ?? true {
       return .failed(
         "The conversion stopped unexpectedly.",
@@ -121,16 +127,16 @@ struct CaptureConversion: Sendable {
   private func holdsNoTake(_ work: WorkFolder) async throws -> Bool {
     let end = try await takeset(["inspect", work.path + "/input", "--json", "--quiet"], in: work.path, seconds: Self.lookSeconds)
     guard end.code == 3, let found = try? JSONDecoder().decode(JSONValue.self, from: Data(end.output.utf8)) else { return false }
-    let takes = found["takes"]?.list ?? []
+    let takes = found["takes"]?.array ?? []
     return takes.allSatisfy { take in
-      (take["findings"]?.list ?? []).contains { ["no-take-found", "not-a-take"].contains($0["code"]?.text ?? "") }
+      (take["findings"]?.array ?? []).contains { ["no-take-found", "not-a-take"].contains($0["code"]?.string ?? "") }
     }
   }
 
   /// A reason without the names of this machine's folders.
   private func clean(_ reason: String, _ work: WorkFolder) -> String {
     var reason = reason
-    for folder in [work.path + "/input/", work.path + "/", data.path + "/", configuration.data + "/"] {
+    for folder in [work.path + "/input/", work.path + "/", data.path + "/"] {
       reason = reason.replacingOccurrences(of: folder, with: "")
     }
     return reason
@@ -138,11 +144,24 @@ struct CaptureConversion: Sendable {
 
   // MARK: Finishing
 
-  /// Writes an outcome: files first, then status and evidence in one transaction.
+  /// Puts what a conversion wrote in place, before anything says that it is there. A disk that is full makes it a failure.
+  private func published(_ outcome: Outcome, of capture: Capture, in work: WorkFolder) async -> Outcome {
+    guard case .complete = outcome else { return outcome }
+    do {
+      try await NIOThreadPool.singleton.runIfActive { [data] in
+        try DurableFile.syncFolder(work.path + "/result")
+        try DurableFile.replaceFolder(data.conversion(of: capture.id), with: work.path + "/result")
+      }
+      return outcome
+    } catch {
+      return .failed("The conversion could not be stored.", detail: "\((error as? Failure)?.reason ?? "\(error)")", isFinal: false)
+    }
+  }
+
+  /// Writes status and evidence in one transaction.
   private func finish(_ capture: Capture, _ outcome: Outcome, _ work: WorkFolder) async throws {
     switch outcome {
     case .complete(let report):
-      try await publish(capture, work)
       let reason = report.reason.map { clean($0, work) }
       try await conclude(capture, .complete, reason: reason, report: report)
     case .rejected(let reason, let report):
@@ -151,13 +170,6 @@ struct CaptureConversion: Sendable {
       try await conclude(capture, .quarantined, reason: "Nothing in it is a recording that can be read.", report: nil)
     case .failed(let reason, let detail, let isFinal):
       try await fail(capture, reason: reason, detail: clean(detail, work), isFinal: isFinal)
-    }
-  }
-
-  private func publish(_ capture: Capture, _ work: WorkFolder) async throws {
-    try await NIOThreadPool.singleton.runIfActive { [data] in
-      try DurableFile.syncFolder(work.path + "/result")
-      try DurableFile.replaceFolder(data.conversion(of: capture.id), with: work.path + "/result")
     }
   }
 
@@ -175,6 +187,7 @@ struct CaptureConversion: Sendable {
     let evidence = try report?.evidence()
     let written = report?.written ?? []
     let conclusion = try await database.pool.write { database -> Conclusion in
+      try database.execute(sql: "DELETE FROM take WHERE capture = ?", arguments: [capture.id])
       if let name = try written.first(where: { try ConversionInput.isTaken($0, byOthersThan: capture, database) }) {
         guard capture.type == .movie else { return .nameTaken(name) }
         try database.execute(sql: "UPDATE conversion SET state = 'waiting' WHERE capture = ?", arguments: [capture.id])
@@ -188,7 +201,6 @@ struct CaptureConversion: Sendable {
         sql:
           "UPDATE conversion SET state = 'done', attempts = attempts + 1, lastError = NULL, pipeline = ?, finishedAt = ? WHERE capture = ?",
         arguments: [report?.pipeline, Time.now(), capture.id])
-      try database.execute(sql: "DELETE FROM take WHERE capture = ?", arguments: [capture.id])
       for take in written {
         try database.execute(sql: "INSERT INTO take (id, capture) VALUES (?, ?)", arguments: [take, capture.id])
       }
@@ -209,17 +221,15 @@ struct CaptureConversion: Sendable {
   }
 
   /// Counts an attempt; after the last one the capture is `failed`.
-  private func fail(_ capture: Capture, reason: String, detail: String, isFinal: Bool) async throws {
+  func fail(_ capture: Capture, reason: String, detail: String, isFinal: Bool) async throws {
     let kept = String(detail.suffix(4000))
     let attempts = try await database.pool.write { [configuration] database -> Int? in
       guard let attempts = try Int.fetchOne(database, sql: "SELECT attempts + 1 FROM conversion WHERE capture = ?", arguments: [capture.id])
       else { return nil }
       let isLast = isFinal || attempts >= configuration.conversionAttempts
       try database.execute(
-        sql: "UPDATE conversion SET state = ?, attempts = ?, notBefore = ?, lastError = ?, finishedAt = ? WHERE capture = ?",
-        arguments: [
-          isLast ? "done" : "waiting", attempts, Time.now() + Self.pause(after: attempts), kept, isLast ? Time.now() : nil, capture.id,
-        ])
+        sql: "UPDATE conversion SET state = ?, attempts = ?, notBefore = ?, lastError = ? WHERE capture = ?",
+        arguments: [isLast ? "done" : "waiting", attempts, Time.now() + Self.pause(after: attempts), kept, capture.id])
       if isLast {
         let times = attempts == 1 ? "" : " It was tried \(attempts) times."
         try database.execute(

@@ -60,9 +60,16 @@ final class ConversionQueue: Service {
     let conversion = CaptureConversion(
       configuration: configuration, data: data, database: database, store: store, takeset: TakesetCommand(configuration), logger: logger)
     var isHeld = false
+    // Its outcome could not be written, such as on a full disk.
+    var unwritten: (capture: Capture, reason: String)?
     for await _ in bell {
       do {
         while !Task.isCancelled {
+          if let (capture, reason) = unwritten {
+            try await conversion.fail(
+              capture, reason: "The outcome of the conversion could not be written.", detail: reason, isFinal: false)
+            unwritten = nil
+          }
           // A conversion on a full disk would fail, and uploads come first.
           let isFull = data.freeBytes < configuration.reserve
           if isFull, !isHeld { logger.warning("conversions wait: the disk has less free space than the reserve") }
@@ -70,9 +77,11 @@ final class ConversionQueue: Service {
           guard !isFull, let capture = try await claim() else { break }
           do {
             try await conversion.run(capture)
+          } catch let away as StoreUnavailable {
+            logger.warning("capture \(capture.id): \(away)")
+            do { try await postpone(capture) } catch { unwritten = (capture, away.description) }
           } catch let error where !(error is CancellationError) {
-            logger.error("capture \(capture.id): \((error as? Failure)?.reason ?? "\(error)")")
-            try await release(capture)
+            unwritten = (capture, (error as? Failure)?.reason ?? "\(error)")
           }
           wake()
         }
@@ -99,8 +108,8 @@ final class ConversionQueue: Service {
     }
   }
 
-  /// Lets a capture whose outcome could not be written be converted again, in a minute.
-  private func release(_ capture: Capture) async throws {
+  /// Lets a claimed capture wait for a minute; that was no attempt.
+  private func postpone(_ capture: Capture) async throws {
     try await database.pool.write { database in
       try database.execute(
         sql: "UPDATE conversion SET state = 'waiting', notBefore = ? WHERE capture = ?", arguments: [Time.now() + 60_000, capture.id])
@@ -122,11 +131,7 @@ final class ConversionQueue: Service {
           WHERE status = 'complete' AND EXISTS (SELECT 1 FROM file WHERE file.capture = capture.id)
           """)
       let lost = complete.filter { !folders.contains($0) || access(data.conversion(of: $0) + "/dataset/manifest.json", F_OK) != 0 }
-      for capture in lost {
-        try database.execute(
-          sql: "UPDATE conversion SET state = 'waiting', attempts = 0, notBefore = 0 WHERE capture = ?", arguments: [capture])
-        try database.execute(sql: "UPDATE capture SET status = 'processing' WHERE id = ?", arguments: [capture])
-      }
+      for capture in lost { try Reconversion.replace(capture, database) }
       return lost.count
     }
     if lost > 0 { logger.warning("\(lost) conversions are missing and are made again") }

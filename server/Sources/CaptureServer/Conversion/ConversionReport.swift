@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 
 /// What a conversion found out, from the manifest of its dataset.
@@ -47,7 +48,7 @@ struct ConversionReport: Sendable {
   /// Why a take could not be converted for a reason that may go away, such as a disk that cannot be read.
   var ownFailure: String? {
     for take in takes where take.outcome == "failed" {
-      if take.findings.contains(where: { $0["severity"]?.text == "error" && Self.ownFailures.contains($0["code"]?.text ?? "") }) {
+      if take.findings.contains(where: { $0["severity"]?.string == "error" && Self.ownFailures.contains($0["code"]?.string ?? "") }) {
         return take.reason ?? take.id
       }
     }
@@ -65,21 +66,22 @@ struct ConversionReport: Sendable {
 
   /// The evidence that is stored with a capture: that of the only take, or of the first one, and a line for each.
   func evidence() throws -> String {
-    var members: [String: JSONValue] = ["pipeline_sha256": .text(pipeline), "rows": .whole(rows)]
+    var members: [String: JSONValue] = ["pipeline_sha256": .string(pipeline), "rows": .integer(rows)]
     // Those that were written say most.
     let main = takes.first { $0.outcome == "written" } ?? takes.first
-    for (name, value) in main?.verification?.members ?? [:] { members[name] = value }
-    var depth = main?.details?["depth_metrics"]?.members ?? [:]
+    for (name, value) in main?.verification?.object ?? [:] { members[name] = value }
+    var depth = main?.details?["depth_metrics"]?.object ?? [:]
     for name in ["alignment", "keyframes", "width", "height"] {
       if let value = main?.details?["depth"]?[name] { depth[name] = value }
     }
     if !depth.isEmpty { members["depth"] = .object(depth) }
-    members["findings"] = .list(Array(takes.flatMap(\.findings).prefix(Self.findingsLimit)))
-    members["takes"] = .list(
+    members["findings"] = .array(Array(takes.flatMap(\.findings).prefix(Self.findingsLimit)))
+    members["takes"] = .array(
       takes.prefix(Self.findingsLimit).map { take in
         .object([
-          "id": .text(take.id), "reader": take.reader.map { .text($0) } ?? .null, "variant": take.variant.map { .text($0) } ?? .null,
-          "outcome": .text(take.outcome), "reason": take.reason.map { .text($0) } ?? .null, "rows": .whole(take.output?.samples ?? 0),
+          "id": .string(take.id), "reader": take.reader.map { .string($0) } ?? .null, "variant": take.variant.map { .string($0) } ?? .null,
+          "outcome": .string(take.outcome), "reason": take.reason.map { .string($0) } ?? .null,
+          "rows": .integer(take.output?.samples ?? 0),
         ])
       })
     return String(decoding: try JSONAnswer.data(JSONValue.object(members)), as: UTF8.self)

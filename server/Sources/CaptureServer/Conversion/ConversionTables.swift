@@ -7,6 +7,7 @@ extension Database {
       try database.alter(table: "conversion") { table in
         /// Digest of the pipeline that wrote the takes: datasets hold takes of one pipeline.
         table.add(column: "pipeline", .text)
+        /// When they were written.
         table.add(column: "finishedAt", .integer)
       }
       /// The takes that a capture's conversion wrote. Their ids are unique within a project.
@@ -21,6 +22,8 @@ extension Database {
         table.column("dataset", .text).notNull()
         table.column("capture", .text).notNull()
         table.column("at", .integer).notNull()
+        /// `finishedAt` of the conversion that it holds: a capture that was converted again is merged again.
+        table.column("conversion", .integer).notNull()
         table.primaryKey(["dataset", "capture"])
       }
       try database.create(index: "mergedByCapture", on: "merged", columns: ["capture"])

@@ -3,7 +3,7 @@ import GRDB
 import Logging
 import NIOPosix
 
-/// Keeps the dataset of each project equal to the sum of its complete captures: each of their takes once, and no other.
+/// Keeps the dataset of each project equal to the sum of its captures' conversions: each of their takes once, and no other.
 ///
 /// What a dataset holds is in the table `merged`, written after the dataset is in place, so a merge that was interrupted is repeated. The
 /// takes of a project that another pipeline made are in a dataset of their own, `<project>.<digest of the pipeline>`: rows of several
@@ -25,96 +25,110 @@ struct DatasetKeeper: Sendable {
     takeset = TakesetCommand(configuration)
   }
 
+  /// A dataset that could not be written, and when it is tried again.
+  private struct Setback {
+    var failures: Int
+    var retry: ContinuousClock.Instant
+  }
+
   /// Works whenever the bell rings, until the task is cancelled.
   func run(_ bell: AsyncStream<Void>) async {
-    var failures = 0
+    var setbacks: [String: Setback] = [:]
     for await _ in bell {
       let started = ContinuousClock.now
       do {
-        if try await mergeAll() { failures = 0 } else { failures += 1 }
+        try await mergeAll(&setbacks)
         try await sweepConversions()
         try await removeExpired()
+        // Also those of deleted captures, where the store did not answer.
+        try await Leftovers(database: database, store: store, logger: logger).removeDue()
       } catch is CancellationError {
         return
       } catch {
-        failures += 1
         logger.error("datasets: \((error as? Failure)?.reason ?? "\(error)")")
       }
-      // A merge reads all shards of the dataset: however often captures arrive, it takes no more than a fifth of the time.
-      let pause = failures > 0 ? .seconds(min(1 << min(failures, 9), 300)) : max((.now - started) * 4, .seconds(1))
-      try? await Task.sleep(for: pause)
+      // A merge looks at all shards of the dataset: however often captures arrive, it takes no more than a fifth of the time.
+      try? await Task.sleep(for: max((.now - started) * 4, .seconds(1)))
     }
   }
 
   /// Puts in order what an earlier server left.
   func recover() async throws {
-    let (names, emptied) = try await database.pool.read { database in
-      (
-        try String.fetchAll(database, sql: "SELECT DISTINCT dataset FROM merged"),
-        try String.fetchSet(database, sql: "SELECT id FROM capture WHERE NOT EXISTS (SELECT 1 FROM file WHERE file.capture = capture.id)")
-      )
-    }
+    let names = try await database.pool.read { try String.fetchAll($0, sql: "SELECT DISTINCT dataset FROM merged") }
     let missing = names.filter { access(data.dataset($0) + "/manifest.json", F_OK) != 0 }
     try await database.pool.write { database in
       for name in missing { try database.execute(sql: "DELETE FROM merged WHERE dataset = ?", arguments: [name]) }
     }
-    // Files that were about to be removed.
-    if !emptied.isEmpty { for capture in try await store.captures() where emptied.contains(capture) { try await store.remove(capture) } }
   }
 
   // MARK: Merging
 
-  /// The captures of each dataset by its name, as they should be and as they are.
-  private func captures() async throws -> (wanted: [String: Set<String>], merged: [String: Set<String>]) {
+  /// The captures of a dataset, and when their conversions finished.
+  private typealias Contents = [String: Int64]
+
+  /// What datasets hold by their names, as it should be and as it is.
+  private func contents() async throws -> (wanted: [String: Contents], merged: [String: Contents]) {
     try await database.pool.read { database in
-      var wanted: [String: Set<String>] = [:]
+      var wanted: [String: Contents] = [:]
       var newest: [String: (pipeline: String, at: Int64)] = [:]
-      let complete = """
+      // Also those that are being converted again, or where that failed: their takes are still good.
+      let converted = """
         SELECT project, pipeline, finishedAt, capture.id AS id FROM capture JOIN conversion ON conversion.capture = capture.id
-        WHERE status = 'complete' AND state = 'done' AND pipeline IS NOT NULL
+        WHERE EXISTS (SELECT 1 FROM take WHERE take.capture = capture.id) AND pipeline IS NOT NULL AND finishedAt IS NOT NULL
         """
-      var groups: [String: [String: Set<String>]] = [:]
-      for row in try Row.fetchAll(database, sql: complete) {
+      var groups: [String: [String: Contents]] = [:]
+      for row in try Row.fetchAll(database, sql: converted) {
         let (project, pipeline, at): (String, String, Int64) = (row["project"], row["pipeline"], row["finishedAt"])
-        groups[project, default: [:]][pipeline, default: []].insert(row["id"])
+        groups[project, default: [:]][pipeline, default: [:]][row["id"]] = at
         if at >= newest[project]?.at ?? .min { newest[project] = (pipeline, at) }
       }
       for (project, pipelines) in groups {
-        for (pipeline, ids) in pipelines {
-          wanted[pipeline == newest[project]?.pipeline ? project : "\(project).\(pipeline.prefix(12))"] = ids
+        for (pipeline, captures) in pipelines {
+          wanted[pipeline == newest[project]?.pipeline ? project : "\(project).\(pipeline.prefix(12))"] = captures
         }
       }
-      var merged: [String: Set<String>] = [:]
-      for row in try Row.fetchAll(database, sql: "SELECT dataset, capture FROM merged") {
-        merged[row["dataset"], default: []].insert(row["capture"])
+      var merged: [String: Contents] = [:]
+      for row in try Row.fetchAll(database, sql: "SELECT dataset, capture, conversion FROM merged") {
+        merged[row["dataset"], default: [:]][row["capture"]] = row["conversion"]
       }
       return (wanted, merged)
     }
   }
 
-  /// Brings every dataset up to date. Whether all could be.
-  private func mergeAll() async throws -> Bool {
-    let (wanted, merged) = try await captures()
-    var isComplete = true
+  /// Brings every dataset up to date. One that cannot be written is tried again after 2 s, 4 s, … up to 5 minutes, and stops no other.
+  private func mergeAll(_ setbacks: inout [String: Setback]) async throws {
+    let (wanted, merged) = try await contents()
     for name in Set(wanted.keys).union(merged.keys).sorted() {
-      let (target, present) = (wanted[name] ?? [], merged[name] ?? [])
+      let (target, present) = (wanted[name] ?? [:], merged[name] ?? [:])
       guard target != present else { continue }
-      if try await write(name, target) {
-        try await database.pool.write { database in
-          for capture in present.subtracting(target) {
-            try database.execute(sql: "DELETE FROM merged WHERE dataset = ? AND capture = ?", arguments: [name, capture])
-          }
-          for capture in target.subtracting(present) {
-            try database.execute(
-              sql: "INSERT INTO merged (dataset, capture, at) VALUES (?, ?, ?)", arguments: [name, capture, Time.now()])
-          }
-        }
-        logger.info("dataset \(name): \(target.count) captures")
-      } else {
-        isComplete = false
+      if let setback = setbacks[name], setback.retry > .now { continue }
+      let isWritten: Bool
+      do {
+        isWritten = try await write(name, Set(target.keys))
+      } catch is CancellationError {
+        throw CancellationError()
+      } catch {
+        logger.error("dataset \(name): \((error as? Failure)?.reason ?? "\(error)")")
+        isWritten = false
       }
+      guard isWritten else {
+        let failures = (setbacks[name]?.failures ?? 0) + 1
+        setbacks[name] = Setback(failures: failures, retry: .now + .seconds(min(1 << min(failures, 9), 300)))
+        continue
+      }
+      setbacks[name] = nil
+      try await database.pool.write { database in
+        for capture in present.keys where target[capture] == nil {
+          try database.execute(sql: "DELETE FROM merged WHERE dataset = ? AND capture = ?", arguments: [name, capture])
+        }
+        for (capture, conversion) in target where present[capture] != conversion {
+          try database.execute(
+            sql: "INSERT OR REPLACE INTO merged (dataset, capture, conversion, at) VALUES (?, ?, ?, ?)",
+            arguments: [name, capture, conversion, Time.now()])
+        }
+      }
+      logger.info("dataset \(name): \(target.count) captures")
     }
-    return isComplete
   }
 
   /// Writes a dataset and puts it in place of the earlier one at once. False if it could not be written, which is logged.
@@ -128,12 +142,13 @@ struct DatasetKeeper: Sendable {
       unlink(data.report(of: name))
       return true
     }
-    let sources = captures.sorted().map { "\($0)/dataset" }
-    let command = sources.count == 1 ? ["select", "--where", "outcome = written"] : ["merge"]
+    // In a file: a command line would end at some 30,000.
+    let list = work.path + "/captures"
+    try Data(captures.sorted().map { "\($0)/dataset\n" }.joined().utf8).write(to: URL(fileURLWithPath: list))
     // Parts of the split are drawn anew: a dataset of one take has it in train. Links take no space, and the takes of a capture are kept
     // beside its files anyway.
     let end = try await takeset(
-      command + sources + ["--output", made, "--link", "--resplit", "--quiet"], in: data.conversions)
+      ["merge", "--from", list, "--output", made, "--link", "--resplit", "--quiet"], in: data.conversions)
     guard end.code == 0 else {
       logger.error("dataset \(name): \(end.isOverdue ? "merging takes too long" : "cannot be merged"): \(end.output)")
       try await repair(captures, named: end.output)
@@ -153,18 +168,14 @@ struct DatasetKeeper: Sendable {
       let end = try await takeset(["verify", "\(capture)/dataset", "--quiet", "--jobs", "1"], in: data.conversions)
       guard let code = end.code, [1, 2, 64].contains(code) else { continue }
       logger.warning("capture \(capture): its conversion is damaged: \(end.output)")
-      try await database.pool.write { database in
-        let hasFiles =
-          try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM file WHERE capture = ?)", arguments: [capture]) ?? false
-        if hasFiles {
-          try database.execute(
-            sql: "UPDATE conversion SET state = 'waiting', attempts = 0, notBefore = 0 WHERE capture = ?", arguments: [capture])
-          try database.execute(sql: "UPDATE capture SET status = 'processing' WHERE id = ?", arguments: [capture])
-        } else {
-          try database.execute(
-            sql: "UPDATE capture SET status = 'failed', reason = ? WHERE id = ?",
-            arguments: ["Its conversion is damaged, and its files are no longer kept.", capture])
-        }
+      try await database.pool.write { [data] database in
+        if try Reconversion.hasFiles(capture, database) { return try Reconversion.replace(capture, database) }
+        // Code 1 may be the fault of the machine, and then it is whole.
+        guard code != 1 || access(data.conversion(of: capture) + "/dataset/manifest.json", F_OK) != 0 else { return }
+        try database.execute(sql: "DELETE FROM take WHERE capture = ?", arguments: [capture])
+        try database.execute(
+          sql: "UPDATE capture SET status = 'failed', reason = ? WHERE id = ?",
+          arguments: ["Its conversion is damaged, and its files are no longer kept.", capture])
       }
     }
   }
@@ -196,14 +207,12 @@ struct DatasetKeeper: Sendable {
           """, arguments: [limit])
       for capture in expired {
         try database.execute(sql: "DELETE FROM file WHERE capture = ?", arguments: [capture])
+        try Leftovers.add(capture, isDue: true, database)
         // Nothing of it counts against a quota any more.
         try database.execute(sql: "UPDATE capture SET bytes = 0 WHERE id = ?", arguments: [capture])
       }
       return expired
     }
-    for capture in expired {
-      try await store.remove(capture)
-      logger.info("capture \(capture): its files were removed after \(configuration.retentionDays) days")
-    }
+    for capture in expired { logger.info("capture \(capture): its files are removed after \(configuration.retentionDays) days") }
   }
 }

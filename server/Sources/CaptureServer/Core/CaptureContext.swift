@@ -18,8 +18,6 @@ struct CaptureContext: RequestContext {
     channel = source.channel
   }
 
-  /// The client's address without its port.
-  var address: String { channel.remoteAddress?.ipAddress ?? "local" }
   /// The project that captures of this request belong to.
   var project: String { key?.project ?? "default" }
 }
@@ -36,31 +34,4 @@ extension HTTPField.Name {
   static let deviceTimestamp = custom("X-Device-Timestamp")
   static let deviceSignature = custom("X-Device-Signature")
   static let idempotencyKey = custom("Idempotency-Key")
-}
-
-/// Gives each request its id, echoes it, and logs failures with it.
-struct RequestIDMiddleware: RouterMiddleware {
-  func handle(
-    _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
-  ) async throws -> Response {
-    var context = context
-    if let sent = request.headers[.requestID], let id = UUID(uuidString: sent) { context.requestID = id.uuidString.lowercased() }
-    context.logger[metadataKey: "request"] = "\(context.requestID)"
-    var response: Response
-    do {
-      response = try await next(request, context)
-    } catch let failure as Failure {
-      context.logger.info("\(failure.status.code) \(failure.code): \(failure.reason ?? failure.message)")
-      response = try failure.response(from: request, context: context)
-    } catch let error as any HTTPResponseError {
-      response = try error.response(from: request, context: context)
-    } catch {
-      context.logger.error("\(error)")
-      response = try Failure(.internalServerError, "INTERNAL_ERROR", "Something went wrong here. Try again later.")
-        .response(from: request, context: context)
-    }
-    response.headers[.requestID] = context.requestID
-    // An error's body after HEAD would be taken for the next answer.
-    return request.method == .head ? response.createHeadResponse() : response
-  }
 }

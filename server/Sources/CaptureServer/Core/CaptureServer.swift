@@ -14,21 +14,24 @@ package struct CaptureServer {
   }
 
   private func router() throws -> CaptureRouter {
-    let metrics = PrometheusMetrics()
+    let metrics = PrometheusMetrics(help: MetricsRoutes.help)
     MetricsSystem.bootstrap(metrics)
     let router = CaptureRouter(context: CaptureContext.self)
+    let page = try Page()
     router.add(middleware: MetricsMiddleware())
     router.add(middleware: ContinueMiddleware())
     router.add(middleware: RequestIDMiddleware())
     // What people and scripts read.
     let guarded = router.group().add(middleware: KeyMiddleware(services: services, isRequired: services.configuration.needsKey))
     CapturesRoutes(services: services).add(to: guarded)
+    ConversionRoutes(services: services).add(to: guarded)
     DeviceRoutes(services: services).add(to: router)
-    HealthRoutes(services: services).add(to: router)
+    HealthRoutes().add(to: router)
     MetricsRoutes(services: services, metrics: metrics).add(to: guarded)
-    try PageRoutes(services: services).add(to: guarded)
+    PageRoutes(services: services, page: page).add(to: guarded)
+    PageRoutes(services: services, page: page).addIcon(to: router)
     SessionRoutes(services: services).add(to: guarded)
-    SlowMotionRoutes(services: services, relay: relay).add(to: router)
+    SlowMotionRoutes(services: services, relay: relay, page: page).add(to: router)
     TusRoutes(services: services).add(to: guarded)
     VideoRoutes(services: services).add(to: router)
     return router
@@ -42,15 +45,8 @@ package struct CaptureServer {
   }
 }
 
-/// A mistake of the operator, as a sentence.
-package struct Mistake: Error, CustomStringConvertible {
-  package var description: String
-  package init(_ description: String) { self.description = description }
-}
-
+/// `/health`: the server is up.
 struct HealthRoutes {
-  let services: Services
-
   func add(to router: CaptureRouter) {
     router.get("health") { _, _ in try JSONAnswer.response(["status": "ok"]) }
   }

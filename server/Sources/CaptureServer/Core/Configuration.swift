@@ -65,10 +65,9 @@ package struct Configuration: Codable, Equatable, Sendable {
 
   package init(data: String) { self.data = data }
 
-  /// Whether only this machine can connect.
+  /// Whether only this machine can connect, to any of the addresses: all of them serve everything.
   package var isLoopback: Bool {
-    let host = listen.hasPrefix("[") ? String(listen.dropFirst().prefix { $0 != "]" }) : String(listen.prefix { $0 != ":" })
-    return host == "::1" || host == "localhost" || host.hasPrefix("127.")
+    [listen, cameraListen].compactMap(\.self).allSatisfy { (try? ListenAddress($0, option: ""))?.isLoopback ?? false }
   }
   package var needsKey: Bool { requireKey ?? !isLoopback }
   package var root: String { baseURL ?? "\(tlsCertificate == nil ? "http" : "https")://\(listen)" }

@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 import Yams
 
 /// A setting of the server: declared once, given by a flag, the environment or the configuration file.
@@ -8,6 +9,8 @@ package struct Setting: Sendable {
   package let meaning: String
   /// Whether the flag needs no value.
   package let isSwitch: Bool
+  /// Whether the flag may be repeated; its values are then those of all.
+  let isList: Bool
   /// Sets it from text. Throws `Mistake`.
   package let set: @Sendable (inout Configuration, String) throws -> Void
   /// As in the configuration file; `nil` where nothing is set.
@@ -18,11 +21,12 @@ package struct Setting: Sendable {
 
   private init<Value: Sendable>(
     _ name: String, _ meaning: String, _ path: WritableKeyPath<Configuration, Value> & Sendable, isSwitch: Bool = false,
-    parse: @escaping @Sendable (String) throws -> Value, show: @escaping @Sendable (Value) -> String?
+    isList: Bool = false, parse: @escaping @Sendable (String) throws -> Value, show: @escaping @Sendable (Value) -> String?
   ) {
     self.name = name
     self.meaning = meaning
     self.isSwitch = isSwitch
+    self.isList = isList
     set = { configuration, text in
       do {
         configuration[keyPath: path] = try parse(text)
@@ -35,6 +39,16 @@ package struct Setting: Sendable {
 
   private static func text(_ name: String, _ meaning: String, _ path: WritableKeyPath<Configuration, String?> & Sendable) -> Setting {
     Setting(name, meaning, path, parse: { $0 }, show: { $0 })
+  }
+
+  private static func list(
+    _ name: String, _ meaning: String, _ path: WritableKeyPath<Configuration, [String]> & Sendable,
+    parse: @escaping @Sendable (String) throws -> String = { $0 }
+  ) -> Setting {
+    Setting(
+      name, meaning + "; several with commas", path, isList: true,
+      parse: { try $0.split(separator: ",").map { try parse($0.trimmingCharacters(in: .whitespaces)) } },
+      show: { $0.isEmpty ? nil : $0.joined(separator: ",") })
   }
 
   private static func number<Value: FixedWidthInteger & Sendable>(
@@ -68,25 +82,38 @@ package struct Setting: Sendable {
         guard let policy = Configuration.Policy(rawValue: text) else { throw Mistake("expected strict or compat, found \"\(text)\"") }
         return policy
       }, show: { $0.rawValue }),
-    text("base-url", "the server's public root, for links in answers", \.baseURL),
-    text("app-attest-root", "PEM file of the roots of App Attest chains", \.appAttestRoot),
     Setting(
-      "app-id", "app that may attest and sign, such as ABCDE12345.com.example.app; several with commas", \.appIDs,
-      parse: { $0.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } },
-      show: { $0.isEmpty ? nil : $0.joined(separator: ",") }),
+      "base-url", "the server's public root, for links in answers", \.baseURL,
+      parse: { text in
+        guard let url = URLComponents(string: text), ["http", "https"].contains(url.scheme), url.host?.isEmpty == false,
+          url.query == nil, url.fragment == nil
+        else { throw Mistake("expected an address such as https://captures.example.org, found \"\(text)\"") }
+        return String(text.reversed().drop { $0 == "/" }.reversed())
+      }, show: { $0 }),
+    text("app-attest-root", "PEM file of the roots of App Attest chains", \.appAttestRoot),
+    list("app-id", "app that may attest and sign, such as ABCDE12345.com.example.app", \.appIDs),
     Setting(
       "allow-development", "accept development builds of the app", \.allowsDevelopment, isSwitch: true, parse: truth, show: { "\($0)" }),
     Setting(
       "require-key", "ask readers, scripts and resumable uploads for an API key; without it, unless only this machine can connect",
       \.requireKey, isSwitch: true, parse: truth, show: { $0.map { "\($0)" } }),
-    Setting(
-      "trusted-proxy", "address of a proxy whose X-Forwarded-For counts; several with commas", \.trustedProxies,
-      parse: { $0.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } },
-      show: { $0.isEmpty ? nil : $0.joined(separator: ",") }),
+    list(
+      "trusted-proxy", "address of a proxy whose X-Forwarded-For counts", \.trustedProxies,
+      parse: { text in
+        guard let address = try? SocketAddress(ipAddress: text, port: 0) else {
+          throw Mistake("expected addresses such as 127.0.0.1, found \"\(text)\"")
+        }
+        return address.ipAddress ?? text
+      }),
     text("tls-cert", "PEM file of the certificate chain", \.tlsCertificate),
     text("tls-key", "PEM file of the private key", \.tlsKey),
     number("reserve", "free bytes below which nothing is accepted", \.reserve, 0...(1 << 60)),
-    text("store", "where finished captures are kept: a folder, or s3://bucket/prefix?endpoint=URL&region=NAME", \.store),
+    Setting(
+      "store", "where finished captures are kept: a folder, or s3://bucket/prefix?endpoint=URL&region=NAME", \.store,
+      parse: { text in
+        if S3Location.isAddress(text) { _ = try S3Location(text) }
+        return text
+      }, show: { $0 }),
     number("device-quota", "most bytes kept of a device; 0 for no limit", \.deviceQuota, 0...(1 << 60)),
     number("project-quota", "most bytes kept of a project; 0 for no limit", \.projectQuota, 0...(1 << 60)),
     number("timestamp-age", "seconds for which a request's timestamp is valid", \.timestampAge, 1...86_400),
@@ -127,22 +154,18 @@ package struct Setting: Sendable {
       if let value = environment[setting.variable] { try setting.set(&configuration, value) }
     }
     var rest = arguments[...]
+    var given: [String: String] = [:]
     while let flag = rest.popFirst() {
       guard flag.hasPrefix("--") else { throw Mistake("unexpected argument \(flag)") }
       let halves = flag.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
       let setting = try setting(named: halves[0], in: nil)
-      if halves.count == 2 {
-        try setting.set(&configuration, halves[1])
-      } else if setting.isSwitch {
-        try setting.set(&configuration, "true")
-      } else {
-        guard let value = rest.popFirst() else { throw Mistake("\(flag): a value is missing") }
-        if setting.name == "app-id", !configuration.appIDs.isEmpty {
-          configuration.appIDs.append(value)
-        } else {
-          try setting.set(&configuration, value)
-        }
+      guard let value = halves.count == 2 ? halves[1] : setting.isSwitch ? "true" : rest.popFirst() else {
+        throw Mistake("\(flag): a value is missing")
       }
+      given[setting.name] = setting.isList ? [given[setting.name], value].compactMap(\.self).joined(separator: ",") : value
+    }
+    for setting in all {
+      if let value = given[setting.name] { try setting.set(&configuration, value) }
     }
     guard !configuration.data.isEmpty else { throw Mistake("--data is missing: the folder where everything is kept") }
     guard (configuration.tlsCertificate == nil) == (configuration.tlsKey == nil) else {

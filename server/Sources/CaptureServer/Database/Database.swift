@@ -19,7 +19,11 @@ package struct Database: Sendable {
       try database.execute(sql: "PRAGMA synchronous = FULL")
     }
     pool = try DatabasePool(path: path, configuration: configuration)
-    try Self.migrations.migrate(pool)
+    let migrations = Self.migrations
+    guard try !pool.read(migrations.hasBeenSuperseded) else {
+      throw Mistake("\(path): a newer version of this program has changed the database")
+    }
+    try migrations.migrate(pool)
   }
 
   private static var migrations: DatabaseMigrator {
@@ -36,6 +40,9 @@ package struct Database: Sendable {
         table.column("project", .text).notNull()
         table.column("registeredAt", .integer).notNull()
       }
+      try database.create(index: "deviceByTime", on: "device", columns: ["registeredAt", "id"])
+      try database.create(index: "deviceByProject", on: "device", columns: ["project", "registeredAt", "id"])
+      try database.create(index: "deviceWithoutKey", on: "device", columns: ["registeredAt"], condition: Column("publicKey") == nil)
       try database.create(table: "challenge") { table in
         table.primaryKey("value", .blob)
         table.column("expiresAt", .integer).notNull()
@@ -68,9 +75,13 @@ package struct Database: Sendable {
         table.column("evidence", .text)
         table.column("rows", .integer)
       }
-      try database.create(index: "captureByTime", on: "capture", columns: ["receivedAt", "id"])
-      try database.create(index: "captureByDevice", on: "capture", columns: ["device", "receivedAt"])
-      try database.create(index: "captureByProject", on: "capture", columns: ["project", "status"])
+      // Lists are read from an index alone: evidence and answers make the table's own rows long.
+      let listed = ["receivedAt", "id", "type", "status", "device", "name", "bytes", "reason", "signature", "isVerified", "rows"]
+      try database.create(index: "captureByTime", on: "capture", columns: listed + ["project"])
+      try database.create(index: "captureByProject", on: "capture", columns: ["project"] + listed)
+      try database.create(index: "captureByDevice", on: "capture", columns: ["device", "receivedAt", "id", "type", "bytes"])
+      try database.create(index: "captureByStatus", on: "capture", columns: ["status", "receivedAt", "id"])
+      try database.create(index: "captureByType", on: "capture", columns: ["type", "receivedAt", "id"])
       try database.create(
         index: "captureByIdempotencyKey", on: "capture", columns: ["device", "idempotencyKey"], options: .unique,
         condition: Column("idempotencyKey") != nil)
@@ -109,6 +120,7 @@ package struct Database: Sendable {
     }
     migrator.registerMigration("folders", migrate: FolderRecord.create)
     addConversions(to: &migrator)
+    migrator.registerMigration("leftovers", migrate: Leftovers.createTable)
     return migrator
   }
 }

@@ -6,21 +6,22 @@ final class AddressLimit: Sendable {
   private let count: Int
   private let window: Duration
   private let granted = Mutex<[[UInt8]: [ContinuousClock.Instant]]>([:])
-  /// Addresses remembered at a time; beyond them a new one is refused, so that a flood costs no memory.
-  private static let addresses = 65_536
+  /// Addresses remembered at a time; beyond them a new one is refused, so that a flood costs no more than some 10 MB of memory.
+  private let addresses: Int
 
   init(_ count: Int, in window: Duration) {
     self.count = count
     self.window = window
+    addresses = 655_360 / count
   }
 
   /// Takes one request. `nil` if it is allowed, otherwise the time until one will be.
   func wait(for address: SocketAddress?, at now: ContinuousClock.Instant = .now) -> Duration? {
     let address = Self.network(address)
     return granted.withLock { granted in
-      if granted.count >= Self.addresses, granted[address] == nil {
+      if granted.count >= addresses, granted[address] == nil {
         granted = granted.filter { entry in entry.value.last.map { now - $0 < window } ?? false }
-        if granted.count >= Self.addresses { return window }
+        if granted.count >= addresses { return window }
       }
       let recent = (granted[address] ?? []).filter { now - $0 < window }
       if recent.count >= count, let first = recent.first { return window - (now - first) }

@@ -8,6 +8,7 @@ import NIOCore
 struct DeviceRoutes {
   let services: Services
   private let challengeLimit = AddressLimit(10, in: .seconds(60))
+  private let strangerLimit = AddressLimit(60, in: .seconds(3600))
 
   init(services: Services) { self.services = services }
 
@@ -22,16 +23,23 @@ struct DeviceRoutes {
   private struct ChallengeAnswer: Encodable { var challenge, expires_at: String }
 
   @Sendable private func challenge(_ request: Request, context: CaptureContext) async throws -> Response {
-    let client = ClientAddress.of(request, on: context.channel.remoteAddress, trusting: services.configuration.trustedProxies)
-    if let wait = challengeLimit.wait(for: client) {
-      let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
-      throw Failure(
-        .tooManyRequests, "TOO_MANY_REQUESTS", "Too many challenges were asked for. Wait a minute.", headers: [.retryAfter: "\(seconds)"])
-    }
+    try check(challengeLimit, of: client(of: request, context), "Too many challenges were asked for.")
     try services.intake.checkSpace()
     let issued = try await Challenges(database: services.database).issue()
     let answer = ChallengeAnswer(challenge: issued.value.base64EncodedString(), expires_at: Time.text(issued.expiresAt))
     return try JSONAnswer.response(Answer(answer, context), headers: [.cacheControl: "no-store"])
+  }
+
+  private func client(of request: Request, _ context: CaptureContext) -> SocketAddress? {
+    ClientAddress.of(request, on: context.channel.remoteAddress, trusting: services.configuration.trustedProxies)
+  }
+
+  /// Throws `Failure` 429 if an address has used up a limit.
+  private func check(_ limit: AddressLimit, of client: SocketAddress?, _ message: String) throws {
+    guard let wait = limit.wait(for: client) else { return }
+    let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
+    throw Failure(
+      .tooManyRequests, "TOO_MANY_REQUESTS", "\(message) Try again in \(seconds) s.", headers: [.retryAfter: "\(seconds)"])
   }
 
   private struct RegistrationAnswer: Encodable {
@@ -48,7 +56,11 @@ struct DeviceRoutes {
     } catch is NIOTooManyBytesError {
       throw tooLarge
     }
-    let device = try await Registrar(services: services).register(
+    let client = client(of: request, context)
+    let registrar = Registrar(services: services) {
+      try check(strangerLimit, of: client, "Too many devices that prove nothing were registered from this address.")
+    }
+    let device = try await registrar.register(
       try RegistrationRequest(json: Data(body.readableBytesView)), key: context.key, project: context.project, logger: context.logger)
     let answer = RegistrationAnswer(device_id: device.id, attestation_level: device.level, has_lidar: device.hasLidar)
     return try JSONAnswer.response(Answer(answer, context), status: .created)

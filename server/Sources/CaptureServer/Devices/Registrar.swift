@@ -6,6 +6,14 @@ import Logging
 /// Decides what a device that registers has proven, and keeps it.
 struct Registrar: Sendable {
   let services: Services
+  /// Called before a device is kept that proves nothing and that nobody vouches for. Throws `Failure` if its address has registered
+  /// enough of them.
+  let allowStranger: @Sendable () throws -> Void
+
+  /// Devices without a key and without a capture that are kept at a time.
+  private static let strangers: Int64 = 100_000
+  /// Time for which such a device is kept at least, in milliseconds.
+  private static let strangerAge: Int64 = 86_400_000
 
   /// What a device's key has proven, from most to least.
   enum Level: String {
@@ -30,11 +38,11 @@ struct Registrar: Sendable {
       device.keyID = Data(SHA256.hash(data: point)).base64EncodedString()
       device.publicKey = Data(point)
       device.level = Level.registeredKey.rawValue
-      return try await keep(device, challenge: nil, refusal: nil, logger: logger)
+      return try await keep(device, challenge: nil, refusal: nil, key: key, logger: logger)
     case .attestation(let attested):
       device.keyID = attested.keyID
       if let problem = try await problem(with: attested.challenge) {
-        return try await keep(device, challenge: attested.challenge, refusal: problem, logger: logger)
+        return try await keep(device, challenge: attested.challenge, refusal: problem, key: key, logger: logger)
       }
       var refusal: String?
       do {
@@ -44,7 +52,7 @@ struct Registrar: Sendable {
         refusal = reason.description
         if attested.isMock { device.level = Level.mock.rawValue }
       }
-      return try await keep(device, challenge: attested.challenge, refusal: refusal, logger: logger)
+      return try await keep(device, challenge: attested.challenge, refusal: refusal, key: key, logger: logger)
     }
   }
 
@@ -72,8 +80,9 @@ struct Registrar: Sendable {
 
   /// Uses up the challenge and inserts the device in one transaction. A refused attempt uses up its challenge as well: the next one needs
   /// another.
-  private func keep(_ device: Device, challenge: Data?, refusal: String?, logger: Logger) async throws -> Device {
+  private func keep(_ device: Device, challenge: Data?, refusal: String?, key: APIKey?, logger: Logger) async throws -> Device {
     let isStrict = services.configuration.policy == .strict
+    if device.publicKey == nil, key == nil, !isStrict { try allowStranger() }
     let outcome = try await services.database.pool.write { [device] database -> Outcome in
       var device = device
       var refusal = refusal
@@ -91,6 +100,7 @@ struct Registrar: Sendable {
         earlier.keyID = nil
         try earlier.update(database)
       }
+      if device.publicKey == nil { try Self.makeRoom(for: device, database) }
       try device.insert(database)
       return .kept(device, refusal)
     }
@@ -105,6 +115,24 @@ struct Registrar: Sendable {
       throw Failure(.unauthorized, "CHALLENGE_INVALID", "The challenge does not count. Ask for a new one.", reason: reason)
     case .attestationRefused(let reason):
       throw Failure(.unauthorized, "ATTESTATION_FAILED", "The attestation could not be verified", reason: reason)
+    }
+  }
+
+  /// Bounds the number of strangers: beyond it, the oldest go that are older than a day. Throws `Failure` 429 if none is.
+  private static func makeRoom(for device: Device, _ database: GRDB.Database) throws {
+    let all = try Int64.fetchOne(database, sql: "SELECT COUNT(*) FROM device WHERE publicKey IS NULL") ?? 0
+    guard all >= strangers else { return }
+    let stranger = "publicKey IS NULL AND NOT EXISTS (SELECT 1 FROM capture WHERE capture.device = device.id)"
+    guard try Int64.fetchOne(database, sql: "SELECT COUNT(*) FROM device WHERE \(stranger)") ?? 0 >= strangers else { return }
+    try database.execute(
+      sql: """
+        DELETE FROM device WHERE id IN (
+          SELECT id FROM device WHERE \(stranger) AND registeredAt < ? ORDER BY registeredAt LIMIT 1000)
+        """, arguments: [device.registeredAt - strangerAge])
+    guard database.changesCount > 0 else {
+      throw Failure(
+        .tooManyRequests, "TOO_MANY_REQUESTS", "Too many devices were registered that prove nothing. Try again later.",
+        headers: [.retryAfter: "3600"])
     }
   }
 }

@@ -1,7 +1,4 @@
 import Foundation
-import GRDB
-import HTTPTypes
-import Hummingbird
 import Metrics
 import NIOConcurrencyHelpers
 
@@ -24,13 +21,17 @@ final class PrometheusMetrics: MetricsFactory {
 
   private let values = NIOLockedValueBox<[Key: Value]>([:])
 
-  init() {}
+  private let help: [String: String]
+
+  /// - Parameter help: What metrics mean, by name.
+  init(help: [String: String]) { self.help = help }
 
   /// All metrics, sorted.
   var text: String {
     let found = values.withLockedValue { $0 }
     var lines: [String] = []
     for (name, group) in Dictionary(grouping: found, by: \.key.name).sorted(by: { $0.key < $1.key }) {
+      if let meaning = help[name] { lines.append("# HELP \(name) \(meaning)") }
       switch group[0].value {
       case .counter: lines.append("# TYPE \(name) counter")
       case .gauge: lines.append("# TYPE \(name) gauge")
@@ -78,12 +79,6 @@ final class PrometheusMetrics: MetricsFactory {
     }
   }
 
-  private func change(_ key: Key, _ change: (Double) -> Double) {
-    values.withLockedValue { values in
-      if case .gauge(let value) = values[key] { values[key] = .gauge(change(value)) } else { values[key] = .gauge(change(0)) }
-    }
-  }
-
   private func record(_ key: Key, _ value: Double) {
     values.withLockedValue { values in
       var counts = [Int](repeating: 0, count: Self.bounds.count + 1)
@@ -111,26 +106,14 @@ final class PrometheusMetrics: MetricsFactory {
     func recordNanoseconds(_ duration: Int64) { metrics.record(key, Double(duration) / 1e9) }
   }
 
-  /// A gauge goes up and down, a counter only up, and both have the same name for it.
-  private final class Gauge: MeterHandler {
-    private let metrics: PrometheusMetrics
-    private let key: Key
-
-    init(_ metrics: PrometheusMetrics, _ key: Key) { (self.metrics, self.key) = (metrics, key) }
-
-    func set(_ value: Int64) { metrics.change(key) { _ in Double(value) } }
-    func set(_ value: Double) { metrics.change(key) { _ in value } }
-    func increment(by amount: Double) { metrics.change(key) { $0 + amount } }
-    func decrement(by amount: Double) { metrics.change(key) { $0 - amount } }
-  }
-
   func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
     Handler(self, Self.key(label + "_total", dimensions))
   }
   func makeFloatingPointCounter(label: String, dimensions: [(String, String)]) -> any FloatingPointCounterHandler {
     Handler(self, Self.key(label + "_total", dimensions))
   }
-  func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler { Gauge(self, Self.key(label, dimensions)) }
+  /// Requests under way would be counted down only with an answer that somebody reads, so they are not counted.
+  func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler { NOOPMetricsHandler.instance }
   func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
     Handler(self, Self.key(label, dimensions))
   }
@@ -142,42 +125,4 @@ final class PrometheusMetrics: MetricsFactory {
   func destroyMeter(_ handler: any MeterHandler) {}
   func destroyRecorder(_ handler: any RecorderHandler) {}
   func destroyTimer(_ handler: any TimerHandler) {}
-}
-
-/// `/metrics`: requests, captures by status, conversions by state, free disk.
-struct MetricsRoutes {
-  let services: Services
-  let metrics: PrometheusMetrics
-
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("metrics") { _, _ in
-      let (captures, conversions) = try await services.database.pool.read { database in
-        (
-          try Self.sums(database, "SELECT status AS name, COUNT(*) AS number, SUM(bytes) AS bytes FROM capture GROUP BY status"),
-          try Self.sums(database, "SELECT state AS name, COUNT(*) AS number, 0 AS bytes FROM conversion GROUP BY state")
-        )
-      }
-      for status in CaptureStatus.allCases.map(\.rawValue) {
-        metrics.set("takeset_captures", [("status", status)], to: Double(captures[status]?.number ?? 0))
-        metrics.set("takeset_capture_bytes", [("status", status)], to: Double(captures[status]?.bytes ?? 0))
-      }
-      for state in ["waiting", "running", "done"] {
-        metrics.set("takeset_conversions", [("state", state)], to: Double(conversions[state]?.number ?? 0))
-      }
-      metrics.set("takeset_free_bytes", to: Double(services.data.freeBytes))
-      return Response(
-        status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
-        body: .init(byteBuffer: ByteBuffer(string: metrics.text)))
-    }
-  }
-
-  private struct Sum: Sendable {
-    var number, bytes: Int64
-  }
-
-  private static func sums(_ database: GRDB.Database, _ query: String) throws -> [String: Sum] {
-    try GRDB.Row.fetchAll(database, sql: query).reduce(into: [:]) { sums, row in
-      sums[row["name"]] = Sum(number: row["number"], bytes: row["bytes"])
-    }
-  }
 }

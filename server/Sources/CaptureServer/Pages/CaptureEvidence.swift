@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 
 /// What a conversion found out about a capture, in the words of the dataset's manifest, as pages show it.
@@ -7,7 +8,7 @@ struct CaptureEvidence {
   /// `nil` for what is no JSON.
   init?(_ text: String) {
     guard let found = try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8)) else { return nil }
-    self.found = found
+    self.found = found.shortened
   }
 
   /// Levels in order, and what each proves.
@@ -30,8 +31,8 @@ struct CaptureEvidence {
 
   /// Empty for captures that cannot prove anything, such as movies.
   var levels: [Level] {
-    guard let reached = found["levels"]?.list.compactMap(\.text) else { return [] }
-    let signature = Self.signatures[found["assertion"]?["covers"]?.text ?? ""]
+    guard let reached = found["levels"]?.array?.compactMap(\.string) else { return [] }
+    let signature = Self.signatures[found["assertion"]?["covers"]?.string ?? ""]
     return Self.meanings.map { name, meaning in
       let isReached = reached.contains(name)
       return Level(name: name, meaning: isReached && name == "assertion-ok" ? signature ?? meaning : meaning, isReached: isReached)
@@ -39,23 +40,9 @@ struct CaptureEvidence {
   }
 
   /// Sentences that begin with "that" or "what".
-  var unverified: [String] { found["not_verified"]?.list.compactMap(\.text) ?? [] }
+  var unverified: [String] { found["not_verified"]?.array?.compactMap(\.string) ?? [] }
 
-  struct Badge {
-    var text: String
-    var isWhole: Bool
-  }
-
-  /// Such as "Verified: 10.0 s of 12.0 s recorded"; it is about a signature, never about what the images show.
-  var badge: Badge? {
-    guard let partial = found["partial"], let assertion = found["assertion"] else { return nil }
-    let (verified, recorded) = (partial["verified_seconds"]?.double ?? 0, partial["recorded_seconds"]?.double ?? 0)
-    guard assertion["state"]?.text == "verified", assertion["covers"]?.text != "none", verified > 0 else {
-      return Badge(text: "Not verified", isWhole: false)
-    }
-    func text(_ seconds: Double) -> String { "\((seconds * 10).rounded() / 10) s" }
-    return Badge(text: "Verified: \(text(verified)) of \(text(recorded)) recorded", isWhole: partial["state"]?.text == "complete")
-  }
+  var badge: VerificationBadge? { VerificationBadge(found) }
 
   typealias Fact = (name: String, value: String)
 
@@ -67,13 +54,13 @@ struct CaptureEvidence {
       if !known.isEmpty { facts.append((name, known.joined(separator: ", "))) }
     }
     let (chain, assertion, partial) = (found["chain"], found["assertion"], found["partial"])
-    add("hash chain", [chain?["state"]?.text, chain?["frames"]?.shown.map { "\($0) hashes" }, chain?["reason"]?.text])
+    add("hash chain", [chain?["state"]?.string, chain?["frames"]?.shown.map { "\($0) hashes" }, chain?["reason"]?.string])
     let covers: [String: String] = ["final": "over the whole chain", "checkpoint": "up to a checkpoint", "none": "over no hash of it"]
-    add("chain's signature", [assertion?["state"]?.text, covers[assertion?["covers"]?.text ?? ""], assertion?["reason"]?.text])
+    add("chain's signature", [assertion?["state"]?.string, covers[assertion?["covers"]?.string ?? ""], assertion?["reason"]?.string])
     if let verified = partial?["verified_frames"]?.shown, let recorded = partial?["recorded_frames"]?.shown {
       add("signed hashes", ["\(verified) of \(recorded)"])
     }
-    add("signing device", [assertion?["key"]?.text])
+    add("signing device", [assertion?["key"]?.string])
     return facts
   }
 
@@ -84,7 +71,7 @@ struct CaptureEvidence {
   ]
 
   var depthFacts: [Fact] {
-    (found["depth"]?.members ?? [:]).sorted { $0.key < $1.key }.compactMap { name, value in
+    (found["depth"]?.object ?? [:]).sorted { $0.key < $1.key }.compactMap { name, value in
       value.shown.map { (Self.depthNames[name] ?? name.replacing("_", with: " "), $0) }
     }
   }
@@ -96,39 +83,42 @@ struct CaptureEvidence {
   }
 
   var findings: [Finding] {
-    (found["findings"]?.list ?? []).map {
-      Finding(severity: $0["severity"]?.text ?? "", code: $0["code"]?.text ?? "", message: $0["message"]?.text ?? "")
+    (found["findings"]?.array ?? []).map {
+      Finding(severity: $0["severity"]?.string ?? "", code: $0["code"]?.string ?? "", message: $0["message"]?.string ?? "")
     }
   }
 
   /// What became of each take of a capture with several, as sentences.
   var takes: [Fact] {
-    let takes = found["takes"]?.list ?? []
+    let takes = found["takes"]?.array ?? []
     guard takes.count > 1 else { return [] }
     return takes.map { take in
-      let rows = take["outcome"]?.text == "written" ? take["rows"]?.shown.map { "\($0) rows" } : nil
-      return (take["id"]?.text ?? "", [take["outcome"]?.text, rows, take["reason"]?.text].compactMap(\.self).joined(separator: ", "))
+      let rows = take["outcome"]?.string == "written" ? take["rows"]?.shown.map { "\($0) rows" } : nil
+      return (take["id"]?.string ?? "", [take["outcome"]?.string, rows, take["reason"]?.string].compactMap(\.self).joined(separator: ", "))
     }
   }
 }
 
 extension JSONValue {
-  fileprivate var double: Double? {
+  /// With all texts cut to what somebody may read: they are a client's and have any length.
+  fileprivate var shortened: JSONValue {
     switch self {
-    case .whole(let whole): Double(whole)
-    case .number(let number): number
-    default: nil
+    case .string(let text): .string(Figure.short(text))
+    case .array(let list): .array(list.map(\.shortened))
+    case .object(let members):
+      .object(Dictionary(members.map { (Figure.short($0, 100), $1.shortened) }, uniquingKeysWith: { first, _ in first }))
+    default: self
     }
   }
 
   /// As people read it; `nil` for what has no short form.
   fileprivate var shown: String? {
     switch self {
-    case .truth(let truth): truth ? "yes" : "no"
-    case .whole(let whole): "\(whole)"
+    case .bool(let truth): truth ? "yes" : "no"
+    case .integer(let whole): "\(whole)"
     case .number(let number): "\((number * 1000).rounded() / 1000)"
-    case .text(let text): text
-    case .list(let list): list.isEmpty ? "none" : list.compactMap(\.shown).joined(separator: ", ")
+    case .string(let text): text
+    case .array(let list): list.isEmpty ? "none" : list.compactMap(\.shown).joined(separator: ", ")
     case .null, .object: nil
     }
   }

@@ -11,7 +11,8 @@ struct CaptureFileRoutes {
     for name in ["thumbnail.jpg", "overlay.jpg"] {
       routes.get("captures/:id/\(name)") { _, context in try await image(name, context) }
     }
-    routes.get("captures/:id/files/**") { _, context in try await file(context) }
+    routes.get("captures/:id/files/**") { request, context in try await file(request, context) }
+    routes.head("captures/:id/files/**") { request, context in try await file(request, context) }
   }
 
   private func image(_ name: String, _ context: CaptureContext) async throws -> Response {
@@ -23,26 +24,16 @@ struct CaptureFileRoutes {
     return Response(status: .ok, headers: headers, body: body)
   }
 
-  /// A received file, by the name that its row has. Whatever it is, no browser shows it.
-  private func file(_ context: CaptureContext) async throws -> Response {
+  /// A received file, by the name that its row has. Whatever it is, no browser opens it.
+  private func file(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let id = try await capture(context)
     let name = context.parameters.getCatchAll().map { $0.removingPercentEncoding ?? "" }.joined(separator: "/")
     let found = try await services.database.pool.read {
       try CaptureFile.filter(Column("capture") == id && Column("name") == name).fetchOne($0)
     }
-    guard let file = found else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
-    let last = file.name.split(separator: "/").last.map(String.init) ?? ""
-    let headers: HTTPFields = [
-      .contentType: "application/octet-stream", .contentDisposition: "attachment; filename*=UTF-8''\(Figure.address(last))",
-      .cacheControl: "private, no-cache", .contentSecurityPolicy: "default-src 'none'; sandbox", .xContentTypeOptions: "nosniff",
-      .eTag: "\"\(file.sha256)\"",
-    ]
-    return Response(
-      status: .ok, headers: headers,
-      body: ResponseBody(contentLength: Int(clamping: file.bytes)) { [store = services.store] writer in
-        try await store.read(file, 0..<file.bytes) { try await writer.write($0) }
-        try await writer.finish(nil)
-      })
+    guard let found else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
+    let last = found.name.split(separator: "/").last.map(String.init) ?? ""
+    return try FileAnswer(store: services.store, file: found, name: last, isShown: false).response(to: request)
   }
 
   /// The id of a capture that the reader may see.

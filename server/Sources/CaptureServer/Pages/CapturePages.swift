@@ -78,13 +78,14 @@ struct CapturePages {
       statuses: choices(CaptureStatus.allCases.map(\.rawValue), status?.rawValue),
       captures: shown.map { capture in
         Row(
-          id: capture.id, name: capture.name, type: capture.type.rawValue, project: capture.project, status: capture.status.rawValue,
-          tone: Self.tone(capture.status), reason: capture.reason, received: Figure.time(capture.receivedAt),
-          size: Figure.size(capture.bytes),
-          thumbnail: image(of: capture.id, "thumbnail.jpg"))
+          id: capture.id, name: Self.name(capture), type: capture.type.rawValue, project: Figure.short(capture.project, 100),
+          status: capture.status.rawValue, tone: Self.tone(capture.status), reason: capture.reason.map { Figure.short($0, 300) },
+          received: Figure.time(capture.receivedAt), size: Figure.size(capture.bytes), thumbnail: image(of: capture.id, "thumbnail.jpg"))
       }, isEmpty: shown.isEmpty, next: next)
     return page.response("Captures", template: "captures", contents, place: "/")
   }
+
+  private static func name(_ capture: Capture) -> String { Figure.short(capture.name, 200) }
 
   private static func tone(_ status: CaptureStatus) -> String {
     switch status {
@@ -133,6 +134,7 @@ struct CapturePages {
     var status: String
     var tone: String
     var reason: String?
+    var isProcessing: Bool
     var badge: String?
     var badgeTone: String
     var thumbnail: String?
@@ -178,18 +180,18 @@ struct CapturePages {
     }
     guard let found else { throw Failure.captureNotFound }
     let contents = contents(found)
-    return page.response(
-      found.capture.name, template: "capture", contents, place: "/", refresh: found.capture.status == .processing ? 5 : nil)
+    return page.response(Self.name(found.capture), template: "capture", contents, place: "/")
   }
 
   private func contents(_ found: Found) -> CaptureContents {
     let (capture, evidence) = (found.capture, found.capture.evidence.flatMap(CaptureEvidence.init))
     var facts = [
-      Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue), Fact(name: "project", value: capture.project),
+      Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue),
+      Fact(name: "project", value: Figure.short(capture.project, 100)),
       Fact(name: "received", value: Figure.time(capture.receivedAt)), Fact(name: "size", value: Figure.size(capture.bytes)),
       Fact(name: "request", value: Self.signature(capture)),
     ]
-    if let device = capture.device { facts.append(Fact(name: "device", value: device)) }
+    if let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
     func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
     facts += shown(evidence?.facts)
     if let rows = capture.rows { facts.append(Fact(name: "rows", value: "\(rows)")) }
@@ -209,8 +211,10 @@ struct CapturePages {
     let (thumbnail, overlay) = (image(of: capture.id, "thumbnail.jpg"), image(of: capture.id, "overlay.jpg"))
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
-      name: capture.name, status: capture.status.rawValue, tone: Self.tone(capture.status), reason: capture.reason,
-      badge: evidence?.badge?.text, badgeTone: evidence?.badge?.isWhole == true ? "good" : "fair", thumbnail: thumbnail, overlay: overlay,
+      name: Self.name(capture), status: capture.status.rawValue, tone: Self.tone(capture.status),
+      reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
+      badge: evidence?.badge?.text, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
+      overlay: overlay,
       levels: levels, unverified: unverified, facts: facts,
       dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
       findings: findings, files: files,

@@ -91,9 +91,7 @@ struct DatasetPages {
     switch await reports.report(of: name) {
     case .none: throw missing
     case .making:
-      return page.message(
-        "Report of \(name)", "The report is being made. This page loads again by itself.", place: "/datasets", refresh: 5, status: .accepted
-      )
+      return page.message("Report of \(name)", "The report is being made.", canRepeat: true, place: "/datasets", status: .accepted)
     case .failed:
       throw Failure(
         .serviceUnavailable, "REPORT_FAILED", "The report could not be made. Try again in a minute.", headers: [.retryAfter: "60"])

@@ -53,10 +53,15 @@ struct DevicesPage {
       noDevices: devices.isEmpty,
       devices: devices.map {
         DeviceRow(
-          id: $0.id, model: $0.model, level: $0.level.replacing("_", with: " "), tone: $0.level == "unverified" ? "fair" : "good",
-          registered: Figure.time($0.registeredAt), captures: "\(counts[$0.id] ?? 0)")
+          id: $0.id, model: Figure.short($0.model, 100), level: $0.level.replacing("_", with: " "),
+          tone: $0.level == "unverified" ? "fair" : "good", registered: Figure.time($0.registeredAt),
+          captures: "\(counts[$0.id] ?? 0)")
       }, more: number > devices.count ? "These are the newest \(devices.count) of \(number) devices." : nil, noKeys: keys.isEmpty,
-      keys: keys.map { KeyRow(id: $0.id, name: $0.name, project: $0.project, state: $0.revokedAt == nil ? "in use" : "revoked") })
+      keys: keys.map {
+        KeyRow(
+          id: $0.id, name: Figure.short($0.name, 100), project: Figure.short($0.project, 100),
+          state: $0.revokedAt == nil ? "in use" : "revoked")
+      })
     return page.response("Devices and keys", template: "devices", contents, place: "/devices")
   }
 }

@@ -7,16 +7,24 @@ import Mustache
 /// Renders pages.
 struct Page: Sendable {
   private let library: MustacheLibrary
-  private let policy: String
 
   /// Throws if a template is malformed.
   init() throws {
     library = try PageTemplates.library()
-    let style = Data(SHA256.hash(data: Data(PageStyle.text.utf8))).base64EncodedString()
-    // Nothing but the page's own images and styles is ever loaded, whatever a name contains.
-    policy = """
-      default-src 'none'; img-src 'self'; style-src 'sha256-\(style)'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'
+  }
+
+  /// Nothing but the page's own style, images and script is ever loaded, whatever a name contains. A script may talk to this server, play
+  /// its movies and show images that it has made.
+  private static func policy(_ script: String?) -> String {
+    let allowed = script.map { " blob:; script-src '\(digest($0))'; connect-src 'self'; media-src 'self'" } ?? ""
+    return """
+      default-src 'none'; style-src '\(digest(PageStyle.text))'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+      img-src 'self'\(allowed)
       """
+  }
+
+  private static func digest(_ text: String) -> String {
+    "sha256-" + Data(SHA256.hash(data: Data(text.utf8))).base64EncodedString()
   }
 
   struct Link {
@@ -27,26 +35,27 @@ struct Page: Sendable {
 
   private struct Frame {
     var title: String
-    var refresh: String?
     var links: [Link]
     var style: String
     var body: String
+    var script: String?
   }
 
   /// - Parameters:
   ///   - place: Address of the page in the navigation that this one belongs to.
-  ///   - refresh: Seconds after which the browser loads the page again.
+  ///   - script: JavaScript of the page.
   func response(
-    _ title: String, template: String, _ contents: Any, place: String, refresh: Int? = nil, status: HTTPResponse.Status = .ok
+    _ title: String, template: String, _ contents: Any, place: String, script: String? = nil, status: HTTPResponse.Status = .ok
   ) -> Response {
     let body = library.render(contents, withTemplate: template) ?? ""
     let links = [("Captures", "/"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")].map {
       Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place)
     }
-    let frame = Frame(title: title, refresh: refresh.map { "\($0)" }, links: links, style: PageStyle.text, body: body)
+    let frame = Frame(title: title, links: links, style: PageStyle.text, body: body, script: script)
     let text = library.render(frame, withTemplate: "page") ?? ""
     let headers: HTTPFields = [
-      .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: policy, .xContentTypeOptions: "nosniff",
+      .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: Self.policy(script),
+      .xContentTypeOptions: "nosniff",
     ]
     return Response(status: status, headers: headers, body: .init(byteBuffer: ByteBuffer(string: text)))
   }
@@ -54,11 +63,12 @@ struct Page: Sendable {
   private struct Message {
     var title: String
     var message: String
+    var canRepeat: Bool
   }
 
-  /// A page of one sentence.
-  func message(_ title: String, _ message: String, place: String, refresh: Int? = nil, status: HTTPResponse.Status = .ok) -> Response {
-    response(title, template: "message", Message(title: title, message: message), place: place, refresh: refresh, status: status)
+  /// A page of one sentence, with a link to itself where it will soon say something else.
+  func message(_ title: String, _ message: String, canRepeat: Bool = false, place: String, status: HTTPResponse.Status) -> Response {
+    response(title, template: "message", Message(title: title, message: message, canRepeat: canRepeat), place: place, status: status)
   }
 }
 
@@ -94,6 +104,11 @@ enum Figure {
   }
 
   private static func tenths(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
+
+  /// The start of a text that nobody reads to its end; a client's may have any length.
+  static func short(_ text: String, _ length: Int = 1000) -> String {
+    text.utf8.count <= length ? text : text.prefix(length) + "\u{2026}"
+  }
 
   /// Such as 2025-11-27 10:30:20 UTC.
   static func time(_ milliseconds: Int64) -> String { Time.text(milliseconds).prefix(19).replacing("T", with: " ") + " UTC" }

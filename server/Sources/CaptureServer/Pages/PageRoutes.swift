@@ -5,12 +5,6 @@ struct PageRoutes {
   let services: Services
   let page: Page
 
-  /// Throws if a template is malformed.
-  init(services: Services) throws {
-    self.services = services
-    page = try Page()
-  }
-
   /// - Parameter routes: Routes that recognize keys.
   func add(to routes: some RouterMethods<CaptureContext>) {
     let pages = routes.group().add(middleware: PageFailures(page: page))
@@ -18,6 +12,10 @@ struct PageRoutes {
     CaptureFileRoutes(services: services).add(to: pages)
     DatasetPages(services: services, page: page, reports: DatasetReports(services)).add(to: pages)
     DevicesPage(services: services, page: page).add(to: pages)
+  }
+
+  /// For everybody: a browser that was let in by a key in an address sends none for this.
+  func addIcon(to routes: some RouterMethods<CaptureContext>) {
     routes.get("favicon.ico") { _, _ in
       Response(
         status: .ok, headers: [.contentType: "image/svg+xml", .cacheControl: "private, max-age=86400"],

@@ -1,12 +1,13 @@
 import Mustache
 
-/// The pages' templates. They work without JavaScript, and escape whatever a client named.
+/// The pages' templates. They work without JavaScript but for the live view, and escape whatever a client named.
 enum PageTemplates {
   /// Throws if a template is malformed.
   static func library() throws -> MustacheLibrary {
     var library = MustacheLibrary()
     for (name, text) in [
-      "page": page, "captures": captures, "capture": capture, "datasets": datasets, "devices": devices, "message": message,
+      "page": page, "captures": captures, "capture": capture, "datasets": datasets, "devices": devices, "live": LivePage.template,
+      "message": message,
     ] {
       try library.register(text, named: name)
     }
@@ -20,7 +21,6 @@ enum PageTemplates {
     <meta charset="utf-8">
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>{{title}} - Takeset</title>
-    {{#refresh}}<meta http-equiv="refresh" content="{{.}}">{{/refresh}}
     <style>{{{style}}}</style>
     </head>
     <body>
@@ -28,6 +28,7 @@ enum PageTemplates {
     <main>
     {{{body}}}
     </main>
+    {{#script}}<script>{{{.}}}</script>{{/script}}
     </body>
     </html>
 
@@ -35,7 +36,7 @@ enum PageTemplates {
 
   private static let message = """
     <h1>{{title}}</h1>
-    <p>{{message}}</p>
+    <p>{{message}}{{#canRepeat}} <a href="">Look again</a>{{/canRepeat}}</p>
 
     """
 
@@ -43,21 +44,30 @@ enum PageTemplates {
     <h1>Captures</h1>
     <p class="soft">{{summary}}</p>
     <form method="get" action="/">
-    <label>Type <select name="type">{{#types}}<option value="{{value}}"{{#isChosen}} selected{{/isChosen}}>{{name}}</option>{{/types}}</select></label>
-    <label>Status <select name="status">{{#statuses}}<option value="{{value}}"{{#isChosen}} selected{{/isChosen}}>{{name}}</option>{{/statuses}}</select></label>
+    <label>Type
+    <select name="type">
+    {{#types}}<option value="{{value}}"{{#isChosen}} selected{{/isChosen}}>{{name}}</option>{{/types}}
+    </select></label>
+    <label>Status
+    <select name="status">
+    {{#statuses}}<option value="{{value}}"{{#isChosen}} selected{{/isChosen}}>{{name}}</option>{{/statuses}}
+    </select></label>
     <button>Show</button>
     </form>
     {{#isEmpty}}<p>There are no captures to show.</p>{{/isEmpty}}
     {{^isEmpty}}
     <div class="scroll" role="group" aria-label="Captures" tabindex="0">
     <table>
-    <thead><tr><th scope="col">Image</th><th scope="col">Capture</th><th scope="col">Status</th><th scope="col">Received</th><th scope="col" class="number">Size</th></tr></thead>
+    <thead><tr>
+    <th scope="col">Image</th><th scope="col">Capture</th><th scope="col">Status</th><th scope="col">Received</th>
+    <th scope="col" class="number">Size</th>
+    </tr></thead>
     <tbody>
     {{#captures}}
     <tr>
     <td>{{#thumbnail}}<img src="{{.}}" alt="" loading="lazy">{{/thumbnail}}</td>
-    <td class="wide"><a href="/verify/{{id}}">{{name}}</a><br><span class="soft">{{type}}, {{project}}</span></td>
-    <td class="wide"><span class="badge {{tone}}">{{status}}</span>{{#reason}}<br><span class="soft">{{.}}</span>{{/reason}}</td>
+    <td class="wide"><a href="/verify/{{id}}"><bdi>{{name}}</bdi></a><br><span class="soft">{{type}}, <bdi>{{project}}</bdi></span></td>
+    <td class="wide"><span class="badge {{tone}}">{{status}}</span>{{#reason}}<br><span class="soft"><bdi>{{.}}</bdi></span>{{/reason}}</td>
     <td class="time">{{received}}</td>
     <td class="number">{{size}}</td>
     </tr>
@@ -73,11 +83,18 @@ enum PageTemplates {
   private static let capture = """
     <h1>{{name}}</h1>
     <p><span class="badge {{tone}}">{{status}}</span>{{#badge}} <span class="badge {{badgeTone}}">{{.}}</span>{{/badge}}</p>
-    {{#reason}}<p class="panel"><strong>Reason:</strong> {{.}}</p>{{/reason}}
+    {{#isProcessing}}<p>It waits for its conversion, or is being converted. <a href="">Look again</a></p>{{/isProcessing}}
+    {{#reason}}<p class="panel"><strong>Reason:</strong> <bdi>{{.}}</bdi></p>{{/reason}}
     {{#hasImages}}
     <div class="images">
-    {{#thumbnail}}<figure><img src="{{.}}" alt="First image of {{name}}"><figcaption>First image</figcaption></figure>{{/thumbnail}}
-    {{#overlay}}<figure><img src="{{.}}" alt="Depth edges over an image of {{name}}"><figcaption>Edges of the depth map over an image</figcaption></figure>{{/overlay}}
+    {{#thumbnail}}
+    <figure><img src="{{.}}" alt="First image of the capture"><figcaption>First image</figcaption></figure>
+    {{/thumbnail}}
+    {{#overlay}}
+    <figure>
+    <img src="{{.}}" alt="Depth edges over an image of the capture"><figcaption>Edges of the depth map over an image</figcaption>
+    </figure>
+    {{/overlay}}
     </div>
     {{/hasImages}}
     {{#hasLevels}}
@@ -89,7 +106,10 @@ enum PageTemplates {
     <ul>{{#unverified}}<li>{{.}}</li>{{/unverified}}</ul>
     {{/hasUnverified}}
     <h2>Facts</h2>
-    <dl>{{#facts}}<dt>{{name}}</dt><dd>{{value}}</dd>{{/facts}}{{#dataset}}<dt>dataset</dt><dd><a href="{{href}}">{{name}}</a></dd>{{/dataset}}</dl>
+    <dl>
+    {{#facts}}<dt>{{name}}</dt><dd>{{value}}</dd>{{/facts}}
+    {{#dataset}}<dt>dataset</dt><dd><a href="{{href}}">{{name}}</a></dd>{{/dataset}}
+    </dl>
     {{#hasDepth}}
     <h2>Depth</h2>
     <dl>{{#depth}}<dt>{{name}}</dt><dd>{{value}}</dd>{{/depth}}</dl>
@@ -100,7 +120,11 @@ enum PageTemplates {
     {{/hasTakes}}
     {{#hasFindings}}
     <h2>Findings</h2>
-    <ul>{{#findings}}<li><span class="{{tone}}">{{severity}}</span> <code>{{code}}</code>: {{message}}</li>{{/findings}}</ul>
+    <ul>
+    {{#findings}}
+    <li><span class="{{tone}}"><bdi>{{severity}}</bdi></span> <code><bdi>{{code}}</bdi></code>: <bdi>{{message}}</bdi></li>
+    {{/findings}}
+    </ul>
     {{/hasFindings}}
     <h2>Files as received</h2>
     {{^hasFiles}}<p>They are no longer kept.</p>{{/hasFiles}}
@@ -108,7 +132,15 @@ enum PageTemplates {
     <div class="scroll" role="group" aria-label="Files" tabindex="0">
     <table>
     <thead><tr><th scope="col">File</th><th scope="col" class="number">Bytes</th><th scope="col">SHA-256</th></tr></thead>
-    <tbody>{{#files}}<tr><td class="wide"><a href="{{href}}">{{name}}</a></td><td class="number">{{bytes}}</td><td class="wide"><code>{{sha256}}</code></td></tr>{{/files}}</tbody>
+    <tbody>
+    {{#files}}
+    <tr>
+    <td class="wide"><a href="{{href}}"><bdi>{{name}}</bdi></a></td>
+    <td class="number">{{bytes}}</td>
+    <td class="wide"><code>{{sha256}}</code></td>
+    </tr>
+    {{/files}}
+    </tbody>
     </table>
     </div>
     {{/hasFiles}}
@@ -122,8 +154,20 @@ enum PageTemplates {
     {{^isEmpty}}
     <div class="scroll" role="group" aria-label="Datasets" tabindex="0">
     <table>
-    <thead><tr><th scope="col">Dataset</th><th scope="col">Project</th><th scope="col" class="number">Captures</th><th scope="col" class="number">Takes</th><th scope="col" class="number">Rows</th><th scope="col" class="number">Size</th><th scope="col">Written</th><th scope="col">Report</th></tr></thead>
-    <tbody>{{#datasets}}<tr><td class="name">{{name}}</td><td class="name">{{project}}</td><td class="number">{{captures}}</td><td class="number">{{takes}}</td><td class="number">{{rows}}</td><td class="number">{{size}}</td><td class="time">{{written}}</td><td><a href="{{href}}">Report of {{name}}</a></td></tr>{{/datasets}}</tbody>
+    <thead><tr>
+    <th scope="col">Dataset</th><th scope="col">Project</th><th scope="col" class="number">Captures</th>
+    <th scope="col" class="number">Takes</th><th scope="col" class="number">Rows</th><th scope="col" class="number">Size</th>
+    <th scope="col">Written</th><th scope="col">Report</th>
+    </tr></thead>
+    <tbody>
+    {{#datasets}}
+    <tr>
+    <td class="name">{{name}}</td><td class="name">{{project}}</td><td class="number">{{captures}}</td>
+    <td class="number">{{takes}}</td><td class="number">{{rows}}</td><td class="number">{{size}}</td>
+    <td class="time">{{written}}</td><td><a href="{{href}}">Report of {{name}}</a></td>
+    </tr>
+    {{/datasets}}
+    </tbody>
     </table>
     </div>
     {{/isEmpty}}
@@ -136,8 +180,18 @@ enum PageTemplates {
     {{^noDevices}}
     <div class="scroll" role="group" aria-label="Devices" tabindex="0">
     <table>
-    <thead><tr><th scope="col">Device</th><th scope="col">Model</th><th scope="col">Level</th><th scope="col">Registered</th><th scope="col" class="number">Captures</th></tr></thead>
-    <tbody>{{#devices}}<tr><td class="wide"><code>{{id}}</code></td><td>{{model}}</td><td><span class="badge {{tone}}">{{level}}</span></td><td class="time">{{registered}}</td><td class="number">{{captures}}</td></tr>{{/devices}}</tbody>
+    <thead><tr>
+    <th scope="col">Device</th><th scope="col">Model</th><th scope="col">Level</th><th scope="col">Registered</th>
+    <th scope="col" class="number">Captures</th>
+    </tr></thead>
+    <tbody>
+    {{#devices}}
+    <tr>
+    <td class="wide"><code>{{id}}</code></td><td class="wide"><bdi>{{model}}</bdi></td>
+    <td><span class="badge {{tone}}">{{level}}</span></td><td class="time">{{registered}}</td><td class="number">{{captures}}</td>
+    </tr>
+    {{/devices}}
+    </tbody>
     </table>
     </div>
     {{#more}}<p>{{.}}</p>{{/more}}
@@ -148,7 +202,13 @@ enum PageTemplates {
     <div class="scroll" role="group" aria-label="Keys" tabindex="0">
     <table>
     <thead><tr><th scope="col">Id</th><th scope="col">For</th><th scope="col">Project</th><th scope="col">State</th></tr></thead>
-    <tbody>{{#keys}}<tr><td><code>{{id}}</code></td><td class="wide">{{name}}</td><td>{{project}}</td><td>{{state}}</td></tr>{{/keys}}</tbody>
+    <tbody>
+    {{#keys}}
+    <tr>
+    <td><code>{{id}}</code></td><td class="wide"><bdi>{{name}}</bdi></td><td class="wide"><bdi>{{project}}</bdi></td><td>{{state}}</td>
+    </tr>
+    {{/keys}}
+    </tbody>
     </table>
     </div>
     {{/noKeys}}

@@ -22,19 +22,9 @@ struct SessionFolders: Sendable {
 
   /// Receives a file. `isNew` is false if the same bytes were there.
   func put(_ request: Request, _ name: String, in session: String, project: String) async throws -> (FolderFile, isNew: Bool) {
-    let digest = try ContentDigest(request)
-    try SessionName.checkSize(request)
-    try services.intake.checkSpace(for: request.declaredLength ?? 0)
     let staging = try Staging(in: services.data)
     defer { staging.discard() }
-    let file = try staging.file("file")
-    do {
-      try await request.readBody(limit: Tus.maxSize) { try await file.append($0) }
-    } catch let cut as BodyCutOff {
-      throw cut.failure
-    }
-    let sha256 = Hex.text(try await file.finish())
-    try digest.check(sha256)
+    let (file, sha256) = try await request.receive(as: "file", in: staging, services.intake)
     let bytes = file.bytes
     return try await uninterrupted {
       let folder = try await self.folder(session, project: project)
@@ -157,17 +147,20 @@ struct SessionFolders: Sendable {
     try await discard(folder.id)
   }
 
-  func expired(at now: Int64) async throws -> [String] {
-    try await services.database.pool.read {
+  /// Removes folders that got no file for too long.
+  func sweep(at now: Int64) async throws {
+    let expired = try await services.database.pool.read {
       try String.fetchAll($0, sql: "SELECT id FROM folder WHERE expiresAt <= ? AND capture IS NULL", arguments: [now])
     }
+    for folder in expired { try await discard(folder, expiredAt: now) }
   }
 
-  func discard(_ folder: String) async throws {
+  /// Removes an incomplete folder, unless a file has prolonged it beyond `time` meanwhile.
+  private func discard(_ folder: String, expiredAt time: Int64 = .max) async throws {
     let path = path(folder)
     try await uninterrupted { [services] in
       let isGone = try await services.database.pool.write { database in
-        try FolderRecord.filter(Column("id") == folder && Column("capture") == nil).deleteAll(database) > 0
+        try FolderRecord.filter(Column("id") == folder && Column("capture") == nil && Column("expiresAt") <= time).deleteAll(database) > 0
       }
       if isGone { try await NIOThreadPool.singleton.runIfActive { DurableFile.removeFolder(path) } }
     }

@@ -20,11 +20,6 @@ enum SessionName {
 
   static let tooLarge = Failure.tooLarge("A session has at most \(Tus.maxSize) bytes")
 
-  /// Throws `Failure` 413 for a body that says it is larger than a session may be.
-  static func checkSize(_ request: Request) throws {
-    if let declared = request.declaredLength, declared > Tus.maxSize { throw tooLarge }
-  }
-
   /// Throws `Failure` 400 for a name that could not be a folder's.
   static func session(_ name: String) throws -> String {
     guard isPlain(name), name.first != "." else { throw Failure.invalid("the session's name cannot be the name of a folder") }

@@ -27,22 +27,9 @@ struct SessionRoutes {
     guard let ending = name.split(separator: ".").last?.lowercased(), ["zip", "tar"].contains(ending), name.count > 4 else {
       throw Failure(.notFound, "NOT_FOUND", "A session is sent as NAME.zip, as NAME.tar, or as NAME/files/PATH")
     }
-    let digest = try ContentDigest(request)
-    try SessionName.checkSize(request)
-    try services.intake.checkSpace(for: request.declaredLength ?? 0)
     let staging = try Staging(in: services.data)
     defer { staging.discard() }
-    let file = try staging.file("session.\(ending)")
-    do {
-      try await request.readBody(limit: Tus.maxSize) { block in
-        try await file.append(block)
-        if request.declaredLength == nil, file.bytes % (64 << 20) < Int64(block.readableBytes) { try services.intake.checkSpace() }
-      }
-    } catch let cut as BodyCutOff {
-      throw cut.failure
-    }
-    let sha256 = Hex.text(try await file.finish())
-    try digest.check(sha256)
+    let (file, sha256) = try await request.receive(as: "session.\(ending)", in: staging, services.intake)
     var metadata = try UploadMetadata("")
     metadata.kind = .session
     let received = try await ReceivedFile.inspect(file.path, metadata)

@@ -125,12 +125,10 @@ final class MovieForm: @unchecked Sendable {
 
 /// Names of movies.
 enum MovieName {
-  private static let types = ["mov": "video/quicktime", "qt": "video/quicktime", "mp4": "video/mp4", "m4v": "video/mp4"]
-
   /// A name for the file here: the client's where it is one of the app's, whose number is the only start time there is.
   static func safe(_ client: String?) -> String {
     guard let client, let match = client.wholeMatch(of: #/(video|recording)_([0-9]{1,16})\.([A-Za-z0-9]{2,3})/#),
-      types[match.3.lowercased()] != nil
+      MediaType.isMovie(client)
     else { return "movie.\(fileType(client ?? ""))" }
     return "\(match.1)_\(match.2).\(match.3.lowercased())"
   }
@@ -141,11 +139,13 @@ enum MovieName {
     return "\(stem == "movie" ? "video_\(capture.receivedAt)" : stem)_\(capture.id.prefix(8)).\((file as NSString).pathExtension)"
   }
 
-  static func mediaType(_ name: String) -> String { types[(name as NSString).pathExtension] ?? "application/octet-stream" }
+  /// The first digits of the id of the capture that a listed name is of.
+  static func captureID(_ listed: String) -> String? {
+    listed.wholeMatch(of: #/.*_([0-9a-f]{8})\.[A-Za-z0-9]{1,3}/#).map { String($0.1) }
+  }
 
   private static func fileType(_ name: String) -> String {
-    let ending = (name as NSString).pathExtension.lowercased()
-    return types[ending] == nil ? "mov" : ending
+    MediaType.isMovie(name) ? (name as NSString).pathExtension.lowercased() : "mov"
   }
 
   /// Whether these first bytes are those of a QuickTime or MP4 file: a length and the name of a box.

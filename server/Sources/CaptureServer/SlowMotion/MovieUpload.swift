@@ -65,6 +65,10 @@ struct MovieUpload {
     guard let movie = form.files.first else {
       return try JSONAnswer.response(Refusal(error: "No file uploaded"), status: .badRequest)
     }
+    // The app sends such a form when it cannot read its movie, which would be lost with any answer.
+    if form.files.allSatisfy({ $0.stored.bytes == 0 }) {
+      throw Failure(.badRequest, "VALIDATION_ERROR", "The file is empty", reason: "the phone could not read its movie, and keeps it")
+    }
     try services.intake.checkSpace()
 
     var files = form.files.map(\.stored)
@@ -74,8 +78,9 @@ struct MovieUpload {
       fields: form.fields, problem: problem)
     files.append(try await staging.write(Array(JSONAnswer.data(note)), as: Self.note))
 
-    // The same bytes are the same movie, which a phone may send again after its connection failed.
-    let digest = problem == nil ? "movie:\(project):\(movie.stored.sha256)" : nil
+    // The same files are the same movie, which a phone may send again after its connection failed.
+    let digests = form.files.map(\.stored.sha256).joined(separator: "+")
+    let digest = problem == nil ? "movie:\(project):\(digests)" : nil
     var capture = Capture(
       type: .movie, status: problem == nil ? .processing : .quarantined, project: project, name: "", receivedAt: receivedAt,
       bytes: files.reduce(0) { $0 + $1.bytes }, contentDigest: digest)
@@ -93,7 +98,6 @@ struct MovieUpload {
   /// Why nothing is known to read it; `nil` for a movie.
   private static func problem(_ movie: MovieForm.File, _ form: MovieForm) -> String? {
     if let problem = form.problem { return "The upload is odd: \(problem)" }
-    if movie.stored.bytes == 0 { return "The file is empty" }
     return MovieName.startsMovie(movie.start) ? nil : "The file is neither a QuickTime nor an MP4 movie"
   }
 }

@@ -6,10 +6,11 @@ import NIOHTTP1
 import NIOWebSocket
 
 /// Relays between cameras and viewers: live frames and signaling one way, commands and signaling the other. Slow viewers miss frames;
-/// nobody waits for them.
+/// nobody waits for them. A key shows and tells the cameras of its project only.
 final class Relay: Sendable {
   private struct Camera: Sendable {
     let peer: SocketPeer
+    let project: String
     let recorder: StreamRecorder
     let records: Bool
     var status: String?
@@ -17,6 +18,8 @@ final class Relay: Sendable {
 
   private struct Viewer: Sendable {
     let peer: SocketPeer
+    /// Of its key; `nil` for one without a key, who sees all.
+    let project: String?
     var records: Bool
   }
 
@@ -25,7 +28,12 @@ final class Relay: Sendable {
     var cameras: [Int64: Camera] = [:]
     var viewers: [ObjectIdentifier: Viewer] = [:]
 
-    func records(_ camera: Camera) -> Bool { camera.records || viewers.values.contains(where: \.records) }
+    /// All, or those of a project.
+    func cameras(of project: String?) -> [Camera] { cameras.values.filter { project == nil || project == $0.project } }
+
+    func viewers(of project: String) -> [Viewer] { viewers.values.filter { $0.project == nil || $0.project == project } }
+
+    func records(_ camera: Camera) -> Bool { camera.records || viewers(of: camera.project).contains(where: \.records) }
   }
 
   private let services: Services
@@ -33,15 +41,22 @@ final class Relay: Sendable {
 
   init(_ services: Services) { self.services = services }
 
-  var counts: (cameras: Int, viewers: Int, recordings: Int) {
-    let (state, cameras) = state.withLockedValue { ($0, Array($0.cameras.values)) }
-    return (cameras.count, state.viewers.count, cameras.count(where: \.recorder.isRecording))
+  /// Of a project, or of all.
+  func counts(of project: String?) -> (cameras: Int, viewers: Int, recordings: Int) {
+    let (cameras, viewers) = state.withLockedValue { state in
+      (state.cameras(of: project), project.map { state.viewers(of: $0).count } ?? state.viewers.count)
+    }
+    return (cameras.count, viewers, cameras.count(where: \.recorder.isRecording))
   }
 
-  /// Tells all cameras to start or stop recording on the phone.
-  func command(_ command: String) {
-    let text = Self.json(["command": command])
-    for camera in state.withLockedValue({ Array($0.cameras.values) }) { camera.peer.send(text) }
+  /// Tells the cameras of a project, or all, to start or stop recording on the phone. How many there are.
+  @discardableResult
+  func command(_ command: String, to project: String?) -> Int { tell(Self.json(["command": command]), project) }
+
+  private func tell(_ text: ByteBuffer, _ project: String?) -> Int {
+    let cameras = state.withLockedValue { $0.cameras(of: project) }
+    for camera in cameras { camera.peer.send(text) }
+    return cameras.count
   }
 
   // MARK: Sockets
@@ -55,53 +70,64 @@ final class Relay: Sendable {
     return true
   }
 
-  /// Serves a camera or a viewer until it leaves.
+  /// Serves a camera or a viewer until it leaves, or its key is revoked.
   func serve(_ socket: CaptureChannel.Socket, _ request: SocketRequest) async {
-    guard let project = try? await SlowMotionKey(services: services).access(request.key).project else {
+    guard case .granted(let key) = try? await SlowMotionKey(services: services).access(request.key) else {
       socket.channel.close(promise: nil)
       return
     }
     let peer = SocketPeer(socket.channel)
+    let watch = request.key.map { key in
+      Task {
+        while (try? await Task.sleep(for: Self.keyInterval)) != nil {
+          if case .refused = try? await SlowMotionKey(services: services).access(key) { peer.close(.policyViolation) }
+        }
+      }
+    }
+    defer { watch?.cancel() }
     switch request.role {
-    case .camera: await serveCamera(socket, peer, request, project)
-    case .viewer: await serveViewer(socket, peer, request)
+    case .camera: await serveCamera(socket, peer, request, key?.project ?? "default")
+    case .viewer: await serveViewer(socket, peer, request, key?.project)
     }
   }
+
+  /// How often an open socket's key is looked up.
+  private static let keyInterval = Duration.seconds(5)
 
   private func serveCamera(_ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String) async {
     let (id, recorder) = state.withLockedValue { state in
       var id = Time.now()
       while state.cameras[id] != nil { id += 1 }
       let recorder = StreamRecorder(services, project: project, camera: id)
-      state.cameras[id] = Camera(peer: peer, recorder: recorder, records: request.records)
+      state.cameras[id] = Camera(peer: peer, project: project, recorder: recorder, records: request.records)
       return (id, recorder)
     }
     await read(socket, peer) { message in
       switch message {
       case .frame(let bytes):
         let (viewers, records) = self.state.withLockedValue { state in
-          (state.viewers.values.map(\.peer), state.cameras[id].map(state.records) ?? false)
+          (state.viewers(of: project), state.cameras[id].map(state.records) ?? false)
         }
-        for viewer in viewers { viewer.offer(bytes) }
+        for viewer in viewers { viewer.peer.offer(bytes) }
         if records { await recorder.append(bytes) }
-      case .text(let text): self.hear(text, from: id)
+      case .text(let text): self.hear(text, from: id, of: project)
       case .other: break
       }
     }
     state.withLockedValue { _ = $0.cameras.removeValue(forKey: id) }
-    announce(id, "disconnected")
+    announce(id, of: project, "disconnected")
     await recorder.finish()
   }
 
-  private func serveViewer(_ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest) async {
+  private func serveViewer(_ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String?) async {
     let id = ObjectIdentifier(peer)
     let known = state.withLockedValue { state in
-      state.viewers[id] = Viewer(peer: peer, records: request.records)
-      return state.cameras
+      state.viewers[id] = Viewer(peer: peer, project: project, records: request.records)
+      return state.cameras.filter { project == nil || project == $0.value.project }
     }
-    for (camera, status) in known.sorted(by: { $0.key < $1.key }) { peer.send(Self.status(camera, status.status ?? "waiting")) }
+    for (id, camera) in known.sorted(by: { $0.key < $1.key }) { peer.send(Self.status(id, camera.status ?? "waiting")) }
     await read(socket, peer) { message in
-      if case .text(let text) = message { await self.hear(text, fromViewer: id) }
+      if case .text(let text) = message { await self.hear(text, fromViewer: id, of: project) }
     }
     state.withLockedValue { _ = $0.viewers.removeValue(forKey: id) }
     await finishIdleRecordings()
@@ -130,25 +156,25 @@ final class Relay: Sendable {
 
   // MARK: Texts
 
-  private func hear(_ text: LiveText, from camera: Int64) {
+  private func hear(_ text: LiveText, from camera: Int64, of project: String) {
     switch text.type {
     case "status":
       guard let status = text.status else { return }
       state.withLockedValue { $0.cameras[camera]?.status = status }
-      announce(camera, status)
-    case "offer", "ice": for viewer in viewers { viewer.send(text.bytes) }
+      announce(camera, of: project, status)
+    case "offer", "ice": show(text.bytes, of: project)
     default: break
     }
   }
 
-  private func hear(_ text: LiveText, fromViewer id: ObjectIdentifier) async {
+  private func hear(_ text: LiveText, fromViewer id: ObjectIdentifier, of project: String?) async {
     if let command = text.command {
-      if ["start", "stop"].contains(command) { self.command(command) }
+      if ["start", "stop"].contains(command) { self.command(command, to: project) }
       return
     }
     switch text.type {
-    case "reconnect_request": command("reconnect")
-    case "answer", "ice": for camera in state.withLockedValue({ Array($0.cameras.values) }) { camera.peer.send(text.bytes) }
+    case "reconnect_request": command("reconnect", to: project)
+    case "answer", "ice": _ = tell(text.bytes, project)
     case "record":
       guard let isOn = text.isOn else { return }
       state.withLockedValue { $0.viewers[id]?.records = isOn }
@@ -163,11 +189,10 @@ final class Relay: Sendable {
     for recorder in recorders { await recorder.finish() }
   }
 
-  private var viewers: [SocketPeer] { state.withLockedValue { $0.viewers.values.map(\.peer) } }
+  private func announce(_ camera: Int64, of project: String, _ status: String) { show(Self.status(camera, status), of: project) }
 
-  private func announce(_ camera: Int64, _ status: String) {
-    let text = Self.status(camera, status)
-    for viewer in viewers { viewer.send(text) }
+  private func show(_ text: ByteBuffer, of project: String) {
+    for viewer in state.withLockedValue({ $0.viewers(of: project) }) { viewer.peer.send(text) }
   }
 
   private struct CameraStatus: Encodable {

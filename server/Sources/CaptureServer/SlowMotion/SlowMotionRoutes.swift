@@ -6,6 +6,7 @@ import NIOCore
 struct SlowMotionRoutes {
   let services: Services
   let relay: Relay
+  let page: Page
 
   private struct Done: Encodable {
     var success = true
@@ -25,14 +26,14 @@ struct SlowMotionRoutes {
 
     let routes = router.group().add(middleware: SlowMotionKeyMiddleware(services: services))
     MovieRoutes(services: services).add(to: routes)
-    routes.post("control/start") { _, _ in try tell("start") }
-    routes.post("control/stop") { _, _ in try tell("stop") }
-    routes.get("status") { _, _ in
-      let counts = relay.counts
+    routes.post("control/start") { _, context in try tell("start", context) }
+    routes.post("control/stop") { _, context in try tell("stop", context) }
+    routes.get("status") { _, context in
+      let counts = relay.counts(of: context.key?.project)
       return try JSONAnswer.response(
         Status(cameras: counts.cameras, viewers: counts.viewers, recordings: counts.recordings, timestamp: Time.now()))
     }
-    routes.get("live") { _, _ in LivePage.response }
+    routes.get("live") { _, _ in LivePage(page: page).response }
     for path in ["camera", "viewer", "k/{key}/camera", "k/{key}/viewer"] {
       // What arrives here asked for no WebSocket, or came from a page of another site.
       routes.get(RouterPath(path)) { request, _ -> Response in
@@ -44,8 +45,9 @@ struct SlowMotionRoutes {
     }
   }
 
-  private func tell(_ command: String) throws -> Response {
-    relay.command(command)
-    return try JSONAnswer.response(Done(message: "Sent \(command) to \(relay.counts.cameras) camera(s)"))
+  private func tell(_ command: String, _ context: CaptureContext) throws -> Response {
+    let cameras = relay.command(command, to: context.key?.project)
+    return try JSONAnswer.response(
+      Done(message: cameras == 0 ? "No camera is connected" : "Sent \(command) to \(cameras) camera\(cameras == 1 ? "" : "s")"))
   }
 }

@@ -19,6 +19,7 @@ final class StreamRecorder: Sendable {
   private let project: String
   private let camera: Int64
   private let state = NIOLockedValueBox(State())
+  private let recording = NIOLockedValueBox(false)
 
   init(_ services: Services, project: String, camera: Int64) {
     self.services = services
@@ -26,7 +27,8 @@ final class StreamRecorder: Sendable {
     self.camera = camera
   }
 
-  var isRecording: Bool { state.withLockedValue { $0.segment != nil } }
+  /// Read without waiting for the disk.
+  var isRecording: Bool { recording.withLockedValue { $0 } }
 
   /// Keeps a frame. What is no JPEG is relayed and not kept.
   func append(_ bytes: ByteBuffer) async {
@@ -76,6 +78,7 @@ final class StreamRecorder: Sendable {
         if state.segment == nil {
           try services.intake.checkSpace()
           state.segment = try StreamSegment(in: services.data, project: project, camera: camera, size: size)
+          recording.withLockedValue { $0 = true }
         }
         if let count = state.segment?.count, count % 64 == 63 { try services.intake.checkSpace() }
         try state.segment?.append(frame.jpeg, at: time)
@@ -90,6 +93,7 @@ final class StreamRecorder: Sendable {
   private func end(_ state: inout State) {
     guard let segment = state.segment else { return }
     state.segment = nil
+    recording.withLockedValue { $0 = false }
     segment.close()
     let take = StreamTake(folder: segment.folder, services: services)
     state.keeping.append(Task { await take.keep() })

@@ -4,7 +4,8 @@ import NIOPosix
 
 /// Where finished captures are kept.
 protocol CaptureStore: Sendable {
-  /// Takes over the files of a staged folder as those of a capture. They are durable when it returns, all or none; the folder is gone.
+  /// Takes over the files of a staged folder as those of a capture. They are durable when it returns, and the folder is gone. If it
+  /// throws, some may be there.
   func publish(_ folder: String, as capture: String, files: [CaptureFile]) async throws
   /// Removes a capture's files; those that are not there are fine.
   func remove(_ capture: String) async throws
@@ -14,8 +15,17 @@ protocol CaptureStore: Sendable {
   ) async throws -> Result
   /// The bytes of a file in a range, in blocks.
   func read(_ file: CaptureFile, _ range: Range<Int64>, _ body: (ByteBuffer) async throws -> Void) async throws
-  /// The ids of all captures that have files here.
-  func captures() async throws -> [String]
+  /// Free bytes, where that is known.
+  var freeBytes: Int64 { get }
+}
+
+extension CaptureStore {
+  var freeBytes: Int64 { .max }
+}
+
+/// The store does not answer at the moment; nothing is wrong with a capture.
+struct StoreUnavailable: Error, CustomStringConvertible {
+  var description: String
 }
 
 /// Captures in folders of this machine.
@@ -24,15 +34,17 @@ struct LocalStore: CaptureStore {
 
   init(_ root: String) throws {
     self.root = root
-    try DurableFile.makeFolder(root)
+    try DurableFile.makeFolders(root)
   }
+
+  var freeBytes: Int64 { DurableFile.freeBytes(root) }
 
   private func folder(_ capture: String) -> String { root + "/" + capture }
 
   func publish(_ staged: String, as capture: String, files: [CaptureFile]) async throws {
     try await NIOThreadPool.singleton.runIfActive { [root] in
       try DurableFile.syncFolder(staged)
-      try DurableFile.rename(staged, to: root + "/" + capture)
+      try DurableFile.move(staged, to: root + "/" + capture)
       try DurableFile.syncFolder(root)
     }
   }
@@ -69,9 +81,5 @@ struct LocalStore: CaptureStore {
       offset += Int64(block.readableBytes)
       try await body(block)
     }
-  }
-
-  func captures() async throws -> [String] {
-    try await NIOThreadPool.singleton.runIfActive { [root] in try FileManager.default.contentsOfDirectory(atPath: root) }
   }
 }

@@ -43,7 +43,72 @@ enum DurableFile {
     try? FileManager.default.removeItem(atPath: path)
   }
 
+  /// Makes a folder and those above it, which are on the disk when it returns.
+  static func makeFolders(_ path: String) throws {
+    if access(path, F_OK) == 0 { return }
+    var above = URL(fileURLWithPath: path).deletingLastPathComponent()
+    while access(above.path, F_OK) != 0, above.path != "/" { above.deleteLastPathComponent() }
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o750])
+    var made = URL(fileURLWithPath: path)
+    while made != above, made.path != "/" {
+      made.deleteLastPathComponent()
+      try syncFolder(made.path)
+    }
+  }
+
   static func rename(_ from: String, to: String) throws {
     guard Foundation.rename(from, to) == 0 else { throw failure("rename", from) }
+  }
+
+  /// Moves a folder, which may come from another file system. Its files are on the disk when it returns.
+  static func move(_ from: String, to: String) throws {
+    if Foundation.rename(from, to) == 0 { return }
+    guard errno == EXDEV else { throw failure("rename", from) }
+    try copyFolder(from, to: to)
+    removeFolder(from)
+  }
+
+  private static func copyFolder(_ from: String, to: String) throws {
+    try makeFolder(to)
+    for name in try FileManager.default.contentsOfDirectory(atPath: from) {
+      let (source, target) = (from + "/" + name, to + "/" + name)
+      var status = stat()
+      guard lstat(source, &status) == 0 else { throw failure("examine", source) }
+      if status.st_mode & S_IFMT == S_IFDIR { try copyFolder(source, to: target) } else { try copy(source, to: target) }
+    }
+    try syncFolder(to)
+  }
+
+  /// A second name for the same bytes, or, where the file system knows no such thing, a copy of them.
+  static func link(_ path: String, to other: String) throws {
+    if Foundation.link(path, other) == 0 { return }
+    guard [EPERM, EOPNOTSUPP, EMLINK, EXDEV].contains(errno) else { throw failure("link", path) }
+    try copy(path, to: other)
+  }
+
+  /// A copy that is on the disk when it returns.
+  private static func copy(_ path: String, to other: String) throws {
+    let source = open(path, O_RDONLY | O_CLOEXEC)
+    guard source >= 0 else { throw failure("open", path) }
+    defer { close(source) }
+    let target = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o640)
+    guard target >= 0 else { throw failure("create", other) }
+    defer { close(target) }
+    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    while true {
+      let count = read(source, &bytes, bytes.count)
+      if count < 0 { throw failure("read", path) }
+      if count == 0 { break }
+      try bytes.withUnsafeBytes { try write(UnsafeRawBufferPointer(rebasing: $0[..<count]), to: target, other) }
+    }
+    guard fsync(target) == 0 else { throw failure("sync", other) }
+  }
+
+  /// Bytes that this process may still write to the file system of a folder; 0 where it is not there.
+  static func freeBytes(_ path: String) -> Int64 {
+    var status = statvfs()
+    guard statvfs(path, &status) == 0 else { return 0 }
+    let (free, isTooLarge) = Int64(clamping: status.f_bavail).multipliedReportingOverflow(by: Int64(clamping: status.f_frsize))
+    return isTooLarge ? .max : free
   }
 }

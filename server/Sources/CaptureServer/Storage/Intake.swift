@@ -2,20 +2,25 @@ import Foundation
 import GRDB
 
 /// The only way in which a capture is accepted: files durable first, then one transaction. A capture therefore has a row only if all its
-/// bytes are there; files without a row are removed at the next start.
+/// bytes are there. Files of one that was not accepted are `Leftovers`, which are removed.
 struct Intake: Sendable {
   let configuration: Configuration
   let data: DataFolder
   let store: any CaptureStore
   let database: Database
+  let leftovers: Leftovers
   let conversions: ConversionQueue
+
+  /// Free bytes for captures: what arrives needs room in the data folder first, then in the store.
+  var freeBytes: Int64 { min(data.freeBytes, store.freeBytes) }
 
   /// Throws `Failure` 507 if these bytes would leave less than the reserve.
   func checkSpace(for bytes: Int64 = 0) throws {
-    if data.freeBytes - max(bytes, 0) < configuration.reserve { throw Failure.insufficientStorage() }
+    if freeBytes - max(bytes, 0) < configuration.reserve { throw Failure.insufficientStorage() }
   }
 
-  /// Keeps a capture whose files were received into a staged folder, and queues it for conversion.
+  /// Keeps a capture whose files were received into a staged folder, and queues it for conversion. It runs to its end even if its task is
+  /// cancelled, so that what is committed is answered.
   ///
   /// - Parameter deciding: Runs in the transaction, before the capture is inserted. If it returns an earlier capture, that one is the result
   ///   and the new files are removed; if it throws, nothing is kept.
@@ -24,42 +29,48 @@ struct Intake: Sendable {
     _ staging: Staging, files: [CaptureFile], as capture: Capture,
     deciding: @escaping @Sendable (GRDB.Database) throws -> Capture? = { _ in nil }
   ) async throws -> Capture {
+    try await uninterrupted { try await keep(staging, files: files, as: capture, deciding: deciding) }
+  }
+
+  private func keep(
+    _ staging: Staging, files: [CaptureFile], as capture: Capture, deciding: @escaping @Sendable (GRDB.Database) throws -> Capture?
+  ) async throws -> Capture {
     let files = files.map { CaptureFile(capture: capture.id, name: $0.name, bytes: $0.bytes, sha256: $0.sha256) }
-    try await store.publish(staging.path, as: capture.id, files: files)
+    try await database.pool.write { try Leftovers.add(capture.id, isDue: false, $0) }
     do {
+      try await store.publish(staging.path, as: capture.id, files: files)
       let kept = try await database.pool.write { [configuration] database in
         if let earlier = try deciding(database) { return earlier }
-        try Self.checkQuota(capture, configuration, database)
+        try Self.checkQuota(capture.bytes, of: capture.device, in: capture.project, configuration, database)
         try capture.insert(database)
         for file in files { try file.insert(database) }
         if capture.status == .processing {
           try Conversion(capture: capture.id, state: "waiting", attempts: 0, notBefore: 0).insert(database)
         }
+        try Leftovers.forget(capture.id, database)
         return capture
       }
-      if kept.id == capture.id { conversions.wake() } else { try? await store.remove(capture.id) }
+      if kept.id == capture.id { conversions.wake() } else { await leftovers.remove(capture.id) }
       return kept
     } catch {
-      try? await store.remove(capture.id)
+      // Whether a commit counts whose bytes the disk did not confirm, only the next start can tell.
+      if (error as? DatabaseError)?.resultCode != .SQLITE_IOERR { await leftovers.remove(capture.id) }
       throw error
     }
   }
 
-  /// Removes files without a capture, which a killed server leaves.
-  func sweep() async throws {
-    let known = try await database.pool.read { try String.fetchSet($0, sql: "SELECT id FROM capture") }
-    for capture in try await store.captures() where !known.contains(capture) { try await store.remove(capture) }
-  }
-
-  private static func checkQuota(_ capture: Capture, _ configuration: Configuration, _ database: GRDB.Database) throws {
+  /// Throws `Failure` 507 if a device or a project has no room for these bytes.
+  static func checkQuota(
+    _ bytes: Int64, of device: String?, in project: String, _ configuration: Configuration, _ database: GRDB.Database
+  ) throws {
     func check(_ column: String, _ value: String?, _ quota: Int64) throws {
       guard quota > 0, let value else { return }
       let sum = try Int64.fetchOne(database, sql: "SELECT SUM(bytes) FROM capture WHERE \(column) = ?", arguments: [value]) ?? 0
-      if sum + capture.bytes > quota {
+      if sum > quota - bytes {
         throw Failure(.fullDisk, "QUOTA_EXCEEDED", "The quota of this \(column) is used up: \(sum) of \(quota) bytes")
       }
     }
-    try check("device", capture.device, configuration.deviceQuota)
-    try check("project", capture.project, configuration.projectQuota)
+    try check("device", device, configuration.deviceQuota)
+    try check("project", project, configuration.projectQuota)
   }
 }

@@ -31,7 +31,7 @@ enum Hex {
   }
 }
 
-/// The folders of `--data`.
+/// The folders of `--data`. One server at a time uses them.
 struct DataFolder: Sendable {
   let path: String
   var staging: String { path + "/staging" }
@@ -43,20 +43,31 @@ struct DataFolder: Sendable {
   var datasets: String { path + "/datasets" }
   var database: String { path + "/server.sqlite" }
 
-  /// Makes the folders and, for a server that starts, removes what requests of an earlier process left.
+  /// Makes the folders and, for a server that starts, removes what requests of an earlier process left. Throws `Mistake` if another server
+  /// runs on them: it would lose what it is about to accept.
   init(_ path: String, isServing: Bool = true) throws {
-    self.path = path
-    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o750])
-    if isServing { DurableFile.removeFolder(staging) }
+    // Absolute: conversions run in folders of their own.
+    self.path = URL(fileURLWithPath: path).standardizedFileURL.path
+    try DurableFile.makeFolders(path)
+    if isServing {
+      try lock()
+      DurableFile.removeFolder(staging)
+    }
     for folder in [staging, captures, uploads, conversions, datasets] { try DurableFile.makeFolder(folder) }
     try DurableFile.syncFolder(path)
   }
 
-  /// Free bytes for us.
-  var freeBytes: Int64 {
-    var status = statvfs()
-    guard statvfs(path, &status) == 0 else { return 0 }
-    let (free, isTooLarge) = Int64(clamping: status.f_bavail).multipliedReportingOverflow(by: Int64(clamping: status.f_frsize))
-    return isTooLarge ? .max : free
+  /// Takes the lock of the running server, which the system frees when this process ends, however it does.
+  private func lock() throws {
+    let file = path + "/server.lock"
+    let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)
+    guard descriptor >= 0 else { throw DurableFile.failure("open", file) }
+    guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+      close(descriptor)
+      throw Mistake("--data \(path): another server uses it")
+    }
   }
+
+  /// Free bytes for us.
+  var freeBytes: Int64 { DurableFile.freeBytes(path) }
 }

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 
 /// What a zip or tar lists, examined without unpacking it. An archive from which something could escape, or which claims more than it can
@@ -14,6 +15,7 @@ struct ArchiveContents {
   let format: Format
   /// Whether it holds a bundle with a hash chain rather than a session.
   private(set) var isBundle = false
+  private var members = 0
   private var names: Set<Int> = []
   private var total: Int64 = 0
 
@@ -23,16 +25,21 @@ struct ArchiveContents {
   private static let ratioLimit: Int64 = 200
   static let nameLimit = 4096
 
-  enum Kind { case file, folder, link, other }
-
   /// The result is `nil` for a file that is neither a zip nor a tar. Throws `Problem`, and `Failure` where the file cannot be read.
   init?(_ file: ArchiveFile, start: [UInt8]) throws {
     if start.starts(with: [0x50, 0x4B, 3, 4]) || start.starts(with: [0x50, 0x4B, 5, 6]) {
       format = .zip
       try ZipList.read(file) { try add(name: $0, kind: $1, bytes: $2) }
-    } else if TarList.isStart(start) {
+    } else if TarList.isHeader(start) {
       format = .tar
-      try TarList.read(file) { try add(name: $0, kind: $1, bytes: $2) }
+      do {
+        try TarList.read(file.bytes, { try file.bytes(at: $0.lowerBound, count: $0.count) }) {
+          try add(name: $0.name[...], kind: $0.kind, bytes: Int64($0.data.count))
+          return true
+        }
+      } catch let malformed as TarList.Malformed {
+        throw Problem(malformed.description)
+      }
     } else {
       return nil
     }
@@ -42,7 +49,9 @@ struct ArchiveContents {
     if names.isEmpty { throw Problem("it has no files") }
   }
 
-  private mutating func add(name: ArraySlice<UInt8>, kind: Kind, bytes: Int64) throws {
+  private mutating func add(name: ArraySlice<UInt8>, kind: MemberKind, bytes: Int64) throws {
+    members += 1
+    guard members <= Self.memberLimit else { throw Problem("it has more than \(Self.memberLimit) members") }
     // Zips from Windows separate with backslashes.
     let name = name.map { $0 == UInt8(ascii: "\\") ? UInt8(ascii: "/") : $0 }
     let parts = name.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
@@ -61,7 +70,6 @@ struct ArchiveContents {
     hasher.combine(parts.count)
     for part in parts { hasher.combine(Array(part)) }
     guard !parts.isEmpty, names.insert(hasher.finalize()).inserted else { throw Problem("it has two members of the same name") }
-    guard names.count <= Self.memberLimit else { throw Problem("it has more than \(Self.memberLimit) members") }
     let (sum, overflows) = total.addingReportingOverflow(bytes)
     guard bytes >= 0, !overflows, sum <= Self.byteLimit else { throw Problem("its members claim more than \(Self.byteLimit) bytes") }
     total = sum

@@ -29,6 +29,29 @@ extension Request {
     if Task.isCancelled || declaredLength.map({ $0 != bytes }) ?? false { throw BodyCutOff(bytes: bytes) }
   }
 
+  /// Receives the body as a file of a session, and compares it with the digests that the request names. The file is on the disk when it
+  /// returns. Throws `Failure`: 400 for other bytes and for a body that ends too early, 413, 507.
+  func receive(as name: String, in staging: Staging, _ intake: Intake) async throws -> (file: IncomingFile, sha256: String) {
+    let digest = try ContentDigest(self)
+    if let declaredLength, declaredLength > Tus.maxSize { throw SessionName.tooLarge }
+    try intake.checkSpace(for: declaredLength ?? 0)
+    let file = try staging.file(name)
+    do {
+      try await readBody(limit: Tus.maxSize) { block in
+        try await file.append(block)
+        if declaredLength == nil, file.bytes % Self.spaceStep < Int64(block.readableBytes) { try intake.checkSpace() }
+      }
+    } catch let cut as BodyCutOff {
+      throw cut.failure
+    }
+    let sha256 = Hex.text(try await file.finish())
+    try digest.check(sha256)
+    return (file, sha256)
+  }
+
+  /// The free space is looked at again after so many bytes.
+  private static let spaceStep: Int64 = 32 << 20
+
   private static func tooLarge(_ limit: Int64) -> Failure { .tooLarge("The body has more than the \(limit) bytes that are left for it") }
 }
 
@@ -39,9 +62,4 @@ struct BodyCutOff: Error {
   var failure: Failure {
     Failure(.badRequest, "BODY_INCOMPLETE", "The body ended too early", reason: "the body was cut off after \(bytes) bytes")
   }
-}
-
-/// Runs the closure to its end even if the connection that asked for it is gone.
-func uninterrupted<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
-  try await Task { try await body() }.value
 }

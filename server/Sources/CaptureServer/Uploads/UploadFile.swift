@@ -54,7 +54,9 @@ final class UploadFile: @unchecked Sendable {
   static func size(_ path: String) async throws -> Int64 {
     try await NIOThreadPool.singleton.runIfActive {
       var status = stat()
-      return stat(path, &status) == 0 ? Int64(status.st_size) : 0
+      if stat(path, &status) == 0 { return Int64(status.st_size) }
+      guard errno == ENOENT else { throw DurableFile.failure("examine", path) }
+      return 0
     }
   }
 

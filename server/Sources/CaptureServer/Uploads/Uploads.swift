@@ -35,8 +35,13 @@ struct Uploads: Sendable {
       throw Failure(.notFound, "UPLOAD_NOT_FOUND", "There is no such upload")
     }
     guard upload.expiresAt > Time.now() else { throw Failure(.gone, "UPLOAD_EXPIRED", "The upload has expired; start it again") }
+    guard upload.capture == nil else { return upload }
+    let bytes = try await UploadFile.size(path(id))
+    guard bytes < upload.offset else { return upload }
+    // It may have become a capture meanwhile, and then its file is no longer here.
+    if let now = try await services.database.pool.read({ try Upload.fetchOne($0, key: id) }), now.capture != nil { return now }
     // A disk that lost what it had confirmed must not make us promise it.
-    if upload.capture == nil { upload.offset = min(upload.offset, try await UploadFile.size(path(id))) }
+    upload.offset = bytes
     return upload
   }
 
@@ -46,13 +51,17 @@ struct Uploads: Sendable {
     try await locks.withLock(id) { try await discard(id) }
   }
 
-  private func discard(_ id: String) async throws {
+  /// Removes an upload, unless a request has prolonged it beyond `time` meanwhile.
+  private func discard(_ id: String, expiredAt time: Int64 = .max) async throws {
     let path = path(id)
-    try await uninterrupted { [services] in
-      _ = try await services.database.pool.write { try Upload.deleteOne($0, key: id) }
+    try await uninterrupted { [services, locks] in
+      let isGone = try await services.database.pool.write {
+        try Upload.filter(Column("id") == id && Column("expiresAt") <= time).deleteAll($0) > 0
+      }
+      guard isGone else { return }
       unlink(path)
+      locks.keep(nil, of: id)
     }
-    locks.keep(nil, of: id)
   }
 
   // MARK: Bytes
@@ -63,7 +72,7 @@ struct Uploads: Sendable {
     do {
       return try await locks.withLock(upload.id) { try await receive(request, into: upload, checksum: checksum) }
     } catch {
-      try await discard(upload.id)
+      try? await discard(upload.id)
       throw error
     }
   }
@@ -108,12 +117,15 @@ struct Uploads: Sendable {
       do {
         try await request.readBody(limit: room) { block in
           try await file.append(block)
-          guard checksum == nil, file.isDue, file.end != upload.length else { return }
-          current = try await save(file, of: current)
+          guard file.isDue, file.end != upload.length else { return }
+          if checksum == nil { current = try await save(file, of: current) }
           try services.intake.checkSpace()
         }
       } catch let error as BodyCutOff {
         cut = error
+      } catch is CancellationError {
+        // The server ends.
+        cut = BodyCutOff(bytes: file.end - upload.offset)
       }
       if checksum != nil {
         if let cut { throw cut.failure }
@@ -202,35 +214,13 @@ struct Uploads: Sendable {
     let expired = try await pool.read {
       try String.fetchAll($0, sql: "SELECT id FROM upload WHERE expiresAt <= ?", arguments: [now])
     }
-    for id in expired { try? await locks.withLock(id) { try await discard(id) } }
-    for id in try await SessionFolders(services).expired(at: now) { try await SessionFolders(services).discard(id) }
+    for id in expired { try? await locks.withLock(id) { try await discard(id, expiredAt: now) } }
+    try await SessionFolders(services).sweep(at: now)
     // Rows come before files, so that a file of a request under way is never taken for an orphan.
     let known = try await pool.read {
       try String.fetchSet($0, sql: "SELECT id FROM upload WHERE capture IS NULL UNION SELECT id FROM folder WHERE capture IS NULL")
     }
     for name in found where !known.contains(name) { DurableFile.removeFolder(uploads + "/" + name) }
-  }
-}
-
-extension DurableFile {
-  /// A second name for the same bytes, or, where the file system knows no such thing, a copy of them.
-  static func link(_ path: String, to other: String) throws {
-    if Foundation.link(path, other) == 0 { return }
-    guard [EPERM, EOPNOTSUPP, EMLINK, EXDEV].contains(errno) else { throw failure("link", path) }
-    let source = open(path, O_RDONLY | O_CLOEXEC)
-    guard source >= 0 else { throw failure("open", path) }
-    defer { close(source) }
-    let target = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o640)
-    guard target >= 0 else { throw failure("create", other) }
-    defer { close(target) }
-    var bytes = [UInt8](repeating: 0, count: 1 << 20)
-    while true {
-      let count = read(source, &bytes, bytes.count)
-      if count < 0 { throw failure("read", path) }
-      if count == 0 { break }
-      try bytes.withUnsafeBytes { try write(UnsafeRawBufferPointer(rebasing: $0[..<count]), to: target, other) }
-    }
-    guard fsync(target) == 0 else { throw failure("sync", other) }
   }
 }
 

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 
 /// The central directory of a zip (APPNOTE.TXT 4.3.12 to 4.3.16). Memory is a part of it.
@@ -6,7 +7,7 @@ enum ZipList {
   private static let pieceSize = 256 << 10
 
   static func read(
-    _ file: ArchiveFile, _ add: (ArraySlice<UInt8>, ArchiveContents.Kind, Int64) throws -> Void
+    _ file: ArchiveFile, _ add: (ArraySlice<UInt8>, MemberKind, Int64) throws -> Void
   ) throws {
     let directory = try directory(of: file)
     guard directory.count <= ArchiveContents.memberLimit else {
@@ -31,7 +32,7 @@ enum ZipList {
       let flags = piece.number(position + 8, 2)
       // Of name, extra fields and comment.
       let lengths = [28, 30, 32].map { Int(piece.number(position + $0, 2)) }
-      let mode = piece.number(position + 38, 4) >> 16
+      let kind = MemberKind(mode: UInt32(truncatingIfNeeded: piece.number(position + 38, 4) >> 16))
       try need(46 + lengths.reduce(0, +))
       let name = piece[(position + 46)..<(position + 46 + lengths[0])]
       let extra = piece[(position + 46 + lengths[0])..<(position + 46 + lengths[0] + lengths[1])]
@@ -43,7 +44,7 @@ enum ZipList {
       guard let bytes = bytes.flatMap({ Int64(exactly: $0) }), let header, header < UInt64(directory.range.lowerBound) else {
         throw Problem("its list of members is damaged")
       }
-      try add(name, name.last == UInt8(ascii: "/") ? folder(mode) : kind(mode), bytes)
+      try add(name, kind == .file && name.last == UInt8(ascii: "/") ? .folder : kind, bytes)
       position += 46 + lengths.reduce(0, +)
     }
     guard next - Int64(piece.count - position) == directory.range.upperBound else {
@@ -75,35 +76,21 @@ enum ZipList {
     return (start..<start + size, count)
   }
 
-  /// By the Unix mode, which is 0 where the archiver wrote none.
-  private static func kind(_ mode: UInt64) -> ArchiveContents.Kind {
-    switch mode & 0o170000 {
-    case 0, 0o100000: .file
-    case 0o040000: .folder
-    case 0o120000: .link
-    default: .other
-    }
-  }
-
-  private static func folder(_ mode: UInt64) -> ArchiveContents.Kind {
-    let kind = kind(mode)
-    return kind == .file ? .folder : kind
-  }
-
   /// The numbers that did not fit into 32 bits (APPNOTE.TXT 4.5.3), in their order.
   private struct Zip64 {
     private var rest: [UInt8] = []
 
     init(_ extra: ArraySlice<UInt8>) {
-      var extra = Array(extra)
-      while extra.count >= 4 {
-        let length = Int(extra.number(2, 2))
-        guard extra.count >= 4 + length else { return }
-        if extra.number(0, 2) == 1 {
-          rest = Array(extra[4..<(4 + length)])
+      let extra = Array(extra)
+      var start = 0
+      while extra.count - start >= 4 {
+        let end = start + 4 + Int(extra.number(start + 2, 2))
+        guard end <= extra.count else { return }
+        if extra.number(start, 2) == 1 {
+          rest = Array(extra[(start + 4)..<end])
           return
         }
-        extra.removeFirst(4 + length)
+        start = end
       }
     }
 

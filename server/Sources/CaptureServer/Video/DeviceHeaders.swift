@@ -1,4 +1,3 @@
-import Evidence
 import Foundation
 import HTTPTypes
 
@@ -33,10 +32,11 @@ struct DeviceHeaders: Sendable {
     }
     self.timestamp = timestamp
     sentSignature = try value(.deviceSignature)
-    guard let decoded = Base64.decode(sentSignature), decoded.isStandard else {
+    // Written in its only standard form.
+    guard let decoded = Data(base64Encoded: sentSignature), decoded.base64EncodedString() == sentSignature else {
       throw Failure.invalid("X-Device-Signature is not standard base64")
     }
-    signature = decoded.bytes
+    signature = Array(decoded)
 
     let (age, isTooLarge) = now.subtractingReportingOverflow(timestamp)
     guard !isTooLarge, age <= Int64(configuration.timestampAge) * 1000 else {

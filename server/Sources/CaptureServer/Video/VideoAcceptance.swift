@@ -25,6 +25,8 @@ struct VideoAcceptance: Sendable {
 
   /// An hour in milliseconds.
   private static let hour: Int64 = 3_600_000
+  /// Bytes of a body that are in no part: a few hundred, in the form that the apps send.
+  static let frame: Int64 = 8192
 
   /// The capture that answered this request before, or `nil` for a new one. Throws `Failure`: 401 for a number that signed something else,
   /// 409 for an idempotency key of other parts, 429 above the limit.
@@ -72,16 +74,15 @@ struct VideoAcceptance: Sendable {
       headers: [.retryAfter: "\(seconds)"])
   }
 
-  /// Whether a request whose body has not come yet may be one that was answered before: it then counts against no limit.
+  /// Whether a request whose body has not come yet may be one that was answered before: it then counts against no limit and no quota.
   static func mayBeRepeated(
     _ device: String, signature number: Int64?, idempotencyKey: String?, length: Int64?, _ database: GRDB.Database
   ) throws -> Bool {
     if let number, try SeenAssertion.exists(database, key: ["device": device, "counter": number]) { return true }
     if let idempotencyKey, try capture(of: device, idempotencyKey: idempotencyKey, database) != nil { return true }
     guard let length else { return true }
-    // What is between the parts has a few hundred bytes.
     return try Bool.fetchOne(
       database, sql: "SELECT EXISTS (SELECT 1 FROM capture WHERE device = ? AND type = 'video' AND bytes BETWEEN ? AND ?)",
-      arguments: [device, length - 8192, length]) ?? false
+      arguments: [device, length - frame, length]) ?? false
   }
 }

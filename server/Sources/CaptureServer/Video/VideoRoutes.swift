@@ -30,12 +30,15 @@ struct VideoRoutes {
     var signature = try RequestSignature(
       headers, method: "POST", paths: paths(of: request), device: device, configuration)
     let idempotencyKey = try Self.idempotencyKey(request)
+    let project = context.key?.project ?? device.project
     try await services.database.pool.read { [number = signature.number] database in
       guard
         try !VideoAcceptance.mayBeRepeated(
           device.id, signature: number, idempotencyKey: idempotencyKey, length: length, database)
       else { return }
       try VideoAcceptance.checkRate(of: device.id, limit: configuration.videosPerHour, now: now, database)
+      let least = max(1, (length ?? 0) - VideoAcceptance.frame)
+      try Intake.checkQuota(least, of: device.id, in: project, configuration, database)
     }
     guard let parser = request.headers[.contentType].flatMap(MultipartParser.init(contentType:)) else { return Self.noBoundary() }
     try intake.checkSpace(for: length ?? 0)
@@ -44,7 +47,7 @@ struct VideoRoutes {
     defer { staging.discard() }
     let bundle = try await receive(request.body, length: length, parser, into: staging) { try signature.check(headers, body: $0) }
 
-    let capture = try capture(of: bundle, device, signature, headers, idempotencyKey: idempotencyKey, context)
+    let capture = try capture(of: bundle, device, project, signature, headers, idempotencyKey: idempotencyKey, context)
     let record = record(of: bundle, as: capture, device, signature, headers, request, context)
     let files = bundle.files + [try await staging.write(Array(try JSONAnswer.data(record)), as: ReceivedRecord.fileName)]
     let acceptance = VideoAcceptance(
@@ -115,12 +118,12 @@ struct VideoRoutes {
   }
 
   private func capture(
-    of bundle: ReceivedBundle, _ device: Device, _ signature: RequestSignature, _ headers: DeviceHeaders, idempotencyKey: String?,
-    _ context: CaptureContext
+    of bundle: ReceivedBundle, _ device: Device, _ project: String, _ signature: RequestSignature, _ headers: DeviceHeaders,
+    idempotencyKey: String?, _ context: CaptureContext
   ) throws -> Capture {
     let request = ["POST", Self.path, headers.sentTimestamp, headers.sentID, headers.sentSignature, Hex.text(bundle.digest)]
     var capture = Capture(
-      type: .video, project: context.key?.project ?? device.project, device: device.id, name: "video_\(headers.timestamp)",
+      type: .video, project: project, device: device.id, name: "video_\(headers.timestamp)",
       bytes: bundle.files.reduce(0) { $0 + $1.bytes }, contentDigest: bundle.contentDigest(of: device.id),
       requestDigest: Hex.text(SHA256.hash(data: Data(request.joined(separator: "\n").utf8))), idempotencyKey: idempotencyKey,
       signature: signature.scheme.rawValue, isVerified: signature.isVerified)

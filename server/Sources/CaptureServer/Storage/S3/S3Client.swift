@@ -2,136 +2,208 @@ import Crypto
 import Foundation
 import FoundationNetworking
 
-/// Requests to one bucket of an S3-compatible server. Failures that may pass are tried again.
+/// Requests to one bucket of an S3-compatible server, with the bucket's name in the path. Failures that may pass are tried again.
 struct S3Client: Sendable {
-  /// `s3://bucket/prefix?endpoint=https://host:port&region=name`; credentials come from the environment, as for AWS's own tools.
-  struct Location: Sendable {
-    var endpoint: URL
-    var bucket: String
-    /// With a slash at its end, or empty.
-    var prefix: String
-    var region: String
-
-    /// Throws `Mistake`.
-    init(_ text: String) throws {
-      guard let parts = URLComponents(string: text), parts.scheme == "s3", let bucket = parts.host, !bucket.isEmpty else {
-        throw Mistake("store: expected s3://bucket/prefix?endpoint=URL&region=NAME, found \(text)")
-      }
-      let options = (parts.queryItems ?? []).reduce(into: [:]) { $0[$1.name] = $1.value }
-      if let unknown = options.keys.sorted().first(where: { !["endpoint", "region"].contains($0) }) {
-        throw Mistake("store: \(unknown): unknown; an S3 store has endpoint and region")
-      }
-      region = options["region"] ?? "us-east-1"
-      let address = options["endpoint"] ?? "https://s3.\(region).amazonaws.com"
-      guard let endpoint = URL(string: address), let scheme = endpoint.scheme, ["http", "https"].contains(scheme), endpoint.host != nil
-      else {
-        throw Mistake("store: endpoint: expected an address such as https://s3.example.com, found \(address)")
-      }
-      self.endpoint = endpoint
-      self.bucket = bucket
-      let folder = parts.path.trimmingCharacters(in: CharacterSet(charactersIn: "/"))
-      prefix = folder.isEmpty ? "" : folder + "/"
-    }
-  }
-
+  /// An answer that is no success, or none.
   struct Refusal: Error, CustomStringConvertible {
+    /// 0 where there was no answer.
     var status: Int
     var description: String
+
+    /// Whether the same request may succeed later.
+    var mayPass: Bool {
+      status == 0 || status >= 500 && status != 501 || [408, 409, 425, 429].contains(status) || description.contains("RequestTimeout")
+    }
   }
 
-  let location: Location
+  struct Answer: Sendable {
+    var body: Data
+    /// By names in lower case.
+    var headers: [String: String]
+    /// SHA-256 of the bytes that were put, in Base64.
+    var sent: String?
+
+    /// The text of the first element of a name.
+    func element(_ name: String) -> String? { elements(name).first }
+
+    /// The contents of all elements of a name, in a small document without attributes there.
+    func elements(_ name: String) -> [String] { S3Client.elements(name, in: String(decoding: body, as: UTF8.self)) }
+  }
+
+  let location: S3Location
   private let signature: S3Signature
-  private static let attempts = 5
+  private let gate = S3Gate(places: 16)
+  /// For requests without a body. Those with one have connections of their own: URLSession sends a request again without its body where
+  /// a connection that it used again was reset.
+  private let reader = URLSession(configuration: .ephemeral)
+  private static let attempts = 6
 
   /// Throws `Mistake` where the environment has no credentials.
-  init(_ location: Location, environment: [String: String] = ProcessInfo.processInfo.environment) throws {
-    guard let key = environment["AWS_ACCESS_KEY_ID"], let secret = environment["AWS_SECRET_ACCESS_KEY"] else {
-      throw Mistake("store: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set")
-    }
+  init(_ location: S3Location, environment: [String: String] = ProcessInfo.processInfo.environment) throws {
+    guard let key = environment["AWS_ACCESS_KEY_ID"], let secret = environment["AWS_SECRET_ACCESS_KEY"], !key.isEmpty, !secret.isEmpty
+    else { throw Mistake("store: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set") }
     self.location = location
-    signature = S3Signature(credentials: .init(key: key, secret: secret, token: environment["AWS_SESSION_TOKEN"]), region: location.region)
+    let token = environment["AWS_SESSION_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
+    signature = S3Signature(credentials: .init(key: key, secret: secret, token: token), region: location.region)
   }
 
-  /// Sends a request for a key below the prefix, or for the bucket if the key is `nil`. Throws `Refusal` for an answer that is no success,
-  /// except 404, where the result is `nil`.
+  /// Throws `Mistake` where the bucket cannot be listed: the wrong credentials, no such bucket, no such server.
+  func check() async throws {
+    do {
+      let query = [("list-type", "2"), ("max-keys", "1"), ("prefix", location.prefix + "captures/")]
+      guard try await send("GET", nil, query: query).element("IsTruncated") != nil else {
+        throw Mistake("store: what answers at \(location.endpoint) is no S3 server")
+      }
+    } catch let refusal as Refusal {
+      throw Mistake("store: the bucket \(location.bucket) cannot be used: \(refusal)")
+    }
+  }
+
+  /// Sends a request for a key below the prefix, or for the bucket if the key is `nil`.
+  ///
+  /// - Parameter body: Called again for each attempt, when there is a place among the requests at a time.
+  /// - Throws: `Refusal`, and what `body` throws.
   @discardableResult
   func send(
-    _ method: String, _ key: String?, query: [(String, String)] = [], headers: [String: String] = [:], body: Data = Data()
-  ) async throws -> (body: Data, headers: [String: String])? {
-    let path =
-      "/" + S3Signature.encoded(location.bucket) + (key.map { "/" + S3Signature.encoded(location.prefix + $0, keepsSlashes: true) } ?? "")
-    let host = (location.endpoint.host ?? "") + (location.endpoint.port.map { ":\($0)" } ?? "")
-    let digest = Hex.text(SHA256.hash(data: body))
-    let queryText = query.isEmpty ? "" : "?" + S3Signature.encoded(query)
-    guard let url = URL(string: "\(location.endpoint.scheme ?? "https")://\(host)\(path)\(queryText)") else {
-      throw Refusal(status: 0, description: "\(path) is no path")
-    }
-    for attempt in 1... {
-      var request = URLRequest(url: url)
-      request.httpMethod = method
-      let signed = signature.headers(
-        method: method, host: host, path: path, query: query, headers: headers, bodyDigest: digest, time: Time.now() / 1000)
-      for (name, value) in signed { request.setValue(value, forHTTPHeaderField: name) }
-      if !body.isEmpty { request.httpBody = body }
-      // A connection of its own for each request: URLSession sends a request again without its body where a reused one was reset.
-      let session = URLSession(configuration: .ephemeral)
-      defer { session.finishTasksAndInvalidate() }
-      request.timeoutInterval = 60
+    _ method: String, _ key: String?, query: [(String, String)] = [], headers: [String: String] = [:],
+    body: @Sendable () async throws -> Data = { Data() }
+  ) async throws -> Answer {
+    for attempt in 1..<Self.attempts {
       do {
-        let (data, response) = try await session.data(for: request)
-        guard let response = response as? HTTPURLResponse else { throw Refusal(status: 0, description: "an answer that is not HTTP") }
-        switch response.statusCode {
-        case 200..<300:
-          return (
-            data,
-            response.allHeaderFields.reduce(into: [:]) { $0["\($1.key)".lowercased()] = "\($1.value)" }
-          )
-        case 404: return nil
-        default:
-          throw Refusal(
-            status: response.statusCode, description: "\(method) \(path): \(response.statusCode) \(Self.element("Code", in: data) ?? "")")
-        }
-      } catch {
-        let mayPass = (error as? Refusal).map { $0.status >= 500 || $0.status == 429 } ?? true
-        guard mayPass, attempt < Self.attempts else { throw error }
-        try await Task.sleep(for: .milliseconds(100 << attempt))
+        return try await gate.pass { try await once(method, key, query, headers, try await body()) }
+      } catch let refusal as Refusal where refusal.mayPass {
+        // 0.1, 0.2 … 1.6 s, and up to as much again, so that requests that failed together do not come together.
+        try await Task.sleep(for: .milliseconds(Int.random(in: 1...2) * 50 << attempt))
       }
     }
-    throw Refusal(status: 0, description: "no answer")
+    return try await gate.pass { try await once(method, key, query, headers, try await body()) }
   }
 
-  /// The keys below a prefix of ours, or the folders directly below it.
-  func list(_ prefix: String, folders: Bool = false) async throws -> [String] {
+  private func once(
+    _ method: String, _ key: String?, _ query: [(String, String)], _ headers: [String: String], _ body: Data
+  ) async throws -> Answer {
+    let path =
+      "/" + S3Signature.encoded(location.bucket) + (key.map { "/" + S3Signature.encoded(location.prefix + $0, keepsSlashes: true) } ?? "")
+    let address = "\(location.endpoint)\(path)\(query.isEmpty ? "" : "?" + S3Signature.encoded(query))"
+    guard let url = URL(string: address) else { throw Refusal(status: 400, description: "\(address) is no address") }
+    var request = URLRequest(url: url, timeoutInterval: 60)
+    request.httpMethod = method
+    let digest = SHA256.hash(data: body)
+    let sent = method == "PUT" ? Data(digest).base64EncodedString() : nil
+    var headers = headers
+    headers["x-amz-checksum-sha256"] = sent
+    let signed = signature.headers(
+      method: method, host: location.host, path: path, query: query, headers: headers, bodyDigest: Hex.text(digest),
+      time: Time.now() / 1000)
+    for (name, value) in signed { request.setValue(value, forHTTPHeaderField: name) }
+    let session = body.isEmpty ? reader : URLSession(configuration: .ephemeral)
+    defer { if session !== reader { session.finishTasksAndInvalidate() } }
+    if !body.isEmpty { request.httpBody = body }
+    let (data, response): (Data, URLResponse)
+    do {
+      (data, response) = try await session.data(for: request)
+    } catch let error as URLError {
+      throw Refusal(status: 0, description: "\(method) \(path): \(error.localizedDescription)")
+    }
+    guard let response = response as? HTTPURLResponse else { throw Refusal(status: 0, description: "\(method) \(path): no HTTP") }
+    if let place = response.url, place.host != url.host || place.scheme != url.scheme || place.path != url.path {
+      throw Refusal(
+        status: 301, description: "\(method) \(path) was redirected to \(place.scheme ?? "")://\(place.host ?? "")\(place.path)")
+    }
+    let fields = response.allHeaderFields.reduce(into: [:]) { $0["\($1.key)".lowercased()] = "\($1.value)" }
+    let answer = Answer(body: data, headers: fields, sent: sent)
+    guard (200..<300).contains(response.statusCode) else {
+      let code = [answer.element("Code"), answer.element("Message")].compactMap { $0 }.map { " " + $0 }.joined(separator: ":")
+      throw Refusal(status: response.statusCode, description: "\(method) \(path): \(response.statusCode)\(code.prefix(300))")
+    }
+    // Completing an upload can fail after the head of a success was sent.
+    if method != "GET", answer.element("Code") != nil, answer.element("ETag") == nil {
+      throw Refusal(status: 500, description: "\(method) \(path): \(answer.element("Code") ?? "")")
+    }
+    if let sent, let stored = fields["x-amz-checksum-sha256"], stored != sent {
+      throw Refusal(status: 500, description: "\(method) \(path): other bytes were stored")
+    }
+    return answer
+  }
+
+  /// Sends the bytes of an object or of a part of one, with their SHA-256, which the store checks.
+  ///
+  /// - Returns: The entity tag, and the SHA-256 in Base64.
+  func put(
+    _ key: String, query: [(String, String)] = [], body: @Sendable () async throws -> Data
+  ) async throws -> (tag: String, checksum: String) {
+    let answer = try await send("PUT", key, query: query, body: body)
+    guard let tag = answer.headers["etag"], let checksum = answer.sent else {
+      throw Refusal(status: 501, description: "PUT \(key): no ETag in the answer")
+    }
+    return (tag, checksum)
+  }
+
+  /// The keys of all objects below a prefix of ours.
+  func list(_ prefix: String) async throws -> [String] {
     var found: [String] = []
     var token: String?
     repeat {
       var query = [("encoding-type", "url"), ("list-type", "2"), ("prefix", location.prefix + prefix)]
-      if folders { query.append(("delimiter", "/")) }
       if let token { query.append(("continuation-token", token)) }
-      guard let (data, _) = try await send("GET", nil, query: query) else {
-        throw Refusal(status: 404, description: "there is no bucket \(location.bucket)")
-      }
-      let text = String(decoding: data, as: UTF8.self)
-      let places =
-        folders
-        ? text.components(separatedBy: "<CommonPrefixes>").dropFirst().map { $0 }
-        : text.components(separatedBy: "<Contents>").dropFirst().map { $0 }
-      for place in places {
-        guard let key = Self.element(folders ? "Prefix" : "Key", in: Data(place.utf8))?.removingPercentEncoding else { continue }
-        if key.hasPrefix(location.prefix) { found.append(String(key.dropFirst(location.prefix.count))) }
-      }
-      token = Self.element("IsTruncated", in: data) == "true" ? Self.element("NextContinuationToken", in: data) : nil
+      let page = try await send("GET", nil, query: query)
+      found += try page.elements("Contents").map { try ownKey(of: $0, page) }
+      token = page.element("IsTruncated") == "true" ? page.element("NextContinuationToken") : nil
     } while token != nil
     return found
   }
 
-  /// The text of the first element of a name in a small XML document without entities.
-  static func element(_ name: String, in data: Data) -> String? {
-    let text = String(decoding: data, as: UTF8.self)
-    guard let start = text.range(of: "<\(name)>"), let end = text.range(of: "</\(name)>", range: start.upperBound..<text.endIndex) else {
-      return nil
+  /// The uploads in parts below a prefix of ours that were not completed.
+  func uploads(_ prefix: String) async throws -> [(key: String, id: String)] {
+    let page = try await send("GET", nil, query: [("encoding-type", "url"), ("prefix", location.prefix + prefix), ("uploads", "")])
+    return try page.elements("Upload").map { (try ownKey(of: $0, page), Self.elements("UploadId", in: $0).first ?? "") }
+  }
+
+  /// The element `Key` of an entry of a list, without the prefix. Spaces may be encoded as in forms.
+  private func ownKey(of entry: String, _ page: Answer) throws -> String {
+    let text = Self.elements("Key", in: entry).first ?? ""
+    let key = page.element("EncodingType") == "url" ? text.replacingOccurrences(of: "+", with: " ").removingPercentEncoding ?? "" : text
+    guard key.hasPrefix(location.prefix) else { throw Refusal(status: 400, description: "a list has \(text), which was not asked for") }
+    return String(key.dropFirst(location.prefix.count))
+  }
+
+  /// The contents of all elements of a name; entities are resolved where no element is inside.
+  private static func elements(_ name: String, in text: String) -> [String] {
+    text.components(separatedBy: "<\(name)>").dropFirst().compactMap { rest in
+      guard let end = rest.range(of: "</\(name)>") else { return nil }
+      let content = String(rest[..<end.lowerBound])
+      if content.contains("<") { return content }
+      return [("&quot;", "\""), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&amp;", "&")].reduce(
+        content
+      ) { $0.replacingOccurrences(of: $1.0, with: $1.1) }
     }
-    return text[start.upperBound..<end.lowerBound].replacingOccurrences(of: "&quot;", with: "\"").replacingOccurrences(
-      of: "&amp;", with: "&")
+  }
+}
+
+/// So many requests at a time: each has a block of a file in memory.
+private actor S3Gate {
+  private var places: Int
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+
+  init(places: Int) { self.places = places }
+
+  nonisolated func pass<Result: Sendable>(_ body: @Sendable () async throws -> Result) async throws -> Result {
+    await enter()
+    do {
+      let result = try await body()
+      await leave()
+      return result
+    } catch {
+      await leave()
+      throw error
+    }
+  }
+
+  private func enter() async {
+    if places > 0 { places -= 1 } else { await withCheckedContinuation { waiting.append($0) } }
+  }
+
+  private func leave() {
+    if waiting.isEmpty { places += 1 } else { waiting.removeFirst().resume() }
   }
 }

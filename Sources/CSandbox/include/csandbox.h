@@ -1,0 +1,38 @@
+#pragma once
+#include <stdint.h>
+#include <sys/types.h>
+
+// Confinement of a process that decodes files from strangers, by Landlock (https://docs.kernel.org/userspace-api/landlock.html), seccomp and
+// resource limits. Everything is inherited by what the process starts, and nothing can be taken back.
+
+// Limits memory (bytes of address space), processor time (seconds) and core files (none), never beyond the limits there are. Returns 0, or an
+// errno.
+int csandbox_limit(int64_t memory, int64_t seconds);
+
+// Forbids new sockets, other programs and processes, a hold on other processes, memory that the limit does not count, and changes of owners,
+// permissions and times. Returns 0; ENOSYS where the kernel or a container has no filters; or another errno.
+int csandbox_deny_system_calls(void);
+
+// Whether there are filters of system calls.
+int csandbox_has_filters(void);
+
+// Gives up root's rights, except that to files of other users. Returns 0, or an errno.
+int csandbox_drop_capabilities(void);
+
+// Allows only these files and directories to be opened: `readable` for reading, `writable` also for writing below. Paths that do not exist
+// or cannot be opened are skipped. Returns 0; ENOSYS where the kernel has no Landlock; or another errno.
+int csandbox_allow_files(const char *const *readable, int readable_count, const char *const *writable, int writable_count);
+
+// Whether the kernel has Landlock.
+int csandbox_has_landlock(void);
+
+// A file of a size in bytes that never changes, which exists in memory only and is closed by exec; a negative number and errno on failure.
+int csandbox_memory_file(int64_t size);
+
+// Starts a program with descriptors 0 to 4 and no others: null, null, `errors`, `request`, `result`, as the leader of a process group and with
+// default signals. Returns 0 and its process id, or an errno.
+int csandbox_start(const char *program, char *const *arguments, char *const *environment, int errors, int request, int result, pid_t *process);
+
+// Waits up to `milliseconds` for a process to end. Returns 1, its wait status and the most memory it had (bytes) once it has ended, 0 before,
+// or a negative errno.
+int csandbox_wait(pid_t process, int milliseconds, int *status, int64_t *peak);

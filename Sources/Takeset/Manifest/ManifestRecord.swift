@@ -1,0 +1,112 @@
+package import Evidence
+package import Model
+
+/// The manifest's `record` without its takes, which a `ManifestFile` lists and reads one at a time.
+package struct ManifestRecord: Sendable {
+  package struct Index: Sendable, Equatable {
+    package var path: String
+    package var bytes: Int64
+    package var digest: Digest
+  }
+
+  package var version: Int
+  package var tool: [String: JSONValue]
+  package var pipeline: JSONValue
+  package var pipelineDigest: String
+  package var index: Index
+  package var splits: [String: JSONValue]
+  /// Statistics by key.
+  package var statistics: [String: JSONValue]
+  package var totals: [String: JSONValue]
+  /// Findings about the dataset as a whole.
+  package var findings: [Finding]
+  /// The datasets that the episodes were taken from, by `merge` or `select`.
+  package var sources: JSONValue?
+
+  /// - Parameter members: Those of `record`; `nil` if one of them is missing or of another type.
+  init?(_ members: [String: JSONValue]) {
+    guard let version = members["manifest_version"]?.integer, let tool = members["tool"]?.object, let pipeline = members["pipeline"],
+      let pipelineDigest = members["pipeline_sha256"]?.string, let splits = members["splits"]?.object,
+      let statistics = members["statistics"]?.object, let totals = members["totals"]?.object, let index = members["index"],
+      let path = index["path"]?.string, let bytes = index["bytes"]?.integer,
+      let digest = index["sha256"]?.string.flatMap({ Digest(hex: $0) }), let list = members["findings"],
+      let findings = try? JSONReader(list.canonicalBytes).findings()
+    else { return nil }
+    (self.version, self.tool, self.pipeline, self.pipelineDigest) = (Int(version), tool, pipeline, pipelineDigest)
+    (self.splits, self.statistics, self.totals, self.findings) = (splits, statistics, totals, findings)
+    self.index = Index(path: path, bytes: bytes, digest: digest)
+    sources = members["sources"] == .null ? nil : members["sources"]
+  }
+
+  /// The writer that made the dataset.
+  package var writer: (any Writer)? {
+    guard let name = pipeline["writer"]?.object?.keys.first else { return nil }
+    return Registry.writers.first { $0.name == name }?.init()
+  }
+}
+
+extension JSONReader {
+  fileprivate func findings() throws -> [Finding] { try list { try Finding(self) } }
+}
+
+/// What is kept in memory of a take in a manifest: a few hundred bytes. A `ManifestFile` reads its record, which is many times as long.
+package struct TakeEntry: Sendable, Equatable {
+  package struct Output: Sendable, Equatable {
+    /// Relative to the dataset's directory.
+    package var path: String
+    package var bytes: Int64
+    package var samples: Int
+  }
+
+  package var id: String
+  /// The take's id and the number of the episode, where a step has split the take.
+  package var take: String?
+  package var part: Int?
+  package var reader: String?
+  package var outcome: TakeRecord.Outcome
+  package var output: Output?
+  /// Where its record is in the file, in bytes.
+  var place: Range<Int64>
+
+  package var takeID: String { take ?? id }
+  package var framesOut: Int { output?.samples ?? 0 }
+
+  /// Throws `JSONError`, or another error for JSON that is no record of a take.
+  init(json bytes: [UInt8], at place: Range<Int64>) throws {
+    let json = JSONReader(bytes)
+    var texts: [String: String] = [:]
+    var outcome: TakeRecord.Outcome?
+    var (number, output): (Int?, Output?)
+    try json.members { key in
+      switch key {
+      case "id": texts[key] = try json.string()
+      case "take", "reader": texts[key] = try json.optional { try json.string() }
+      case "part": number = try json.optional { try json.whole() }
+      case "outcome": outcome = try json.word(TakeRecord.Outcome.self)
+      case "output": output = try json.optional { try Output(json) }
+      default: return false
+      }
+      return true
+    }
+    guard let id = texts["id"], let outcome else { throw IncompleteRecord(member: "id or outcome") }
+    (self.id, take, part, reader, self.outcome) = (id, texts["take"], number, texts["reader"], outcome)
+    (self.output, self.place) = (output, place)
+  }
+}
+
+extension TakeEntry.Output {
+  fileprivate init(_ json: JSONReader) throws {
+    var (path, bytes, samples): (String?, Int?, Int?)
+    try json.members { key in
+      switch key {
+      case "path": path = try json.string()
+      case "bytes": bytes = try json.whole()
+      case "samples": samples = try json.whole()
+      default: return false
+      }
+      return true
+    }
+    guard let path, let bytes, let samples else { throw IncompleteRecord(member: "path, bytes or samples") }
+    self.init(path: path, bytes: Int64(bytes), samples: samples)
+  }
+}

@@ -1,0 +1,62 @@
+import ArgumentParser
+import Foundation
+import Takeset
+
+/// Options of commands that convert takes, for those that child processes convert.
+struct IsolationOptions: ParsableArguments {
+  @Option(
+    help:
+      "Convert takes from outside (bundles, archives, videos) in child processes that can reach nothing but the take: auto, always or never."
+  )
+  var isolate = IsolationPolicy.auto
+  @Option(help: ArgumentHelp("Memory that such a process may use, such as 4G or 500M; 4G by default.", valueName: "size"))
+  var takeMemory: MemorySize = MemorySize(bytes: IsolationLimits().memory)
+  @Option(help: ArgumentHelp("Seconds that such a process may take.", valueName: "s"))
+  var takeTime = IsolationLimits().seconds
+
+  func validate() throws {
+    if !(1...(7 * 86_400)).contains(takeTime) { throw ValidationError("--take-time: expected 1 to 604800 seconds, found \(takeTime)") }
+    if !(256 << 20...1 << 50).contains(takeMemory.bytes) {
+      throw ValidationError("--take-memory: expected 256M to 1024T, found \(takeMemory)")
+    }
+  }
+
+  var isolation: Run.Isolation? {
+    guard isolate != .never else { return nil }
+    var isolation = Run.Isolation(command: ["/proc/self/exe", "convert-take"])
+    isolation.policy = isolate
+    (isolation.limits.memory, isolation.limits.seconds) = (takeMemory.bytes, takeTime)
+    return isolation
+  }
+}
+
+extension IsolationPolicy: ExpressibleByArgument {}
+
+/// A size in bytes, written with K, M, G or T for powers of 1024.
+struct MemorySize: ExpressibleByArgument, CustomStringConvertible {
+  var bytes: Int64
+
+  init(bytes: Int64) { self.bytes = bytes }
+
+  init?(argument: String) {
+    let shift = ["K": 10, "M": 20, "G": 30, "T": 40][argument.suffix(1).uppercased()]
+    guard let number = Int64(shift == nil ? argument : String(argument.dropLast())), number > 0 else { return nil }
+    let (bytes, overflow) = number.multipliedReportingOverflow(by: 1 << Int64(shift ?? 0))
+    guard !overflow else { return nil }
+    self.bytes = bytes
+  }
+
+  var description: String {
+    for (unit, shift) in [("T", 40), ("G", 30), ("M", 20), ("K", 10)] where bytes % (1 << Int64(shift)) == 0 {
+      return "\(bytes >> Int64(shift))\(unit)"
+    }
+    return "\(bytes)"
+  }
+}
+
+/// The hidden command that `IsolatedConversion` starts.
+struct ConvertTakeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "convert-take", shouldDisplay: false)
+
+  func run() throws { ConversionChild.run() }
+}

@@ -1,0 +1,121 @@
+"""Datasets that cannot be written for a while, and servers that end between a merge and its row."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import TAKESET
+
+from queued import bundle, connect, finished, merged, queue, row, script
+
+
+def merging(tmp_path, before):
+    """The real converter, after some shell commands before it merges. `$list` names the conversions."""
+    return script(tmp_path / "merging", f"""#!/bin/sh
+if [ "$1" = merge ]; then
+  list=$3
+  {before}
+fi
+exec '{TAKESET}' "$@"
+""")
+
+
+def test_a_dataset_that_cannot_be_written_stops_no_other(start, tmp_path):
+    command = merging(tmp_path, f"if [ ! -e {tmp_path}/space ] && grep -q \"$(cat {tmp_path}/bad)\" \"$list\"; then echo no space left; exit 1; fi")
+    (tmp_path / "bad").write_text("nothing")
+    server = start("--takeset", command, conversions=1)
+    first = queue(server.data, "video", bundle(tmp_path / "1"), project="a")
+    finished(server, first)
+    dataset = merged(server, first, project="a")
+    before = (dataset / "manifest.json").read_bytes()
+    second = queue(server.data, "video", bundle(tmp_path / "2", "--seed", 2), project="a", status="quarantined")
+    (tmp_path / "bad").write_text(second)
+    with connect(server.data) as database:
+        database.execute("UPDATE capture SET status = 'processing' WHERE id = ?", (second,))
+        database.execute("INSERT INTO conversion (capture, state, attempts, notBefore) VALUES (?, 'waiting', 0, 0)", (second,))
+    assert finished(server, second)["status"] == "complete"
+    server.until(lambda: "cannot be merged: no space left" in server.log.read_text())
+    # Its project comes later in the alphabet.
+    third = queue(server.data, "video", bundle(tmp_path / "3", "--seed", 3), project="b")
+    finished(server, third)
+    merged(server, third, project="b", seconds=10)
+    server.until(lambda: server.log.read_text().count("dataset a: cannot be merged") >= 2)
+    assert (dataset / "manifest.json").read_bytes() == before and row(server.data, second)["status"] == "complete"
+    (tmp_path / "space").touch()
+    merged(server, first, second, project="a")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_full_disk_while_merging(start, tmp_path):
+    """The disk holds captures and conversions; their dataset only once there is room."""
+    data = tmp_path / "small"
+    data.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "none", data], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        command = merging(tmp_path, f"[ -e {tmp_path}/room ] || head -c 100000000 /dev/zero >{data}/filler 2>/dev/null")
+        server = start("--takeset", command, "--reserve", 0, data=data, conversions=1)
+        capture = queue(data, "video", bundle(tmp_path / "1"))
+        found = finished(server, capture)
+        assert found["status"] == "complete"
+        server.until(lambda: "dataset default: " in server.log.read_text() and "cannot be merged" in server.log.read_text())
+        assert not (data / "datasets/default").exists() and server.get("/health").ok
+        assert server.get(f"/api/v1/captures/{capture}").json()["data"]["status"] == "complete"
+        (tmp_path / "room").touch()
+        (data / "filler").unlink()
+        merged(server, capture)
+        server.kill()
+    finally:
+        subprocess.run(["umount", "-l", data], check=True)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_server_killed_around_a_merge_doubles_and_loses_no_take(start, tmp_path, moment):
+    """After: the dataset is in place, and its rows are not written."""
+    server = start("--takeset", TAKESET, conversions=1)
+    captures = [queue(server.data, "video", bundle(tmp_path / str(seed), "--seed", seed)) for seed in (1, 2)]
+    finished(server, *captures)
+    dataset = merged(server, *captures)
+    server.kill()
+    with connect(server.data) as database:
+        database.execute("DELETE FROM merged WHERE capture = ?", (captures[1],))
+    if moment == "before":
+        shutil.rmtree(dataset)
+        made = subprocess.run([TAKESET, "merge", "--from", "-", "--output", dataset, "--link", "--resplit"], text=True, capture_output=True,
+                              input=f"{server.data}/conversions/{captures[0]}/dataset\n")
+        assert made.returncode == 0, made.stderr
+    server.start()
+    merged(server, *captures)
+
+    def rows():
+        with connect(server.data) as database:
+            return sorted(found["capture"] for found in database.execute("SELECT capture FROM merged WHERE dataset = 'default'"))
+
+    assert server.until(lambda: rows() == sorted(captures))
+
+
+def test_a_server_killed_between_a_conversion_and_its_row(start, tmp_path):
+    server = start("--takeset", TAKESET, conversions=1)
+    captures = [queue(server.data, "video", bundle(tmp_path / str(seed), "--seed", seed)) for seed in (1, 2)]
+    finished(server, *captures)
+    merged(server, *captures)
+    server.kill()
+    # The conversion is in place, and the row still says that it runs.
+    with connect(server.data) as database:
+        database.execute("UPDATE capture SET status = 'processing', evidence = NULL, rows = NULL WHERE id = ?", (captures[0],))
+        database.execute("UPDATE conversion SET state = 'running', attempts = 0, pipeline = NULL, finishedAt = NULL WHERE capture = ?", (captures[0],))
+        database.execute("DELETE FROM take WHERE capture = ?", (captures[0],))
+        database.execute("DELETE FROM merged WHERE capture = ?", (captures[0],))
+    server.start()
+    found = finished(server, captures[0])
+    assert (found["status"], found["attempts"], found["rows"]) == ("complete", 1, 30)
+    merged(server, *captures)
+
+
+def test_a_data_folder_that_is_relative(start, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    server = start("--takeset", TAKESET, data=os.path.relpath(tmp_path / "here"), conversions=1)
+    capture = queue(server.data, "video", bundle(tmp_path / "1"))
+    assert finished(server, capture)["status"] == "complete"
+    merged(server, capture)

@@ -1,0 +1,114 @@
+"""The same clients while the disk is full, while it is slow, and while the server is ended as an operator ends it."""
+
+import random
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from load import OPTIONS, Load
+from resumable import Tus, metadata, patch_head, raw, sha256, stored
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 128 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def slow_disk(tmp_path):
+    """A library that makes the disk of the program slow that it is preloaded into."""
+    library = tmp_path / "slow_disk.so"
+    compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
+    source = Path(__file__).with_name("slow_disk.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("left", [0, 300_000], ids=["nothing", "a-little"])
+def test_a_full_disk_loses_nothing_and_the_server_goes_on(start, small_disk, left):
+    server = start(*OPTIONS, data=small_disk / "data")
+    with Load(server, seed=17 + left, seconds=120, is_patient=True) as load:
+        load.until(captures=15)
+        filler = small_disk / "filler"
+        for _ in range(3):
+            with filler.open("wb") as file:
+                # The clients write at the same time; in the end only so much is free.
+                while (free := shutil.disk_usage(small_disk).free) > left:
+                    try:
+                        file.write(bytes(min(free - left, 1 << 20)))
+                        file.flush()
+                    except OSError:
+                        break
+            refused = load.counts["507"]
+            server.until(lambda: load.counts["507"] >= refused + 20)
+            assert server.get("/health").ok
+            filler.unlink()
+            load.until(captures=15)
+    server.restart()
+    load.check()
+    print("\n" + load.summary())
+    # Only what says so: 507, or no answer for the slow-motion app, which would take any for a success.
+    assert set(load.counts) & {"500", "503"} == set() and load.counts["cuts"] > 0
+
+
+def test_a_slow_disk_only_takes_longer(start, slow_disk):
+    server = start(*OPTIONS, environment={"LD_PRELOAD": str(slow_disk)})
+    choice, worst = random.Random(18), 0
+    with Load(server, seed=18, seconds=120) as load:
+        for _ in range(2):
+            load.until(captures=8)
+            for _ in range(20):
+                begun = time.monotonic()
+                assert requests.get(f"{server.url}/health", timeout=10).ok
+                worst = max(worst, time.monotonic() - begun)
+            time.sleep(choice.uniform(0, 1))
+            server.restart()
+        load.until(captures=8)
+    server.restart()
+    load.check()
+    print("\n" + load.summary(slowest_health_ms=round(worst * 1000)))
+    # Requests that need no disk do not wait for those that do.
+    assert worst < 2
+
+
+def test_a_server_that_is_ended_answers_what_is_under_way(start):
+    server = start(*OPTIONS)
+    choice = random.Random(19)
+    with Load(server, seed=19, seconds=120) as load:
+        for _ in range(5):
+            time.sleep(choice.uniform(0.1, 0.5))
+            begun = time.monotonic()
+            assert server.stop() == 0
+            assert time.monotonic() - begun < 10
+            server.start()
+        load.until(captures=10)
+    server.restart()
+    load.check()
+    print("\n" + load.summary())
+
+
+@pytest.mark.slow
+def test_an_upload_that_outlasts_the_end_of_the_server_keeps_what_arrived(server):
+    """Half a minute is given to requests under way; then what has arrived counts, as after any cut."""
+    body = random.Random(20).randbytes(900_000)
+    tus = Tus(server)
+    path = tus.create(len(body), Upload_Metadata=metadata(sha256=sha256(body)))
+    connection = raw(server, patch_head(path, 0, len(body)), body[:500_000])
+    server.until((server.data / path.replace("/files/", "uploads/")).exists)
+    assert server.stop() == 0
+    connection.close()
+    server.start()
+    assert tus.offset(path) == 500_000
+    last = tus.patch(path, 500_000, body[500_000:])
+    assert stored(server, last.headers["X-Capture-Id"]) == {"upload.bin": body}

@@ -1,0 +1,100 @@
+"""Settings from flags, environment and file, and mistakes of an operator, who is told by a sentence."""
+
+import os
+import subprocess
+
+import conftest
+import pytest
+import yaml
+from conftest import BINARY, free_port
+
+
+def run(*arguments, environment=None):
+    return subprocess.run(
+        [BINARY, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=30, env={**os.environ, **(environment or {})})
+
+
+def settings(*arguments, environment=None):
+    ended = run("--data", "d", *arguments, "--print-config", environment=environment)
+    assert ended.returncode == 0, ended.stderr
+    return yaml.safe_load(ended.stdout)
+
+
+def test_flags_come_before_the_environment_and_that_before_the_file(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("policy: strict\nreserve: 1\nconnections: 7\napp-id: FILE.a\n")
+    environment = {"TAKESET_SERVER_RESERVE": "2", "TAKESET_SERVER_CONNECTIONS": "8", "TAKESET_SERVER_APP_ID": "ENV.a,ENV.b"}
+    found = settings("--config", file, "--connections", 9, environment=environment)
+    assert (found["policy"], found["reserve"], found["connections"], found["app-id"]) == ("strict", 2, 9, "ENV.a,ENV.b")
+    assert settings("--app-id", "FLAG.a", environment=environment)["app-id"] == "FLAG.a"
+
+
+def test_what_is_printed_is_a_file_of_the_same_settings(tmp_path):
+    options = ["--base-url", "https://a.example:8443/b", "--trusted-proxy", "::1", "--listen", "[::1]:80", "--pipeline", "a: \"b\" # c\\"]
+    printed = run("--data", "d", *options, "--print-config").stdout
+    file = tmp_path / "settings.yaml"
+    file.write_text(printed)
+    assert run("--config", file, "--print-config").stdout == printed
+
+
+def test_a_list_has_the_values_of_all_its_flags():
+    found = settings("--app-id", "A.a", "--app-id=B.b,C.c", "--trusted-proxy", "127.0.0.1", "--trusted-proxy=0:0::1")
+    assert found["app-id"] == "A.a,B.b,C.c" and found["trusted-proxy"] == "127.0.0.1,::1"
+
+
+def test_the_public_root_has_no_slash_at_its_end():
+    assert settings("--base-url", "https://captures.example.org/")["base-url"] == "https://captures.example.org"
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--base-url", "captures.example.org"], "base-url: expected an address such as"),
+        (["--base-url", "ftp://captures.example.org"], "base-url: expected"),
+        (["--trusted-proxy", "localhost"], "trusted-proxy: expected addresses such as 127.0.0.1"),
+        (["--reserve", "-1"], "reserve: expected a whole number"),
+        (["--reserve"], "--reserve: a value is missing"),
+        (["--polcy", "strict"], "unknown option --polcy"),
+        (["--tls-cert", "a.pem"], "belong together"),
+        (["--log-level", "loud"], "log-level: expected"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path, options, words):
+    ended = run("--data", tmp_path / "d", *options)
+    assert ended.returncode == 64 and words in ended.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path, server):
+    (tmp_path / "file").write_text("")
+    for options, words in [
+        (["--data", tmp_path / "a", "--listen", f"127.0.0.1:{server.port}"], f"cannot listen on 127.0.0.1:{server.port}: Address already in use"),
+        (["--data", tmp_path / "b", "--listen", "nowhere.invalid:80"], "cannot listen on nowhere.invalid: there is no such host"),
+        (["--data", tmp_path / "c", "--listen", "8080"], "expected an address and a port"),
+        (["--data", tmp_path / "file", "--listen", "127.0.0.1:0"], f"{tmp_path}/file"),
+        (["--data", "/proc/none", "--listen", "127.0.0.1:0"], "/proc/none"),
+    ]:
+        ended = run(*options)
+        assert ended.returncode == 1 and ended.stderr.count("\n") == 1, ended.stderr
+        assert ended.stderr.startswith("error: ") and words in ended.stderr and "NSPOSIX" not in ended.stderr, ended.stderr
+
+
+def test_a_folder_has_one_server(server, start):
+    """A second one would remove what the first is about to accept."""
+    arriving = server.data / "staging/arriving"
+    arriving.mkdir()
+    ended = run("--data", server.data, "--listen", f"127.0.0.1:{free_port()}")
+    assert (ended.returncode, ended.stderr) == (1, f"error: --data {server.data}: another server uses it\n")
+    assert arriving.exists() and server.get("/health").ok
+    server.kill()
+    assert start(data=server.data).get("/health").ok
+
+
+@pytest.mark.parametrize("camera, status", [("127.0.0.1", 200), ("[::1]", 200), ("0.0.0.0", 401)])
+def test_keys_are_needed_where_others_can_connect_to_either_address(tmp_path, camera, status):
+    server = conftest.Server(tmp_path / "data", "--camera-listen", f"{camera}:{free_port()}")
+    try:
+        server.start()
+        assert server.get("/api/v1/captures").status_code == status
+    finally:
+        server.kill()

@@ -1,0 +1,139 @@
+"""Several requests to one upload at once, and uploads that expire while bytes arrive."""
+
+import random
+import sqlite3
+import threading
+
+import pytest
+
+from resumable import Tus, metadata, patch_head, raw, read_answer, stored
+
+SIZE = 400_000
+
+
+@pytest.fixture
+def tus(server):
+    return Tus(server)
+
+
+def data(count, seed=1):
+    return random.Random(seed).randbytes(count)
+
+
+def writing(server, tus, part, length=SIZE, **headers):
+    """A PATCH of which so many bytes have been sent: the upload's path and the connection."""
+    path = tus.create(SIZE, **headers)
+    connection = raw(server, patch_head(path, 0, length), part)
+    server.until((server.data / path.replace("/files/", "uploads/")).exists)
+    return path, connection
+
+
+def finish(server, connection, rest, body):
+    connection.sendall(rest)
+    status, headers = read_answer(connection)
+    assert (status, headers["upload-offset"]) == (204, str(len(body)))
+    assert stored(server, headers["x-capture-id"]) == {"upload.bin": body}
+
+
+def test_head_is_answered_during_a_patch(server, tus):
+    body = data(SIZE)
+    path, connection = writing(server, tus, body[:100_000])
+    # What has arrived counts only when it is on the disk.
+    assert tus.offset(path) == 0
+    finish(server, connection, body[100_000:], body)
+    assert tus.offset(path) == SIZE
+
+
+def test_a_delete_during_a_patch_is_locked_out_and_works_afterwards(server, tus):
+    body = data(SIZE)
+    path, connection = writing(server, tus, body[:100_000], length=200_000)
+    refused = tus.send("DELETE", path)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (423, "UPLOAD_LOCKED")
+    connection.sendall(body[100_000:200_000])
+    assert read_answer(connection)[0] == 204
+    assert tus.send("DELETE", path).status_code == 204
+    assert list((server.data / "uploads").iterdir()) == []
+
+
+def test_an_upload_does_not_expire_during_a_patch(server, tus):
+    body = data(SIZE)
+    path, connection = writing(server, tus, body[:100_000], length=200_000)
+    with sqlite3.connect(server.data / "server.sqlite", timeout=30) as rows:
+        rows.execute("UPDATE upload SET expiresAt = 1")
+    assert tus.head(path).status_code == 410
+    connection.sendall(body[100_000:200_000])
+    status, headers = read_answer(connection)
+    # Its bytes were acknowledged, so it lives on from now.
+    assert (status, headers["upload-offset"]) == (204, "200000")
+    assert tus.offset(path) == 200_000
+    finish(server, raw(server, patch_head(path, 200_000, 200_000)), body[200_000:], body)
+
+
+def test_two_patches_at_one_offset_at_once(server, tus):
+    """Over and over: one of them wins, and the upload goes on from there."""
+    path, body = tus.create(SIZE, Upload_Metadata=metadata(filename="x")), b""
+    choice = random.Random(8)
+    while len(body) < SIZE:
+        parts = [choice.randbytes(min(40_000, SIZE - len(body))) for _ in range(2)]
+        answers, start = [None, None], threading.Barrier(2)
+
+        def write(number):
+            start.wait()
+            answers[number] = Tus(server).patch(path, len(body), parts[number])
+
+        threads = [threading.Thread(target=write, args=[number]) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        statuses = [answer.status_code for answer in answers]
+        assert statuses.count(204) == 1 and set(statuses) <= {204, 409, 413, 423}, statuses
+        body += parts[statuses.index(204)]
+    assert stored(server, tus.head(path).headers["X-Capture-Id"]) == {"upload.bin": body}
+
+
+def test_offsets_never_go_back_while_uploads_are_finished(server, tus):
+    """An upload's file moves away when it becomes a capture; HEAD at that moment must not take it for lost."""
+    uploads = []
+    for number in range(60):
+        body = data(30_000, number)
+        path = tus.create(len(body))
+        assert tus.patch(path, 0, body[:20_000]).status_code == 204
+        uploads.append((path, body))
+    seen, is_done = [], threading.Event()
+
+    def look():
+        heads = Tus(server)
+        while not is_done.is_set():
+            for path, _ in uploads[max(0, current - 1) : current + 2]:
+                seen.append(heads.offset(path))
+
+    current = 0
+    watchers = [threading.Thread(target=look) for _ in range(3)]
+    for watcher in watchers:
+        watcher.start()
+    for current, (path, body) in enumerate(uploads):
+        assert "X-Capture-Id" in tus.patch(path, 20_000, body[20_000:]).headers
+    is_done.set()
+    for watcher in watchers:
+        watcher.join()
+    assert len(seen) > 100 and set(seen) == {20_000, 30_000}
+
+
+def test_metadata_as_other_clients_write_it(server, tus):
+    """Blanks after commas, names without a value, names that nobody here knows."""
+    said = "filename bm90ZS50eHQ=, is_confidential,empty ,relativePath bnVsbA=="
+    path = tus.create(5, Upload_Metadata=said)
+    assert tus.head(path).headers["Upload-Metadata"] == said
+    capture = tus.patch(path, 0, b"hello").headers["X-Capture-Id"]
+    assert server.get(f"/api/v1/captures/{capture}").json()["data"]["status"] == "quarantined"
+
+
+def test_every_answer_names_the_version_and_wrong_versions_are_412(tus):
+    path = tus.create(5)
+    for method, place in [("OPTIONS", "/files"), ("GET", "/files"), ("PUT", path), ("DELETE", "/files"), ("PATCH", "/files")]:
+        # The client asserts the header.
+        tus.send(method, place)
+    assert tus.send("POST", path, version="1.0.1", X_HTTP_Method_Override="PATCH").status_code == 412
+    assert tus.send("POST", path, version=None, X_HTTP_Method_Override="DELETE").status_code == 412
+    assert tus.send("POST", path, version=None, X_HTTP_Method_Override="OPTIONS").status_code == 204
