@@ -13,11 +13,14 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -250,23 +253,22 @@ int csandbox_memory_file(int64_t size) {
   return -1;
 }
 
-int csandbox_start(
-    const char *program, char *const *arguments, char *const *environment, int errors, int request, int result, pid_t *process) {
+int csandbox_start_server(const char *program, char *const *arguments, char *const *environment, pid_t *process, int *connection) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
-  // Above the numbers that they get, so that none replaces another.
-  int sources[3] = {errors, request, result}, moved[3] = {-1, -1, -1}, code = 0;
-  for (int index = 0; index < 3 && !code; index++) {
-    moved[index] = fcntl(sources[index], F_DUPFD_CLOEXEC, 10);
-    if (moved[index] < 0) code = errno;
-  }
-  if (!code) code = posix_spawn_file_actions_init(&actions);
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return errno;
+  // Above the number that it gets: a descriptor that is copied to itself would be closed by exec.
+  int moved = fcntl(pair[1], F_DUPFD_CLOEXEC, 10);
+  int code = moved < 0 ? errno : posix_spawn_file_actions_init(&actions);
+  close(pair[1]);
   if (!code) {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    for (int index = 0; index < 3; index++) posix_spawn_file_actions_adddup2(&actions, moved[index], index + 2);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, moved, CSANDBOX_CONNECTION);
     // Libraries may have opened files that exec does not close.
-    posix_spawn_file_actions_addclosefrom_np(&actions, 5);
+    posix_spawn_file_actions_addclosefrom_np(&actions, CSANDBOX_CONNECTION + 1);
     posix_spawnattr_init(&attributes);
     sigset_t signals;
     sigfillset(&signals);
@@ -279,9 +281,78 @@ int csandbox_start(
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
   }
-  for (int index = 0; index < 3; index++)
-    if (moved[index] >= 0) close(moved[index]);
+  if (moved >= 0) close(moved);
+  struct timeval patience = {60, 0};
+  if (!code && setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience)) code = errno;
+  if (code) close(pair[0]);
+  else *connection = pair[0];
   return code;
+}
+
+// A message of one byte with the descriptors of a child.
+union control {
+  struct cmsghdr header;
+  char bytes[CMSG_SPACE(3 * sizeof(int))];
+};
+
+int csandbox_fork(int connection, int errors, int request, int result, pid_t *process) {
+  const int descriptors[3] = {errors, request, result};
+  union control control = {0};
+  char byte = 0;
+  struct iovec content = {&byte, 1};
+  struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptors);
+  memcpy(CMSG_DATA(header), descriptors, sizeof descriptors);
+  ssize_t count;
+  while ((count = sendmsg(connection, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
+  if (count < 0) return EPIPE;
+  int answer = 0;
+  while ((count = recv(connection, &answer, sizeof answer, 0)) < 0 && errno == EINTR) {}
+  if (count != sizeof answer) return EPIPE;
+  if (answer < 0) return -answer;
+  *process = answer;
+  return 0;
+}
+
+// Those of the next child.
+static int received[3];
+
+int csandbox_next_request(void) {
+  union control control;
+  char byte;
+  struct iovec content = {&byte, 1};
+  struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  ssize_t count;
+  while ((count = recvmsg(CSANDBOX_CONNECTION, &message, 0)) < 0 && errno == EINTR) {}
+  struct cmsghdr *header = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+  // Whoever asks has ended.
+  if (!header || header->cmsg_len != CMSG_LEN(sizeof received)) _exit(0);
+  memcpy(received, CMSG_DATA(header), sizeof received);
+  return received[1];
+}
+
+int csandbox_become_child(void) {
+  // Not fork(), which makes a child of this process, and not of the one that asks. This process has one thread, so that no lock is held.
+  int answer = (int)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+  if (answer == 0) {
+    setpgid(0, 0);
+    // The child tells its id itself: where no answer comes, there is no child.
+    answer = getpid();
+    if (send(CSANDBOX_CONNECTION, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(0);
+    // The first may be 4, and each is above the one before: none is replaced before it is copied.
+    for (int index = 0; index < 3; index++) dup2(received[index], index + 2);
+    closefrom(5);
+    return 1;
+  }
+  if (answer < 0) {
+    answer = -errno;
+    if (send(CSANDBOX_CONNECTION, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(0);
+  }
+  for (int index = 0; index < 3; index++) close(received[index]);
+  return 0;
 }
 
 int csandbox_wait(pid_t process, int milliseconds, int *status, int64_t *peak) {

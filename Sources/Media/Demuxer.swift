@@ -145,7 +145,7 @@ final class Demuxer {
 }
 
 /// The FFmpeg libraries as a whole.
-enum FFmpeg {
+package enum FFmpeg {
   /// The reason why the libraries cannot be used, if any.
   private static let problem: String? = {
     if let problem = cffmpeg_load() { return String(cString: problem) }
@@ -157,7 +157,7 @@ enum FFmpeg {
   }()
 
   /// Loads the libraries when they are first needed.
-  static func prepare() throws {
+  package static func prepare() throws {
     if let problem { throw MovieError(.unreadable, "FFmpeg cannot be loaded: \(problem)") }
   }
 }

@@ -20,7 +20,7 @@ func standardOutput(_ text: String) {
 func logLine(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Text for a terminal: names and messages of takes could otherwise move its cursor or change its title. Control characters other than
-/// tabs, line ends and those of colors become visible, such as `\x1B`.
+/// tabs, line ends and those of colors become visible, such as `\u001B`, which JSON reads as the same character.
 func printable(_ text: String) -> String {
   func isControl(_ character: Unicode.Scalar) -> Bool {
     character.properties.generalCategory == .control && character != "\n" && character != "\t"
@@ -36,7 +36,7 @@ func printable(_ text: String) -> String {
       result.append(contentsOf: rest[...end])
       rest = rest[rest.index(after: end)...]
     } else if isControl(first) {
-      result.append(contentsOf: String(format: "\\x%02X", first.value).unicodeScalars)
+      result.append(contentsOf: String(format: "\\u%04X", first.value).unicodeScalars)
     } else {
       result.append(first)
     }

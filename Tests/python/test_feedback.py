@@ -224,4 +224,6 @@ def test_names_and_messages_of_takes_cannot_control_a_terminal(takeset, mixed, t
         done = takeset(*command)
         shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
         assert shown.strip() and not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown), (command, shown)
-    assert r"\x1B[2J\x1B]0;title\x07\x0D\x7F\x9B5A" in takeset("inspect", root).stdout + takeset("run", root, "--output", tmp_path / "new").stderr
+    assert r"\u001B[2J\u001B]0;title\u0007\u000D\u007F\u009B5A" in takeset("inspect", root).stdout + takeset("run", root, "--output", tmp_path / "new").stderr
+    listed = json.loads(takeset("inspect", root, "--json").stdout)["takes"]
+    assert sum(evil in take["path"] for take in listed) == 3

@@ -9,7 +9,7 @@ import pytest
 from command import BINARY
 from conftest import compiled
 from run_outputs import outputs
-from strange_takes import GOOD, assert_same, batch, entries, is_running, preloaded, session, started, unfinished, waiting
+from strange_takes import GOOD, assert_same, batch, children, entries, is_running, preloaded, session, started, unfinished, waiting
 
 STRANGE = {"strange-movie", "strange-session"}
 
@@ -112,10 +112,33 @@ def test_a_child_that_is_killed_twice_costs_its_take(takeset, library, takes, cl
     costs_its_takes(takeset, takes, clean, tmp_path / "out", "conversion-crashed", "crashed twice", "Killed")
 
 
+def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, clean, tmp_path):
+    """Its child converts on; the next one has another server."""
+    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
+    servers, killed = [], []
+    while len(killed) < 2:
+        (child,) = waiting(process, killed)
+        (server,) = [other for other in children(process.pid) if other != child]
+        # A child is a copy of the server's only thread, and the server reads no file of a take.
+        assert len(os.listdir(f"/proc/{server}/task")) == 1
+        assert not any(os.readlink(f"/proc/{server}/fd/{number}").startswith(str(takes)) for number in os.listdir(f"/proc/{server}/fd"))
+        for other in server, child:
+            os.kill(other, signal.SIGKILL)
+        servers.append(server)
+        killed.append(child)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert len(set(servers)) == 2
+    assert_same(tmp_path / "out", clean)
+    assert unfinished(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_no_child_outlives_its_run(takeset, library, takes, clean, tmp_path, number, code):
     process = started(preloaded(library, "wait"), takes, tmp_path / "out", "--jobs", "2")
     found = waiting(process)
+    found += [other for other in children(process.pid) if other not in found]
+    assert len(found) == 3  # two that convert, and the fork server
     process.send_signal(number)
     process.wait(timeout=60)
     process.stderr.close()

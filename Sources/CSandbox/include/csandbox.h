@@ -29,9 +29,24 @@ int csandbox_has_landlock(void);
 // A file of a size in bytes that never changes, which exists in memory only and is closed by exec; a negative number and errno on failure.
 int csandbox_memory_file(int64_t size);
 
-// Starts a program with descriptors 0 to 4 and no others: null, null, `errors`, `request`, `result`, as the leader of a process group and with
-// default signals. Returns 0 and its process id, or an errno.
-int csandbox_start(const char *program, char *const *arguments, char *const *environment, int errors, int request, int result, pid_t *process);
+// Where a fork server has its connection.
+#define CSANDBOX_CONNECTION 3
+
+// Starts a program as a fork server: the leader of a process group, with default signals and no open files but a connection. Returns 0, its
+// process id and the other end of the connection, or an errno.
+int csandbox_start_server(const char *program, char *const *arguments, char *const *environment, pid_t *process, int *connection);
+
+// Asks a fork server for a child of this process: a copy of the server, as the leader of a process group, with descriptors 0 to 4 and no
+// others: null, null, `errors`, `request`, `result`. Returns 0 and its process id; EPIPE if the server does not answer, and then no child
+// runs on; or another errno.
+int csandbox_fork(int connection, int errors, int request, int result, pid_t *process);
+
+// In a fork server: waits until it is asked for a child, and returns the descriptor of its request. Ends with the process that asks.
+int csandbox_next_request(void);
+
+// In a fork server: makes the child. Returns 1 in it, and 0 in the server, which must have one thread. Libraries may know the child's first
+// thread by the server's thread id, so that thread must wait for no lock of others once there are any, nor they for its.
+int csandbox_become_child(void);
 
 // Waits up to `milliseconds` for a process to end. Returns 1, its wait status and the most memory it had (bytes) once it has ended, 0 before,
 // or a negative errno.

@@ -22,6 +22,7 @@ package struct TaskWorker: Sendable {
   private let conversion: TakeConversion
   private let results: TaskResults
   private let isolation: Run.Isolation?
+  private let isolated: IsolatedConversion?
   private let threads: Int
   private static let attempts = 3
 
@@ -35,6 +36,7 @@ package struct TaskWorker: Sendable {
     }
     results = TaskResults(directory: self.directory, conversion: conversion)
     (self.isolation, self.threads) = (isolation, threads)
+    isolated = isolation.map { [conversion] in IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
     do {
       for folder in [DatasetFiles.episodes, TaskResults.folder] { try OutputDirectory.create(self.directory + "/" + folder) }
     } catch {
@@ -91,9 +93,8 @@ package struct TaskWorker: Sendable {
     let new: [TakeResult]
     if let obstacle {
       new = try conversion.giveUp(job, obstacle)
-    } else if let isolation, isolation.policy.applies(to: task) {
-      new = try IsolatedConversion(conversion, command: isolation.command, limits: isolation.limits)
-        .convert(job, in: attempt, threads: threads, isCancelled: isCancelled)
+    } else if let isolation, let isolated, isolation.policy.applies(to: task) {
+      new = try isolated.convert(job, in: attempt, threads: threads, isCancelled: isCancelled)
     } else {
       new = try conversion(task, in: attempt.path, threads: threads, isCancelled: isCancelled)
     }

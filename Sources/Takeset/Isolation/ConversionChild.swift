@@ -2,19 +2,37 @@ import CLinux
 import CSandbox
 import Evidence
 import Foundation
+import Media
 import Model
 
-/// The conversion of one take in a process of its own, as `IsolatedConversion` starts it.
+/// The conversion of takes in processes of their own, for `IsolatedConversion`.
 package enum ConversionChild {
-  /// Reads the request, gives up every right that the conversion does not need, converts, and leaves the results. Never returns.
+  /// Serves a `ForkServer`: prepares the conversion of one take after the other, and forks a child for each. Never returns.
   package static func run() -> Never {
+    var conversion: TakeConversion?
+    while true {
+      let number = csandbox_next_request()
+      let request = Result {
+        let request = try JSONDecoder().decode(ConversionRequest.self, from: MemoryFile(number).contents())
+        if conversion?.digest != request.digest || conversion?.context.keys?.text != request.keys {
+          conversion = try Self.conversion(request)
+        }
+        // Movies need it. Where it is not there, opening one says so.
+        if request.task.reader.name != StackSession.name { try? FFmpeg.prepare() }
+        return request
+      }
+      if csandbox_become_child() == 1 { convert(request, conversion) }
+    }
+  }
+
+  /// Gives up every right that the conversion does not need, converts, and leaves the results. Never returns.
+  private static func convert(_ request: Result<ConversionRequest, any Error>, _ conversion: TakeConversion?) -> Never {
     clinux_end_with_parent()
     let code: Int32
     do {
-      let request = try JSONDecoder().decode(ConversionRequest.self, from: MemoryFile(ConversionRequest.descriptor).contents())
+      let request = try request.get()
       // Had the parent ended already, nothing would end this process with it.
-      guard getppid() == request.parent else { _exit(ConversionExit.internal) }
-      let conversion = try conversion(request)
+      guard getppid() == request.parent, let conversion else { _exit(ConversionExit.internal) }
       try confine(request)
       let results = try conversion(request.task, in: request.directory, threads: request.threads)
       if results.contains(where: { $0.record.outcome == .failed }), isShortOfMemory(request) {

@@ -26,8 +26,7 @@ struct ConversionRequest: Codable {
   /// Address space that the stacks and heaps of threads reserve and may never use.
   var reserve: Int64 { Int64(threads) * 80 << 20 }
 
-  /// Descriptors at which the child finds the request and leaves the results, both files in memory.
-  static let descriptor: Int32 = 3
+  /// The descriptor at which the child leaves the results, a file in memory.
   static let resultDescriptor: Int32 = 4
 }
 

@@ -33,8 +33,7 @@ package struct IsolationLimits: Sendable {
 /// kernel can enforce it. A decoder that crashes, hangs or eats memory costs its take only.
 package struct IsolatedConversion: Sendable {
   let conversion: TakeConversion
-  /// The program with the hidden command that calls `ConversionChild.run`, and its arguments.
-  let command: [String]
+  private let server: ForkServer
   let limits: IsolationLimits
 
   /// Most bytes of an answer: JSON of some hundred bytes for each input file, and some thousand for each episode.
@@ -42,8 +41,10 @@ package struct IsolatedConversion: Sendable {
   /// Bytes of a child's words: those that it may write, and the last ones, which are read.
   private static let (spokenLimit, wordsLimit) = (1 << 20, 4096)
 
+  /// - Parameter command: The program and the arguments by which it calls `ConversionChild.run`.
   package init(_ conversion: TakeConversion, command: [String], limits: IsolationLimits) {
-    (self.conversion, self.command, self.limits) = (conversion, command, limits)
+    (self.conversion, self.limits) = (conversion, limits)
+    server = ForkServer(command)
   }
 
   /// Converts a take whose files are listed, and puts its shards in place.
@@ -99,13 +100,7 @@ package struct IsolatedConversion: Sendable {
     defer { files.forEach { $0.close() } }
     let (input, output, errors) = (files[0], files[1], files[2])
     try input.write(request)
-    var process: pid_t = 0
-    let code = withCStrings(command) { arguments in
-      withCStrings(Self.environment) { environment in
-        csandbox_start(command[0], arguments, environment, errors.descriptor, input.descriptor, output.descriptor, &process)
-      }
-    }
-    guard code == 0 else { throw OutputFailure("cannot start a child process: \(String(cString: strerror(code)))") }
+    let process = try server.child(errors: errors, request: input, answer: output)
     // Time in which the machine sleeps does not count.
     let deadline = SuspendingClock.now + .seconds(limits.seconds)
     var (isOverdue, wasCancelled) = (false, false)
@@ -183,17 +178,6 @@ package struct IsolatedConversion: Sendable {
         throw TakeFailure(.internal, "the child process that converted the take left no shard, or another one than it described")
       }
     }
-  }
-
-  /// The environment without secrets that a decoder has no use for.
-  private static let environment = ProcessInfo.processInfo.environment.filter { name, _ in
-    ["LD_", "MALLOC_", "SWIFT_"].contains { name.hasPrefix($0) } || ["TZ", "LC_ALL", "LANG", "HDF5_USE_FILE_LOCKING"].contains(name)
-  }.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }.map { "\($0)=\($1)" }.sorted()
-
-  private func withCStrings(_ texts: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Int32) -> Int32 {
-    let copies = texts.map { strdup($0) } + [nil]
-    defer { copies.forEach { free($0) } }
-    return copies.withUnsafeBufferPointer { buffer in buffer.baseAddress.map(body) ?? EINVAL }
   }
 
   /// What this system cannot enforce, as a sentence for the log; `nil` if it enforces everything.
