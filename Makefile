@@ -18,6 +18,8 @@ LIBRARIES := build/libraries
 PACKAGES := build/packages
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
+# Some tests wait for time to pass, so one more process than there are processors.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
@@ -50,14 +52,14 @@ test-deps: deps
 
 test: test-deps build ## run the Swift tests, then the Python ones against the built command
 	swift test --disable-xctest
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto Tests/python
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) Tests/python
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
 
 check: test-deps build lint ## run the Swift tests and the quick Python tests: some minutes
 	swift test --disable-xctest
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "not slow" Tests/python
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) -m "not slow" Tests/python
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
 	@scripts/make-venv build/loaders-venv Tests/python/requirements.txt Tests/python/requirements-loaders.txt

@@ -3,8 +3,8 @@ import Foundation
 import Model
 import Synchronization
 
-/// A process that has loaded this program with its libraries, of which there are more than a hundred, and only forks: so much less a child
-/// process costs. It never sees a file of a take.
+/// A process that has loaded this program, FFmpeg's hundred and more libraries and the pipeline, and only forks, which costs a child process
+/// a third of what loading them again would. It never reads a file of a take.
 final class ForkServer: Sendable {
   private struct Process {
     var id: pid_t = 0
@@ -27,23 +27,22 @@ final class ForkServer: Sendable {
 
   /// Starts a child of this process, which finds a request, and leaves its words and its answer. Returns its process id.
   ///
-  /// The server is started when it is first needed, and again if it was killed. Children that ask for it end with the thread that has started
-  /// the server, which must outlive them.
+  /// The server is started when it is first needed, and again if it was killed. A child that asks the kernel to end with its parent ends with
+  /// the thread that has started its server, which must therefore outlive it.
   ///
   /// Throws `OutputFailure`.
   func child(errors: MemoryFile, request: MemoryFile, answer: MemoryFile) throws -> pid_t {
     try process.withLock { process in
-      for attempt in 1...2 {
+      for _ in 1...2 {
         let server = try process ?? start()
         process = server
         var child: pid_t = 0
         let code = csandbox_fork(server.connection, errors.descriptor, request.descriptor, answer.descriptor, &child)
         if code == 0 { return child }
-        if code == EPIPE {
-          server.end()
-          process = nil
-        }
-        if code != EPIPE || attempt == 2 { throw Self.failure(code) }
+        guard code == EPIPE else { throw Self.failure(code) }
+        // It was killed, or hangs.
+        server.end()
+        process = nil
       }
       throw Self.failure(EPIPE)
     }

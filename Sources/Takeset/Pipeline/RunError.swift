@@ -44,7 +44,9 @@ package struct OutputFailure: Error, CustomStringConvertible {
   }
 
   private static func megabytes(_ bytes: Double) -> String {
-    bytes < 9.95e6 ? String(format: "%.1f", bytes / 1e6) : String(format: "%.0f", bytes / 1e6)
+    // A small take never needs 0.0 MB.
+    if bytes > 0, bytes < 9.95e4 { return String(format: "%.3f", max(bytes / 1e6, 0.001)) }
+    return bytes < 9.95e6 ? String(format: "%.1f", bytes / 1e6) : String(format: "%.0f", bytes / 1e6)
   }
 
   /// The free bytes of the file system that has a path or its nearest parent; `nil` where it does not say.
