@@ -1,9 +1,10 @@
 """Measures what converting takes in child processes costs: the same run with `--isolate always` and `--isolate never`.
 
-    python Benchmarks/isolation.py [--work DIR] [--takes N] [--rounds N] [--jobs N]
+    python Benchmarks/isolation.py [--work DIR] [--takes N] [--seconds S] [--size WxH] [--rounds N] [--jobs N ...]
 
-Prints a Markdown table. The takes are simulated bundles of 5 s. The two alternate, and each round starts with the other one, so that a
-disturbance affects both; the ratio is the median of the ratios of the rounds. Outputs must be the same.
+Prints a Markdown table. The takes are simulated bundles. The two alternate, and each round starts with the other one, so that a disturbance
+affects both; ratios are the medians of those of the rounds, and so is the difference in milliseconds of processor time a take. Outputs must
+be the same.
 """
 
 import argparse
@@ -39,6 +40,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", type=Path)
     parser.add_argument("--takes", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--size", default="1280x720")
@@ -47,9 +49,9 @@ def main():
     takes = work / "bundles"
     for number in range(options.takes):
         if not (takes / f"bundle{number}").exists():
-            command = [TAKESET, "simulate", "realitycam-bundle", "--seconds", 5, "--size", options.size, "--seed", number]
+            command = [TAKESET, "simulate", "realitycam-bundle", "--seconds", options.seconds, "--size", options.size, "--seed", number]
             subprocess.run([*map(str, [*command, "--output", takes / f"bundle{number}"])], check=True, stdout=subprocess.DEVNULL)
-    print("| jobs | never, wall s | always, wall s | ratio | never, CPU s | always, CPU s | ratio |\n|--:|--:|--:|--:|--:|--:|--:|")
+    print("| jobs | never, wall s | always, wall s | ratio | never, CPU s | always, CPU s | ratio | CPU ms a take |\n" + 8 * "|--:" + "|")
     for jobs in options.jobs:
         rounds, digests = [], set()
         for number in range(options.rounds + 1):
@@ -65,6 +67,7 @@ def main():
         for column in range(2):
             cells += [f"{statistics.median(one[policy][column] for one in rounds):.2f}" for policy in ("never", "always")]
             cells.append(f"{statistics.median(one['always'][column] / one['never'][column] for one in rounds):.3f}")
+        cells.append(f"{statistics.median(one['always'][1] - one['never'][1] for one in rounds) / options.takes * 1000:.0f}")
         print(f"| {jobs} | " + " | ".join(cells) + " |", flush=True)
     shutil.rmtree(work / "out")
     if not options.work:

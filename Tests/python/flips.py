@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from command import BINARY
 
-FLIPS = int(os.environ.get("TAKESET_FLIPS", 150))
+FLIPS = int(os.environ.get("TAKESET_FLIPS", 100))
 
 
 def flipped(path, offset, bit):

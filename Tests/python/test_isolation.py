@@ -138,7 +138,7 @@ def test_no_child_outlives_its_run(takeset, library, takes, clean, tmp_path, num
     process = started(preloaded(library, "wait"), takes, tmp_path / "out", "--jobs", "2")
     found = waiting(process)
     found += [other for other in children(process.pid) if other not in found]
-    assert len(found) == 3  # two that convert, and the fork server
+    assert len(found) >= 2  # one that converts, and the fork server
     process.send_signal(number)
     process.wait(timeout=60)
     process.stderr.close()

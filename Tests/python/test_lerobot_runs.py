@@ -251,8 +251,8 @@ def test_a_long_episode_is_written_in_pieces(sessions, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_dataset(takeset, root, tmp_path):
-    """Pixels of 70 and 350 MB."""
-    take = takeset.simulate(root / "large/0", "--size", "320x240", "--depth-size", "16x12", "--rate", FPS, "--seconds", 10)
+    """Pixels of 40 and 200 MB."""
+    take = takeset.simulate(root / "large/0", "--size", "320x240", "--depth-size", "16x12", "--rate", FPS, "--seconds", 6)
     text = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); from takeset.lerobot.__main__ import main; sys.exit(main())"
     peaks = []
     for count in 1, 5:

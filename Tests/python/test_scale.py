@@ -15,7 +15,7 @@ from command import BINARY, ROOT, measured
 sys.path.insert(0, str(ROOT / "Benchmarks"))
 from scale import make_takes  # noqa: E402
 
-FEW, MANY = 500, 2000
+FEW, MANY = 300, 1200
 # Bytes of memory that one take more may cost, next to a base that does not depend on the number of takes.
 PER_TAKE = 3000
 # What one command may take with 100,000 takes on a slow disk.
@@ -189,7 +189,7 @@ def test_the_package_reads_a_large_manifest_as_a_small_one(batches, monkeypatch)
 def test_a_hundred_thousand_takes(tmp_path_factory):
     """Converted, run again, planned, checked, traced, described, signed and opened; needs 8 GB of disk and an hour."""
     work = tmp_path_factory.mktemp("hundred-thousand")
-    few, many = Batch(work, MANY), Batch(work, 100_000)
+    few, many = Batch(work, 2000), Batch(work, 100_000)
     more = many.count - few.count
     assert many.first_peak - few.first_peak < more * PER_TAKE
     for (name, first), (_, second) in zip(few.commands(), many.commands()):
