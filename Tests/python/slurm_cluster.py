@@ -132,9 +132,12 @@ class Slurm:
             self._kill(number)
 
     def preempt(self, name, logs):
-        """Signals jobs of this name as at their time limit, until one has put itself back into the queue for it."""
+        """Signals jobs of this name as at their time limit, until one has put itself back into the queue for it. Those of a node that was killed
+        count as running for a while, and get no signals."""
+        alive = ",".join(node for node in self.NODES if self.nodes[node].poll() is None)
+
         def is_requeued():
-            for job in self("squeue", "-h", "-t", "R", "-n", name, "-o", "%A").split()[:1]:
+            for job in self("squeue", "-h", "-t", "R", "-n", name, "-w", alive, "-o", "%A").split()[:1]:
                 self("scancel", "--batch", "--signal=TERM", job, check=False)
             return any("exit code 143: requeued" in path.read_text() for path in logs.glob("*.log"))
 
