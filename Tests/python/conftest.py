@@ -3,9 +3,11 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+import slurm_cluster
 from bundles import Device, keys_file
 from command import BINARY, ROOT, Takeset
 
@@ -156,3 +158,18 @@ def captures():
     if found is None:
         pytest.skip("no real captures at hand; set TAKESET_CAPTURES")
     return found
+
+
+@pytest.fixture
+def slurm():
+    """A Slurm of three nodes on this machine."""
+    reason = slurm_cluster.missing()
+    if reason:
+        pytest.skip(reason)
+    # Sockets have short paths.
+    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir=os.environ.get("TMPDIR")))
+    try:
+        with slurm_cluster.Slurm(folder / "d") as found:
+            yield found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

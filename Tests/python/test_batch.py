@@ -9,9 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 import slurm_cluster
@@ -124,20 +122,6 @@ def test_a_batch_that_is_killed_on_one_machine(batch, count, kills, tmp_path):
 
 
 # Slurm
-
-
-@pytest.fixture
-def slurm():
-    reason = slurm_cluster.missing()
-    if reason:
-        pytest.skip(reason)
-    # Sockets have short paths.
-    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir=os.environ.get("TMPDIR")))
-    try:
-        with slurm_cluster.Slurm(folder / "d") as found:
-            yield found
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Killer:

@@ -75,20 +75,6 @@ def check_whole(takeset, output, expected):
 # Slurm
 
 
-@pytest.fixture
-def slurm():
-    reason = slurm_cluster.missing()
-    if reason:
-        pytest.skip(reason)
-    # Sockets have short paths.
-    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir=os.environ.get("TMPDIR")))
-    try:
-        with slurm_cluster.Slurm(folder / "d") as found:
-            yield found
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.mark.cluster
 def test_slurm_loses_a_node_and_a_worker(takeset, slurm, slow, twenty, tmp_path):
     takes, expected = twenty
