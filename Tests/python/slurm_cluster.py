@@ -45,7 +45,7 @@ class Slurm:
 
     def __init__(self, folder):
         # munge insists that nobody else can write to the folders of its socket.
-        self.folder, self.daemons, self.nodes = folder, [], {}
+        self.folder, self.daemons, self.nodes, self.released = folder, [], {}, 0
         folder.mkdir(mode=0o755, parents=True)
         ports = free_ports(2 + len(self.NODES))
         (folder / "state").mkdir()
@@ -111,8 +111,19 @@ class Slurm:
         return done.stdout
 
     def wait(self, seconds):
-        """Until no job is left."""
-        self._until(lambda: self("squeue", "-h", "-o", "%i %T %r").strip() == "", "empty queue", seconds)
+        """Until no job is left. Does what docs/cluster.md asks of an administrator: a node may be drained and a job held after a daemon was
+        killed whose job lived on."""
+        def is_empty():
+            jobs = [line.split(maxsplit=1) for line in self("squeue", "-h", "-r", "-o", "%i %r").splitlines()]
+            for job, reason in jobs:
+                if "held" in reason.lower():
+                    self("scontrol", "release", job, check=False)
+                    self.released += 1
+            for name in self("sinfo", "-h", "-N", "-t", "drained", "-o", "%N").split():
+                self("scontrol", "update", f"nodename={name}", "state=resume", check=False)
+            return not jobs
+
+        self._until(is_empty, "empty queue", seconds)
 
     def running(self, name):
         """Nodes of the jobs of this name that run."""

@@ -209,4 +209,5 @@ def test_a_batch_that_is_killed_on_slurm(takeset, slurm, batch, count, kills, tm
     batch.check_whole(output)
     logs = [path.read_text(errors="replace") for path in (output / "logs").glob("*_*.log")]
     print(f"{batch.count} takes, {len(batch.codes)} bad; killed at {places} shards: {', '.join(killer.killed)}; {submissions} submissions, "
-          f"{len(logs)} jobs, {sum(log.count(': requeued after') for log in logs)} requeued themselves; {time.monotonic() - began:.0f} s")
+          f"{len(logs)} jobs, {sum(log.count(': requeued after') for log in logs)} requeued themselves, {slurm.released} released; "
+          f"{time.monotonic() - began:.0f} s")
