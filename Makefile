@@ -78,9 +78,9 @@ bench: build ## compare with the peers in Benchmarks/
 	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
 
 torture: test-deps build ## kill runs hundreds of times, fail every system call, fill disks, cut the power, convert 100,000 takes, then fuzz: some hours
-	@scripts/install-packages gcc e2fsprogs slurm-wlm slurmctld slurmd slurm-client munge
+	@scripts/install-packages gcc e2fsprogs nbdkit libnbd-bin slurm-wlm slurmctld slurmd slurm-client munge
 	TAKESET_FLIPS=1000 TAKESET_SYSCALLS=1 TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "torture or cluster or not torture" \
-	  Tests/python/test_torture.py Tests/python/test_batch.py \
+	  Tests/python/test_torture.py Tests/python/test_failing_disk.py Tests/python/test_batch.py \
 	  Tests/python/test_isolation.py Tests/python/test_isolation_same.py Tests/python/test_many_files.py Tests/python/test_kills.py \
 	  Tests/python/test_full_disk.py Tests/python/test_changing_inputs.py Tests/python/test_syscalls.py Tests/python/test_flips.py \
 	  Tests/python/test_scale.py Tests/python/test_training_scale.py

@@ -10,10 +10,11 @@ import pytest
 import slurm_cluster
 from bundles import Device, keys_file
 from command import BINARY, ROOT, Takeset
+from torture import Whole, takes_of_every_kind
 
 
 # Slow, and their tests share little.
-SPREAD = {"test_changing_inputs", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_torture", "test_training_scale"}
+SPREAD = {"test_changing_inputs", "test_failing_disk", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_torture", "test_training_scale"}
 
 
 def pytest_collection_modifyitems(config, items):
@@ -70,6 +71,13 @@ def dataset(tmp_path_factory, takeset, masters):
     output = tmp_path_factory.mktemp("dataset") / "out"
     takeset.convert(*masters.values(), output=output)
     return output
+
+
+@pytest.fixture(scope="module")
+def whole(takeset, tmp_path_factory):
+    """Small takes of every kind, and the dataset of a run to which nothing happens."""
+    root = tmp_path_factory.mktemp("torture")
+    return Whole(takeset, takes_of_every_kind(root / "takes"), root / "whole")
 
 
 @pytest.fixture(scope="session")

@@ -78,9 +78,9 @@ def started(environment, takes, output, *arguments, **options):
     return subprocess.Popen(command, env=environment, start_new_session=True, **pipes | options)
 
 
-def waiting(process, besides=()):
+def waiting(process, besides=(), seconds=60):
     """The children of a run once there is one that waits in its decoder."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read()
         found = [child for child in children(process.pid) if child not in besides and _sleeps(child)]

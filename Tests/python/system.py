@@ -1,6 +1,7 @@
 """Changes to the system around the command."""
 
 import ctypes
+import hashlib
 import os
 import subprocess
 
@@ -13,6 +14,26 @@ def mount_tmpfs(path, size):
     if libc.mount(b"tmpfs", str(path).encode(), b"tmpfs", 0, f"size={size}".encode()) != 0:
         pytest.skip("mounting a tmpfs is not allowed here")
     return lambda: libc.umount2(str(path).encode(), 2)
+
+
+def mount_image(image, place):
+    place.mkdir()
+    done = subprocess.run(["mount", "-o", "loop,commit=60,noauto_da_alloc", image, place], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"mounting an image is not allowed here: {done.stderr.strip()}")
+    return lambda: subprocess.run(["umount", "-l", place], check=True, capture_output=True)
+
+
+def take_image(image, copy):
+    """Copies the image as it is at one moment: until nothing has been written meanwhile."""
+    before = None
+    for _ in range(100):
+        subprocess.run(["cp", "--sparse=always", image, copy], check=True)
+        found = hashlib.sha256(copy.read_bytes()).digest()
+        if found == before:
+            return
+        before = found
+    raise AssertionError("the image does not come to rest")
 
 
 def calls(takeset, library, kind, below, *arguments):

@@ -133,6 +133,23 @@ def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, 
     assert unfinished(tmp_path / "out") == []
 
 
+@pytest.mark.torture
+def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tmp_path):
+    """After the minute in which it has not answered."""
+    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
+    (first,) = waiting(process)
+    (server,) = [other for other in children(process.pid) if other != first]
+    os.kill(server, signal.SIGSTOP)
+    os.kill(first, signal.SIGKILL)
+    (second,) = waiting(process, [first], seconds=120)
+    assert not is_running(server)
+    os.kill(second, signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert_same(tmp_path / "out", clean)
+    assert unfinished(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_no_child_outlives_its_run(takeset, library, takes, clean, tmp_path, number, code):
     process = started(preloaded(library, "wait"), takes, tmp_path / "out", "--jobs", "2")

@@ -6,7 +6,6 @@ Short here, long with `make torture`; `-rP` shows how many were tried.
 import contextlib
 import ctypes
 import errno
-import hashlib
 import os
 import random
 import re
@@ -19,40 +18,21 @@ import h5py
 import pytest
 from command import BINARY
 from strange_takes import children, unfinished
-from system import mount_tmpfs, stopped
-from torture import Whole, takes_of_every_kind
+from system import mount_image, mount_tmpfs, stopped, take_image
 
 LENGTHS = pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["short", "long"])
-
-
-@pytest.fixture(scope="module")
-def whole(takeset, tmp_path_factory):
-    root = tmp_path_factory.mktemp("torture")
-    return Whole(takeset, takes_of_every_kind(root / "takes"), root / "whole")
 
 
 # Kills
 
 
-def begun(whole, output, *arguments):
-    command = [*map(str, [BINARY, *whole.arguments(output, *arguments)])]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-
-
-def duration(whole, root):
-    """Seconds that a run takes here and now."""
-    began = time.monotonic()
-    begun(whole, root / "timed", "--isolate", "always").wait()
-    return time.monotonic() - began
-
-
 @LENGTHS
 def test_kills_of_the_group_at_random_moments(whole, tmp_path, is_long):
-    moments, seconds = random.Random(16), duration(whole, tmp_path)
+    moments, seconds = random.Random(16), whole.duration(tmp_path)
     killed, count = 0, 200 if is_long else 12
     output = tmp_path / "out"
     for number in range(count):
-        process = begun(whole, output, "--isolate", ["always", "auto", "never"][number % 3], "--jobs", str(1 + number % 2))
+        process = whole.begun(output, "--isolate", ["always", "auto", "never"][number % 3], "--jobs", str(1 + number % 2))
         time.sleep(moments.uniform(0, seconds))
         os.killpg(process.pid, signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
@@ -67,11 +47,11 @@ def test_kills_of_the_group_at_random_moments(whole, tmp_path, is_long):
 @LENGTHS
 def test_kills_of_children_at_random_moments(whole, tmp_path, is_long):
     """A run whose child is killed once converts the take again and tells nobody."""
-    moments, seconds = random.Random(17), duration(whole, tmp_path)
+    moments, seconds = random.Random(17), whole.duration(tmp_path)
     killed, count = 0, 200 if is_long else 12
     for number in range(count):
         output = tmp_path / "out"
-        process = begun(whole, output, "--isolate", "always", "--jobs", str(1 + number % 2))
+        process = whole.begun(output, "--isolate", "always", "--jobs", str(1 + number % 2))
         time.sleep(moments.uniform(0, seconds))
         try:
             for child in children(process.pid):
@@ -202,33 +182,13 @@ def test_a_disk_without_inodes(whole, tmp_path):
             unmount()
 
 
-def mounted(image, place):
-    place.mkdir()
-    done = subprocess.run(["mount", "-o", "loop,commit=60,noauto_da_alloc", image, place], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"mounting an image is not allowed here: {done.stderr.strip()}")
-    return lambda: subprocess.run(["umount", "-l", place], check=True, capture_output=True)
-
-
-def photographed(image, copy):
-    """The image at one moment: copied until nothing has been written meanwhile."""
-    before = None
-    for _ in range(100):
-        subprocess.run(["cp", "--sparse=always", image, copy], check=True)
-        found = hashlib.sha256(copy.read_bytes()).digest()
-        if found == before:
-            return
-        before = found
-    raise AssertionError("the image does not come to rest")
-
-
 @LENGTHS
 def test_a_power_loss_at_any_moment(whole, tmp_path, is_long):
     """The image of a mounted file system is what a disk holds when the power goes: without what was not synced."""
     if os.getuid() or not shutil.which("mkfs.ext4"):
         pytest.skip("needs root and mkfs.ext4")
     count = 20 if is_long else 3
-    moments, seconds = random.Random(18), duration(whole, tmp_path)
+    moments, seconds = random.Random(18), whole.duration(tmp_path)
     episodes = []
     for number in range(count + 1):
         # Files of their own: whoever has made a mount namespace meanwhile keeps a file system alive that was unmounted here.
@@ -236,9 +196,9 @@ def test_a_power_loss_at_any_moment(whole, tmp_path, is_long):
         with open(image, "wb") as file:
             file.truncate(24 << 20)
         subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
-        unmount = mounted(image, tmp_path / f"disk{number}")
+        unmount = mount_image(image, tmp_path / f"disk{number}")
         try:
-            process = begun(whole, tmp_path / f"disk{number}/out", "--isolate", ["always", "never"][number % 2])
+            process = whole.begun(tmp_path / f"disk{number}/out", "--isolate", ["always", "never"][number % 2])
             if number == count:
                 assert process.wait() == 0  # what a finished run has said to be written must be there
             else:
@@ -246,12 +206,12 @@ def test_a_power_loss_at_any_moment(whole, tmp_path, is_long):
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                     for each in [process.pid, *children(process.pid)]:
                         os.kill(each, signal.SIGSTOP)
-            photographed(image, copy)
+            take_image(image, copy)
             process.kill()
             process.wait()
         finally:
             unmount()
-        unmount = mounted(copy, tmp_path / f"after{number}")
+        unmount = mount_image(copy, tmp_path / f"after{number}")
         try:
             output = tmp_path / f"after{number}/out"
             episodes.append(whole.has_no_half_files(output))
@@ -330,7 +290,7 @@ def test_runs_and_readers_at_the_same_time(whole, tmp_path, is_long):
     read = refused = 0
     for number in range(30 if is_long else 3):
         output = tmp_path / "out"
-        process = begun(whole, output, "--isolate", "always", "--jobs", "1")
+        process = whole.begun(output, "--isolate", "always", "--jobs", "1")
         while process.poll() is None:
             for path in output.glob("episodes/[!.]*.h5"):
                 with h5py.File(path) as file:

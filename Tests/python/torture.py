@@ -1,10 +1,13 @@
 """Takes of every kind, small enough to be converted a thousand times, and what holds after anything that can happen to a run."""
 
 import json
+import subprocess
+import time
 
 import archives
 import small_sessions
 from bundles import SMALL, bundle
+from command import BINARY
 from run_outputs import outputs
 from scans import session as scan
 from strange_takes import movie, session, unfinished
@@ -37,6 +40,17 @@ class Whole:
 
     def arguments(self, output, *more):
         return ["run", self.takes, "--output", output, "--progress", "none", *more]
+
+    def begun(self, output, *arguments):
+        """A run in a process group of its own."""
+        command = [*map(str, [BINARY, *self.arguments(output, *arguments)])]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def duration(self, root):
+        """Seconds that a run takes here and now."""
+        began = time.monotonic()
+        self.begun(root / "timed", "--isolate", "always").communicate()
+        return time.monotonic() - began
 
     def has_no_half_files(self, output):
         """What has its final name is complete and right; manifest and index are, too. How many episodes there are."""
