@@ -20,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,6 +70,12 @@ int csandbox_deny_system_calls(void) {
   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 4), BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),           \
       BPF_JUMP(BPF_JMP | (test) | BPF_K, (value), 1, 0), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),                             \
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+// Denies a call with this value of an argument, of which the lower half is enough.
+#define DENY_IF(call, argument, value)                                                                                                     \
+  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 4),                                                                                       \
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[argument])),                                                   \
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),                            \
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
   struct sock_filter filter[] = {
       // System calls of another architecture have other numbers.
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
@@ -114,6 +119,12 @@ int csandbox_deny_system_calls(void) {
       DENY_UNLESS(SYS_rt_tgsigqueueinfo, BPF_JEQ, self),
       DENY(SYS_tkill),
       DENY(SYS_pidfd_send_signal),
+      // The kernel signals whoever owns a pipe, as it is told.
+      DENY_IF(SYS_fcntl, 1, F_SETOWN),
+      DENY_IF(SYS_fcntl, 1, F_SETOWN_EX),
+      DENY_IF(SYS_fcntl, 1, F_SETSIG),
+      // To live on without the parent.
+      DENY_IF(SYS_prctl, 0, PR_SET_PDEATHSIG),
       DENY_UNLESS(SYS_prlimit64, BPF_JEQ, 0),
       DENY(SYS_setpriority),
       DENY(SYS_ioprio_set),
@@ -282,8 +293,6 @@ int csandbox_start_server(const char *program, char *const *arguments, char *con
     posix_spawn_file_actions_destroy(&actions);
   }
   if (moved >= 0) close(moved);
-  struct timeval patience = {60, 0};
-  if (!code && setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience)) code = errno;
   if (code) close(pair[0]);
   else *connection = pair[0];
   return code;
@@ -295,7 +304,7 @@ union control {
   char bytes[CMSG_SPACE(3 * sizeof(int))];
 };
 
-int csandbox_fork(int connection, int errors, int request, int result, pid_t *process) {
+int csandbox_ask(int connection, int errors, int request, int result) {
   const int descriptors[3] = {errors, request, result};
   union control control = {0};
   char byte = 0;
@@ -308,13 +317,29 @@ int csandbox_fork(int connection, int errors, int request, int result, pid_t *pr
   memcpy(CMSG_DATA(header), descriptors, sizeof descriptors);
   ssize_t count;
   while ((count = sendmsg(connection, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
-  if (count < 0) return EPIPE;
+  return count < 0 ? EPIPE : 0;
+}
+
+static int answer(int connection, pid_t *process) {
   int answer = 0;
-  while ((count = recv(connection, &answer, sizeof answer, 0)) < 0 && errno == EINTR) {}
+  ssize_t count;
+  while ((count = recv(connection, &answer, sizeof answer, MSG_DONTWAIT)) < 0 && errno == EINTR) {}
+  if (count < 0 && errno == EAGAIN) return ETIMEDOUT;
   if (count != sizeof answer) return EPIPE;
   if (answer < 0) return -answer;
   *process = answer;
   return 0;
+}
+
+int csandbox_answer(int connection, int milliseconds, pid_t *process) {
+  struct pollfd wait = {connection, POLLIN, 0};
+  poll(&wait, 1, milliseconds);
+  return answer(connection, process);
+}
+
+int csandbox_last_answer(int connection, pid_t *process) {
+  shutdown(connection, SHUT_RDWR);
+  return answer(connection, process);
 }
 
 // Those of the next child.
@@ -334,22 +359,31 @@ int csandbox_next_request(void) {
   return received[1];
 }
 
+// Makes the server's copy, or the server itself, the child.
+static int become_child(void) {
+  // The child tells its id itself: where no answer comes, there is no child.
+  int answer = getpid();
+  if (send(CSANDBOX_CONNECTION, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(0);
+  // The first may be 4, and each is above the one before: none is replaced before it is copied.
+  for (int index = 0; index < 3; index++) dup2(received[index], index + 2);
+  closefrom(5);
+  return 1;
+}
+
 int csandbox_become_child(void) {
+  const pid_t parent = getppid();
   // Not fork(), which makes a child of this process, and not of the one that asks. This process has one thread, so that no lock is held.
-  int answer = (int)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
-  if (answer == 0) {
+  int process = (int)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+  if (process == 0) {
+    if (getppid() != parent) _exit(0);
     setpgid(0, 0);
-    // The child tells its id itself: where no answer comes, there is no child.
-    answer = getpid();
-    if (send(CSANDBOX_CONNECTION, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(0);
-    // The first may be 4, and each is above the one before: none is replaced before it is copied.
-    for (int index = 0; index < 3; index++) dup2(received[index], index + 2);
-    closefrom(5);
-    return 1;
+    return become_child();
   }
-  if (answer < 0) {
-    answer = -errno;
-    if (send(CSANDBOX_CONNECTION, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(0);
+  // Emulators of the kernel refuse the flag (qemu) or ignore it (gVisor), and then the copy is a child of this process.
+  if (process < 0 ? errno == EINVAL : waitpid(process, NULL, 0) == process) return become_child();
+  if (process < 0) {
+    process = -errno;
+    if (send(CSANDBOX_CONNECTION, &process, sizeof process, MSG_NOSIGNAL) != sizeof process) _exit(0);
   }
   for (int index = 0; index < 3; index++) close(received[index]);
   return 0;

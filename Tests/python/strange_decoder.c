@@ -20,6 +20,7 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -164,6 +165,13 @@ static void attack(void) {
   struct iovec local = {path, 1}, remote = {path, 1};
   TRY("process:memory", process_vm_readv(process, &local, 1, &remote, 1, 0) == -1 && errno == EFAULT ? 0 : errno ? -1 : 0);
   TRY("process:ptrace", ptrace(PTRACE_SEIZE, process, 0, 0));
+  int pipes[2];
+  if (pipe(pipes)) return;
+  TRY("process:owner", fcntl(pipes[0], F_SETOWN, process));
+  struct f_owner_ex owner = {F_OWNER_PID, process};
+  TRY("process:other-owner", fcntl(pipes[0], F_SETOWN_EX, &owner));
+  TRY("process:owner-signal", fcntl(pipes[0], F_SETSIG, SIGCONT));
+  TRY("process:parent", prctl(PR_SET_PDEATHSIG, 0));
   TRY("process:group", setpgid(0, 0));
   TRY("process:priority", setpriority(PRIO_PROCESS, process, 19));
   cpu_set_t processors;

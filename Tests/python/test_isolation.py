@@ -112,44 +112,6 @@ def test_a_child_that_is_killed_twice_costs_its_take(takeset, library, takes, cl
     costs_its_takes(takeset, takes, clean, tmp_path / "out", "conversion-crashed", "crashed twice", "Killed")
 
 
-def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, clean, tmp_path):
-    """Its child converts on; the next one has another server."""
-    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
-    servers, killed = [], []
-    while len(killed) < 2:
-        (child,) = waiting(process, killed)
-        (server,) = [other for other in children(process.pid) if other != child]
-        # A child is a copy of the server's only thread, and the server reads no file of a take.
-        assert len(os.listdir(f"/proc/{server}/task")) == 1
-        assert not any(os.readlink(f"/proc/{server}/fd/{number}").startswith(str(takes)) for number in os.listdir(f"/proc/{server}/fd"))
-        for other in server, child:
-            os.kill(other, signal.SIGKILL)
-        servers.append(server)
-        killed.append(child)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    assert len(set(servers)) == 2
-    assert_same(tmp_path / "out", clean)
-    assert unfinished(tmp_path / "out") == []
-
-
-@pytest.mark.torture
-def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tmp_path):
-    """After the minute in which it has not answered."""
-    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
-    (first,) = waiting(process)
-    (server,) = [other for other in children(process.pid) if other != first]
-    os.kill(server, signal.SIGSTOP)
-    os.kill(first, signal.SIGKILL)
-    (second,) = waiting(process, [first], seconds=120)
-    assert not is_running(server)
-    os.kill(second, signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    assert_same(tmp_path / "out", clean)
-    assert unfinished(tmp_path / "out") == []
-
-
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_no_child_outlives_its_run(takeset, library, takes, clean, tmp_path, number, code):
     process = started(preloaded(library, "wait"), takes, tmp_path / "out", "--jobs", "2")
@@ -202,7 +164,7 @@ def test_a_decoder_that_is_taken_over_can_do_nothing(takeset, library, surroundi
     found = entries(tmp_path / "out")
     assert {name: entry["outcome"] for name, entry in found.items()} == {"other": "written", "strange": "failed"}
     tried = attempts(found["strange"]["reason"])
-    assert len(tried) == 44
+    assert len(tried) == 48
     assert {name for name, code in tried.items() if code == "ok"} == {"own:write", "own:read", "own:libraries", "own:thread"}
     missing = {name for name, code in tried.items() if code == "ENOENT"}
     assert missing <= {"change:rmdir", "change:unlink"}  # what could not be made before
@@ -220,7 +182,7 @@ def test_the_same_decoder_can_do_all_of_it_without_isolation(takeset, library, s
     environment = preloaded(library, "attack", **more)
     takeset("run", takes, "--output", tmp_path / "out", "--isolate", "never", "--jobs", 1, check=0, env=environment)
     tried = attempts((tmp_path / "report").read_text())
-    assert len(tried) == 44
+    assert len(tried) == 48
     # Becoming the leader of a group is refused to who leads a session or is one already.
     impossible = {"process:group"} if os.getuid() == 0 else {"process:group", "root:directory"}
     assert {name: code for name, code in tried.items() if code != "ok" and name not in impossible} == {}

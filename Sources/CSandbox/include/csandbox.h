@@ -37,9 +37,16 @@ int csandbox_memory_file(int64_t size);
 int csandbox_start_server(const char *program, char *const *arguments, char *const *environment, pid_t *process, int *connection);
 
 // Asks a fork server for a child of this process: a copy of the server, as the leader of a process group, with descriptors 0 to 4 and no
-// others: null, null, `errors`, `request`, `result`. Returns 0 and its process id; EPIPE if the server does not answer, and then no child
-// runs on; or another errno.
-int csandbox_fork(int connection, int errors, int request, int result, pid_t *process);
+// others: null, null, `errors`, `request`, `result`. Returns 0, or EPIPE if the server has ended.
+int csandbox_ask(int connection, int errors, int request, int result);
+
+// Waits up to `milliseconds` for the answer. Returns 0 and the child's process id, which is the server's where a system cannot make a child
+// of another process: then the server has become the child, and serves no more. Or ETIMEDOUT; EPIPE if the server has ended, and then no
+// child runs on; or another errno.
+int csandbox_answer(int connection, int milliseconds, pid_t *process);
+
+// Takes the question back, as `csandbox_answer` if it has been answered already. After an error no child runs on.
+int csandbox_last_answer(int connection, pid_t *process);
 
 // In a fork server: waits until it is asked for a child, and returns the descriptor of its request. Ends with the process that asks.
 int csandbox_next_request(void);

@@ -17,11 +17,13 @@ package enum ConversionChild {
         if conversion?.digest != request.digest || conversion?.context.keys?.text != request.keys {
           conversion = try Self.conversion(request)
         }
-        // Movies need it. Where it is not there, opening one says so.
-        if request.task.reader.name != StackSession.name { try? FFmpeg.prepare() }
         return request
       }
+      // Movies need it. Where it is not there, opening one says so; the next server tries anew.
+      var isPrepared = true
+      if let request = try? request.get(), request.task.reader.name != StackSession.name { isPrepared = (try? FFmpeg.prepare()) != nil }
       if csandbox_become_child() == 1 { convert(request, conversion) }
+      if !isPrepared { _exit(0) }
     }
   }
 
@@ -33,7 +35,7 @@ package enum ConversionChild {
       let request = try request.get()
       // Had the parent ended already, nothing would end this process with it.
       guard getppid() == request.parent, let conversion else { _exit(ConversionExit.internal) }
-      try confine(request)
+      try confine(request, mapped: mappedBytes)
       let results = try conversion(request.task, in: request.directory, threads: request.threads)
       if results.contains(where: { $0.record.outcome == .failed }), isShortOfMemory(request) {
         // A decoder without memory may call its input damaged.
@@ -67,14 +69,20 @@ package enum ConversionChild {
     return conversion
   }
 
-  private static func confine(_ request: ConversionRequest) throws {
+  /// Bytes of address space in use: by the program and what the server has loaded, for whichever take.
+  private static var mappedBytes: Int64 {
+    let pages = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ").first.flatMap { Int64($0) }
+    return (pages ?? 0) * Int64(sysconf(Int32(_SC_PAGESIZE)))
+  }
+
+  private static func confine(_ request: ConversionRequest, mapped: Int64) throws {
     func check(_ code: Int32, _ what: String) throws {
       // What a kernel does not offer is reported by the parent; everything else must succeed.
       guard code == 0 || code == ENOSYS || code == EOPNOTSUPP else {
         throw OutputFailure("a child process cannot be confined (\(what)): \(String(cString: strerror(code)))")
       }
     }
-    try check(csandbox_limit(request.memory + request.reserve, request.processorSeconds), "limits")
+    try check(csandbox_limit(request.memory + request.reserve + mapped, request.processorSeconds), "limits")
     try check(csandbox_drop_capabilities(), "rights")
     let readable = request.readable + libraries()
     try check(
@@ -92,7 +100,7 @@ package enum ConversionChild {
       let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmPeak:") }),
       let kibibytes = line.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap({ rlim_t($0) })
     else { return false }
-    // The reserve of the threads is no sign of it, however much of it they have used.
+    // Neither the reserve of the threads nor what was loaded before is a sign of it.
     return kibibytes << 10 > limit.rlim_cur - min(rlim_t(request.memory), limit.rlim_cur) / 4
   }
 

@@ -19,7 +19,7 @@ struct ConversionRequest: Codable {
   var threads: Int
   /// The process that waits for the results.
   var parent = getpid()
-  /// Bytes of address space, and seconds of processor time.
+  /// Bytes of address space beyond what is in use at first, and seconds of processor time.
   var memory: Int64
   var processorSeconds: Int64
 

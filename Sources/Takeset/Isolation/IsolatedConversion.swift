@@ -100,7 +100,13 @@ package struct IsolatedConversion: Sendable {
     defer { files.forEach { $0.close() } }
     let (input, output, errors) = (files[0], files[1], files[2])
     try input.write(request)
-    let process = try server.child(errors: errors, request: input, answer: output)
+    let process: pid_t
+    do {
+      process = try server.child(errors: errors, request: input, answer: output, isCancelled: isCancelled)
+    } catch let crash as ForkServer.Crash {
+      // Loading what the take needs ended it: the other takes may not need it.
+      return ended(by: crash.status, "", 0)
+    }
     // Time in which the machine sleeps does not count.
     let deadline = SuspendingClock.now + .seconds(limits.seconds)
     var (isOverdue, wasCancelled) = (false, false)
@@ -116,7 +122,7 @@ package struct IsolatedConversion: Sendable {
     let words = String(decoding: (try? errors.contents(limit: Self.wordsLimit)) ?? Data(), as: UTF8.self)
     let signal = status & 0x7F
     if isOverdue || signal == SIGXCPU { return .failed(overdue) }
-    if signal != 0 { return .crashed(crash(signal, words, peak)) }
+    if signal != 0 { return ended(by: status, words, peak) }
     switch status >> 8 & 0xFF {
     case ConversionExit.done:
       guard let results = try? ConversionAnswer.decode(output.contents()) else {
@@ -124,10 +130,16 @@ package struct IsolatedConversion: Sendable {
       }
       return .finished(results)
     case ConversionExit.output: throw OutputFailure(words)
-    default:
-      if Self.lacksMemory(words) { return .failed(outOfMemory) }
-      return .failed(TakeFailure(.internal, words.isEmpty ? "the child process that converted the take ended with \(status >> 8)" : words))
+    default: return ended(by: status, words, peak)
     }
+  }
+
+  /// What a child's end says if it left no results.
+  private func ended(by status: Int32, _ words: String, _ peak: Int64) -> End {
+    let signal = status & 0x7F
+    if signal != 0 { return .crashed(crash(signal, words, peak)) }
+    if Self.lacksMemory(words) { return .failed(outOfMemory) }
+    return .failed(TakeFailure(.internal, words.isEmpty ? "the child process that converted the take ended with \(status >> 8)" : words))
   }
 
   private var overdue: TakeFailure {

@@ -1,0 +1,131 @@
+"""The process that forks those which convert takes: what happens to it, and on systems that cannot do what it needs."""
+
+import os
+import signal
+import time
+
+import pytest
+from conftest import compiled
+from outputs import manifest
+from strange_takes import GOOD, assert_same, batch, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return compiled(tmp_path_factory, "strange_decoder")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory):
+    return compiled(tmp_path_factory, "strange_system")
+
+
+@pytest.fixture(scope="module")
+def takes(tmp_path_factory):
+    return batch(tmp_path_factory.mktemp("strange") / "takes")
+
+
+@pytest.fixture(scope="module")
+def clean(takes, takeset, tmp_path_factory):
+    output = tmp_path_factory.mktemp("clean") / "out"
+    takeset.convert(takes, output=output)
+    return output
+
+
+def server_of(process, child):
+    (server,) = [other for other in children(process.pid) if other != child]
+    return server
+
+
+def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, clean, tmp_path):
+    """Its child converts on; the next one has another server."""
+    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
+    servers, killed = [], []
+    while len(killed) < 2:
+        (child,) = waiting(process, killed)
+        server = server_of(process, child)
+        # A child is a copy of the server's only thread, and the server reads no file of a take.
+        assert len(os.listdir(f"/proc/{server}/task")) == 1
+        assert not any(os.readlink(f"/proc/{server}/fd/{number}").startswith(str(takes)) for number in os.listdir(f"/proc/{server}/fd"))
+        for other in server, child:
+            os.kill(other, signal.SIGKILL)
+        servers.append(server)
+        killed.append(child)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert len(set(servers)) == 2
+    assert_same(tmp_path / "out", clean)
+    assert unfinished(tmp_path / "out") == []
+
+
+@pytest.mark.torture
+def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tmp_path):
+    """After the minute in which it has not answered."""
+    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
+    (first,) = waiting(process)
+    server = server_of(process, first)
+    os.kill(server, signal.SIGSTOP)
+    os.kill(first, signal.SIGKILL)
+    (second,) = waiting(process, [first], seconds=120)
+    assert not is_running(server)
+    os.kill(second, signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert_same(tmp_path / "out", clean)
+    assert unfinished(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_whose_fork_server_hangs_can_be_stopped(library, takes, tmp_path, number, code):
+    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
+    (child,) = waiting(process)
+    server = server_of(process, child)
+    os.kill(server, signal.SIGSTOP)
+    os.kill(child, signal.SIGKILL)
+    time.sleep(1)
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == code
+    assert not is_running(server) and unfinished(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("clone", ["refused", "ignored"])
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_a_system_that_makes_no_children_of_another_process(takeset, system, takes, clean, tmp_path, clone, jobs):
+    """Emulators of Linux refuse the flag of clone for it, or ignore it. Then each child is a server of its own."""
+    environment = os.environ | {"LD_PRELOAD": str(system), "LD_CLONE": clone}
+    takeset("run", takes, "--output", tmp_path / "out", "--isolate", "always", "--jobs", jobs, check=0, env=environment)
+    assert_same(tmp_path / "out", clean)
+    assert unfinished(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("how, words", [("crash", "crashed twice"), ("exit", "ended with 1")])
+def test_libraries_that_end_the_fork_server_cost_the_takes_that_need_them(takeset, system, takes, clean, tmp_path, how, words):
+    environment = os.environ | {"LD_PRELOAD": str(system), "LD_LIBRARIES": how}
+    takeset("run", takes, "--output", tmp_path / "out", "--isolate", "always", "--jobs", 2, check=3, env=environment)
+    found = entries(tmp_path / "out")
+    assert {name for name, entry in found.items() if entry["outcome"] == "written"} == {name for name in found if name.endswith("session")}
+    for name in found:
+        if name.endswith("movie"):
+            assert words in found[name]["reason"], found[name]["reason"]
+    takeset.convert(takes, output=tmp_path / "out")
+    assert_same(tmp_path / "out", clean)
+
+
+def test_libraries_that_cannot_be_loaded_once_cost_one_take(takeset, system, tmp_path):
+    for number in range(3):
+        movie(tmp_path / f"takes/{number}.mov")
+    environment = os.environ | {"LD_PRELOAD": str(system), "LD_LIBRARIES": "miss", "LD_ONCE": str(tmp_path / "missed")}
+    takeset("run", tmp_path / "takes", "--output", tmp_path / "out", "--isolate", "always", "--jobs", 1, check=3, env=environment)
+    failed = [entry for entry in manifest(tmp_path / "out")["record"]["takes"] if entry["outcome"] != "written"]
+    assert len(failed) == 1 and "FFmpeg" in failed[0]["reason"]
+
+
+@pytest.mark.parametrize("is_after_a_movie", [True, False])
+def test_what_a_take_needs_of_its_memory_does_not_depend_on_those_before(takeset, tmp_path, is_after_a_movie):
+    """Children start with the libraries for videos in memory once there was one."""
+    if is_after_a_movie:
+        movie(tmp_path / "takes/a.mov")
+    (session(tmp_path / "takes/b") / "poses.json").write_text("{")
+    takeset("run", tmp_path / "takes", "--output", tmp_path / "out", "--isolate", "always", "--take-memory", "256M", "--jobs", 1, check=3)
+    assert "poses.json" in entries(tmp_path / "out")["b"]["reason"]
