@@ -23,7 +23,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
-.PHONY: build-tests test-swift check docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
+.PHONY: check docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
 .PHONY: server serve test-server torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
@@ -50,22 +50,15 @@ test-deps: deps
 	@scripts/install-packages python3 python3-venv ffmpeg strace chromium
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
-build-tests: deps revision
-	swift build --build-tests --scratch-path build/tests
-
-# Builds both at a time, because optimized, the largest module is compiled by one thread. They share the file of resolved versions.
-test-swift: test-deps
-	swift package resolve
-	@$(MAKE) --jobs=2 build build-tests
-	swift test --skip-build --disable-xctest --scratch-path build/tests
-
-test: test-swift ## run the Swift tests, then the Python ones against the built command
+test: test-deps build ## run the Swift tests, then the Python ones against the built command
+	swift test --disable-xctest
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) Tests/python
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
 
-check: lint test-swift ## run the Swift tests and the quick Python tests: some minutes
+check: test-deps build lint ## run the Swift tests and the quick Python tests: some minutes
+	swift test --disable-xctest
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) -m "not slow" Tests/python
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
