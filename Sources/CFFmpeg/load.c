@@ -58,6 +58,7 @@ static void *find(enum library number, const char *function) {
   }
 
 FORWARD(UTIL, const char *, av_version_info, (void), ())
+const char *cffmpeg_version(void) { return library(UTIL) ? av_version_info() : NULL; }
 FORWARD(UTIL, const char *, av_color_primaries_name, (enum AVColorPrimaries a), (a))
 FORWARD(UTIL, const char *, av_color_range_name, (enum AVColorRange a), (a))
 FORWARD(UTIL, const char *, av_color_space_name, (enum AVColorSpace a), (a))

@@ -1,4 +1,5 @@
 import CFFmpeg
+import Synchronization
 
 /// A reader of the compressed samples of a QuickTime or MP4 file's single video track, in storage order. Serves one thread.
 /// It opens nothing but its input: the format is fixed, and requests for other files are refused.
@@ -146,18 +147,18 @@ final class Demuxer {
 
 /// The FFmpeg libraries as a whole.
 package enum FFmpeg {
-  /// The reason why the libraries cannot be used, if any.
-  private static let problem: String? = {
-    if let problem = cffmpeg_load() { return String(cString: problem) }
-    // Problems are reported as errors, not logged.
-    cffmpeg_quieten()
-    // No allocation for a plausible video comes near this; a hostile one gets an error instead of the memory.
-    av_max_alloc(1 << 29)
-    return nil
-  }()
+  private static let isPrepared = Mutex(false)
 
-  /// Loads the libraries when they are first needed.
+  /// Loads the libraries when they are first needed, and tries again if they could not be loaded before.
   package static func prepare() throws {
-    if let problem { throw MovieError(.unreadable, "FFmpeg cannot be loaded: \(problem)") }
+    try isPrepared.withLock { isPrepared in
+      if isPrepared { return }
+      if let problem = cffmpeg_load() { throw MovieError(.unreadable, "FFmpeg cannot be loaded: \(String(cString: problem))") }
+      // Problems are reported as errors, not logged.
+      cffmpeg_quieten()
+      // No allocation for a plausible video comes near this; a hostile one gets an error instead of the memory.
+      av_max_alloc(1 << 29)
+      isPrepared = true
+    }
   }
 }

@@ -200,8 +200,8 @@ package struct Movie: Sendable {
 
   static func name(_ codec: AVCodecID) -> String { String(cString: avcodec_get_name(codec)) }
 
-  /// FFmpeg's release, as in "5.1.6-0+deb12u1", from its smallest library.
-  package static var library: String { String(cString: av_version_info()) }
+  /// FFmpeg's release, as in "5.1.6-0+deb12u1", or "none" where its smallest library cannot be loaded.
+  package static var library: String { cffmpeg_version().map { String(cString: $0) } ?? "none" }
 
   /// Nanoseconds from the first sample to each sample: the exact value rounded to nearest, ties away from zero.
   package var nanoseconds: [Int64] {

@@ -111,7 +111,9 @@ def test_another_pipeline_takes_all_captures_along(start, tmp_path):
     server.until(lambda: [path.name for path in (server.data / "datasets").iterdir()] == ["default"])
     assert evidence(row(server.data, captures[0]))["pipeline_sha256"] != older
     with connect(server.data) as database:
-        assert [tuple(found) for found in database.execute("SELECT dataset, capture FROM merged ORDER BY capture")] == sorted(("default", c) for c in captures)
+        # Written down after the dataset is published.
+        rows = "SELECT dataset, capture FROM merged ORDER BY capture"
+        server.until(lambda: [tuple(found) for found in database.execute(rows)] == sorted(("default", capture) for capture in captures))
 
 
 def test_the_dataset_gets_the_newer_conversion(start, tmp_path):

@@ -48,4 +48,7 @@ void cffmpeg_coded_size(const AVCodecParameters *parameters, const AVPacket *pac
 /// Loads FFmpeg's libraries unless they are loaded. Returns NULL, or the system's error message.
 const char *cffmpeg_load(void);
 
+// FFmpeg's release, or NULL if its smallest library cannot be loaded.
+const char *cffmpeg_version(void);
+
 #endif

@@ -17,13 +17,11 @@ package enum ConversionChild {
         if conversion?.digest != request.digest || conversion?.context.keys?.text != request.keys {
           conversion = try Self.conversion(request)
         }
+        // Movies need it. Where it cannot be loaded, the child tries again and says so.
+        if request.task.reader.name != StackSession.name { try? FFmpeg.prepare() }
         return request
       }
-      // Movies need it. Where it is not there, opening one says so; the next server tries anew.
-      var isPrepared = true
-      if let request = try? request.get(), request.task.reader.name != StackSession.name { isPrepared = (try? FFmpeg.prepare()) != nil }
       if csandbox_become_child() == 1 { convert(request, conversion) }
-      if !isPrepared { _exit(0) }
     }
   }
 

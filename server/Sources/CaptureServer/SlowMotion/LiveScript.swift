@@ -11,8 +11,8 @@ enum LiveScript {
       return all ? path + '?' + all : path;
     };
 
-    // Milliseconds by which the server's clock is ahead of ours.
-    let ahead = 0;
+    // Milliseconds by which the server's clock is ahead of ours, and those of the round trip that has shown it.
+    let ahead = 0, trip = Infinity;
     let socket, pause = 1000, isKeeping = false;
     const cameras = new Map();
 
@@ -51,7 +51,13 @@ enum LiveScript {
       try {
         const sent = Date.now();
         const status = await (await fetch(link('/status'))).json();
-        ahead = status.timestamp - (sent + Date.now()) / 2;
+        const heard = Date.now();
+        // The shorter the trip, the smaller the error. What was found long ago counts less, because clocks drift.
+        trip *= 1.1;
+        if (heard - sent <= trip) {
+          trip = heard - sent;
+          ahead = status.timestamp - (sent + heard) / 2;
+        }
         at('recordings').textContent = status.recordings;
       } catch { at('recordings').textContent = '-'; }
     }
