@@ -119,7 +119,7 @@ def test_libraries_that_cannot_be_loaded_once_cost_nothing(takeset, system, take
     assert_same(tmp_path / "out", clean)
 
 
-@pytest.mark.parametrize("mebibytes", [200, 256, 300])
+@pytest.mark.parametrize("mebibytes", [200, 240])
 def test_memory_that_is_too_little_for_libraries_is_no_fault_of_the_take(takeset, takes, tmp_path, mebibytes):
     """As where a service limits what it starts."""
     def limit():
