@@ -1,6 +1,6 @@
 /* Preloaded into the command and its processes: a system that is not as usual.
    LD_CLONE=refused, ignored: a child of another process, as gVisor and qemu do it.
-   LD_LIBRARIES=crash, exit, miss: loading FFmpeg; `miss` only until there is a file at LD_ONCE. */
+   LD_LIBRARIES=crash, exit, miss, none: loading FFmpeg; `miss` only until there is a file at LD_ONCE. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,6 +36,7 @@ long syscall(long number, ...) {
 void *dlopen(const char *name, int flags) {
   static void *(*real)(const char *, int);
   if (!real) real = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+  if (name && !strncmp(name, "libav", 5) && is_set("LD_LIBRARIES", "none")) return real("/nowhere/libav.so", flags);
   if (name && strstr(name, "libavcodec")) {
     const char *once = getenv("LD_ONCE");
     if (is_set("LD_LIBRARIES", "crash")) raise(SIGILL);

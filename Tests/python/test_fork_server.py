@@ -7,7 +7,8 @@ import time
 
 import pytest
 from conftest import compiled
-from strange_takes import GOOD, assert_same, batch, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
+from outputs import manifest
+from strange_takes import assert_same, batch, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,16 @@ def test_libraries_that_cannot_be_loaded_once_cost_nothing(takeset, system, take
     takeset("run", takes, "--output", tmp_path / "out", "--isolate", "always", "--jobs", 1, check=0, env=environment)
     assert (tmp_path / "missed").exists()
     assert_same(tmp_path / "out", clean)
+
+
+@pytest.mark.parametrize("isolate", ["auto", "never"])
+def test_without_the_libraries_sessions_are_converted(takeset, system, takes, tmp_path, isolate):
+    environment = os.environ | {"LD_PRELOAD": str(system), "LD_LIBRARIES": "none"}
+    takeset("run", takes, "--output", tmp_path / "out", "--isolate", isolate, check=3, env=environment)
+    found = entries(tmp_path / "out")
+    assert {name for name, entry in found.items() if entry["outcome"] == "written"} == {name for name in found if name.endswith("session")}
+    assert all("FFmpeg cannot be loaded" in entry["reason"] for entry in found.values() if entry["outcome"] == "failed")
+    assert manifest(tmp_path / "out")["record"]["tool"]["libraries"]["ffmpeg"] == "none"
 
 
 @pytest.mark.parametrize("mebibytes", [200, 240])
