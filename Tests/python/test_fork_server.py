@@ -8,29 +8,13 @@ import time
 import pytest
 from conftest import compiled
 from outputs import manifest
-from strange_takes import assert_same, batch, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return compiled(tmp_path_factory, "strange_decoder")
+from strange_batch import clean, library, takes  # noqa: F401 (fixtures)
+from strange_takes import assert_same, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
 
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory):
     return compiled(tmp_path_factory, "strange_system")
-
-
-@pytest.fixture(scope="module")
-def takes(tmp_path_factory):
-    return batch(tmp_path_factory.mktemp("strange") / "takes")
-
-
-@pytest.fixture(scope="module")
-def clean(takes, takeset, tmp_path_factory):
-    output = tmp_path_factory.mktemp("clean") / "out"
-    takeset.convert(takes, output=output)
-    return output
 
 
 def server_of(process, child):

@@ -7,29 +7,11 @@ import time
 
 import pytest
 from command import BINARY
-from conftest import compiled
 from run_outputs import outputs
-from strange_takes import GOOD, assert_same, batch, children, entries, is_running, preloaded, session, started, unfinished, waiting
+from strange_batch import clean, library, takes  # noqa: F401 (fixtures)
+from strange_takes import GOOD, assert_same, children, entries, is_running, preloaded, session, started, unfinished, waiting
 
 STRANGE = {"strange-movie", "strange-session"}
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return compiled(tmp_path_factory, "strange_decoder")
-
-
-@pytest.fixture(scope="module")
-def takes(tmp_path_factory):
-    return batch(tmp_path_factory.mktemp("strange") / "takes")
-
-
-@pytest.fixture(scope="module")
-def clean(takes, takeset, tmp_path_factory):
-    """What a run makes of the takes if nothing strange happens."""
-    output = tmp_path_factory.mktemp("clean") / "out"
-    takeset.convert(takes, output=output)
-    return output
 
 
 def run(takeset, library, takes, output, what, *arguments, check, **more):
