@@ -25,7 +25,8 @@ enum LiveScript {
         cameras.clear();
         // A server that was restarted does not know what it kept before.
         if (isKeeping) keep(true);
-        ask();
+        // The first trip is seldom the shortest.
+        for (const later of [0, 500, 1000, 1500]) setTimeout(ask, later);
         list();
       };
       socket.onclose = () => {
