@@ -22,6 +22,16 @@ def server_of(process, child):
     return server
 
 
+def hanging(library, takes, output):
+    """A run that needs another child from a server that is stopped, with the two; the child that it had is killed."""
+    process = started(preloaded(library, "wait-once"), takes, output, "--jobs", "1")
+    (child,) = waiting(process)
+    server = server_of(process, child)
+    os.kill(server, signal.SIGSTOP)
+    os.kill(child, signal.SIGKILL)
+    return process, server, child
+
+
 def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, clean, tmp_path):
     """Its child converts on; the next one has another server."""
     process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
@@ -46,11 +56,7 @@ def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, 
 @pytest.mark.torture
 def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tmp_path):
     """After the minute in which it has not answered."""
-    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
-    (first,) = waiting(process)
-    server = server_of(process, first)
-    os.kill(server, signal.SIGSTOP)
-    os.kill(first, signal.SIGKILL)
+    process, server, first = hanging(library, takes, tmp_path / "out")
     (second,) = waiting(process, [first], seconds=120)
     assert not is_running(server)
     os.kill(second, signal.SIGKILL)
@@ -62,11 +68,7 @@ def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tm
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_whose_fork_server_hangs_can_be_stopped(library, takes, tmp_path, number, code):
-    process = started(preloaded(library, "wait-once"), takes, tmp_path / "out", "--jobs", "1")
-    (child,) = waiting(process)
-    server = server_of(process, child)
-    os.kill(server, signal.SIGSTOP)
-    os.kill(child, signal.SIGKILL)
+    process, server, _ = hanging(library, takes, tmp_path / "out")
     time.sleep(1)
     process.send_signal(number)
     process.communicate(timeout=20)

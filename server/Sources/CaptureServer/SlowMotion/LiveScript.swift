@@ -54,7 +54,7 @@ enum LiveScript {
         const status = await (await fetch(link('/status'))).json();
         const heard = Date.now();
         // The shorter the trip, the smaller the error. What was found long ago counts less, because clocks drift.
-        trip *= 1.1;
+        trip = 1.1 * trip + 1;
         if (heard - sent <= trip) {
           trip = heard - sent;
           ahead = status.timestamp - (sent + heard) / 2;
