@@ -15,6 +15,8 @@ static inline hid_t chdf5_class_file_create(void)    { return H5P_FILE_CREATE; }
 static inline hid_t chdf5_class_file_access(void)    { return H5P_FILE_ACCESS; }
 static inline hid_t chdf5_class_group_create(void)   { return H5P_GROUP_CREATE; }
 static inline hid_t chdf5_class_dataset_create(void) { return H5P_DATASET_CREATE; }
+static inline hid_t chdf5_class_group_access(void)   { return H5P_GROUP_ACCESS; }
+static inline hid_t chdf5_class_dataset_access(void) { return H5P_DATASET_ACCESS; }
 
 static inline unsigned chdf5_acc_exclusive(void) { return H5F_ACC_EXCL; }
 static inline unsigned chdf5_acc_readonly(void)  { return H5F_ACC_RDONLY; }

@@ -22,29 +22,47 @@ extension Object {
     try Datatype.boolean.withIdentifier { try setAttribute(key, type: $0, dims: nil, from: &byte) }
   }
 
-  /// The value of a text attribute, or `nil` where there is none. `H5Aopen`, `H5Aread`.
+  /// The value of a text attribute, or `nil` where there is none or it is no variable-length text. `H5Aopen`, `H5Aread`.
   package func textAttribute(_ key: String) throws -> String? {
-    guard try hdf5("H5Aexists", attribute(key), { H5Aexists(id, key) }) > 0 else { return nil }
-    let attribute = try hdf5("H5Aopen", attribute(key)) { H5Aopen(id, key, chdf5_default) }
-    defer { _ = try? hdf5("H5Aclose", key) { H5Aclose(attribute) } }
-    let stored = try hdf5("H5Aget_type", key) { H5Aget_type(attribute) }
-    defer { _ = try? hdf5("H5Tclose", key) { H5Tclose(stored) } }
-    guard try hdf5("H5Tis_variable_str", key, { H5Tis_variable_str(stored) }) > 0 else { return nil }
-    return try withVariableString { type in
-      var pointer: UnsafeMutablePointer<CChar>?
-      try hdf5("H5Aread", self.attribute(key)) { H5Aread(attribute, type, &pointer) }
-      defer { H5free_memory(pointer) }
-      return pointer.map { String(cString: $0) }
+    try withAttribute(key) { attribute, stored in
+      guard try hdf5("H5Tis_variable_str", key, { H5Tis_variable_str(stored) }) > 0 else { return nil }
+      return try withVariableString { type in
+        var pointer: UnsafeMutablePointer<CChar>?
+        try hdf5("H5Aread", self.attribute(key)) { H5Aread(attribute, type, &pointer) }
+        defer { H5free_memory(pointer) }
+        return pointer.map { String(cString: $0) }
+      }
     }
   }
 
+  /// The value of an attribute that is a whole number of at most 64 bits, or `nil` where there is none. `H5Aopen`, `H5Aread`.
   package func integerAttribute(_ key: String) throws -> Int64? {
+    try withAttribute(key) { attribute, stored in
+      guard H5Tget_class(stored) == H5T_INTEGER, H5Tget_size(stored) <= 8 else {
+        throw HDF5Error(call: "H5Aread", target: self.attribute(key), message: "its type is no whole number of at most 64 bits")
+      }
+      var value: Int64 = 0
+      try hdf5("H5Aread", self.attribute(key)) { H5Aread(attribute, chdf5_type_i64(), &value) }
+      return value
+    }
+  }
+
+  /// Runs `body` with an attribute and its type, if there is one. `H5Aopen`, `H5Aget_space`, `H5Aget_type`.
+  ///
+  /// - Throws: `HDF5Error` for an attribute that is no single value: `H5Aread` fills as much memory as the file says there are values.
+  private func withAttribute<Value>(_ key: String, _ body: (_ attribute: hid_t, _ type: hid_t) throws -> Value?) throws -> Value? {
     guard try hdf5("H5Aexists", attribute(key), { H5Aexists(id, key) }) > 0 else { return nil }
     let attribute = try hdf5("H5Aopen", attribute(key)) { H5Aopen(id, key, chdf5_default) }
     defer { _ = try? hdf5("H5Aclose", key) { H5Aclose(attribute) } }
-    var value: Int64 = 0
-    try hdf5("H5Aread", self.attribute(key)) { H5Aread(attribute, chdf5_type_i64(), &value) }
-    return value
+    let space = try hdf5("H5Aget_space", key) { H5Aget_space(attribute) }
+    defer { _ = try? hdf5("H5Sclose", key) { H5Sclose(space) } }
+    let count = try hdf5("H5Sget_simple_extent_npoints", key) { H5Sget_simple_extent_npoints(space) }
+    guard count == 1 else {
+      throw HDF5Error(call: "H5Aread", target: self.attribute(key), message: "it has \(count) values, expected one")
+    }
+    let stored = try hdf5("H5Aget_type", key) { H5Aget_type(attribute) }
+    defer { _ = try? hdf5("H5Tclose", key) { H5Tclose(stored) } }
+    return try body(attribute, stored)
   }
 
   /// The names of all attributes, in order. `H5Aget_name_by_idx`.

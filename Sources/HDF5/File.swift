@@ -1,4 +1,5 @@
 import CHDF5
+import Glibc
 
 /// An HDF5 file, written so that the same calls give the same bytes: object times are off on every object, and the format
 /// bounds are those of HDF5 1.8, which all readers support.
@@ -49,9 +50,13 @@ package final class File {
     try hdf5("H5Pset_mdc_config", path) { H5Pset_mdc_config(access, &config) }
   }
 
-  /// Opens a file for reading. `H5Fopen`.
+  /// Opens a regular file for reading; a pipe would make the library wait. `H5Fopen`.
   package static func open(_ path: String) throws -> File {
-    try withPropertyList(chdf5_class_file_access) { access in
+    var status = stat()
+    if stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
+      throw HDF5Error(call: "H5Fopen", target: path, message: "it is not a regular file")
+    }
+    return try withPropertyList(chdf5_class_file_access) { access in
       try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
       let id = try hdf5("H5Fopen", path) { H5Fopen(path, chdf5_acc_readonly(), access) }
       return try File(id: id, path: path)

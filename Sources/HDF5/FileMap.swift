@@ -1,8 +1,9 @@
 /// A map of the chunks of a file, read from its structure without the library: superblock, object headers, links and chunk indices as
 /// `File` writes them (HDF5 File Format Specification 3.0: superblock 2, object headers 2, compact links, layout 3, version 1 B-trees).
 ///
-/// Verification needs it before it opens a possibly damaged file with the library, which has been seen to crash on such files. Every
-/// number is checked before it is used.
+/// Whoever opens a file of others with the library makes a map of it first: the library has been seen to crash on damaged files, and it
+/// follows what leads out of the file. So the map refuses soft and external links, arrays that are stored in other files, and arrays that
+/// are views of others. Every number is checked before it is used.
 package struct FileMap: Sendable {
   package struct Chunk: Equatable, Sendable {
     /// Number of the chunk's first row.
@@ -103,7 +104,9 @@ package struct FileMap: Sendable {
     var place: Int64 = 0
     try forEachMessage(of: try address(header)) { type, body, offset in
       switch type {
-      case 0x06: if let link = try Self.hardLink(body) { links.append(link) }
+      case 0x06: links.append(try Self.hardLink(body))
+      case 0x07: throw Damaged(description: "the bytes of \(path) are in another file")
+      case 0x11: throw Damaged(description: "a group's links are in a table of their own")
       case 0x02:
         // Link info: Takeset writes no groups with a heap of links.
         let flags = try Self.number(body, 1, 1)
@@ -128,7 +131,8 @@ package struct FileMap: Sendable {
       }
       // An array without elements has no address.
       whole[path] = start == Self.undefined ? (0, 0) : (try address(start), count)
-    default: chunks[path] = try index(layout)
+    case 2: chunks[path] = try index(layout)
+    default: throw Damaged(description: "\(path) is a view of other arrays")
     }
   }
 
@@ -171,8 +175,8 @@ package struct FileMap: Sendable {
     }
   }
 
-  /// Name and header address of a hard link; `nil` for links of other kinds.
-  private static func hardLink(_ message: ArraySlice<UInt8>) throws -> (String, UInt64)? {
+  /// Name and header address of a hard link. Throws `Damaged` for links of other kinds.
+  private static func hardLink(_ message: ArraySlice<UInt8>) throws -> (String, UInt64) {
     let flags = try number(message, 1, 1)
     var position = 2
     var isHard = true
@@ -188,7 +192,8 @@ package struct FileMap: Sendable {
     guard length <= message.count - position else { throw Damaged(description: "a link is damaged") }
     let start = message.startIndex + position
     let name = String(decoding: message[start..<(start + length)], as: UTF8.self)
-    return isHard ? (name, try number(message, position + length, 8)) : nil
+    guard isHard else { throw Damaged(description: "\(name) is a link to something else") }
+    return (name, try number(message, position + length, 8))
   }
 
   // MARK: Chunk indices

@@ -23,16 +23,34 @@ package final class Group: Object {
     }
   }
 
-  /// Opens the group at a path relative to this one. `H5Gopen2`.
+  /// Opens the group at a path relative to this one; no link on it may lead to another file. `H5Gopen2`.
   package func group(_ member: String) throws -> Group {
-    let id = try hdf5("H5Gopen2", path(member)) { H5Gopen2(self.id, member, chdf5_default) }
-    return Group(id: id, name: path(member))
+    try withPropertyList(chdf5_class_group_access) { access in
+      try Self.stayInFile(access, path(member))
+      let id = try hdf5("H5Gopen2", path(member)) { H5Gopen2(self.id, member, access) }
+      return Group(id: id, name: path(member))
+    }
   }
 
   /// Opens the dataset at a path relative to this group. `H5Dopen2`.
+  ///
+  /// - Throws: `HDF5Error`, also where a link on the path leads to another file, or where the bytes are in another file or dataset: a file
+  ///   from somebody else could show any other file of the user as its contents that way.
   package func dataset(_ member: String) throws -> Dataset {
-    let id = try hdf5("H5Dopen2", path(member)) { H5Dopen2(self.id, member, chdf5_default) }
-    return try Dataset(id: id, name: path(member))
+    try withPropertyList(chdf5_class_dataset_access) { access in
+      try Self.stayInFile(access, path(member))
+      let id = try hdf5("H5Dopen2", path(member)) { H5Dopen2(self.id, member, access) }
+      let dataset = try Dataset(id: id, name: path(member))
+      guard !dataset.hasExternalStorage else {
+        throw HDF5Error(call: "H5Dopen2", target: path(member), message: "its bytes are in another file")
+      }
+      return dataset
+    }
+  }
+
+  /// Refuses links to other files. `H5Pset_elink_cb`.
+  private static func stayInFile(_ access: hid_t, _ target: String) throws {
+    try hdf5("H5Pset_elink_cb", target) { H5Pset_elink_cb(access, { _, _, _, _, _, _, _ in -1 }, nil) }
   }
 
   /// The members of this group in name order, with their kinds; links to other files are not followed.

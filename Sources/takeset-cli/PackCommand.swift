@@ -21,7 +21,9 @@ struct PackCommand: ParsableCommand {
   func run() throws {
     try checkIsFolder(directory)
     let packed = try interruptibly { isCancelled in
-      try Pack.pack(directory: directory, output: output, isCancelled: isCancelled) { path in
+      try Pack.pack(
+        directory: directory, output: output, threads: Cores.available, checks: CheckProcess.checks, isCancelled: isCancelled
+      ) { path in
         try copy(to: path, isCancelled)
       }
     }
@@ -44,7 +46,11 @@ struct PackCommand: ParsableCommand {
     process.waitUntilExit()
     if isCancelled() { throw CancellationError() }
     if process.terminationReason == .uncaughtSignal {
-      throw PackFailure(description: "libhdf5 crashed (signal \(process.terminationStatus)), as it does when a disk becomes full")
+      let signal = process.terminationStatus
+      throw PackFailure(
+        description: [SIGKILL, SIGTERM, SIGINT].contains(signal)
+          ? "the process that copies was ended by signal \(signal)"
+          : "libhdf5 crashed (signal \(signal)), as it does when a disk becomes full")
     }
     guard process.terminationStatus != 0 else { return }
     let words = String(decoding: (try? errors.fileHandleForReading.readToEnd()) ?? Data(), as: UTF8.self)

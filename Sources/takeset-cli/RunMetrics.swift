@@ -105,18 +105,12 @@ final class RunMetrics: Sendable {
   /// Writes the file; returns why that is not possible.
   private func write(_ state: inout State) -> String? {
     state.written = .now
-    let url = URL(fileURLWithPath: path)
-    let temporary = url.deletingLastPathComponent().appendingPathComponent(".\(url.lastPathComponent).partial").path
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { return String(cString: strerror(errno)) }
-    let bytes = Array(text(state).utf8)
-    let isWhole = Glibc.write(descriptor, bytes, bytes.count) == bytes.count
-    let code = errno
-    close(descriptor)
-    if isWhole, rename(temporary, path) == 0 { return nil }
-    let reason = isWhole ? errno : code
-    unlink(temporary)
-    return String(cString: strerror(reason))
+    do {
+      try SealedFile.replace(path, by: Array(text(state).utf8))
+      return nil
+    } catch {
+      return (error as? FileError)?.reason ?? "\(error)"
+    }
   }
 
   private func text(_ state: State) -> String {

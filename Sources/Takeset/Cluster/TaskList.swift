@@ -74,7 +74,9 @@ package struct TaskList: Sendable {
       throw VersionMismatch(
         description: "\(path) was written by Takeset \(version.toolVersion), and this is \(tool.version); use one version for all tasks")
     }
-    guard let head = try? JSONDecoder().decode(Head.self, from: json), end == Self.end, lines.count - 2 == head.count else {
+    guard let head = try? JSONDecoder().decode(Head.self, from: json), end == Self.end, lines.count - 2 == head.count,
+      head.unmatched.allSatisfy({ PlainName($0.record.id) != nil })
+    else {
       throw Self.damaged(path)
     }
     self.head = head
@@ -101,7 +103,7 @@ package struct TaskList: Sendable {
     var line: [UInt8]
     do { line = try file.bytes(lines[number]) } catch { throw OutputFailure("cannot read \(path): \(error)") }
     if line.last == UInt8(ascii: ",") { line.removeLast() }
-    guard let task = try? JSONDecoder().decode(TakeTask.self, from: Data(line)) else {
+    guard let task = try? JSONDecoder().decode(TakeTask.self, from: Data(line)), PlainName(task.id) != nil else {
       throw UsageError("task \(number) of \(path) cannot be read; write it again with takeset plan --tasks")
     }
     return task

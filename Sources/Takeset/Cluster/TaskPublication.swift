@@ -63,7 +63,8 @@ package struct TaskPublication: Sendable {
     let splitFile = try list.splitFile()
     let vanished = Set(kept.map(\.id))
     let stamp = IndexStamp(
-      output.path + "/" + conversion.pipeline.writer.indexPath, of: all, splitFile: splitFile, vanished: kept.map(\.id))
+      output.path + "/" + conversion.pipeline.writer.indexPath, of: all, pipeline: conversion.digest, splitFile: splitFile,
+      vanished: kept.map(\.id))
     if let earlier, stamp == IndexStamp.recorded(in: output.path),
       earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) })
     {

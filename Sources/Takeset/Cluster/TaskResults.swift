@@ -76,7 +76,7 @@ struct TaskResults: Sendable {
     if found.description == stamp { return true }
     guard found.bytes == Self.bytes(stamp), let record = try? TakeRecord(json: episode.record) else { return false }
     // Another worker may have put the same bytes there, or somebody has copied or changed the file.
-    var report = Verification()
+    var report = Verification(.none, of: directory)
     conversion.pipeline.writer.check(record, in: directory, pipelineDigest: episode.entry.pipeline, into: &report)
     return report.isSound && report.notes.isEmpty
   }

@@ -98,32 +98,21 @@ package struct TaskWorker: Sendable {
     } else {
       new = try conversion(task, in: attempt.path, threads: threads, isCancelled: isCancelled)
     }
-    if !isLast, let failure = new.first(where: { Self.mayPass($0.record) })?.record {
+    if !isLast, let failure = new.first(where: { $0.record.mayPass })?.record {
       return .retry(reason: failure.reason ?? "its files cannot be read")
     }
     return outcome(try publish(new, of: task, replacing: done, by: attempt), isNew: true)
   }
 
-  /// Whether a failure may pass: files that are still arriving, or a disk that fails to answer.
-  private static func mayPass(_ record: TakeRecord) -> Bool { hasFailed(record, by: [.changedWhileReading, .unreadable]) }
-
-  /// Whether another worker, or this one with other limits, may have another result: the failure says more of the machine than of the take.
-  private static func mayDiffer(_ record: TakeRecord) -> Bool {
-    mayPass(record) || hasFailed(record, by: [.conversionCrashed, .internal, .memoryLimit, .timeLimit])
-  }
   private static func mayDiffer(_ episode: TaskResults.Episode) -> Bool {
-    episode.entry.outcome == .failed && (try? TakeRecord(json: episode.record)).map(mayDiffer) ?? false
-  }
-
-  private static func hasFailed(_ record: TakeRecord, by codes: Set<FindingCode>) -> Bool {
-    record.outcome == .failed && record.findings.contains { codes.contains($0.code) }
+    episode.entry.outcome == .failed && (try? TakeRecord(json: episode.record))?.mayDiffer ?? false
   }
 
   /// Puts shards and result in place, unless another worker has done so in the meantime.
   private func publish(
     _ new: [TakeResult], of task: TakeTask, replacing old: [TaskResults.Episode]?, by attempt: AttemptDirectory
   ) throws -> [TaskResults.Episode] {
-    let mayDiffer = new.contains { Self.mayDiffer($0.record) }
+    let mayDiffer = new.contains { $0.record.mayDiffer }
     if let other = try finished(task), other.map(\.record) != old?.map(\.record), mayDiffer || !other.contains(where: Self.mayDiffer) {
       // Two conversions of the same bytes must have the same record.
       guard mayDiffer || other.first?.entry.stamp != new.first?.stamp || other.map(\.record) == new.map(\.record.canonicalBytes) else {

@@ -16,10 +16,16 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
 
   init(_ status: stat) {
     bytes = Int64(status.st_size)
-    modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
+    modified = Self.nanoseconds(status.st_mtim)
     inode = UInt64(status.st_ino)
-    changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+    changed = Self.nanoseconds(status.st_ctim)
     links = UInt64(status.st_nlink)
+  }
+
+  /// Nanoseconds since 1970; the latest or earliest number for times that file systems know and 64 bits do not, after 2262.
+  private static func nanoseconds(_ time: timespec) -> Int64 {
+    let (seconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+    return Timestamp(nanoseconds: overflow ? (time.tv_sec < 0 ? .min : .max) : seconds).advanced(by: Int64(time.tv_nsec)).nanoseconds
   }
 
   /// Whether the file is the one of an earlier stamp's description. Of a file with several names the inode's last change does not count:

@@ -37,8 +37,7 @@ package enum SealedFile {
   /// Writes a file in pieces and seals it. `body` receives a function that appends bytes.
   package static func write(_ path: String, _ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void) throws {
     let temporary = temporaryPath(for: path)
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { throw FileError("create", temporary) }
+    let descriptor = try create(temporary)
     do {
       defer { close(descriptor) }
       // Pieces are collected: a manifest has several for every take.
@@ -61,6 +60,34 @@ package enum SealedFile {
     do {
       try seal(temporary, as: path)
     } catch {
+      unlink(temporary)
+      throw error
+    }
+  }
+
+  /// Creates a file in place of what has that name, such as the leftover of a killed command or a link, which is never written through.
+  ///
+  /// Returns the descriptor, for writing. Throws `FileError`, also where another command creates it at the same time.
+  static func create(_ path: String, mode: mode_t = 0o644) throws -> Int32 {
+    if unlink(path) != 0, errno != ENOENT { throw FileError("replace", path) }
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
+    guard descriptor >= 0 else { throw FileError("create", path) }
+    return descriptor
+  }
+
+  /// Replaces a file that need not survive a power loss: readers see the old or the new one.
+  package static func replace(_ path: String, by bytes: [UInt8]) throws {
+    let temporary = temporaryPath(for: path)
+    let descriptor = try create(temporary)
+    do {
+      defer { close(descriptor) }
+      try bytes.withUnsafeBytes { try append($0, to: descriptor, path: temporary) }
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    guard rename(temporary, path) == 0 else {
+      let error = FileError("rename to", path)
       unlink(temporary)
       throw error
     }

@@ -35,6 +35,16 @@ package struct ArrayRecord: Codable, Sendable, Equatable {
   /// Size before compression, in bytes; 0 for byte sequences, whose length is unknown.
   package var rawBytes: Int { shape.reduce(dtype.last?.wholeNumberValue ?? 0, *) }
 
+  /// Whether its size, whole and of a chunk, is one that an array can have, whatever its type.
+  var hasPlausibleSize: Bool {
+    [shape, chunk ?? []].allSatisfy { extents in
+      extents.reduce(16 as Int?) { size, extent in
+        guard let (size, overflow) = size?.multipliedReportingOverflow(by: max(extent, 1)), !overflow else { return nil }
+        return TakeRecord.isPlausibleCount(size) ? size : nil
+      } != nil
+    }
+  }
+
   package var json: JSONValue {
     var members: [String: JSONValue] = [
       "path": .string(path), "dtype": .string(dtype), "shape": .array(shape.map { JSONValue($0) }),

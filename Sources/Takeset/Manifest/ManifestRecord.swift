@@ -28,7 +28,7 @@ package struct ManifestRecord: Sendable {
     guard let version = members["manifest_version"]?.integer, let tool = members["tool"]?.object, let pipeline = members["pipeline"],
       let pipelineDigest = members["pipeline_sha256"]?.string, let splits = members["splits"]?.object,
       let statistics = members["statistics"]?.object, let totals = members["totals"]?.object, let index = members["index"],
-      let path = index["path"]?.string, let bytes = index["bytes"]?.integer,
+      let path = index["path"]?.string, DatasetFiles.isInside(path), let bytes = index["bytes"]?.integer,
       let digest = index["sha256"]?.string.flatMap({ Digest(hex: $0) }), let list = members["findings"],
       let findings = try? JSONReader(list.canonicalBytes).findings()
     else { return nil }
@@ -79,9 +79,10 @@ package struct TakeEntry: Sendable, Equatable {
     var (number, output): (Int?, Output?)
     try json.members { key in
       switch key {
-      case "id": texts[key] = try json.string()
-      case "take", "reader": texts[key] = try json.optional { try json.string() }
-      case "part": number = try json.optional { try json.whole() }
+      case "id": texts[key] = try json.plainName()
+      case "take": texts[key] = try json.optional { try json.plainName() }
+      case "reader": texts[key] = try json.optional { try json.string() }
+      case "part": number = try json.optional { try json.count() }
       case "outcome": outcome = try json.word(TakeRecord.Outcome.self)
       case "output": output = try json.optional { try Output(json) }
       default: return false
@@ -99,9 +100,9 @@ extension TakeEntry.Output {
     var (path, bytes, samples): (String?, Int?, Int?)
     try json.members { key in
       switch key {
-      case "path": path = try json.string()
-      case "bytes": bytes = try json.whole()
-      case "samples": samples = try json.whole()
+      case "path": path = try json.insidePath()
+      case "bytes": bytes = try json.count()
+      case "samples": samples = try json.count()
       default: return false
       }
       return true

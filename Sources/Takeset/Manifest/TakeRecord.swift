@@ -101,8 +101,8 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   package var framesIn: Int { steps.first?.framesIn ?? 0 }
   package var framesOut: Int { output?.samples ?? 0 }
 
-  /// Whether a take can have so many frames, rows, episodes or bytes.
-  static func isPlausibleCount(_ count: Int) -> Bool { (0...(1 << 44)).contains(count) }
+  /// Whether a take can have so many frames, rows, episodes or bytes. Sums over millions of takes are numbers, too.
+  static func isPlausibleCount(_ count: Int) -> Bool { (0...(1 << 40)).contains(count) }
 
   // MARK: Filling in
 
@@ -128,6 +128,16 @@ package struct TakeRecord: Codable, Sendable, Equatable {
 
   /// True where a take is written with a finding above `info`.
   package var hasWarnings: Bool { outcome == .written && findings.contains { $0.severity != .info } }
+
+  // MARK: Faults of the machine
+
+  /// Whether it failed for a reason that may pass: files that are still arriving, or a disk that fails to answer.
+  var mayPass: Bool { hasFailed(by: [.changedWhileReading, .unreadable]) }
+
+  /// Whether another attempt, or one with other limits, may have another result: the failure says more of the machine than of the take.
+  var mayDiffer: Bool { mayPass || hasFailed(by: [.conversionCrashed, .internal, .memoryLimit, .timeLimit]) }
+
+  private func hasFailed(by codes: Set<FindingCode>) -> Bool { outcome == .failed && findings.contains { codes.contains($0.code) } }
 
   // MARK: Canonical form
 

@@ -22,10 +22,11 @@ extension TakeRecord {
     var output: OutputRecord?
     try json.members { key in
       switch key {
-      case "id": id = try json.string()
+      case "id": id = try json.plainName()
       case "outcome": outcome = try json.word(Outcome.self)
-      case "take", "reader", "variant", "reason": texts[key] = try json.optional { try json.string() }
-      case "part": number = try json.optional { try json.whole() }
+      case "take": texts[key] = try json.optional { try json.plainName() }
+      case "reader", "variant", "reason": texts[key] = try json.optional { try json.string() }
+      case "part": number = try json.optional { try json.count() }
       case "input_sha256": digest = try json.optional { try json.digest() }
       case "findings": findings = try json.list { try Finding(json) }
       case "inputs": lists.inputs = try json.list { try Input(json) }
@@ -69,7 +70,7 @@ extension TakeRecord.Input {
     try reader.members { key in
       switch key {
       case "path": path = try reader.string()
-      case "bytes": bytes = try reader.whole()
+      case "bytes": bytes = try reader.count()
       case "sha256": digest = try reader.digest()
       case "role": role = try reader.word(TakeInputs.Role.self)
       default: return false
@@ -89,7 +90,7 @@ extension TakeRecord.StreamRecord {
     try reader.members { key in
       switch key {
       case "name": name = try reader.string()
-      case "samples": samples = try reader.whole()
+      case "samples": samples = try reader.count()
       case "rate_hz": rate = try reader.optional { try reader.decimal() }
       case "clock": clock = try reader.word(Clock.self)
       default: return false
@@ -131,8 +132,8 @@ extension TakeRecord.Step {
       switch key {
       case "name": name = try reader.string()
       case "options": options = try reader.value()
-      case "frames_in", "frames_out": counts[key] = try reader.whole()
-      case "repeated", "skipped_ticks": counts[key] = try reader.optional { try reader.whole() }
+      case "frames_in", "frames_out": counts[key] = try reader.count()
+      case "repeated", "skipped_ticks": counts[key] = try reader.optional { try reader.count() }
       case "dropped": dropped = try reader.list { try Dropped(reader) }
       default: return false
       }
@@ -151,7 +152,7 @@ extension TakeRecord.Step.Dropped {
     try reader.members { key in
       switch key {
       case "reason": reason = try reader.string()
-      case "count": count = try reader.whole()
+      case "count": count = try reader.count()
       default: return false
       }
       return true
@@ -167,9 +168,9 @@ extension OutputRecord {
     var digests: [String: Digest] = [:]
     try reader.members { key in
       switch key {
-      case "path": path = try reader.string()
-      case "bytes": bytes = try reader.whole()
-      case "samples": samples = try reader.whole()
+      case "path": path = try reader.insidePath()
+      case "bytes": bytes = try reader.count()
+      case "samples": samples = try reader.count()
       case "datasets": arrays = try reader.list { try ArrayRecord(reader) }
       case "content_sha256", "structure_sha256", "attributes_sha256": digests[key] = try reader.digest()
       default: return false
@@ -193,8 +194,8 @@ extension ArrayRecord {
       switch key {
       case "path": path = try reader.string()
       case "dtype": dtype = try reader.string()
-      case "shape": shape = try reader.list { try reader.whole() }
-      case "chunk": chunk = try reader.optional { try reader.list { try reader.whole() } }
+      case "shape": shape = try reader.list { try reader.count() }
+      case "chunk": chunk = try reader.optional { try reader.list { try reader.count() } }
       case "filters": filters = try reader.list { try reader.string() }
       case "sha256": digest = try reader.optional { try reader.digest() }
       case "sha256_of": scope = try reader.optional { try reader.word(DigestScope.self) }
@@ -206,6 +207,7 @@ extension ArrayRecord {
       path: try path.required("path"), dtype: try dtype.required("dtype"), shape: try shape.required("shape"), chunk: chunk,
       filters: try filters.required("filters"))
     (self.digest, digestOf) = (digest, scope)
+    guard hasPlausibleSize else { throw UnexpectedValue(expected: "an array of at most 1 TiB, found \(self.shape)") }
   }
 }
 
@@ -221,7 +223,7 @@ extension Finding {
       case "severity": severity = try reader.word(Severity.self)
       case "message": texts[key] = try reader.string()
       case "file", "field": texts[key] = try reader.optional { try reader.string() }
-      case "count": count = try reader.optional { try reader.whole() }
+      case "count": count = try reader.optional { try reader.count() }
       default: return false
       }
       return true
@@ -257,6 +259,26 @@ extension JSONReader {
   }
 
   func optional<Value>(_ read: () throws -> Value) throws -> Value? { try skipNull() ? nil : read() }
+
+  /// A count that a take can have.
+  func count() throws -> Int {
+    let count = try whole()
+    guard TakeRecord.isPlausibleCount(count) else { throw UnexpectedValue(expected: "a count that a take can have, found \(count)") }
+    return count
+  }
+
+  /// What a record calls a take or an episode: never a path that leads elsewhere.
+  func plainName() throws -> String {
+    guard let name = PlainName(try string()) else { throw UnexpectedValue(expected: "the name of a take that a file can have") }
+    return name.text
+  }
+
+  /// The path of a dataset's file, relative to the dataset and inside of it.
+  func insidePath() throws -> String {
+    let path = try string()
+    guard DatasetFiles.isInside(path) else { throw UnexpectedValue(expected: "a path inside the dataset, found \(path)") }
+    return path
+  }
 
   func whole() throws -> Int {
     guard let number = try value().integer else { throw UnexpectedValue(expected: "a whole number") }

@@ -27,7 +27,7 @@ struct Freshness: Sendable {
     for (entry, shard) in zip(entries, shards) where entry.outcome == .written && entry.shard != shard {
       // A copied dataset has other times and inodes but the same contents.
       let record = try TakeRecord(json: journal.record(of: entry.id))
-      var report = Verification()
+      var report = Verification(.none, of: directory)
       conversion.pipeline.writer.check(record, in: directory, pipelineDigest: entry.pipeline, into: &report)
       guard report.isSound, report.notes.isEmpty else { return .stale("its shard was changed or removed and is rebuilt") }
     }

@@ -41,6 +41,9 @@ package final class Journal: Sendable {
     package var entries: [String: Entry] { state.lines.mapValues(\.entry) }
     package var damaged: Int { state.damaged }
     package var unchecked: Int { state.unchecked }
+
+    /// Whether the journal is still the file that was read, or still not there.
+    func isCurrent(at path: String) -> Bool { (try? FileStamp.of(path)) == state.stamp }
   }
 
   /// Opens the journal of an output directory, creating it if needed, and removes a line that a crash truncated.
@@ -48,7 +51,7 @@ package final class Journal: Sendable {
   /// - Parameter known: What was read of it before; it is not read again if it is unchanged.
   package init(path: String, known: Contents? = nil) throws {
     self.path = path
-    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+    let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw FileError("open", path) }
     var state = State(descriptor: descriptor)
     do {
@@ -337,6 +340,7 @@ extension Journal.Entry {
       keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
     (take, part, parts) = (strings["take"], counts["part"], counts["parts"])
+    guard PlainName(id) != nil, PlainName(takeID) != nil else { throw IncompleteRecord(member: "a name that a file can have") }
     guard [framesIn, framesOut, framesRepeated, part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {
       throw IncompleteRecord(member: "a count that a take can have")
     }

@@ -75,6 +75,14 @@ final class Ledger: Sendable {
   func finish(_ job: TakeJob, _ results: Result<[TakeResult], any Error>) {
     do {
       let results = try results.get()
+      if let failure = results.first(where: { $0.record.mayPass })?.record, hasSound(job.task.id) {
+        // What is safe stays: the next run may be able to read the inputs again.
+        report(.log("\(job.task.id): \(failure.reason ?? "its files cannot be read"); its existing episode is kept"))
+        return counts.withLock {
+          $0.summary.failed += 1
+          if stopsAtFailure { $0.isStopped = true }
+        }
+      }
       for (index, result) in results.enumerated() {
         try add(result, of: job.task, isLast: index == results.count - 1)
       }
@@ -92,6 +100,17 @@ final class Ledger: Sendable {
     } catch {
       stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
     }
+  }
+
+  /// Whether all episodes of a take are in the dataset, as this pipeline and an earlier run have written them.
+  private func hasSound(_ take: String) -> Bool {
+    let entries = earlierByTake[take] ?? []
+    return entries.contains { $0.outcome == .written }
+      && entries.allSatisfy { entry in
+        entry.pipeline == conversion.digest
+          && (entry.outcome != .written
+            || entry.shard != nil && entry.shard == Freshness.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath(entry.id)))
+      }
   }
 
   private func add(_ result: TakeResult, of task: TakeTask, isLast: Bool) throws {

@@ -65,10 +65,27 @@ final class OutputDirectory: Sendable {
     }
   }
 
+  /// Keeps runs from writing to a dataset while it is read.
+  struct ReadLock {
+    private let descriptor: Int32
+
+    /// Throws `UsageError` where there is no such directory, `OutputFailure` while a run writes into it.
+    init(_ directory: String) throws {
+      descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+      guard descriptor >= 0 else { throw UsageError("\(FileError("open", directory))") }
+      guard OutputDirectory.acquire(descriptor, LOCK_SH) else {
+        close(descriptor)
+        throw OutputFailure("a run is writing into \(directory); wait for it to finish")
+      }
+    }
+
+    func release() { close(descriptor) }
+  }
+
   /// Waits for up to a quarter of a second: a run that was killed may hold the lock for a moment, by a child process that it was about to start.
-  private static func acquire(_ lock: Int32) -> Bool {
+  private static func acquire(_ lock: Int32, _ kind: Int32 = LOCK_EX) -> Bool {
     for _ in 0..<25 {
-      if flock(lock, LOCK_EX | LOCK_NB) == 0 { return true }
+      if flock(lock, kind | LOCK_NB) == 0 { return true }
       guard errno == EWOULDBLOCK || errno == EINTR else { return false }
       usleep(10_000)
     }

@@ -35,7 +35,7 @@ struct Publication {
       var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
       index.findings += split.findings
       let stamp = IndexStamp(
-        directory + "/" + pipeline.writer.indexPath, of: entries, splitFile: splitFile,
+        directory + "/" + pipeline.writer.indexPath, of: entries, pipeline: digest, splitFile: splitFile,
         vanished: entries.map(\.id).filter(vanished.contains))
       var manifest = Manifest(
         tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
@@ -88,13 +88,13 @@ struct Publication {
   }
 }
 
-/// Size, time and inode of the index, and digests of what it holds, of the split file, and of the takes that are no longer among the
-/// inputs. A later run compares them to see whether the index and the manifest are up to date.
+/// Size, time and inode of the index, and digests of the pipeline, of what the index holds, of the split file, and of the takes that are no
+/// longer among the inputs. A later run compares them to see whether the index and the manifest are up to date.
 struct IndexStamp: Equatable {
   var text: String
 
   /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
-  init(_ index: String, of entries: some Sequence<Journal.Entry>, splitFile: SplitFile?, vanished: [String]) {
+  init(_ index: String, of entries: some Sequence<Journal.Entry>, pipeline: String, splitFile: SplitFile?, vanished: [String]) {
     let file = (try? FileStamp.of(index).description) ?? "missing"
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
     let hasher = SHA256()
@@ -103,7 +103,7 @@ struct IndexStamp: Equatable {
         Array("\(entry.id)\0\(entry.outcome.rawValue)\0\(entry.inputDigest ?? "")\0\(entry.toolVersion)\0\(entry.keys ?? "")\n".utf8))
     }
     let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]
-    text = ([file, "entries \(hasher.finish())"] + split + gone).joined(separator: "\n")
+    text = ([file, "pipeline \(pipeline)", "entries \(hasher.finish())"] + split + gone).joined(separator: "\n")
   }
 
   private init(text: String) { self.text = text }

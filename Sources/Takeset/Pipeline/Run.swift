@@ -91,28 +91,18 @@ package struct Run: Sendable {
   ) throws -> Summary {
     let started = Date()
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
-    // Earlier entries determine ids, so they are read before anything is created.
-    let outputPath = OutputDirectory.absolute(output)
-    let earlier: Journal.Contents
-    do {
-      earlier = try Journal.contents(at: outputPath + "/" + DatasetFiles.journal)
-    } catch {
-      throw OutputFailure("cannot read the journal of \(output): \(error)")
-    }
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries))
+    // Before anything is created, and again if another run has finished in the meantime: earlier entries determine ids.
+    let path = OutputDirectory.absolute(output)
+    var (earlier, search) = try look(path, conversion.digest)
+    let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
+    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion.digest) }
     search.notices.forEach { report(.log($0)) }
-    // One take that a pipeline cannot convert is no reason to end a watch; it fails.
-    if watched == nil { try search.refuse(pipeline) }
-    try splitFile?.check(search.found.map(\.id))
-
-    try refuseOtherOutput(outputPath, earlier, conversion.digest)
     if earlier.damaged > 0 {
       report(
         .log(
           "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") ignored; \(earlier.damaged == 1 ? "its take is" : "their takes are") rebuilt"
         ))
     }
-    let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
     let journal: Journal
     do {
       journal = try Journal(path: directory.journal, known: earlier)
@@ -147,7 +137,7 @@ package struct Run: Sendable {
     let removed = Set(gone)
     let stamp = IndexStamp(
       indexPath(directory), of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
-      splitFile: splitFile,
+      pipeline: conversion.digest, splitFile: splitFile,
       vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) })
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
@@ -163,6 +153,22 @@ package struct Run: Sendable {
     // A shard whose journal line was damaged may be the only remaining copy of its take.
     if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
     return summary
+  }
+
+  /// Reads what earlier runs have written to the output, and finds the takes among the inputs. Throws what they are refused for.
+  private func look(_ output: String, _ digest: String) throws -> (Journal.Contents, TakeSearch) {
+    let earlier: Journal.Contents
+    do {
+      earlier = try Journal.contents(at: output + "/" + DatasetFiles.journal)
+    } catch {
+      throw OutputFailure("cannot read the journal of \(self.output): \(error)")
+    }
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries))
+    // One take that a pipeline cannot convert is no reason to end a watch; it fails.
+    if watched == nil { try search.refuse(pipeline) }
+    try splitFile?.check(search.found.map(\.id))
+    try refuseOtherOutput(output, earlier, digest)
+    return (earlier, search)
   }
 
   private func convert(

@@ -273,7 +273,6 @@ package struct TakeSearch: Sendable {
   }
 
   private static func isUsable(_ name: String) -> Bool {
-    (1...200).contains(name.utf8.count) && !name.hasPrefix(".") && !name.contains("/")
-      && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F && $0 != "\u{FFFD}" }
+    PlainName(name, atMost: 200) != nil && !name.unicodeScalars.contains("\u{FFFD}")
   }
 }

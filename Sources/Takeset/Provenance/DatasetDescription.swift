@@ -146,7 +146,7 @@ package struct DatasetDescription {
 
     /// The arrays by name; their units are attributes in the shards.
     private mutating func add(_ output: OutputRecord, in directory: String) throws {
-      let file = try File.open(directory + "/" + output.path)
+      let file = try WrittenShard.open(directory + "/" + output.path, structure: output.structureDigest)
       defer { try? file.close() }
       for array in output.arrays where array.path.hasPrefix(DatasetDescription.group) {
         let name = String(array.path.dropFirst(DatasetDescription.group.count))

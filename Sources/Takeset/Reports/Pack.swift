@@ -5,18 +5,23 @@ import Model
 
 /// Packing of a dataset directory into one self-contained HDF5 file; stored chunks are copied unchanged.
 package enum Pack {
-  /// Packs a dataset; returns the number of episodes, and the file's SHA-256 for publication.
+  /// Packs a dataset; returns the number of episodes, and the file's SHA-256 for publication. No run can write to the dataset meanwhile.
   ///
-  /// Throws `UsageError` if the directory is not a dataset, `OutputExists` while another command writes the file, `OutputFailure` when it
-  /// cannot be written, `CancellationError`.
+  /// Throws `UsageError` if the directory is not a dataset, `ExportRefusal` for one that is damaged or not finished, `OutputExists` while
+  /// another command writes the file, `OutputFailure` when it cannot be written or a run writes to the dataset, `CancellationError`.
   ///
+  /// - Parameter checks: How shards are checked that another program has written to.
   /// - Parameter copying: Calls `copy` with this path in place of the output, best in another process.
   package static func pack(
-    directory: String, output: String, isCancelled: () -> Bool = { false }, copying: (_ path: String) throws -> Void
+    directory: String, output: String, threads: Int = 1, checks: Verification.ExternalChecks = .inProcess,
+    isCancelled: () -> Bool = { false }, copying: (_ path: String) throws -> Void
   ) throws -> (episodes: Int, digest: Digest) {
     guard try Directory.kind(at: output) == nil else {
       throw UsageError("\(output) already exists; choose another name or remove it")
     }
+    let lock = try OutputDirectory.ReadLock(directory)
+    defer { lock.release() }
+    try check(directory, threads, checks)
     let source = try Source(directory)
     let staged = try StagedDirectory(output)
     do {
@@ -33,6 +38,19 @@ package enum Pack {
       staged.discard()
       throw error is OutputFailure || error is OutputExists || error is CancellationError ? error : failure
     }
+  }
+
+  /// Compares everything that is packed with its digests: the packed file has digests of its own, by which damage would be sound.
+  private static func check(_ directory: String, _ threads: Int, _ checks: Verification.ExternalChecks) throws {
+    let dataset = try Dataset(directory: directory)
+    let entries = try Journal.contents(at: directory + "/" + DatasetFiles.journal).entries
+    if let other = entries.values.first(where: { $0.pipeline != dataset.record.pipelineDigest }) {
+      throw ExportRefusal(
+        "\(directory) is not finished: \(other.id) was converted by another pipeline than manifest.json names; run takeset run again")
+    }
+    let report = try Verification(directory: directory, inputs: false, threads: threads, external: checks)
+    guard let first = report.differences.first else { return }
+    throw ExportRefusal("\(directory) is damaged: \(first.path) \(first.message); takeset verify \(directory) says what else differs")
   }
 
   /// Copies a dataset into a new HDF5 file. On a full disk, libhdf5 may crash.
@@ -61,7 +79,7 @@ package enum Pack {
       } catch {
         throw UsageError("\(directory) is not a Takeset dataset: \(error)")
       }
-      shards = dataset.written.compactMap { $0.output?.path }.filter(DatasetFiles.isInside).map { directory + "/" + $0 }
+      shards = dataset.written.compactMap { $0.output?.path }.map { directory + "/" + $0 }
       demos = try index.root.group("data").members().map(\.name)
       guard demos.count == shards.count else {
         throw UsageError("\(directory)/dataset.h5 has \(demos.count) episodes, manifest.json \(shards.count); run takeset run again")
@@ -83,6 +101,8 @@ package enum Pack {
     let data = try file.root.createGroup("data", isSmall: false)
     let meta = try file.root.createGroup("meta", isSmall: false)
     for (demo, shard) in zip(source.demos, source.shards) {
+      // Refuses what leads to other files.
+      _ = try WrittenShard(shard)
       let episode = try File.open(shard)
       try data.copy("demo_0", from: episode.root.group("data"), as: demo)
       try meta.copy("demo_0", from: episode.root.group("meta"), as: demo)

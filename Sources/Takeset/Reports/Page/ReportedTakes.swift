@@ -59,15 +59,10 @@ struct ReportedTakes: Sendable {
     return parts
   }
 
-  /// Opens a take's episode, after its file's structure was found to be as it was written: libhdf5 may crash on damaged files.
+  /// Opens a take's episode.
   func episode(_ take: TakeRecord) throws -> Episode {
     guard let output = take.output else { throw UsageError("it has no file") }
-    guard DatasetFiles.isInside(output.path) else { throw UsageError("its path is outside of the dataset: \(output.path)") }
-    let path = directory + "/" + output.path
-    guard try Directory.kind(at: path) != nil else { throw UsageError("\(output.path) is missing") }
-    guard try WrittenShard(path).structureDigest() == output.structureDigest else {
-      throw FileMap.Damaged(description: "it was changed after it was written; takeset verify says what differs")
-    }
+    guard try Directory.kind(at: directory + "/" + output.path) != nil else { throw UsageError("\(output.path) is missing") }
     return try writer.episode(take, in: directory)
   }
 

@@ -61,15 +61,14 @@ package struct HDF5Writer: Writer {
   }
 
   package func isShard(_ path: String, of id: String) -> Bool {
-    // Check the structure first: the library must not see files that may be damaged.
-    guard (try? WrittenShard(path)) != nil, let file = try? File.open(path) else { return false }
-    defer { try? file.close() }
-    return (try? file.root.textAttribute("format")) == "takeset"
-      && (try? file.root.group("data/demo_0").textAttribute("take_id")) == id
+    // Nobody has recorded what the file was, so the library must not see it: it may be damaged.
+    guard let shard = try? WrittenShard(path), shard.map.whole["meta/demo_0/timestamp_ns"] != nil else { return false }
+    return (try? shard.holds(id)) == true
   }
 
   package func episode(_ take: TakeRecord, in directory: String) throws -> Episode {
-    try ShardReader(path: directory + "/" + (take.output?.path ?? shardPath(take.id)), id: take.id).episode()
+    let path = directory + "/" + (take.output?.path ?? shardPath(take.id))
+    return try ShardReader(path: path, id: take.id, structure: take.output?.structureDigest).episode()
   }
 
   /// The version of the file layout, as in `docs/layout.md`.

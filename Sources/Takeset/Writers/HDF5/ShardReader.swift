@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import HDF5
 import Model
@@ -14,13 +15,17 @@ struct ShardReader {
   private let meta: Group
   private let times: [Timestamp]
 
-  /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not a Takeset shard.
-  init(path: String, id: String) throws {
+  /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not the shard of this episode.
+  ///
+  /// - Parameter structure: The recorded digest of its structure, which is compared before the library sees the file.
+  init(path: String, id: String, structure: Digest?) throws {
     shard = try WrittenShard(path)
+    if let structure { try shard.checkStructure(structure) }
     file = StoredFile(path: path, stamp: shard.stamp)
     self.id = id
     library = try File.open(path)
     (data, meta) = (try library.root.group("data/demo_0"), try library.root.group("meta/demo_0"))
+    if let own = try data.textAttribute("take_id"), own != id { throw FileMap.Damaged(description: "it is the shard of \(own)") }
     let stored = try meta.dataset("timestamp_ns")
     let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
     times = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
@@ -35,7 +40,7 @@ struct ShardReader {
     frames.nominalRate = try stored.textAttribute("nominal_rate_hz").flatMap { Double($0) }
     frames.quality = try meta.dataset("quality").readAll().map { FrameQuality(rawValue: $0) }
     if meta.contains("segment") { frames.segment = try meta.dataset("segment").readAll(as: Int64.self) }
-    var episode = Episode(id: try data.textAttribute("take_id") ?? id, sourceFrames: times.count, frames: frames, streams: [:])
+    var episode = Episode(id: id, sourceFrames: times.count, frames: frames, streams: [:])
     episode.captureStart = times.first
     if let unix = try stored.integerAttribute("unix_origin_ns") {
       episode.unixOrigin = Episode.UnixOrigin(nanoseconds: unix, resolution: try stored.integerAttribute("unix_origin_resolution_ns") ?? 1)

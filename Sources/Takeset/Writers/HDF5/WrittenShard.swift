@@ -21,6 +21,30 @@ struct WrittenShard: Sendable {
     map = try FileMap(size: slice.count) { try slice.bytes($0) }
   }
 
+  /// Opens a shard with the library after its structure was found to be as it was written: the library may crash on a damaged file.
+  ///
+  /// Throws as `init` does, `FileMap.Damaged` also where the structure has changed, and `HDF5Error`.
+  static func open(_ path: String, structure: Digest) throws -> File {
+    try WrittenShard(path).checkStructure(structure)
+    return try File.open(path)
+  }
+
+  func checkStructure(_ recorded: Digest) throws {
+    guard try structureDigest() == recorded else {
+      throw FileMap.Damaged(description: "it was changed after it was written; takeset verify says what differs")
+    }
+  }
+
+  /// Whether a text is in the file where the library keeps texts of any length: in a global heap, after its length as 64 bits.
+  func holds(_ text: String) throws -> Bool {
+    let bytes = withUnsafeBytes(of: UInt64(text.utf8.count).littleEndian) { Array($0) } + Array(text.utf8)
+    return try map.structure().contains { range in
+      // A heap is short, and so is what lies between chunks.
+      guard range.count <= 1 << 26 else { return false }
+      return Data(try slice.bytes(range)).range(of: Data(bytes)) != nil
+    }
+  }
+
   /// Digest of every byte that belongs to no chunk, in file order.
   func structureDigest() throws -> Digest {
     let hasher = SHA256()
