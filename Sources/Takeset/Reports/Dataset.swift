@@ -60,8 +60,13 @@ package struct Dataset: Sendable {
     return try episode(take)
   }
 
-  /// The episode of a written take.
+  /// The episode of a written take. Throws `ExportRefusal` where its shard cannot be read.
   func episode(_ take: TakeEntry) throws -> Episode {
-    try writer.episode(record(of: take), in: directory)
+    let record = try record(of: take)
+    do {
+      return try writer.episode(record, in: directory)
+    } catch {
+      throw ExportRefusal("\(take.id): \(ReportedTakes.problem(error, record))")
+    }
   }
 }

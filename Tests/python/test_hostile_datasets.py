@@ -1,0 +1,238 @@
+"""Datasets from somebody else: no command reads or writes outside of what it was given, crashes, or waits for ever."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+from command import BINARY
+from outputs import manifest
+from report_pages import rewrite
+
+EXPORTS = "tum", "kitti", "ply", "colmap", "nerfstudio", "webdataset", "zarr", "aloha"
+READERS = [
+    ["verify", "{ds}"], ["verify", "{ds}", "--for", "robomimic"], ["verify", "{ds}", "--inputs"], ["describe", "{ds}"], ["report", "{ds}", "--output", "{out}"],
+    ["trace", "{ds}", "v2", "0"], ["select", "{ds}", "--where", "seconds > 0", "--output", "{out}"], ["pack", "{ds}", "--output", "{out}"], ["inspect", "{ds}"],
+    *(["export", "{ds}", "--to", to, "--output", "{out}"] for to in EXPORTS),
+]
+
+
+@pytest.fixture
+def copy(tiny_dataset, tmp_path):
+    return shutil.copytree(tiny_dataset, tmp_path / "given" / "ds")
+
+
+def ended(arguments, ds, out):
+    """Runs a command on a dataset, which has to end by itself and with words where it does not succeed."""
+    command = [BINARY, *(a.format(ds=ds, out=out) for a in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode in (0, 2, 64, 65), (command, done.returncode, done.stderr[-2000:])
+    assert done.returncode == 0 or done.stderr or done.stdout, command
+    return done
+
+
+def structure(shard):
+    """SHA-256 of the bytes that belong to no chunk."""
+    chunks = []
+
+    def note(_, item):
+        if isinstance(item, h5py.Dataset) and item.chunks:
+            found = [item.id.get_chunk_info(n) for n in range(item.id.get_num_chunks())]
+            chunks.extend((c.byte_offset, c.size) for c in found)
+
+    with h5py.File(shard) as f:
+        f.visititems(note)
+    data, position, digest = shard.read_bytes(), 0, hashlib.sha256()
+    for offset, size in sorted(chunks):
+        digest.update(data[position:offset])
+        position = offset + size
+    digest.update(data[position:])
+    return digest.hexdigest()
+
+
+def seal(ds, take, shard):
+    """Gives the manifest the size and the digest of a changed shard, as somebody would who wants it to be read."""
+    def change(record):
+        next(t for t in record["takes"] if t["id"] == take)["output"].update(bytes=shard.stat().st_size, structure_sha256=structure(shard))
+
+    rewrite(ds, change)
+
+
+@pytest.mark.parametrize("name", ["../../ESC", "a/b", "..", ".", "", "a\0b", "a\nb", "x" * 300, "/tmp/ESC"])
+def test_the_id_of_a_take_is_never_a_path(copy, tmp_path, name):
+    def change(record):
+        old = record["takes"][0]["id"]
+        record["takes"][0]["id"] = name
+        for part in "train", "valid", "test":
+            record["splits"][part] = [name if one == old else one for one in record["splits"][part]]
+
+    rewrite(copy, change)
+    for arguments in READERS:
+        done = ended(arguments, copy, tmp_path / "outs/out")
+        assert done.returncode != 0, arguments
+        assert not list(tmp_path.rglob("*ESC*"))
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+
+
+def test_the_ids_of_a_journal_are_never_paths(takeset, copy, tiny_takes, tmp_path):
+    import zlib
+
+    victim = tmp_path / "given/victim.h5"
+    victim.write_bytes(b"mine")
+    journal = copy / "journal.jsonl"
+    lines = []
+    for line in journal.read_bytes().splitlines():
+        body = line[: line.index(b',"crc32":"')].replace(b'"id":"v1"', b'"id":"../../victim"', 1)
+        lines.append(body + b',"crc32":"%08x"}\n' % zlib.crc32(body))
+    journal.write_bytes(b"".join(lines))
+    done = takeset("run", tiny_takes, "--output", copy, "--progress", "plain")
+    assert victim.read_bytes() == b"mine" and "damaged" in done.stderr
+    assert done.returncode == 0
+    takeset("verify", copy, check=0)
+
+
+@pytest.mark.parametrize("name,arguments", [
+    (".README.md.partial", ["describe", "{ds}"]), (".croissant.json.partial", ["describe", "{ds}"]), (".attestation.json.partial", ["sign", "{ds}", "--key", "{key}"]),
+    ("../.r.html.partial", ["report", "{ds}", "--output", "{ds}/../r.html"]), ("../.m.partial", ["run", "{takes}", "--output", "{ds}", "--metrics", "{ds}/../m"]),
+])
+def test_nothing_is_written_through_a_link(copy, tiny_takes, tmp_path, name, arguments):
+    victim, key = tmp_path / "victim", tmp_path / "key.pem"
+    victim.write_text("mine")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True, capture_output=True)
+    (copy / name).symlink_to(victim)
+    done = subprocess.run([BINARY, *(a.format(ds=copy, key=key, takes=tiny_takes) for a in arguments)], capture_output=True, text=True, timeout=60)
+    assert victim.read_text() == "mine" and not victim.is_symlink(), done
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_journal_that_is_a_link_is_refused(takeset, copy, tiny_takes, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (copy / "journal.jsonl").unlink()
+    (copy / "journal.jsonl").symlink_to(victim)
+    done = takeset("run", tiny_takes, "--output", copy)
+    assert victim.read_text() == "mine" and done.returncode in (1, 64, 65)
+
+
+@pytest.mark.parametrize("number", [-1, 2**53 - 1, 2**62])
+@pytest.mark.parametrize("place", ["samples", "bytes", "frames", "shape", "chunk", "count"])
+def test_numbers_of_a_manifest_never_trap(copy, tmp_path, place, number):
+    def change(record):
+        for take in record["takes"]:
+            match place:
+                case "samples" | "bytes": take["output"][place] = number
+                case "frames": take["steps"][0]["frames_in"] = number
+                case "shape": take["output"]["datasets"][0]["shape"] = [number] * 3
+                case "chunk": take["output"]["datasets"][0]["chunk"] = [number] * 3
+                case "count": take["findings"] = [{"code": "frames-dropped", "severity": "info", "message": "", "count": number}]
+
+    rewrite(copy, change)
+    for arguments in READERS:
+        ended(arguments, copy, tmp_path / "outs/out")
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+
+
+# What an attribute may be in place of one value, and where the readers look.
+ATTRIBUTES = [
+    ("meta/demo_0/timestamp_ns", "origin_ns", np.full(5000, 0x4141414141414141)), ("meta/demo_0/timestamp_ns", "origin_ns", np.full(8, 7)),
+    ("meta/demo_0/timestamp_ns", "tick_ns", np.full(100, 7)), ("meta/demo_0/timestamp_ns", "clock", np.array(["a"] * 5000, dtype=h5py.string_dtype())),
+    ("data/demo_0", "take_id", np.array(["a"] * 5000, dtype=h5py.string_dtype())), ("data/demo_0", "num_samples", np.full(5000, 1)),
+    ("data/demo_0/obs/pose", "kind", "image"), ("data/demo_0/obs/pose", "kind", np.array(["pose"] * 500, dtype=h5py.string_dtype())),
+    ("data/demo_0/obs/camera_image", "rotation_applied", np.full(3000, 1)), ("meta/demo_0/timestamp_ns", "origin_ns", h5py.Empty("i8")),
+    ("meta/demo_0/timestamp_ns", "origin_ns", np.void(b"x" * 4000)), ("data/demo_0/obs/pose", "unit", np.bytes_(b"y" * 9000)),
+]
+
+
+@pytest.mark.parametrize("index", range(len(ATTRIBUTES)))
+def test_attributes_that_are_no_single_value_are_refused(copy, tmp_path, index):
+    place, name, value = ATTRIBUTES[index]
+    shard = copy / "episodes/v2.h5"
+    with h5py.File(shard, "r+") as f:
+        f[place].attrs.create(name, value)
+    seal(copy, "v2", shard)
+    for arguments in READERS:
+        ended(arguments, copy, tmp_path / "outs/out")
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+    done = subprocess.run([BINARY, "verify", shard], capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, 2, 64, 65)
+
+
+SECRET = 4711000815
+
+
+def led_astray(shard, how, where, secret):
+    """Makes an array of a shard lead to another file."""
+    with h5py.File(shard, "r+") as f:
+        shape, dtype = f[where].shape, f[where].dtype
+        attributes = dict(f[where].attrs)
+        del f[where]
+        match how:
+            case "external": f[where] = h5py.ExternalLink(str(secret), "/i8")
+            case "pipe": f[where] = h5py.ExternalLink(str(secret.parent / "pipe"), "/i8")
+            case "soft": f[where] = h5py.SoftLink("/data/demo_0/obs/pose")
+            case "storage": f.create_dataset(where, shape, dtype, external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
+            case "virtual":
+                layout = h5py.VirtualLayout(shape, dtype)
+                layout[:] = h5py.VirtualSource(str(secret), "i8", shape=shape)
+                f.create_virtual_dataset(where, layout)
+        if how in ("storage", "virtual"):
+            for key, value in attributes.items():
+                f[where].attrs[key] = value
+
+
+@pytest.mark.parametrize("where", ["meta/demo_0/timestamp_ns", "data/demo_0/obs/pose"])
+@pytest.mark.parametrize("how", ["external", "pipe", "soft", "storage", "virtual"])
+def test_a_shard_leads_to_no_other_file(copy, tmp_path, how, where):
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as f:
+        f["i8"] = np.full(1000, SECRET, "i8")
+    os.mkfifo(tmp_path / "pipe")
+    shard = copy / "episodes/v2.h5"
+    led_astray(shard, how, where, secret)
+    seal(copy, "v2", shard)
+    for arguments in READERS:
+        done = ended(arguments, copy, tmp_path / "outs/out")
+        if arguments[0] in ("export", "pack", "select") or arguments == ["verify", "{ds}"]:
+            assert done.returncode != 0, arguments
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(copy, tmp_path):
+    for name in "dataset.h5", "episodes/v2.h5", "manifest.json", "journal.jsonl":
+        path = copy / name
+        kept = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        for arguments in READERS:
+            ended(arguments, copy, tmp_path / "outs/out")
+            shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+        path.unlink()
+        path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("year", [1902, 2262, 2300, 2446])
+def test_files_of_any_year_are_converted(takeset, tiny_takes, tmp_path, year):
+    takes = shutil.copytree(tiny_takes, tmp_path / "takes")
+    for file in (takes / "v2").rglob("*.jpg"):
+        subprocess.run(["touch", "-d", f"{year}-06-01", file], check=True)
+    takeset.convert(takes, output=tmp_path / "out")
+    for arguments in ["inspect", takes], ["plan", takes], ["verify", tmp_path / "out", "--inputs"]:
+        takeset(*arguments, check=0)
+    assert "nothing to do" in takeset.convert(takes, output=tmp_path / "out").stdout
+
+
+def test_a_damaged_shard_is_rebuilt_and_never_packed(takeset, copy, tiny_takes, tmp_path):
+    shard = copy / "episodes/v1.h5"
+    whole = shard.read_bytes()
+    expected = manifest(copy)["record"]
+    for offset in range(100, len(whole), max(1, len(whole) // 60)):
+        changed = bytearray(whole)
+        changed[offset] ^= 0x10
+        shard.write_bytes(changed)
+        done = takeset("pack", copy, "--output", tmp_path / "packed.h5")
+        assert done.returncode == 65 and "is damaged" in done.stderr and not (tmp_path / "packed.h5").exists(), offset
+    done = takeset.convert(tiny_takes, output=copy)
+    assert "rebuilt" in done.stderr and shard.read_bytes() == whole and manifest(copy)["record"] == expected
