@@ -15,13 +15,14 @@ struct MovieTake {
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
 
+  /// - Parameter includesHidden: Whether samples that the edit list hides are frames too, as in formats that count coded samples.
   /// - Parameter suspicion: The reason why the display matrix is known to be wrong; `nil` where it is not.
   init(
     _ slice: FileSlice, file: String, at place: InputOrigin, options: VideoOptions, rotation choice: VideoRotation,
-    suspicion: (Movie) -> String? = { _ in nil }
+    includesHidden: Bool = false, suspicion: (Movie) -> String? = { _ in nil }
   ) throws {
     self.place = place
-    movie = try naming(file) { try Movie(slice, limits: options.limits) }
+    movie = try naming(file) { try Movie(slice, limits: options.limits, includesHidden: includesHidden) }
     self.file = file
     self.options = options
     var wanted = Rotation90(rawValue: Int(movie.rotation))
@@ -124,7 +125,7 @@ struct MovieTake {
           .editListRetimed, "the edit list plays at another speed than was recorded; times are those of the recording", file: file
         ))
     }
-    if movie.hiddenSamples > 0 {
+    if movie.hiddenSamples > 0, !movie.includesHidden {
       findings.append(
         Finding(.samplesHidden, "samples that the edit list hides are skipped", file: file, count: movie.hiddenSamples))
     }
