@@ -425,7 +425,7 @@ extension FindingCode {
     case .movieCountMismatch:
       .written(
         .warning,
-        "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it; a Stray Scanner recording is paired by time or by number.",
+        "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it. A Stray Scanner recording is paired by time or by number; one frame less than rows means that the first is missing.",
         "Check that the video was copied completely.")
     case .movieEncrypted:
       .failed(

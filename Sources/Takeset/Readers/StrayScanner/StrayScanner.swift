@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import Media
 package import Model
@@ -13,6 +14,8 @@ package struct StrayScanner: Reader {
   /// Size of the app's images, which its intrinsics are for.
   private static let fullImageSize = ImageSize(width: 1920, height: 1440)
   private static let subfolders: Set<String> = ["depth", "confidence"]
+  /// Members of `details` that readers of Takeset 0.2.0 and before, which paired images wrongly and knew no g, did not write.
+  static let firstRowKey = "movie_first_row", accelerationKey = "acceleration_unit"
   private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
 
   var video = VideoOptions()
@@ -81,12 +84,16 @@ package struct StrayScanner: Reader {
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
         rows: ordered.map { ($0.number, $0.timestamp) }, presentationTimes: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
-        others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
+        hasHidden: opened.movie.hiddenSamples > 0, others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if opened.movie.samples.count != odometry.poses.entries.count {
+        let words =
+          pairing.lacksFirst
+          ? "a program that encoded the video again left out the first frame, which players do not show, so frame 0 is paired with row 1"
+          : "they are paired by \(pairing.method.rawValue)"
         notes.add(
           .movieCountMismatch,
-          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
+          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; \(words)",
           file: Self.movieName)
       }
       movie = (opened, episode, pairing)
@@ -134,6 +141,7 @@ package struct StrayScanner: Reader {
       episode.details.merge(movie.episode.details) { own, _ in own }
       if movie.pairing.method == .number { episode.details["time_base_meaning"] = nil }
       episode.details["movie_pairing"] = .string(movie.pairing.method.rawValue)
+      episode.details[Self.firstRowKey] = movie.pairing.firstRow.map { JSONValue.integer($0) } ?? JSONValue.null
     }
     if let matrix = calibration.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
@@ -141,10 +149,8 @@ package struct StrayScanner: Reader {
   }
 
   private func open(movie slice: FileSlice, at place: InputOrigin, _ notes: Notes) throws -> MovieTake {
-    // Poses are those of the camera of the images as coded.
-    let movie = try MovieTake(
-      slice, file: Self.movieName, at: place,
-      options: video, rotation: .keep)
+    // Poses are those of the camera of the images as coded, the first of which players do not show.
+    let movie = try MovieTake(slice, file: Self.movieName, at: place, options: video, rotation: .keep, includesHidden: true)
     if movie.movie.rotation != 0 {
       notes.add(
         .rotationIgnored,
