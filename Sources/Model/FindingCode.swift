@@ -2,6 +2,7 @@
 /// `takeset explain` looks up. Codes are stable.
 package enum FindingCode: String, CaseIterable, Sendable, Codable {
   // MARK: Findings of a take that is written
+  case accelerationInG = "acceleration-in-g"
   case assertionAbsent = "assertion-absent"
   case assertionInvalid = "assertion-invalid"
   case assertionMock = "assertion-mock"

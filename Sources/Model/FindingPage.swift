@@ -39,6 +39,11 @@ extension FindingCode {
   /// One case each, so that a code without a page does not compile.
   package var page: FindingPage {
     switch self {
+    case .accelerationInG:
+      .written(
+        .info,
+        "Accelerations in units of standard gravity, as Stray Scanner writes them since February 2025. They are multiplied by 9.80665; the manifest has the unit of the file.",
+        "Nothing.")
     case .actionsMissing:
       .dataset(
         "Some takes have actions and some have none, because they have no poses.",

@@ -125,9 +125,10 @@ package struct StrayScanner: Reader {
       streams[.image] = images
     }
     try addDepth(odometry.poses, depth, fullSize, inputs, &streams, notes)
-    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { file in
+    let inertial = try inputs.index(of: Self.imuName).flatMap { file in
       try imu(CSVFile(inputs, file, limit: limit), at: InputOrigin(inputs: inputs, entry: file), notes)
     }
+    streams[.imu] = inertial?.stream
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
     episode.cameras[.phone] = Camera(size: fullSize, intrinsicsTrack: calibration.intrinsicsTrack, pose: .pose)
@@ -144,6 +145,7 @@ package struct StrayScanner: Reader {
       episode.details[Self.firstRowKey] = movie.pairing.firstRow.map { JSONValue.integer($0) } ?? JSONValue.null
     }
     if let matrix = calibration.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }
+    if let inertial { episode.details[Self.accelerationKey] = .string(inertial.unit) }
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
     return episode
   }
@@ -186,8 +188,9 @@ package struct StrayScanner: Reader {
     }
   }
 
-  /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions.
-  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: Notes) throws -> SampleStream? {
+  /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions. The unit is that of the
+  /// accelerations in the file: since February 2025 the app writes g, and gravity is part of them.
+  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: Notes) throws -> (stream: SampleStream, unit: String)? {
     var readings = InertialTable()
     var isFirst = true
     table.forEachLine { line in
@@ -199,7 +202,15 @@ package struct StrayScanner: Reader {
         readings.skip()
       }
     }
-    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes)
+    var unit = "m/s^2"
+    if let norm = readings.medianAcceleration, norm > 0, norm < 3 {
+      unit = "g"
+      readings.scaleAccelerations(by: 9.80665)
+      notes.add(
+        .accelerationInG, "the median norm of the accelerations is \((norm * 100).rounded() / 100), so they are in g; they become m/s^2",
+        file: Self.imuName)
+    }
+    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes).map { (stream: $0, unit: unit) }
   }
 }
 
