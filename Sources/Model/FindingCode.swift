@@ -52,6 +52,8 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case imuUnusable = "imu-unusable"
   case inputVanished = "input-vanished"
   case intrinsicsDiffer = "intrinsics-differ"
+  case intrinsicsImplausible = "intrinsics-implausible"
+  case intrinsicsScaled = "intrinsics-scaled"
   case intrinsicsUnusable = "intrinsics-unusable"
   case jointDead = "joint-dead"
   case jointReadFailed = "joint-read-failed"

@@ -336,10 +336,20 @@ extension FindingCode {
       .written(
         .warning, "`calib.txt` and `cameraIntrinsics` that disagree. `calib.txt` is used; the manifest has both.",
         "Remove or correct the calibration you do not trust.")
+    case .intrinsicsImplausible:
+      .written(
+        .warning,
+        "Intrinsics that cannot be those of the images: the principal point is outside of them, or the field of view along the longer side is not within 30 to 120 degrees. They are stored as they are.",
+        "Check whether the images were resized or cropped after the recording; convert the original files.")
     case .intrinsicsMissing:
       .failed(
         "A step needs the intrinsics of a camera, and the take has none.",
         "Remove the step, or convert such takes with another pipeline.")
+    case .intrinsicsScaled:
+      .written(
+        .info,
+        "Intrinsics for images of another size than those of the take, which were resized after the recording. They are scaled to the images.",
+        "Nothing, if the images were not cropped.")
     case .intrinsicsUnusable:
       .written(
         .warning,

@@ -108,9 +108,9 @@ package struct StrayScanner: Reader {
     notes.add(FrameQuality.findings(frames.quality, file: OdometryFile.name))
     notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
-    let fullSize = movie?.take.movie.size ?? Self.fullImageSize
     let calibration = try Calibration(
       odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, notes)
+    let fullSize = calibration.imageSize(of: movie?.take.movie.size, app: Self.fullImageSize, notes)
     var streams: [StreamName: SampleStream] = [
       .pose: SampleStream(
         spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
@@ -119,6 +119,7 @@ package struct StrayScanner: Reader {
     ]
     if let movie, var images = movie.episode.streams[.image] {
       images.spec.clock = .deviceUptime
+      images.spec.raster = Raster(size: movie.take.movie.size, covering: fullSize)
       images.spec.rotationApplied = 0
       images.timestamps = movie.pairing.timestamps
       images.rows = rows.map { movie.pairing.samples[$0.number].map { Row($0) } }
@@ -215,7 +216,7 @@ package struct StrayScanner: Reader {
 }
 
 /// The intrinsics of a recording: those of each frame where the odometry has them, and those of `camera_matrix.csv`; all for the app's
-/// full-size image.
+/// full-size image, or for that of the video that came with them.
 private struct Calibration {
   let matrix: Intrinsics?
   private(set) var intrinsicsTrack: IntrinsicsTrack?
@@ -238,5 +239,21 @@ private struct Calibration {
         moments: known.isEmpty
           ? [] : ordered.map { IntrinsicsTrack.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
     }
+  }
+
+  /// The size of the images that the intrinsics are for: the video's, unless the principal point shows that they are for the app's own
+  /// images, and that the video was encoded again in another size.
+  func imageSize(of movie: ImageSize?, app: ImageSize, _ notes: Notes) -> ImageSize {
+    guard let movie else { return app }
+    guard movie != app, let usual = intrinsicsTrack?.usual, !usual.isCentered(in: movie), usual.isCentered(in: app) else { return movie }
+    let stretch = Double(movie.width * app.height) / Double(movie.height * app.width)
+    if (0.99...1.01).contains(stretch) {
+      notes.add(.intrinsicsScaled, "the intrinsics are for images of \(app), the video has \(movie); they are scaled")
+    } else {
+      notes.add(
+        .intrinsicsImplausible,
+        "the intrinsics are for images of \(app), the video has \(movie), of another shape; they are scaled as if it were not cropped")
+    }
+    return app
   }
 }
