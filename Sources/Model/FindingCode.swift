@@ -24,6 +24,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case confidenceUndecodable = "confidence-undecodable"
   case countMismatch = "count-mismatch"
   case countUnusable = "count-unusable"
+  case dayContradictory = "day-contradictory"
   case depthAlignmentAmbiguous = "depth-alignment-ambiguous"
   case depthCountMismatch = "depth-count-mismatch"
   case depthFormat = "depth-format"
@@ -107,6 +108,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
 
   // MARK: Findings of a dataset
   case actionsMissing = "actions-missing"
+  case dayUnknown = "day-unknown"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
   case sampleMissing = "sample-missing"

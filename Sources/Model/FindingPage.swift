@@ -190,6 +190,15 @@ extension FindingCode {
       .failed(
         "A table with an invalid field; the message gives line and column.",
         "Correct the field in a copy of the take.")
+    case .dayContradictory:
+      .written(
+        .info,
+        "Dates of a take that cannot all be right, such as that of its name and that of its metadata. The first one counts for `split`: the name's, then the metadata's, then the video's.",
+        "Correct the name, or group by something else (`split: {group: regex}`), if the first one is wrong.")
+    case .dayUnknown:
+      .dataset(
+        "Takes without a date in their name, metadata or video, which `split` cannot group by the time of recording. Each is a group of its own, so recordings of one place may be in train and in valid.",
+        "Put the date into their names (`2026-01-31`), or group them otherwise: `split: {group: directory}` or `{group: regex}`.")
     case .depthAlignmentAmbiguous:
       .written(
         .warning,

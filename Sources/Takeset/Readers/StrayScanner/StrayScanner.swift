@@ -137,7 +137,7 @@ package struct StrayScanner: Reader {
     episode.findings = notes.findings
     episode.dropped = join.dropped
     episode.captureStart = ordered.first?.timestamp
-    episode.day = Day.inName(take.id)
+    episode.dates = Day.dates(name: take.id, movie?.take.date)
     episode.details = inputs.details
     if let movie {
       episode.details.merge(movie.episode.details) { own, _ in own }
