@@ -9,6 +9,8 @@ final class Demuxer {
   private let packet: UnsafeMutablePointer<AVPacket>
   private let source: Source
   let stream: UnsafeMutablePointer<AVStream>
+  /// Whether samples that the edit list hides are samples like all others.
+  let ignoresEdits: Bool
 
   /// The input and read position of the callbacks.
   private final class Source {
@@ -17,9 +19,10 @@ final class Demuxer {
     init(_ input: FileSlice) { self.input = input }
   }
 
-  init(_ input: FileSlice) throws {
+  init(_ input: FileSlice, ignoringEdits: Bool = false) throws {
     try FFmpeg.prepare()
     source = Source(input)
+    ignoresEdits = ignoringEdits
     guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
     self.packet = packet
     let size = 1 << 16
@@ -32,8 +35,11 @@ final class Demuxer {
     format.pointee.io_open = { _, _, _, _, _ in cffmpeg_denied() }
     format.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
     context = format
+    var options: OpaquePointer?
+    defer { av_dict_free(&options) }
+    if ignoringEdits { av_dict_set(&options, "ignore_editlist", "1", 0) }
     // Frees the context when it fails.
-    let status = avformat_open_input(&context, nil, av_find_input_format("mov"), nil)
+    let status = avformat_open_input(&context, nil, av_find_input_format("mov"), &options)
     guard status >= 0, let context else {
       Self.free(&io)
       var packet: UnsafeMutablePointer<AVPacket>? = self.packet
@@ -119,6 +125,13 @@ final class Demuxer {
   var places: [(offset: Int64, count: Int64)] {
     (0..<avformat_index_get_entries_count(stream)).compactMap { index in
       avformat_index_get_entry(stream, index).map { ($0.pointee.pos, Int64($0.pointee.size)) }
+    }
+  }
+
+  /// Number of samples in the index that the edit list hides; those beyond its end are not in the index.
+  var hiddenEntries: Int {
+    (0..<avformat_index_get_entries_count(stream)).count { index in
+      avformat_index_get_entry(stream, index).map { $0.pointee.flags & AVINDEX_DISCARD_FRAME != 0 } ?? false
     }
   }
 

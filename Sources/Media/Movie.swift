@@ -30,13 +30,15 @@ package struct Movie: Sendable {
   package let size: ImageSize
   /// The length of a tick: `timeBase.numerator / timeBase.denominator` seconds.
   package let timeBase: (numerator: Int64, denominator: Int64)
-  /// All samples that are shown, in presentation order.
+  /// All samples that are shown, in presentation order; with `includesHidden` also those that are not.
   package let samples: [Sample]
   /// The first samples of closed-GOP ranges, which can be decoded independently, ascending from 0. Each range is long enough that starting
   /// a decoder for it costs little. The ranges depend only on the file.
   package let runs: [Int]
-  /// Number of samples that the edit list hides.
+  /// Number of samples that the edit list hides, whether or not they are among `samples`.
   package let hiddenSamples: Int
+  /// Whether `samples` are all that are coded, at the media's own times, as if there were no edit list.
+  package let includesHidden: Bool
   package let hasEditList: Bool
   /// Whether the edit list changes the playback speed; `samples` keep the media's own.
   package let isRetimed: Bool
@@ -49,11 +51,12 @@ package struct Movie: Sendable {
   /// Reads the index and the sample headers, and decodes the first frame.
   ///
   /// - Throws: `MovieError`.
-  package init(_ input: FileSlice, limits: MovieLimits = MovieLimits()) throws {
+  package init(_ input: FileSlice, limits: MovieLimits = MovieLimits(), includesHidden: Bool = false) throws {
     self.input = input
+    self.includesHidden = includesHidden
     let boxes = try MovieBoxes(input, limits: limits)
     try Self.checkTracks(boxes.tracks)
-    let demuxer = try Demuxer(input)
+    let demuxer = try Demuxer(input, ignoringEdits: includesHidden)
     let parameters = demuxer.stream.pointee.codecpar.pointee
     guard parameters.codec_type == AVMEDIA_TYPE_VIDEO else { throw MovieError(.noVideo, "no track holds video") }
     guard parameters.codec_id == AV_CODEC_ID_H264 || parameters.codec_id == AV_CODEC_ID_HEVC else {
@@ -79,7 +82,9 @@ package struct Movie: Sendable {
       throw MovieError(
         .movieTruncated, "\(samples.count) of \(indexed) samples that the fragments list are in the file; the rest is cut off")
     }
-    hiddenSamples = max(discarded, boxes.tracks.count == 1 || !boxes.isFragmented ? indexed - samples.count : 0)
+    hiddenSamples = try max(
+      includesHidden ? Demuxer(input).hiddenEntries : discarded,
+      boxes.tracks.count == 1 || !boxes.isFragmented ? indexed - samples.count : 0)
     if let first = samples.first, let last = samples.last {
       let (span, overflow) = last.presentation.subtractingReportingOverflow(first.presentation)
       let seconds = Double(span) * Double(base.num) / Double(base.den)
@@ -103,7 +108,7 @@ package struct Movie: Sendable {
     rotation = abs(rotated - quarters * 90) < 0.5 ? (quarters * 90).truncatingRemainder(dividingBy: 360) : rotated
     isMirrored = display?.isMirrored ?? false
 
-    let decoder = try MovieDecoder(Demuxer(input), samples: samples, side: limits.side)
+    let decoder = try MovieDecoder(Demuxer(input, ignoringEdits: includesHidden), samples: samples, side: limits.side)
     let frame = try decoder.next()
     (size, color) = (frame.size, frame.color)
     guard size.width <= limits.side, size.height <= limits.side else {
@@ -182,7 +187,7 @@ package struct Movie: Sendable {
   /// does not say. Throws `MovieError`.
   package func packet(ofSample sample: Int) throws -> (number: Int, bytes: Range<Int64>)? {
     guard samples.indices.contains(sample) else { return nil }
-    let demuxer = try Demuxer(input)
+    let demuxer = try Demuxer(input, ignoringEdits: includesHidden)
     var found: (number: Int, bytes: Range<Int64>)?
     var number = 0
     var isMore = true

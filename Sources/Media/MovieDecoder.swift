@@ -60,7 +60,8 @@ package final class MovieDecoder {
     // A frame of another size is an error that names both sizes; one that claims to be far larger is not decoded at all. Codecs round up
     // to blocks of at most 64 pixels.
     let side = max(2 * max(movie.size.width, movie.size.height), 2048) + 64
-    try self.init(Demuxer(movie.input), samples: movie.samples, input: movie.input, side: side)
+    try self.init(
+      Demuxer(movie.input, ignoringEdits: movie.includesHidden), samples: movie.samples, input: movie.input, side: side)
   }
 
   /// - Parameters:
@@ -187,7 +188,7 @@ package final class MovieDecoder {
   package func start(atRun sample: Int) throws {
     if position == 0, sample == 0, !hasFed { return }
     if sample == 0, let input {
-      demuxer = try Demuxer(input)
+      demuxer = try Demuxer(input, ignoringEdits: demuxer.ignoresEdits)
     } else {
       try demuxer.seek(to: samples[sample].decoding)
     }

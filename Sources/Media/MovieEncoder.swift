@@ -18,6 +18,8 @@ package final class MovieEncoder {
     package var rotation = 0
     /// Tags of the file, such as `location` in ISO 6709.
     package var tags: [(key: String, value: String)] = []
+    /// When the file says that it was made, in RFC 3339.
+    package var created: String?
 
     package init(size: ImageSize) { self.size = size }
   }
@@ -77,6 +79,7 @@ package final class MovieEncoder {
       matrix.withMemoryRebound(to: Int32.self, capacity: 9) { av_display_rotation_set($0, Double(options.rotation)) }
     }
     for tag in options.tags { av_dict_set(&format.pointee.metadata, tag.key, tag.value, 0) }
+    if let created = options.created { av_dict_set(&format.pointee.metadata, "creation_time", created, 0) }
     format.pointee.flags |= AVFMT_FLAG_BITEXACT
     try Self.check(avio_open(&format.pointee.pb, path, AVIO_FLAG_WRITE), "creating \(path)")
     var muxing: OpaquePointer?
@@ -111,7 +114,8 @@ package final class MovieEncoder {
     if status < 0 { throw MovieError(.movieCorrupt, "\(what) failed: \(MovieError.words(status))") }
   }
 
-  /// Adds a frame of RGB rows, presented at `time` in ticks of the timescale; times ascend.
+  /// Adds a frame of RGB rows, presented at `time` in ticks of the timescale; times ascend. The file's edit list hides frames of negative
+  /// times.
   package func add(_ pixels: [UInt8], at time: Int64) throws {
     guard let frame, pixels.count == options.size.width * options.size.height * 3 else {
       throw MovieError(.movieCorrupt, "\(pixels.count) bytes are not an RGB image of \(options.size)")

@@ -120,8 +120,8 @@ package struct Episode: Sendable {
   package var unixOrigin: UnixOrigin?
   /// Capture time of the source's first frame, on the frames' clock, whether or not it is a row.
   package var captureStart: Timestamp?
-  /// The day of the recording as YYYY-MM-DD, where known.
-  package var day: String?
+  /// What its parts say of when it was recorded; the first one counts.
+  package var dates: [RecordingDate] = []
   /// The group whose takes are never in different splits; set by `split`.
   package var splitGroup: String?
   /// Values that only one format or one transform uses.

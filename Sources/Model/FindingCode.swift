@@ -2,6 +2,7 @@
 /// `takeset explain` looks up. Codes are stable.
 package enum FindingCode: String, CaseIterable, Sendable, Codable {
   // MARK: Findings of a take that is written
+  case accelerationInG = "acceleration-in-g"
   case assertionAbsent = "assertion-absent"
   case assertionInvalid = "assertion-invalid"
   case assertionMock = "assertion-mock"
@@ -23,6 +24,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case confidenceUndecodable = "confidence-undecodable"
   case countMismatch = "count-mismatch"
   case countUnusable = "count-unusable"
+  case dayContradictory = "day-contradictory"
   case depthAlignmentAmbiguous = "depth-alignment-ambiguous"
   case depthCountMismatch = "depth-count-mismatch"
   case depthFormat = "depth-format"
@@ -51,6 +53,8 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case imuUnusable = "imu-unusable"
   case inputVanished = "input-vanished"
   case intrinsicsDiffer = "intrinsics-differ"
+  case intrinsicsImplausible = "intrinsics-implausible"
+  case intrinsicsScaled = "intrinsics-scaled"
   case intrinsicsUnusable = "intrinsics-unusable"
   case jointDead = "joint-dead"
   case jointReadFailed = "joint-read-failed"
@@ -104,6 +108,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
 
   // MARK: Findings of a dataset
   case actionsMissing = "actions-missing"
+  case dayUnknown = "day-unknown"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
   case sampleMissing = "sample-missing"

@@ -39,6 +39,11 @@ extension FindingCode {
   /// One case each, so that a code without a page does not compile.
   package var page: FindingPage {
     switch self {
+    case .accelerationInG:
+      .written(
+        .info,
+        "Accelerations in units of standard gravity, as Stray Scanner writes them since February 2025. They are multiplied by 9.80665; the manifest has the unit of the file.",
+        "Nothing.")
     case .actionsMissing:
       .dataset(
         "Some takes have actions and some have none, because they have no poses.",
@@ -185,6 +190,15 @@ extension FindingCode {
       .failed(
         "A table with an invalid field; the message gives line and column.",
         "Correct the field in a copy of the take.")
+    case .dayContradictory:
+      .written(
+        .info,
+        "Dates of a take that cannot all be right, such as that of its name and that of its metadata. The first one counts for `split`: the name's, then the metadata's, then the video's.",
+        "Correct the name, or group by something else (`split: {group: regex}`), if the first one is wrong.")
+    case .dayUnknown:
+      .dataset(
+        "Takes without a date in their name, metadata or video, which `split` cannot group by the time of recording. Each is a group of its own, so recordings of one place may be in train and in valid.",
+        "Put the date into their names (`2026-01-31`), or group them otherwise: `split: {group: directory}` or `{group: regex}`.")
     case .depthAlignmentAmbiguous:
       .written(
         .warning,
@@ -331,10 +345,20 @@ extension FindingCode {
       .written(
         .warning, "`calib.txt` and `cameraIntrinsics` that disagree. `calib.txt` is used; the manifest has both.",
         "Remove or correct the calibration you do not trust.")
+    case .intrinsicsImplausible:
+      .written(
+        .warning,
+        "Intrinsics that cannot be those of the images: the principal point is outside of them, or the field of view along the longer side is not within 30 to 120 degrees. They are stored as they are.",
+        "Check whether the images were resized or cropped after the recording; convert the original files.")
     case .intrinsicsMissing:
       .failed(
         "A step needs the intrinsics of a camera, and the take has none.",
         "Remove the step, or convert such takes with another pipeline.")
+    case .intrinsicsScaled:
+      .written(
+        .info,
+        "Intrinsics for images of another size than those of the take, which were resized after the recording. They are scaled to the images.",
+        "Nothing, if the images were not cropped.")
     case .intrinsicsUnusable:
       .written(
         .warning,
@@ -425,7 +449,7 @@ extension FindingCode {
     case .movieCountMismatch:
       .written(
         .warning,
-        "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it; a Stray Scanner recording is paired by time or by number.",
+        "A video whose frame count differs from `rgb/` or from the odometry. A session then takes no times from it. A Stray Scanner recording is paired by time or by number; one frame less than rows means that the first is missing.",
         "Check that the video was copied completely.")
     case .movieEncrypted:
       .failed(

@@ -2,11 +2,11 @@ import Foundation
 import Model
 import Takeset
 
-/// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g without gravity, angular
-/// velocity in rad/s, both in the device's axes.
+/// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g, angular velocity in rad/s, both
+/// in the device's axes.
 struct IMUSimulation {
-  /// Readings with times in nanoseconds, acceleration in g and angular velocity in rad/s.
-  private var readings: [(time: Int64, acceleration: SIMD3<Double>, gyro: SIMD3<Double>)] = []
+  /// Readings with times in nanoseconds, acceleration without gravity and gravity in g, and angular velocity in rad/s.
+  private var readings: [(time: Int64, acceleration: SIMD3<Double>, gravity: SIMD3<Double>, gyro: SIMD3<Double>)] = []
   private static let rate = 100.0
   /// Sampling rate in Hz for differentiating positions and rotations.
   private static let fine = 400.0
@@ -21,7 +21,9 @@ struct IMUSimulation {
       let handled = time + 500_000 + Int64(random.next() % 3_500_000) + offset
       let gyro = Self.angularVelocity(path[index - 1], path[index + 1])
       let acceleration = Self.acceleration(path[index - 1], path[index], path[index + 1])
-      readings.append((handled, acceleration, gyro))
+      // Down in the camera's axes: the world has y up.
+      let down = SIMD3(-path[index][4], -path[index][5], -path[index][6])
+      readings.append((handled, acceleration, Self.device(down), gyro))
     }
   }
 
@@ -34,11 +36,12 @@ struct IMUSimulation {
     return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
   }
 
-  /// The readings in the CSV format of the Stray Scanner app: from 0.1 s after the first frame to before the last, in m/s².
-  var csv: String {
+  /// The readings in the CSV format of the Stray Scanner app: from 0.1 s after the first frame to before the last, with gravity, in g or in
+  /// m/s².
+  func csv(inG: Bool) -> String {
     let first = readings.first?.time ?? 0
     let lines = readings.filter { $0.time - first > 100_000_000 }.dropLast(12).map { reading in
-      let (acceleration, gyro) = (reading.acceleration * 9.80665, reading.gyro)
+      let (acceleration, gyro) = ((reading.acceleration + reading.gravity) * (inG ? 1 : 9.80665), reading.gyro)
       let numbers = [acceleration.x, acceleration.y, acceleration.z, gyro.x, gyro.y, gyro.z]
       return ([Trajectory.decimal(reading.time)] + numbers.map { "\($0)" }).joined(separator: ", ")
     }

@@ -4,8 +4,8 @@ import Media
 package import Model
 import Takeset
 
-/// A synthetic Stray Scanner recording of a camera moving through `Room`: a video, depth in millimeters with confidence, odometry with the
-/// intrinsics of each frame, and an IMU. `truth.json` has the exact ground truth.
+/// A synthetic Stray Scanner recording of a camera moving through `Room`: a video whose first frame an edit list hides, depth in millimeters
+/// with confidence, odometry with the intrinsics of each frame, and an IMU. `truth.json` has the exact ground truth.
 package struct SimulatedStrayScan: Sendable {
   package var seconds = 2.0
   package var rate = 60.0
@@ -18,6 +18,19 @@ package struct SimulatedStrayScan: Sendable {
   package var isOld = false
   /// Number of frames that the camera drops in one burst, from the tenth on; they are visible only in the timestamps.
   package var dropped = 0
+  package var quirks: [Quirk] = []
+
+  /// A form that recordings had before, or get from other programs.
+  package enum Quirk: String, Sendable, CaseIterable {
+    /// Before February 2022: the video shows every frame.
+    case noEditList = "no-edit-list"
+    /// Before February 2025: accelerations are in m/s² instead of g.
+    case siAcceleration = "si-acceleration"
+    /// Another program has encoded the frames that players show, and the hidden one is lost.
+    case encodedAgain = "encoded-again"
+    /// Another program has resized the video; the intrinsics are still for 1920x1440.
+    case resized
+  }
 
   package init() {}
 
@@ -44,11 +57,11 @@ package struct SimulatedStrayScan: Sendable {
     }
     try render(frames, directory)
     try write(odometry(frames), "odometry.csv", in: directory)
-    let focal = Room.Camera(size: size, matrix: []).focalLength
-    let (cx, cy) = (Double(size.width) / 2, Double(size.height) / 2)
+    let focal = Room.Camera(size: calibratedSize, matrix: []).focalLength
+    let (cx, cy) = (Double(calibratedSize.width) / 2, Double(calibratedSize.height) / 2)
     try write("\(focal), 0.0, \(cx)\n0.0, \(focal), \(cy)\n0.0, 0.0, 1.0", "camera_matrix.csv", in: directory)
     let imu = IMUSimulation(from: path.samples[0].time, seconds: seconds, 0, seed)
-    try write(imu.csv, "imu.csv", in: directory)
+    try write(imu.csv(inG: !quirks.contains(.siAcceleration)), "imu.csv", in: directory)
     let truth: JSONValue = [
       "seed": .integer(Int64(bitPattern: seed)), "frames": JSONValue(frames.count),
       "frame_time_ns": .array(frames.map { .integer($0.sample.time.nanoseconds) }),
@@ -57,12 +70,19 @@ package struct SimulatedStrayScan: Sendable {
     try write(truth.canonicalText + "\n", "truth.json", in: directory)
   }
 
+  /// The size of the images that the intrinsics are for.
+  private var calibratedSize: ImageSize { quirks.contains(.resized) ? ImageSize(width: 1920, height: 1440) : size }
+
   /// Writes the video, the depth maps and their confidence. The video has a constant rate, regardless of the frames' timestamps.
   private func render(_ frames: [Frame], _ directory: String) throws {
     let room = Room(enclosing: [])
     var options = MovieEncoder.Options(size: size)
     options.codec = codec
     options.rate = rate
+    // Each seed is a day of its own.
+    options.created = UnixTime.rfc3339(seconds: 1_771_446_000 + Int64(seed % 1000) * 86_400)
+    let isEncodedAgain = quirks.contains(.encodedAgain)
+    let hidden = isEncodedAgain || quirks.contains(.noEditList) ? 0 : 1
     let encoder = hasMovie ? try MovieEncoder(directory + "/rgb.mp4", options) : nil
     let batch = 8
     for start in stride(from: 0, to: frames.count, by: batch) {
@@ -77,7 +97,10 @@ package struct SimulatedStrayScan: Sendable {
         return (frame: frame, pixels: pixels, meters: meters)
       }
       for (frame, pixels, meters) in rendered {
-        try encoder?.add(pixels, at: Int64((Double(frame.number) * 600 / rate).rounded()))
+        // The app counts frames from -1; what is before 0 is hidden.
+        if !isEncodedAgain || frame.number > 0 {
+          try encoder?.add(pixels, at: Int64((Double(frame.number - hidden) * 600 / rate).rounded()))
+        }
         let name = SimulatedSession.sixDigits(frame.number) + ".png"
         // The sensor's range is 5 m.
         let millimeters = meters.map { $0 < 5 ? UInt16(($0 * 1000).rounded()) : 0 }
@@ -92,7 +115,7 @@ package struct SimulatedStrayScan: Sendable {
 
   private func odometry(_ frames: [Frame]) throws -> String {
     var names = ["timestamp", "frame", "x", "y", "z", "qx", "qy", "qz", "qw"]
-    if !isOld { names += ["fx", "fy", "cx", "cy", "", ""] }
+    if !isOld { names += ["fx", "fy", "cx", "cy", "distortion_center_x", "distortion_center_y"] }
     let lines = try frames.map { frame in
       let m = frame.sample.matrix
       // The app's camera has y down and z forward.
@@ -104,8 +127,8 @@ package struct SimulatedStrayScan: Sendable {
       var fields: [String] = [frame.sample.seconds, SimulatedSession.sixDigits(frame.number)]
       fields += numbers.map { "\(Float($0))" }
       if !isOld {
-        let focal = Room.Camera(size: size, matrix: [], zoom: frame.zoom).focalLength
-        fields += ["\(focal)", "\(focal)", "\(Double(size.width) / 2)", "\(Double(size.height) / 2)", "", ""]
+        let focal = Room.Camera(size: calibratedSize, matrix: [], zoom: frame.zoom).focalLength
+        fields += ["\(focal)", "\(focal)", "\(Double(calibratedSize.width) / 2)", "\(Double(calibratedSize.height) / 2)", "", ""]
       }
       return fields.joined(separator: ", ")
     }

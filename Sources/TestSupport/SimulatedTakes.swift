@@ -48,16 +48,19 @@ package final class SimulatedTakes {
   }
 
   private static var scans: [Example] {
-    [true, false].flatMap { hasMovie in
-      [true, false].map { isOld in
-        Example(reader: "stray-scanner", name: (hasMovie ? "movie" : "depth alone") + (isOld ? ", old" : "")) { path in
-          var scan = SimulatedStrayScan()
-          (scan.seconds, scan.size, scan.depthSize) = (0.4, ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
-          (scan.hasMovie, scan.isOld) = (hasMovie, isOld)
-          try scan.write(to: path)
-        }
+    func example(_ name: String, _ change: @escaping @Sendable (inout SimulatedStrayScan) -> Void) -> Example {
+      Example(reader: "stray-scanner", name: name) { path in
+        var scan = SimulatedStrayScan()
+        (scan.seconds, scan.size, scan.depthSize) = (0.4, ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
+        change(&scan)
+        try scan.write(to: path)
       }
     }
+    return [true, false].flatMap { hasMovie in
+      [true, false].map { isOld in
+        example((hasMovie ? "movie" : "depth alone") + (isOld ? ", old" : "")) { ($0.hasMovie, $0.isOld) = (hasMovie, isOld) }
+      }
+    } + SimulatedStrayScan.Quirk.allCases.map { quirk in example(quirk.rawValue) { $0.quirks = [quirk] } }
   }
 
   private static var videos: [Example] {

@@ -73,18 +73,29 @@ struct InspectCommand: ParsableCommand {
 
   private func inspectDataset(_ path: String) throws {
     let dataset = try Dataset(directory: path)
+    var recall = Recall()
+    func record(of entry: TakeEntry) throws -> TakeRecord {
+      let take = try dataset.record(of: entry)
+      recall.add(take)
+      return take
+    }
     if json {
-      let takes = try dataset.takes.map { try dataset.record(of: $0).summaryJSON }
-      return standardOutput(JSONValue.object(["dataset": .string(path), "takes": .array(takes)]).canonicalText)
+      let takes = try dataset.takes.map { try record(of: $0).summaryJSON }
+      return standardOutput(
+        JSONValue.object([
+          "dataset": .string(path), "takes": .array(takes), "notes": .array(recall.sentences.map { .string($0) }),
+        ]).canonicalText)
     }
     standardOutput(
       summarize(
         try dataset.takes.map {
-          let take = try dataset.record(of: $0)
+          let take = try record(of: $0)
           return Row(
             id: take.id, reader: take.reader, outcome: take.outcome, reason: take.reason, frames: take.output?.samples,
             findings: take.findings)
         }))
+    let style = console.style(for: STDOUT_FILENO)
+    for sentence in recall.sentences { standardOutput("\(style.warning("warning")): \(sentence)") }
     guard let first = dataset.written.first, let arrays = try dataset.record(of: first).output?.arrays, !console.quiet else { return }
     let folder = "/data/demo_0/"
     standardOutput("\n\(first.id) contains, below \(folder.dropLast()):")

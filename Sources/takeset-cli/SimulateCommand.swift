@@ -224,6 +224,8 @@ struct SimulateStrayScan: ParsableCommand {
   var noMovie = false
   @Flag(help: "Write odometry.csv as older versions of the app do, without intrinsics per frame.")
   var oldCsv = false
+  @Option(help: "A form that recordings had before, or get from other programs; may be given several times.")
+  var quirk: [SimulatedStrayScan.Quirk] = []
 
   func validate() throws {
     try options.validate(rate: rate)
@@ -241,6 +243,7 @@ struct SimulateStrayScan: ParsableCommand {
     scan.codec = codec.rawValue
     scan.hasMovie = !noMovie
     scan.isOld = oldCsv
+    scan.quirks = quirk
     scan.dropped = drop
     try scan.write(to: options.output)
     standardOutput(options.output)
@@ -249,6 +252,7 @@ struct SimulateStrayScan: ParsableCommand {
 
 extension SessionQuirk: ExpressibleByArgument {}
 extension SimulatedSession.Variant: ExpressibleByArgument {}
+extension SimulatedStrayScan.Quirk: ExpressibleByArgument {}
 extension SimulatedBundle.Layout: ExpressibleByArgument {}
 extension SimulatedBundle.DepthContainer: ExpressibleByArgument {}
 extension SimulatedBundle.DepthLayout: ExpressibleByArgument {}

@@ -56,6 +56,34 @@ import Testing
     for (index, level) in try levels(movie, Array(0..<40)).enumerated() { #expect(abs(level - (40 + 4 * index)) <= 3) }
   }
 
+  /// Frames before time 0 are hidden by an edit list; they are there for who asks.
+  @Test(arguments: ["h264", "hevc"], [0, 2]) func hiddenFramesCanBeIncluded(codec: String, reordering: Int) throws {
+    let path = try write((-1..<70).map { Int64($0) * 10 }) {
+      $0.codec = codec
+      $0.reordering = reordering
+    }
+    let shown = try Movie(slice(path))
+    #expect(shown.hiddenSamples == 1 && shown.samples.count == 70 && shown.hasEditList && !shown.includesHidden)
+    let all = try Movie(slice(path), includesHidden: true)
+    #expect(all.hiddenSamples == 1 && all.samples.count == 71 && all.nanoseconds[70] == 1_166_666_667)
+    let samples = [0, 1, 70, 2, 0, 35]
+    for (sample, level) in zip(samples, try levels(all, samples)) { #expect(abs(level - (40 + 4 * (sample % 50))) <= 3) }
+    #expect(abs(try levels(shown, [0])[0] - 44) <= 3)
+    let decoder = try MovieDecoder(all)
+    for run in all.runs.reversed() {
+      try decoder.start(atRun: run)
+      #expect(try decoder.next().size == size)
+    }
+    #expect(try all.packet(ofSample: 0)?.number == 0)
+    let plain = try Movie(slice(write((0..<10).map { Int64($0) * 10 }) { $0.reordering = reordering }), includesHidden: true)
+    #expect(plain.hiddenSamples == 0 && plain.samples.count == 10)
+  }
+
+  @Test func readsWhenAMovieWasMade() throws {
+    let movie = try Movie(slice(write([0, 20]) { $0.created = "2026-02-18T20:20:00Z" }))
+    #expect(movie.tags.contains { $0.key == "creation_time" && $0.value == "2026-02-18T20:20:00.000000Z" })
+  }
+
   @Test func jumpsBackAndForth() throws {
     let movie = try Movie(slice(write((0..<90).map { Int64($0) * 20 })))
     #expect(movie.samples.count { $0.isSync } >= 3)

@@ -84,12 +84,14 @@ def confidence_map(number, size):
 
 
 @functools.cache
-def scan_video(ticks, numbers=None, codec="h264", size=(160, 120), b_frames=0):
-    """An MP4 whose sample i shows the number numbers[i] at ticks[i] of 1/600 s."""
+def scan_video(ticks, numbers=None, codec="h264", size=(160, 120), b_frames=0, hides=False):
+    """An MP4 whose sample i shows the number numbers[i] at ticks[i] of 1/600 s; as the app's, it may hide its first image by an edit list."""
     steps = "".join(f"+{b - a}*gte(N,{k})" for k, (a, b) in enumerate(zip(ticks, ticks[1:]), 1))
     arguments = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{size[0]}x{size[1]}", "-r", 60, "-i", "-"]
     arguments += ["-vf", f"settb=1/600,setpts='{ticks[0]}{steps}'", "-fps_mode", "passthrough", "-enc_time_base", "1:600"]
     arguments += [*ENCODERS[codec], "-bf", b_frames, "-g", 15, "-threads", 1, *BT709, "-video_track_timescale", 600]
+    if hides:
+        arguments += ["-output_ts_offset", -1 / 60, "-avoid_negative_ts", "disabled"]
     return made(".mp4", *arguments, contents=b"".join(yuv_image(n, *size) for n in numbers or range(len(ticks))))
 
 

@@ -87,7 +87,7 @@ def test_two_takes_of_one_name_both_get_in(takeset, sessions, tmp_path):
     shutil.copytree(sessions / V1, tmp_path / "more" / V1)
     takeset.convert(sessions, tmp_path / "more", output=tmp_path / "out")
     assert sorted(demos(tmp_path / "out")) == [V1, V1 + "-2", V2]
-    assert [f["code"] for f in take(tmp_path / "out", V1 + "-2")["findings"]] == ["duplicate-id"]
+    assert [f["code"] for f in take(tmp_path / "out", V1 + "-2")["findings"]] == ["duplicate-id", "day-contradictory"]
     again = takeset.convert(sessions, tmp_path / "more", output=tmp_path / "out")
     assert "nothing to do" in again.stdout
     # Asked for alone, the second keeps its name and does not take the first one's place.

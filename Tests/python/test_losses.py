@@ -15,7 +15,7 @@ def originals(takeset, tmp_path_factory):
     root = tmp_path_factory.mktemp("originals")
     takeset.simulate(root / "slam", "--variant", "v3-slam", "--seconds", 1, "--size", "96x72")
     takeset.simulate(root / "glove", "--variant", "v2", "--seconds", 1, "--size", "96x72")
-    takeset("simulate", "stray-scanner", "--output", root / "scan", "--seconds", 1, "--size", "96x72", "--depth-size", "32x24", check=0)
+    takeset("simulate", "stray-scanner", "--output", root / "scan", "--seconds", 1, "--size", "96x72", "--depth-size", "32x24", "--quirk", "si-acceleration", check=0)
     return root
 
 

@@ -123,4 +123,4 @@ def test_the_example_prints_what_it_says(takeset, tmp_path):
     (code,) = blocks(document, "python")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "2026-02-01_whole assertion-ok complete 4 of 4", "2026-02-02_cut assertion-ok partial 10.0 of 12"]
+        "2025-11-27_whole assertion-ok complete 4 of 4", "2025-11-28_cut assertion-ok partial 10.0 of 12"]

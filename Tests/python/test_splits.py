@@ -85,6 +85,57 @@ def test_groups_are_never_divided(takeset, captures_of_six_days, tmp_path, rule,
     assert traces(tmp_path / "out", "Tracer") == []
 
 
+# Days
+
+
+def started(root, **times):
+    """Sessions that started at these times."""
+    for i, (name, time) in enumerate(times.items()):
+        put(root / name, changed(session("v1", count=3, seed=i, size=(48, 24)), "metadata.json", startTime=time))
+    return root
+
+
+@pytest.mark.parametrize("rule, together", [
+    ({"group": "day"}, ["a", "bc"]), ({"group": "day", "timezone": "America/Los_Angeles"}, ["ab", "c"]),
+    ({"group": {"hours-apart": 6}}, ["ab", "c"]), ({"group": {"hours-apart": 12}}, ["abc"]),
+])
+def test_an_afternoon_is_one_day_where_it_is_one(takeset, tmp_path, rule, together):
+    root = started(tmp_path / "in", a="2026-02-18T23:59:30Z", b="2026-02-19T00:01:00Z", c="2026-02-19T09:00:00Z")
+    takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path, split={"valid": 0.4, **rule}))
+    found = parts(tmp_path / "out")
+    groups = {part: "".join(take for take in "abc" if found[take] == part) for part in found.values()}
+    assert sorted(groups.values()) == together
+    assert ("split-empty" in findings(tmp_path / "out")) == (len(together) == 1) and "day-unknown" not in findings(tmp_path / "out")
+
+
+def test_takes_without_a_day_are_reported(takeset, four, tmp_path):
+    for name in "ab":
+        put(tmp_path / "in" / name, changed(session("v1", count=4, seed=ord(name), size=(48, 24)), "metadata.json", startTime=None))
+    shutil.copytree(four / "c", tmp_path / "in/c")
+    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=pipeline(tmp_path, split={"valid": 0.3}))
+    found = findings(tmp_path / "out")["day-unknown"]
+    assert (found["severity"], found["count"]) == ("warning", 2) and "a, b" in found["message"] and found["message"] in done.stderr
+    takeset.convert(tmp_path / "in", output=tmp_path / "none", arguments=pipeline(tmp_path, split={"group": "take"}))
+    assert "day-unknown" not in findings(tmp_path / "none")
+
+
+def test_contradictory_days_are_named(takeset, four, tmp_path):
+    shutil.copytree(four / "a", tmp_path / "session_2026-01-31")
+    takeset.convert(tmp_path / "session_2026-01-31", output=tmp_path / "out", arguments=pipeline(tmp_path, split={}))
+    (entry,) = manifest(tmp_path / "out")["record"]["takes"]
+    (found,) = [f for f in entry["findings"] if f["code"] == "day-contradictory"]
+    assert found["severity"] == "info" and "2026-01-31" in found["message"] and "metadata.json says 2026-02-18" in found["message"]
+
+
+def test_the_day_of_a_scan_is_that_of_its_video(takeset, tmp_path):
+    tiny = ["--seconds", 0.1, "--size", "64x48", "--depth-size", "16x12"]
+    for name, seed in ("a1", 3), ("b2", 3), ("c3", 4):
+        takeset("simulate", "stray-scanner", "--output", tmp_path / "in" / name, *tiny, "--seed", seed, check=0)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=pipeline(tmp_path, split={"valid": 0.4}))
+    found = parts(tmp_path / "out")
+    assert found["a1"] == found["b2"] != found["c3"] and "day-unknown" not in findings(tmp_path / "out")
+
+
 def test_a_take_that_moves_to_another_directory_changes_its_group(takeset, four, tmp_path):
     for name, room in zip("abcd", ["kitchen", "kitchen", "hall", "hall"]):
         shutil.copytree(four / name, tmp_path / "in" / room / name)
@@ -135,6 +186,7 @@ def test_an_empty_part_is_reported(takeset, four, tmp_path):
 @pytest.mark.parametrize("rule, option", [
     ({"group": "regex"}, "pattern"), ({"pattern": "a"}, "pattern"), ({"group": "regex", "pattern": "("}, "pattern"),
     ({"valid": 0.5, "test": 0.5}, "test"), ({"stratify": 1}, "stratify"), ({"group": "room"}, "group"),
+    ({"group": {"hours-apart": 0}}, "group"), ({"timezone": "Mars"}, "timezone"), ({"group": "take", "timezone": "UTC"}, "timezone"),
 ])
 def test_contradicting_options_are_refused(takeset, four, tmp_path, rule, option):
     done = takeset.convert(four, output=tmp_path / "out", check=64, arguments=pipeline(tmp_path, split=rule))

@@ -33,6 +33,48 @@ def test_the_imu_is_on_the_frames_timeline_by_column_position(takeset, tmp_path,
     assert (meta["imu/accel"].dtype.str, meta["imu/accel"].shape) == ("<f4", (len(found.imu), 3))
 
 
+def in_g(found):
+    """The capture with the accelerations of a resting phone in g, as the app writes them since February 2025."""
+    rng = np.random.default_rng(6)
+    found.imu = [[row[0], *map(repr, (rng.normal(0, 0.05, 3) + [0.1, -1, 0.05]).round(6).tolist()), *row[4:]] for row in found.imu]
+    return found
+
+
+def test_accelerations_in_g_become_meters_per_square_second(takeset, tmp_path):
+    found = in_g(session())
+    entry, _, meta = convert(takeset, tmp_path, found)
+    stamps, values = imu_of(meta)
+    table = np.array([[float(v) for v in row[1:]] for row in found.imu])
+    assert stamps == [round(Fraction(row[0]) * 10**9) for row in found.imu]
+    assert np.allclose(values[:, :3], table[:, :3] * 9.80665, rtol=3e-7) and (values[:, 3:] == table[:, 3:].astype("f4")).all()
+    assert scan_codes(entry) == ["acceleration-in-g"] and finding(entry, "acceleration-in-g")["severity"] == "info"
+    assert entry["details"]["acceleration_unit"] == "g" and meta["imu/accel"].attrs["unit"] == "m/s^2"
+
+
+@pytest.mark.parametrize("norm, unit", [(2.99, "g"), (3.01, "m/s^2")])
+def test_the_median_norm_tells_the_unit(takeset, tmp_path, norm, unit):
+    found = session()
+    found.imu = [[row[0], "0", repr(norm), "0", *row[4:]] for row in found.imu]
+    # A few shocks change nothing.
+    found.imu[3][1:4] = ["80", "90", "100"]
+    entry, _, meta = convert(takeset, tmp_path, found)
+    assert entry["details"]["acceleration_unit"] == unit
+    assert np.isclose(np.median(meta["imu/accel"][:, 1]), norm * (9.80665 if unit == "g" else 1), rtol=1e-6)
+
+
+def test_further_columns_are_accepted(takeset, tmp_path):
+    found = session()
+    found.imu_header += ", temperature, "
+    table = np.array([[float(v) for v in row[1:]] for row in found.imu])
+    found.imu = [[*row, "21.5", ""] for row in found.imu]
+    found.columns = (*found.columns, "distortion_center_x", "distortion_center_y")
+    for row in found.rows:
+        row |= {"distortion_center_x": "", "distortion_center_y": ""}
+    entry, _, meta = convert(takeset, tmp_path, found)
+    assert (imu_of(meta)[1] == table.astype("f4")).all() and scan_codes(entry) == []
+    assert len(np.unique(meta["camera_depth_intrinsics"][:, 0])) == 20
+
+
 def test_readings_that_are_not_numbers_are_dropped(takeset, tmp_path):
     found = session()
     whole = list(found.imu)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from outputs import finding
 from scan_checks import Scans, camera_info, convert, scan_codes
-from scans import CAMERA, NEW, OLD, matrix_file, session
+from scans import CAMERA, NEW, OLD, matrix_file, scan_video, session
 
 
 @pytest.mark.parametrize("separator", [",", ", "])
@@ -74,6 +75,47 @@ def test_a_camera_matrix_that_is_not_valid(matrices, name):
     assert scan_codes(old_entry) == scan_codes(new_entry) == ["intrinsics-unusable"]
     assert "intrinsics" not in meta and "camera_depth_intrinsics" not in meta and "camera_info" not in demo.attrs
     assert (new_meta["intrinsics"][:] == session(times="time").numbers("fx", "fy", "cx", "cy").astype("f4")).all()
+
+
+def resized(size, columns=NEW):
+    """A capture of 1920x1440 whose video another program has resized; tables and depth are the app's."""
+    found = session(columns=columns, depth_size=(256, 192), long={}, count=18)
+    found.video = scan_video(tuple(range(0, 180, 10)), size=size)
+    return found
+
+
+@pytest.mark.parametrize("columns", [OLD, NEW])
+def test_intrinsics_follow_a_video_that_was_resized(takeset, tmp_path, columns):
+    found = resized((640, 480), columns)
+    entry, demo, meta = convert(takeset, tmp_path, found)
+    full = np.array(CAMERA) * 12 if columns == OLD else found.numbers("fx", "fy", "cx", "cy")
+    assert np.allclose(meta["intrinsics"][:], full / 3, rtol=1e-6)
+    assert np.allclose(meta["camera_depth_intrinsics"][:], full / 7.5, rtol=1e-6)
+    assert np.allclose(camera_info(demo)[0], np.array(CAMERA) * 4, rtol=1e-6) and camera_info(demo)[1] == (640, 480)
+    matrix = entry["details"]["cameras"]["camera_matrix.csv"]
+    assert (matrix["width"], matrix["height"]) == (1920, 1440) and np.isclose(matrix["fx"], CAMERA[0] * 12)
+    scaled = finding(entry, "intrinsics-scaled")
+    assert scaled["severity"] == "info" and "1920x1440" in scaled["message"] and "640x480" in scaled["message"]
+    assert scan_codes(entry, "warning") == []
+
+
+def test_a_video_of_another_shape_is_reported(takeset, tmp_path):
+    entry, _, meta = convert(takeset, tmp_path, resized((640, 360)))
+    assert scan_codes(entry, "warning") == ["intrinsics-implausible"] and "640x360" in finding(entry, "intrinsics-implausible")["message"]
+    assert np.isclose(meta["camera_depth_intrinsics"][0, 0], CAMERA[0] * 12 / 7.5)
+
+
+@pytest.mark.parametrize("camera, words", [
+    ((121.25, 120.75, 170, 60.25), ["170.0, 60.2", "160x120"]), ((121.25, 120.75, 79.5, -3), ["outside"]), ((500, 500, 79.5, 60.25), ["18.2", "30 to 120"]),
+    ((30, 30, 79.5, 60.25), ["138.9"]),
+])
+def test_intrinsics_that_cannot_be_are_reported(takeset, tmp_path, camera, words):
+    found = session(times="time", columns=OLD)
+    found.camera = matrix_file(camera)
+    entry, _, meta = convert(takeset, tmp_path, found)
+    message = finding(entry, "intrinsics-implausible")["message"]
+    assert scan_codes(entry) == ["intrinsics-implausible"] and all(word in message for word in words), message
+    assert (meta["intrinsics"][:] == np.float32(camera)).all()
 
 
 def test_nothing_is_synthesized_where_nothing_is_known(takeset, tmp_path):

@@ -12,14 +12,18 @@ from scan_checks import absolute, depth_of, scan_codes
 from scans import NEW, OLD
 from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
+from videos import decoded
 
+QUIRKS = ["no-edit-list", "si-acceleration", "encoded-again", "resized"]
 SIMULATED = ["--size", "160x120", "--depth-size", "64x48", "--rate", 30]
 
 
 @pytest.fixture(scope="module")
 def simulated(takeset, tmp_path_factory):
     root = tmp_path_factory.mktemp("simulated")
-    for name, options in ("both", []), ("depth", ["--no-movie"]), ("old", ["--old-csv"]):
+    forms = {"both": [], "depth": ["--no-movie"], "old": ["--old-csv"]}
+    forms |= {quirk: ["--quirk", quirk] for quirk in QUIRKS}
+    for name, options in forms.items():
         takeset("simulate", "stray-scanner", "--output", root / "in" / name, *SIMULATED, "--seconds", 1, "--seed", 4, *options, check=0)
     takeset.convert(root / "in", output=root / "out", arguments=PLAIN)
     return root
@@ -34,7 +38,7 @@ def table(path):
 def test_a_simulation_has_the_form_of_a_recording(simulated, name):
     source = simulated / "in" / name
     columns, rows = table(source / "odometry.csv")
-    expected = [*OLD] if name == "old" else [*NEW, "", ""]
+    expected = [*OLD] if name == "old" else [*NEW, "distortion_center_x", "distortion_center_y"]
     assert columns == expected and len(rows) == 30 and all(len(row) == len(expected) for row in rows)
     assert [row[1] for row in rows] == [f"{n:06d}" for n in range(30)] and b", " in (source / "odometry.csv").read_bytes()
     assert (source / "rgb.mp4").exists() == (name != "depth")
@@ -55,7 +59,8 @@ def test_a_simulation_converts_cleanly_to_what_it_holds(simulated, name):
     demo, meta = demos(simulated / "out")[name]
     columns, rows = table(source / "odometry.csv")
     column = {c: [row[i] for row in rows] for i, c in enumerate(columns) if c}
-    assert entry["reader"] == "stray-scanner" and entry["variant"] == ("depth-only" if name == "depth" else "rgbd") and scan_codes(entry) == []
+    assert entry["reader"] == "stray-scanner" and entry["variant"] == ("depth-only" if name == "depth" else "rgbd")
+    assert scan_codes(entry) == ["acceleration-in-g"]
     assert meta["source_index"][:].tolist() == list(range(30))
     assert absolute(meta) == [round(Fraction(t) * 10**9) for t in column["timestamp"]]
     assert (demo["obs/pose"][:, :3] == np.array([[float(v) for v in column[c]] for c in "xyz"]).T.astype("f4")).all()
@@ -66,6 +71,34 @@ def test_a_simulation_converts_cleanly_to_what_it_holds(simulated, name):
         assert numbers(demo["obs/camera_image"][:]) == list(range(30))
     # Rows of their own where the newer form has them.
     assert (len(np.unique(meta["camera_depth_intrinsics"][:], axis=0)) == 1) or name != "old"
+
+
+def test_a_simulated_video_hides_its_first_image_as_the_app_does(simulated):
+    for name, first in ("both", 1), ("no-edit-list", 0), ("encoded-again", 1):
+        assert numbers(decoded(simulated / "in" / name / "rgb.mp4")) == list(range(first, 30)), name
+    for name, rows in ("both", range(30)), ("no-edit-list", range(30)), ("encoded-again", range(1, 30)):
+        demo, meta = demos(simulated / "out")[name]
+        assert numbers(demo["obs/camera_image"][:]) == meta["source_index"][:].tolist() == list(rows), name
+        assert scan_codes(take(simulated / "out", name), "warning") == (["movie-count-mismatch", "image-missing"] if len(rows) == 29 else [])
+
+
+def test_simulated_accelerations_contain_gravity(simulated):
+    def norms(name):
+        rows = np.array([[float(v) for v in row[1:4]] for row in table(simulated / "in" / name / "imu.csv")[1]])
+        return np.linalg.norm(rows, axis=1), rows
+
+    (in_g, raw), (si, other) = norms("both"), norms("si-acceleration")
+    assert np.median(in_g) == pytest.approx(1, abs=0.2) and np.allclose(raw * 9.80665, other)
+    (_, one), (_, two) = (demos(simulated / "out")[name] for name in ("both", "si-acceleration"))
+    assert np.allclose(one["imu/accel"][:], two["imu/accel"][:], rtol=1e-5)
+    assert "acceleration-in-g" not in scan_codes(take(simulated / "out", "si-acceleration"))
+
+
+def test_a_simulation_of_a_resized_video_has_the_apps_intrinsics(simulated):
+    entry, (demo, meta) = take(simulated / "out", "resized"), demos(simulated / "out")["resized"]
+    assert "intrinsics-scaled" in scan_codes(entry) and entry["details"]["cameras"]["camera_matrix.csv"]["width"] == 1920
+    for key in "intrinsics", "camera_depth_intrinsics":
+        assert np.allclose(meta[key][:], demos(simulated / "out")["both"][1][key][:], rtol=1e-5)
 
 
 def test_simulated_depth_poses_and_camera_describe_one_room(simulated):

@@ -6,6 +6,7 @@ from images import numbers
 from outputs import codes, demos, finding, take
 from scan_checks import Scans, AT, convert, depth_of, dropped, fails, maps, others, retimed_video, scan_codes
 from scans import depth_map, scan_video, session
+from videos import decoded
 
 RETIMED = {
     "one missing": ([8], []), "one missing beside a gap": ([6], []), "first missing": ([0], []), "last missing": ([19], []),
@@ -55,6 +56,46 @@ def test_a_video_of_constant_rate_is_paired_by_number(takeset, tmp_path, samples
     assert "20" in message and str(samples) in message
 
 
+def shown(video, tmp_path):
+    """The numbers of the images that players show."""
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / "rgb.mp4").write_bytes(video)
+    return numbers(decoded(tmp_path / "rgb.mp4"))
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+@pytest.mark.parametrize("count", [10, 40])
+def test_the_image_that_players_hide_belongs_to_the_first_row(takeset, tmp_path, codec, count):
+    found = session(count, times="number")
+    found.video = scan_video(tuple(range(0, 10 * count, 10)), codec=codec, hides=True)
+    assert shown(found.video, tmp_path / "player") == list(range(1, count))
+    entry, demo, meta = convert(takeset, tmp_path, found)
+    assert meta["source_index"][:].tolist() == list(range(count)) == numbers(demo["obs/camera_image"][:])
+    assert meta["streams/camera_image/source_index"][:].tolist() == list(range(count))
+    assert (meta["streams/camera_image/dt_ns"][:] == 0).all() and dropped(entry) == {}
+    assert entry["details"]["movie_first_row"] == 0 and entry["details"]["edit_list"] is True
+    assert {"samples-hidden", "movie-count-mismatch"}.isdisjoint(scan_codes(entry))
+
+
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_a_video_encoded_again_lacks_the_first_image(takeset, tmp_path, b_frames):
+    found = session(times="number")
+    found.video = scan_video(tuple(range(0, 190, 10)), tuple(range(1, 20)), b_frames=b_frames)
+    entry, demo, meta = convert(takeset, tmp_path, found)
+    assert meta["source_index"][:].tolist() == list(range(1, 20)) == numbers(demo["obs/camera_image"][:])
+    assert meta["streams/camera_image/source_index"][:].tolist() == list(range(19)) and dropped(entry) == {"image-missing": 1}
+    assert entry["details"]["movie_first_row"] == 1
+    message = finding(entry, "movie-count-mismatch")["message"]
+    assert "19" in message and "20" in message and "row 1" in message
+    assert (depth_of(demo) == maps(depth_map)[1:]).all()
+
+
+def test_an_older_video_without_an_edit_list_starts_at_the_first_row(takeset, tmp_path):
+    entry, demo, _ = convert(takeset, tmp_path, session(times="number"))
+    assert numbers(demo["obs/camera_image"][:]) == list(range(20))
+    assert entry["details"]["movie_first_row"] == 0 and "movie-count-mismatch" not in scan_codes(entry)
+
+
 def test_lines_that_are_missing_do_not_shift_images(takeset, tmp_path):
     for times in "number", "time":
         found = session(times=times)
@@ -66,9 +107,9 @@ def test_lines_that_are_missing_do_not_shift_images(takeset, tmp_path):
         assert (depth_of(demo) == maps(depth_map)[rows]).all()
 
 
-def test_a_steady_recording_needs_no_gaps_to_be_paired_by_time(takeset, tmp_path):
+def test_a_steady_recording_is_paired_by_number(takeset, tmp_path):
     entry, demo, meta = convert(takeset, tmp_path, session(times="time", long={}))
-    assert entry["details"]["movie_pairing"] == "time" and codes(entry) == []
+    assert entry["details"]["movie_pairing"] == "number" and entry["details"]["movie_first_row"] == 0 and codes(entry) == []
     assert meta["source_index"][:].tolist() == list(range(20)) == numbers(demo["obs/camera_image"][:]) and meta["gaps"].shape == (0, 2)
 
 

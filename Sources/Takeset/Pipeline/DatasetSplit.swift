@@ -31,7 +31,7 @@ struct DatasetSplit {
       (self.rule, seed) = (rule.words, rule.seed)
       // A take counts once, however many episodes it has.
       let takes = Dictionary(episodes.map { ($0.take, $0) }, uniquingKeysWith: { first, _ in first }).sorted { $0.key < $1.key }
-      let members = takes.map { SplitTake(group: $1.group ?? $0, reader: $1.reader) }
+      let members = takes.map { SplitTake(group: $1.group ?? $0, reader: $1.reader, id: $0) }
       let assigned = rule.assign(members)
       let byTake = Dictionary(zip(takes.map(\.key), assigned), uniquingKeysWith: { first, _ in first })
       parts = episodes.map { byTake[$0.take] ?? .train }

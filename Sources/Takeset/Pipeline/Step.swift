@@ -100,7 +100,9 @@ package struct SplitTake: Sendable {
   package var group: String
   /// The reader that opened it.
   package var reader: String
-  package init(group: String, reader: String) { (self.group, self.reader) = (group, reader) }
+  /// Its id.
+  package var id: String
+  package init(group: String, reader: String, id: String = "") { (self.group, self.reader, self.id) = (group, reader, id) }
 }
 
 /// Inputs of steps from outside the take.

@@ -56,6 +56,8 @@ package struct Verification: Sendable, Codable {
 
   private var externalCheck = ExternalChecks.inProcess
   private var directory = ""
+  /// What earlier versions did wrong; collected with the takes' records.
+  private var recall = Recall()
   /// Files among the shards that the manifest does not name; of a dataset that is signed they are differences.
   private var unlisted: [String] = []
 
@@ -90,6 +92,7 @@ package struct Verification: Sendable, Codable {
     files += other.files
     datasets += other.datasets
     bytes += other.bytes
+    recall.add(other.recall)
   }
 
   /// Makes files that the manifest does not name differences: a program that reads every shard of the folder would read them, too.
@@ -256,11 +259,13 @@ package struct Verification: Sendable, Codable {
           return report
         }
         writer.check(take, in: directory, pipelineDigest: record.pipelineDigest, into: &report)
+        report.recall.add(take)
         if inputs { report.checkInputs(take, location: locations[take.id]) }
         return report
       }.forEach { merge($0) }
     }
     writer.checkIndex(record, in: directory, into: &self)
+    notes += recall.sentences.map { "\(DatasetFiles.manifest): \($0)" }
     let known = Set(takes.compactMap { $0.output?.path })
     for member in (try? Directory.members(of: directory + "/" + DatasetFiles.episodes)) ?? []
     where !known.contains("\(DatasetFiles.episodes)/\(member.name)") && !SealedFile.isTemporary(member.name) {

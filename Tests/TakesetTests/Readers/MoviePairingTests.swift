@@ -50,6 +50,23 @@ import Testing
     #expect(zip(pairing.timestamps, pairing.timestamps.dropFirst()).allSatisfy { $0 < $1 })
   }
 
+  /// The app hides its first frame; a program that encodes what players show loses it.
+  @Test func findsThatTheHiddenImageWasLost() {
+    let frames = frames(40, without: [20, 21])
+    let lost = MoviePairing(rows: rows(frames), presentationTimes: times(0..<37), tick: 1_666_667)
+    #expect(lost.method == .number && lost.lacksFirst && lost.firstRow == 1 && lost.samples[0] == nil)
+    #expect((1..<38).allSatisfy { lost.samples[Int64($0)] == $0 - 1 } && lost.samples.count == 37)
+    #expect(zip(lost.timestamps, rows(frames).dropFirst()).allSatisfy { $0 == $1.time })
+    // All frames, the hidden one included.
+    let whole = MoviePairing(rows: rows(frames), presentationTimes: times(0..<38), tick: 1_666_667, hasHidden: true)
+    #expect(!whole.lacksFirst && whole.firstRow == 0 && (0..<38).allSatisfy { whole.samples[Int64($0)] == $0 })
+    // With the hidden one it is the last that is missing; two less than rows tell nothing.
+    let cut = MoviePairing(rows: rows(frames), presentationTimes: times(0..<37), tick: 1_666_667, hasHidden: true)
+    #expect(!cut.lacksFirst && cut.samples[0] == 0 && cut.samples[37] == nil)
+    let two = MoviePairing(rows: rows(frames), presentationTimes: times(0..<36), tick: 1_666_667)
+    #expect(!two.lacksFirst && two.samples[0] == 0)
+  }
+
   @Test func oneRowAndOneImage() {
     #expect(MoviePairing(rows: rows([0]), presentationTimes: [0], tick: 1).samples == [0: 0])
     #expect(MoviePairing(rows: rows([0]), presentationTimes: [0, period], tick: 1).samples[0] == 0)

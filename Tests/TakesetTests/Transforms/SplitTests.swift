@@ -86,7 +86,8 @@ import Testing
   /// A take as the run hands it to the rule, after the step has given it a group.
   private func take(_ split: Split, _ id: String, day: String?, variant: String?, reader: String = "stack-session") throws -> SplitTake {
     var episode = SyntheticEpisode().episode
-    (episode.id, episode.day, episode.variant) = (id, day, variant)
+    (episode.id, episode.variant) = (id, variant)
+    episode.dates = day.map { [RecordingDate("the name", day: $0)] } ?? []
     return SplitTake(group: try #require(split.apply(to: episode).splitGroup), reader: reader)
   }
 
@@ -155,7 +156,7 @@ import Testing
   }
 
   @Test func groupsByDay() throws {
-    #expect(try group(.day) { $0.day = "2026-02-03" } == "2026-02-03")
+    #expect(try group(.day) { $0.dates = [RecordingDate("the name", day: "2026-02-03")] } == "2026-02-03")
     #expect(try group(.day) == "session_7")
   }
 
@@ -186,7 +187,7 @@ import Testing
     ("x*", "session_7"),
   ])
   func groupsByAPattern(pattern: String, expected: String) throws {
-    #expect(try group(.regex, pattern) { $0.day = "2026-02-03" } == expected)
+    #expect(try group(.regex, pattern) { $0.dates = [RecordingDate("the name", day: "2026-02-03")] } == expected)
   }
 
   @Test func refusesOptionsThatContradictEachOther() {

@@ -1,4 +1,6 @@
 import Evidence
+import Foundation
+import Model
 
 /// Days as YYYY-MM-DD, by which takes are grouped.
 enum Day {
@@ -16,8 +18,41 @@ enum Day {
     return nil
   }
 
-  /// The UTC day of a Unix time in nanoseconds.
-  static func utc(of nanoseconds: Int64) -> String {
-    String(UnixTime.rfc3339(seconds: nanoseconds / 1_000_000_000).prefix(10))
+  /// The UTC day of a Unix time in seconds.
+  static func utc(of seconds: Int64) -> String { String(UnixTime.rfc3339(seconds: seconds).prefix(10)) }
+
+  /// The dates of a take, the one that counts first: its name's, then those that its files have.
+  static func dates(name: String, _ others: RecordingDate?...) -> [RecordingDate] {
+    [inName(name).map { RecordingDate("the name", day: $0) }].compactMap(\.self) + others.compactMap(\.self)
+  }
+}
+
+extension RecordingDate {
+  /// A moment, with the day that UTC has then.
+  init(_ source: String, unixNanoseconds: Int64) {
+    let seconds = unixNanoseconds / 1_000_000_000
+    self.init(source, day: Day.utc(of: seconds), seconds: seconds)
+  }
+
+  /// The day in a time zone; a day without a time is the phone's own anywhere. Without a zone the day as written.
+  func day(in zone: TimeZone?) -> String {
+    guard let zone, let seconds else { return day }
+    return Day.utc(of: seconds + Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))))
+  }
+
+  /// The Unix seconds at which the recording may have been made: one moment, or the whole day; of a day that is none, nothing.
+  func span(in zone: TimeZone?) -> ClosedRange<Int64>? {
+    if let seconds { return seconds...seconds }
+    guard let midnight = UnixTime.nanoseconds(rfc3339: day + "T00:00:00Z").map({ $0 / 1_000_000_000 }) else { return nil }
+    let start = midnight - Int64(zone?.secondsFromGMT(for: Date(timeIntervalSince1970: Double(midnight))) ?? 0)
+    return start...(start + 86_399)
+  }
+
+  /// Whether both can be right. Two moments may be as far apart as a long recording and a copy of it; a day without a time may be that of
+  /// any time zone, UTC+14 to UTC-12, unless one is given.
+  func contradicts(_ other: RecordingDate, in zone: TimeZone?) -> Bool {
+    guard let a = span(in: zone), let b = other.span(in: zone) else { return false }
+    let hours: Int64 = seconds != nil && other.seconds != nil ? 24 : zone == nil ? 14 : 0
+    return max(a.lowerBound, b.lowerBound) - min(a.upperBound, b.upperBound) > hours * 3600
   }
 }

@@ -22,6 +22,19 @@ struct InertialTable {
     records.append(Int32(clamping: record))
   }
 
+  /// The median of the accelerations' norms; `nil` without readings.
+  var medianAcceleration: Double? {
+    let norms = stride(from: 0, to: values.count, by: 6).map { start -> Double in
+      let squares = values[start..<(start + 3)].reduce(0.0) { $0 + Double($1) * Double($1) }
+      return squares.squareRoot()
+    }.sorted()
+    return norms.isEmpty ? nil : norms[norms.count / 2]
+  }
+
+  mutating func scaleAccelerations(by factor: Double) {
+    for index in values.indices where index % 6 < 3 { values[index] = Float(Double(values[index]) * factor) }
+  }
+
   /// Counts a line or object that is not a reading.
   mutating func skip() { skipped += 1 }
 

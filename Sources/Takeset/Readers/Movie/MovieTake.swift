@@ -15,13 +15,14 @@ struct MovieTake {
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
 
+  /// - Parameter includesHidden: Whether samples that the edit list hides are frames too, as in formats that count coded samples.
   /// - Parameter suspicion: The reason why the display matrix is known to be wrong; `nil` where it is not.
   init(
     _ slice: FileSlice, file: String, at place: InputOrigin, options: VideoOptions, rotation choice: VideoRotation,
-    suspicion: (Movie) -> String? = { _ in nil }
+    includesHidden: Bool = false, suspicion: (Movie) -> String? = { _ in nil }
   ) throws {
     self.place = place
-    movie = try naming(file) { try Movie(slice, limits: options.limits) }
+    movie = try naming(file) { try Movie(slice, limits: options.limits, includesHidden: includesHidden) }
     self.file = file
     self.options = options
     var wanted = Rotation90(rawValue: Int(movie.rotation))
@@ -55,6 +56,17 @@ struct MovieTake {
 
   var nominalRate: Double? {
     measuredRate.flatMap { measured in Self.rates.first { abs(measured - $0) <= 0.02 * $0 } }
+  }
+
+  /// When the video says that it was made: the time with the phone's zone that Apple's apps write, or else the file's, in UTC. A file from
+  /// before 2001 was made by a clock that was not set.
+  var date: RecordingDate? {
+    for key in ["com.apple.quicktime.creationdate", "creation_time"] {
+      guard let text = movie.tags.first(where: { $0.key == key })?.value, let time = UnixTime.nanoseconds(rfc3339: text) else { continue }
+      let seconds = time / 1_000_000_000
+      if seconds > 1_000_000_000 { return RecordingDate(file, day: String(text.prefix(10)), seconds: seconds) }
+    }
+    return nil
   }
 
   private var timestamps: [Timestamp] {
@@ -124,7 +136,7 @@ struct MovieTake {
           .editListRetimed, "the edit list plays at another speed than was recorded; times are those of the recording", file: file
         ))
     }
-    if movie.hiddenSamples > 0 {
+    if movie.hiddenSamples > 0, !movie.includesHidden {
       findings.append(
         Finding(.samplesHidden, "samples that the edit list hides are skipped", file: file, count: movie.hiddenSamples))
     }

@@ -40,7 +40,8 @@ package struct SlowMotionVideo: Reader {
     var episode = movie.episode(id: take.id, snapsRate: true).rotating(.phone, by: movie.rotation)
     episode.variant = movie.nominalRate.map { "\(Int($0))fps" }
     episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
-    episode.day = Day.inName(take.id) ?? episode.unixOrigin.map { Day.utc(of: $0.nanoseconds) }
+    episode.dates = Day.dates(
+      name: take.id, episode.unixOrigin.map { RecordingDate("the number in its name", unixNanoseconds: $0.nanoseconds) }, movie.date)
     return episode
   }
 }

@@ -65,6 +65,9 @@ package struct RealityCamBundle: Reader {
       episode.findings.append(
         Finding(.metadataMissing, "the server's storage keeps no metadata; start time, counts and signature are unknown"))
     }
+    episode.dates = Day.dates(
+      name: take.id,
+      metadata?.startedAt.map { RecordingDate(parts.existing(.metadata)?.file ?? "the metadata", unixNanoseconds: $0) }, movie.date)
     if let metadata { compare(metadata, movie, parts, &episode) }
 
     episode.variant = "no-depth"
@@ -115,7 +118,6 @@ package struct RealityCamBundle: Reader {
         "the video has \((rate * 100).rounded() / 100) frames per second, not the 30 that the app's constants assume")
     }
     episode.unixOrigin = metadata.startedAt.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
-    episode.day = Day.inName(episode.id) ?? metadata.startedAt.map { Day.utc(of: $0) }
     episode.device = metadata.device ?? metadata.deviceModel
     if let location = metadata.location {
       if self.video.keepLocation {

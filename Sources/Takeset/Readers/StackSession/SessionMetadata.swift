@@ -21,8 +21,8 @@ struct SessionMetadata {
   var depthResolution: ImageSize?
   /// Unix time in nanoseconds, accurate to a second.
   var startTime: Int64?
-  /// The UTC day of `startTime`.
-  var startDay: String?
+  /// `startTime` and the day as it is written there.
+  var startDate: RecordingDate?
   /// Keys, which are evidence of the version that wrote the session.
   private(set) var keys: Set<String> = []
   /// Names of keys that the app does not write, without their values, which may be private.
@@ -110,7 +110,7 @@ struct SessionMetadata {
     if let start = try text("startTime") {
       if let time = UnixTime.nanoseconds(rfc3339: start) {
         startTime = time / 1_000_000_000 * 1_000_000_000
-        startDay = String(start.prefix(10))
+        startDate = RecordingDate(Self.name, day: String(start.prefix(10)), seconds: time / 1_000_000_000)
       } else {
         notes.add(
           .startTimeUnreadable, "expected a time such as 2026-02-19T20:23:52Z, from 1970 to 2096", file: SessionMetadata.name,

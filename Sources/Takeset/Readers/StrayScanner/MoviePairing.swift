@@ -3,12 +3,20 @@ import Model
 
 /// Pairing of the frames of `rgb.mp4` with the rows of the odometry.
 ///
-/// The app writes a video frame for each row. Presentation times follow the rows' times, or are counted at a constant rate. In the latter
-/// case they drift from the rows' times at each dropped frame and carry no information; then the frame number is the video frame's number.
+/// The app writes a video frame for each row: row 0 belongs to the first coded frame, which the file's edit list hides since February 2022.
+/// So video frames are counted with the hidden ones. A re-encoding loses them: then there is one video frame less than rows, and video
+/// frame 0 belongs to row 1.
+///
+/// Presentation times are counted at a constant rate. They drift from the rows' times at each dropped frame and say nothing, so frames are
+/// paired by number. A program that re-encodes a recording may give frames their true times; these vary, and are paired by time.
 struct MoviePairing {
   enum Method: String { case time, number }
 
   let method: Method
+  /// The number of the row that video frame 0 belongs to; `nil` where it has none.
+  var firstRow: Int64? { samples.first { $0.value == 0 && $0.key >= 0 }?.key }
+  /// Whether the video is taken to lack the frame that the app's edit list hides.
+  private(set) var lacksFirst = false
   /// The video frame of each frame number. Video frames without a row are under numbers below 0.
   private(set) var samples: [Int64: Int] = [:]
   /// Capture time of each video frame, on the odometry's clock, ascending.
@@ -17,11 +25,11 @@ struct MoviePairing {
   /// - Parameter rows: Number and time of each row, both ascending, at least one.
   /// - Parameter presentationTimes: Presentation times in nanoseconds, ascending.
   /// - Parameter tick: Length of a tick of the video's time base, in nanoseconds.
+  /// - Parameter hasHidden: Whether some of the video frames are hidden by an edit list, so that none was lost.
   /// - Parameter others: Numbers of rows whose time cannot be right; they get the video frame after their neighbor's.
-  init(rows: [(number: Int64, time: Timestamp)], presentationTimes: [Int64], tick: Int64, others: [Int64] = []) {
+  init(rows: [(number: Int64, time: Timestamp)], presentationTimes: [Int64], tick: Int64, hasHidden: Bool = false, others: [Int64] = []) {
     let period = Cadence(rows.map(\.time)).nominalPeriod ?? 1e9 / 60
-    let offset = Self.offset(rows, presentationTimes, tolerance: period / 4)
-    if let offset, Self.followsTimes(rows, presentationTimes, period) || !Self.isConstant(presentationTimes, tick) {
+    if !Self.isConstant(presentationTimes, tick), let offset = Self.offset(rows, presentationTimes, tolerance: period / 4) {
       method = .time
       timestamps = presentationTimes.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
       var next = 0
@@ -36,9 +44,11 @@ struct MoviePairing {
       }
     } else {
       method = .number
+      let last = max(rows[rows.count - 1].number, others.max() ?? 0)
+      lacksFirst = !hasHidden && last > 0 && last == Int64(presentationTimes.count)
       var known: [Int: Timestamp] = [:]
       for row in rows {
-        guard let sample = Int(exactly: row.number), presentationTimes.indices.contains(sample) else { continue }
+        guard let sample = Int(exactly: row.number - (lacksFirst ? 1 : 0)), presentationTimes.indices.contains(sample) else { continue }
         samples[row.number] = sample
         known[sample] = row.time
       }
@@ -53,15 +63,6 @@ struct MoviePairing {
   }
 
   private static func distance(_ a: Timestamp, _ b: Timestamp) -> Double { abs(Double(a.since(b))) }
-
-  /// Whether rows and video frames of the same number differ in time by a constant, to half a period.
-  private static func followsTimes(_ rows: [(number: Int64, time: Timestamp)], _ presented: [Int64], _ period: Double) -> Bool {
-    let numbered = rows.compactMap { row in
-      Int(exactly: row.number).flatMap { presented.indices.contains($0) ? (time: row.time, presented: presented[$0]) : nil }
-    }
-    guard let first = numbered.first else { return false }
-    return numbered.allSatisfy { abs(Double($0.time.since(first.time)) - Double($0.presented - first.presented)) < period / 2 }
-  }
 
   /// Whether steps differ by no more than the rounding to the time base.
   private static func isConstant(_ presented: [Int64], _ tick: Int64) -> Bool {

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import Media
 package import Model
@@ -13,6 +14,8 @@ package struct StrayScanner: Reader {
   /// Size of the app's images, which its intrinsics are for.
   private static let fullImageSize = ImageSize(width: 1920, height: 1440)
   private static let subfolders: Set<String> = ["depth", "confidence"]
+  /// Members of `details` that readers of Takeset 0.2.0 and before, which paired images wrongly and knew no g, did not write.
+  static let firstRowKey = "movie_first_row", accelerationKey = "acceleration_unit"
   private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
 
   var video = VideoOptions()
@@ -81,12 +84,16 @@ package struct StrayScanner: Reader {
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
         rows: ordered.map { ($0.number, $0.timestamp) }, presentationTimes: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
-        others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
+        hasHidden: opened.movie.hiddenSamples > 0, others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if opened.movie.samples.count != odometry.poses.entries.count {
+        let words =
+          pairing.lacksFirst
+          ? "a program that encoded the video again left out the first frame, which players do not show, so frame 0 is paired with row 1"
+          : "they are paired by \(pairing.method.rawValue)"
         notes.add(
           .movieCountMismatch,
-          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; they are paired by \(pairing.method.rawValue)",
+          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows; \(words)",
           file: Self.movieName)
       }
       movie = (opened, episode, pairing)
@@ -101,9 +108,9 @@ package struct StrayScanner: Reader {
     notes.add(FrameQuality.findings(frames.quality, file: OdometryFile.name))
     notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
-    let fullSize = movie?.take.movie.size ?? Self.fullImageSize
     let calibration = try Calibration(
       odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, notes)
+    let fullSize = calibration.imageSize(of: movie?.take.movie.size, app: Self.fullImageSize, notes)
     var streams: [StreamName: SampleStream] = [
       .pose: SampleStream(
         spec: StreamSpec(kind: .pose(.strayScanner), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
@@ -112,15 +119,17 @@ package struct StrayScanner: Reader {
     ]
     if let movie, var images = movie.episode.streams[.image] {
       images.spec.clock = .deviceUptime
+      images.spec.raster = Raster(size: movie.take.movie.size, covering: fullSize)
       images.spec.rotationApplied = 0
       images.timestamps = movie.pairing.timestamps
       images.rows = rows.map { movie.pairing.samples[$0.number].map { Row($0) } }
       streams[.image] = images
     }
     try addDepth(odometry.poses, depth, fullSize, inputs, &streams, notes)
-    streams[.imu] = try inputs.index(of: Self.imuName).flatMap { file in
+    let inertial = try inputs.index(of: Self.imuName).flatMap { file in
       try imu(CSVFile(inputs, file, limit: limit), at: InputOrigin(inputs: inputs, entry: file), notes)
     }
+    streams[.imu] = inertial?.stream
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
     episode.cameras[.phone] = Camera(size: fullSize, intrinsicsTrack: calibration.intrinsicsTrack, pose: .pose)
@@ -128,23 +137,23 @@ package struct StrayScanner: Reader {
     episode.findings = notes.findings
     episode.dropped = join.dropped
     episode.captureStart = ordered.first?.timestamp
-    episode.day = Day.inName(take.id)
+    episode.dates = Day.dates(name: take.id, movie?.take.date)
     episode.details = inputs.details
     if let movie {
       episode.details.merge(movie.episode.details) { own, _ in own }
       if movie.pairing.method == .number { episode.details["time_base_meaning"] = nil }
       episode.details["movie_pairing"] = .string(movie.pairing.method.rawValue)
+      episode.details[Self.firstRowKey] = movie.pairing.firstRow.map { JSONValue.integer($0) } ?? JSONValue.null
     }
     if let matrix = calibration.matrix { episode.details["cameras"] = [Self.matrixName: matrix.json(for: fullSize)] }
+    if let inertial { episode.details[Self.accelerationKey] = .string(inertial.unit) }
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
     return episode
   }
 
   private func open(movie slice: FileSlice, at place: InputOrigin, _ notes: Notes) throws -> MovieTake {
-    // Poses are those of the camera of the images as coded.
-    let movie = try MovieTake(
-      slice, file: Self.movieName, at: place,
-      options: video, rotation: .keep)
+    // Poses are those of the camera of the images as coded, the first of which players do not show.
+    let movie = try MovieTake(slice, file: Self.movieName, at: place, options: video, rotation: .keep, includesHidden: true)
     if movie.movie.rotation != 0 {
       notes.add(
         .rotationIgnored,
@@ -180,8 +189,9 @@ package struct StrayScanner: Reader {
     }
   }
 
-  /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions.
-  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: Notes) throws -> SampleStream? {
+  /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions. The unit is that of the
+  /// accelerations in the file: since February 2025 the app writes g, and gravity is part of them.
+  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: Notes) throws -> (stream: SampleStream, unit: String)? {
     var readings = InertialTable()
     var isFirst = true
     table.forEachLine { line in
@@ -193,12 +203,20 @@ package struct StrayScanner: Reader {
         readings.skip()
       }
     }
-    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes)
+    var unit = "m/s^2"
+    if let norm = readings.medianAcceleration, norm > 0, norm < 3 {
+      unit = "g"
+      readings.scaleAccelerations(by: 9.80665)
+      notes.add(
+        .accelerationInG, "the median norm of the accelerations is \((norm * 100).rounded() / 100), so they are in g; they become m/s^2",
+        file: Self.imuName)
+    }
+    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes).map { (stream: $0, unit: unit) }
   }
 }
 
 /// The intrinsics of a recording: those of each frame where the odometry has them, and those of `camera_matrix.csv`; all for the app's
-/// full-size image.
+/// full-size image, or for that of the video that came with them.
 private struct Calibration {
   let matrix: Intrinsics?
   private(set) var intrinsicsTrack: IntrinsicsTrack?
@@ -221,5 +239,21 @@ private struct Calibration {
         moments: known.isEmpty
           ? [] : ordered.map { IntrinsicsTrack.Moment(time: $0.timestamp, intrinsics: odometry.cameras[$0.number] ?? usual) })
     }
+  }
+
+  /// The size of the images that the intrinsics are for: the video's, unless the principal point shows that they are for the app's own
+  /// images, and that the video was encoded again in another size.
+  func imageSize(of movie: ImageSize?, app: ImageSize, _ notes: Notes) -> ImageSize {
+    guard let movie else { return app }
+    guard movie != app, let usual = intrinsicsTrack?.usual, !usual.isCentered(in: movie), usual.isCentered(in: app) else { return movie }
+    let stretch = Double(movie.width * app.height) / Double(movie.height * app.width)
+    if (0.99...1.01).contains(stretch) {
+      notes.add(.intrinsicsScaled, "the intrinsics are for images of \(app), the video has \(movie); they are scaled")
+    } else {
+      notes.add(
+        .intrinsicsImplausible,
+        "the intrinsics are for images of \(app), the video has \(movie), of another shape; they are scaled as if it were not cropped")
+    }
+    return app
   }
 }
