@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 from conftest import BINARY
+from test_video_storage import small_disk  # noqa: F401 - a fixture
 from wire import Wire, post
 
 MOVIE = b"\0\0\0\x14ftypqt  \0\0\0\0qt  " + bytes(range(256)) * 400
@@ -190,6 +191,25 @@ def test_a_broken_body_gets_no_answer(server, body):
     with Wire(server, post("/upload", "Transfer-Encoding: chunked", "Content-Type: video/mp4", body=body)) as wire:
         assert wire.half_close().rest() == b""
     assert rows(server) == []
+
+
+def test_a_chunked_movie_that_reaches_the_reserve_is_dropped_before_its_end(start, small_disk):
+    server = start("--reserve", 12 << 20, data=small_disk / "data")
+    with Wire(server, post("/upload", "Transfer-Encoding: chunked", "Content-Type: video/mp4")) as wire:
+        try:
+            for _ in range(18):
+                wire.send(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        # The body has not ended, so only the server can have.
+        assert wire.rest() == b""
+    server.until(lambda: not list((server.data / "staging").iterdir()))
+    assert upload(server).status_code == 200
+
+
+def test_a_movie_that_is_too_large_is_dropped_by_its_head(server):
+    with Wire(server, post("/upload", f"Content-Length: {(64 << 30) + 1}", "Content-Type: video/mp4")) as wire:
+        assert wire.rest() == b""
 
 
 def test_a_chunked_movie_is_accepted(server):
