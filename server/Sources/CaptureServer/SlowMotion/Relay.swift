@@ -156,10 +156,13 @@ final class Relay: Sendable {
 
   // MARK: Texts
 
+  private static let statusLimit = 256
+
   private func hear(_ text: LiveText, from camera: Int64, of project: String) {
     switch text.type {
     case "status":
-      guard let status = text.status else { return }
+      // It is kept, and told to each viewer that comes.
+      guard let status = text.status, status.utf8.count <= Self.statusLimit else { return }
       state.withLockedValue { $0.cameras[camera]?.status = status }
       announce(camera, of: project, status)
     case "offer", "ice": show(text.bytes, of: project)
