@@ -121,6 +121,11 @@ package struct Database: Sendable {
     migrator.registerMigration("folders", migrate: FolderRecord.create)
     addConversions(to: &migrator)
     migrator.registerMigration("leftovers", migrate: Leftovers.createTable)
+    migrator.registerMigration("strangers") { database in
+      try database.alter(table: "capture") { $0.add(column: "isStranger", .boolean).notNull().defaults(to: false) }
+      // Quotas are summed up from an index alone.
+      try database.create(index: "captureByQuota", on: "capture", columns: ["project", "isStranger", "bytes"])
+    }
     return migrator
   }
 }

@@ -52,6 +52,8 @@ struct Capture: Codable, Sendable, FetchableRecord, PersistableRecord {
   var evidence: String?
   /// Number of rows of the take in the dataset.
   var rows: Int64?
+  /// Whether nobody vouches for it: it came without an API key and without a verified signature, where others need one of both.
+  var isStranger = false
 
   init(
     id: String = UUID().uuidString.lowercased(), type: CaptureType, status: CaptureStatus = .processing, project: String,

@@ -41,7 +41,8 @@ struct Intake: Sendable {
       try await store.publish(staging.path, as: capture.id, files: files)
       let kept = try await database.pool.write { [configuration] database in
         if let earlier = try deciding(database) { return earlier }
-        try Self.checkQuota(capture.bytes, of: capture.device, in: capture.project, configuration, database)
+        try Self.checkQuota(
+          capture.bytes, of: capture.device, in: capture.project, isStranger: capture.isStranger, configuration, database)
         try capture.insert(database)
         for file in files { try file.insert(database) }
         if capture.status == .processing {
@@ -59,13 +60,17 @@ struct Intake: Sendable {
     }
   }
 
-  /// Throws `Failure` 507 if a device or a project has no room for these bytes.
+  /// Throws `Failure` 507 if a device or a project has no room for these bytes. What strangers sent counts against strangers only: they
+  /// fill nobody's quota.
   static func checkQuota(
-    _ bytes: Int64, of device: String?, in project: String, _ configuration: Configuration, _ database: GRDB.Database
+    _ bytes: Int64, of device: String?, in project: String, isStranger: Bool = false, _ configuration: Configuration,
+    _ database: GRDB.Database
   ) throws {
     func check(_ column: String, _ value: String?, _ quota: Int64) throws {
       guard quota > 0, let value else { return }
-      let sum = try Int64.fetchOne(database, sql: "SELECT SUM(bytes) FROM capture WHERE \(column) = ?", arguments: [value]) ?? 0
+      let sum =
+        try Int64.fetchOne(
+          database, sql: "SELECT SUM(bytes) FROM capture WHERE \(column) = ? AND isStranger <= ?", arguments: [value, isStranger]) ?? 0
       if sum > quota - bytes {
         throw Failure(.fullDisk, "QUOTA_EXCEEDED", "The quota of this \(column) is used up: \(sum) of \(quota) bytes")
       }

@@ -31,14 +31,16 @@ struct VideoRoutes {
       headers, method: "POST", paths: paths(of: request), device: device, configuration)
     let idempotencyKey = try Self.idempotencyKey(request)
     let project = context.key?.project ?? device.project
+    let isStranger = context.key == nil && !signature.mayBeVerified
     try await services.database.pool.read { [number = signature.number] database in
       guard
         try !VideoAcceptance.mayBeRepeated(
           device.id, signature: number, idempotencyKey: idempotencyKey, length: length, database)
       else { return }
-      try VideoAcceptance.checkRate(of: device.id, limit: configuration.videosPerHour, now: now, database)
+      try VideoAcceptance.checkRate(
+        of: device.id, isStranger: isStranger, limit: configuration.videosPerHour, now: now, database)
       let least = max(1, (length ?? 0) - VideoAcceptance.frame)
-      try Intake.checkQuota(least, of: device.id, in: project, configuration, database)
+      try Intake.checkQuota(least, of: device.id, in: project, isStranger: isStranger, configuration, database)
     }
     guard let parser = request.headers[.contentType].flatMap(MultipartParser.init(contentType:)) else { return Self.noBoundary() }
     try intake.checkSpace(for: length ?? 0)
@@ -51,8 +53,8 @@ struct VideoRoutes {
     let record = record(of: bundle, as: capture, device, signature, headers, request, context)
     let files = bundle.files + [try await staging.write(Array(try JSONAnswer.data(record)), as: ReceivedRecord.fileName)]
     let acceptance = VideoAcceptance(
-      device: device.id, now: capture.receivedAt, limit: configuration.videosPerHour, idempotencyKey: idempotencyKey,
-      contentDigest: bundle.contentDigest(of: device.id), requestDigest: capture.requestDigest ?? "",
+      device: device.id, now: capture.receivedAt, limit: configuration.videosPerHour, isStranger: capture.isStranger,
+      idempotencyKey: idempotencyKey, contentDigest: bundle.contentDigest(of: device.id), requestDigest: capture.requestDigest ?? "",
       proof: Self.proof(signature, capture), capture: capture.id)
     let kept = try await intake.accept(staging, files: files, as: capture) { try acceptance.earlier($0) }
     context.logger.info("video \(kept.id)\(kept.id == capture.id ? "" : " again"): \(bundle.bytes) bytes, \(signature.scheme)")
@@ -127,6 +129,7 @@ struct VideoRoutes {
       bytes: bundle.files.reduce(0) { $0 + $1.bytes }, contentDigest: bundle.contentDigest(of: device.id),
       requestDigest: Hex.text(SHA256.hash(data: Data(request.joined(separator: "\n").utf8))), idempotencyKey: idempotencyKey,
       signature: signature.scheme.rawValue, isVerified: signature.isVerified)
+    capture.isStranger = context.key == nil && !signature.isVerified
     capture.answer = String(decoding: try answer(for: capture, context), as: UTF8.self)
     return capture
   }
