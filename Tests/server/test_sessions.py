@@ -7,6 +7,7 @@ import sqlite3
 import threading
 
 import pytest
+import requests
 
 from resumable import SESSION, Tus, raw, sha256, tarred, zipped
 
@@ -321,3 +322,19 @@ def test_a_kill_while_files_arrive_loses_none_that_was_acknowledged(server, sess
             raise AssertionError("a file could not be sent again")
     capture = sessions("POST", "s/complete").headers["X-Capture-Id"]
     assert stored(server, capture) == {f"session/{name}": data for name, data in acknowledged.items()}
+
+
+def test_files_of_an_incomplete_session_count_against_the_quota(start):
+    server = start("--project-quota", 1000)
+
+    def put(name, count):
+        return requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=bytes(count), timeout=60)
+
+    assert put("a", 600).status_code == 201
+    refused = put("b", 401)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    # What is there already takes no room.
+    assert put("a", 600).status_code == 200 and put("b", 400).status_code == 201
+    assert server.post("/api/v1/sessions/s/complete").status_code == 201
+    assert requests.delete(f"{server.url}/api/v1/captures/{server.get('/api/v1/captures').json()['data'][0]['capture_id']}", timeout=60).status_code == 204
+    assert requests.put(f"{server.url}/api/v1/sessions/t/files/a", data=bytes(1000), timeout=60).status_code == 201
