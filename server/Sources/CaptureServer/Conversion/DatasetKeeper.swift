@@ -74,7 +74,8 @@ struct DatasetKeeper: Sendable {
       var newest: [String: (pipeline: String, at: Int64)] = [:]
       // Also those that are being converted again, or where that failed: their takes are still good.
       let converted = """
-        SELECT project || iif(isStranger, '.unverified', '') AS dataset, pipeline, finishedAt, capture.id AS id FROM capture JOIN conversion ON conversion.capture = capture.id
+        SELECT project || iif(isStranger, '.unverified', '') AS dataset, pipeline, finishedAt, capture.id AS id
+        FROM capture JOIN conversion ON conversion.capture = capture.id
         WHERE EXISTS (SELECT 1 FROM take WHERE take.capture = capture.id) AND pipeline IS NOT NULL AND finishedAt IS NOT NULL
         """
       var groups: [String: [String: Contents]] = [:]
