@@ -70,7 +70,7 @@ def test_an_answer_that_nobody_reads_is_given_up(start):
     server = start("--idle-seconds", 1)
     movie = b"\0\0\0\x08free" + b"x" * 20_000_000
     name = server.post("/upload", files={"video": ("a.mov", movie)}).json()["filename"]
-    with Wire(server, f"GET /uploads/{name} HTTP/1.1\r\nHost: test\r\n\r\n", small=True) as wire:
+    with Wire(server, f"GET /uploads/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n", small=True) as wire:
         assert wire.status() == 200
         time.sleep(4)
         assert len(wire.rest()) < len(movie)

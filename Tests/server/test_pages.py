@@ -233,3 +233,14 @@ def test_a_signature_is_green_only_where_it_is_about_a_whole_chain(server, chain
     capture = insert(server, status="rejected", evidence=json.dumps(evidence))
     text = server.get(f"/verify/{capture}").text
     assert f'<strong class="{mark}">{chr(0x2713 if mark == "good" else 0x2717)} assertion-ok</strong>' in text
+
+
+def test_a_browser_gets_a_page_whatever_it_asks_for(start):
+    server = start("--require-key")
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path, status in (("/", 401), ("/live", 401), ("/api/v1/captures", 401), ("/viewer.html", 404)):
+        answer = server.get(path, headers=browser)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8"), path
+        assert "</html>" in answer.text and answer.headers["X-Request-Id"]
+        assert (status == 401) == ("WWW-Authenticate" in answer.headers)
+        assert "html" not in server.get(path).headers.get("Content-Type", ""), path

@@ -233,7 +233,7 @@ def test_the_list_has_the_newest_first(server):
 )
 def test_nothing_but_listed_names_is_served(server, path):
     upload(server)
-    with Wire(server, f"GET /uploads/{path.replace(' ', '%20')} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n") as wire:
+    with Wire(server, f"GET /uploads/{path.replace(' ', '%20')} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") as wire:
         assert wire.statuses() in ([404], [400])
 
 

@@ -126,6 +126,12 @@ package struct Database: Sendable {
       // Quotas are summed up from an index alone.
       try database.create(index: "captureByQuota", on: "capture", columns: ["project", "isStranger", "bytes"])
     }
+    migrator.registerMigration("powers") { database in
+      try database.alter(table: "apiKey") { table in
+        table.add(column: "power", .text).notNull().defaults(to: APIKey.Power.all.rawValue)
+        table.add(column: "expiresAt", .integer)
+      }
+    }
     return migrator
   }
 }

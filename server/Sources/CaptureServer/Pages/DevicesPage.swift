@@ -69,7 +69,7 @@ struct DevicesPage {
       keys: keys.map {
         KeyRow(
           id: $0.id, name: Figure.short($0.name, 100), project: Figure.short($0.project, 100),
-          state: $0.revokedAt == nil ? "in use" : "revoked")
+          state: $0.state)
       })
     return page.response("Devices and keys", template: "devices", contents, place: "/devices")
   }

@@ -13,14 +13,12 @@ struct MovieUpload {
   func respond(_ request: Request, _ context: CaptureContext) async throws -> Response {
     do {
       let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
-      guard let project = try await SlowMotionKey(services: services).access(key).project else {
-        throw KeyMiddleware.refusal("An API key is needed")
-      }
-      return try await receive(request, project)
+      let access = try await SlowMotionKey(services: services).access(key, isForwarded: request.isForwarded)
+      guard case .granted(let found) = access else { throw KeyMiddleware.refusal("An API key is needed") }
+      try found?.check(.upload)
+      return try await receive(request, found?.project ?? "default")
     } catch {
-      try? await context.channel.close()
-      let reason = (error as? Failure).map { $0.reason ?? $0.message } ?? "\(error)"
-      throw Failure(.serviceUnavailable, "DROPPED", "The upload was dropped", reason: "no answer was given: \(reason)")
+      throw await context.drop(because: error)
     }
   }
 

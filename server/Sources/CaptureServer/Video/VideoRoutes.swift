@@ -49,7 +49,7 @@ struct VideoRoutes {
     defer { staging.discard() }
     let bundle = try await receive(request.body, length: length, parser, into: staging) { try signature.check(headers, body: $0) }
 
-    let capture = try capture(of: bundle, device, project, signature, headers, idempotencyKey: idempotencyKey, context)
+    let capture = try capture(of: bundle, device, project, signature, headers, idempotencyKey: idempotencyKey, request, context)
     let record = record(of: bundle, as: capture, device, signature, headers, request, context)
     let files = bundle.files + [try await staging.write(Array(try JSONAnswer.data(record)), as: ReceivedRecord.fileName)]
     let acceptance = VideoAcceptance(
@@ -58,7 +58,7 @@ struct VideoRoutes {
       proof: Self.proof(signature, capture), capture: capture.id)
     let kept = try await intake.accept(staging, files: files, as: capture) { try acceptance.earlier($0) }
     context.logger.info("video \(kept.id)\(kept.id == capture.id ? "" : " again"): \(bundle.bytes) bytes, \(signature.scheme)")
-    return JSONAnswer.response(data: try kept.answer.map { Data($0.utf8) } ?? answer(for: kept, context), status: .accepted)
+    return JSONAnswer.response(data: try kept.answer.map { Data($0.utf8) } ?? answer(for: kept, request, context), status: .accepted)
   }
 
   /// Reads a body. What is wrong with its signature is told before what is wrong with its contents.
@@ -93,7 +93,7 @@ struct VideoRoutes {
 
   /// The path as we know it, and as a client knows it to whom a proxy shows us below another path.
   private func paths(of request: Request) -> [String] {
-    let prefix = URLComponents(string: services.configuration.root)?.path ?? ""
+    let prefix = URLComponents(string: services.configuration.baseURL ?? "")?.path ?? ""
     return prefix.isEmpty ? [request.uri.path] : [request.uri.path, prefix + request.uri.path]
   }
 
@@ -121,23 +121,23 @@ struct VideoRoutes {
 
   private func capture(
     of bundle: ReceivedBundle, _ device: Device, _ project: String, _ signature: RequestSignature, _ headers: DeviceHeaders,
-    idempotencyKey: String?, _ context: CaptureContext
+    idempotencyKey: String?, _ request: Request, _ context: CaptureContext
   ) throws -> Capture {
-    let request = ["POST", Self.path, headers.sentTimestamp, headers.sentID, headers.sentSignature, Hex.text(bundle.digest)]
+    let lines = ["POST", Self.path, headers.sentTimestamp, headers.sentID, headers.sentSignature, Hex.text(bundle.digest)]
     var capture = Capture(
       type: .video, project: project, device: device.id, name: "video_\(headers.timestamp)",
       bytes: bundle.files.reduce(0) { $0 + $1.bytes }, contentDigest: bundle.contentDigest(of: device.id),
-      requestDigest: Hex.text(SHA256.hash(data: Data(request.joined(separator: "\n").utf8))), idempotencyKey: idempotencyKey,
+      requestDigest: Hex.text(SHA256.hash(data: Data(lines.joined(separator: "\n").utf8))), idempotencyKey: idempotencyKey,
       signature: signature.scheme.rawValue, isVerified: signature.isVerified)
     capture.isStranger = context.key == nil && !signature.isVerified
-    capture.answer = String(decoding: try answer(for: capture, context), as: UTF8.self)
+    capture.answer = String(decoding: try answer(for: capture, request, context), as: UTF8.self)
     return capture
   }
 
-  private func answer(for capture: Capture, _ context: CaptureContext) throws -> Data {
+  private func answer(for capture: Capture, _ request: Request, _ context: CaptureContext) throws -> Data {
     let accepted = Accepted(
       capture_id: capture.id, status: .processing, type: capture.type,
-      verification_url: services.configuration.root + "/verify/" + capture.id)
+      verification_url: services.configuration.root(for: request) + "/verify/" + capture.id)
     return try JSONAnswer.data(Answer(accepted, context))
   }
 
