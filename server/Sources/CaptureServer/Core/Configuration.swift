@@ -54,6 +54,8 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var idleSeconds = 60
   /// Connections at a time.
   package var connections = 2000
+  /// Connections at a time of an address that is no trusted proxy's; of an IPv6 client, of its first 64 bits.
+  package var addressConnections = 256
   package var logLevel = "info"
 
   package enum Policy: String, Codable, Sendable {

@@ -130,6 +130,8 @@ package struct Setting: Sendable {
     number("head-seconds", "seconds for a complete request head", \.headSeconds, 1...3600),
     number("idle-seconds", "seconds without a byte after which a connection is closed", \.idleSeconds, 1...86_400),
     number("connections", "connections at a time", \.connections, 1...100_000),
+    number(
+      "address-connections", "connections at a time of one address that is no trusted proxy's", \.addressConnections, 1...100_000),
     Setting("log-level", "trace, debug, info, notice, warning, error or critical", \.logLevel, parse: { $0 }, show: { $0 }),
   ]
 
