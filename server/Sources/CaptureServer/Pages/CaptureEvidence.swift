@@ -47,6 +47,11 @@ struct CaptureEvidence {
 
   var badge: VerificationBadge? { VerificationBadge(found) }
 
+  /// The badge's words. Where the server lacks a setting, that is the reason, and not a key.
+  var badgeText: String? {
+    found["assertion"]?["reason"]?.string == ConversionReport.noApps ? "Not verified: \(ConversionReport.noApps)" : badge?.text
+  }
+
   typealias Fact = (name: String, value: String)
 
   /// Of the chain and its signature.

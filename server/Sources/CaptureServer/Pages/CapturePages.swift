@@ -219,7 +219,7 @@ struct CapturePages {
     return CaptureContents(
       name: Self.name(capture), status: capture.status.rawValue, tone: Self.tone(capture.status),
       reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
-      badge: evidence?.badge?.text, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
+      badge: evidence?.badgeText, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
       overlay: overlay,
       levels: levels, unverified: unverified, facts: facts,
       dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
