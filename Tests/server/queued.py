@@ -47,7 +47,7 @@ def connect(data):
     return closing(database)
 
 
-def queue(data, kind, files, project="default", device=None, status="processing"):
+def queue(data, kind, files, project="default", device=None, status="processing", stranger=False):
     """Adds a capture as the server would: its files, then its rows in one transaction. Its id."""
     data, capture = Path(data), str(uuid.uuid4())
     staged = data / "staging" / capture
@@ -61,9 +61,9 @@ def queue(data, kind, files, project="default", device=None, status="processing"
     with connect(data) as database:
         database.execute("BEGIN IMMEDIATE")
         database.execute(
-            "INSERT INTO capture (id, type, status, project, device, name, receivedAt, bytes, signature, isVerified)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'none', 0)",
-            (capture, kind, status, project, device, "capture", int(time.time() * 1000), sum(row[2] for row in rows)))
+            "INSERT INTO capture (id, type, status, project, device, name, receivedAt, bytes, signature, isVerified, isStranger)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'none', 0, ?)",
+            (capture, kind, status, project, device, "capture", int(time.time() * 1000), sum(row[2] for row in rows), stranger))
         database.executemany("INSERT INTO file (capture, name, bytes, sha256) VALUES (?, ?, ?, ?)", rows)
         if status == "processing":
             database.execute("INSERT INTO conversion (capture, state, attempts, notBefore) VALUES (?, 'waiting', 0, 0)", (capture,))

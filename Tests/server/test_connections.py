@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import requests
+from devices import session
 from wire import GET, LAST_GET, Wire, post
 
 
@@ -70,7 +71,7 @@ def test_an_answer_that_nobody_reads_is_given_up(start):
     server = start("--idle-seconds", 1)
     movie = b"\0\0\0\x08free" + b"x" * 20_000_000
     name = server.post("/upload", files={"video": ("a.mov", movie)}).json()["filename"]
-    with Wire(server, f"GET /uploads/{name} HTTP/1.1\r\nHost: test\r\n\r\n", small=True) as wire:
+    with Wire(server, f"GET /uploads/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n", small=True) as wire:
         assert wire.status() == 200
         time.sleep(4)
         assert len(wire.rest()) < len(movie)
@@ -116,7 +117,7 @@ def test_1000_connections_at_once_are_answered_or_turned_away(start):
 
 
 def test_200_slow_and_1000_idle_connections_hold_up_nobody(start):
-    server = start("--head-seconds", 8, "--idle-seconds", 8)
+    server = start("--head-seconds", 8, "--idle-seconds", 8, "--address-connections", 2000)
     answers(server)
     before = server.memory()
     idle = [Wire(server) for _ in range(1000)]
@@ -161,3 +162,35 @@ def test_the_end_of_the_server_waits_for_requests_under_way(start):
         assert wire.status() == 200
         assert server.process.wait(timeout=30) == 0
     assert len(start(data=server.data).get("/videos").json()["videos"]) == 1
+
+
+def test_one_address_cannot_have_all_connections(start):
+    """It sends heads that are never complete; another address is answered at once."""
+    server = start("--connections", 400)
+    held = [Wire(server, "GET /health HT") for _ in range(300)]
+    answer = server.until(lambda: (found := Wire(server, LAST_GET).rest()).startswith(b"HTTP/1.1 503 ") and found)
+    assert b"\r\nretry-after: " in answer.lower()
+    for _ in range(500):
+        try:
+            held.append(Wire(server, "GET /health HT"))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    began = time.monotonic()
+    assert session().get(f"{server.url}/health", timeout=30).status_code == 200
+    assert time.monotonic() - began < 5
+    for wire in held:
+        wire.close()
+    server.until(lambda: requests.get(server.url + "/health", timeout=5).status_code == 200)
+
+
+def test_a_trusted_proxy_may_have_more(start):
+    server = start("--address-connections", 5, "--trusted-proxy", "127.0.0.9")
+    proxy, other = ([session(address) for _ in range(100)] for address in ("127.0.0.9", "127.0.0.8"))
+    assert {one.get(f"{server.url}/health", timeout=30).status_code for one in proxy} == {200}
+    found = []
+    for one in other:
+        try:
+            found.append(one.get(f"{server.url}/health", timeout=30).status_code)
+        except requests.ConnectionError:
+            found.append(0)
+    assert found[:5] == [200] * 5 and 503 in found and 200 not in found[5:]

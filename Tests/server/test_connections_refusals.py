@@ -118,7 +118,7 @@ def test_a_pipeline_of_heads_behind_a_refusal_ends(start):
     server = start()
     sent = 0
     with Wire(server, post("/nothing", "Content-Length: 1", "Content-Length: 2", body="ab")) as wire:
-        many = b"GET /health HTTP/1.1\r\nHost: test\r\n\r\n" * 10_000
+        many = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10_000
         wire.socket.settimeout(1)
         try:
             while sent < HUGE:

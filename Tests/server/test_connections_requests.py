@@ -29,11 +29,11 @@ PATH = "/control/stop"
         f"POST {PATH} HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
         post(PATH, "Host: other", "Content-Length: 0"),
         "GET /health\r\n\r\n",
-        "GET /health HTTP/3.0\r\nHost: test\r\n\r\n",
+        "GET /health HTTP/3.0\r\nHost: localhost\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        "BREW /pot HTTP/1.1\r\nHost: test\r\n\r\n",
-        "GET /health HTTP/1.1\r\nHost: test\r\nBad Name: x\r\n\r\n",
-        "GET /health HTTP/1.1\r\nHost: test\r\nName: a\0b\r\n\r\n",
+        "BREW /pot HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nBad Name: x\r\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nName: a\0b\r\n\r\n",
         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + "\0" * 64,
     ],
 )
@@ -45,10 +45,10 @@ def test_an_ambiguous_request_is_400_and_nothing_after_it_is_read(server, reques
 @pytest.mark.parametrize(
     "head",
     [
-        "GET /health HTTP/1.1\r\nHost: test\r\nX-Large: " + "a" * 20_000 + "\r\n\r\n",
-        "GET /health HTTP/1.1\r\nHost: test\r\n" + "".join(f"X-{n}: {'a' * 1000}\r\n" for n in range(90)) + "\r\n",
-        "GET /health HTTP/1.1\r\nHost: test\r\n" + "".join(f"X-{n}: a\r\n" for n in range(200)) + "\r\n",
-        "GET /" + "a" * 20_000 + " HTTP/1.1\r\nHost: test\r\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + "a" * 20_000 + "\r\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"X-{n}: {'a' * 1000}\r\n" for n in range(90)) + "\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"X-{n}: a\r\n" for n in range(200)) + "\r\n",
+        "GET /" + "a" * 20_000 + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_a_huge_head_is_431(server, head):
@@ -62,7 +62,7 @@ def test_a_bad_request_behind_a_good_one_costs_the_good_one_nothing(server):
 
 
 def test_requests_in_one_packet_are_answered_in_order(server):
-    many = "".join(f"GET /nothing/{n} HTTP/1.1\r\nHost: test\r\n\r\n" for n in range(20))
+    many = "".join(f"GET /nothing/{n} HTTP/1.1\r\nHost: localhost\r\n\r\n" for n in range(20))
     with Wire(server, GET + many + LAST_GET) as wire:
         assert wire.statuses() == [200, *[404] * 20, 200]
 
@@ -96,7 +96,7 @@ def test_http_1_0_closes_after_its_answer(server):
 
 
 def test_an_offer_of_another_protocol_is_declined(server):
-    with Wire(server, "GET /health HTTP/1.1\r\nHost: test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n") as wire:
+    with Wire(server, "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n") as wire:
         assert wire.statuses() == [200]
 
 

@@ -83,6 +83,17 @@ def test_only_registered_keys_and_known_apps_verify(start, tmp_path, level, app,
     assert "assertion-ok" not in evidence(found)["levels"]
 
 
+def test_without_an_app_id_that_is_the_reason(start, tmp_path):
+    parts = bundle(tmp_path / "b", "--keys", tmp_path / "keys.json")
+    server = start(*OPTIONS, conversions=1)
+    device = register(server.data, tmp_path / "keys.json")
+    capture = queue(server.data, "video", parts, device=device)
+    assertion = evidence(finished(server, capture))["assertion"]
+    assert (assertion["state"], assertion["reason"]) == ("no-key", "no app id is configured (--app-id)")
+    assert "Not verified: no app id is configured (--app-id)" in server.get(f"/verify/{capture}").text
+    assert "No signature of a capture is checked" in server.log.read_text()
+
+
 def test_another_devices_key_does_not_verify(start, tmp_path):
     parts = bundle(tmp_path / "b", "--keys", tmp_path / "keys.json")
     bundle(tmp_path / "other", "--seed", 2, "--keys", tmp_path / "other.json")

@@ -49,7 +49,7 @@ def ask(server, source, *forwarded):
     """The status of a request for a challenge from `source`, with a header X-Forwarded-For for each of the others."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30, source_address=(source, 0)) as raw:
         lines = "".join(f"X-Forwarded-For: {value}\r\n" for value in forwarded)
-        raw.sendall(f"GET /api/v1/devices/challenge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n".encode())
+        raw.sendall(f"GET /api/v1/devices/challenge HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n".encode())
         return int(raw.makefile("rb").readline().split()[1])
 
 

@@ -82,7 +82,7 @@ def test_conditions(stored):
     for other in ('"other"', f"W/{stored.tag}", "Wed, 21 Oct 2026 07:28:00 GMT"):
         assert get(stored.path, headers={"Range": "bytes=0-1", "If-Range": other}).content == MOVIE
     for method in ("GET", "HEAD"):
-        with Wire(stored.server, f"{method} {stored.path} HTTP/1.1\r\nHost: test\r\nIf-None-Match: {stored.tag}\r\nConnection: close\r\n\r\n") as wire:
+        with Wire(stored.server, f"{method} {stored.path} HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: {stored.tag}\r\nConnection: close\r\n\r\n") as wire:
             assert wire.rest().split(b"\r\n\r\n")[1:] == [b""]
 
 

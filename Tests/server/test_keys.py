@@ -182,3 +182,78 @@ def test_a_name_is_one_line(tmp_path):
     for wrong in ("a\nb", "\x1b[2J", "x" * 101):
         ended = keys(tmp_path / "data", "add", f"--name={wrong}")
         assert ended.returncode != 0 and "on one line" in ended.stderr, wrong
+
+
+ODD = [{"Authorization": text} for text in ("Token x", "Bearer a b", "Bearer", "x", "Basic ?", "Digest x", "Basic " + base64.b64encode(b":").decode())]
+
+
+@pytest.mark.parametrize("headers", ODD)
+def test_a_header_that_is_not_understood_is_not_taken_for_none(server, headers):
+    """Otherwise the capture of somebody who wants to be known would land among those of strangers."""
+    for path in ("/api/v1/captures", "/api/v1/devices/challenge", "/videos", "/"):
+        assert server.get(path, headers=headers).status_code == 401, path
+    assert devices.failure(devices.register(server, {}, headers=headers)) == (401, "KEY_REQUIRED")
+    assert devices.failure(server.post("/api/v1/captures/video", headers=headers)) == (401, "KEY_REQUIRED")
+    with pytest.raises(requests.ConnectionError):
+        server.post("/upload", data=b"\0\0\0\x08free", headers=headers)
+
+
+def script(number=1):
+    from attestations import b64, key_named, point
+
+    return {"platform": "simulated", "model": "script", "public_key": b64(point(key_named(f"script {number}")))}
+
+
+def outcomes(server, headers):
+    """What a key may: to read, to deliver, to remove, to command, to vouch for a device."""
+    identity = "00000000-0000-4000-8000-000000000000"
+    sent = [
+        ("GET", "/api/v1/captures"), ("GET", "/"), ("GET", "/videos"), ("POST", "/files"), ("PUT", "/api/v1/sessions/s/files/a"),
+        ("DELETE", f"/api/v1/captures/{identity}"), ("POST", f"/api/v1/captures/{identity}/convert"), ("POST", "/control/start"),
+    ]  # fmt: skip
+    tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "5"}
+    found = [requests.request(method, server.url + path, headers={**headers, **tus}, timeout=60).status_code for method, path in sent]
+    return [*found, devices.register(server, script(len(found)), headers=headers).status_code]
+
+
+@pytest.mark.parametrize("power, expected", [
+    ("all", [200, 200, 200, 201, 201, 404, 404, 200, 201]), ("upload", [403, 403, 403, 201, 201, 403, 403, 403, 403]),
+    ("read", [200, 200, 200, 403, 403, 403, 403, 403, 403])])
+def test_a_key_does_what_it_is_for(guarded, power, expected):
+    key = add(guarded.data, "--power", power)
+    assert outcomes(guarded, bearer(key)) == expected
+    state = listed(guarded.data)[0][-1]
+    assert state == ("in use" if power == "all" else f"in use, {power} only")
+    hidden = {**bearer(key), "X-HTTP-Method-Override": "DELETE", "Tus-Resumable": "1.0.0"}
+    assert (guarded.get("//files/x", headers=hidden).status_code == 403) == (power == "read")
+    movie = b"\0\0\0\x08free" + power.encode()
+    if power == "read":
+        with pytest.raises(requests.ConnectionError):
+            guarded.post(f"/upload?key={key}", data=movie)
+    else:
+        assert guarded.post(f"/k/{key}/upload", data=movie).status_code == 200
+
+
+def test_an_expired_key_is_refused(guarded):
+    key = add(guarded.data, "--days", 1)
+    assert guarded.get("/api/v1/captures", headers=bearer(key)).status_code == 200
+    assert re.fullmatch(r"in use, until 20\d\d-\d\d-\d\d", listed(guarded.data)[0][-1])
+    with sqlite3.connect(guarded.data / "server.sqlite") as database:
+        database.execute("UPDATE apiKey SET expiresAt = expiresAt - 86400000")
+    assert guarded.get("/api/v1/captures", headers=bearer(key)).status_code == 401
+    assert listed(guarded.data)[0][-1] == "expired"
+
+
+@pytest.mark.parametrize("options, words", [(["--power", "write"], "expected upload, read or all"), (["--days", "0"], "expected 1 to 36500")])
+def test_a_key_has_a_power_that_exists(tmp_path, options, words):
+    ended = keys(tmp_path / "data", "add", *options)
+    assert ended.returncode != 0 and words in ended.stderr
+
+
+def test_the_log_names_the_key_that_removed_a_capture(guarded):
+    from pages import insert
+
+    key = add(guarded.data)
+    capture = insert(guarded)
+    assert requests.delete(f"{guarded.url}/api/v1/captures/{capture}", headers=bearer(key), timeout=60).status_code == 204
+    assert f"capture {capture} was deleted with the key {listed(guarded.data)[0][0]}" in guarded.log.read_text()

@@ -85,9 +85,9 @@ def test_a_rejected_capture_says_why(captures, view):
     assert badges(page)[0] == "rejected"
     assert "hash chain is broken" in page.locator(".panel").first.inner_text()
     assert badges(page)[1] == "Not verified: hash chain broken"
-    assert items(page, "Findings")[0].startswith("warning chain-broken: the hash chain is broken: frame_hashes[0]")
+    assert items(page, "Findings")[0].startswith("error chain-broken: the hash chain is broken: frame_hashes[0]")
     levels = items(page, "What is proven")
-    assert levels[1].startswith("\u2717 chain-structure-ok\nNot proven: ") and levels[2].endswith("but it covers no hash of this chain.")
+    assert levels[1].startswith("\u2717 chain-structure-ok\nNot proven: ") and levels[2].startswith("\u2717 assertion-ok\nNot proven: ")
     assert items(page, "What nobody can check from these files")[-1] == "that the chain is whole"
     assert page.locator("dt:text-is('dataset')").count() == 0
     assert page.locator("table a").all_inner_texts() == ["depth.gz", "hash_chain.json", "metadata.json", "video.mp4"]
@@ -197,11 +197,17 @@ def test_an_empty_server_has_pages(server, view):
         assert text in view.open(server.url + path).locator("main").inner_text()
 
 
-@pytest.mark.parametrize("scheme, verified, words", [
-    ("s2", True, "signed by the device's attested key, over every byte"), ("s1", True, "signed by the device's registered key, without the body"),
-    ("s2", False, "signed, but not verified"), ("s0", False, "with a placeholder instead of a signature"), ("none", False, "without signature")])
-def test_how_a_request_was_signed(server, scheme, verified, words):
-    capture = insert(server, signature=scheme, isVerified=int(verified))
+@pytest.mark.parametrize("scheme, level, words", [
+    ("s2", "secure_enclave", "signed by the device's attested key, over every byte"),
+    ("s2", "registered_key", "signed by the device's registered key, over every byte"),
+    ("s1", "secure_enclave", "signed by the device's attested key, without the body"),
+    ("s1", "registered_key", "signed by the device's registered key, without the body"),
+    ("s2", "unverified", "signed, but not verified"), ("s0", "secure_enclave", "with a placeholder instead of a signature"),
+    ("none", "unverified", "without signature")])
+def test_how_a_request_was_signed(server, scheme, level, words):
+    phone = Phone(server, level=level)
+    verified = level != "unverified" and scheme in ("s1", "s2")
+    capture = insert(server, device=phone.id.lower(), signature=scheme, isVerified=int(verified))
     assert f"<dt>request</dt><dd>{words.replace(chr(39), '&#39;')}</dd>" in server.get(f"/verify/{capture}").text.replace("'", "&#39;")
 
 
@@ -212,3 +218,29 @@ def test_devices_and_their_captures(server, view):
     page = view.open(f"{server.url}/devices")
     cells = page.locator("tbody td").all_inner_texts()
     assert cells[:3] == [phone.id.lower(), "iPhone16,1", "secure enclave"] and cells[4] == "3"
+
+
+@pytest.mark.parametrize("level, tone", [("secure_enclave", "good"), ("registered_key", "soft"), ("mock", "fair"), ("unverified", "fair")])
+def test_only_an_attested_device_is_shown_green(server, level, tone):
+    Phone(server, level=level)
+    assert f'<span class="badge {tone}">{level.replace("_", " ")}</span>' in server.get("/devices").text
+
+
+@pytest.mark.parametrize("chain, covers, mark", [
+    ("sound", "final", "good"), ("sound", "checkpoint", "good"), ("sound", "none", "soft"), ("broken", "final", "soft"), ("broken", "none", "soft")])
+def test_a_signature_is_green_only_where_it_is_about_a_whole_chain(server, chain, covers, mark):
+    evidence = {"levels": ["bytes-sealed-at-ingest", "assertion-ok"], "chain": {"state": chain}, "assertion": {"state": "verified", "covers": covers}}
+    capture = insert(server, status="rejected", evidence=json.dumps(evidence))
+    text = server.get(f"/verify/{capture}").text
+    assert f'<strong class="{mark}">{chr(0x2713 if mark == "good" else 0x2717)} assertion-ok</strong>' in text
+
+
+def test_a_browser_gets_a_page_whatever_it_asks_for(start):
+    server = start("--require-key")
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path, status in (("/", 401), ("/live", 401), ("/api/v1/captures", 401), ("/viewer.html", 404)):
+        answer = server.get(path, headers=browser)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8"), path
+        assert "</html>" in answer.text and answer.headers["X-Request-Id"]
+        assert (status == 401) == ("WWW-Authenticate" in answer.headers)
+        assert "html" not in server.get(path).headers.get("Content-Type", ""), path

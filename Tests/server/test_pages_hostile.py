@@ -46,7 +46,7 @@ def hostile(tmp_path_factory):
             file = value.replace("/", "")[:200]
             insert_file(server, ids[name], ("session/" + file).encode()[:220].decode(errors="ignore"), b"abc")
             rows(server, "INSERT INTO device VALUES (?, ?, 'ios', ?, 1, 'unverified', NULL, ?, 0)", f"d{number}", f"k{number}", value, value)
-            rows(server, "INSERT INTO apiKey VALUES (?, ?, ?, ?, 0, NULL)", f"k{number}", value, value, b"%d" % number)
+            rows(server, "INSERT INTO apiKey (id, name, project, digest, createdAt) VALUES (?, ?, ?, ?, 0)", f"k{number}", value, value, b"%d" % number)
         insert_dataset(server, "default", insert(server, rows=1))
         upload(server, name=VALUES["image"].replace('"', ""))
         yield SimpleNamespace(server=server, url=server.url, ids=ids)

@@ -193,6 +193,36 @@ async def test_slow_viewers_slow_nobody_and_get_the_newest_frame(server):
 
 
 @live
+async def test_a_viewer_that_reads_no_texts_is_dropped_after_a_megabyte(server):
+    offer = json.dumps({"type": "offer", "sdp": "x" * 200_000})
+    async with socket(server, "/camera") as camera, socket(server, "/viewer") as quick:
+        dead = [await websockets.connect(f"ws://127.0.0.1:{server.port}/viewer", max_size=None, max_queue=1, ping_interval=None) for _ in range(20)]
+        await counts(server, 1, 21)
+        before = server.memory()
+        for _ in range(200):
+            await camera.send(offer)
+            while (await next_text(quick))["type"] != "offer":
+                pass
+        await counts(server, 1, 1)
+        grown = server.memory() - before
+        assert grown < 60e6, grown
+        for viewer in dead:
+            viewer.transport.abort()
+
+
+@live
+async def test_texts_that_are_too_long_are_lost(server):
+    async with socket(server, "/viewer") as viewer, socket(server, "/camera") as camera:
+        await counts(server, 1, 1)
+        for text in [{"type": "status", "status": "x" * 900_000}, {"type": "status", "status": "x" * 257}, {"type": "offer", "sdp": "x" * 300_000}]:
+            await camera.send(json.dumps(text))
+        await camera.send(json.dumps({"type": "status", "status": "recording"}))
+        assert (await next_text(viewer))["status"] == "recording"
+        async with socket(server, "/viewer") as late:
+            assert (await next_text(late))["status"] == "recording"
+
+
+@live
 async def test_a_key_is_asked_for_where_one_is_needed(start):
     server = start("--require-key")
     key = subprocess.run([BINARY, "keys", "add", "--data", server.data], capture_output=True, text=True, check=True).stdout.strip()

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 
 import pytest
+import requests
 
 from resumable import SESSION, Tus, raw, sha256, tarred, zipped
 
@@ -101,7 +102,7 @@ def test_what_is_no_archive_is_refused(server, sessions):
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_cut_archive_leaves_nothing(server, sessions, chunked):
     body = zipped([*SESSION, ("s/video.mov", random.Random(3).randbytes(300_000))])
-    head = "PUT /api/v1/sessions/s.zip HTTP/1.1\r\nHost: x\r\n"
+    head = "PUT /api/v1/sessions/s.zip HTTP/1.1\r\nHost: localhost\r\n"
     if chunked:
         # All bytes of the archive, but not the end of the body.
         connection = raw(server, head + "Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n" % len(body) + body + b"\r\n")
@@ -206,7 +207,7 @@ def test_other_bytes_under_a_known_name(sessions):
     ],
 )  # fmt: skip
 def test_names_that_could_leave_the_folder_are_refused(server, path):
-    connection = raw(server, f"PUT /api/v1/sessions/s/files/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b"x")
+    connection = raw(server, f"PUT /api/v1/sessions/s/files/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n", b"x")
     status = int(connection.makefile("rb").readline().split()[1])
     assert status in (400, 404)
     connection.close()
@@ -216,7 +217,7 @@ def test_names_that_could_leave_the_folder_are_refused(server, path):
 @pytest.mark.parametrize("name", ["%2e%2e", "%2e", ".hidden", "a%2Fb", "a%00", "%5C", "x" * 256])
 def test_names_of_sessions_are_checked(server, name):
     for request in [f"PUT /api/v1/sessions/{name}/files/a", f"PUT /api/v1/sessions/{name}.zip", f"POST /api/v1/sessions/{name}/complete"]:
-        connection = raw(server, f"{request} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b"x")
+        connection = raw(server, f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n", b"x")
         assert int(connection.makefile("rb").readline().split()[1]) in (400, 404)
         connection.close()
     assert list((server.data / "uploads").iterdir()) == list((server.data / "captures").iterdir()) == []
@@ -321,3 +322,19 @@ def test_a_kill_while_files_arrive_loses_none_that_was_acknowledged(server, sess
             raise AssertionError("a file could not be sent again")
     capture = sessions("POST", "s/complete").headers["X-Capture-Id"]
     assert stored(server, capture) == {f"session/{name}": data for name, data in acknowledged.items()}
+
+
+def test_files_of_an_incomplete_session_count_against_the_quota(start):
+    server = start("--project-quota", 1000)
+
+    def put(name, count):
+        return requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=bytes(count), timeout=60)
+
+    assert put("a", 600).status_code == 201
+    refused = put("b", 401)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    # What is there already takes no room.
+    assert put("a", 600).status_code == 200 and put("b", 400).status_code == 201
+    assert server.post("/api/v1/sessions/s/complete").status_code == 201
+    assert requests.delete(f"{server.url}/api/v1/captures/{server.get('/api/v1/captures').json()['data'][0]['capture_id']}", timeout=60).status_code == 204
+    assert requests.put(f"{server.url}/api/v1/sessions/t/files/a", data=bytes(1000), timeout=60).status_code == 201

@@ -37,6 +37,20 @@ def test_what_is_printed_is_a_file_of_the_same_settings(tmp_path):
     assert run("--config", file, "--print-config").stdout == printed
 
 
+def test_only_the_owner_writes_the_data_and_strangers_read_nothing(start):
+    server = start()
+    assert server.get("/api/v1/devices/challenge").status_code == 200
+    files = sorted(path for path in server.data.iterdir() if path.is_file())
+    assert {"server.sqlite", "server.sqlite-wal", "server.sqlite-shm", "server.lock"} <= {path.name for path in files}
+    assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o640"}
+    server.kill()
+    # Those of an earlier version are narrowed.
+    for path in files:
+        path.chmod(0o644)
+    start(data=server.data)
+    assert {oct(path.stat().st_mode & 0o777) for path in server.data.glob("server.sqlite*")} == {"0o640"}
+
+
 def test_a_list_has_the_values_of_all_its_flags():
     found = settings("--app-id", "A.a", "--app-id=B.b,C.c", "--trusted-proxy", "127.0.0.1", "--trusted-proxy=0:0::1")
     assert found["app-id"] == "A.a,B.b,C.c" and found["trusted-proxy"] == "127.0.0.1,::1"

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 from conftest import BINARY
+from test_video_storage import small_disk  # noqa: F401 - a fixture
 from wire import Wire, post
 
 MOVIE = b"\0\0\0\x14ftypqt  \0\0\0\0qt  " + bytes(range(256)) * 400
@@ -192,6 +193,25 @@ def test_a_broken_body_gets_no_answer(server, body):
     assert rows(server) == []
 
 
+def test_a_chunked_movie_that_reaches_the_reserve_is_dropped_before_its_end(start, small_disk):
+    server = start("--reserve", 12 << 20, data=small_disk / "data")
+    with Wire(server, post("/upload", "Transfer-Encoding: chunked", "Content-Type: video/mp4")) as wire:
+        try:
+            for _ in range(18):
+                wire.send(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        # The body has not ended, so only the server can have.
+        assert wire.rest() == b""
+    server.until(lambda: not list((server.data / "staging").iterdir()))
+    assert upload(server).status_code == 200
+
+
+def test_a_movie_that_is_too_large_is_dropped_by_its_head(server):
+    with Wire(server, post("/upload", f"Content-Length: {(64 << 30) + 1}", "Content-Type: video/mp4")) as wire:
+        assert wire.rest() == b""
+
+
 def test_a_chunked_movie_is_accepted(server):
     answer = server.post("/upload", data=iter([MOVIE[:1000], MOVIE[1000:]]), headers={"Content-Type": "video/quicktime"})
     assert server.get(answer.json()["path"]).content == MOVIE
@@ -213,7 +233,7 @@ def test_the_list_has_the_newest_first(server):
 )
 def test_nothing_but_listed_names_is_served(server, path):
     upload(server)
-    with Wire(server, f"GET /uploads/{path.replace(' ', '%20')} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n") as wire:
+    with Wire(server, f"GET /uploads/{path.replace(' ', '%20')} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") as wire:
         assert wire.statuses() in ([404], [400])
 
 

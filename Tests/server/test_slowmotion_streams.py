@@ -204,3 +204,20 @@ def test_below_the_reserve_a_stream_is_shown_and_not_kept(start):
     server = start("--reserve", 1 << 60)
     asyncio.run(stream(server, "/camera?record=1", [START, START + 1]))
     assert captures(server) == []
+
+
+@live
+async def test_a_stream_ends_at_the_quota_and_nothing_is_left_over(start):
+    server = start("--project-quota", 2_000_000)
+    async with socket(server, "/camera?record=1") as camera:
+        for number in range(30):
+            await camera.send(frame(1_761_000_000 + number / 15, number, (640, 480)))
+        await asyncio.to_thread(server.until, lambda: "a live stream cannot be kept: The quota of this project" in server.log.read_text())
+    captures = await asyncio.to_thread(server.until, lambda: server.get("/api/v1/captures").json()["data"])
+    assert len(captures) == 1 and 1_500_000 < captures[0]["bytes"] < 4_000_000
+    server.until(lambda: not list((server.data / "recordings").iterdir()))
+    # There is no room for another one.
+    async with socket(server, "/camera?record=1") as camera:
+        await camera.send(frame(1_761_000_100, 1, (640, 480)))
+        await asyncio.to_thread(server.until, lambda: server.log.read_text().count("a live stream cannot be kept") == 2)
+    assert len(server.get("/api/v1/captures").json()["data"]) == 1

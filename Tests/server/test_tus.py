@@ -40,6 +40,30 @@ def test_a_project_without_room_says_so_before_anything_is_sent(start):
     assert Tus(server).send("POST", "/files", Upload_Length=1000).status_code == 201
 
 
+def test_what_unfinished_uploads_have_announced_counts(start):
+    server = start("--project-quota", 1000)
+    tus = Tus(server)
+    path = tus.create(600)
+    refused = tus.send("POST", "/files", Upload_Length=401)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    small = tus.create(400)
+    # What it has announced may come.
+    assert tus.patch(path, 0, data(600)).status_code == 204
+    assert tus.send("DELETE", small).status_code == 204
+    assert tus.send("POST", "/files", Upload_Length=400).status_code == 201
+
+
+def test_an_upload_without_a_length_counts_as_it_grows(start):
+    server = start("--project-quota", 1000)
+    tus = Tus(server)
+    path = tus.send("POST", "/files", Upload_Defer_Length=1).headers["Location"]
+    assert tus.patch(path, 0, data(900)).status_code == 204
+    refused = tus.patch(path, 900, data(200))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    assert tus.offset(path) == 900
+    assert tus.send("POST", "/files", Upload_Length=101).status_code == 507
+
+
 def test_an_upload_in_pieces_becomes_a_capture(server, tus):
     session = zipped(SESSION)
     names = metadata(filename="session_1.zip", filetype="application/zip")

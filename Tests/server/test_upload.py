@@ -294,7 +294,7 @@ def test_a_certificate_that_this_machine_does_not_trust_ends_it(client, tmp_path
     stub = TusStub(tls=certificate(tmp_path))
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
     stub.close()
-    assert done.returncode == 1 and "the queue waits: this machine does not trust the server's certificate" in done.stderr
+    assert done.returncode == 1 and "the queue waits: this machine does not trust the server's certificate; one of your own must be added to the system's" in done.stderr
     assert not stub.requests and [item["state"] for item in client.items().values()] == ["pending"]
 
 

@@ -68,8 +68,8 @@ class Wire:
 
 
 def post(path, *headers, body=""):
-    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: test", *headers, "", body])
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", body])
 
 
-GET = "GET /health HTTP/1.1\r\nHost: test\r\n\r\n"
-LAST_GET = "GET /health HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+GET = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LAST_GET = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

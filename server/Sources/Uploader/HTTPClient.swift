@@ -184,7 +184,8 @@ struct HTTPClient: Sendable {
       // The library has no codes for these here, only libcurl's words.
       let words = error.localizedDescription
       if words.contains("certificate") {
-        return NoAnswer(description: "this machine does not trust the server's certificate", isFinal: true)
+        return NoAnswer(
+          description: "this machine does not trust the server's certificate; one of your own must be added to the system's", isFinal: true)
       }
       let isLost = words.contains("Send failure") || words.contains("Recv failure")
       return NoAnswer(description: isLost ? "the connection was lost" : "the connection failed")

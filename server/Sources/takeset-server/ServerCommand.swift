@@ -77,6 +77,8 @@ struct KeysCommand: AsyncParsableCommand {
     @OptionGroup var options: Options
     @Option(help: "What the key is for.") var name = "key"
     @Option(help: "Project of the captures that come with it.") var project = "default"
+    @Option(help: "What it is good for: upload (for phones), read, or all.") var power = "all"
+    @Option(help: ArgumentHelp("Days after which it is useless; without it, never.", valueName: "n")) var days: Int?
 
     func run() async throws {
       guard project.wholeMatch(of: /[A-Za-z0-9][A-Za-z0-9_-]{0,62}/) != nil else {
@@ -85,7 +87,9 @@ struct KeysCommand: AsyncParsableCommand {
       guard (1...100).contains(name.count), name.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
         throw ValidationError("--name: expected 1 to 100 characters on one line")
       }
-      print(try await options.keys(isNew: true).add(name: name, project: project).key)
+      guard let power = APIKey.Power(rawValue: power) else { throw ValidationError("--power \(power): expected upload, read or all") }
+      guard days.map((1...36_500).contains) ?? true else { throw ValidationError("--days: expected 1 to 36500") }
+      print(try await options.keys(isNew: true).add(name: name, project: project, power: power, days: days).key)
     }
   }
 
@@ -95,7 +99,7 @@ struct KeysCommand: AsyncParsableCommand {
 
     func run() async throws {
       for key in try await options.keys().all() {
-        print("\(key.id)  \(key.project)  \(key.name)  \(key.revokedAt == nil ? "in use" : "revoked")")
+        print("\(key.id)  \(key.project)  \(key.name)  \(key.state)")
       }
     }
   }

@@ -6,17 +6,18 @@ import Hummingbird
 /// Recognizes API keys: `Authorization: Bearer KEY`, or `Basic` with the key as password, which browsers can send.
 struct KeyMiddleware: RouterMiddleware {
   let services: Services
-  /// Whether a request without a key is refused.
+  /// Whether a request without a key is refused, where the server needs keys. A key that is sent must be right in any case.
   let isRequired: Bool
 
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
     var context = context
-    if let sent = request.headers[.authorization].flatMap(Self.key) {
-      guard let key = try await APIKeys(services.database).find(sent) else { throw Self.refusal("The API key is unknown or was revoked") }
+    if let sent = request.headers[.authorization].map(Self.key) {
+      guard let key = try await APIKeys(services.database).find(sent) else { throw Self.unknown(sent) }
+      try key.check(Deed(request))
       context.key = key
-    } else if isRequired {
+    } else if isRequired, services.configuration.needsKey(isForwarded: request.isForwarded) {
       throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
     }
     return try await next(request, context)
@@ -26,16 +27,21 @@ struct KeyMiddleware: RouterMiddleware {
     Failure(.unauthorized, "KEY_REQUIRED", message, headers: [.wwwAuthenticate: "Basic realm=\"takeset\", charset=\"UTF-8\""])
   }
 
-  /// The key in a header, or `nil` where there is none.
-  static func key(_ header: String) -> String? {
+  static func unknown(_ key: String) -> Failure {
+    refusal(key.isEmpty ? "Authorization is not understood; expected Bearer KEY" : "The API key is unknown, has expired or was revoked")
+  }
+
+  /// The key in a header. Where it is not understood, that is the empty key, which nobody has: a sender who wants to be known must not be
+  /// taken for a stranger.
+  static func key(_ header: String) -> String {
     let words = header.split(separator: " ").map(String.init)
-    guard words.count == 2 else { return nil }
+    guard words.count == 2 else { return "" }
     switch words[0].lowercased() {
     case "bearer": return words[1]
     case "basic":
-      guard let data = Data(base64Encoded: words[1]) else { return nil }
-      return String(decoding: data, as: UTF8.self).split(separator: ":", maxSplits: 1).last.map(String.init)
-    default: return nil
+      guard let data = Data(base64Encoded: words[1]) else { return "" }
+      return String(decoding: data, as: UTF8.self).split(separator: ":", maxSplits: 1).last.map(String.init) ?? ""
+    default: return ""
     }
   }
 }

@@ -31,7 +31,7 @@ struct CapturesRoutes {
   @Sendable private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let query = request.uri.queryParameters
     let listing = try CaptureListing(project: context.key?.project) { name in query[name[...]].map(String.init) }
-    let page = try await services.database.pool.read { [root = services.configuration.root] in
+    let page = try await services.database.pool.read { [root = services.configuration.root(for: request)] in
       try CaptureJSON.page(listing, root: root, $0)
     }
     let meta = Meta(context)
@@ -41,7 +41,7 @@ struct CapturesRoutes {
 
   @Sendable private func show(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let id = try Self.id(context)
-    let json = try await services.database.pool.read { [root = services.configuration.root] in
+    let json = try await services.database.pool.read { [root = services.configuration.root(for: request)] in
       try CaptureJSON.capture(id, of: context.key?.project, root: root, $0)
     }
     guard let json else { throw Failure.captureNotFound }
@@ -64,7 +64,7 @@ struct CapturesRoutes {
     }
     await services.intake.leftovers.remove(id)
     services.conversions.wake()
-    context.logger.info("capture \(id) was deleted")
+    context.logger.info("capture \(id) was deleted \(context.key.map { "with the key \($0.id)" } ?? "without a key")")
     return Response(status: .noContent)
   }
 

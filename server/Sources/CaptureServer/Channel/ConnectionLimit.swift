@@ -1,9 +1,9 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Counts the connections of all listeners.
+/// Counts the connections of all listeners, and those of each address, so that nobody alone can have all of them.
 final class ConnectionLimit: Sendable {
-  enum Admission {
+  enum Admission: Comparable {
     case welcome
     /// Over the limit, but still told so.
     case surplus
@@ -11,18 +11,46 @@ final class ConnectionLimit: Sendable {
     case refused
   }
 
-  private let limit: Int
-  private let count = NIOLockedValueBox(0)
+  private struct Counts {
+    var all = 0
+    /// By `AddressLimit.network`.
+    var addresses: [[UInt8]: Int] = [:]
+  }
 
-  init(_ limit: Int) { self.limit = limit }
+  private let limit: Int
+  private let addressLimit: Int
+  /// They connect for many.
+  private let proxies: [String]
+  private let counts = NIOLockedValueBox(Counts())
+
+  init(_ configuration: Configuration) {
+    limit = configuration.connections
+    addressLimit = configuration.addressConnections
+    proxies = configuration.trustedProxies
+  }
 
   func admit(_ channel: any Channel) -> Admission {
-    let now = count.withLockedValue { count in
-      count += 1
-      return count
+    let remote = channel.remoteAddress
+    let address = remote.flatMap { ClientAddress.isTrusted($0, proxies) ? nil : AddressLimit.network($0) }
+    let (all, own) = counts.withLockedValue { counts in
+      counts.all += 1
+      guard let address else { return (counts.all, 0) }
+      let own = (counts.addresses[address] ?? 0) + 1
+      counts.addresses[address] = own
+      return (counts.all, own)
     }
-    channel.closeFuture.whenComplete { [count] _ in count.withLockedValue { $0 -= 1 } }
-    if now <= limit { return .welcome }
-    return now <= limit + max(64, limit / 8) ? .surplus : .refused
+    channel.closeFuture.whenComplete { [counts] _ in
+      counts.withLockedValue { counts in
+        counts.all -= 1
+        guard let address, let own = counts.addresses[address] else { return }
+        counts.addresses[address] = own > 1 ? own - 1 : nil
+      }
+    }
+    return max(Self.admission(all, limit), Self.admission(own, addressLimit))
+  }
+
+  private static func admission(_ number: Int, _ limit: Int) -> Admission {
+    if number <= limit { return .welcome }
+    return number <= limit + max(64, limit / 8) ? .surplus : .refused
   }
 }

@@ -16,11 +16,27 @@ struct ListenAddress: Equatable {
   }
 
   /// Whether only this machine can connect to it.
-  var isLoopback: Bool {
-    switch try? SocketAddress(ipAddress: host, port: port) {
+  var isLoopback: Bool { Self.isLoopback(host) }
+
+  /// Whether a host, a name or an address, is always this machine.
+  static func isLoopback(_ host: String) -> Bool {
+    switch try? SocketAddress(ipAddress: host, port: 0) {
     case .v4: host.hasPrefix("127.")
     case .v6(let address): withUnsafeBytes(of: address.address.sin6_addr) { $0.elementsEqual([UInt8](repeating: 0, count: 15) + [1]) }
     default: host == "localhost"
     }
+  }
+
+  /// Addresses that mean all of this machine's.
+  static let wildcards = ["0.0.0.0", "::"]
+
+  /// As in a URL; in place of all addresses, one of this machine's by which others reach it.
+  var reachable: String {
+    var host = host
+    if Self.wildcards.contains(host) {
+      let addresses = ((try? System.enumerateDevices()) ?? []).compactMap(\.address)
+      host = addresses.first { $0.protocol == .inet && !Self.isLoopback($0.ipAddress ?? "localhost") }?.ipAddress ?? "localhost"
+    }
+    return host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
   }
 }

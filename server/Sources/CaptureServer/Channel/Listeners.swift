@@ -46,7 +46,7 @@ struct Listeners {
   }
 
   private func server() throws -> HTTPServerBuilder {
-    let limit = ConnectionLimit(configuration.connections)
+    let limit = ConnectionLimit(configuration)
     let limits = ConnectionGuard.Limits(configuration)
     let isSecure = configuration.tlsCertificate != nil
     let plain = HTTPServerBuilder { [relay] responder in

@@ -35,7 +35,9 @@ enum RequestRules {
   /// Whether a slow-motion phone sends its movie with this request. It takes any answer for a success and then deletes the movie, so
   /// where its bytes are not kept the connection must be dropped instead.
   static func isMovieUpload(_ head: HTTPRequestHead) -> Bool {
-    guard head.method == .POST else { return false }
-    return head.uri.prefix { $0 != "?" }.hasSuffix("/upload")
+    head.method == .POST && isMovieUpload(path: String(head.uri.prefix { $0 != "?" }))
   }
+
+  /// The same of the path of a POST.
+  static func isMovieUpload(path: String) -> Bool { path.hasSuffix("/upload") }
 }

@@ -184,7 +184,7 @@ struct CaptureConversion: Sendable {
   }
 
   private func conclude(_ capture: Capture, _ status: CaptureStatus, reason: String?, report: ConversionReport?) async throws {
-    let evidence = try report?.evidence()
+    let evidence = try report?.evidence(hasApps: !configuration.appIDs.isEmpty)
     let written = report?.written ?? []
     let conclusion = try await database.pool.write { database -> Conclusion in
       try database.execute(sql: "DELETE FROM take WHERE capture = ?", arguments: [capture.id])

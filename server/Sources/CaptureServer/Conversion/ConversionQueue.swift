@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Logging
 import ServiceLifecycle
+import Synchronization
 
 /// Converts finished captures by child processes, a few at a time, and keeps the datasets of projects up to date.
 ///
@@ -14,6 +15,7 @@ final class ConversionQueue: Service {
   private let store: any CaptureStore
   private let logger: Logger
   private let datasets: DatasetKeeper
+  private let turns = Mutex(ConversionTurns())
   /// One for each worker and one for the datasets.
   private let bells: [(stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)]
 
@@ -93,16 +95,13 @@ final class ConversionQueue: Service {
     }
   }
 
-  /// The next capture, oldest first.
+  /// Takes up the next capture.
   private func claim() async throws -> Capture? {
-    let due = """
-      SELECT capture.* FROM conversion JOIN capture ON capture.id = conversion.capture
-      WHERE state = 'waiting' AND notBefore <= ? ORDER BY receivedAt, capture.id LIMIT 1
-      """
+    let due = "SELECT EXISTS (SELECT 1 FROM conversion WHERE state = 'waiting' AND notBefore <= ?)"
     // Most looks find nothing, and need not wait for a writer.
-    guard try await database.pool.read({ try Capture.fetchOne($0, sql: due, arguments: [Time.now()]) }) != nil else { return nil }
-    return try await database.pool.write { database in
-      guard let capture = try Capture.fetchOne(database, sql: due, arguments: [Time.now()]) else { return nil }
+    guard try await database.pool.read({ try Bool.fetchOne($0, sql: due, arguments: [Time.now()]) }) == true else { return nil }
+    return try await database.pool.write { [self] database in
+      guard let capture = try turns.withLock({ try $0.next(at: Time.now(), database) }) else { return nil }
       try database.execute(sql: "UPDATE conversion SET state = 'running' WHERE capture = ?", arguments: [capture.id])
       return capture
     }

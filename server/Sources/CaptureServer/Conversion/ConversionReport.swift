@@ -64,12 +64,21 @@ struct ConversionReport: Sendable {
     return "\(others.count) of its \(takes.count) takes cannot be converted, the first because: \(reason)"
   }
 
+  /// Why no signature is checked on a server that is told of no app.
+  static let noApps = "no app id is configured (--app-id)"
+
   /// The evidence that is stored with a capture: that of the only take, or of the first one, and a line for each.
-  func evidence() throws -> String {
+  ///
+  /// - Parameter hasApps: Whether keys were given to the converter, which cannot know why there were none.
+  func evidence(hasApps: Bool) throws -> String {
     var members: [String: JSONValue] = ["pipeline_sha256": .string(pipeline), "rows": .integer(rows)]
     // Those that were written say most.
     let main = takes.first { $0.outcome == "written" } ?? takes.first
     for (name, value) in main?.verification?.object ?? [:] { members[name] = value }
+    if !hasApps, case .object(var assertion)? = members["assertion"], assertion["state"]?.string == "no-key" {
+      assertion["reason"] = .string(Self.noApps)
+      members["assertion"] = .object(assertion)
+    }
     var depth = main?.details?["depth_metrics"]?.object ?? [:]
     for name in ["alignment", "keyframes", "width", "height"] {
       if let value = main?.details?["depth"]?[name] { depth[name] = value }

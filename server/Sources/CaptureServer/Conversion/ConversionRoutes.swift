@@ -13,11 +13,8 @@ struct ConversionRoutes {
   }
 
   @Sendable private func convert(_ request: Request, _ context: CaptureContext) async throws -> Response {
-    if Origin.isForeign(request.headers[.origin], host: request.head.authority, root: services.configuration.baseURL) {
-      throw Failure(.forbidden, "FORBIDDEN", "Pages of other sites may not do that")
-    }
     let id = try CapturesRoutes.id(context)
-    let json = try await services.database.pool.write { [root = services.configuration.root] database in
+    let json = try await services.database.pool.write { [root = services.configuration.root(for: request)] database in
       // Of another project, it is as if it were not there.
       guard try CaptureJSON.capture(id, of: context.key?.project, root: root, database) != nil else { throw Failure.captureNotFound }
       switch try Reconversion.queue(id, database) {

@@ -7,7 +7,8 @@ import NIOPosix
 ///
 /// What a dataset holds is in the table `merged`, written after the dataset is in place, so a merge that was interrupted is repeated. The
 /// takes of a project that another pipeline made are in a dataset of their own, `<project>.<digest of the pipeline>`: rows of several
-/// pipelines mean different things.
+/// pipelines mean different things. What strangers sent is in `<project>.unverified`: nobody trains on it by mistake. No project's name has
+/// a dot.
 struct DatasetKeeper: Sendable {
   private let configuration: Configuration
   private let data: DataFolder
@@ -73,18 +74,19 @@ struct DatasetKeeper: Sendable {
       var newest: [String: (pipeline: String, at: Int64)] = [:]
       // Also those that are being converted again, or where that failed: their takes are still good.
       let converted = """
-        SELECT project, pipeline, finishedAt, capture.id AS id FROM capture JOIN conversion ON conversion.capture = capture.id
+        SELECT project || iif(isStranger, '.unverified', '') AS dataset, pipeline, finishedAt, capture.id AS id
+        FROM capture JOIN conversion ON conversion.capture = capture.id
         WHERE EXISTS (SELECT 1 FROM take WHERE take.capture = capture.id) AND pipeline IS NOT NULL AND finishedAt IS NOT NULL
         """
       var groups: [String: [String: Contents]] = [:]
       for row in try Row.fetchAll(database, sql: converted) {
-        let (project, pipeline, at): (String, String, Int64) = (row["project"], row["pipeline"], row["finishedAt"])
-        groups[project, default: [:]][pipeline, default: [:]][row["id"]] = at
-        if at >= newest[project]?.at ?? .min { newest[project] = (pipeline, at) }
+        let (dataset, pipeline, at): (String, String, Int64) = (row["dataset"], row["pipeline"], row["finishedAt"])
+        groups[dataset, default: [:]][pipeline, default: [:]][row["id"]] = at
+        if at >= newest[dataset]?.at ?? .min { newest[dataset] = (pipeline, at) }
       }
-      for (project, pipelines) in groups {
+      for (dataset, pipelines) in groups {
         for (pipeline, captures) in pipelines {
-          wanted[pipeline == newest[project]?.pipeline ? project : "\(project).\(pipeline.prefix(12))"] = captures
+          wanted[pipeline == newest[dataset]?.pipeline ? dataset : "\(dataset).\(pipeline.prefix(12))"] = captures
         }
       }
       var merged: [String: Contents] = [:]

@@ -18,6 +18,13 @@ struct CaptureContext: RequestContext {
     channel = source.channel
   }
 
+  /// Ends the connection without an answer, which a slow-motion phone would take for a success. What to throw then, for the log.
+  func drop(because error: any Error) async -> Failure {
+    try? await channel.close()
+    let reason = (error as? Failure).map { $0.reason ?? $0.message } ?? "\(error)"
+    return Failure(.serviceUnavailable, "DROPPED", "The upload was dropped", reason: "no answer was given: \(reason)")
+  }
+
   /// The project that captures of this request belong to.
   var project: String { key?.project ?? "default" }
 }

@@ -21,8 +21,10 @@ package struct CaptureServer {
     router.add(middleware: MetricsMiddleware())
     router.add(middleware: ContinueMiddleware())
     router.add(middleware: RequestIDMiddleware())
+    router.add(middleware: PageFailures(page: page, isForBrowsersOnly: true))
+    router.add(middleware: SiteMiddleware(configuration: services.configuration))
     // What people and scripts read.
-    let guarded = router.group().add(middleware: KeyMiddleware(services: services, isRequired: services.configuration.needsKey))
+    let guarded = router.group().add(middleware: KeyMiddleware(services: services, isRequired: true))
     CapturesRoutes(services: services).add(to: guarded)
     ConversionRoutes(services: services).add(to: guarded)
     DeviceRoutes(services: services).add(to: router)
@@ -39,6 +41,8 @@ package struct CaptureServer {
 
   /// Serves until SIGTERM or SIGINT; requests under way are then finished.
   package func run() async throws {
+    services.logger.notice("\(services.configuration.keyRule)")
+    if services.configuration.appIDs.isEmpty { services.logger.notice("No signature of a capture is checked: \(ConversionReport.noApps)") }
     await StreamTake.recover(services)
     try await Listeners(configuration: services.configuration, relay: relay, logger: services.logger)
       .run(try router(), services: [services.conversions, UploadSweeper(services: services)])

@@ -9,7 +9,7 @@ package struct Configuration: Codable, Equatable, Sendable {
   /// Another address for the cameras and viewers of the slow-motion app, which expects port 8080.
   package var cameraListen: String?
   package var policy = Policy.compat
-  /// The server's root, without a slash at its end; by default `http://` or `https://` and the address that is listened on.
+  /// The server's root, without a slash at its end; by default what a request calls it.
   package var baseURL: String?
   /// PEM file of the roots that App Attest chains may lead to. Without one, no attestation is verified.
   package var appAttestRoot: String?
@@ -19,7 +19,7 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var allowsDevelopment = false
   /// Addresses of proxies that say in `X-Forwarded-For` who connected to them.
   package var trustedProxies: [String] = []
-  /// Whether readers, scripts and tus need an API key; by default, if others than this machine can connect.
+  /// Whether readers, scripts and tus need an API key; by default, if others than this machine can connect, by themselves or by a proxy.
   package var requireKey: Bool?
   package var tlsCertificate: String?
   package var tlsKey: String?
@@ -54,6 +54,8 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var idleSeconds = 60
   /// Connections at a time.
   package var connections = 2000
+  /// Connections at a time of an address that is no trusted proxy's; of an IPv6 client, of its first 64 bits.
+  package var addressConnections = 256
   package var logLevel = "info"
 
   package enum Policy: String, Codable, Sendable {
@@ -69,6 +71,30 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var isLoopback: Bool {
     [listen, cameraListen].compactMap(\.self).allSatisfy { (try? ListenAddress($0, option: ""))?.isLoopback ?? false }
   }
-  package var needsKey: Bool { requireKey ?? !isLoopback }
-  package var root: String { baseURL ?? "\(tlsCertificate == nil ? "http" : "https")://\(listen)" }
+  /// Whether it has a public root on another machine's name: then others connect, whatever address is listened on.
+  private var isPublic: Bool {
+    guard let baseURL else { return false }
+    return !(Origin.name(ofURL: baseURL).map(ListenAddress.isLoopback) ?? false)
+  }
+
+  /// Whether readers, scripts and tus need an API key for a request.
+  ///
+  /// - Parameter isForwarded: Whether a proxy has sent it for somebody, who may be anywhere.
+  func needsKey(isForwarded: Bool) -> Bool { requireKey ?? (!isLoopback || isPublic || isForwarded) }
+
+  /// Who needs an API key and why, for the log.
+  var keyRule: String {
+    switch requireKey {
+    case .some(true): "API keys are needed: --require-key"
+    case .some(false): "API keys are not needed by anybody: --require-key=false"
+    case .none:
+      if !isLoopback {
+        "API keys are needed: others can connect"
+      } else if isPublic {
+        "API keys are needed: others can connect to --base-url"
+      } else {
+        "API keys are not needed on this machine, but for requests that a proxy forwards"
+      }
+    }
+  }
 }

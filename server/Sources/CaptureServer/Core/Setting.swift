@@ -115,7 +115,7 @@ package struct Setting: Sendable {
         return text
       }, show: { $0 }),
     number("device-quota", "most bytes kept of a device; 0 for no limit", \.deviceQuota, 0...(1 << 60)),
-    number("project-quota", "most bytes kept of a project; 0 for no limit", \.projectQuota, 0...(1 << 60)),
+    number("project-quota", "most bytes kept of a project, unfinished uploads included; 0 for no limit", \.projectQuota, 0...(1 << 60)),
     number("timestamp-age", "seconds for which a request's timestamp is valid", \.timestampAge, 1...86_400),
     number("timestamp-lead", "seconds that a request's timestamp may be ahead", \.timestampLead, 0...86_400),
     number("videos-per-hour", "video captures accepted of a device in an hour", \.videosPerHour, 1...100_000),
@@ -130,6 +130,8 @@ package struct Setting: Sendable {
     number("head-seconds", "seconds for a complete request head", \.headSeconds, 1...3600),
     number("idle-seconds", "seconds without a byte after which a connection is closed", \.idleSeconds, 1...86_400),
     number("connections", "connections at a time", \.connections, 1...100_000),
+    number(
+      "address-connections", "connections at a time of one address that is no trusted proxy's", \.addressConnections, 1...100_000),
     Setting("log-level", "trace, debug, info, notice, warning, error or critical", \.logLevel, parse: { $0 }, show: { $0 }),
   ]
 

@@ -18,12 +18,20 @@ package struct Database: Sendable {
       // WAL alone would lose the last commits when power fails.
       try database.execute(sql: "PRAGMA synchronous = FULL")
     }
+    Self.protect(path)
     pool = try DatabasePool(path: path, configuration: configuration)
     let migrations = Self.migrations
     guard try !pool.read(migrations.hasBeenSuperseded) else {
       throw Mistake("\(path): a newer version of this program has changed the database")
     }
     try migrations.migrate(pool)
+  }
+
+  /// Lets only the owner write, and others not read: the files that SQLite makes beside the database get its mode.
+  private static func protect(_ path: String) {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)
+    if descriptor >= 0 { close(descriptor) }
+    for file in [path, path + "-wal", path + "-shm"] where access(file, F_OK) == 0 { chmod(file, 0o640) }
   }
 
   private static var migrations: DatabaseMigrator {
@@ -121,6 +129,17 @@ package struct Database: Sendable {
     migrator.registerMigration("folders", migrate: FolderRecord.create)
     addConversions(to: &migrator)
     migrator.registerMigration("leftovers", migrate: Leftovers.createTable)
+    migrator.registerMigration("strangers") { database in
+      try database.alter(table: "capture") { $0.add(column: "isStranger", .boolean).notNull().defaults(to: false) }
+      // Quotas are summed up from an index alone.
+      try database.create(index: "captureByQuota", on: "capture", columns: ["project", "isStranger", "bytes"])
+    }
+    migrator.registerMigration("powers") { database in
+      try database.alter(table: "apiKey") { table in
+        table.add(column: "power", .text).notNull().defaults(to: APIKey.Power.all.rawValue)
+        table.add(column: "expiresAt", .integer)
+      }
+    }
     return migrator
   }
 }

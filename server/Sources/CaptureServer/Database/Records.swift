@@ -52,6 +52,8 @@ struct Capture: Codable, Sendable, FetchableRecord, PersistableRecord {
   var evidence: String?
   /// Number of rows of the take in the dataset.
   var rows: Int64?
+  /// Whether nobody vouches for it: it came without an API key and without a verified signature, where others need one of both.
+  var isStranger = false
 
   init(
     id: String = UUID().uuidString.lowercased(), type: CaptureType, status: CaptureStatus = .processing, project: String,
@@ -121,6 +123,28 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
   package var digest: Data
   package var createdAt: Int64
   package var revokedAt: Int64?
+  package var power: Power
+  /// Milliseconds since 1970 from which on it is useless.
+  package var expiresAt: Int64?
+
+  /// What a key is good for, in its project.
+  package enum Power: String, Codable, Sendable, CaseIterable {
+    case all
+    /// Delivering captures: for phones, whose address has the key in it.
+    case upload
+    /// Looking at what there is.
+    case read
+  }
+
+  var isExpired: Bool { expiresAt.map { $0 <= Time.now() } ?? false }
+
+  /// For people: whether it is in use, and for what.
+  package var state: String {
+    if revokedAt != nil { return "revoked" }
+    if isExpired { return "expired" }
+    let limits: [String?] = [power == .all ? nil : "\(power.rawValue) only", expiresAt.map { "until \(Time.text($0).prefix(10))" }]
+    return (["in use"] + limits.compactMap(\.self)).joined(separator: ", ")
+  }
 }
 
 /// An upload that arrives in pieces. Its bytes are in `uploads/<id>`; `offset` of them were fsynced.

@@ -16,7 +16,8 @@ enum ClientAddress {
     return connection
   }
 
-  private static func isTrusted(_ address: SocketAddress, _ proxies: [String]) -> Bool {
+  /// Whether an address is that of a trusted proxy.
+  static func isTrusted(_ address: SocketAddress, _ proxies: [String]) -> Bool {
     address.ipAddress.map { proxies.contains($0) || proxies.contains($0.replacingOccurrences(of: "::ffff:", with: "")) } ?? false
   }
 }

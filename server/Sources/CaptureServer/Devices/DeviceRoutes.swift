@@ -16,7 +16,7 @@ struct DeviceRoutes {
     router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: false))
       .get("challenge", use: challenge)
       .post("register", use: register)
-    router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: services.configuration.needsKey))
+    router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: true))
       .get(use: list)
   }
 

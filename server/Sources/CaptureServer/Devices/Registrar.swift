@@ -34,7 +34,8 @@ struct Registrar: Sendable {
       level: Level.unverified.rawValue, publicKey: nil, project: project, registeredAt: Time.now())
     switch request.proof {
     case .publicKey(let point):
-      guard key != nil else { throw KeyMiddleware.refusal("An API key is needed to register a key: Authorization: Bearer KEY") }
+      guard let key else { throw KeyMiddleware.refusal("An API key is needed to register a key: Authorization: Bearer KEY") }
+      try key.check(.change)
       device.keyID = Data(SHA256.hash(data: point)).base64EncodedString()
       device.publicKey = Data(point)
       device.level = Level.registeredKey.rawValue

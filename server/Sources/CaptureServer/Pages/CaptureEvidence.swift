@@ -34,8 +34,11 @@ struct CaptureEvidence {
     guard let reached = found["levels"]?.array?.compactMap(\.string) else { return [] }
     let signature = Self.signatures[found["assertion"]?["covers"]?.string ?? ""]
     return Self.meanings.map { name, meaning in
-      let isReached = reached.contains(name)
-      return Level(name: name, meaning: isReached && name == "assertion-ok" ? signature ?? meaning : meaning, isReached: isReached)
+      guard name == "assertion-ok" else { return Level(name: name, meaning: meaning, isReached: reached.contains(name)) }
+      // A genuine signature beside a broken chain, or over another one, proves nothing of these files.
+      let isAbout = found["chain"]?["state"]?.string == "sound" && found["assertion"]?["covers"]?.string != "none"
+      let isMade = reached.contains(name)
+      return Level(name: name, meaning: isMade ? signature ?? meaning : meaning, isReached: isMade && isAbout)
     }
   }
 
@@ -43,6 +46,11 @@ struct CaptureEvidence {
   var unverified: [String] { found["not_verified"]?.array?.compactMap(\.string) ?? [] }
 
   var badge: VerificationBadge? { VerificationBadge(found) }
+
+  /// The badge's words. Where the server lacks a setting, that is the reason, and not a key.
+  var badgeText: String? {
+    found["assertion"]?["reason"]?.string == ConversionReport.noApps ? "Not verified: \(ConversionReport.noApps)" : badge?.text
+  }
 
   typealias Fact = (name: String, value: String)
 

@@ -166,6 +166,8 @@ struct CapturePages {
     var files: [CaptureFile]
     var fileCount: Int
     var dataset: String?
+    /// What the device's key has proven; `nil` without a device that is known.
+    var deviceLevel: String?
   }
 
   private func capture(_ id: String, of project: String?) async throws -> Response {
@@ -176,7 +178,8 @@ struct CapturePages {
       return Found(
         capture: capture, files: try files.order(Column("name")).limit(Self.filesLimit).fetchAll(database),
         fileCount: try files.fetchCount(database),
-        dataset: try String.fetchOne(database, sql: "SELECT dataset FROM merged WHERE capture = ?", arguments: [capture.id]))
+        dataset: try String.fetchOne(database, sql: "SELECT dataset FROM merged WHERE capture = ?", arguments: [capture.id]),
+        deviceLevel: try capture.device.flatMap { try Device.fetchOne(database, key: $0) }?.level)
     }
     guard let found else { throw Failure.captureNotFound }
     let contents = contents(found)
@@ -189,7 +192,7 @@ struct CapturePages {
       Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue),
       Fact(name: "project", value: Figure.short(capture.project, 100)),
       Fact(name: "received", value: Figure.time(capture.receivedAt)), Fact(name: "size", value: Figure.size(capture.bytes)),
-      Fact(name: "request", value: Self.signature(capture)),
+      Fact(name: "request", value: Self.signature(capture, by: found.deviceLevel)),
     ]
     if let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
     func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
@@ -200,10 +203,13 @@ struct CapturePages {
         name: $0.name, mark: $0.isReached ? "\u{2713}" : "\u{2717}", tone: $0.isReached ? "good" : "soft",
         meaning: $0.isReached ? $0.meaning : "Not proven: " + $0.meaning)
     }
-    let findings = (evidence?.findings ?? []).map {
-      Finding(
-        severity: $0.severity, tone: $0.severity == "error" ? "bad" : $0.severity == "warning" ? "fair" : "soft", code: $0.code,
-        message: $0.message)
+    let findings = (evidence?.findings ?? []).map { finding in
+      // What a capture was rejected for is more than the converter's warning about it.
+      let isCause = capture.status == .rejected && !finding.message.isEmpty && capture.reason?.contains(finding.message) ?? false
+      let severity = isCause ? "error" : finding.severity
+      return Finding(
+        severity: severity, tone: severity == "error" ? "bad" : severity == "warning" ? "fair" : "soft", code: finding.code,
+        message: finding.message)
     }
     let files = found.files.map {
       File(name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: "\($0.bytes)", sha256: $0.sha256)
@@ -213,7 +219,7 @@ struct CapturePages {
     return CaptureContents(
       name: Self.name(capture), status: capture.status.rawValue, tone: Self.tone(capture.status),
       reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
-      badge: evidence?.badge?.text, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
+      badge: evidence?.badgeText, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
       overlay: overlay,
       levels: levels, unverified: unverified, facts: facts,
       dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
@@ -223,10 +229,11 @@ struct CapturePages {
       hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty)
   }
 
-  private static func signature(_ capture: Capture) -> String {
-    switch (capture.signature, capture.isVerified) {
-    case ("s2", true): "signed by the device's attested key, over every byte"
-    case ("s1", true): "signed by the device's registered key, without the body"
+  private static func signature(_ capture: Capture, by level: String?) -> String {
+    let key = level == Device.attested ? "attested" : "registered"
+    return switch (capture.signature, capture.isVerified) {
+    case ("s2", true): "signed by the device's \(key) key, over every byte"
+    case ("s1", true): "signed by the device's \(key) key, without the body"
     case ("none", _): "without signature"
     case ("s0", _): "with a placeholder instead of a signature"
     default: "signed, but not verified"

@@ -34,6 +34,15 @@ struct DevicesPage {
 
   private static let limit = 500
 
+  /// Green is for what is proven, and only an attestation proves anything about a device.
+  private static func tone(_ level: String) -> String {
+    switch level {
+    case Device.attested: "good"
+    case Registrar.Level.registeredKey.rawValue: "soft"
+    default: "fair"
+    }
+  }
+
   private func devices(of project: String?) async throws -> Response {
     let (devices, number, counts, keys) = try await services.database.pool.read { database in
       var devices = Device.order(Column("registeredAt").desc)
@@ -54,13 +63,13 @@ struct DevicesPage {
       devices: devices.map {
         DeviceRow(
           id: $0.id, model: Figure.short($0.model, 100), level: $0.level.replacing("_", with: " "),
-          tone: $0.level == "unverified" ? "fair" : "good", registered: Figure.time($0.registeredAt),
+          tone: Self.tone($0.level), registered: Figure.time($0.registeredAt),
           captures: "\(counts[$0.id] ?? 0)")
       }, more: number > devices.count ? "These are the newest \(devices.count) of \(number) devices." : nil, noKeys: keys.isEmpty,
       keys: keys.map {
         KeyRow(
           id: $0.id, name: Figure.short($0.name, 100), project: Figure.short($0.project, 100),
-          state: $0.revokedAt == nil ? "in use" : "revoked")
+          state: $0.state)
       })
     return page.response("Devices and keys", template: "devices", contents, place: "/devices")
   }

@@ -75,12 +75,20 @@ struct Page: Sendable {
 /// Answers with a page where the others answer with JSON.
 struct PageFailures: RouterMiddleware {
   let page: Page
+  /// Whether only those get a page that ask for one, as browsers do for what a person opens.
+  var isForBrowsersOnly = false
 
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
+    guard !isForBrowsersOnly || request.headers[.accept]?.contains("text/html") == true else { return try await next(request, context) }
     do {
       return try await next(request, context)
+    } catch let error as any HTTPResponseError where !(error is Failure) {
+      let isMissing = error.status == .notFound
+      return page.message(
+        isMissing ? "Not found" : "Not possible", isMissing ? "There is nothing at this address." : "That cannot be done at this address.",
+        place: "", status: error.status)
     } catch let failure as Failure {
       context.logger.info("\(failure.status.code) \(failure.code): \(failure.reason ?? failure.message)")
       var response = page.message(

@@ -38,8 +38,8 @@ struct SessionFolders: Sendable {
         try DurableFile.syncFolder(path)
       }
       do {
-        let kept = try await services.database.pool.write { [lifetime] database in
-          try Self.insert(new, session: session, project: project, expiresAt: Time.now() + lifetime, in: database)
+        let kept = try await services.database.pool.write { [lifetime, configuration = services.configuration] database in
+          try Self.insert(new, session: session, project: project, expiresAt: Time.now() + lifetime, configuration, in: database)
         }
         if kept.stored != new.stored { unlink(stored) }
         return (kept, kept.stored == new.stored)
@@ -72,9 +72,9 @@ struct SessionFolders: Sendable {
   }
 
   /// Inserts the file, or returns the one of the same name and bytes. Throws `Failure`: 409 for other bytes and for a name that is both a
-  /// file and a folder, 422 for too many files.
+  /// file and a folder, 422 for too many files, 507 for more than the project's quota.
   private static func insert(
-    _ file: FolderFile, session: String, project: String, expiresAt: Int64, in database: GRDB.Database
+    _ file: FolderFile, session: String, project: String, expiresAt: Int64, _ configuration: Configuration, in database: GRDB.Database
   ) throws -> FolderFile {
     guard var folder = try FolderRecord.fetchOne(database, key: file.folder) else {
       throw Failure(.conflict, "SESSION_REMOVED", "The session was removed meanwhile; send the file again")
@@ -107,6 +107,7 @@ struct SessionFolders: Sendable {
     }
     let (bytes, overflows) = folder.bytes.addingReportingOverflow(file.bytes)
     guard !overflows, bytes <= Tus.maxSize else { throw SessionName.tooLarge }
+    try Intake.checkQuota(file.bytes, of: nil, in: project, configuration, database)
     try file.insert(database)
     (folder.files, folder.bytes, folder.expiresAt) = (folder.files + 1, bytes, expiresAt)
     try folder.update(database)

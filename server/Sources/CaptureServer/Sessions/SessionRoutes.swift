@@ -45,7 +45,7 @@ struct SessionRoutes {
         staging, files: [CaptureFile(capture: capture.id, name: received.name, bytes: capture.bytes, sha256: sha256)], as: capture
       ) { try SessionFolders.known(capture, in: $0) }
     }
-    return try answer(kept, isNew: kept.id == capture.id, context)
+    return try answer(kept, isNew: kept.id == capture.id, request, context)
   }
 
   // MARK: Folders
@@ -108,7 +108,7 @@ struct SessionRoutes {
       }
     }
     let (capture, isNew) = try await folders.complete(session, project: context.project, expected: expected)
-    return try answer(capture, isNew: isNew, context)
+    return try answer(capture, isNew: isNew, request, context)
   }
 
   /// A file that the client says it sent.
@@ -136,14 +136,14 @@ struct SessionRoutes {
     (try session(request), try SessionName.file(try SessionName.parts(of: request.uri.path, after: 5)))
   }
 
-  private func answer(_ capture: Capture, isNew: Bool, _ context: CaptureContext) throws -> Response {
+  private func answer(_ capture: Capture, isNew: Bool, _ request: Request, _ context: CaptureContext) throws -> Response {
     struct Contents: Encodable { var capture_id, type, status, name, received_at, verification_url: String, bytes: Int64 }
     return try JSONAnswer.response(
       Answer(
         Contents(
           capture_id: capture.id, type: capture.type.rawValue, status: capture.status.rawValue, name: capture.name,
-          received_at: Time.text(capture.receivedAt), verification_url: "\(services.configuration.root)/verify/\(capture.id)",
-          bytes: capture.bytes), context),
+          received_at: Time.text(capture.receivedAt),
+          verification_url: "\(services.configuration.root(for: request))/verify/\(capture.id)", bytes: capture.bytes), context),
       status: isNew ? .created : .ok,
       headers: [.captureID: capture.id, .location: "\(services.configuration.baseURL ?? "")/api/v1/captures/\(capture.id)"])
   }

@@ -10,7 +10,8 @@ enum LiveMessage {
 
   /// Smaller binary messages are no frames.
   static let smallestFrame = 1001
-  private static let jsonLimit = 1 << 20
+  /// Bytes of a text; an offer has some 10,000. A longer one is lost.
+  private static let textLimit = 256 << 10
 
   /// Whatever parses as a JSON object is text, however it was sent; of the rest, what is binary and large enough is a frame.
   init(_ bytes: ByteBuffer, isBinary: Bool) {
@@ -27,7 +28,7 @@ enum LiveMessage {
     let view = bytes.readableBytesView
     let isSpace: (UInt8) -> Bool = { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
     // No image gets past this, so a frame costs no parse.
-    guard view.count <= jsonLimit, view.first(where: { !isSpace($0) }) == UInt8(ascii: "{"),
+    guard view.count <= textLimit, view.first(where: { !isSpace($0) }) == UInt8(ascii: "{"),
       view.last(where: { !isSpace($0) }) == UInt8(ascii: "}"),
       let value = try? JSONSerialization.jsonObject(with: Data(view)), let members = value as? [String: Any]
     else { return nil }
@@ -42,6 +43,7 @@ struct LiveText {
   var bytes: ByteBuffer
   var type: String?
   var command: String?
+  /// A word, such as `recording`.
   var status: String?
   var isOn: Bool?
 }

@@ -13,14 +13,12 @@ struct MovieUpload {
   func respond(_ request: Request, _ context: CaptureContext) async throws -> Response {
     do {
       let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
-      guard let project = try await SlowMotionKey(services: services).access(key).project else {
-        throw KeyMiddleware.refusal("An API key is needed")
-      }
-      return try await receive(request, project)
+      let access = try await SlowMotionKey(services: services).access(key, isForwarded: request.isForwarded)
+      guard case .granted(let found) = access else { throw KeyMiddleware.refusal("An API key is needed") }
+      try found?.check(.upload)
+      return try await receive(request, found?.project ?? "default")
     } catch {
-      try? await context.channel.close()
-      let reason = (error as? Failure).map { $0.reason ?? $0.message } ?? "\(error)"
-      throw Failure(.serviceUnavailable, "DROPPED", "The upload was dropped", reason: "no answer was given: \(reason)")
+      throw await context.drop(because: error)
     }
   }
 
@@ -47,15 +45,22 @@ struct MovieUpload {
 
   private func receive(_ request: Request, _ project: String) async throws -> Response {
     let length = request.headers[.contentLength].flatMap { Int64($0) }
+    if let length, length > Self.limit { throw Self.tooLarge }
     try services.intake.checkSpace(for: length ?? 0)
     let receivedAt = Time.now()
     let staging = try Staging(in: services.data)
     defer { staging.discard() }
 
     let form = MovieForm(staging, contentType: request.headers[.contentType])
-    var received: Int64 = 0
+    var (received, nextCheck): (Int64, Int64) = (0, Self.spaceStep)
     for try await piece in request.body {
       received += Int64(piece.readableBytes)
+      guard received <= Self.limit else { throw Self.tooLarge }
+      // A body in chunks does not say how long it is, and others write meanwhile.
+      if received >= nextCheck {
+        nextCheck = received + Self.spaceStep
+        try services.intake.checkSpace()
+      }
       try await form.append(piece)
     }
     if let length, received != length {
@@ -94,6 +99,11 @@ struct MovieUpload {
   }
 
   static let note = "received.json"
+  /// As many bytes as an upload in pieces may have.
+  private static let limit = Tus.maxSize
+  private static let tooLarge = Failure.tooLarge("A movie has at most \(limit) bytes")
+  /// The free space is looked at again after so many bytes.
+  private static let spaceStep: Int64 = 8 << 20
 
   /// Why nothing is known to read it; `nil` for a movie.
   private static func problem(_ movie: MovieForm.File, _ form: MovieForm) -> String? {

@@ -64,15 +64,16 @@ final class Relay: Sendable {
   /// Whether a request may become a socket. Those that may not go to the router, which says why.
   func admits(_ head: HTTPRequestHead) async -> Bool {
     guard let request = SocketRequest(head),
+      Origin.serves(request.host, isForwarded: request.isForwarded, services.configuration),
       !Origin.isForeign(request.origin, host: request.host, root: services.configuration.baseURL),
-      case .granted = try? await SlowMotionKey(services: services).access(request.key)
+      case .granted(let key) = try? await SlowMotionKey(services: services).access(request.key, isForwarded: request.isForwarded)
     else { return false }
-    return true
+    return key?.allows(request.role.deed) ?? true
   }
 
   /// Serves a camera or a viewer until it leaves, or its key is revoked.
   func serve(_ socket: CaptureChannel.Socket, _ request: SocketRequest) async {
-    guard case .granted(let key) = try? await SlowMotionKey(services: services).access(request.key) else {
+    guard case .granted(let key) = try? await SlowMotionKey(services: services).access(request.key, isForwarded: request.isForwarded) else {
       socket.channel.close(promise: nil)
       return
     }
@@ -80,14 +81,14 @@ final class Relay: Sendable {
     let watch = request.key.map { key in
       Task {
         while (try? await Task.sleep(for: Self.keyInterval)) != nil {
-          if case .refused = try? await SlowMotionKey(services: services).access(key) { peer.close(.policyViolation) }
+          if case .refused = try? await SlowMotionKey(services: services).access(key, isForwarded: false) { peer.close(.policyViolation) }
         }
       }
     }
     defer { watch?.cancel() }
     switch request.role {
     case .camera: await serveCamera(socket, peer, request, key?.project ?? "default")
-    case .viewer: await serveViewer(socket, peer, request, key?.project)
+    case .viewer: await serveViewer(socket, peer, request, key?.project, mayCommand: key?.allows(.change) ?? true)
     }
   }
 
@@ -119,15 +120,18 @@ final class Relay: Sendable {
     await recorder.finish()
   }
 
-  private func serveViewer(_ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String?) async {
+  /// - Parameter mayCommand: Whether it may do more than look.
+  private func serveViewer(
+    _ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String?, mayCommand: Bool
+  ) async {
     let id = ObjectIdentifier(peer)
     let known = state.withLockedValue { state in
-      state.viewers[id] = Viewer(peer: peer, project: project, records: request.records)
+      state.viewers[id] = Viewer(peer: peer, project: project, records: request.records && mayCommand)
       return state.cameras.filter { project == nil || project == $0.value.project }
     }
     for (id, camera) in known.sorted(by: { $0.key < $1.key }) { peer.send(Self.status(id, camera.status ?? "waiting")) }
     await read(socket, peer) { message in
-      if case .text(let text) = message { await self.hear(text, fromViewer: id, of: project) }
+      if case .text(let text) = message { await self.hear(text, fromViewer: id, of: project, mayCommand: mayCommand) }
     }
     state.withLockedValue { _ = $0.viewers.removeValue(forKey: id) }
     await finishIdleRecordings()
@@ -156,10 +160,13 @@ final class Relay: Sendable {
 
   // MARK: Texts
 
+  private static let statusLimit = 256
+
   private func hear(_ text: LiveText, from camera: Int64, of project: String) {
     switch text.type {
     case "status":
-      guard let status = text.status else { return }
+      // It is kept, and told to each viewer that comes.
+      guard let status = text.status, status.utf8.count <= Self.statusLimit else { return }
       state.withLockedValue { $0.cameras[camera]?.status = status }
       announce(camera, of: project, status)
     case "offer", "ice": show(text.bytes, of: project)
@@ -167,7 +174,8 @@ final class Relay: Sendable {
     }
   }
 
-  private func hear(_ text: LiveText, fromViewer id: ObjectIdentifier, of project: String?) async {
+  private func hear(_ text: LiveText, fromViewer id: ObjectIdentifier, of project: String?, mayCommand: Bool) async {
+    guard mayCommand || (text.command == nil && ["answer", "ice"].contains(text.type)) else { return }
     if let command = text.command {
       if ["start", "stop"].contains(command) { self.command(command, to: project) }
       return

@@ -11,28 +11,24 @@ struct SlowMotionKey {
   enum Access: Sendable {
     case granted(APIKey?)
     case refused
-
-    var project: String? {
-      guard case .granted(let key) = self else { return nil }
-      return key?.project ?? "default"
-    }
   }
 
   static func key(_ uri: URI, authorization: String?) -> String? {
     if let key = uri.queryParameters["key"] { return String(key) }
     let parts = uri.path.split(separator: "/")
     if parts.count > 2, parts[0] == "k" { return String(parts[1]) }
-    return authorization.flatMap(KeyMiddleware.key)
+    return authorization.map(KeyMiddleware.key)
   }
 
-  func access(_ key: String?) async throws -> Access {
-    guard let key else { return services.configuration.needsKey ? .refused : .granted(nil) }
+  /// - Parameter isForwarded: Whether the request came through a proxy.
+  func access(_ key: String?, isForwarded: Bool) async throws -> Access {
+    guard let key else { return services.configuration.needsKey(isForwarded: isForwarded) ? .refused : .granted(nil) }
     guard let found = try await APIKeys(services.database).find(key) else { return .refused }
     return .granted(found)
   }
 }
 
-/// Refuses requests without a key where one is needed, and requests that a page of another site makes to change something.
+/// Refuses requests without a key where one is needed.
 struct SlowMotionKeyMiddleware: RouterMiddleware {
   let services: Services
 
@@ -40,14 +36,10 @@ struct SlowMotionKeyMiddleware: RouterMiddleware {
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
     let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
-    guard case .granted(let found) = try await SlowMotionKey(services: services).access(key) else {
-      throw KeyMiddleware.refusal(key == nil ? "An API key is needed: ?key=KEY" : "The API key is unknown or was revoked")
+    guard case .granted(let found) = try await SlowMotionKey(services: services).access(key, isForwarded: request.isForwarded) else {
+      throw key.map(KeyMiddleware.unknown) ?? KeyMiddleware.refusal("An API key is needed: ?key=KEY")
     }
-    if request.method != .get, request.method != .head,
-      Origin.isForeign(request.headers[.origin], host: request.head.authority, root: services.configuration.baseURL)
-    {
-      throw Failure(.forbidden, "FORBIDDEN", "Pages of other sites may not do that")
-    }
+    try found?.check(Deed(request))
     var context = context
     context.key = found
     return try await next(request, context)

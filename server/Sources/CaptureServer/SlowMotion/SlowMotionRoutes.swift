@@ -38,7 +38,7 @@ struct SlowMotionRoutes {
       // What arrives here asked for no WebSocket, or came from a page of another site.
       routes.get(RouterPath(path)) { request, _ -> Response in
         if Origin.isForeign(request.headers[.origin], host: request.head.authority, root: services.configuration.baseURL) {
-          throw Failure(.forbidden, "FORBIDDEN", "Pages of other sites may not do that")
+          throw Origin.refusal
         }
         throw Failure(.upgradeRequired, "UPGRADE_REQUIRED", "This is a WebSocket", headers: [.upgrade: "websocket"])
       }

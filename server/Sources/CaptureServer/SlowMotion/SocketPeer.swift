@@ -10,6 +10,8 @@ import NIOWebSocket
 final class SocketPeer: @unchecked Sendable {
   private let channel: any Channel
   private var texts: CircularBuffer<ByteBuffer> = []
+  /// Bytes of the texts that wait.
+  private var textBytes = 0
   private var frame: ByteBuffer?
   private var isWriting = false
   private var isClosing = false
@@ -19,7 +21,9 @@ final class SocketPeer: @unchecked Sendable {
   private static let pingInterval = TimeAmount.seconds(15)
   /// A peer that answers no ping for so long is gone.
   private static let silenceLimit = TimeAmount.seconds(45)
+  /// Texts that may wait, and their bytes.
   private static let textLimit = 256
+  private static let textByteLimit = 1 << 20
   /// Bytes that the system may hold for a reader; more would only be older frames.
   private static let sendBuffer: ChannelOptions.Types.SocketOption.Value = 256 << 10
 
@@ -34,11 +38,16 @@ final class SocketPeer: @unchecked Sendable {
     }
   }
 
-  /// Sends a text; a peer that lets hundreds of them wait is dropped.
+  /// Sends a text; a peer that lets hundreds of them wait, or a megabyte, is dropped.
   func send(_ text: ByteBuffer) {
     onLoop {
-      guard self.texts.count < Self.textLimit else { return self.channel.close(promise: nil) }
+      guard !self.isClosing else { return }
+      guard self.texts.count < Self.textLimit, self.textBytes + text.readableBytes <= Self.textByteLimit else {
+        self.drop()
+        return
+      }
       self.texts.append(text)
+      self.textBytes += text.readableBytes
       self.writeNext()
     }
   }
@@ -73,10 +82,18 @@ final class SocketPeer: @unchecked Sendable {
     if channel.eventLoop.inEventLoop { body() } else { channel.eventLoop.execute(body) }
   }
 
+  /// Ends the connection at once; what waits is of no use any more.
+  private func drop() {
+    isClosing = true
+    (texts, textBytes, frame) = ([], 0, nil)
+    channel.close(promise: nil)
+  }
+
   private func writeNext() {
     guard !isWriting, !isClosing else { return }
     let message: WebSocketFrame
     if let text = texts.popFirst() {
+      textBytes -= text.readableBytes
       message = WebSocketFrame(fin: true, opcode: .text, data: text)
     } else if let frame {
       self.frame = nil
@@ -92,7 +109,7 @@ final class SocketPeer: @unchecked Sendable {
   }
 
   private func ping() {
-    if .now() - lastHeard > Self.silenceLimit { return channel.close(promise: nil) }
+    if .now() - lastHeard > Self.silenceLimit { return drop() }
     // A reader that is behind gets its ping when it has caught up.
     if !isClosing, channel.isWritable {
       channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .ping, data: ByteBuffer()), promise: nil)

@@ -4,7 +4,11 @@ import NIOHTTP1
 
 /// What a camera or a viewer asks for by the address of its WebSocket.
 struct SocketRequest: Sendable {
-  enum Role: Sendable { case camera, viewer }
+  enum Role: Sendable {
+    case camera, viewer
+
+    var deed: Deed { self == .camera ? .upload : .read }
+  }
 
   let role: Role
   /// Whether the live stream is kept from the start: `?record=1`.
@@ -13,6 +17,8 @@ struct SocketRequest: Sendable {
   /// The page that opened the socket, if a browser did.
   let origin: String?
   let host: String?
+  /// Whether it came through a proxy.
+  let isForwarded: Bool
 
   /// `nil` where the address names neither a camera nor a viewer. Apps and relays put other things around the names.
   init?(_ head: HTTPRequestHead) {
@@ -28,6 +34,7 @@ struct SocketRequest: Sendable {
     key = SlowMotionKey.key(uri, authorization: head.headers.first(name: "authorization"))
     origin = head.headers.first(name: "origin")
     host = head.headers.first(name: "host")
+    isForwarded = head.headers.contains(name: "x-forwarded-for") || head.headers.contains(name: "forwarded")
   }
 
   /// Whether a request asks for a camera's or a viewer's WebSocket as it must (RFC 6455, section 4.2.1).
@@ -38,15 +45,4 @@ struct SocketRequest: Sendable {
       && !head.headers.contains(name: "content-length") && !head.headers.contains(name: "transfer-encoding")
       && SocketRequest(head) != nil
   }
-}
-
-/// Pages of other sites may not use a visitor's browser to watch or to start cameras. Apps send no origin, or the server's own.
-enum Origin {
-  static func isForeign(_ origin: String?, host: String?, root: String?) -> Bool {
-    guard let origin else { return false }
-    guard let name = name(ofURL: origin) else { return true }
-    return name != host.flatMap { Self.name(ofURL: "//" + $0) } && name != root.flatMap(Self.name(ofURL:))
-  }
-
-  private static func name(ofURL text: String) -> String? { URLComponents(string: text)?.host?.lowercased() }
 }

@@ -8,6 +8,8 @@ import NIOPosix
 final class StreamRecorder: Sendable {
   private struct State: Sendable {
     var segment: StreamSegment?
+    /// Bytes of the segment at which the room for it is looked at again.
+    var nextCheck: Int64 = 0
     /// Whether times are those of arrival, because the sender's clock went back.
     var usesArrival = false
     var hasFailed = false
@@ -76,18 +78,31 @@ final class StreamRecorder: Sendable {
           }
         }
         if state.segment == nil {
-          try services.intake.checkSpace()
+          try checkRoom(for: Int64(frame.jpeg.readableBytes))
+          state.nextCheck = Self.checkStep
           state.segment = try StreamSegment(in: services.data, project: project, camera: camera, size: size)
           recording.withLockedValue { $0 = true }
         }
-        if let count = state.segment?.count, count % 64 == 63 { try services.intake.checkSpace() }
+        if let bytes = state.segment?.bytes, bytes >= state.nextCheck {
+          state.nextCheck = bytes + Self.checkStep
+          try checkRoom(for: bytes + Int64(frame.jpeg.readableBytes))
+        }
         try state.segment?.append(frame.jpeg, at: time)
       } catch {
-        services.logger.error("a live stream cannot be kept: \((error as? Failure)?.reason ?? "\(error)")")
+        let reason = (error as? Failure).map { $0.reason ?? $0.message } ?? "\(error)"
+        services.logger.error("a live stream cannot be kept: \(reason)")
         state.hasFailed = true
         end(&state)
       }
     }
+  }
+
+  private static let checkStep: Int64 = 1 << 20
+
+  /// Throws `Failure` 507 if the disk or the project has no room for a segment of so many bytes. Blocks.
+  private func checkRoom(for bytes: Int64) throws {
+    try services.intake.checkSpace()
+    try services.database.pool.read { try Intake.checkQuota(bytes, of: nil, in: project, services.configuration, $0) }
   }
 
   private func end(_ state: inout State) {

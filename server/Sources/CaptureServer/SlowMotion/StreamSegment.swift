@@ -61,6 +61,8 @@ final class StreamSegment: @unchecked Sendable {
   /// Of the last frame, in microseconds since 1970.
   private(set) var lastTime = Int64.min
   private(set) var count = 0
+  /// Of all frames.
+  private(set) var bytes: Int64 = 0
 
   /// Starts a segment. Throws `Failure`.
   init(in data: DataFolder, project: String, camera: Int64, size: StreamSize?) throws {
@@ -92,6 +94,7 @@ final class StreamSegment: @unchecked Sendable {
     if firstTime == nil { firstTime = time }
     lastTime = time
     count += 1
+    bytes += frame.bytes
   }
 
   func close() {

@@ -24,16 +24,18 @@ struct Intake: Sendable {
   ///
   /// - Parameter deciding: Runs in the transaction, before the capture is inserted. If it returns an earlier capture, that one is the result
   ///   and the new files are removed; if it throws, nothing is kept.
+  /// - Parameter checksQuota: False for what lies on this disk whether it is accepted or not.
   /// - Returns: The capture as it is in the database.
   func accept(
-    _ staging: Staging, files: [CaptureFile], as capture: Capture,
+    _ staging: Staging, files: [CaptureFile], as capture: Capture, checksQuota: Bool = true,
     deciding: @escaping @Sendable (GRDB.Database) throws -> Capture? = { _ in nil }
   ) async throws -> Capture {
-    try await uninterrupted { try await keep(staging, files: files, as: capture, deciding: deciding) }
+    try await uninterrupted { try await keep(staging, files: files, as: capture, checksQuota: checksQuota, deciding: deciding) }
   }
 
   private func keep(
-    _ staging: Staging, files: [CaptureFile], as capture: Capture, deciding: @escaping @Sendable (GRDB.Database) throws -> Capture?
+    _ staging: Staging, files: [CaptureFile], as capture: Capture, checksQuota: Bool,
+    deciding: @escaping @Sendable (GRDB.Database) throws -> Capture?
   ) async throws -> Capture {
     let files = files.map { CaptureFile(capture: capture.id, name: $0.name, bytes: $0.bytes, sha256: $0.sha256) }
     try await database.pool.write { try Leftovers.add(capture.id, isDue: false, $0) }
@@ -41,7 +43,10 @@ struct Intake: Sendable {
       try await store.publish(staging.path, as: capture.id, files: files)
       let kept = try await database.pool.write { [configuration] database in
         if let earlier = try deciding(database) { return earlier }
-        try Self.checkQuota(capture.bytes, of: capture.device, in: capture.project, configuration, database)
+        if checksQuota {
+          try Self.checkQuota(
+            capture.bytes, of: capture.device, in: capture.project, isStranger: capture.isStranger, configuration, database)
+        }
         try capture.insert(database)
         for file in files { try file.insert(database) }
         if capture.status == .processing {
@@ -59,18 +64,31 @@ struct Intake: Sendable {
     }
   }
 
-  /// Throws `Failure` 507 if a device or a project has no room for these bytes.
+  /// Throws `Failure` 507 if a device or a project has no room for these bytes. A project's uploads and sessions that are not complete
+  /// count, too; an upload with all the bytes that it has announced. What strangers sent counts against strangers only: they fill nobody's
+  /// quota.
   static func checkQuota(
-    _ bytes: Int64, of device: String?, in project: String, _ configuration: Configuration, _ database: GRDB.Database
+    _ bytes: Int64, of device: String?, in project: String, isStranger: Bool = false, _ configuration: Configuration,
+    _ database: GRDB.Database
   ) throws {
-    func check(_ column: String, _ value: String?, _ quota: Int64) throws {
-      guard quota > 0, let value else { return }
-      let sum = try Int64.fetchOne(database, sql: "SELECT SUM(bytes) FROM capture WHERE \(column) = ?", arguments: [value]) ?? 0
+    func check(_ owner: String, _ quota: Int64, _ sql: String, _ arguments: StatementArguments) throws {
+      guard quota > 0 else { return }
+      let sum = try Int64.fetchOne(database, sql: sql, arguments: arguments) ?? 0
       if sum > quota - bytes {
-        throw Failure(.fullDisk, "QUOTA_EXCEEDED", "The quota of this \(column) is used up: \(sum) of \(quota) bytes")
+        throw Failure(.fullDisk, "QUOTA_EXCEEDED", "The quota of this \(owner) is used up: \(sum) of \(quota) bytes")
       }
     }
-    try check("device", device, configuration.deviceQuota)
-    try check("project", project, configuration.projectQuota)
+    if let device {
+      try check(
+        "device", configuration.deviceQuota, "SELECT SUM(bytes) FROM capture WHERE device = ? AND isStranger <= ?", [device, isStranger])
+    }
+    try check(
+      "project", configuration.projectQuota,
+      """
+      SELECT SUM(bytes) FROM (
+        SELECT bytes FROM capture WHERE project = ? AND isStranger <= ?
+        UNION ALL SELECT COALESCE(length, "offset") FROM upload WHERE project = ? AND capture IS NULL
+        UNION ALL SELECT bytes FROM folder WHERE project = ? AND capture IS NULL)
+      """, [project, isStranger, project, project])
   }
 }

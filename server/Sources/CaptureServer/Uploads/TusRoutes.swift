@@ -75,9 +75,6 @@ struct TusRoutes {
       throw Failure.tooLarge("The upload has room for \(length) bytes")
     }
     try services.intake.checkSpace(for: length ?? 0)
-    try await services.database.pool.read { [configuration = services.configuration, project = context.project] database in
-      try Intake.checkQuota(length ?? 1, of: nil, in: project, configuration, database)
-    }
     var upload = try await uploads.create(length: length, metadata: metadata, project: context.project)
     if carriesBytes || length == 0 { upload = try await uploads.receiveFirst(request, into: upload, checksum: checksum) }
     var headers = headers(of: upload)

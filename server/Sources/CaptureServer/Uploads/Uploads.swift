@@ -20,12 +20,16 @@ struct Uploads: Sendable {
 
   // MARK: Rows
 
+  /// Throws `Failure` 507 if the project has no room for it.
   func create(length: Int64?, metadata: String, project: String) async throws -> Upload {
     let now = Time.now()
     let upload = Upload(
       id: UUID().uuidString.lowercased(), length: length, offset: 0, metadata: metadata, project: project, createdAt: now,
       expiresAt: now + lifetime, capture: nil)
-    try await services.database.pool.write { try upload.insert($0) }
+    try await services.database.pool.write { [configuration = services.configuration] database in
+      try Intake.checkQuota(length ?? 1, of: nil, in: project, configuration, database)
+      try upload.insert(database)
+    }
     return upload
   }
 
@@ -105,11 +109,30 @@ struct Uploads: Sendable {
     }
   }
 
+  /// Throws `Failure` 507 if the project has no room for an upload up to an offset, beyond what its row counts for already. That can only
+  /// be where it has not announced its length.
+  private static func checkQuota(
+    _ upload: Upload, upTo end: Int64, _ configuration: Configuration, _ database: GRDB.Database
+  ) throws {
+    let counted = try Upload.fetchOne(database, key: upload.id).map { $0.length ?? $0.offset } ?? 0
+    let more = (upload.length ?? end) - counted
+    if more > 0 { try Intake.checkQuota(more, of: nil, in: upload.project, configuration, database) }
+  }
+
+  private func checkRoom(for upload: Upload, upTo end: Int64) async throws {
+    try services.intake.checkSpace()
+    guard services.configuration.projectQuota > 0 else { return }
+    try await services.database.pool.read { [configuration = services.configuration] in
+      try Self.checkQuota(upload, upTo: end, configuration, $0)
+    }
+  }
+
   /// Bytes that arrived before a cut are kept, unless they have a checksum that could not be compared.
   private func receive(_ request: Request, into upload: Upload, checksum: ChunkChecksum?) async throws -> Upload {
     let room = (upload.length ?? Tus.maxSize) - upload.offset
     if let declared = request.declaredLength, declared > room { throw Failure.tooLarge("The upload has room for \(room) bytes") }
     try services.intake.checkSpace(for: request.declaredLength ?? 0)
+    try await checkRoom(for: upload, upTo: upload.offset + (request.declaredLength ?? 0))
     let file = try await UploadFile.open(
       path(upload.id), offset: upload.offset, start: locks.start(of: upload.id), checksum: checksum)
     var (current, cut) = (upload, BodyCutOff?.none)
@@ -119,7 +142,7 @@ struct Uploads: Sendable {
           try await file.append(block)
           guard file.isDue, file.end != upload.length else { return }
           if checksum == nil { current = try await save(file, of: current) }
-          try services.intake.checkSpace()
+          try await checkRoom(for: current, upTo: file.end)
         }
       } catch let error as BodyCutOff {
         cut = error
@@ -151,7 +174,10 @@ struct Uploads: Sendable {
       var saved = upload
       (saved.offset, saved.expiresAt) = (file.end, now + lifetime)
       let row = saved
-      try await services.database.pool.write { try row.update($0) }
+      try await services.database.pool.write { [configuration = services.configuration] database in
+        try Self.checkQuota(row, upTo: row.offset, configuration, database)
+        try row.update(database)
+      }
       return saved
     }
     locks.keep(file.start, of: upload.id)

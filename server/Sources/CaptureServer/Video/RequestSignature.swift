@@ -63,6 +63,9 @@ struct RequestSignature: Sendable {
     }
   }
 
+  /// Whether it is verified, or will be once the body has come and is what was signed.
+  var mayBeVerified: Bool { isVerified || pending != nil }
+
   /// Checks a signature that covers the body. Throws `Failure` 401.
   mutating func check(_ headers: DeviceHeaders, body digest: SHA256Digest) throws {
     guard let (assertion, key) = pending else { return }

@@ -8,6 +8,8 @@ struct VideoAcceptance: Sendable {
   /// Milliseconds since 1970, when the request came.
   let now: Int64
   let limit: Int
+  /// `Capture.isStranger`.
+  let isStranger: Bool
   let idempotencyKey: String?
   let contentDigest: String
   /// Digest of the request, word for word.
@@ -39,7 +41,7 @@ struct VideoAcceptance: Sendable {
       return first
     }
     let earlier = try known(database) ?? Capture.filter(Column("contentDigest") == contentDigest).fetchOne(database)
-    if earlier == nil { try Self.checkRate(of: device, limit: limit, now: now, database) }
+    if earlier == nil { try Self.checkRate(of: device, isStranger: isStranger, limit: limit, now: now, database) }
     if let proof {
       try SeenAssertion(device: device, counter: proof.number, requestDigest: proof.digest, capture: earlier?.id ?? capture).insert(
         database)
@@ -60,13 +62,16 @@ struct VideoAcceptance: Sendable {
     try Capture.filter(Column("device") == device && Column("idempotencyKey") == idempotencyKey).fetchOne(database)
   }
 
-  /// Throws `Failure` 429 if a device has sent as many videos in the last hour as it may.
-  static func checkRate(of device: String, limit: Int, now: Int64, _ database: GRDB.Database) throws {
+  /// Throws `Failure` 429 if a device has sent as many videos in the last hour as it may. What strangers sent in its name does not count
+  /// against those who can prove something: a device's id is no secret.
+  static func checkRate(of device: String, isStranger: Bool, limit: Int, now: Int64, _ database: GRDB.Database) throws {
     let last = try Int64.fetchOne(
       database,
       sql:
-        "SELECT receivedAt FROM capture WHERE device = ? AND type = 'video' AND receivedAt > ? ORDER BY receivedAt DESC LIMIT 1 OFFSET ?",
-      arguments: [device, now - hour, limit - 1])
+        """
+        SELECT receivedAt FROM capture WHERE device = ? AND type = 'video' AND receivedAt > ? AND isStranger <= ?
+        ORDER BY receivedAt DESC LIMIT 1 OFFSET ?
+        """, arguments: [device, now - hour, isStranger, limit - 1])
     guard let last else { return }
     let seconds = min(max((last + hour - now + 999) / 1000, 1), 3600)
     throw Failure(

@@ -31,14 +31,16 @@ struct VideoRoutes {
       headers, method: "POST", paths: paths(of: request), device: device, configuration)
     let idempotencyKey = try Self.idempotencyKey(request)
     let project = context.key?.project ?? device.project
+    let isStranger = context.key == nil && !signature.mayBeVerified
     try await services.database.pool.read { [number = signature.number] database in
       guard
         try !VideoAcceptance.mayBeRepeated(
           device.id, signature: number, idempotencyKey: idempotencyKey, length: length, database)
       else { return }
-      try VideoAcceptance.checkRate(of: device.id, limit: configuration.videosPerHour, now: now, database)
+      try VideoAcceptance.checkRate(
+        of: device.id, isStranger: isStranger, limit: configuration.videosPerHour, now: now, database)
       let least = max(1, (length ?? 0) - VideoAcceptance.frame)
-      try Intake.checkQuota(least, of: device.id, in: project, configuration, database)
+      try Intake.checkQuota(least, of: device.id, in: project, isStranger: isStranger, configuration, database)
     }
     guard let parser = request.headers[.contentType].flatMap(MultipartParser.init(contentType:)) else { return Self.noBoundary() }
     try intake.checkSpace(for: length ?? 0)
@@ -47,16 +49,16 @@ struct VideoRoutes {
     defer { staging.discard() }
     let bundle = try await receive(request.body, length: length, parser, into: staging) { try signature.check(headers, body: $0) }
 
-    let capture = try capture(of: bundle, device, project, signature, headers, idempotencyKey: idempotencyKey, context)
+    let capture = try capture(of: bundle, device, project, signature, headers, idempotencyKey: idempotencyKey, request, context)
     let record = record(of: bundle, as: capture, device, signature, headers, request, context)
     let files = bundle.files + [try await staging.write(Array(try JSONAnswer.data(record)), as: ReceivedRecord.fileName)]
     let acceptance = VideoAcceptance(
-      device: device.id, now: capture.receivedAt, limit: configuration.videosPerHour, idempotencyKey: idempotencyKey,
-      contentDigest: bundle.contentDigest(of: device.id), requestDigest: capture.requestDigest ?? "",
+      device: device.id, now: capture.receivedAt, limit: configuration.videosPerHour, isStranger: capture.isStranger,
+      idempotencyKey: idempotencyKey, contentDigest: bundle.contentDigest(of: device.id), requestDigest: capture.requestDigest ?? "",
       proof: Self.proof(signature, capture), capture: capture.id)
     let kept = try await intake.accept(staging, files: files, as: capture) { try acceptance.earlier($0) }
     context.logger.info("video \(kept.id)\(kept.id == capture.id ? "" : " again"): \(bundle.bytes) bytes, \(signature.scheme)")
-    return JSONAnswer.response(data: try kept.answer.map { Data($0.utf8) } ?? answer(for: kept, context), status: .accepted)
+    return JSONAnswer.response(data: try kept.answer.map { Data($0.utf8) } ?? answer(for: kept, request, context), status: .accepted)
   }
 
   /// Reads a body. What is wrong with its signature is told before what is wrong with its contents.
@@ -91,7 +93,7 @@ struct VideoRoutes {
 
   /// The path as we know it, and as a client knows it to whom a proxy shows us below another path.
   private func paths(of request: Request) -> [String] {
-    let prefix = URLComponents(string: services.configuration.root)?.path ?? ""
+    let prefix = URLComponents(string: services.configuration.baseURL ?? "")?.path ?? ""
     return prefix.isEmpty ? [request.uri.path] : [request.uri.path, prefix + request.uri.path]
   }
 
@@ -119,22 +121,23 @@ struct VideoRoutes {
 
   private func capture(
     of bundle: ReceivedBundle, _ device: Device, _ project: String, _ signature: RequestSignature, _ headers: DeviceHeaders,
-    idempotencyKey: String?, _ context: CaptureContext
+    idempotencyKey: String?, _ request: Request, _ context: CaptureContext
   ) throws -> Capture {
-    let request = ["POST", Self.path, headers.sentTimestamp, headers.sentID, headers.sentSignature, Hex.text(bundle.digest)]
+    let lines = ["POST", Self.path, headers.sentTimestamp, headers.sentID, headers.sentSignature, Hex.text(bundle.digest)]
     var capture = Capture(
       type: .video, project: project, device: device.id, name: "video_\(headers.timestamp)",
       bytes: bundle.files.reduce(0) { $0 + $1.bytes }, contentDigest: bundle.contentDigest(of: device.id),
-      requestDigest: Hex.text(SHA256.hash(data: Data(request.joined(separator: "\n").utf8))), idempotencyKey: idempotencyKey,
+      requestDigest: Hex.text(SHA256.hash(data: Data(lines.joined(separator: "\n").utf8))), idempotencyKey: idempotencyKey,
       signature: signature.scheme.rawValue, isVerified: signature.isVerified)
-    capture.answer = String(decoding: try answer(for: capture, context), as: UTF8.self)
+    capture.isStranger = context.key == nil && !signature.isVerified
+    capture.answer = String(decoding: try answer(for: capture, request, context), as: UTF8.self)
     return capture
   }
 
-  private func answer(for capture: Capture, _ context: CaptureContext) throws -> Data {
+  private func answer(for capture: Capture, _ request: Request, _ context: CaptureContext) throws -> Data {
     let accepted = Accepted(
       capture_id: capture.id, status: .processing, type: capture.type,
-      verification_url: services.configuration.root + "/verify/" + capture.id)
+      verification_url: services.configuration.root(for: request) + "/verify/" + capture.id)
     return try JSONAnswer.data(Answer(accepted, context))
   }
 

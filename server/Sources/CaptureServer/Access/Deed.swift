@@ -1,0 +1,49 @@
+import HTTPTypes
+import Hummingbird
+
+/// What a request does, as far as API keys are concerned.
+enum Deed: Sendable {
+  /// Looks at captures, datasets, devices or the live view.
+  case read
+  /// Delivers captures, or asks how much of them has come.
+  case upload
+  /// Removes captures, converts them again, commands cameras, vouches for a device's key.
+  case change
+
+  init(_ request: Request) {
+    let parts = request.uri.path.split(separator: "/").map(String.init)
+    switch (parts.first, parts.count) {
+    case ("files", _): self = .upload
+    case ("api", 4...) where ["sessions", "devices"].contains(parts[2]): self = .upload
+    case ("api", 4) where parts[2] == "captures" && parts[3] == "video": self = .upload
+    default: self = parts.last == "upload" ? .upload : request.isHarmless ? .read : .change
+    }
+  }
+}
+
+extension APIKey {
+  func allows(_ deed: Deed) -> Bool {
+    switch power {
+    case .all: true
+    case .upload: deed == .upload
+    case .read: deed == .read
+    }
+  }
+
+  /// Throws `Failure` 403 unless the key allows it.
+  func check(_ deed: Deed) throws {
+    guard allows(deed) else { throw Failure(.forbidden, "FORBIDDEN", "The API key is for \(power == .read ? "reading" : "uploads") only") }
+  }
+}
+
+extension Request {
+  /// Whether it changes nothing, whoever sends it.
+  var isHarmless: Bool { [.get, .head, .options].contains(method) && headers[.methodOverride] == nil }
+
+  /// Whether a proxy sends it for somebody else.
+  var isForwarded: Bool { headers[.forwardedFor] != nil || headers[.forwarded] != nil }
+}
+
+extension HTTPField.Name {
+  static let forwarded = custom("Forwarded")
+}
