@@ -7,4 +7,10 @@ package protocol Derived: Sendable {
   var inputs: [StreamName] { get }
   /// Computes the values of a row, NaN where one is missing. `rows` reads the values of this and of any other row, up to the last.
   func value(at row: Int, of rows: inout RowReader) throws -> [Float]
+  /// What to store in a row that has no value, in place of zeros; the row stays masked.
+  func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]?
+}
+
+extension Derived {
+  package func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]? { nil }
 }

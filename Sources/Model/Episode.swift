@@ -94,6 +94,12 @@ package struct Episode: Sendable {
     }
   }
 
+  /// The row of the take after the last one, of an episode that was cut from a longer take. It is not stored; the last action leads to it.
+  package struct Following: Sendable {
+    package var timestamp: Timestamp
+    package var rows: [StreamName: Row?]
+  }
+
   package var id: String
   /// The id of the take, if the episode is one of several of it.
   package var takeID: String?
@@ -105,6 +111,7 @@ package struct Episode: Sendable {
   package var sourceFrames: Int
   package var frames: Frames
   package var streams: [StreamName: SampleStream]
+  package var following: Following?
   /// Streams computed from other streams, row by row.
   package var derived: [StreamName: any Derived] = [:]
   package var cameras: [CameraName: Camera] = [:]
@@ -135,8 +142,15 @@ package struct Episode: Sendable {
   }
 
   /// The episode with only these frames, given as ascending rows; the others are counted as dropped for `reason`.
-  package func keeping(_ rows: [Int], dropping reason: String) -> Episode {
+  ///
+  /// - Parameter goesOn: Whether the frame after the last one is as good as those that are kept, and only cut off.
+  package func keeping(_ rows: [Int], dropping reason: String, goesOn: Bool = false) -> Episode {
     var kept = self
+    if let last = rows.last, last < frames.count - 1 {
+      kept.following =
+        goesOn
+        ? Following(timestamp: frames.timestamps[last + 1], rows: streams.compactMapValues { $0.rows.map { $0[last + 1] } }) : nil
+    }
     kept.frames.timestamps = rows.map { frames.timestamps[$0] }
     kept.frames.sourceIndex = rows.map { frames.sourceIndex[$0] }
     if !frames.quality.isEmpty { kept.frames.quality = rows.map { frames.quality[$0] } }

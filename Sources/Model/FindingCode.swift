@@ -109,6 +109,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   // MARK: Findings of a dataset
   case actionsMissing = "actions-missing"
   case dayUnknown = "day-unknown"
+  case duplicateContent = "duplicate-content"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
   case sampleMissing = "sample-missing"

@@ -255,6 +255,10 @@ extension FindingCode {
       .rejected(
         "An archive next to a folder of the same name with the same files. The folder is converted.",
         "Nothing; remove one of the two to silence it.")
+    case .duplicateContent:
+      .dataset(
+        "Takes whose files have the same bytes as those of another take: copies of one recording. They are in one part of the split, so that nothing learned is tested, but they count twice in training.",
+        "Remove the copies and run again with `--prune`, or leave them out with `takeset select`.")
     case .duplicateID:
       .written(
         .warning, "A take with the same name as another one. This take is called `<name>-2`, `-3`, and so on.",

@@ -9,8 +9,9 @@ package struct RowReader {
   package private(set) var findings: [Finding] = []
   /// Number of gaps before each row.
   private lazy var gapsBefore: [Int] = {
-    let gaps = Set(episode.frames.gaps.map(\.row))
-    return episode.frames.timestamps.indices.reduce(into: []) { counts, row in
+    let times = episode.frames.timestamps + (episode.following.map { [$0.timestamp] } ?? [])
+    let gaps = Set(episode.frames.cadence.gaps(in: times, tick: episode.frames.tick).map(\.row))
+    return times.indices.reduce(into: []) { counts, row in
       counts.append(row == 0 ? 0 : counts[row - 1] + (gaps.contains(row - 1) ? 1 : 0))
     }
   }()
@@ -18,6 +19,9 @@ package struct RowReader {
   package init(_ episode: Episode) { self.episode = episode }
 
   package var count: Int { episode.frames.count }
+
+  /// The last row that can be read: after those of the episode also the one that follows, if it was cut from a longer take.
+  package var last: Int { episode.following == nil ? count - 1 : count }
 
   /// The values of a row, NaN where there is none.
   package mutating func values(of name: StreamName, at row: Int) throws -> [Float] {
@@ -28,9 +32,11 @@ package struct RowReader {
       }
       return values
     }
-    guard let stream = episode.streams[name], let rows = stream.rows else {
+    guard let stream = episode.streams[name], var rows = stream.rows else {
       throw TakeFailure(.internal, "there is no stream \(name) on the frames' timeline")
     }
+    if row == rows.count, let next = episode.following?.rows[name] { rows.append(next) }
+    guard rows.indices.contains(row) else { return Array(repeating: .nan, count: stream.spec.elementCount) }
     var reader = try readers[name] ?? VectorReader(stream)
     defer { readers[name] = reader }
     return try reader.values(at: row, of: rows, noting: &findings)

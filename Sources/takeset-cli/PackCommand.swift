@@ -50,7 +50,7 @@ struct PackCommand: ParsableCommand {
       throw PackFailure(
         description: [SIGKILL, SIGTERM, SIGINT].contains(signal)
           ? "the process that copies was ended by signal \(signal)"
-          : "libhdf5 crashed (signal \(signal)), as it does when a disk becomes full")
+          : "libhdf5 crashed (signal \(signal)), as it does when a disk becomes full, or on a shard that is made to crash it")
     }
     guard process.terminationStatus != 0 else { return }
     let words = String(decoding: (try? errors.fileHandleForReading.readToEnd()) ?? Data(), as: UTF8.self)

@@ -96,7 +96,13 @@ class Expected:
         return rows, np.minimum(rows + 1, self.count - 1)
 
     def actions(self):
-        return self.joined(*self.steps)
+        """At the end of a recording: no motion, masked."""
+        values, valid = self.joined(*self.steps)
+        return values, valid & ~self.is_last
+
+    @property
+    def is_last(self):
+        return np.arange(self.count) == self.count - 1
 
     def words(self):
         """The attribute `parts`."""
@@ -105,7 +111,7 @@ class Expected:
 
     def dictionary(self):
         """The parts by name, each 0 where an input of its own is missing: values and mask."""
-        return {name: (np.where(mask[:, None], values, 0), mask) for name, (values, mask) in self.parts(*self.steps).items()}
+        return {name: (np.where(mask[:, None], values, 0), mask & ~self.is_last) for name, (values, mask) in self.parts(*self.steps).items()}
 
     def chunk(self):
         """(T, h, A) and (T, h): row t + 1 + k as row t sees it; nothing past the end."""

@@ -29,7 +29,9 @@ def ended(arguments, ds, out):
     """Runs a command on a dataset, which has to end by itself and with words where it does not succeed."""
     command = [BINARY, *(a.format(ds=ds, out=out) for a in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-    assert done.returncode in (0, 2, 64, 65), (command, done.returncode, done.stderr[-2000:])
+    # What crashes libhdf5 as it copies crashes a process of its own.
+    lawful = (0, 1, 2, 64, 65) if arguments[0] == "pack" else (0, 2, 64, 65)
+    assert done.returncode in lawful, (command, done.returncode, done.stderr[-2000:])
     assert done.returncode == 0 or done.stderr or done.stdout, command
     return done
 

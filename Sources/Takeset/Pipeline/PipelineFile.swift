@@ -19,6 +19,8 @@ package enum PipelineFile {
 
   /// Parses and checks a pipeline file. Throws `PipelineFileError` with path, line and column of the first mistake.
   package static func parse(_ text: String) throws -> Pipeline {
+    // Some editors begin a file with a byte order mark.
+    let text = text.first == "\u{FEFF}" ? String(text.dropFirst()) : text
     let node: Node?
     do {
       node = try YAMLText.compose(text)

@@ -56,10 +56,11 @@ struct Publication {
   }
 
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
-    if let parts { return DatasetSplit(keeping: written.map { parts[$0.id] ?? .train }) }
-    return DatasetSplit(
-      written.map { DatasetSplit.Episode(id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup) }, rule: pipeline.split,
-      file: splitFile)
+    let episodes = written.map {
+      DatasetSplit.Episode(id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest)
+    }
+    if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id] ?? .train }) }
+    return DatasetSplit(episodes, rule: pipeline.split, file: splitFile)
   }
 
   /// The record of a take that is kept although its input is gone, with a finding that says so.

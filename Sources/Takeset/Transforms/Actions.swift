@@ -1,6 +1,7 @@
 package import Model
 
-/// Adds actions computed from poses, joints and a gripper: row t is the step from row t to row t + 1.
+/// Adds actions computed from poses, joints and a gripper: row t is the step from row t to row t + 1. Of an episode that was cut from a
+/// longer take, the last row's is the step to the take's next row.
 ///
 ///     - actions: {kind: relative-6d, joints: absolute, horizon: 16}
 ///
@@ -17,6 +18,7 @@ package struct Actions: Transform {
   }
   package enum Joints: String, OptionChoice { case none, absolute, delta }
   package enum Angle: String, OptionChoice { case degree, radian }
+  package enum Last: String, OptionChoice { case hold, drop }
   package enum RotationLayout: String, OptionChoice { case columns, rows }
 
   @Option(
@@ -28,6 +30,10 @@ package struct Actions: Transform {
   @Option("unit of joint angles in actions") var angle = Angle.degree
   @Option("a stream of numbers to append, as they are in the next row, as the part \"gripper\"") var gripper: String? = nil
   @Option("above 1, action_chunk holds the actions of this many following rows, all relative to the row (rows)", 1...64) var horizon = 1
+  @Option(
+    "the last frame of a recording has no next one: hold stores it with an action that is no motion and masked; drop makes it no row"
+  )
+  var last = Last.hold
   @Option("6-D rotations hold the first two columns of the matrix (x1 y1 z1 x2 y2 z2), or its first two rows, as UMI does")
   var rotationLayout = RotationLayout.columns
   @Option("also store the observations of the next row (next_obs), which offline reinforcement learning reads") var nextObs = false
@@ -72,6 +78,10 @@ package struct Actions: Transform {
       named.append(part)
     }
     var acting = episode
+    if last == .drop, episode.following == nil, episode.frames.count > 0 {
+      acting = episode.keeping(Array(0..<(episode.frames.count - 1)), dropping: "no-next-row", goesOn: true)
+      acting.frames.nominalRate = episode.frames.nominalRate ?? episode.frames.cadence.rateHz
+    }
     func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
       acting.derived[name] = ActionRows(pose: pose, parts: parts, horizon: horizon, clock: episode.frames.clock)
     }
@@ -182,12 +192,16 @@ struct ActionRows: Derived {
   var inputs: [StreamName] { [pose] + parts.flatMap(\.inputs) }
 
   func value(at row: Int, of rows: inout RowReader) throws -> [Float] {
-    let last = rows.count - 1
-    // The last row has no next one: no motion, its own joints.
-    guard let horizon else { return try action(row, min(row + 1, last), of: &rows) }
-    return try (1...horizon).flatMap { ahead in
-      row + ahead > last ? missing : try action(row, row + ahead, of: &rows)
+    try (1...(horizon ?? 1)).flatMap { ahead in
+      row + ahead > rows.last ? missing : try action(row, row + ahead, of: &rows)
     }
+  }
+
+  /// At the end of a recording: no motion, and its own joints, so that programs that know no masks see no jump.
+  func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]? {
+    guard horizon == nil, row == rows.last, row == rows.count - 1 else { return nil }
+    let values = try action(row, row, of: &rows)
+    return values.contains(where: \.isNaN) ? nil : values
   }
 
   private var missing: [Float] { Array(repeating: .nan, count: parts.reduce(0) { $0 + $1.columns }) }

@@ -86,6 +86,8 @@ package struct Align: Transform {
       }
       aligned.streams[name] = moved
     }
+    // Its samples have other times now.
+    aligned.following = nil
     // A frame that has lost its pose to a latency is no row.
     for (name, stream) in aligned.streams where stream.spec.kind.poseFrame != nil && stream.latency != 0 {
       guard let rows = aligned.streams[name]?.rows, rows.contains(where: { $0 == nil }) else { continue }

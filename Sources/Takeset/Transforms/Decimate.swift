@@ -42,7 +42,10 @@ package struct Decimate: Transform {
     } else {
       return episode
     }
-    return episode.keeping(rows, dropping: "decimated")
+    var decimated = episode.keeping(rows, dropping: "decimated")
+    // The frame after the last one is not the one that would be the next row.
+    if rows.count < episode.frames.count { decimated.following = nil }
+    return decimated
   }
 
   /// The rows nearest to the ticks 0, 1/rate, 2/rate, … after the first; ties go to the earlier row. The grid ends half a frame period

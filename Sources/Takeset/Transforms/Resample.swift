@@ -55,6 +55,7 @@ package struct Resample: Transform {
     let grid = Grid(episode.frames, ticks: ticks(from: first, to: last, rate: rate), longestStep: longestStep(episode.frames))
     var resampled = episode
     resampled.frames.timestamps = grid.ticks
+    resampled.following = nil
     resampled.frames.sourceIndex = grid.nearest.map { episode.frames.sourceIndex[$0] }
     if !episode.frames.quality.isEmpty { resampled.frames.quality = grid.nearest.map { episode.frames.quality[$0] } }
     resampled.frames.segment = episode.frames.segment.map { segment in grid.nearest.map { segment[$0] } }

@@ -184,9 +184,7 @@ private struct DatasetPlaces {
   /// The shares of the parts that the pipeline of a dataset asks for. Reads the head of the manifest, in which the pipeline is one line,
   /// and not the takes.
   private static func shares(_ directory: String) -> [String: Double] {
-    guard let handle = FileHandle(forReadingAtPath: directory + "/" + DatasetFiles.manifest),
-      let head = try? handle.read(upToCount: 1 << 20)
-    else { return [:] }
+    guard let head = try? InputFile.start(of: directory + "/" + DatasetFiles.manifest, count: 1 << 20) else { return [:] }
     let line = head.split(separator: 0x0A).first { $0.starts(with: Array("\"pipeline\":".utf8)) }
     guard var text = line.map({ Array($0.dropFirst("\"pipeline\":".utf8.count)) }) else { return [:] }
     if text.last == UInt8(ascii: ",") { text.removeLast() }

@@ -140,6 +140,9 @@ struct ColumnWriter {
   private mutating func value(_ name: StreamName, _ row: Int, _ spec: StreamSpec) throws -> (stored: [Float], counted: [Float]) {
     let values = try rows.values(of: name, at: row)
     guard spec.kind.mask == .row else { return (values, values) }
+    if values.contains(where: \.isNaN), let placeholder = try layout.episode.derived[name]?.placeholder(at: row, of: &rows) {
+      return (placeholder, Array(repeating: .nan, count: values.count))
+    }
     var (stored, counted): ([Float], [Float]) = ([], [])
     for group in Self.groups(of: values, spec) {
       let isMissing = group.contains(where: \.isNaN)
