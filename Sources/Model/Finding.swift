@@ -78,6 +78,9 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
 
   package var finding: Finding { Finding(code, message, severity: .error, file: file, field: field) }
 
+  /// Whether the machine did not let the files be read; that says nothing of what is in them.
+  package var isOfMachine: Bool { FindingCode.ofMachine.contains(code) }
+
   /// The failure of a take with more than a fifth of its images undecodable; `first` is the finding of the first of them.
   package static func tooManyUndecodable(of count: Int, first: Finding) -> TakeFailure {
     TakeFailure(

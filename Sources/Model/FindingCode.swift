@@ -178,4 +178,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case trim = "trim"
   case verifyDepth = "verify-depth"
   case verifyHashChain = "verify-hash-chain"
+
+  /// What the machine does, and not what the files are.
+  package static let ofMachine: Set<FindingCode> = [.changedWhileReading, .permission, .unreadable]
 }

@@ -92,7 +92,7 @@ package struct TaskWorker: Sendable {
     defer { attempt.discard() }
     let new: [TakeResult]
     if let obstacle {
-      new = try conversion.giveUp(job, obstacle)
+      new = try conversion.giveUp(job, obstacle, isCancelled: isCancelled)
     } else if let isolation, let isolated, isolation.policy.applies(to: task) {
       new = try isolated.convert(job, in: attempt, threads: threads, isCancelled: isCancelled)
     } else {

@@ -135,10 +135,10 @@ package final class InputFile {
     guard FileStamp(status) == stamp else { throw TakeFailure(.changedWhileReading, "the file was changed while it was read") }
   }
 
-  /// The digest of the complete file, including the bytes not yet read.
-  package func finish() throws -> Digest {
+  /// The digest of the complete file, including the bytes not yet read. Throws `CancellationError` between two blocks.
+  package func finish(isCancelled: () -> Bool = { false }) throws -> Digest {
     try withBuffer(of: 1 << 16) { buffer in
-      while try read(into: buffer) > 0 {}
+      while try read(into: buffer) > 0 { if isCancelled() { throw CancellationError() } }
     }
     return hasher.finish()
   }

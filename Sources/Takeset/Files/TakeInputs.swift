@@ -15,6 +15,16 @@ package final class TakeInputs: Sendable {
     case archive, sidecar
     /// An upload as it was received, all parts in one file.
     case body
+
+    /// The bytes of a file that are read at most, whatever its reader's own limits, so that a sparse file holds nothing up.
+    var limit: Int64 {
+      switch self {
+      // Archives have limits of their own, which are options.
+      case .archive: .max
+      case .movie, .body: 64 << 30
+      default: 4 << 30
+      }
+    }
   }
 
   package struct Entry: Sendable {
@@ -135,6 +145,7 @@ package final class TakeInputs: Sendable {
   private func slice(file index: Int) throws -> FileSlice {
     do {
       let file = try InputFile(fullPath(index))
+      try Self.check(file.stamp.bytes, files[index].role.limit)
       let descriptor = dup(file.descriptor)
       guard descriptor >= 0 else { throw FileError("open", file.path) }
       opened.withLock { $0[index] = file.stamp }
@@ -176,7 +187,7 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  private static func check(_ bytes: Int64, _ limit: Int) throws {
+  private static func check(_ bytes: Int64, _ limit: some BinaryInteger) throws {
     if bytes > limit { throw TakeFailure(.inputTooLarge, "\(bytes) bytes are over the limit of \(limit)") }
   }
 
@@ -193,15 +204,20 @@ package final class TakeInputs: Sendable {
   }
 
   /// Opens a file, lets `body` read, and notes the digest; errors name the file.
-  private func withFile<Result>(_ index: Int, hasher: SHA256, _ body: (InputFile) throws -> Result) throws -> Result {
+  private func withFile<Result>(
+    _ index: Int, hasher: SHA256, isCancelled: () -> Bool = { false }, _ body: (InputFile) throws -> Result
+  ) throws -> Result {
     let path = files[index].path
     do {
       let file = try InputFile(fullPath(index), hasher: hasher)
+      try Self.check(file.stamp.bytes, files[index].role.limit)
       if let before = opened.withLock({ $0[index] }), before != file.stamp {
         throw TakeFailure(.changedWhileReading, "the file was changed while it was read")
       }
       let result = Swift.Result { try body(file) }
-      try note(index, Known(digest: file.finish(), bytes: file.stamp.bytes))
+      // What is over a limit is not read to its end.
+      if case .failure(let failure as TakeFailure) = result, failure.code == .inputTooLarge { throw failure }
+      try note(index, Known(digest: file.finish(isCancelled: isCancelled), bytes: file.stamp.bytes))
       try file.checkUnchanged()
       return try result.get()
     } catch {
@@ -245,11 +261,11 @@ package final class TakeInputs: Sendable {
     }
   }
 
-  /// Reads the files that have not been read, so that every file has its digest.
+  /// Reads the files that have not been read, so that every file has its digest. Throws `CancellationError` soon after it was cancelled.
   package func finishDigests(isCancelled: () -> Bool = { false }) throws {
     let missing = known.withLock { known in known.indices.filter { known[$0] == nil } }
     let hasher = SHA256()
-    for index in missing where !isCancelled() { try withFile(index, hasher: hasher) { _ in } }
+    for index in missing where !isCancelled() { try withFile(index, hasher: hasher, isCancelled: isCancelled) { _ in } }
     try checkMembers(isCancelled: isCancelled)
   }
 

@@ -76,10 +76,10 @@ package struct IsolatedConversion: Sendable {
         try Self.check(results, of: job.task, conversion)
         try Self.checkShards(of: results, in: attempt.path, conversion.pipeline.writer)
       } catch {
-        return try conversion.giveUp(job, error)
+        return try conversion.giveUp(job, error, isCancelled: isCancelled)
       }
       return results
-    case .crashed(let failure), .failed(let failure): return try conversion.giveUp(job, failure)
+    case .crashed(let failure), .failed(let failure): return try conversion.giveUp(job, failure, isCancelled: isCancelled)
     }
   }
 

@@ -134,6 +134,9 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   /// Whether it failed for a reason that may pass: files that are still arriving, or a disk that fails to answer.
   var mayPass: Bool { hasFailed(by: [.changedWhileReading, .unreadable]) }
 
+  /// Whether it failed because the machine did not let its files be read, whatever they are.
+  var isUnreadable: Bool { hasFailed(by: FindingCode.ofMachine) }
+
   /// Whether another attempt, or one with other limits, may have another result: the failure says more of the machine than of the take.
   var mayDiffer: Bool { mayPass || hasFailed(by: [.conversionCrashed, .internal, .memoryLimit, .timeLimit]) }
 

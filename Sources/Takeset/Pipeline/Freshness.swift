@@ -18,7 +18,7 @@ struct Freshness: Sendable {
   }
 
   /// The verdict on a take whose files have been listed. Updates the entries of a take whose files were only touched or moved.
-  func verdict(_ job: TakeJob) throws -> Verdict {
+  func verdict(_ job: TakeJob, isCancelled: () -> Bool = { false }) throws -> Verdict {
     // The comparison with the folder next to an archive must be repeated.
     guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
       let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
@@ -32,7 +32,8 @@ struct Freshness: Sendable {
       guard report.isSound, report.notes.isEmpty else { return .stale("its shard was changed or removed and is rebuilt") }
     }
     if checksContent || entries.contains(where: { $0.stamp != stamp.description }) {
-      try inputs.finishDigests()
+      try inputs.finishDigests(isCancelled: isCancelled)
+      if isCancelled() { throw CancellationError() }
       guard entries.allSatisfy({ $0.inputDigest == inputs.digest.description }) else {
         return .stale("its inputs have changed and it is rebuilt")
       }

@@ -42,9 +42,14 @@ final class Ledger: Sendable {
   /// Ids of episodes in the journal that their take no longer has.
   var obsolete: Set<String> { counts.withLock(\.obsolete) }
 
-  /// Ids of the takes that this run found, and of unmatched inputs that never held a take.
+  /// Ids of the takes that this run found, of those where it could not look, and of unmatched inputs that never held a take.
   func seen(_ search: TakeSearch) -> Set<String> {
-    Set(search.found.map(\.id) + search.unmatched.map(\.id).filter { earlier[$0]?.reader == nil })
+    let unreachable = search.unmatched.filter { $0.failure.isOfMachine }.map(\.path)
+    let hidden = earlier.values.filter { entry in
+      unreachable.contains { entry.location == $0 || entry.location.hasPrefix($0 + "/") }
+    }
+    let others = search.unmatched.map(\.id).filter { earlier[$0]?.reader == nil }
+    return Set(search.found.map(\.id) + hidden.map(\.takeID) + others)
   }
 
   func start(_ id: String) { report(.started(id: id)) }
@@ -75,7 +80,7 @@ final class Ledger: Sendable {
   func finish(_ job: TakeJob, _ results: Result<[TakeResult], any Error>) {
     do {
       let results = try results.get()
-      if let failure = results.first(where: { $0.record.mayPass })?.record, hasSound(job.task.id) {
+      if let failure = results.first(where: { $0.record.isUnreadable })?.record, hasSound(job.task.id) {
         // What is safe stays: the next run may be able to read the inputs again.
         report(.log("\(job.task.id): \(failure.reason ?? "its files cannot be read"); its existing episode is kept"))
         return counts.withLock {

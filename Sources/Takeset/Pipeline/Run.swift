@@ -82,7 +82,7 @@ package struct Run: Sendable {
     package var isUpToDate = false
     /// Findings about the dataset as a whole.
     package var findings: [Finding] = []
-    package init() {}
+    package init(isCancelled: Bool = false) { self.isCancelled = isCancelled }
   }
 
   /// Runs to the end, or until `isCancelled` returns true. Throws `UsageError`, `NoInputs` or `OutputFailure`.
@@ -93,9 +93,11 @@ package struct Run: Sendable {
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     // Before anything is created, and again if another run has finished in the meantime: earlier entries determine ids.
     let path = OutputDirectory.absolute(output)
-    var (earlier, search) = try look(path, conversion.digest)
+    var (earlier, search) = try look(path, conversion.digest, isCancelled)
+    if isCancelled() { return Summary(isCancelled: true) }
     let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
-    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion.digest) }
+    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion.digest, isCancelled) }
+    if isCancelled() { return Summary(isCancelled: true) }
     search.notices.forEach { report(.log($0)) }
     if earlier.damaged > 0 {
       report(
@@ -156,14 +158,16 @@ package struct Run: Sendable {
   }
 
   /// Reads what earlier runs have written to the output, and finds the takes among the inputs. Throws what they are refused for.
-  private func look(_ output: String, _ digest: String) throws -> (Journal.Contents, TakeSearch) {
+  private func look(
+    _ output: String, _ digest: String, _ isCancelled: @escaping @Sendable () -> Bool
+  ) throws -> (Journal.Contents, TakeSearch) {
     let earlier: Journal.Contents
     do {
       earlier = try Journal.contents(at: output + "/" + DatasetFiles.journal)
     } catch {
       throw OutputFailure("cannot read the journal of \(self.output): \(error)")
     }
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries))
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries), isCancelled: isCancelled)
     // One take that a pipeline cannot convert is no reason to end a watch; it fails.
     if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))
@@ -193,7 +197,7 @@ package struct Run: Sendable {
             let isIsolated = isolation?.policy.applies(to: job.task) == true
             if isIsolated { share.open() }
             try conversion.list(job)
-            switch try freshness.verdict(job) {
+            switch try freshness.verdict(job, isCancelled: isCancelled) {
             case .fresh(let entries):
               ledger.keep(entries)
               return false
@@ -211,7 +215,7 @@ package struct Run: Sendable {
             try conversion.open(job, in: directory)
             return true
           } catch {
-            ledger.finish(job, Result { try conversion.giveUp(job, error) })
+            ledger.finish(job, Result { try conversion.giveUp(job, error, isCancelled: isCancelled) })
             return false
           }
         },
@@ -219,7 +223,9 @@ package struct Run: Sendable {
           ledger.finish(
             job,
             Result {
-              do { return try conversion.seal(job, isCancelled: isCancelled) } catch { return try conversion.giveUp(job, error) }
+              do { return try conversion.seal(job, isCancelled: isCancelled) } catch {
+                return try conversion.giveUp(job, error, isCancelled: isCancelled)
+              }
             })
         },
         didStore: { ledger.didStore($0) }, isCancelled: isCancelled)

@@ -81,13 +81,13 @@ package struct TakeConversion: Sendable {
             try open(job, in: directory)
             return true
           } catch {
-            results = Result { try giveUp(job, error) }
+            results = Result { try giveUp(job, error, isCancelled: isCancelled) }
             return false
           }
         },
         finish: { job in
           results = Result {
-            do { return try seal(job, isCancelled: isCancelled) } catch { return try giveUp(job, error) }
+            do { return try seal(job, isCancelled: isCancelled) } catch { return try giveUp(job, error, isCancelled: isCancelled) }
           }
         }, didStore: { _ in }, isCancelled: isCancelled)
     ).run()
@@ -169,7 +169,7 @@ package struct TakeConversion: Sendable {
   }
 
   /// Ends a take that is not written: rejected by a rule, or failed for a reason. Rethrows errors that the take did not cause.
-  func giveUp(_ job: TakeJob, _ error: any Error) throws -> [TakeResult] {
+  func giveUp(_ job: TakeJob, _ error: any Error, isCancelled: () -> Bool) throws -> [TakeResult] {
     job.shards?.abandon()
     job.shards = nil
     if error is OutputFailure || error is CancellationError { throw error }
@@ -178,7 +178,9 @@ package struct TakeConversion: Sendable {
     do { try job.inputs?.checkUnchanged() } catch let change as TakeFailure where change.code == .changedWhileReading {
       error = change
     } catch {}
-    try? job.inputs?.finishDigests()
+    do { try job.inputs?.finishDigests(isCancelled: isCancelled) } catch let error as CancellationError {
+      throw error
+    } catch {}
     let trace = job.traces.first?.beforeSplit
     var record = record(job, trace, outcomeOf: error)
     record.id = job.task.id

@@ -18,11 +18,11 @@ package struct TakeIDRegistry: Sendable {
 
   /// Whether the id belongs to another take, even one that has vanished. A moved take keeps its id: it is recognized by its files, if
   /// nothing remains at their old location.
-  func belongsToAnother(_ id: String, than place: TakeLocation, _ reader: any Reader) -> Bool {
+  func belongsToAnother(_ id: String, than place: TakeLocation, _ reader: any Reader, isCancelled: () -> Bool) -> Bool {
     guard let entry = entries[id], entry.location != place.path else { return false }
     guard Self.isGone(entry.location), let inputs = try? reader.inputs(of: place) else { return true }
     if let stamp = try? inputs.stamp(), stamp.description == entry.stamp { return false }
-    return (try? inputs.finishDigests()) == nil || inputs.digest.description != entry.inputDigest
+    return (try? inputs.finishDigests(isCancelled: isCancelled)) == nil || inputs.digest.description != entry.inputDigest
   }
 
   /// Whether there is nothing at a path; false where the system cannot determine it.

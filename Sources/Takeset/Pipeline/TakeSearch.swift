@@ -38,20 +38,26 @@ package struct TakeSearch: Sendable {
   private let registry: TakeIDRegistry
   /// Whether a step makes episodes `<take>.0`, `<take>.1` of each take, whose names no other take may have.
   private let splitsTakes: Bool
+  /// Ends the digests that name takes without a name of their own; what is found then is incomplete.
+  private let isCancelled: @Sendable () -> Bool
   /// Searched paths, as bytes: names that differ only in Unicode normalization are different files.
   private var visited: Set<[UInt8]> = []
 
   /// The takes among the inputs, as a run of the pipeline names them.
-  package init(inputs: [String], pipeline: Pipeline, registry: TakeIDRegistry = TakeIDRegistry([:])) {
+  package init(
+    inputs: [String], pipeline: Pipeline, registry: TakeIDRegistry = TakeIDRegistry([:]),
+    isCancelled: @escaping @Sendable () -> Bool = { false }
+  ) {
     self.init(
       inputs: inputs, readers: pipeline.candidates, registry: registry,
-      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter })
+      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter }, isCancelled: isCancelled)
   }
 
   package init(
-    inputs: [String], readers: [any Reader], registry: TakeIDRegistry = TakeIDRegistry([:]), splitsTakes: Bool = false
+    inputs: [String], readers: [any Reader], registry: TakeIDRegistry = TakeIDRegistry([:]), splitsTakes: Bool = false,
+    isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
-    self.readers = readers
+    (self.readers, self.isCancelled) = (readers, isCancelled)
     self.splitsTakes = splitsTakes
     self.registry = registry
     for input in inputs { search(input) }
@@ -186,20 +192,20 @@ package struct TakeSearch: Sendable {
     if candidate.hasGenericName {
       // Named after its content, unless an earlier run has named it.
       do {
-        take.id = try registry.id(of: place) ?? Self.name(byContent: candidate.inputs())
+        take.id = try registry.id(of: place) ?? name(byContent: candidate.inputs())
       } catch {
         let failure = error as? TakeFailure ?? (error as? FileError)?.failure() ?? TakeFailure(.internal, "\(error)")
         // A take that is readable again a moment later would be written under another name. A location that holds no take keeps its name
         // and fails with the reason.
-        if [.changedWhileReading, .permission, .unreadable].contains(failure.code) { return addUnmatched(place.path, failure) }
+        if failure.isOfMachine { return addUnmatched(place.path, failure) }
       }
     }
     found.append(take)
   }
 
-  private static func name(byContent inputs: TakeInputs) throws -> String {
+  private func name(byContent inputs: TakeInputs) throws -> String {
     _ = try inputs.stamp()
-    try inputs.finishDigests()
+    try inputs.finishDigests(isCancelled: isCancelled)
     return String(inputs.digest.description.prefix(12))
   }
 
@@ -257,7 +263,7 @@ package struct TakeSearch: Sendable {
       let stem = take.id
       found[index].id =
         known[index]
-        ?? free(stem) { registry.belongsToAnother($0, than: take.location, take.reader) }
+        ?? free(stem) { registry.belongsToAnother($0, than: take.location, take.reader, isCancelled: isCancelled) }
       if found[index].id != stem {
         found[index].findings.append(
           Finding(.duplicateID, "another take is also named \(stem); this one is named \(found[index].id)"))

@@ -40,6 +40,9 @@ package final class Archive: Sendable {
     let name = URL(fileURLWithPath: path).lastPathComponent
     do {
       let file = try InputFile(path)
+      guard Double(file.stamp.bytes) <= limits.maxArchiveGibibytes * 0x1p30 else {
+        throw TakeFailure(.limit, "it has more than \(limits.maxArchiveGibibytes) GiB (max-archive-gibibytes)")
+      }
       let content: any ArchiveContent
       switch format {
       case .zip: content = try ZipContent(file, limit: limits.maxArchiveEntries)
