@@ -114,6 +114,7 @@ package struct Movie: Sendable {
     guard size.width <= limits.side, size.height <= limits.side else {
       throw MovieError(.limit, "the frames are \(size), over the limit of \(limits.side)x\(limits.side)")
     }
+    try limits.check(samples: samples.count, of: size, bytes: input.count)
     try color.check()
   }
 

@@ -21,10 +21,24 @@ package struct MovieError: Error, CustomStringConvertible, Equatable {
   }
 }
 
-/// The limits on a video: samples, seconds, and pixels per side. A larger one is refused before anything is allocated for it.
+/// The limits on a video: samples, seconds, pixels per side, and pixels in all. A larger one is refused before anything is allocated for it.
 package struct MovieLimits: Sendable {
   package var samples = 20_000
   package var seconds = 600.0
   package var side = 8192
+  /// Bytes of all frames as RGB for each byte of the file, where they are more than `anyBytes`. Cameras write one byte for 50 to 2,000;
+  /// a file made to be decoded for hours, one for millions.
+  package var ratio = 10_000.0
+  static let anyBytes = 0x1p32
   package init() {}
+
+  /// Throws where decoding would take time out of proportion to the file.
+  func check(samples: Int, of size: ImageSize, bytes: Int64) throws {
+    let raw = Double(samples) * Double(size.width) * Double(size.height) * 3
+    guard raw > Self.anyBytes, raw > ratio * Double(bytes) else { return }
+    throw MovieError(
+      .limit,
+      "\(samples) frames of \(size) in \(bytes) bytes are \(Int(raw / Double(max(1, bytes)))) times the file, over \(Int(ratio)) times (max-video-ratio)"
+    )
+  }
 }

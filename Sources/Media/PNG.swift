@@ -37,8 +37,25 @@ package enum PNG {
     }
     image.format = UInt32(PNG_FORMAT_FLAG_COLOR)
     let count = size.width * size.height * 3
+    try checkData(file, pixels: count, rows: size.height)
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     guard png_image_finish_read(&image, nil, &pixels, 0, nil) != 0 else { throw failure(image) }
+  }
+
+  /// Throws where the chunks of compressed data are longer than any encoder makes them for so many bytes of pixels: libpng inflates all that
+  /// is there, and what follows the last row can be a thousand times as much as the file. (PNG 1.2, 3.2 and 10.1: stored blocks of deflate
+  /// have 5 bytes each, rows one byte for their filter, and interlacing has up to twice as many rows.)
+  private static func checkData(_ file: UnsafeRawBufferPointer, pixels: Int, rows: Int) throws {
+    var (offset, data) = (8, 0)
+    while offset + 8 <= file.count {
+      let length = Int(UInt32(bigEndian: file.loadUnaligned(fromByteOffset: offset, as: UInt32.self)))
+      if file[(offset + 4)..<(offset + 8)].elementsEqual("IDAT".utf8) { data += length }
+      offset += 12 + length
+    }
+    let most = pixels + pixels / 8 + 16 * rows + 4096
+    guard data <= most else {
+      throw MediaError(call: "PNG", message: "it has \(data) bytes of compressed data; its rows need at most \(most)")
+    }
   }
 
   private static func failure(_ image: png_image) -> MediaError {
@@ -61,6 +78,7 @@ package enum PNG {
   /// throws.
   package static func decodeGray(_ file: UnsafeRawBufferPointer, bits: Int, size: ImageSize, into pixels: inout [UInt8]) throws {
     let count = size.width * size.height * bits / 8
+    try checkData(file, pixels: count, rows: size.height)
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     var (width, height) = (UInt32(size.width), UInt32(size.height))
     try pixels.withUnsafeMutableBufferPointer { try decodeGray(file, bits, &width, &height, $0.baseAddress) }

@@ -6,13 +6,15 @@ package struct VideoOptions: OptionGroup {
   @Option("a video with more frames fails the take", 1...1_000_000) var maxSamples = 20_000
   @Option("a longer video fails the take (seconds)", above: 0, through: 86_400) var maxSeconds = 600.0
   @Option("a video with wider or higher frames fails the take (pixels)", 1...16_384) var maxSide = 8192
+  @Option("a video whose frames as RGB total more than 4 GiB and more than this many times the file fails the take", 1...10_000_000)
+  var maxVideoRatio = 10_000.0
   @Option("decoding that takes longer fails the take (seconds)", above: 0, through: 86_400) var maxDecodeSeconds = 3600.0
 
   package init() {}
 
   var limits: MovieLimits {
     var limits = MovieLimits()
-    (limits.samples, limits.seconds, limits.side) = (maxSamples, maxSeconds, maxSide)
+    (limits.samples, limits.seconds, limits.side, limits.ratio) = (maxSamples, maxSeconds, maxSide, maxVideoRatio)
     return limits
   }
 }
