@@ -33,37 +33,6 @@ package final class JPEGDecoder {
     return paths.first { $0.hasPrefix("libturbojpeg") }.map(String.init) ?? "libturbojpeg"
   }
 
-  /// The EXIF orientation, 1 to 8; `nil` where there is none (CIPA DC-008, 4.5.4 and tag 0x0112 of IFD 0).
-  package static func orientation(of file: [UInt8]) -> Int? {
-    var offset = 2
-    // Segments with a length precede the first scan.
-    while offset + 4 <= file.count, file[offset] == 0xFF, file[offset + 1] != 0xDA {
-      let length = Int(file[offset + 2]) << 8 | Int(file[offset + 3])
-      let end = offset + 2 + length
-      guard length >= 2, end <= file.count else { return nil }
-      let segment = file[(offset + 4)..<end]
-      if file[offset + 1] == 0xE1, segment.starts(with: Array("Exif\0\0".utf8)) { return orientation(ofTIFF: Array(segment.dropFirst(6))) }
-      offset = end
-    }
-    return nil
-  }
-
-  private static func orientation(ofTIFF tiff: [UInt8]) -> Int? {
-    let isLittle = tiff.starts(with: Array("II".utf8))
-    func number(_ offset: Int, bytes: Int) -> Int? {
-      guard offset >= 0, offset + bytes <= tiff.count else { return nil }
-      let digits = tiff[offset..<(offset + bytes)]
-      return (isLittle ? digits.reversed() : Array(digits)).reduce(0) { $0 << 8 | Int($1) }
-    }
-    guard let directory = number(4, bytes: 4), let count = number(directory, bytes: 2) else { return nil }
-    for entry in 0..<count {
-      let start = directory + 2 + 12 * entry
-      guard let tag = number(start, bytes: 2) else { return nil }
-      if tag == 0x0112 { return number(start + 8, bytes: 2) }
-    }
-    return nil
-  }
-
   /// The size that the file's header declares. `tjDecompressHeader3`.
   package func size(of file: UnsafeRawBufferPointer) throws -> ImageSize {
     var (width, height, subsampling, colorspace): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)

@@ -407,8 +407,8 @@ extension FindingCode {
         "Raise the limit the message names if you trust the file.")
     case .locationRemoved:
       .written(
-        .info, "A location in the metadata or in the tags of a video. It is withheld from the output.",
-        "Set `keep-location: true` on the reader to keep it in `details.location`.")
+        .info, "A location in the metadata, in the tags of a video or in the EXIF data of an image. It is withheld from the output.",
+        "Set `keep-location: true` on the reader to keep it in `details.location`, or with the stored JPEG files.")
     case .memoryLimit:
       .failed(
         "The process that converted the take needed more memory than `--take-memory` permits.",

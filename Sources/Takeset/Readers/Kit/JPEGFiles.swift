@@ -14,6 +14,8 @@ struct JPEGFiles: SampleSource {
   let size: ImageSize
   /// Longest side that is decoded, in pixels.
   let limit: Int
+  /// Whether encoded images keep what they say beside the pixels: places, names, serial numbers.
+  var keepsMetadata = false
 
   var access: SampleAccess { .random }
 
@@ -28,7 +30,7 @@ struct JPEGFiles: SampleSource {
 
   /// Size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first images
   /// cannot be decoded that the take fails anyway.
-  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, notes: Notes) throws -> ImageSize {
+  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, keepsLocation: Bool, notes: Notes) throws -> ImageSize {
     let decoder = try JPEGDecoder()
     var bytes: [UInt8] = [], pixels: [UInt8] = []
     var first: TakeFailure?
@@ -46,9 +48,10 @@ struct JPEGFiles: SampleSource {
           _ = try decoder.decode(bytes, reduction: 8, limit: limit, into: &pixels)
           return size
         }
-        if let orientation = JPEGDecoder.orientation(of: bytes), orientation != 1 {
+        if let orientation = JPEGMetadata.orientation(of: bytes), orientation != 1 {
           notes.add(.exifRotation, "the EXIF orientation is \(orientation), at least in this image; images are stored as coded", file: path)
         }
+        if !keepsLocation, JPEGMetadata.hasLocation(bytes) { notes.add(.locationRemoved(file: path)) }
         return size
       } catch let failure as SampleFailure {
         first = first ?? .tooManyUndecodable(of: files.count, first: failure.finding)
@@ -77,6 +80,7 @@ struct JPEGFiles: SampleSource {
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
       if isEncoded {
         try load(index, into: &bytes)
+        if !source.keepsMetadata { JPEGMetadata.remove(from: &bytes) }
         try bytes.withUnsafeBytes { try checkComplete($0, index) }
       } else {
         try load(index, into: &file)

@@ -19,6 +19,8 @@ package struct StackSession: Reader {
   var csvClockOffset: Double? = nil
   @Option("an image wider or higher than this is not decoded (pixels)", 1...16_384) var maxImageSide = 8192
   @Option("a JSON file larger than this fails the take (MiB)", 1...4096) var maxJsonMebibytes = 64
+  @Option("copy a location in an image's EXIF data, and all that is beside it, with images that are stored as they are") var keepLocation =
+    false
   var archive = Archive.Limits()
 
   package init() {}
@@ -28,7 +30,8 @@ package struct StackSession: Reader {
   package func open(_ take: Take) throws -> Episode {
     try refuse(take)
     let notes = Notes()
-    var session = try SessionContents(take.inputs, jsonLimit: maxJsonMebibytes << 20, maxImageSide: maxImageSide, notes: notes)
+    var session = try SessionContents(
+      take.inputs, jsonLimit: maxJsonMebibytes << 20, maxImageSide: maxImageSide, keepsLocation: keepLocation, notes: notes)
     if session.variant.poses == .none, poses == .required, !session.metadata.isLiveStream { throw missingPoses(session) }
     session.timeImages(notes)
     let claims = SessionClaims(session: session, notes: notes)
@@ -107,7 +110,7 @@ package struct StackSession: Reader {
       spec: StreamSpec(
         raster: Raster(size: size, covering: phone.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255",
         clock: session.clock),
-      source: JPEGFiles(inputs: session.inputs, entries: rows.images, size: size, limit: maxImageSide),
+      source: JPEGFiles(inputs: session.inputs, entries: rows.images, size: size, limit: maxImageSide, keepsMetadata: keepLocation),
       timestamps: rows.frames.timestamps, sourceIndex: rows.frames.sourceIndex, rows: rows.frames.timestamps.indices.rows)
     stream.spec.sourceEncoding = .jpeg
     return stream

@@ -1,0 +1,92 @@
+"""Images: what cameras write beside the pixels does not reach the output, and the pixels stay as they are, byte for byte."""
+
+import io
+
+import numpy as np
+import pytest
+from outputs import codes, traces
+from PIL import Image
+from session_faults import converted
+from stack_sessions import v2
+
+MAKER, ARTIST, SERIAL, COMMENT = "Examplephone 12", "Ada Example", "SN-4711-0815", "at the example's desk"
+
+
+def tagged(data, place=True, tail=b""):
+    """The JPEG with what phones add: EXIF with a place, names and a serial number, XMP, a comment, a second image after the end."""
+    exif = Image.Exif()
+    exif[0x010F], exif[0x013B], exif[0x9286] = MAKER, ARTIST, COMMENT
+    exif.get_ifd(0x8769)[0xA431] = SERIAL
+    if place:
+        exif.get_ifd(0x8825).update({1: "N", 2: (48.0, 8.0, 15.0), 3: "E", 4: (11.0, 34.0, 32.0)})
+    block = b"Exif\0\0" + exif.tobytes().removeprefix(b"Exif\0\0")
+    xmp = b"http://ns.adobe.com/xap/1.0/\0<x:xmpmeta>" + ARTIST.encode() + b"</x:xmpmeta>"
+
+    def segment(marker, payload):
+        return bytes([0xFF, marker]) + (len(payload) + 2).to_bytes(2, "big") + payload
+
+    return data[:2] + segment(0xE1, block) + segment(0xE1, xmp) + segment(0xFE, COMMENT.encode()) + segment(0xEC, b"Ducky" + SERIAL.encode()) + data[2:] + tail
+
+
+def stored(takeset, tmp_path, session, mode, reader=None):
+    steps = f"writer: {{hdf5: {{image: {mode}}}}}\ntransforms: [align]\n" + (f"reader: {reader}\n" if reader else "")
+    path = tmp_path / "p.yaml"
+    path.write_text("version: 1\n" + steps)
+    return converted(takeset, session, tmp_path, arguments=["--pipeline", path])
+
+
+@pytest.mark.parametrize("mode", ["jpeg", "jpeg-source", "raw", "png"])
+def test_names_and_places_of_images_do_not_reach_the_output(takeset, tmp_path, mode):
+    session = v2()
+    plain = dict(session.rgb)
+    second = tagged(plain[0])  # as in a multi-picture file
+    session.rgb = {number: tagged(data, tail=second) for number, data in plain.items()}
+    assert Image.open(io.BytesIO(session.rgb[0])).getexif()[0x013B] == ARTIST
+    entry, demo, _ = stored(takeset, tmp_path, session, mode)
+    assert traces(tmp_path / "out", MAKER, ARTIST, SERIAL, COMMENT, "Exif") == []
+    assert "location-removed" in codes(entry, "info")
+    if mode.startswith("jpeg"):
+        assert [bytes(row) for row in demo["obs/camera_image"][:]] == [plain[n] for n in sorted(plain)]
+
+
+@pytest.mark.parametrize("mode", ["jpeg", "jpeg-source"])
+def test_images_without_such_data_keep_their_bytes(takeset, tmp_path, mode):
+    session = v2()
+    padded = {number: data + bytes(16) for number, data in session.rgb.items()}
+    session.rgb = padded
+    entry, demo, _ = stored(takeset, tmp_path, session, mode)
+    assert "location-removed" not in codes(entry)
+    assert [bytes(row) for row in demo["obs/camera_image"][:]] == [padded[n] for n in sorted(padded)]
+
+
+def test_color_profiles_stay(takeset, tmp_path):
+    session = v2()
+    profile = b"\xff\xe2" + (2 + 12 + 2 + 64).to_bytes(2, "big") + b"ICC_PROFILE\0\1\1" + bytes(range(64))
+    adobe = b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\x01"
+    session.rgb = {number: data[:2] + profile + adobe + data[2:] for number, data in session.rgb.items()}
+    expected = [session.rgb[n] for n in sorted(session.rgb)]
+    session.rgb = {number: tagged(data) for number, data in session.rgb.items()}
+    _, demo, _ = stored(takeset, tmp_path, session, "jpeg-source")
+    assert [bytes(row) for row in demo["obs/camera_image"][:]] == expected
+
+
+def test_a_place_is_kept_when_that_is_asked_for(takeset, tmp_path):
+    session = v2()
+    session.rgb = {number: tagged(data) for number, data in session.rgb.items()}
+    expected = [session.rgb[n] for n in sorted(session.rgb)]
+    entry, demo, _ = stored(takeset, tmp_path, session, "jpeg", "{name: stack-session, keep-location: true}")
+    assert [bytes(row) for row in demo["obs/camera_image"][:]] == expected and "location-removed" not in codes(entry)
+
+
+def test_progressive_images_decode_to_the_same_pixels(takeset, tmp_path):
+    session = v2()
+    for number, data in session.rgb.items():
+        output = io.BytesIO()
+        Image.open(io.BytesIO(data)).save(output, "JPEG", progressive=True, quality=90)
+        session.rgb = {**session.rgb, number: output.getvalue()}
+    expected = [np.asarray(Image.open(io.BytesIO(session.rgb[n]))) for n in sorted(session.rgb)]
+    session.rgb = {number: tagged(data, place=False) for number, data in session.rgb.items()}
+    entry, demo, _ = stored(takeset, tmp_path, session, "jpeg")
+    assert "location-removed" not in codes(entry) and traces(tmp_path / "out", ARTIST, COMMENT) == []
+    for row, pixels in zip(demo["obs/camera_image"][:], expected, strict=True):
+        assert (np.asarray(Image.open(io.BytesIO(bytes(row)))) == pixels).all()
