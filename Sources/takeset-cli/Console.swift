@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Synchronization
 import Takeset
 
 /// Prints a line; nobody may be reading it, which is no reason to stop.
@@ -20,7 +21,7 @@ func standardOutput(_ text: String) {
 func logLine(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Text for a terminal: names and messages of takes could otherwise move its cursor or change its title. Control characters other than
-/// tabs, line ends and those of colors become visible, such as `\u001B`, which JSON reads as the same character.
+/// tabs, line ends and, on terminals, those of the styles become visible, such as `\u001B`, which JSON reads as the same character.
 func printable(_ text: String) -> String {
   func isControl(_ character: Unicode.Scalar) -> Bool {
     character.properties.generalCategory == .control && character != "\n" && character != "\t"
@@ -29,12 +30,11 @@ func printable(_ text: String) -> String {
   var result = String.UnicodeScalarView()
   var rest = text.unicodeScalars[...]
   while let first = rest.popFirst() {
-    if first == "\u{1B}", rest.first == "[", let end = rest.dropFirst().firstIndex(where: { !($0 == ";" || ("0"..."9").contains($0)) }),
-      rest[end] == "m"
+    if first == "\u{1B}", Style.isInUse.load(ordering: .relaxed),
+      let code = Style.codes.first(where: { rest.starts(with: "[\($0)m".unicodeScalars) })
     {
-      result.append(first)
-      result.append(contentsOf: rest[...end])
-      rest = rest[rest.index(after: end)...]
+      result.append(contentsOf: "\u{1B}[\(code)m".unicodeScalars)
+      rest = rest.dropFirst(code.count + 2)
     } else if isControl(first) {
       result.append(contentsOf: String(format: "\\u%04X", first.value).unicodeScalars)
     } else {
@@ -61,11 +61,14 @@ struct OutputOptions: ParsableArguments {
 
   /// The styles for a stream: `STDOUT_FILENO` or `STDERR_FILENO`.
   func style(for descriptor: Int32) -> Style {
-    switch color {
-    case .always: Style(isColored: true)
-    case .never: Style(isColored: false)
-    case .auto: Style(isColored: isatty(descriptor) == 1 && Self.environmentAllowsColor)
-    }
+    let isColored =
+      switch color {
+      case .always: true
+      case .never: false
+      case .auto: isatty(descriptor) == 1 && Self.environmentAllowsColor
+      }
+    if isColored { Style.isInUse.store(true, ordering: .relaxed) }
+    return Style(isColored: isColored)
   }
 
   /// Whether the environment allows color; any nonempty `NO_COLOR` disables it (https://no-color.org).
@@ -77,6 +80,10 @@ struct OutputOptions: ParsableArguments {
 
 /// Text in the colors of a terminal (ECMA-48 SGR), or plain.
 struct Style {
+  /// Whether the program has painted anything.
+  static let isInUse = Atomic<Bool>(false)
+  static let codes = ["31", "33", "32", "2", "1", "0"]
+
   var isColored: Bool
 
   func error(_ text: String) -> String { painted(text, "31") }
