@@ -57,7 +57,14 @@ package enum Ed25519 {
     /// Throws `KeyError`.
     package init(pem: [UInt8]) throws {
       key = try Ed25519.key(pem, isPrivate: false) { PEM_read_bio_PUBKEY($0, nil, { _, _, _, _ in -1 }, nil) }
-      id = Digest.of(Ed25519.publicDER(key) ?? []).description
+      let der = Ed25519.publicDER(key) ?? []
+      id = Digest.of(der).description
+      let lines = String(decoding: pem, as: UTF8.self).split(whereSeparator: \.isNewline)
+      let body = lines.drop { !$0.hasPrefix("-----BEGIN") }.dropFirst().prefix { !$0.hasPrefix("-----END") }.joined()
+      guard Base64.decode(body)?.bytes == der else { throw KeyError(description: "has other bytes beside the public key") }
+      guard !Ed25519.isOfSmallOrder(Array(der.suffix(32))) else {
+        throw KeyError(description: "is a key of small order, for which anybody can make signatures; no private key belongs to it")
+      }
     }
 
     fileprivate init?(der: [UInt8]) {
@@ -111,6 +118,18 @@ package enum Ed25519 {
       throw refuse("is a key of \(name); only Ed25519 is used: openssl genpkey -algorithm ed25519")
     }
     return parsed
+  }
+
+  /// Whether a point's multiples are eight at most, so that signatures prove nothing: the y coordinates of all such points, and encodings of
+  /// them that are not reduced, whatever the sign of x (Chalkias, Garillot, Nikolaenko: Taming the many EdDSAs, 2020, table 1).
+  static func isOfSmallOrder(_ point: [UInt8]) -> Bool {
+    guard point.count == 32, let last = point.last else { return true }
+    let y = (point.dropLast() + [last & 0x7F]).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    let zeros = String(repeating: "0", count: 62), ones = String(repeating: "f", count: 60)
+    return [
+      "00" + zeros, "01" + zeros, "ec\(ones)7f", "ed\(ones)7f", "ee\(ones)7f",
+      "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    ].contains(y)
   }
 
   private static func publicDER(_ key: OpaquePointer) -> [UInt8]? {

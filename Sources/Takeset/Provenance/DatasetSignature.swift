@@ -116,8 +116,8 @@ extension Verification {
     // The signed record says the same; a statement that contradicts it was not made by `sign`.
     let own = (try? JSONReader(expected.canonicalBytes).value())?["predicate"]
     let predicate = statement["predicate"]
-    for part in ["externalParameters", "resolvedDependencies"] where predicate?["buildDefinition"]?[part] != own?["buildDefinition"]?[part]
-    {
+    for part in ["buildType", "externalParameters", "internalParameters", "resolvedDependencies"]
+    where predicate?["buildDefinition"]?[part] != own?["buildDefinition"]?[part] {
       differ(SignedEnvelope.file, "its \(part) are not those of the record")
     }
     if predicate?["runDetails"]?["builder"] != own?["runDetails"]?["builder"] {

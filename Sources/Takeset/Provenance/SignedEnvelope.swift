@@ -29,8 +29,14 @@ package struct SignedEnvelope: Codable, Equatable {
     signatures = [Signature(keyid: try key.publicKey.id, sig: Data(signature).base64EncodedString())]
   }
 
-  /// Reads an envelope. Throws `DecodingError`, also for a text that is not JSON.
-  init(json: [UInt8]) throws { self = try JSONDecoder().decode(SignedEnvelope.self, from: Data(json)) }
+  /// Reads an envelope in UTF-8. Throws `DecodingError` or `JSONError`, also for a text that is not JSON.
+  init(json: [UInt8]) throws {
+    // Foundation takes UTF-16 and UTF-32, too, which other readers of the envelope do not.
+    let reader = JSONReader(json)
+    try reader.skip()
+    try reader.expectEnd()
+    self = try JSONDecoder().decode(SignedEnvelope.self, from: Data(json))
+  }
 
   var json: JSONValue {
     [
