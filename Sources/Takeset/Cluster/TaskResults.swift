@@ -55,7 +55,10 @@ struct TaskResults: Sendable {
     }
     for episode in episodes {
       let entry = episode.entry
-      guard entry.takeID == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version else { return nil }
+      guard entry.takeID == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version,
+        let record = try? TakeRecord(json: episode.record), record.id == entry.id, record.outcome == entry.outcome,
+        record.framesOut == entry.framesOut, record.inputDigest?.description == entry.inputDigest, record.reader == entry.reader
+      else { return nil }
       if entry.outcome == .written {
         guard try hasShard(episode) else { return nil }
       }
