@@ -38,6 +38,25 @@ package struct ManifestRecord: Sendable {
     sources = members["sources"] == .null ? nil : members["sources"]
   }
 
+  /// What the record says of all takes and its takes do not: an episode that is listed twice, and totals that are other sums.
+  func contradictions(with takes: [TakeEntry]) -> [String] {
+    var sentences = Dictionary(grouping: takes, by: \.id).filter { $1.count > 1 }.keys.sorted().map { "lists \($0) more than once" }
+    func count(_ outcome: TakeRecord.Outcome) -> Int { takes.count { $0.outcome == outcome } }
+    func total(_ key: String) -> Int { Int(totals[key]?.integer ?? -1) }
+    let counted = [
+      ("takes", Set(takes.map(\.takeID)).count), ("written", count(.written)), ("rejected", count(.rejected)), ("failed", count(.failed)),
+      ("frames_out", takes.reduce(0) { $0 + $1.framesOut }),
+    ]
+    for (key, found) in counted where total(key) != found {
+      sentences.append("totals.\(key) is \(totals[key]?.canonicalText ?? "missing"); its takes have \(found)")
+    }
+    let frames = ["frames_in", "frames_repeated", "frames_dropped"].map { total($0) }
+    if !frames.allSatisfy(TakeRecord.isPlausibleCount) || frames[0] + frames[1] != frames[2] + total("frames_out") {
+      sentences.append("totals: frames in and repeated are not frames out and dropped")
+    }
+    return sentences
+  }
+
   /// The writer that made the dataset.
   package var writer: (any Writer)? {
     guard let name = pipeline["writer"]?.object?.keys.first else { return nil }

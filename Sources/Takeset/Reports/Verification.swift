@@ -244,6 +244,7 @@ package struct Verification: Sendable, Codable {
     }
     let locations = inputs ? (try? manifest.locations()) ?? [:] : [:]
     let takes = manifest.takes
+    for contradiction in record.contradictions(with: takes) { differ(DatasetFiles.manifest, contradiction) }
     // So many at a time that threads rarely wait for the last, and few reports are in memory.
     for start in stride(from: 0, to: takes.count, by: Self.takesAtOnce) {
       let some = takes[start..<min(start + Self.takesAtOnce, takes.count)]
