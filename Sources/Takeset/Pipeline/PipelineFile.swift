@@ -174,10 +174,13 @@ package enum PipelineFile {
     case .scalar(let scalar):
       if scalar.style == .plain || scalar.style == .any {
         if node.null != nil { return .null }
-        if let whole = node.int { return .integer(Int64(whole)) }
-        if let number = node.float {
-          guard number.isFinite else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
-          return .number(number)
+        if node.int != nil || node.float != nil {
+          guard node.float?.isFinite != false else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
+          guard DecimalNumber.isOne(scalar.string) else {
+            throw PipelineFileError(path, "expected a number in decimal digits, found \(scalar.string); text that looks like one needs quotes")
+          }
+          if let whole = node.int { return .integer(Int64(whole)) }
+          if let number = node.float { return .number(number) }
         }
         if let flag = node.bool { return .bool(flag) }
       }
