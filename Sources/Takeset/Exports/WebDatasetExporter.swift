@@ -23,8 +23,8 @@ struct WebDatasetExporter: Exporter {
   @Option("quality of JPEG files", 1...100) var quality = 95
 
   func validate() throws {
-    if name.isEmpty || name.hasPrefix(".") || name.contains(where: { "/\0".contains($0) }) {
-      throw OptionError("name", "expected a file name without slashes, found \"\(name)\"")
+    if PlainName(name, atMost: 200) == nil {
+      throw OptionError("name", "expected a file name of 1 to 200 bytes without slashes, found \"\(name)\"")
     }
   }
 

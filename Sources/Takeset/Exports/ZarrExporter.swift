@@ -108,6 +108,9 @@ struct ReplayContents: Sendable {
       }
     } else {
       names = wanted.map { $0 == Self.key(.actions) ? .actions : StreamName($0) }
+      if let twice = Dictionary(grouping: names, by: \.self).filter({ $1.count > 1 }).keys.min() {
+        throw UsageError("--keys names \(Self.key(twice)) twice")
+      }
       for name in names where !lacking(name).isEmpty {
         guard all.contains(name) else {
           throw UsageError("--keys: no episode has \(Self.key(name)); keys are \(all.map(Self.key).joined(separator: ", "))")
