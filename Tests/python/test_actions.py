@@ -73,7 +73,7 @@ def test_values_and_masks_are_scipys(takeset, recordings, tmp_path, options):
     for name, (demo, meta) in found.items():
         expected = actions_are(demo, meta, **options)
         assert ("joints" in demo["action_dict"]) == (name != "bare")
-        assert expected.actions()[1].all() == (name != "holes")
+        assert expected.actions()[1][:-1].all() == (name != "holes")
     if options["joints"] != "none":
         joints = found["glove"][0]["action_dict/joints"].attrs["unit"]
         assert joints == {"degree": found["glove"][0]["obs/joints"].attrs["unit"], "radian": "rad"}[options["angle"]]
@@ -84,7 +84,7 @@ def test_a_step_over_a_gap_is_masked(takeset, recordings, tmp_path):
     demo, meta = convert(takeset, recordings, tmp_path / "out")["holes"]
     (row,) = long_steps(meta)
     assert meta["source_index"][row : row + 2].tolist() == [11, 15] and meta["gaps"][:, 0].tolist() == [row]
-    assert (demo["actions_valid"][:] == 0).nonzero()[0].tolist() == [row]
+    assert (demo["actions_valid"][:] == 0).nonzero()[0].tolist() == [row, len(demo["actions"]) - 1]
     assert not demo["actions"][row].any() and demo["actions"][row - 1].any() and demo["actions"][row + 1].any()
     assert demo["dones"][row] == 0  # the episode goes on
 
@@ -96,15 +96,15 @@ def test_a_missing_joint_masks_the_row_only_if_joints_are_asked_for(takeset, rec
         demo, meta = convert(takeset, recordings, tmp_path / joints / "out", ["holes"], joints=joints)["holes"]
         (gap,) = long_steps(meta)
         valid = demo["obs/joints_valid"][:]
-        missing[joints] = set((demo["actions_valid"][:] == 0).nonzero()[0].tolist()) - {gap}
+        missing[joints] = set((demo["actions_valid"][:-1] == 0).nonzero()[0].tolist()) - {gap}
     absent = (valid == 0).any(1).nonzero()[0]
     assert (valid[absent] == 0).sum(1).min() == 1 and (valid[absent] == 0).sum(1).max() == 4  # one channel alone, and all
     assert missing["none"] == set()
     assert missing["absolute"] == set((absent - 1).tolist()) - {-1, gap}
-    assert missing["delta"] == {*(absent - 1).tolist(), *absent.tolist()} - {-1, gap}
+    assert missing["delta"] == {*(absent - 1).tolist(), *absent.tolist()} - {-1, gap, len(valid) - 1}
 
 
-def test_the_last_row_is_no_motion_and_keeps_its_joints(takeset, recordings, tmp_path):
+def test_the_last_row_is_no_motion_with_its_joints_and_is_masked(takeset, recordings, tmp_path):
     for kind in PARTS:
         (tmp_path / kind).mkdir()
         found = convert(takeset, recordings, tmp_path / kind / "out", ["glove"], kind=kind, joints="absolute")
@@ -115,7 +115,21 @@ def test_the_last_row_is_no_motion_and_keeps_its_joints(takeset, recordings, tmp
             "absolute-6d": np.concatenate([pose[:3], Rotation.from_quat(pose[3:]).as_matrix()[:, :2].T.ravel()]),
         }[kind]
         assert np.abs(last - np.concatenate([still, demo["obs/joints"][-1]])).max() < 1e-6
-        assert demo["actions_valid"][-1] == 1 and demo["dones"][-1] == 1
+        assert demo["actions_valid"][-1] == 0 and demo["dones"][-1] == 1 and demo["actions_valid"][:-1].all()
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_last_row_that_is_dropped_is_the_next_of_the_one_before(takeset, recordings, tmp_path, kind):
+    """Nothing is invented then: every action that is left leads to a row of the take."""
+    (tmp_path / "hold").mkdir()
+    held = convert(takeset, recordings, tmp_path / "hold/out", ["glove"], kind=kind, joints="absolute")
+    found = convert(takeset, recordings, tmp_path / "out", ["glove"], kind=kind, joints="absolute", last="drop")
+    (kept, meta), (whole, _) = found["glove"], held["glove"]
+    count = len(whole["actions"])
+    assert len(kept["actions"]) == count - 1 == len(meta["timestamp_ns"]) and kept["actions_valid"][:].all()
+    assert np.array_equal(kept["actions"][:], whole["actions"][:-1]) and kept["dones"][:].tolist() == [0] * (count - 2) + [1]
+    assert {"reason": "no-next-row", "count": 1} in [d for step in take(tmp_path / "out", "glove")["steps"] for d in step["dropped"]]
+    takeset("verify", tmp_path / "out", check=0)
 
 
 @pytest.mark.parametrize("rotation_layout", ["columns", "rows"])
@@ -241,7 +255,7 @@ def test_actions_follow_the_pose_as_it_is_stored(takeset, tmp_path):
 def test_decimated_rows_have_the_steps_between_them(takeset, recordings, tmp_path):
     found = convert(takeset, recordings, tmp_path / "out", ["glove"], steps={"decimate": {"every": 4}}, joints="delta")
     demo, meta = found["glove"]
-    assert len(demo["actions"]) == 10 and demo["actions_valid"][:].all()
+    assert len(demo["actions"]) == 10 and demo["actions_valid"][:-1].all()
     actions_are(demo, meta, joints="delta")
 
 
@@ -254,7 +268,7 @@ def test_the_shortest_takes(takeset, tmp_path, count):
     takeset.convert(tmp_path / "short", output=tmp_path / "out", arguments=pipeline(tmp_path, actions={"horizon": 2, "next-obs": True}))
     ((demo, meta),) = demos(tmp_path / "out").values()
     actions_are(demo, meta, horizon=2)
-    assert demo["actions_valid"][:].tolist() == [1] * count
+    assert demo["actions_valid"][:].tolist() == [1] * (count - 1) + [0]
     takeset("verify", tmp_path / "out", check=0)
 
 

@@ -94,12 +94,14 @@ def test_times_begin_with_each_part_and_are_those_of_the_take(case):
         assert meta["gaps"][:].tolist() == found
 
 
-def test_actions_do_not_cross_from_part_to_part(case):
+def test_the_last_action_of_a_part_leads_to_the_next_row_of_the_take(case):
+    """So that the parts have the actions of the whole take, the last of which is masked: nothing follows it."""
     for rows, demo, _ in case.parts:
         actions, valid = demo["actions"][:], demo["actions_valid"][:]
-        assert np.abs(actions[-1] - NOTHING).max() < 1e-6 and valid[-1] == 1 and demo["dones"][:].tolist() == [0] * (len(rows) - 1) + [1]
-        assert np.abs(actions[:-1] - case.whole["actions"][rows[:-1]]).max(initial=0) < 1e-6
-        assert np.array_equal(valid[:-1], case.whole["actions_valid"][rows[:-1]])
+        assert demo["dones"][:].tolist() == [0] * (len(rows) - 1) + [1]
+        assert np.abs(actions - case.whole["actions"][rows]).max(initial=0) < 1e-6
+        assert np.array_equal(valid, case.whole["actions_valid"][rows])
+    assert case.whole["actions_valid"][-1] == 0 and np.abs(case.whole["actions"][-1] - NOTHING).max() < 1e-6
 
 
 def test_frames_are_counted_once(case):

@@ -149,10 +149,12 @@ struct ALOHAPlan: Sendable {
   private mutating func addParts(_ masked: ALOHAExporter.Masked) throws {
     let streams = [.actions] + qpos.map(\.name) + cameras.map(\.stream)
     var problems: [String] = []
+    var ends = 0
     for episode in episodes {
       let complete = try CompleteRows(episode, of: streams)
+      if complete.endsWithoutAction { ends += 1 }
       if complete.isWhole {
-        parts.append(Part(episode: episode, rows: 0..<episode.rows))
+        parts += complete.runs.map { Part(episode: episode, rows: $0) }
         continue
       }
       problems.append("\(episode.id): \(complete.problem)")
@@ -163,6 +165,7 @@ struct ALOHAPlan: Sendable {
       let count = kept.reduce(0) { $0 + $1.count }
       lost.append("\(episode.id): \(episode.rows - count) of \(episode.rows) rows are left out (\(complete.problem)).")
     }
+    if ends > 0 { lost.append("The last rows of \(ends) recordings are left out: no action follows them.") }
     guard masked == .refuse || parts.isEmpty, !problems.isEmpty else { return }
     let remedy =
       parts.isEmpty

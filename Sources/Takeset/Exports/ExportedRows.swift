@@ -73,6 +73,9 @@ struct CompleteRows: Sendable {
   var lost: Int { rows - runs.reduce(0) { $0 + $1.count } }
   /// Number of complete rows that are in no range, because it would be too short.
   private(set) var inShortRuns = 0
+  /// Whether the last row has everything but an action, as at the end of a recording, where there is no next row. It is not counted in
+  /// `missing`.
+  private(set) var endsWithoutAction = false
   let rows: Int
 
   /// - Parameters:
@@ -83,11 +86,11 @@ struct CompleteRows: Sendable {
     rows = episode.rows
     var isComplete = [Bool](repeating: true, count: rows)
     var reader = RowReader(episode.episode)
-    for name in names {
+    for name in names.filter({ $0 != .actions }) + names.filter({ $0 == .actions }) {
       var count = 0
       for row in 0..<rows where try !Self.hasValue(name, elements[name], row, episode.episode, &reader) {
+        if name == .actions, row == rows - 1, isComplete[row] { endsWithoutAction = true } else { count += 1 }
         isComplete[row] = false
-        count += 1
       }
       if count > 0 { missing.append((name, count)) }
     }
@@ -117,11 +120,13 @@ struct CompleteRows: Sendable {
     return stream.rows?[row] != nil && !isUnreadable
   }
 
-  var isWhole: Bool { runs == [0..<rows] }
+  /// Whether all rows are complete, but for the last where there is no next one.
+  var isWhole: Bool { runs == [0..<(endsWithoutAction ? rows - 1 : rows)] }
 
   /// `joints missing in 3 of 120 rows, actions missing in 1 of 120 rows`
   var problem: String {
     var parts = missing.map { "\($0.name) missing in \($0.rows) of \(rows) rows" }
+    if endsWithoutAction { parts.append("no action after the last row") }
     if inShortRuns > 0 { parts.append("\(inShortRuns) rows alone between such rows or gaps") }
     return parts.isEmpty ? "a gap in time" : parts.joined(separator: ", ")
   }

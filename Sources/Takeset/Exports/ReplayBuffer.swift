@@ -43,6 +43,7 @@ struct ReplayBuffer: Sendable {
       }
       guard part.complete.lost > 0 else { continue }
       var reasons = Dictionary(part.complete.missing.map { ($0.name.rawValue, JSONValue($0.rows)) }) { $1 }
+      if part.complete.endsWithoutAction { reasons["no-next-row"] = 1 }
       if part.complete.inShortRuns > 0 { reasons["alone"] = JSONValue(part.complete.inShortRuns) }
       masked[part.episode.id] = .object(reasons)
       let rows = "\(part.complete.lost) of \(part.episode.rows) rows are left out"

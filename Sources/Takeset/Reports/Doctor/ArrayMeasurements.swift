@@ -22,7 +22,8 @@ struct ArrayMeasurements: Sendable {
   var columnNames: [String] = []
   /// Number of rows with a value that is NaN or infinite.
   var notFinite = 0
-  /// Number of rows that are masked.
+  /// Number of rows that are masked, without the last one of actions: at the end of a recording it says that nothing moves, and nothing
+  /// else is known.
   var masked = 0
   /// Number of images that equal the one before, and the length of the longest run of equal ones.
   var repeats = 0
@@ -53,7 +54,7 @@ struct ArrayMeasurements: Sendable {
       let sides = try ["height", "width"].compactMap { try dataset.integerAttribute($0).map { Int(clamping: $0) } }
       shape = sides + [3]
     }
-    masked = mask?.count { $0 == 0 } ?? 0
+    masked = (name == "actions" ? mask?.dropLast() : mask?[...])?.count { $0 == 0 } ?? 0
     if let digests { try measureRepeats(digests, mask) }
     let isRaster = kind.flatMap { StreamKind(word: $0, frame: nil) }?.isRaster ?? (dataset.dims.count > 3)
     guard !isRaster, let width = Self.width(dataset), width <= Self.widestRow, dataset.type.map(Self.isNumber) ?? false else { return }
