@@ -57,7 +57,9 @@ struct DatasetSplit {
 
   /// The takes whose files are those of another take.
   private static func duplicates(_ episodes: [Episode]) -> [Finding] {
-    let takes = Dictionary(grouping: episodes.filter { $0.content != nil }, by: { $0.content ?? "" }).mapValues { Set($0.map(\.take)).sorted() }
+    let takes = Dictionary(grouping: episodes.filter { $0.content != nil }, by: { $0.content ?? "" }).mapValues {
+      Set($0.map(\.take)).sorted()
+    }
     let copies = takes.values.filter { $0.count > 1 }.sorted { ($0.first ?? "") < ($1.first ?? "") }
     guard !copies.isEmpty else { return [] }
     let words = copies.map { "\($0.dropFirst().joined(separator: ", ")) of \($0[0])" }
