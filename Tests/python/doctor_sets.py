@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import yaml
 from outputs import demos
+from sealing import seal
 
 FIRST, SECOND = "session_2026-03-01_100000", "session_2026-03-02_100000"
 SPLIT = {"split": {"valid": 0.5, "group": "take"}}
@@ -61,6 +62,7 @@ def edited(dataset, copy, edit, shards=1):
     for path in sorted((copy / "episodes").iterdir())[:shards]:
         with h5py.File(path, "r+") as file:
             edit(file)
+    seal(copy)
     return copy
 
 

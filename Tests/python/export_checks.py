@@ -8,6 +8,7 @@ import h5py
 from command import BINARY, measured
 from geometry_oracle import Runs
 from scene_oracle import export, files, record
+from sealing import seal
 from stack_sessions import v2
 from system import mount_tmpfs
 
@@ -99,6 +100,7 @@ def with_side_camera(dataset, copy):
             observations.copy("camera_image", "side_image")
             streams.copy("camera_image", "side_image")
             observations["side_image"][:] = 255 - observations["camera_image"][:]
+    seal(copy)
     return copy
 
 

@@ -19,7 +19,7 @@ if str(ROOT / "python") not in sys.path:  # The package need not be installed.
 
 FPS = 30
 STEPS = [{"resample": {"rate": FPS}}, {"split-episodes": {"at": "gaps"}}, {"resample-depth": {"unit": "mm"}}]
-ACTIONS = [{"pose-frame": {"axes": "arkit", "origin": "first-frame"}}, {"actions": {}}]
+ACTIONS = [{"pose-frame": {"axes": "arkit", "origin": "first-frame"}}, {"actions": {"last": "drop"}}]
 SPLIT = [{"split": {"valid": 0.34, "group": "day", "seed": 0}}]
 CAMERA, DEPTH = "observation.images.camera", "observation.images.camera_depth"
 NAMES = [f"session_2026-03-0{day}_100000.0" for day in (1, 2, 3)]  # of the episodes of `recordings`

@@ -4,14 +4,15 @@ import base64
 import hashlib
 import io
 import json
-import os
 import re
+import shutil
 from html.parser import HTMLParser
 
+import h5py
 import numpy as np
 from bundles import SMALL, Device, bundle
-from outputs import canonical
 from PIL import Image
+from sealing import rewrite, seal
 
 EMPTY = {"meta", "link", "br", "img", "input", "rect", "path"}
 
@@ -180,18 +181,8 @@ def reported(takeset, root, keys):
     return root / "out"
 
 
-def rewrite(directory, change):
-    """Changes the record of a manifest, and gives it the digests of the change."""
-    path = directory / "manifest.json"
-    found = json.loads(path.read_text())
-    change(found["record"])
-    record, run = canonical(found["record"]), canonical(found["run"])
-    digests = [hashlib.sha256(text.encode()).hexdigest() for text in (record, run)]
-    path.write_text(f'{{\n"record":\n{record},\n"record_sha256":"{digests[0]}",\n"run":{run},\n"run_sha256":"{digests[1]}"\n}}\n')
-
-
 def multiplied(source, target, count):
-    """A dataset of many takes, which are hard links to those of another one."""
+    """A dataset of many takes, which are copies of those of another one under other names."""
     (target / "episodes").mkdir(parents=True)
     for name in "dataset.h5", "journal.jsonl", "manifest.json":
         (target / name).write_bytes((source / name).read_bytes())
@@ -203,11 +194,14 @@ def multiplied(source, target, count):
             take = json.loads(json.dumps(takes[number % len(takes)]))
             old, take["id"] = take["output"]["path"], f"take-{number:05d}"
             take["output"]["path"] = f"episodes/{take['id']}.h5"
-            os.link(source / old, target / take["output"]["path"])
+            shutil.copyfile(source / old, target / take["output"]["path"])
+            with h5py.File(target / take["output"]["path"], "r+") as shard:
+                shard["data/demo_0"].attrs["take_id"] = take["id"]
             record["takes"].append(take)
         ids = [t["id"] for t in record["takes"]]
         record["splits"].update(train=ids[: count // 2], valid=ids[count // 2 :], test=[])
         record["totals"].update(takes=count, written=count, rejected=0, failed=0)
 
     rewrite(target, change)
+    seal(target)
     return target

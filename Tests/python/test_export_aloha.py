@@ -63,8 +63,9 @@ def item(path, start, camera="camera"):
 
 
 def expected(dataset, take):
+    """All rows but the last one, which no action follows."""
     demo, _ = demos(dataset)[take]
-    return demo["actions"][:], np.hstack([demo["obs/pose"][:], demo["obs/joints"][:]]), demo["obs/camera_image"][:]
+    return demo["actions"][:-1], np.hstack([demo["obs/pose"][:-1], demo["obs/joints"][:-1]]), demo["obs/camera_image"][:-1]
 
 
 def table(output):
@@ -78,15 +79,16 @@ def test_it_holds_the_rows_of_the_dataset(dataset, takeset, tmp_path):
     export(takeset, dataset, "aloha", tmp_path / "out", "--episodes", "b,a")
     found = loaded(tmp_path / "out")
     # In the order of the dataset, whatever the order of the arguments.
-    assert table(tmp_path / "out") == [("episode_0.hdf5", "a", 0, 30, 0, False), ("episode_1.hdf5", "b", 0, 30, 0, False)]
+    assert table(tmp_path / "out") == [("episode_0.hdf5", "a", 0, 29, 0, False), ("episode_1.hdf5", "b", 0, 29, 0, False)]
     for number, take in enumerate(["a", "b"]):
         action, qpos, images = expected(dataset, take)
-        assert action.shape == (30, 11) and qpos.shape == (30, 11) and images.std() > 10
+        assert action.shape == (29, 11) and qpos.shape == (29, 11) and images.std() > 10
         assert np.array_equal(found["action"][number], action) and found["action"].dtype == np.float32
         assert np.array_equal(found["qpos"][number], qpos) and found["qpos"].dtype == np.float32
         assert np.array_equal(found["camera"][number], images)
     assert found["qvel"].shape == found["qpos"].shape and not found["qvel"].any()
-    assert record(tmp_path / "out")["qpos"] == ["pose:7", "joints:4"] and record(tmp_path / "out")["length"] == 30
+    assert record(tmp_path / "out")["qpos"] == ["pose:7", "joints:4"] and record(tmp_path / "out")["length"] == 29
+    assert "The last rows of 2 recordings are left out: no action follows them." in record(tmp_path / "out")["lost"]
     assert not any(name.startswith(".") for name in os.listdir(tmp_path))
 
 
@@ -106,7 +108,7 @@ def test_samples_of_act(dataset, takeset, tmp_path):
         output = tmp_path / f"out{shift}"
         export(takeset, dataset, "aloha", output, "--episodes", "a", *arguments)
         action, qpos, images = expected(dataset, "a")
-        for start in 0, 1, 17, 29:
+        for start in 0, 1, 17, 28:
             image, state, chunk, is_pad = item(output / "episode_0.hdf5", start)
             assert np.array_equal(image, images[start]) and np.array_equal(state, qpos[start])
             rest = action[max(0, start - shift) :]
@@ -121,9 +123,9 @@ def test_encoded_images_are_decoded(runs, dataset, takeset, tmp_path, encoding):
     plain = runs.output(ABSOLUTE, SIZE)
     export(takeset, other, "aloha", tmp_path / "out", "--fixed-length", "trim")
     found = loaded(tmp_path / "out")["camera"]
-    raw = np.stack([demos(plain)[take][0]["obs/camera_image"][:24] for take in "abc"])
+    raw = np.stack([demos(plain)[take][0]["obs/camera_image"][:23] for take in "abc"])
     difference = np.abs(found.astype(int) - raw)
-    assert found.shape == (3, 24, 48, 64, 3) and (difference.max() == 0 if encoding == "png" else difference.mean() < 2)
+    assert found.shape == (3, 23, 48, 64, 3) and (difference.max() == 0 if encoding == "png" else difference.mean() < 2)
 
 
 def test_a_jpeg_becomes_the_pixels_that_pillow_decodes(runs, takeset, tmp_path):
@@ -134,19 +136,19 @@ def test_a_jpeg_becomes_the_pixels_that_pillow_decodes(runs, takeset, tmp_path):
     other = runs.output(ABSOLUTE, writer={"image": "jpeg"})
     export(takeset, other, "aloha", tmp_path / "out", "--episodes", "a")
     found = loaded(tmp_path / "out")["camera"][0]
-    for pixels, data in zip(found, demos(other)["a"][0]["obs/camera_image"][:], strict=True):
+    for pixels, data in zip(found, demos(other)["a"][0]["obs/camera_image"][:-1], strict=True):
         assert np.abs(pixels.astype(int) - np.array(Image.open(io.BytesIO(data.tobytes())))).max() <= 1
 
 
 def test_cameras_are_called_as_the_streams_are(runs, takeset, tmp_path):
     renamed = runs.output({"rename": {"streams": {"camera_image": "wrist_image"}}}, ABSOLUTE)
     export(takeset, renamed, "aloha", tmp_path / "out", "--episodes", "a")
-    assert loaded(tmp_path / "out", ["wrist"])["wrist"].shape == (1, 30, 72, 96, 3)
+    assert loaded(tmp_path / "out", ["wrist"])["wrist"].shape == (1, 29, 72, 96, 3)
 
 
 @pytest.mark.parametrize("link", [[], ["--link"]])
-def test_several_cameras(dataset, takeset, tmp_path, link):
-    export(takeset, with_side_camera(dataset, tmp_path / "set"), "aloha", tmp_path / "out", "--episodes", "a,b", *link)
+def test_several_cameras(dataset, dropped, takeset, tmp_path, link):
+    export(takeset, with_side_camera(dropped if link else dataset, tmp_path / "set"), "aloha", tmp_path / "out", "--episodes", "a,b", *link)
     found = loaded(tmp_path / "out", ["camera", "side"])
     assert np.array_equal(found["side"], 255 - found["camera"]) and np.array_equal(found["camera"][1], expected(dataset, "b")[2])
 
@@ -156,7 +158,7 @@ def test_the_streams_of_qpos_can_be_chosen(dataset, takeset, tmp_path, option, w
     export(takeset, dataset, "aloha", tmp_path / "out", "--episodes", "a", "--qpos", option)
     demo, _ = demos(dataset)["a"]
     found = loaded(tmp_path / "out")
-    expected = np.hstack([demo[f"obs/{name.strip()}"][:] for name in option.split(",")])
+    expected = np.hstack([demo[f"obs/{name.strip()}"][:-1] for name in option.split(",")])
     assert np.array_equal(found["qpos"][0], expected) and expected.shape[1] == width
 
 
@@ -165,7 +167,7 @@ def test_the_streams_of_qpos_can_be_chosen(dataset, takeset, tmp_path, option, w
 
 def test_different_lengths_are_refused(dataset, takeset, tmp_path):
     sentence = refuses(takeset, dataset, "aloha", tmp_path / "out")
-    assert "24 rows in c" in sentence and "30 rows in a, b" in sentence
+    assert "23 rows in c" in sentence and "29 rows in a, b" in sentence
     assert "--fixed-length trim" in sentence and "--fixed-length pad" in sentence
 
 
@@ -174,9 +176,9 @@ def test_trim(dataset, takeset, tmp_path):
     found = loaded(tmp_path / "out")
     for number, take in enumerate("abc"):
         action, qpos, images = expected(dataset, take)
-        assert np.array_equal(found["action"][number], action[:24]) and np.array_equal(found["qpos"][number], qpos[:24])
-        assert np.array_equal(found["camera"][number], images[:24])
-    assert lost(tmp_path / "out", "a") == ["a: rows 24 to 29 are cut off by --fixed-length trim."] and lost(tmp_path / "out", "c") == []
+        assert np.array_equal(found["action"][number], action[:23]) and np.array_equal(found["qpos"][number], qpos[:23])
+        assert np.array_equal(found["camera"][number], images[:23])
+    assert lost(tmp_path / "out", "a") == ["a: rows 23 to 28 are cut off by --fixed-length trim."] and lost(tmp_path / "out", "c") == []
     with h5py.File(tmp_path / "out/episode_0.hdf5") as file:
         assert "is_pad" not in file
 
@@ -186,11 +188,11 @@ def test_pad(dataset, takeset, tmp_path):
     found = loaded(tmp_path / "out")
     for number, take in enumerate("abc"):
         action, qpos, images = expected(dataset, take)
-        rows = np.minimum(np.arange(30), len(action) - 1)
+        rows = np.minimum(np.arange(29), len(action) - 1)
         assert np.array_equal(found["action"][number], action[rows]) and np.array_equal(found["qpos"][number], qpos[rows])
         assert np.array_equal(found["camera"][number], images[rows])
         with h5py.File(tmp_path / f"out/episode_{number}.hdf5") as file:
-            assert file["is_pad"].dtype == bool and np.array_equal(file["is_pad"][:], np.arange(30) >= len(action))
+            assert file["is_pad"].dtype == bool and np.array_equal(file["is_pad"][:], np.arange(29) >= len(action))
     assert [e[4] for e in table(tmp_path / "out")] == [0, 0, 6]
 
 
@@ -224,11 +226,11 @@ def test_complete_parts_become_episodes(incomplete, takeset, tmp_path, choice):
     for take, (demo, meta) in demos(incomplete).items():
         found = complete_runs(demo, meta)
         assert len(found) == {"late": 1, "cut": 2, "blind": 3, "whole": 1}[take]
-        assert (sum(map(len, found)) == len(demo["actions"])) == (take == "whole")
+        assert (sum(map(len, found)) == len(demo["actions"]) - 1) == (take == "whole")
         parts += [(take, rows) for rows in (found if choice == "split" else [max(found, key=len)])]
     assert [(e[1], e[2], e[3]) for e in table(tmp_path / "out")] == [(take, rows.start, len(rows)) for take, rows in parts]
     read = loaded(tmp_path / "out")
-    assert np.isfinite(read["qpos"]).all() and read["camera"].reshape(len(parts), 40, -1).std(2).min() > 5
+    assert np.isfinite(read["qpos"]).all() and read["camera"].reshape(len(parts), 39, -1).std(2).min() > 5
     for number, (take, rows) in enumerate(parts):
         action, qpos, images = expected(incomplete, take)
         for name, stored in ("action", action), ("qpos", qpos), ("camera", images):
@@ -251,7 +253,14 @@ def test_a_stream_without_values_leaves_no_episode(takeset, tmp_path):
 # Links
 
 
-def test_links_are_what_the_dataset_has(dataset, takeset, tmp_path):
+@pytest.fixture(scope="module")
+def dropped(runs):
+    """A dataset without the rows that no action follows, all of whose rows an export has."""
+    return runs.output({"actions": ABSOLUTE["actions"] | {"last": "drop"}})
+
+
+def test_links_are_what_the_dataset_has(dropped, takeset, tmp_path):
+    dataset = dropped
     shutil.copytree(dataset, tmp_path / "data/set")
     export(takeset, tmp_path / "data/set", "aloha", tmp_path / "exports/deep/out", "--episodes", "a,b", "--link")
     export(takeset, dataset, "aloha", tmp_path / "copy", "--episodes", "a,b")
@@ -269,21 +278,23 @@ def test_links_are_what_the_dataset_has(dataset, takeset, tmp_path):
     assert np.array_equal(loaded(tmp_path / "elsewhere/exports/deep/out")["camera"], copied["camera"])
 
 
-def test_links_hold_through_symbolic_links(dataset, takeset, tmp_path):
+def test_links_hold_through_symbolic_links(dropped, takeset, tmp_path):
     (tmp_path / "disk/results").mkdir(parents=True)
     (tmp_path / "short").symlink_to(tmp_path / "disk/results")
-    (tmp_path / "set").symlink_to(dataset)
+    (tmp_path / "set").symlink_to(dropped)
     export(takeset, tmp_path / "set", "aloha", tmp_path / "short/out", "--episodes", "a", "--link")
     assert loaded(tmp_path / "short/out")["camera"].std() > 10 and loaded(tmp_path / "disk/results/out")["camera"].std() > 10
 
 
-def test_what_must_change_is_copied(runs, dataset, takeset, tmp_path):
-    export(takeset, dataset, "aloha", tmp_path / "padded", "--link", "--fixed-length", "pad")
+def test_what_must_change_is_copied(runs, dataset, dropped, takeset, tmp_path):
+    export(takeset, dataset, "aloha", tmp_path / "held", "--link", "--episodes", "a")
+    assert [e[5] for e in table(tmp_path / "held")] == [False]  # its last row is left out
+    export(takeset, dropped, "aloha", tmp_path / "padded", "--link", "--fixed-length", "pad")
     assert [e[5] for e in table(tmp_path / "padded")] == [True, True, False]
     loaded(tmp_path / "padded")
-    export(takeset, dataset, "aloha", tmp_path / "cut", "--link", "--fixed-length", "trim")
+    export(takeset, dropped, "aloha", tmp_path / "cut", "--link", "--fixed-length", "trim")
     assert [e[5] for e in table(tmp_path / "cut")] == [False, False, True]
-    export(takeset, runs.output(ABSOLUTE, writer={"image": "jpeg"}), "aloha", tmp_path / "jpeg", "--link", "--episodes", "a")
+    export(takeset, runs.output({"actions": ABSOLUTE["actions"] | {"last": "drop"}}, writer={"image": "jpeg"}), "aloha", tmp_path / "jpeg", "--link", "--episodes", "a")
     with h5py.File(tmp_path / "jpeg/episode_0.hdf5") as file:
         assert isinstance(file.get("action", getlink=True), h5py.ExternalLink)
         assert isinstance(file.get("observations/images/camera", getlink=True), h5py.HardLink)

@@ -14,6 +14,7 @@ from outputs import demos, manifest
 from scans import POSE, session as scan
 from scene_oracle import export, files, lost, opencv, record, times
 from scipy.spatial.transform import Rotation
+from sealing import seal
 from stack_sessions import slam_alone, still, synthetic, v1, v3_scaled
 from videos import video_file
 
@@ -153,6 +154,7 @@ def without_poses(dataset, copy, take, rows):
             shard["data/demo_0/obs/pose"][row] = np.nan
             for name, value in ("source_index", -1), ("next_index", -1), ("valid", 0):
                 shard[f"meta/demo_0/streams/pose/{name}"][row] = value
+    seal(copy)
     return copy
 
 

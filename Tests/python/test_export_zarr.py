@@ -26,8 +26,9 @@ def dataset(runs):
     return runs.output({"actions": {"joints": "none"}})
 
 
-def joined(dataset, takes, key):
-    return np.concatenate([demos(dataset)[take][0][key][:] for take in takes])
+def joined(dataset, takes, key, last=True):
+    """The rows of takes, the last of each only where no action has to follow it."""
+    return np.concatenate([demos(dataset)[take][0][key][: None if last else -1] for take in takes])
 
 
 def episodes(output):
@@ -41,10 +42,10 @@ def episodes(output):
 def test_it_holds_every_key_of_the_dataset(dataset, takeset, tmp_path, zip):
     export(takeset, dataset, "zarr", tmp_path / "out", "--episodes", "phone,room", *["--zip"] * zip)
     data, ends = check_replay_buffer(Store(tmp_path / "out/replay_buffer.zarr.zip" if zip else tmp_path / "out"))
-    assert ends.tolist() == [40, 64]
+    assert ends.tolist() == [39, 62]
     assert set(data) == set(demos(dataset)["room"][0]["obs"]) | {"action"} and len(data) == 5
     for key, found in data.items():
-        expected = joined(dataset, ["phone", "room"], "actions" if key == "action" else f"obs/{key}")
+        expected = joined(dataset, ["phone", "room"], "actions" if key == "action" else f"obs/{key}", last=False)
         assert found.dtype == expected.dtype and np.array_equal(found, expected), key
     assert data["camera_image"].std() > 10 and data["camera_depth"].max() > 1 and np.abs(data["action"]).max() > 0.5
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == (
@@ -59,7 +60,7 @@ def test_chunks_and_compressor(dataset, takeset, tmp_path, level):
         layout = store.json(f"{name}/.zarray")
         pixels = name.startswith("data/camera_")
         row = int(np.prod(layout["shape"][1:])) * np.dtype(layout["dtype"]).itemsize
-        assert layout["chunks"][0] == (1 if pixels else len(store[name]) if name.startswith("meta") else chunk_rows(64, row))
+        assert layout["chunks"][0] == (1 if pixels else len(store[name]) if name.startswith("meta") else chunk_rows(62, row))
         bare = level == 0 or name == "meta/episode_ends"
         assert layout["compressor"] == (None if bare else {"id": "zlib", "level": level or 1})
     assert store.json("data/camera_depth/.zattrs")["unit"] == "m"
@@ -84,7 +85,7 @@ def test_the_zarr_library_reads_it(dataset, takeset, tmp_path, options):
     for part in "data", "meta":
         zarr.copy_store(store, memory, source_path=f"/{part}", dest_path=f"/{part}")
     copy = zarr.group(store=memory)
-    assert np.array_equal(copy["data/camera_image"][17], by_hand["data/camera_image"][17]) and copy["meta/episode_ends"][-1] == 64
+    assert np.array_equal(copy["data/camera_image"][17], by_hand["data/camera_image"][17]) and copy["meta/episode_ends"][-1] == 62
 
 
 @pytest.mark.parametrize("encoding", ["png", "jpeg"])
@@ -109,7 +110,7 @@ def test_depth_in_millimeters(runs, takeset, tmp_path):
 def test_several_cameras(dataset, takeset, tmp_path):
     export(takeset, with_side_camera(dataset, tmp_path / "set"), "zarr", tmp_path / "out")
     data, _ = check_replay_buffer(Store(tmp_path / "out"))
-    assert np.array_equal(data["side_image"], 255 - joined(dataset, ["glove", "phone", "room"], "obs/camera_image"))
+    assert np.array_equal(data["side_image"], 255 - joined(dataset, ["glove", "phone", "room"], "obs/camera_image", last=False))
 
 
 # Keys
@@ -118,12 +119,12 @@ def test_several_cameras(dataset, takeset, tmp_path):
 def test_keys_that_a_take_lacks_are_left_out_and_named(dataset, takeset, tmp_path):
     export(takeset, dataset, "zarr", tmp_path / "out")
     data, ends = check_replay_buffer(Store(tmp_path / "out"))
-    assert set(data) == {"pose", "camera_image", "action"} and ends.tolist() == [40, 80, 104]
+    assert set(data) == {"pose", "camera_image", "action"} and ends.tolist() == [39, 78, 101]
     sentences = record(tmp_path / "out")["lost"]
     assert "camera_depth is left out, because some episodes lack it: glove." in sentences
     assert "joints is left out, because some episodes lack it: phone, room." in sentences
     assert any("action_dict/relative_position" in s for s in sentences) and any("no times" in s for s in sentences)
-    assert episodes(tmp_path / "out") == [("glove", 0, 40), ("phone", 0, 40), ("room", 0, 24)]
+    assert episodes(tmp_path / "out") == [("glove", 0, 39), ("phone", 0, 39), ("room", 0, 23)]
 
 
 def test_keys_can_be_chosen(dataset, takeset, tmp_path):
@@ -162,12 +163,12 @@ def test_incomplete_rows_end_an_episode_and_are_counted(takeset, tmp_path):
         edges = np.flatnonzero(np.diff(np.concatenate([[0], rows, [0]]))).reshape(-1, 2)
         kept[take], dropped[take] = np.flatnonzero(rows), int((~rows).sum())
         lengths += [(take, int(first), int(end - first)) for first, end in edges]
-    assert len(lengths) == 7 and dropped["whole"] == 0 and all(dropped[take] for take in ("late", "cut", "blind"))
+    assert len(lengths) == 7 and dropped["whole"] == 1 and all(dropped[take] for take in ("late", "cut", "blind"))
     assert ends.tolist() == np.cumsum([count for _, _, count in lengths]).tolist()
     found = record(tmp_path / "out")
     assert episodes(tmp_path / "out") == lengths
-    assert found["masked_rows"] == sum(dropped.values()) and set(found["masked"]) == {"late", "cut", "blind"}
-    assert found["masked"]["blind"]["camera_image"] == 3 and all(lost(tmp_path / "out", take) for take in found["masked"])
+    assert found["masked_rows"] == sum(dropped.values()) and set(found["masked"]) == {"late", "cut", "blind", "whole"}
+    assert found["masked"]["blind"]["camera_image"] == 3 and found["masked"]["whole"] == {"no-next-row": 1} and all(lost(tmp_path / "out", take) for take in found["masked"])
     for key, array in data.items():
         path = "actions" if key == "action" else f"obs/{key}"
         assert np.array_equal(array, np.concatenate([demos(dataset)[take][0][path][:][kept[take]] for take in demos(dataset)])), key

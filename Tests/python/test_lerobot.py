@@ -191,7 +191,7 @@ def test_a_split_is_a_range_of_episodes(takeset, root):
 
 
 def test_joints_follow_the_pose_in_the_state(takeset, root):
-    source = dataset(takeset, root, STEPS[0], STEPS[1], ACTIONS[0], {"actions": {"joints": "absolute"}}, name="gloved", takes="glove")
+    source = dataset(takeset, root, STEPS[0], STEPS[1], ACTIONS[0], {"actions": {"joints": "absolute", "last": "drop"}}, name="gloved", takes="glove")
     export(source, root / "glove-export")
     found, ((demo, _),) = Export(root / "glove-export"), demos(source).values()
     joints = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
@@ -217,6 +217,16 @@ def test_joints_follow_the_pose_in_the_state(takeset, root):
     found = Export(root / "masked-export")
     assert [row["takeset/first_row"] for row in found.episodes] == [0, 8]
     assert np.array_equal(found.column("takeset.valid.depth_point", 0), np.arange(7) != 4)
+
+
+def test_a_last_row_without_an_action_is_left_out_and_counted(takeset, root):
+    source = dataset(takeset, root, *STEPS, ACTIONS[0], {"actions": {}}, *SPLIT, name="held")
+    done = export(source, root / "held-export")
+    found, rows = Export(root / "held-export"), {name: len(demo["actions"]) for name, (demo, _) in demos(source).items()}
+    assert sorted(row["length"] for row in found.episodes) == sorted(count - 1 for count in rows.values())
+    assert all(entry["dropped"] == {"actions": 1} for entry in found.record["episodes"]) and f"{len(rows)} without actions" in done.stderr
+    for name, (demo, _) in demos(source).items():
+        assert np.array_equal(found.column("action", *found.of(name)), demo["actions"][:-1])
 
 
 # Images and depth

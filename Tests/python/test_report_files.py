@@ -10,7 +10,8 @@ import h5py
 import pytest
 from command import BINARY, measured
 from outputs import manifest
-from report_pages import Page, multiplied, polylines, report, reported, rewrite
+from report_pages import Page, multiplied, polylines, report, reported
+from sealing import rewrite, seal
 from system import stopped
 
 
@@ -32,22 +33,27 @@ def copy(dataset, tmp_path):
 TRAPS = [
     "</script><script>alert(1)</script>", "<!--<script>", "\"><b id=x>", "'--></title>", "&lt;b&gt;", "]]>", "\u2028\u2029", "a\tb\x01\x7f",
 ]
+# Ids are names that files can have; others are refused where the manifest is read.
+PLAIN = [trap for trap in TRAPS if "/" not in trap and trap.isprintable() or "\u2028" in trap]
 
 
 def test_no_text_of_a_dataset_becomes_markup(takeset, copy, tmp_path):
     def change(record):
         for number, take in enumerate(t for t in record["takes"] if t["outcome"] == "written"):
             trap = TRAPS[number % len(TRAPS)]
-            take["id"] = trap + str(number)
+            take["id"] = PLAIN[number % len(PLAIN)] + str(number)
+            with h5py.File(copy / take["output"]["path"], "r+") as shard:
+                shard["data/demo_0"].attrs["take_id"] = take["id"]
             take["reader"] = take["variant"] = take["reason"] = trap
             take["findings"].append({"code": "pose-jump", "severity": "warning", "message": trap, "file": trap, "field": trap})
         for number, take in enumerate(t for t in record["takes"] if t["outcome"] != "written"):
-            take["id"], take["reason"] = TRAPS[number] + "x", "min-frames: " + " ".join(TRAPS)
+            take["id"], take["reason"] = PLAIN[number] + "x", "min-frames: " + " ".join(TRAPS)
         record["findings"] = [{"code": "mixed-units", "severity": "warning", "message": " ".join(TRAPS)}]
         record["splits"]["rule"] = " ".join(TRAPS)
         record["tool"]["revision"] = TRAPS[0]
 
     rewrite(copy, change)
+    seal(copy)
     page, _ = report(takeset, copy, tmp_path / "r.html", "--title", TRAPS[0] + TRAPS[3])
     records = manifest(copy)["record"]["takes"]
     assert set(page.rows) == {t["id"] for t in records}
