@@ -26,7 +26,10 @@ final class ZipContent: ArchiveContent {
         var error = zip_error_t()
         zip_error_init_with_code(&error, code)
         defer { zip_error_fini(&error) }
-        throw ArchiveError(String(cString: zip_error_strerror(&error)))
+        let words = String(cString: zip_error_strerror(&error))
+        // What the system says is no fault of the archive.
+        if zip_error_system_type(&error) == ZIP_ET_SYS { throw TakeFailure(.unreadable, "cannot read: \(words)") }
+        throw ArchiveError(words)
       }
       self.zip = zip
     }
