@@ -107,7 +107,10 @@ class EpisodeRows:
                 f"{self.episode.dataset.path} has no statistics to normalize {key} by"
                 + (f"; it has those of {known}" if known else ": open the dataset.h5 that links this shard")
             )
-        return Scaling(*statistics.parameters(method))
+        scale, offset = statistics.parameters(method)
+        if len(scale) != self[key].shape[-1]:
+            raise TakesetError(f"{self.episode}: {key} has {self[key].shape[-1]} channels, and its statistics have {len(scale)}")
+        return Scaling(scale, offset)
 
     def _mask(self, key: str, kind: str) -> Bool:
         mask = self._masks.get((key, kind))
