@@ -253,8 +253,6 @@ class Dataset:
         """A group or dataset of an episode, below its group of `/data` or `/meta`, or None if there is none."""
         place = self._place(episode)
         try:
-            # What is found is also given to the user, for whom h5py would follow every link below.
-            self._files.require_whole(place.file, place.group(section))
             return self._files.find(place.file, place.group(section) + (f"/{path}" if path else ""))
         except TakesetError as error:
             raise self._missing(episode, place.file) or error from None
@@ -263,11 +261,12 @@ class Dataset:
         if self._files.is_closed:
             return episode.name
         try:
-            name = text(episode.group, "take_id")
+            name = text(episode._group("data"), "take_id")
         except TakesetError:  # Without its shard, an episode has the name of the shard's file.
             return os.path.basename(self._place(episode).file).removesuffix(".h5")
         if not is_plain_name(name):
-            raise TakesetError(f"{self._place(episode).file}: the take_id of {episode.name} is {name[:40]!r}, which cannot be the name of a file")
+            file = self._place(episode).file
+            raise TakesetError(f"{file}: the take_id of {episode.name} is {name[:40]!r}, which cannot be the name of a file")
         return name
 
     def _entry(self, episode: Episode) -> Record | None:

@@ -130,7 +130,7 @@ class Episode:
     @property
     def reader(self) -> str:
         """The reader of its take's format, such as stack-session."""
-        return text(self.group, "reader")
+        return text(self._group("data"), "reader")
 
     def __len__(self) -> int:
         """Number of rows, T."""
@@ -159,7 +159,7 @@ class Episode:
         return Stream(self, key)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and (key in self._all_keys() or isinstance(find(self.group, key), StoredDataset))
+        return isinstance(key, str) and (key in self._all_keys() or isinstance(find(self._group("data"), key), StoredDataset))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -236,7 +236,7 @@ class Episode:
     @property
     def quality_bits(self) -> list[str]:
         """Names of the bits of `quality`."""
-        found = find(self.meta, "quality")
+        found = find(self._group("meta"), "quality")
         return [] if found is None else text(found, "bits").split()
 
     # Cameras
@@ -253,10 +253,10 @@ class Episode:
         """
         if key not in self._keys("obs"):
             return None
-        stream, stored = self[key], None
-        if find(self.meta, f"{key}_intrinsics") is not None:
+        stream, stored, meta = self[key], None, self._group("meta")
+        if find(meta, f"{key}_intrinsics") is not None:
             stored = f"{key}_intrinsics"
-        elif stream.kind == "image" and stream.camera == min(self.cameras, default=None) and find(self.meta, "intrinsics") is not None:
+        elif stream.kind == "image" and stream.camera == min(self.cameras, default=None) and find(meta, "intrinsics") is not None:
             stored = "intrinsics"
         elif stream.kind == "confidence" and stream.camera is not None:
             depth = self.cameras[stream.camera].depth
@@ -266,8 +266,8 @@ class Episode:
     @property
     def imu(self) -> Imu | None:
         """Accelerations and turning rates of the whole take, or None."""
-        for name in ("imu", *members(self.meta)):
-            group = find_group(self.meta, name)
+        for name in ("imu", *members(self._group("meta"))):
+            group = find_group(self._group("meta"), name)
             if group is not None and find(group, "accel") is not None and find(group, "gyro") is not None:
                 times = self._column(f"{name}/timestamp_ns", np.int64, (None,))
                 accel, gyro = (self._column(f"{name}/{key}", np.float32, (len(times), 3)) for key in ("accel", "gyro"))
@@ -278,13 +278,13 @@ class Episode:
 
     @property
     def group(self) -> Group:
-        """Its group below `/data`, as h5py shows it."""
-        return self._group("data")
+        """Its group below `/data`, as h5py shows it. Raises `TakesetError` where anything in it leads out of its file."""
+        return self._whole_group("data")
 
     @property
     def meta(self) -> Group:
-        """Its group below `/meta`: times, provenance, masks of actions."""
-        return self._group("meta")
+        """Its group below `/meta`: times, provenance, masks of actions; likewise."""
+        return self._whole_group("meta")
 
     # Shown
 
@@ -310,6 +310,12 @@ class Episode:
         if not isinstance(group, Group):
             place = self.dataset._place(self)
             raise TakesetError(f"{place.file} has no group {place.group(section)}, so it has no episode {self.name}")
+        return group
+
+    def _whole_group(self, section: str) -> Group:
+        """The group for a user of h5py, which follows every link."""
+        group, place = self._group(section), self.dataset._place(self)
+        self.dataset._files.require_whole(place.file, place.group(section))
         return group
 
     def _remembered(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int] = lambda _: 256) -> T:
@@ -340,24 +346,24 @@ class Episode:
         self, path: str, dtype: DTypeLike, shape: tuple[int | None, ...] | None = None, default: NDArray[Any] | None = None
     ) -> NDArray[Any]:  # fmt: skip
         """A dataset below its group of `/meta`, of this shape and type; of one value for each row if the shape is None."""
-        if default is not None and find(self.meta, path) is None:
+        if default is not None and find(self._group("meta"), path) is None:
             return default
         return self._array("meta", path, (len(self),) if shape is None else shape).astype(dtype)
 
     def _count(self) -> int:
         """Number of rows, as the group says and as there are times: what a file claims alone is no number to take memory for."""
-        count, times = integer(self.group, "num_samples", 0), find(self.meta, "timestamp_ns")
+        count, times = integer(self._group("data"), "num_samples", 0), find(self._group("meta"), "timestamp_ns")
         if count is None:
-            raise TakesetError(f"{title(self.group)} has no attribute num_samples")
+            raise TakesetError(f"{title(self._group('data'))} has no attribute num_samples")
         if not isinstance(times, StoredDataset) or form(times)[0] != (count,):
-            raise TakesetError(f"{title(self.group)} claims {count} rows, and /meta/…/timestamp_ns has not as many times")
+            raise TakesetError(f"{title(self._group('data'))} claims {count} rows, and its times are not as many")
         require_stored(times)
         return count
 
     def _dataset_of(self, name: str) -> tuple[str, StoredDataset]:
         """Where a stream is below its group, and the stream. Raises `UnknownKey`."""
         for path in (name,) if "/" in name else (f"obs/{name}", name):
-            found = find(self.group, path)
+            found = find(self._group("data"), path)
             if isinstance(found, StoredDataset) and form(found)[0]:
                 return path, found
         raise UnknownKey(f"{self} has no stream {name}; it has {', '.join(self._all_keys())}")
@@ -381,7 +387,7 @@ class Episode:
         """Whether there is a mask of single elements at this path, below the episode's group."""
 
         def look() -> bool:
-            mask = find(self.group, path)
+            mask = find(self._group("data"), path)
             return isinstance(mask, StoredDataset) and len(form(mask)[0]) > 1
 
         return self._remembered(("mask", path), look)
@@ -390,7 +396,7 @@ class Episode:
         """Names of the streams in a group, without masks."""
 
         def look() -> tuple[str, ...]:
-            found = find_group(self.group, group)
+            found = find_group(self._group("data"), group)
             streams = {} if found is None else {name: find(found, name) for name in members(found)}
             return tuple(name for name, stream in streams.items() if stream is not None and attribute(stream, "kind") is not None)
 
@@ -401,16 +407,16 @@ class Episode:
 
         def look() -> list[str]:
             parts = (f"action_dict/{part}" for part in self._keys("action_dict"))
-            return [*self._keys("obs"), *(key for key in _ACTIONS if isinstance(find(self.group, key), StoredDataset)), *parts]
+            return [*self._keys("obs"), *(key for key in _ACTIONS if isinstance(find(self._group("data"), key), StoredDataset)), *parts]
 
         return self._remembered(("all keys",), look)
 
     @property
     def _clock(self) -> _Clock:
         def look() -> _Clock:
-            times = find(self.meta, "timestamp_ns")
+            times = find(self._group("meta"), "timestamp_ns")
             if times is None:
-                raise TakesetError(f"{title(self.meta)} has no timestamp_ns")
+                raise TakesetError(f"{title(self._group('meta'))} has no timestamp_ns")
             return _Clock(text(times, "clock"), text(times, "timeline"), integer(times, "origin_ns") or 0, integer(times, "unix_origin_ns"))
 
         return self._remembered(("clock",), look)
@@ -420,7 +426,7 @@ class Episode:
         for stream in map(self.__getitem__, self.keys()):
             if stream.camera is not None and stream.kind in ("image", "depth", "confidence"):
                 streams.setdefault(stream.camera, {}).setdefault(stream.kind, stream)
-        matrices = json_object(self.group, "camera_info")
+        matrices = json_object(self._group("data"), "camera_info")
         axes = next((found for key in self.keys() if (found := text(self[key].dataset, "camera_axes"))), None)
         cameras = {}
         for name, kinds in sorted(streams.items()):
@@ -440,7 +446,7 @@ class Episode:
         except (ValueError, TypeError, OverflowError):
             matrix = np.empty(0)
         if matrix.shape != (3, 3):
-            raise TakesetError(f"{title(self.group, 'camera_info')} has intrinsics that are no matrix of 3 rows and 3 columns")
+            raise TakesetError(f"{title(self._group('data'), 'camera_info')} has intrinsics that are no matrix of 3 rows and 3 columns")
         return matrix
 
 

@@ -11,9 +11,8 @@ for whatever a file claims, be it a petabyte. So here
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Union
 
 import h5py
@@ -71,16 +70,24 @@ def title(found: Object, attribute: str | None = None) -> str:
         return attribute or "an object of a closed file"
 
 
-@contextlib.contextmanager
-def reading(what: Callable[[], str]) -> Iterator[None]:
-    """Turns what HDF5 and h5py raise into a `TakesetError` about this."""
-    try:
-        yield
-    except TakesetError:
-        raise
-    except Exception as error:  # OSError, KeyError, RuntimeError, TypeError, ValueError, MemoryError and more, also for damaged files
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise TakesetError(f"{what()} cannot be read: {reason}") from error
+def _title(group: Group, member: str) -> str:
+    return f"{title(group).rstrip('/')}/{member}"
+
+
+class reading:  # A function with a `yield` would take three times as long, for every attribute.
+    """A context that turns what HDF5 and h5py raise into a `TakesetError` about this."""
+
+    def __init__(self, what: Callable[[], str]) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # OSError, KeyError, RuntimeError, TypeError, ValueError, MemoryError and more, also for damaged files
+        if isinstance(error, Exception) and not isinstance(error, TakesetError):
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise TakesetError(f"{self._what()} cannot be read: {reason}") from error
 
 
 # Groups and what is in them
@@ -98,17 +105,19 @@ def find(group: Group, path: str) -> Object | None:
     for name in path.strip("/").split("/"):
         if not isinstance(found, h5py.Group):
             return None
-        with reading(lambda: f"{title(found)}/{name}"):
+        with reading(lambda: _title(found, name)):
             member = name.encode("utf-8", "surrogateescape")
             if not name or b"\0" in member or not found.id.links.exists(member):
                 return None
-            _require_hard_link(found, name, member)
-            inner = found[name]
-            if isinstance(inner, h5py.Dataset):
-                _require_own_bytes(inner.id, lambda: title(inner))
-            elif not isinstance(inner, h5py.Group):
+            _require_hard_link(found.id, member, lambda: _title(found, name))
+            inner = h5py.h5o.open(found.id, member)
+            if isinstance(inner, h5py.h5d.DatasetID):
+                _require_own_bytes(inner, lambda: _title(found, name))
+                found = Dataset(inner)
+            elif isinstance(inner, h5py.h5g.GroupID):
+                found = Group(inner)
+            else:
                 return None
-            found = inner
     return found
 
 
@@ -120,7 +129,7 @@ def find_group(group: Group, path: str) -> Group | None:
 
 def outer_link(group: Group, name: str) -> tuple[str, str] | None:
     """The file and the path in it that a member of a group is a link to; None for a member of the group itself."""
-    with reading(lambda: f"{title(group)}/{name}"):
+    with reading(lambda: _title(group, name)):
         link = group.get(name, getlink=True)
         return (str(link.filename), str(link.path)) if isinstance(link, h5py.ExternalLink) else None
 
@@ -130,33 +139,33 @@ def require_whole(group: Group) -> None:
 
     Also for groups that contain one another: whoever goes through them would never end.
     """
-    name = ""
-    with reading(lambda: f"{title(group)}{name}"):
-        waiting, seen, count = [(group.id, "", 1)], {h5py.h5o.get_info(group.id).addr}, 0
+    path, member, count = "", b"", 0
+
+    def what() -> str:
+        return _title(group, f"{path}/{member.decode('utf-8', 'replace')}".lstrip("/"))
+
+    with reading(what):
+        waiting, seen = [(group.id, path, 1)], {h5py.h5o.get_info(group.id).addr}
         while waiting:
             inner, path, level = waiting.pop()
             for member in inner:
                 count += 1
-                name = f"{path}/{member.decode('utf-8', 'replace')}"
-                _require_hard_link_at(inner, member, f"{title(group)}{name}")
+                _require_hard_link(inner, member, what)
                 found = h5py.h5o.open(inner, member)
-                if isinstance(found, h5py.h5g.GroupID):
+                if isinstance(found, h5py.h5d.DatasetID):
+                    _require_own_bytes(found, what)
+                elif isinstance(found, h5py.h5g.GroupID):
                     address = h5py.h5o.get_info(found).addr
                     if level >= _MOST_LEVELS or address in seen:
-                        raise TakesetError(f"{title(group)}{name} is a group within itself, or nested deeper than in any file of Takeset")
+                        raise TakesetError(f"{what()} is a group within itself, or nested deeper than in any file of Takeset")
                     seen.add(address)
-                    waiting.append((found, name, level + 1))
-                elif isinstance(found, h5py.h5d.DatasetID):
-                    _require_own_bytes(found, lambda: f"{title(group)}{name}")
+                    waiting.append((found, f"{path}/{member.decode('utf-8', 'replace')}", level + 1))
                 if count > _MOST_OBJECTS:
                     raise TakesetError(f"{title(group)} has more objects than any file that Takeset writes")
 
 
-def _require_hard_link(group: Group, name: str, member: bytes) -> None:
-    _require_hard_link_at(group.id, member, f"{title(group).rstrip('/')}/{name}")
-
-
-def _require_hard_link_at(group: Any, member: bytes, what: str) -> None:
+def _require_hard_link(group: Any, member: bytes, what: Callable[[], str]) -> None:
+    """Of a low-level group."""
     kind = group.links.get_info(member).type
     if kind == h5py.h5l.TYPE_HARD:
         return
@@ -165,7 +174,7 @@ def _require_hard_link_at(group: Any, member: bytes, what: str) -> None:
         target = target.decode("utf-8", "replace")
     except Exception:  # a link of a kind that HDF5 itself does not know
         target = "something else"
-    raise TakesetError(f"{what} is a link to {target}; {_OWN}")
+    raise TakesetError(f"{what()} is a link to {target}; {_OWN}")
 
 
 def _require_own_bytes(dataset: Any, what: Callable[[], str]) -> None:

@@ -52,9 +52,9 @@ def findings(entries: list[Record]) -> list[Finding]:
 
 def is_plain_name(name: object) -> bool:
     """Whether a name can only be that of a file in a directory, as ids of takes are, because they become part of paths."""
-    if not isinstance(name, str) or not name or name.startswith(".") or "/" in name or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in name):
+    if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "surrogatepass")) <= _ID_BYTES:
         return False
-    return len(name.encode("utf-8", "surrogatepass")) <= _ID_BYTES
+    return not name.startswith(".") and "/" not in name and not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in name)
 
 
 def is_inside(path: object) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from typing import Any, BinaryIO
 
@@ -16,6 +17,7 @@ from ._errors import TakesetError
 
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_HALF, _HALF_BYTES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(rb"\\u[dD][89a-fA-F]")
 _NO_LINK = "a symbolic link, and links in a dataset are never followed: copy it with cp -rL"
 
 
@@ -76,9 +78,12 @@ def reader(path: str, limit: int) -> BinaryIO:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """What a JSON text says. Raises `ValueError` for one that is wrong, or nested too deep to be read."""
+    """What a JSON text says. Raises `ValueError` for one that is wrong, nested too deep to be read, or has a text that no file can hold."""
     try:
-        return json.loads(content)
+        value = json.loads(content)
+        if (_HALF if isinstance(content, str) else _HALF_BYTES).search(content):  # type: ignore[call-overload]  # half a character, alone
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
