@@ -81,7 +81,7 @@ def parse_json(content: bytes | str) -> Any:
     """What a JSON text says. Raises `ValueError` for one that is wrong, nested too deep to be read, or has a text that no file can hold."""
     try:
         value = json.loads(content)
-        if (_HALF if isinstance(content, str) else _HALF_BYTES).search(content):  # type: ignore[call-overload]  # half a character, alone
+        if (_HALF.search(content) if isinstance(content, str) else _HALF_BYTES.search(content)):
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError:
