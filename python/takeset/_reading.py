@@ -95,7 +95,7 @@ class EpisodeRows:
         return self._mask(key, "elements")
 
     def complete(self, key: str) -> Bool:
-        """(T,): rows of a stream of numbers with every number."""
+        """(T,): rows of a stream of numbers with every number: none is masked, and none is NaN."""
         return self._mask(key, "complete")
 
     def scaling(self, key: str, method: str | None) -> Scaling:
@@ -125,4 +125,5 @@ class EpisodeRows:
         elements = self[key].mask()
         if kind == "elements":
             return np.ones(self[key].shape, np.bool_) if elements is None else np.array(elements)
-        return self.valid(key) if elements is None else np.asarray(elements.reshape(len(elements), -1).all(axis=1))
+        finite = np.isfinite(self[key][:]) if elements is None else np.isfinite(self[key][:]) & elements
+        return np.asarray(self.valid(key) & finite.all(axis=1))
