@@ -159,7 +159,7 @@ class Episode:
         return Stream(self, key)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and (key in self._all_keys() or isinstance(find(self._group("data"), key), StoredDataset))
+        return isinstance(key, str) and (key in self._keys("obs") or isinstance(find(self._group("data"), key), StoredDataset))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
