@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import zlib
 
 import h5py
 import numpy as np
@@ -319,6 +320,22 @@ def test_the_number_of_rows_is_that_of_the_times(given, count):
         for read in (lambda: len(ds[0]), lambda: ds[0]["pose"], lambda: ds[0].segments(), lambda: ds[0]["actions"].valid):
             with pytest.raises(TakesetError, match="num_samples|and its times are not as many"):
                 read()
+
+
+def test_rows_that_are_only_zeros_deflated_are_no_memory(given):
+    """2 GiB of times in 2 MB of a file."""
+    rows, chunk = 2**28, 2**23
+
+    def inflate(file, name, shape, dtype):
+        times = file.create_dataset(name, (rows,), np.int64, chunks=(chunk,), compression=9)
+        zeros = zlib.compress(bytes(8 * chunk), 9)
+        for first in range(0, rows, chunk):
+            times.id.write_direct_chunk((first,), zeros)
+        file["data/demo_0"].attrs["num_samples"] = rows
+
+    replaced(given, "meta/demo_0/timestamp_ns", inflate)
+    with package.open(given) as ds, pytest.raises(TakesetError, match="timestamp_ns has 2048 MiB, more than any column"):
+        ds[0].times_ns
 
 
 def test_every_stream_has_the_rows_of_its_episode(given):

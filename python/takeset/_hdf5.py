@@ -32,6 +32,7 @@ Array = NDArray[Any]
 _MOST_OBJECTS = 100_000
 _MOST_LEVELS = 32
 _MOST_ATTRIBUTE_BYTES = 16 << 20
+_MOST_COLUMN_BYTES = 1 << 30  # of what is read at once: two weeks of rows
 # No chunk is smaller than its bytes by more than deflate's best rate, but for what a chunk has at least.
 _INFLATION = 1032
 _LEAST_CHUNK = 64
@@ -252,6 +253,8 @@ def numbers(dataset: Dataset, shape: tuple[int | None, ...] | None = None) -> Ar
     require_shape(dataset, shape)
     require_numbers(dataset)
     with reading(lambda: title(dataset)):
+        if dataset.nbytes > _MOST_COLUMN_BYTES:
+            raise TakesetError(f"{title(dataset)} has {dataset.nbytes >> 20} MiB, more than any column that Takeset writes")
         return np.asarray(dataset[()])
 
 

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 _SMALL = 8 << 20
 # One call of h5py reads so many image files: each call costs as much as decoding a small image, and memory must not grow with a run.
 _FILES_AT_ONCE = 32
-_MOST_PIXELS = 1 << 28  # of an image; 16384 x 16384
+_MOST_PIXELS = 1 << 27  # of an image; no phone has as many
 # What a value is, by kind; None is any length.
 _SHAPES: dict[str, tuple[tuple[int | None, ...], ...]] = {
     "image": ((None, None, 3),), "depth": ((None, None, 1),), "confidence": ((None, None, 1),), "pose": ((7,),), "angles": ((None,),),
