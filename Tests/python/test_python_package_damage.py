@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from package_datasets import small
 
-SEED, CHANGES = int(os.environ.get("TAKESET_PACKAGE_SEED", 0)), int(os.environ.get("TAKESET_PACKAGE_CHANGES", 24))
+SEED, CHANGES = int(os.environ.get("TAKESET_PACKAGE_SEED", 0)), int(os.environ.get("TAKESET_PACKAGE_CHANGES", 16))
 SECONDS = 20
 DEEP = "[" * 200_000
 NUMBERS = -1, 0, 3, 2**31, 2**53, 2**63 - 1, -(2**63), 2**63, 0.5, float("nan"), 1e300
@@ -203,7 +203,7 @@ def read(paths, seconds=SECONDS):
     found, rest = [], list(map(str, paths))
     while rest:
         command = [sys.executable, Path(__file__).with_name("package_reading.py"), *rest]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds * len(rest) + 60, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds * len(rest) + 240, stdin=subprocess.DEVNULL)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         found += [line for line in lines if "wrong" in line]
         if done.returncode == 0:
