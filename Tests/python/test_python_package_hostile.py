@@ -348,6 +348,15 @@ def test_every_stream_has_the_rows_of_its_episode(given):
         ds[0]["pose"]
 
 
+def test_columns_of_whole_numbers_have_no_fractions(given):
+    for name in "timestamp_ns", "source_index", "quality", "streams/pose/dt_ns":
+        replaced(given, f"meta/demo_0/{name}", lambda file, name, shape, dtype: file.__setitem__(name, np.full(shape, np.nan)))
+    with package.open(given) as ds:
+        for read in (lambda: ds[0].times_ns, lambda: ds[0].source_index, lambda: ds[0].quality, lambda: ds[0]["pose"].dt_ns):
+            with pytest.raises(TakesetError, match="is of type float64; whole numbers were expected"):
+                read()
+
+
 def test_gaps_are_between_rows(given):
     for gaps in [[11, 5]], [[-1, 5]], [[5, 1], [3, 1]], [[2**40, 5]]:
         replaced(given, "meta/demo_0/gaps", lambda file, name, shape, dtype, gaps=gaps: file.__setitem__(name, np.array(gaps)))

@@ -12,23 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ._errors import TakesetError, UnknownKey
 from ._files import OpenFile
-from ._hdf5 import (
-    Dataset as StoredDataset,
-)
-from ._hdf5 import (
-    Group,
-    attribute,
-    find,
-    find_group,
-    form,
-    integer,
-    json_object,
-    members,
-    numbers,
-    require_stored,
-    text,
-    title,
-)
+from ._hdf5 import Dataset as StoredDataset
+from ._hdf5 import Group, attribute, find, find_group, form, integer, json_object, members, numbers, require_stored, text, title
 from ._manifest import Finding, Record, findings
 from ._stream import Stream, truth
 
@@ -327,12 +312,12 @@ class Episode:
         value: T = known
         return value
 
-    def _array(self, section: str, path: str, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
+    def _array(self, section: str, path: str, shape: tuple[int | None, ...] | None = None, whole: bool = False) -> NDArray[Any]:
         def read() -> NDArray[Any]:
             dataset = find(self._group(section), path)
             if not isinstance(dataset, StoredDataset):
                 raise UnknownKey(f"{self} has no {section}/{path}")
-            array = numbers(dataset, shape)
+            array = numbers(dataset, shape, whole)
             array.flags.writeable = False
             return array
 
@@ -348,7 +333,7 @@ class Episode:
         """A dataset below its group of `/meta`, of this shape and type; of one value for each row if the shape is None."""
         if default is not None and find(self._group("meta"), path) is None:
             return default
-        return self._array("meta", path, (len(self),) if shape is None else shape).astype(dtype)
+        return self._array("meta", path, (len(self),) if shape is None else shape, np.dtype(dtype).kind in "iu").astype(dtype)
 
     def _count(self) -> int:
         """Number of rows, as the group says and as there are times: what a file claims alone is no number to take memory for."""

@@ -248,10 +248,10 @@ def json_object(found: Object, name: str) -> dict[str, Any]:
 # Datasets
 
 
-def numbers(dataset: Dataset, shape: tuple[int | None, ...] | None = None) -> Array:
-    """The whole dataset, of numbers of this shape; None is any length. Raises `TakesetError` for all else."""
+def numbers(dataset: Dataset, shape: tuple[int | None, ...] | None = None, whole: bool = False) -> Array:
+    """The whole dataset, of numbers, or only of whole ones, and of this shape; None is any length. Raises `TakesetError` for all else."""
     require_shape(dataset, shape)
-    require_numbers(dataset)
+    require_numbers(dataset, whole)
     with reading(lambda: title(dataset)):
         if dataset.nbytes > _MOST_COLUMN_BYTES:
             raise TakesetError(f"{title(dataset)} has {dataset.nbytes >> 20} MiB, more than any column that Takeset writes")
@@ -301,11 +301,11 @@ def require_shape(dataset: Dataset, shape: tuple[int | None, ...] | None) -> Non
         raise TakesetError(f"{title(dataset)} has the shape {found}; ({expected}) was expected")
 
 
-def require_numbers(dataset: Dataset, kinds: str = "biuf") -> None:
-    """Raises `TakesetError` unless a dataset is of numbers of these kinds, and stores as many as it claims."""
+def require_numbers(dataset: Dataset, whole: bool = False) -> None:
+    """Raises `TakesetError` unless a dataset is of numbers, or only of whole ones, and stores as many as it claims."""
     found = form(dataset)[1]
-    if found.kind not in kinds:
-        raise TakesetError(f"{title(dataset)} is of type {found}, and {'whole numbers' if kinds == 'biu' else 'numbers'} were expected")
+    if found.kind not in ("biu" if whole else "biuf"):
+        raise TakesetError(f"{title(dataset)} is of type {found}; {'whole ' if whole else ''}numbers were expected")
     require_stored(dataset)
 
 
