@@ -39,3 +39,14 @@ def convert(takeset, source, root, name, **options):
     file = pipeline(root / f"{name}.json", **options)
     takeset.convert(source, output=root / name, check=3, arguments=["--pipeline", file])
     return root / name
+
+
+def small(takeset, root, image="raw"):
+    """The directory of a dataset of two takes of twelve rows: a session with joints, and a scan with depth, confidence and IMU."""
+    source, size = root / "takes", ["--size", "32x24", "--seconds", 0.2]
+    if not source.exists():
+        takeset.simulate(source / "glove", *size, "--variant", "v2", "--seed", 4)
+        takeset("simulate", "stray-scanner", "--output", source / "scan", *size, "--depth-size", "16x12", check=0)
+    file = pipeline(root / f"{image}.json", image=image)
+    takeset.convert(source, output=root / image, arguments=["--pipeline", file])
+    return root / image

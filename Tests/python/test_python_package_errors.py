@@ -162,13 +162,14 @@ def test_a_relative_path_stays_the_same_file_when_the_working_directory_changes(
         assert [episode["pose"][0].shape for episode in ds] == [(7,), (7,)] and len(ds.takes) == 2 and ds[V1].take["id"] == V1
 
 
-def test_an_index_with_links_to_other_datasets_is_read(copy, tmp_path):
+def test_an_index_of_another_program_is_read_in_the_order_of_its_numbers(copy, tmp_path):
+    shutil.copytree(copy / "episodes", tmp_path / "episodes")
     with h5py.File(copy / "dataset.h5") as source, h5py.File(tmp_path / "dataset.h5", "w") as file:
         file.attrs.update(source.attrs)
         for section in "data", "meta":
             group = file.create_group(section)
-            group["demo_10"] = h5py.ExternalLink(f"copy/episodes/{V1}.h5", f"/{section}/demo_0")
-            group["demo_9"] = h5py.ExternalLink(str(copy / f"episodes/{V2}.h5"), f"/{section}/demo_0")
+            for number, take in (10, V1), (9, V2):
+                group[f"demo_{number}"] = h5py.ExternalLink(f"episodes/{take}.h5", f"/{section}/demo_0")
             group["notes"] = "of somebody else"
     with package.open(tmp_path) as ds:
         assert [(episode.name, episode.id) for episode in ds] == [("demo_9", V2), ("demo_10", V1)]  # by number, not by name

@@ -85,7 +85,7 @@ def test_uncompressed_images_are_read_without_hdf5_and_compressed_depth_by_it(wh
         monkeypatch.setattr(h5py.Dataset, "__getitem__", None)
         monkeypatch.setattr(h5py.Dataset, "read_direct", None)
         np.testing.assert_array_equal(image[3:9], expected)
-        with pytest.raises(TypeError):
+        with pytest.raises(TakesetError, match="camera_depth, rows 3 to 8, cannot be read"):
             depth[3:9]
 
 
@@ -298,14 +298,15 @@ def test_datasets_episodes_and_streams_are_pickled_without_their_data(whole):
 
 def test_few_files_stay_open_and_many_are_read(whole, tmp_path):
     shards = sorted((whole / "episodes").iterdir())
+    (tmp_path / "episodes").mkdir()
     with h5py.File(tmp_path / "dataset.h5", "w") as file:
         for name, value in h5py.File(whole / "dataset.h5").attrs.items():
             file.attrs[name] = value
         for number in range(400):
-            copy = tmp_path / f"{number}.h5"
+            copy = tmp_path / f"episodes/{number}.h5"
             os.link(shards[number % 4], copy)
             for section in "data", "meta":
-                file.require_group(section)[f"demo_{number}"] = h5py.ExternalLink(copy.name, f"/{section}/demo_0")
+                file.require_group(section)[f"demo_{number}"] = h5py.ExternalLink(f"episodes/{copy.name}", f"/{section}/demo_0")
     code = (
         "import resource, takeset\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))\n"

@@ -85,6 +85,9 @@ class RelativeActions:
         self.needs = (pose,) if joints is None else (pose, joints)
 
     def parts(self, rows: EpisodeRows) -> list[Part]:
+        for key, kind in (self._pose, "pose"), (self._joints, "angles"):
+            if key is not None and rows[key].kind != kind:
+                raise TakesetError(f"{rows.episode}: {key} is of the kind {rows[key].kind}, and actions need one of the kind {kind}")
         joints = [] if self._joints is None else [Part("joints", rows[self._joints].shape[1])]
         return [Part("relative_position", 3), Part("relative_rotation_6d", 6), *joints]
 

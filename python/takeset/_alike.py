@@ -8,6 +8,7 @@ from typing import Any
 from . import _images
 from ._actions import Actions
 from ._errors import TakesetError
+from ._hdf5 import text
 from ._reading import EpisodeRows
 
 _SIZE = "samples of different shapes do not make a batch; bring them to one size in the pipeline"
@@ -52,7 +53,7 @@ class Alike:
             self._compare(rows, key, "unit", stream.unit.replace(" (claimed)", ""), _UNITS.get(kind, _OTHERS))
             self._compare(rows, key, "type", stream.dtype.name, _UNITS.get(kind, _OTHERS))
             if kind == "pose":
-                self._compare(rows, key, "camera axes", str(stream.dataset.attrs.get("camera_axes", "unknown")), _AXES)
+                self._compare(rows, key, "camera axes", text(stream.dataset, "camera_axes", "unknown"), _AXES)
 
     def _compare(self, rows: EpisodeRows, key: str, what: str, value: str, remedy: str) -> None:
         other, where = self._known.setdefault((key, what), (value, str(rows.episode)))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-import h5py
-
 from ._episode import Episode
 from ._errors import OutOfRange, TakesetError, UnknownKey
 from ._files import Files, OpenFile
 from ._forks import call_after_fork
-from ._manifest import Finding, Manifest, Record, findings
+from ._hdf5 import Dataset as StoredDataset
+from ._hdf5 import File, Object, find, find_group, integer, members, outer_link, require_whole, text, texts
+from ._manifest import Finding, Manifest, Record, findings, is_plain_name
 from ._recent import Recent
 from ._recognition import check_format, dataset_file
+from ._regular import look, require_regular_below
 from ._stats import Statistics, StatisticsByKey
 from ._stream import Stream
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 _SPLITS = ("train", "valid", "test")
+_DEMO = re.compile(r"demo_[0-9]{1,18}")
 _CACHE_BYTES = 256 << 20
 
 
@@ -114,8 +117,8 @@ class Dataset:
     @cached_property
     def rows(self) -> int:
         """Number of rows of all episodes."""
-        total = self._files[self._path].h5["data"].attrs.get("total")
-        return sum(map(len, self._episodes)) if total is None else int(total)
+        total = integer(self._section("data"), "total", 0)
+        return sum(map(len, self._episodes)) if total is None else total
 
     @property
     def record(self) -> Record | None:
@@ -152,7 +155,10 @@ class Dataset:
     @cached_property
     def statistics(self) -> Mapping[str, Statistics]:
         """Statistics of the training episodes by key; empty for a shard."""
-        return StatisticsByKey(self._files[self._path].h5.get("stats"))
+        group = find_group(self._files[self._path].h5, "stats")
+        if group is not None:
+            require_whole(group)
+        return StatisticsByKey(group)
 
     # Shown
 
@@ -193,21 +199,39 @@ class Dataset:
     def _place(self, episode: Episode) -> _Place:
         place: _Place | None = self._cache.get(("place", episode.index))
         if place is None:
-            file = self._files[self._path].h5
-            data, meta = (self._target(file[section], episode.name) for section in ("data", "meta"))
+            data, meta = (self._target(section, episode.name) for section in ("data", "meta"))
+            if data[0] != meta[0]:
+                raise TakesetError(f"{self.path} is damaged: /data/{episode.name} and /meta/{episode.name} are in different files")
             place = _Place(data[0], data[1], meta[1])
             self._cache.put(("place", episode.index), place, 512)
         return place
 
-    def _target(self, section: h5py.Group, name: str) -> tuple[str, str]:
-        """The file and the path of a member, which is in this file or in the shard that a link names."""
-        link = section.get(name, getlink=True)
-        if not isinstance(link, h5py.ExternalLink):
-            return self._path, f"{section.name}/{name}"
-        candidates = [os.path.normpath(os.path.join(folder, link.filename)) for folder in self._folders]
-        if len(candidates) == 1:
-            return candidates[0], link.path
-        return next((path for path in candidates if os.path.exists(path)), candidates[0]), link.path
+    def _section(self, name: str) -> Any:
+        """/data or /meta of the file that was opened."""
+        group = find_group(self._files[self._path].h5, name)
+        if group is None:
+            raise TakesetError(f"{self.path} is damaged: it has no /{name}")
+        return group
+
+    def _target(self, section: str, name: str) -> tuple[str, str]:
+        """The file and the path of a member, which is in this file or in the shard that a link names.
+
+        Raises `TakesetError` for a link to anything but a file in `episodes/`: it could show any other file of the user.
+        """
+        link = outer_link(self._section(section), name)
+        if link is None:
+            return self._path, f"/{section}/{name}"
+        file, path = link
+        folder, _, shard = file.partition("/")
+        if folder != "episodes" or not shard.endswith(".h5") or not is_plain_name(shard[:-3]) or path != f"/{section}/demo_0":
+            raise TakesetError(
+                f"{self.path}: /{section}/{name} is a link to {file}:{path}; "
+                f"links of a dataset lead to episodes/ID.h5:/{section}/demo_0, and no other is followed"
+            )
+        directory = next((one for one in self._folders if look(os.path.join(one, file), False) is not None), None)
+        if directory is not None:
+            require_regular_below(directory, file)
+        return os.path.normpath(os.path.join(directory or self._folders[0], file)), path
 
     def _shard(self, episode: Episode) -> OpenFile:
         path = self._place(episode).file
@@ -218,14 +242,14 @@ class Dataset:
 
     def _missing(self, episode: Episode, path: str) -> TakesetError | None:
         """The error for a shard that is not there."""
-        if os.path.exists(path) or self._files.is_closed:
+        if self._files.is_closed or look(path) is not None:
             return None
         return TakesetError(
             f"{self.path}: the shard of {episode.name} is missing: {path}; move or copy a dataset with its folder episodes/, "
             f"or make one file of it with takeset pack"
         )
 
-    def _object(self, episode: Episode, section: str, path: str = "") -> Any:
+    def _object(self, episode: Episode, section: str, path: str = "") -> Object | None:
         """A group or dataset of an episode, below its group of `/data` or `/meta`, or None if there is none."""
         place = self._place(episode)
         try:
@@ -237,9 +261,13 @@ class Dataset:
         if self._files.is_closed:
             return episode.name
         try:
-            return str(episode.group.attrs["take_id"])
+            name = text(episode._group("data"), "take_id")
         except TakesetError:  # Without its shard, an episode has the name of the shard's file.
             return os.path.basename(self._place(episode).file).removesuffix(".h5")
+        if not is_plain_name(name):
+            file = self._place(episode).file
+            raise TakesetError(f"{file}: the take_id of {episode.name} is {name[:40]!r}, which cannot be the name of a file")
+        return name
 
     def _entry(self, episode: Episode) -> Record | None:
         if self._manifest is None:
@@ -265,9 +293,17 @@ class Dataset:
 
     @cached_property
     def _masks(self) -> dict[str, list[str]]:
-        masks = self._files[self._path].h5.get("mask", {})
-        return {split: [name.decode() if isinstance(name, bytes) else str(name) for name in masks[split][()]] for split in
-                (*(split for split in _SPLITS if split in masks), *(split for split in masks if split not in _SPLITS))}  # fmt: skip
+        masks = find_group(self._files[self._path].h5, "mask")
+        if masks is None:
+            return {}
+        names = members(masks)
+        found = {}
+        for split in (*(split for split in _SPLITS if split in names), *(split for split in names if split not in _SPLITS)):
+            mask = find(masks, split)
+            if not isinstance(mask, StoredDataset):
+                raise TakesetError(f"{self.path} is damaged: /mask/{split} is not a list of episodes")
+            found[split] = texts(mask)
+        return found
 
     @cached_property
     def _split_of(self) -> dict[str, str]:
@@ -282,7 +318,7 @@ class Dataset:
 
     @cached_property
     def _is_shard(self) -> bool:
-        return os.path.basename(os.path.dirname(self._path)) == "episodes" and "mask" not in self._files[self._path].h5
+        return os.path.basename(os.path.dirname(self._path)) == "episodes" and find(self._files[self._path].h5, "mask") is None
 
     @property
     def _directory(self) -> str:
@@ -322,7 +358,8 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     return Dataset(path)
 
 
-def _demos(file: h5py.File) -> list[str]:
+def _demos(file: File) -> list[str]:
     """Names of the episodes in the order of their numbers."""
-    names = [name for name in file["data"] if name.startswith("demo_") and name[5:].isdigit()]
+    data = find_group(file, "data")
+    names = [name for name in members(data) if _DEMO.fullmatch(name)] if data is not None else []
     return sorted(names, key=lambda name: (int(name[5:]), name))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ._errors import TakesetError, UnknownKey
 from ._files import OpenFile
+from ._hdf5 import Dataset as StoredDataset
+from ._hdf5 import Group, attribute, find, find_group, form, integer, json_object, members, numbers, require_stored, text, title
 from ._manifest import Finding, Record, findings
 from ._stream import Stream, truth
 
@@ -115,11 +115,11 @@ class Episode:
     @property
     def reader(self) -> str:
         """The reader of its take's format, such as stack-session."""
-        return str(self.group.attrs.get("reader", ""))
+        return text(self._group("data"), "reader")
 
     def __len__(self) -> int:
         """Number of rows, T."""
-        return self._remembered(("rows",), lambda: int(self.group.attrs["num_samples"]))
+        return self._remembered(("rows",), self._count)
 
     def __repr__(self) -> str:
         try:
@@ -144,7 +144,7 @@ class Episode:
         return Stream(self, key)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and (key in self._all_keys() or isinstance(self.group.get(key), h5py.Dataset))
+        return isinstance(key, str) and (key in self._keys("obs") or isinstance(find(self._group("data"), key), StoredDataset))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -159,23 +159,23 @@ class Episode:
     @property
     def unix_ns(self) -> NDArray[np.int64] | None:
         """(T,) int64: time of each row since 1970 in UTC, in ns; None where the take does not tell it."""
-        origin = self._clock.get("unix_origin_ns")
+        origin = self._clock.unix_origin_ns
         return None if origin is None else self.times_ns + np.int64(origin)
 
     @property
     def clock(self) -> str:
         """The clock of the rows' times, such as device-uptime."""
-        return str(self._clock.get("clock", ""))
+        return self._clock.name
 
     @property
     def origin_ns(self) -> int:
         """Time of the first row on `clock`, in ns."""
-        return int(self._clock.get("origin_ns", 0))
+        return self._clock.origin_ns
 
     @property
     def is_resampled(self) -> bool:
         """Whether rows are ticks of a uniform grid, and not frames."""
-        return self._clock.get("timeline") == "resampled"
+        return self._clock.timeline == "resampled"
 
     @property
     def seconds(self) -> float:
@@ -187,15 +187,19 @@ class Episode:
     def rate_hz(self) -> float | None:
         """Rows per second, with the rows that are missing in gaps counted; None with fewer than two rows."""
         steps = np.diff(self.times_ns)
-        period = float(np.median(steps)) if len(steps) else 0.0
-        if period <= 0:
+        period, total = float(np.median(steps)) if len(steps) else 0.0, float(steps.sum())
+        if period <= 0 or total <= 0:
             return None
-        return 1e9 * float(np.maximum(np.rint(steps / period), 1).sum()) / float(steps.sum())
+        return 1e9 * float(np.maximum(np.rint(steps / period), 1).sum()) / total
 
     @property
     def gaps(self) -> NDArray[np.int64]:
         """(G, 2) int64: the row before each gap, and the whole step over it in ns."""
-        return self._column("gaps", np.int64).reshape(-1, 2)
+        gaps = self._column("gaps", np.int64, (None, 2))
+        rows = gaps[:, 0]
+        if len(rows) and (rows[0] < 0 or rows[-1] >= len(self) - 1 or (np.diff(rows) <= 0).any()):
+            raise TakesetError(f"{self}: the rows of its gaps do not ascend, or are not rows of its {len(self)}")
+        return gaps
 
     def segments(self) -> list[tuple[int, int]]:
         """The runs of rows between gaps: (first row, row after the last)."""
@@ -217,7 +221,8 @@ class Episode:
     @property
     def quality_bits(self) -> list[str]:
         """Names of the bits of `quality`."""
-        return str(self.meta["quality"].attrs.get("bits", "")).split()
+        found = find(self._group("meta"), "quality")
+        return [] if found is None else text(found, "bits").split()
 
     # Cameras
 
@@ -233,39 +238,38 @@ class Episode:
         """
         if key not in self._keys("obs"):
             return None
-        stream, stored = self[key], None
-        if f"{key}_intrinsics" in self.meta:
+        stream, stored, meta = self[key], None, self._group("meta")
+        if find(meta, f"{key}_intrinsics") is not None:
             stored = f"{key}_intrinsics"
-        elif stream.kind == "image" and stream.camera == min(self.cameras) and "intrinsics" in self.meta:
+        elif stream.kind == "image" and stream.camera == min(self.cameras, default=None) and find(meta, "intrinsics") is not None:
             stored = "intrinsics"
         elif stream.kind == "confidence" and stream.camera is not None:
             depth = self.cameras[stream.camera].depth
             return self.intrinsics(depth) if depth is not None and self[depth].shape == stream.shape else None
-        return None if stored is None else self._column(stored, np.float64)
+        return None if stored is None else self._column(stored, np.float64, (len(self), 4))
 
     @property
     def imu(self) -> Imu | None:
         """Accelerations and turning rates of the whole take, or None."""
-        for name in ("imu", *self.meta):
-            group = self.meta.get(name)
-            if isinstance(group, h5py.Group) and "accel" in group and "gyro" in group:
-                return Imu(
-                    self._column(f"{name}/timestamp_ns", np.int64), self._column(f"{name}/accel", np.float32),
-                    self._column(f"{name}/gyro", np.float32),
-                )  # fmt: skip
+        for name in ("imu", *members(self._group("meta"))):
+            group = find_group(self._group("meta"), name)
+            if group is not None and find(group, "accel") is not None and find(group, "gyro") is not None:
+                times = self._column(f"{name}/timestamp_ns", np.int64, (None,))
+                accel, gyro = (self._column(f"{name}/{key}", np.float32, (len(times), 3)) for key in ("accel", "gyro"))
+                return Imu(times, accel, gyro)
         return None
 
     # The file
 
     @property
-    def group(self) -> h5py.Group:
-        """Its group below `/data`, as h5py shows it."""
-        return self._group("data")
+    def group(self) -> Group:
+        """Its group below `/data`, as h5py shows it. Raises `TakesetError` where anything in it leads out of its file."""
+        return self._whole_group("data")
 
     @property
-    def meta(self) -> h5py.Group:
-        """Its group below `/meta`: times, provenance, masks of actions."""
-        return self._group("meta")
+    def meta(self) -> Group:
+        """Its group below `/meta`: times, provenance, masks of actions; likewise."""
+        return self._whole_group("meta")
 
     # Shown
 
@@ -286,11 +290,17 @@ class Episode:
     def _file(self) -> OpenFile:
         return self.dataset._shard(self)
 
-    def _group(self, section: str) -> h5py.Group:
+    def _group(self, section: str) -> Group:
         group = self.dataset._object(self, section)
-        if not isinstance(group, h5py.Group):
+        if not isinstance(group, Group):
             place = self.dataset._place(self)
             raise TakesetError(f"{place.file} has no group {place.group(section)}, so it has no episode {self.name}")
+        return group
+
+    def _whole_group(self, section: str) -> Group:
+        """The group for a user of h5py, which follows every link."""
+        group, place = self._group(section), self.dataset._place(self)
+        self.dataset._files.require_whole(place.file, place.group(section))
         return group
 
     def _remembered(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int] = lambda _: 256) -> T:
@@ -302,26 +312,46 @@ class Episode:
         value: T = known
         return value
 
-    def _array(self, section: str, path: str) -> NDArray[Any]:
+    def _array(self, section: str, path: str, shape: tuple[int | None, ...] | None = None, whole: bool = False) -> NDArray[Any]:
         def read() -> NDArray[Any]:
-            dataset = self._group(section).get(path)
-            if not isinstance(dataset, h5py.Dataset):
+            dataset = find(self._group(section), path)
+            if not isinstance(dataset, StoredDataset):
                 raise UnknownKey(f"{self} has no {section}/{path}")
-            array = np.asarray(dataset[()])
+            array = numbers(dataset, shape, whole)
             array.flags.writeable = False
             return array
 
         return self._remembered(("array", section, path), read, lambda array: array.nbytes + 256)
 
-    def _values(self, path: str) -> NDArray[Any]:
+    def _values(self, path: str, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
         """A small dataset below its group of `/data`; read-only."""
-        return self._array("data", path)
+        return self._array("data", path, shape)
 
-    def _column(self, path: str, dtype: DTypeLike, default: NDArray[Any] | None = None) -> NDArray[Any]:
-        """A dataset below its group of `/meta`, of this type."""
-        if default is not None and path not in self.meta:
+    def _column(
+        self, path: str, dtype: DTypeLike, shape: tuple[int | None, ...] | None = None, default: NDArray[Any] | None = None
+    ) -> NDArray[Any]:  # fmt: skip
+        """A dataset below its group of `/meta`, of this shape and type; of one value for each row if the shape is None."""
+        if default is not None and find(self._group("meta"), path) is None:
             return default
-        return self._array("meta", path).astype(dtype)
+        return self._array("meta", path, (len(self),) if shape is None else shape, np.dtype(dtype).kind in "iu").astype(dtype)
+
+    def _count(self) -> int:
+        """Number of rows, as the group says and as there are times: what a file claims alone is no number to take memory for."""
+        count, times = integer(self._group("data"), "num_samples", 0), find(self._group("meta"), "timestamp_ns")
+        if count is None:
+            raise TakesetError(f"{title(self._group('data'))} has no attribute num_samples")
+        if not isinstance(times, StoredDataset) or form(times)[0] != (count,):
+            raise TakesetError(f"{title(self._group('data'))} claims {count} rows, and its times are not as many")
+        require_stored(times)
+        return count
+
+    def _dataset_of(self, name: str) -> tuple[str, StoredDataset]:
+        """Where a stream is below its group, and the stream. Raises `UnknownKey`."""
+        for path in (name,) if "/" in name else (f"obs/{name}", name):
+            found = find(self._group("data"), path)
+            if isinstance(found, StoredDataset) and form(found)[0]:
+                return path, found
+        raise UnknownKey(f"{self} has no stream {name}; it has {', '.join(self._all_keys())}")
 
     def _valid(self, name: str) -> NDArray[np.bool_]:
         group, key = name.rpartition("/")[::2]
@@ -329,57 +359,86 @@ class Episode:
             valid = self._valid(key)
             return np.concatenate([valid[1:], valid[-1:]])
         if group == "action_dict":
-            return truth(self._array("meta", f"{name}_valid"))
-        if name in ("actions", "action_chunk"):
-            mask = truth(self._values(f"{name}_valid"))
-            return mask if mask.ndim == 1 else truth(mask.any(axis=1))
+            return truth(self._array("meta", f"{name}_valid", (len(self),)))
+        if name == "actions":
+            return truth(self._values(f"{name}_valid", (len(self),)))
+        if name == "action_chunk":
+            return truth(self._values(f"{name}_valid", (len(self), None)).any(axis=1))
         if not group and name in self._keys("obs"):
-            return truth(self._array("meta", f"streams/{name}/valid"))
+            return truth(self._array("meta", f"streams/{name}/valid", (len(self),)))
         return np.ones(len(self), np.bool_)
 
     def _has_mask(self, path: str) -> bool:
         """Whether there is a mask of single elements at this path, below the episode's group."""
 
         def look() -> bool:
-            mask = self.group.get(path)
-            return isinstance(mask, h5py.Dataset) and mask.ndim > 1
+            mask = find(self._group("data"), path)
+            return isinstance(mask, StoredDataset) and len(form(mask)[0]) > 1
 
         return self._remembered(("mask", path), look)
 
     def _keys(self, group: str) -> tuple[str, ...]:
         """Names of the streams in a group, without masks."""
 
-        def find() -> tuple[str, ...]:
-            members = self.group.get(group)
-            return tuple(name for name in members or () if "kind" in members[name].attrs)
+        def look() -> tuple[str, ...]:
+            found = find_group(self._group("data"), group)
+            streams = {} if found is None else {name: find(found, name) for name in members(found)}
+            return tuple(name for name, stream in streams.items() if stream is not None and attribute(stream, "kind") is not None)
 
-        return self._remembered(("keys", group), find)
+        return self._remembered(("keys", group), look)
 
     def _all_keys(self) -> list[str]:
         """Names of the observations and of everything about actions."""
 
-        def find() -> list[str]:
+        def look() -> list[str]:
             parts = (f"action_dict/{part}" for part in self._keys("action_dict"))
-            return [*self._keys("obs"), *(key for key in _ACTIONS if key in self.group), *parts]
+            return [*self._keys("obs"), *(key for key in _ACTIONS if isinstance(find(self._group("data"), key), StoredDataset)), *parts]
 
-        return self._remembered(("all keys",), find)
+        return self._remembered(("all keys",), look)
 
     @property
-    def _clock(self) -> dict[str, Any]:
-        return self._remembered(("clock",), lambda: dict(self.meta["timestamp_ns"].attrs))
+    def _clock(self) -> _Clock:
+        def look() -> _Clock:
+            times = find(self._group("meta"), "timestamp_ns")
+            if times is None:
+                raise TakesetError(f"{title(self._group('meta'))} has no timestamp_ns")
+            return _Clock(text(times, "clock"), text(times, "timeline"), integer(times, "origin_ns") or 0, integer(times, "unix_origin_ns"))
+
+        return self._remembered(("clock",), look)
 
     def _find_cameras(self) -> dict[str, Camera]:
         streams: dict[str, dict[str, Stream]] = {}
         for stream in map(self.__getitem__, self.keys()):
-            if stream.camera is not None:
+            if stream.camera is not None and stream.kind in ("image", "depth", "confidence"):
                 streams.setdefault(stream.camera, {}).setdefault(stream.kind, stream)
-        matrices = json.loads(self.group.attrs.get("camera_info", "{}"))
-        axes = next((str(self[key].attrs["camera_axes"]) for key in self.keys() if "camera_axes" in self[key].attrs), None)
+        matrices = json_object(self._group("data"), "camera_info")
+        axes = next((found for key in self.keys() if (found := text(self[key].dataset, "camera_axes"))), None)
         cameras = {}
         for name, kinds in sorted(streams.items()):
             main = kinds.get("image") or kinds.get("depth") or next(iter(kinds.values()))
             names = {kind: kinds[kind].name if kind in kinds else None for kind in ("image", "depth", "confidence")}
-            known = matrices.get(main.name, {}).get("intrinsics")
-            matrix = None if known is None else np.array(known, np.float64)
+            matrix = self._matrix(matrices.get(main.name))
             cameras[name] = Camera(name, names["image"], names["depth"], names["confidence"], main.shape[2], main.shape[1], matrix, axes)
         return cameras
+
+    def _matrix(self, info: Any) -> NDArray[np.float64] | None:
+        """The camera matrix of an entry of `camera_info`, or None if it has none."""
+        known = info.get("intrinsics") if isinstance(info, dict) else None
+        if known is None:
+            return None
+        try:
+            matrix = np.array(known, np.float64)
+        except (ValueError, TypeError, OverflowError):
+            matrix = np.empty(0)
+        if matrix.shape != (3, 3):
+            raise TakesetError(f"{title(self._group('data'), 'camera_info')} has intrinsics that are no matrix of 3 rows and 3 columns")
+        return matrix
+
+
+class _Clock(NamedTuple):
+    """What is known of the times of an episode."""
+
+    name: str
+    timeline: str
+    origin_ns: int
+    unix_origin_ns: int | None

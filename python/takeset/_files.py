@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
-
-import h5py
 
 from ._errors import TakesetError
+from ._hdf5 import File, Object, find, find_group, open_hdf5, require_whole
 from ._recent import Recent
+from ._regular import open_regular, require_regular
 
 Stamp = tuple[int, int, int, int]
 
@@ -28,12 +27,12 @@ class OpenFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self.stamp = _stamp(path)
-        self._h5: h5py.File | None = None
+        self._h5: File | None = None
         self._descriptor = -1
         self._lock = threading.Lock()
 
     @property
-    def h5(self) -> h5py.File:
+    def h5(self) -> File:
         """The file, opened by HDF5. Raises `TakesetError` if it is no HDF5 file."""
         with self._lock:
             if self._h5 is None:
@@ -45,7 +44,7 @@ class OpenFile:
         """Descriptor for `os.preadv`. Threads may share it, because its position is never used."""
         with self._lock:
             if self._descriptor < 0:
-                self._descriptor = os.open(self.path, os.O_RDONLY)
+                self._descriptor = open_regular(self.path)
             return self._descriptor
 
     def close(self) -> None:
@@ -64,7 +63,8 @@ class Files:
     def __init__(self, limit: int = 64, objects: int = 48) -> None:
         self._open: Recent[str, OpenFile] = Recent(limit)
         # A dataset keeps the chunks that HDF5 inflated last, up to 1 MiB, so that windows that overlap inflate them once.
-        self._objects: Recent[tuple[str, str], Any] = Recent(objects)
+        self._objects: Recent[tuple[str, str], Object] = Recent(objects)
+        self._whole: set[tuple[str, str]] = set()
         self._stamps: dict[str, Stamp] = {}
         self.is_closed = False
 
@@ -81,14 +81,22 @@ class Files:
             self._open.put(path, file)
         return file
 
-    def find(self, path: str, name: str) -> Any:
+    def find(self, path: str, name: str) -> Object | None:
         """A group or dataset of a file by its path in it, or None if there is none."""
         found = self._objects.get((path, name))
         if found is None:
-            found = self[path].h5.get(name)
+            found = find(self[path].h5, name)
             if found is not None:
                 self._objects.put((path, name), found)
         return found
+
+    def require_whole(self, path: str, name: str) -> None:
+        """Raises `TakesetError` unless all below a group is in its own file. Each group is gone through once."""
+        if (path, name) not in self._whole:
+            group = find_group(self[path].h5, name)
+            if group is not None:
+                require_whole(group)
+            self._whole.add((path, name))
 
     def close(self) -> None:
         """Closes all files, for good."""
@@ -107,23 +115,6 @@ class Files:
             file.close()
 
 
-def open_hdf5(path: str) -> h5py.File:
-    """Opens an HDF5 file for reading. Raises `TakesetError` if it cannot be opened."""
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        reason = str(error)
-    try:
-        if "lock" in reason:  # Not every network file system has locks, and a sealed file needs none.
-            return h5py.File(path, "r", locking=False)
-    except (OSError, ValueError) as error:  # ValueError: this build of HDF5 cannot do without
-        reason = str(error)
-    raise TakesetError(f"{path} cannot be opened by HDF5: {reason}") from None
-
-
 def _stamp(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise TakesetError(f"{path} cannot be opened: {error.strerror}") from None
+    found = require_regular(path)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

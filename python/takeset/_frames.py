@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import TakesetError
 from ._files import OpenFile
+from ._hdf5 import Dataset, chunk_places
 
 
 @dataclass(frozen=True)
@@ -41,33 +41,22 @@ class FramePlaces:
             _read(file.descriptor, view[first * self.size : end * self.size], int(wanted[first]))
 
 
-def frame_places(dataset: h5py.Dataset) -> FramePlaces | None:
+def frame_places(dataset: Dataset) -> FramePlaces | None:
     """The places of a dataset's rows, or None where they cannot be read as they are stored."""
-    shape, chunk = dataset.shape, dataset.chunks
-    if not hasattr(os, "preadv") or not shape or chunk != (1, *shape[1:]) or dataset.dtype.kind not in "uif" or not dataset.dtype.isnative:
+    found = chunk_places(dataset) if hasattr(os, "preadv") else None
+    if found is None or (found[0] < 0).any():
         return None
-    if dataset.id.get_create_plist().get_nfilters() or dataset.file.userblock_size:
-        return None
-    offsets = np.full(shape[0], -1, np.int64)
-    size = int(np.prod(shape[1:])) * int(dataset.dtype.itemsize)
-
-    def note(chunk: Any) -> None:
-        if chunk.size == size and chunk.byte_offset is not None:
-            offsets[chunk.chunk_offset[0]] = chunk.byte_offset
-
-    if hasattr(dataset.id, "chunk_iter"):
-        dataset.id.chunk_iter(note)
-    else:  # HDF5 before 1.12.3
-        for row in range(shape[0]):
-            note(dataset.id.get_chunk_info_by_coord((row, *[0] * (len(shape) - 1))))
-    return FramePlaces(offsets, size) if (offsets >= 0).all() else None
+    return FramePlaces(*found)
 
 
 def _read(file: int, into: memoryview, offset: int) -> None:
     """Fills a buffer. One call reads at most 2 GiB, and a signal may cut it short."""
     done = 0
     while done < len(into):
-        count = os.preadv(file, [into[done:]], offset + done)
+        try:
+            count = os.preadv(file, [into[done:]], offset + done)
+        except (OSError, OverflowError) as error:  # OverflowError: a place that no file has
+            raise TakesetError(f"a frame cannot be read: {error}") from None
         if count == 0:
             raise TakesetError("the file ends in the middle of a frame; it was cut short after it was opened")
         done += count

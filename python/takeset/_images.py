@@ -18,12 +18,14 @@ def decode(file: bytes, height: int, width: int) -> NDArray[np.uint8]:
     """
     image_module = _pillow()
     try:
-        with image_module.open(io.BytesIO(file)) as image:
+        with image_module.open(io.BytesIO(file), formats=("JPEG", "PNG")) as image:
+            if image.size != (width, height):  # before memory is taken for it
+                raise TakesetError(f"the image is {image.size[0]}x{image.size[1]}, and its dataset says {width}x{height}")
             pixels = np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    except TakesetError:
+        raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error and more.
         raise TakesetError(f"the image cannot be decoded: {error}") from error
-    if pixels.shape != (height, width, 3):
-        raise TakesetError(f"the image is {pixels.shape[1]}x{pixels.shape[0]}, and its dataset says {width}x{height}")
     return pixels
 
 

@@ -95,7 +95,7 @@ class EpisodeRows:
         return self._mask(key, "elements")
 
     def complete(self, key: str) -> Bool:
-        """(T,): rows of a stream of numbers with every number."""
+        """(T,): rows of a stream of numbers with every number: none is masked, and none is NaN."""
         return self._mask(key, "complete")
 
     def scaling(self, key: str, method: str | None) -> Scaling:
@@ -107,7 +107,10 @@ class EpisodeRows:
                 f"{self.episode.dataset.path} has no statistics to normalize {key} by"
                 + (f"; it has those of {known}" if known else ": open the dataset.h5 that links this shard")
             )
-        return Scaling(*statistics.parameters(method))
+        scale, offset = statistics.parameters(method)
+        if len(scale) != self[key].shape[-1]:
+            raise TakesetError(f"{self.episode}: {key} has {self[key].shape[-1]} channels, and its statistics have {len(scale)}")
+        return Scaling(scale, offset)
 
     def _mask(self, key: str, kind: str) -> Bool:
         mask = self._masks.get((key, kind))
@@ -122,4 +125,5 @@ class EpisodeRows:
         elements = self[key].mask()
         if kind == "elements":
             return np.ones(self[key].shape, np.bool_) if elements is None else np.array(elements)
-        return self.valid(key) if elements is None else np.asarray(elements.reshape(len(elements), -1).all(axis=1))
+        finite = np.isfinite(self[key][:]) if elements is None else np.isfinite(self[key][:]) & elements
+        return np.asarray(self.valid(key) & finite.all(axis=1))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-
-import h5py
+import stat
 
 from ._errors import TakesetError
+from ._hdf5 import File, find, find_group, is_hdf5, text
+from ._regular import look, open_regular, parse_json, reader, require_regular_below
 
 _SIGNATURES = {
     b"PK": "a zip file", b"\x1f\x8b": "a gzip file", b"\xff\xd8\xff": "a JPEG image", b"\x89PNG": "a PNG image", b"CDF": "a NetCDF file",
@@ -17,27 +17,29 @@ _SIGNATURES = {
 
 def dataset_file(path: str) -> str:
     """The HDF5 file of a path: the path itself, or dataset.h5 of a directory. Raises `TakesetError` with what the path is, if not that."""
-    if not os.path.exists(path):
+    found = look(path)
+    if found is None:
         raise TakesetError(f"{path} does not exist", 1)
-    if not os.path.isdir(path):
-        if not h5py.is_hdf5(path):
+    if not stat.S_ISDIR(found.st_mode):
+        if not is_hdf5(path):
             raise TakesetError(f"{path} is not a Takeset dataset: it is {_guess(path)}not an HDF5 file", 64)
         return path
     index = os.path.join(path, "dataset.h5")
-    if os.path.isfile(index):
-        if not h5py.is_hdf5(index):
+    if look(index, follows_link=False) is not None:
+        require_regular_below(path, "dataset.h5")
+        if not is_hdf5(index):
             raise TakesetError(f"{index} is damaged: it is not an HDF5 file; rebuild it by running the same takeset run again")
         return index
     raise TakesetError(f"{path} is not a Takeset dataset: {_why_no_dataset(path)}", 64)
 
 
-def check_format(file: h5py.File, path: str) -> None:
+def check_format(file: File, path: str) -> None:
     """Raises `TakesetError` unless the file is Takeset's, of version 2 of the format."""
-    if file.attrs.get("format") != "takeset":
-        other = next((what for mark, what in _OTHERS.items() if mark in file), None)
+    if text(file, "format") != "takeset":
+        other = next((what for mark, what in _OTHERS.items() if find(file, mark) is not None), None)
         looks = f"; it looks like {other}" if other else ""
         raise TakesetError(f'{path} is not a Takeset dataset: it has no attribute format = "takeset"{looks}', 64)
-    version = str(file.attrs.get("format_version", ""))
+    version = text(file, "format_version")
     if version.startswith("1."):
         raise TakesetError(
             f"{path} is in format {version}, written by an earlier version of Takeset; rebuild it from its inputs: "
@@ -45,20 +47,24 @@ def check_format(file: h5py.File, path: str) -> None:
         )
     if not version.startswith("2."):
         raise TakesetError(f"{path} is in format {version or 'without a version'}, and this package reads version 2; update takeset")
-    if "data" not in file or "meta" not in file:
+    if find_group(file, "data") is None or find_group(file, "meta") is None:
         raise TakesetError(f"{path} is damaged: it has no /data or no /meta")
 
 
+_EXPORT_BYTES = 16 << 20
 _OTHERS = {"data/demo_0": "a robomimic dataset", "action": "an ACT (ALOHA) episode", "observations": "an ACT (ALOHA) episode"}
 
 
 def _why_no_dataset(directory: str) -> str:
-    members = set(os.listdir(directory))
+    try:
+        members = set(os.listdir(directory))
+    except OSError as error:
+        return f"it cannot be listed ({error.strerror})"
     if "takeset-export.json" in members:
         try:
-            with open(os.path.join(directory, "takeset-export.json"), encoding="utf-8") as file:
-                form = json.load(file)["format"]
-        except (OSError, ValueError, KeyError, TypeError):
+            with reader(os.path.join(directory, "takeset-export.json"), _EXPORT_BYTES) as file:
+                form = str(parse_json(file.read())["format"])
+        except (TakesetError, OSError, ValueError, KeyError, TypeError):
             form = "unknown"
         return f"it is an export (format {form}); open the dataset that it was made from"
     if "journal.jsonl" in members:
@@ -75,7 +81,7 @@ def _why_no_dataset(directory: str) -> str:
 def _guess(path: str) -> str:
     """What a file is, by its first bytes, followed by a comma; empty if they say nothing."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             start = file.read(16)
     except OSError as error:
         return f"unreadable ({error.strerror}) and "

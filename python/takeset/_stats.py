@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._errors import TakesetError, UnknownKey
+from ._hdf5 import Dataset, Group, find, members, numbers, text, title
 
 Numbers = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ class StatisticsByKey(Mapping[str, Statistics]):
     `pose@arbitrary`; `stream.statistics` finds the one for a stream.
     """
 
-    def __init__(self, group: h5py.Group | None) -> None:
+    def __init__(self, group: Group | None) -> None:
         self._by_key: dict[str, Statistics] = {}
         if group is not None:
             self._collect(group, "")
@@ -138,21 +138,30 @@ class StatisticsByKey(Mapping[str, Statistics]):
         found = [label for label in labels if label in self._by_key]
         return self._by_key[max(found, key=len)] if found else None
 
-    def _collect(self, group: h5py.Group, prefix: str) -> None:
-        for name, member in group.items():
-            if not isinstance(member, h5py.Group):
+    def _collect(self, group: Group, prefix: str) -> None:
+        for name in members(group):
+            member = find(group, name)
+            if not isinstance(member, Group):
                 continue
             key = prefix + name
-            if isinstance(member.get("mean"), h5py.Dataset):
+            if isinstance(find(member, "mean"), Dataset):
                 self._by_key[key] = _statistics(key, member)
             self._collect(member, key + "/")
 
 
-def _statistics(key: str, group: h5py.Group) -> Statistics:
-    numbers = {name: np.asarray(group[name][()], np.float64).ravel() for name in ("mean", "std", "min", "max", "q01", "q99")}
-    stored = {name: np.asarray(group[name][()], np.float64).ravel() for name in ("scale", "offset") if name in group}
-    method = group.attrs.get("normalization")
-    return Statistics(
-        key, np.asarray(group["count"][()], np.int64).ravel(), unit=str(group.attrs.get("unit", "")),
-        method=None if method is None else str(method), **numbers, **stored,
-    )  # fmt: skip
+def _statistics(key: str, group: Group) -> Statistics:
+    moments = {name: _channels(group, name).astype(np.float64) for name in ("mean", "std", "min", "max", "q01", "q99")}
+    stored = {name: _channels(group, name).astype(np.float64) for name in ("scale", "offset") if find(group, name) is not None}
+    count = _channels(group, "count")
+    if len({len(values) for values in (count, *moments.values(), *stored.values())}) != 1 or count.dtype.kind not in "iu":
+        raise TakesetError(f"{title(group)} is damaged: its numbers are not those of the same channels")
+    method = text(group, "normalization") or None
+    return Statistics(key, count.astype(np.int64), unit=text(group, "unit"), method=method, **moments, **stored)
+
+
+def _channels(group: Group, name: str) -> NDArray[Any]:
+    """Numbers of the statistics of a key, one for each channel."""
+    found = find(group, name)
+    if not isinstance(found, Dataset):
+        raise TakesetError(f"{title(group)} is damaged: it has no {name}")
+    return numbers(found).ravel()

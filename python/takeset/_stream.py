@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ._errors import TakesetError, UnknownKey
+from ._errors import TakesetError
 from ._frames import FramePlaces, frame_places
+from ._hdf5 import Dataset, attribute, attributes, files, form, has_files, integer, require_numbers, require_stored, rows, text, title
 from ._images import decode
 from ._rows import RowNumbers, row_number, row_numbers, runs
 
@@ -26,6 +27,12 @@ Array = NDArray[Any]
 _SMALL = 8 << 20
 # One call of h5py reads so many image files: each call costs as much as decoding a small image, and memory must not grow with a run.
 _FILES_AT_ONCE = 32
+_MOST_PIXELS = 1 << 27  # of an image; no phone has as many
+# What a value is, by kind; None is any length.
+_SHAPES: dict[str, tuple[tuple[int | None, ...], ...]] = {
+    "image": ((None, None, 3),), "depth": ((None, None, 1),), "confidence": ((None, None, 1),), "pose": ((7,),), "angles": ((None,),),
+    "vector": ((None,),), "action": ((None,), (None, None)),
+}  # fmt: skip
 _AXES = ["x", "y", "z"]
 _QUATERNION = ["qx", "qy", "qz", "qw"]
 
@@ -38,7 +45,11 @@ class _Stored:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     encoding: str
+    kind: str
     is_small: bool
+
+
+_COUNT = re.compile("[0-9]{1,9}")
 
 
 class Stream:
@@ -60,7 +71,7 @@ class Stream:
     @cached_property
     def kind(self) -> str:
         """image, depth, confidence, pose, angles, vector or action; mask, reward or done for what has no samples of its own."""
-        return str(self.dataset.attrs.get("kind", {"rewards": "reward", "dones": "done"}.get(self.name, "mask")))
+        return self._stored.kind
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +86,7 @@ class Stream:
     @cached_property
     def unit(self) -> str:
         """Unit of a value, such as m, mm or degree."""
-        return str(self.dataset.attrs.get("unit", ""))
+        return text(self.dataset, "unit")
 
     @property
     def encoding(self) -> str:
@@ -90,18 +101,21 @@ class Stream:
             return [*_AXES, *_QUATERNION]
         if self.kind == "image":
             return ["red", "green", "blue"]
-        order = str(self.dataset.attrs.get("order", "")).split()
+        order, parts = text(self.dataset, "order").split(), self.parts
         if len(order) == width:
             return order
-        if not self.parts:
+        if not parts:
             return [self.name] if width == 1 else [f"{self.name}.{i}" for i in range(width)]
-        return [f"{part}.{name}" if count > 1 else part for part, count in self.parts.items() for name in self._elements(part, count)]
+        return [f"{part}.{name}" if count > 1 else part for part, count in parts.items() for name in self._elements(part, count)]
 
     @property
     def parts(self) -> dict[str, int]:
         """The parts of an action and how many columns each has, in the order of the columns; empty for everything else."""
-        pairs = (part.rpartition(":") for part in str(self.dataset.attrs.get("parts", "")).split())
-        return {name: int(count) for name, _, count in pairs}
+        words = text(self.dataset, "parts")
+        found = {name: int(count) for name, _, count in (word.rpartition(":") for word in words.split()) if _COUNT.fullmatch(count)}
+        if words and (len(found) != len(words.split()) or sum(found.values()) != self.shape[-1]):
+            raise TakesetError(f"{title(self.dataset, 'parts')} is {words[:40]!r}, which are not its {self.shape[-1]} columns")
+        return found
 
     @property
     def has_samples(self) -> bool:
@@ -111,13 +125,12 @@ class Stream:
     @property
     def attrs(self) -> dict[str, Any]:
         """All attributes of the dataset; text as str, numbers as int and float."""
-        return {key: value.item() if isinstance(value, np.generic) else value for key, value in self.dataset.attrs.items()}
+        return attributes(self.dataset)
 
     @property
     def camera(self) -> str | None:
         """Name of the camera of images, depth and confidence; a key of `episode.cameras`."""
-        name = self.dataset.attrs.get("camera")
-        return None if name is None else str(name)
+        return text(self.dataset, "camera") or None
 
     @property
     def statistics(self) -> Statistics | None:
@@ -128,9 +141,12 @@ class Stream:
         return self.episode.dataset._statistics_of(self)
 
     @property
-    def dataset(self) -> h5py.Dataset:
+    def dataset(self) -> Dataset:
         """The dataset in the file, as h5py shows it."""
-        return self.episode.dataset._object(self.episode, "data", self._stored.path)
+        found = self.episode.dataset._object(self.episode, "data", self._stored.path)
+        if not isinstance(found, Dataset):
+            raise TakesetError(f"{self._title()} is not there any more")
+        return found
 
     def __reduce__(self) -> tuple[type[Stream], tuple[Episode, str]]:
         return type(self), (self.episode, self.name)
@@ -173,8 +189,7 @@ class Stream:
         number = row_number(row, len(self), self._title)
         if self.encoding == "raw":
             return None
-        stored = self.dataset[number]
-        return bytes(np.asarray(stored, np.uint8)) or None
+        return files(self.dataset, number, number + 1)[0] or None
 
     # Masks and provenance
 
@@ -191,17 +206,20 @@ class Stream:
         path = f"{self._stored.path}_valid"
         if not self.episode._has_mask(path):
             return None
-        return truth(Stream(self.episode, path)[rows])
+        mask = Stream(self.episode, path)
+        if mask.shape != self.shape and (self.name != "action_chunk" or mask.shape != self.shape[:2]):
+            raise TakesetError(f"{self.episode}: {path} has the shape {mask.shape}, and what it is a mask of has {self.shape}")
+        return truth(mask[rows])
 
     @property
     def dt_ns(self) -> NDArray[np.int64]:
         """(T,) int64, ns: time of the sample minus time of the row; 0 where the value was interpolated to the row's time."""
-        return self.episode._column(f"streams/{self.name}/dt_ns", np.int64, self._default(0))
+        return self.episode._column(f"streams/{self.name}/dt_ns", np.int64, default=self._default(0))
 
     @property
     def source_index(self) -> NDArray[np.int64]:
         """(T,) int64: number of the sample in the source's stream; -1 where the row has none."""
-        return self.episode._column(f"streams/{self.name}/source_index", np.int64, self.episode._column("source_index", np.int64))
+        return self.episode._column(f"streams/{self.name}/source_index", np.int64, default=self.episode.source_index)
 
     # Reading
 
@@ -230,53 +248,69 @@ class Stream:
         return self.episode._remembered(("places", self.name), find, size)[0]
 
     def _look(self) -> _Stored:
-        group = self.episode.group
-        path = self.name if "/" in self.name else f"obs/{self.name}"
-        dataset = group.get(path)
-        if dataset is None:
-            path = self.name
-            dataset = group.get(path)
-        if not isinstance(dataset, h5py.Dataset) or not dataset.ndim:
-            raise UnknownKey(f"{self.episode} has no stream {self.name}; it has {', '.join(self.episode._all_keys())}")
-        shape, dtype, encoding = tuple(dataset.shape), dataset.dtype, "raw"
-        if dtype.kind == "O":  # a file for each row
-            encoding = str(dataset.attrs["encoding"])
-            shape, dtype = (shape[0], int(dataset.attrs["height"]), int(dataset.attrs["width"]), 3), np.dtype(np.uint8)
-        bytes_in_all = math.prod(shape) * int(dtype.itemsize)
-        is_frames = len(shape) > 1 and dataset.chunks is not None and dataset.chunks[0] == 1
-        return _Stored(path, shape, dtype, encoding, is_small=bytes_in_all <= _SMALL and not is_frames)
+        path, dataset = self.episode._dataset_of(self.name)
+        (shape, dtype, chunk), encoding = form(dataset), "raw"
+        kind = text(dataset, "kind") or {"rewards": "reward", "dones": "done"}.get(self.name, "mask")
+        if has_files(dataset):
+            encoding, height, width = self._form_of_images(dataset)
+            require_stored(dataset)
+            shape, dtype = (*shape[:1], height, width, 3), np.dtype(np.uint8)
+        else:
+            require_numbers(dataset)
+        if shape[0] != len(self.episode):
+            raise TakesetError(f"{title(dataset)} has {shape[0]} rows, and its episode has {len(self.episode)}")
+        expected = _SHAPES.get(kind)
+        if expected and not any(_fits(shape[1:], one) for one in expected) or kind == "image" and dtype != np.uint8 or 0 in shape[1:]:
+            raise TakesetError(f"{title(dataset)} has values of the shape {shape[1:]} and type {dtype}, which are none of the kind {kind}")
+        is_frames = len(shape) > 1 and chunk is not None and chunk[0] == 1
+        is_small = math.prod(shape) * int(dtype.itemsize) <= _SMALL and not is_frames
+        return _Stored(path, shape, dtype, encoding, kind, is_small)
 
-    def _read(self, rows: RowNumbers, out: Array | None) -> Array:
+    def _form_of_images(self, dataset: Dataset) -> tuple[str, int, int]:
+        """Encoding, height and width of images that are stored as files."""
+        encoding = attribute(dataset, "encoding")
+        if encoding not in ("jpeg", "png"):
+            raise TakesetError(f"{title(dataset)} has a file for each row, and does not say that they are jpeg or png")
+        height, width = (integer(dataset, name, 1, _MOST_PIXELS) or 0 for name in ("height", "width"))
+        if not 0 < height * width <= _MOST_PIXELS:
+            raise TakesetError(f"{title(dataset)} has images of {width}x{height} pixels; at most {_MOST_PIXELS} are read")
+        return encoding, height, width
+
+    def _read(self, numbers: RowNumbers, out: Array | None) -> Array:
         stored = self._stored
         if stored.encoding != "raw":
-            return self._decoded(rows, self._new(rows) if out is None else out)
+            return self._decoded(numbers, self._new(numbers) if out is None else out)
         if stored.is_small:
             values = self.episode._values(stored.path)
-            return np.take(values, np.asarray(rows, np.int64), axis=0, out=out)
-        out = self._new(rows) if out is None else out
+            return np.take(values, np.asarray(numbers, np.int64), axis=0, out=out)
+        out = self._new(numbers) if out is None else out
         if (places := self._places) is not None:
-            if len(rows):
-                places.read(self.episode._file, rows, out)
+            if len(numbers):
+                places.read(self.episode._file, numbers, out)
             return out
         dataset = self.dataset
-        for place, first, end in runs(rows):
-            dataset.read_direct(out, np.s_[first:end], np.s_[place : place + end - first])
+        for place, first, end in runs(numbers):
+            rows(dataset, first, end, out, place)
         return out
 
-    def _new(self, rows: RowNumbers) -> Array:
-        return np.empty((len(rows), *self.shape[1:]), self.dtype)
+    def _new(self, numbers: RowNumbers) -> Array:
+        try:
+            return np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        except MemoryError:
+            size = len(numbers) * math.prod(self.shape[1:]) * int(self.dtype.itemsize) >> 20
+            raise TakesetError(f"{self._title()}: there is no memory for {len(numbers)} rows, which take {size} MiB") from None
 
-    def _decoded(self, rows: RowNumbers, out: Array) -> Array:
+    def _decoded(self, numbers: RowNumbers, out: Array) -> Array:
         dataset, (height, width) = self.dataset, self.shape[1:3]
-        for place, first, end in runs(rows):
+        for place, first, end in runs(numbers):
             for start in range(first, end, _FILES_AT_ONCE):
-                for row, file in enumerate(dataset[start : min(start + _FILES_AT_ONCE, end)], start):
+                for row, file in enumerate(files(dataset, start, min(start + _FILES_AT_ONCE, end)), start):
                     image = out[place + row - first]
                     if len(file) == 0:
                         image[...] = 0
                         continue
                     try:
-                        image[...] = decode(file.tobytes(), height, width)
+                        image[...] = decode(file, height, width)
                     except TakesetError as error:
                         raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
         return out
@@ -285,6 +319,10 @@ class Stream:
 def truth(mask: Any) -> NDArray[np.bool_]:
     """A stored mask, 0 or 1, as truth values; a copy."""
     return np.array(mask, dtype=np.bool_)
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(want is None or side == want for side, want in zip(shape, expected))
 
 
 def _is_number(index: Any) -> bool:

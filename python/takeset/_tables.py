@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def rows_of(episode: Episode) -> pandas.DataFrame:
         if group and last in in_actions:
             continue
         if stream.kind in _NUMBERS and len(stream.shape) <= 2:
-            values = stream[:].reshape(len(stream), -1)
+            values = stream[:].reshape(len(stream), math.prod(stream.shape[1:]))
             names = [column] if values.shape[1] == 1 else [f"{group or key}.{name}" for name in stream.names]
             columns |= {name: values[:, number] for number, name in enumerate(names)}
         if stream.has_samples:

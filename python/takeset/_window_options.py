@@ -29,7 +29,7 @@ class WindowOptions:
     rotation_layout: RotationLayout = "columns"
     first_action: FirstAction = "next"
     joints: JointUse | None = None
-    skip_masked: bool | Collection[str] = ("actions",)
+    skip_masked: bool | Collection[str] | None = None
     pad: bool = False
     normalize: bool | Collection[str] = False
     normalization: Method | None = None

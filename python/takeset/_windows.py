@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,8 +20,9 @@ from ._window_options import WindowOptions
 
 Array = NDArray[Any]
 
-# What normalize=True is about; images and maps have to be named.
+# What normalize=True is about, and what skip_masked looks at where nothing else is said; images and maps have to be named.
 _NUMBERS = ("pose", "angles", "vector")
+_MOST_TRIED = 200  # episodes that are searched for a stream, for the message that one lacks it
 
 
 class WindowReader:
@@ -29,7 +31,8 @@ class WindowReader:
     path      of the file
     episodes  names of the episodes, such as demo_000003
     index     (n, 2) int64: of each window, the number of its episode in `episodes`, and its row t
-    skipped   number of windows that are left out because of masks
+    skipped   number of windows that are left out because of masks, and
+    skipped_by  how many of them by the name of what is masked there; one that lacks several things counts under each
     scalings  by the key of the sample's entry, what normalizes it; images are left to the reader's user, who may want to change them first
     images    keys of images
     """
@@ -44,17 +47,24 @@ class WindowReader:
         self._numbers = _select(self._dataset, split)
         self.episodes = [self._dataset[number].name for number in self._numbers]
         # One pass over the episodes: a dataset may have thousands, and opening each takes a millisecond.
+        if self._numbers:
+            self._require_keys(self.rows(0))
         self.images = {key for key in options.keys if self._numbers and self.rows(0)[key].kind == "image"}
         self._actions = self._make_actions()
         self._joints, self._joint_count = "", 0
-        alike, tables, self.skipped = Alike(options.keys, self._actions, resizes_images), [np.empty((0, 2), np.int64)], 0
+        self.skipped, self.skipped_by = 0, dict[str, int]()
+        alike, tables, longest = Alike(options.keys, self._actions, resizes_images), [np.empty((0, 2), np.int64)], (0, "")
         for number, rows in enumerate(self._all_rows()):
+            self._require_keys(rows)
+            longest = max(longest, *((end - first, str(rows.episode)) for first, end in rows.segments), key=lambda one: one[0])
             if options.joints_are_separate and not self._joints:
                 self._joints = rows.first_of_kind("angles") or ""
                 self._joint_count = rows[self._joints].shape[1] if self._joints else 0
             alike.add(rows, self._joints if self._joints and self._joints in rows.episode else None)
             tables += self._windows_of(number, rows)
         self.index = np.concatenate(tables)
+        if not len(self.index):
+            raise TakesetError(self._why_none(*longest))
         self.scalings = {key: self._scaling_of(key) for key in self._to_normalize()}
 
     def __len__(self) -> int:
@@ -110,17 +120,60 @@ class WindowReader:
             yield np.stack([np.full_like(t, number), t], axis=1)
 
     def _is_known(self, rows: EpisodeRows, windows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Windows with a sample in every row of what `skip_masked` names; of windows (n, 3) of t, first, end."""
-        asked, known = self.options.skip_masked, np.ones(len(windows), np.bool_)
-        names = [*self.options.keys, "actions"] if asked is True else asked or []
-        for name in names:
+        """Windows with a value in every row of what `skip_masked` names; of windows (n, 3) of t, first, end."""
+        options, asked, known = self.options, self.options.skip_masked, np.ones(len(windows), np.bool_)
+        is_number = {key: rows[key].kind in _NUMBERS for key in options.keys}
+        if asked is None:
+            asked = ["actions", *(key for key in options.keys if is_number[key])]
+        for name in [*options.keys, "actions"] if asked is True else asked or []:
             if name == "actions":
-                known &= True if self._actions is None else self._actions.known(rows, windows)
-            elif name in self.options.keys:
-                known &= intact(rows.valid(name), windows, 1 - self.options.observation_horizon, 1)
+                here = np.ones(len(windows), np.bool_) if self._actions is None else self._actions.known(rows, windows)
+            elif name in options.keys:
+                mask = rows.complete(name) if is_number[name] else rows.valid(name)
+                here = intact(mask, windows, 1 - options.observation_horizon, 1)
+            elif name == "action_joints" and options.joints_are_separate and self._actions is not None:
+                mask = rows.complete(self._joints) if self._joints in rows else np.zeros(len(rows.episode), np.bool_)
+                here = intact(mask, windows, self._actions.first, self._actions.first + options.action_horizon)
             else:
-                raise UnknownKey(f"skip_masked has {name}, which is not one of {', '.join([*self.options.keys, 'actions'])}")
+                names = ", ".join([*options.keys, "actions", "action_joints"])
+                raise UnknownKey(f"skip_masked has {name}, which is not one of {names}")
+            if count := len(here) - int(np.count_nonzero(here)):
+                self.skipped_by[name] = self.skipped_by.get(name, 0) + count
+            known &= here
         return known
+
+    def _require_keys(self, rows: EpisodeRows) -> None:
+        """Raises `UnknownKey`, with what to do, for an episode that has not all observations."""
+        for key in self.options.keys:
+            try:
+                rows[key]
+            except UnknownKey as error:
+                raise UnknownKey(f"{error}{self._where_is(key)}") from None
+
+    def _where_is(self, key: str) -> str:
+        """How to choose the episodes that have a stream, as the end of a sentence; empty if none of the first has it."""
+        having = next((rows for rows in itertools.islice(self._all_rows(), _MOST_TRIED) if key in rows.episode), None)
+        if having is None:
+            return ""
+        streams = (having.episode.take or {}).get("streams")
+        known = [one.get("name") for one in streams if isinstance(one, dict)] if isinstance(streams, list) else []
+        select = f"takeset select {os.path.dirname(self.path)} --where 'streams has {key}' --output DIR, or " if key in known else ""
+        return f"; other episodes have it, such as {having.episode}: choose those that do, by {select}split=[...] with their ids"
+
+    def _why_none(self, rows: int, episode: str) -> str:
+        """Why there is no window, and what to do; of the longest run of rows, and its episode."""
+        options = self.options
+        if self.skipped:
+            reasons = ", ".join(f"{name} in {count}" for name, count in self.skipped_by.items())
+            return (
+                f"{self.path}: something is masked in each of the {self.skipped} windows, so all are left out: {reasons}; "
+                "choose other keys or takes, or keep such windows with skip_masked=()"
+            )
+        needed = 1 if options.pad else options.observation_horizon + (0 if self._actions is None else self._actions.ahead)
+        horizons = [f"observation_horizon={options.observation_horizon}"]
+        horizons += [f"action_horizon={options.action_horizon}"] if options.actions else []
+        longest = f"the longest has {rows}, in {episode}; shorten the horizons, or use pad=True" if rows else "there are no rows"
+        return f"{self.path}: no episode has {needed} rows without a gap, as {' and '.join(horizons)} need: {longest}"
 
     # Actions
 

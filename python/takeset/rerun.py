@@ -237,12 +237,11 @@ def _log_numbers(episode: Episode, recording: Any) -> None:
         late = np.where(stream.source_index < 0, np.nan, stream.dt_ns / 1e6)
         recording.send_columns(f"alignment/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=late))
         recording.send_columns(f"valid/{key}", indexes=columns, columns=rr.Scalars.columns(scalars=stream.valid.astype(np.float64)))
-    parts = [key for key in ("actions", "action_dict") if key in episode.group]
-    if "action_dict" in parts:
-        for part in episode.group["action_dict"]:
-            stream = episode[f"action_dict/{part}"]
-            _plot(recording, columns, f"actions/{part}", _masked(stream), stream.names)
-    elif parts:
+    parts = episode._keys("action_dict")
+    for part in parts:
+        stream = episode[f"action_dict/{part}"]
+        _plot(recording, columns, f"actions/{part}", _masked(stream), stream.names)
+    if not parts and "actions" in episode:
         stream = episode["actions"]
         _plot(recording, columns, "actions/all", _masked(stream), stream.names)
 
@@ -287,7 +286,7 @@ def _blueprint(episode: Episode) -> Any:
     ]
     plots = [
         rrb.TimeSeriesView(origin=key, name=key) for key in ("joints", "actions", "poses", "alignment", "valid")
-        if key in ("alignment", "valid") or key in keys or (key == "poses" and "pose" in keys) or (key == "actions" and "actions" in episode.group)
+        if key in ("alignment", "valid") or key in keys or (key == "poses" and "pose" in keys) or (key == "actions" and "actions" in episode)
     ]
     scene = [rrb.Spatial3DView(origin="world", name="scene")] if "pose" in keys else []
     words = rrb.Tabs(rrb.TextDocumentView(origin="findings", name="findings"), rrb.TextLogView(origin="events", name="events"))

@@ -39,7 +39,9 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
     action_horizon       k: the number of rows of actions
     stride               rows from one t to the next, starting again after each gap
     pad                  True: every row is a t; rows beyond a run of rows without gaps are its first or last row, again
-    skip_masked          names of observations, and "actions": a window with a masked row of one of them is left out. True: all of them
+    skip_masked          what a window must have all values of, or it is left out: names of observations, "actions" and "action_joints".
+                         None: the actions, and all observed poses, joints and other vectors, so that no observation is NaN.
+                         True: the actions, and all observations, images too. (): nothing, so NaN is the learner's to mask
 
     What they hold:
 
@@ -79,21 +81,23 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
     observation_is_pad   (o,) bool, with pad=True: rows that another one stands for
     action_is_pad        (k,) bool, likewise
 
-    A masked vector, such as a joint angle, is NaN, so a loss that ignores the mask is NaN too. Images and depth are 0 where masked.
+    A masked joint angle or other vector is NaN, so a loss that ignores the mask is NaN too. By default no window has one among its
+    observations; `action_joints` may, unless `skip_masked` names them. Images and depth are 0 where masked.
     Frames are in channels-last memory, as they are stored and as convolutions like them best: `.view` on them may need `.contiguous()`.
 
     Numbers are normalized by the statistics of the training episodes, whatever the split: those under `/stats`, and for relative-6d
     those of the actions of all rows of the training episodes, computed when the object is made.
 
     Everything that would make a sample or a batch fail is checked when the object is made: keys that an episode does not have, images
-    of several sizes, units and camera axes that differ, encoded images without Pillow. Raises `TakesetError`, and `ValueError` for
-    options that make no sense.
+    of several sizes, units and camera axes that differ, encoded images without Pillow, horizons for which no episode is long enough.
+    Raises `TakesetError`, and `ValueError` for options that make no sense.
 
     The object may be inherited by forked workers and pickled to spawned ones. Each process opens the files by itself, when it reads first.
 
     episodes  names of the episodes, such as demo_000003
     index     (n, 2) int64 array: of each window, the number of its episode in `episodes`, and its row t
     skipped   number of windows that are left out because of masks
+    skipped_by  how many of them by what is masked, such as joints; a window that lacks several things counts under each
     scalings  scale and offset by key: normalized = (x - offset) / scale
     """
 
@@ -107,7 +111,7 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
         stride: int = 1,
         *,
         pad: bool = False,
-        skip_masked: bool | Collection[str] = ("actions",),
+        skip_masked: bool | Collection[str] | None = None,
         actions: ActionKind | None = "relative-6d",
         rotation_layout: RotationLayout = "columns",
         first_action: FirstAction = "next",
@@ -131,6 +135,7 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
             raise ValueError("random_crop=True needs crop=(height, width)")
         self._reader = WindowReader(source, split, options, resizes_images=image_size is not None)
         self.episodes, self.index, self.skipped = self._reader.episodes, self._reader.index, self._reader.skipped
+        self.skipped_by: dict[str, int] = self._reader.skipped_by
         self.scalings: dict[str, Scaling] = self._reader.scalings
         self._require_room_for_crop()
 
@@ -148,7 +153,8 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
         holds = f"{options.observation_horizon} rows of {', '.join(options.keys)}"
         ahead = f"{options.action_horizon} actions" if options.actions else "no actions"
         episodes = f"{len(self.episodes)} episode" + ("s" if len(self.episodes) != 1 else "")
-        return f"<takeset.torch.Windows of {self._reader.path!r}: {len(self)} windows of {holds}, and {ahead}, of {episodes}>"
+        left_out = f"; {self.skipped} are left out" if self.skipped else ""
+        return f"<takeset.torch.Windows of {self._reader.path!r}: {len(self)} windows of {holds}, and {ahead}, of {episodes}{left_out}>"
 
     def place(self, i: int) -> tuple[str, int]:
         """The id of the episode that a window is from, and its row t."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .._arguments import nearest
 from .._episode import Episode
 from .._errors import TakesetError
+from .._hdf5 import find, find_group, members
 from .._stream import Stream
 
 ACTIONS = "actions"
@@ -45,17 +46,18 @@ class Surveyed:
 
 def survey(episode: Episode) -> Surveyed:
     """What an episode has."""
-    names = [*episode.keys(), *([ACTIONS] if ACTIONS in episode.group else [])]
+    names = [*episode.keys(), *([ACTIONS] if ACTIONS in episode else [])]
     keys = {}
     for name in names:
         stream = episode[name]
         keys[name] = Key(stream.kind, _meaning(stream), stream.kind in ("image", "depth") and episode.intrinsics(name) is not None)
-    parts = {word.rpartition(":")[0] for word in str(episode[ACTIONS].attrs.get("parts", "")).split()} if ACTIONS in keys else set()
+    parts = episode[ACTIONS].parts if ACTIONS in keys else {}
+    inner = find_group(episode.group, "action_dict")
     others = [
-        *(f"action_dict/{part}" for part in episode.group.get("action_dict", ()) if part not in parts),
-        *(name for name in ("action_chunk", "rewards", "next_obs") if name in episode.group),
+        *(f"action_dict/{part}" for part in (members(inner) if inner is not None else ()) if part not in parts),
+        *(name for name in ("action_chunk", "rewards", "next_obs") if find(episode.group, name) is not None),
         *(["imu"] if episode.imu is not None else []),
-        *(["joints_raw"] if "joints_raw" in episode.meta else []),
+        *(["joints_raw"] if find(episode.meta, "joints_raw") is not None else []),
     ]
     return Surveyed(episode, keys, tuple(others))
 
