@@ -31,7 +31,10 @@ package struct Select: Transform {
         "the take has none of the streams \(streams.joined(separator: ", ")); it has \(found.isEmpty ? "none" : found.joined(separator: ", "))"
       )
     }
-    guard episode.streams.contains(where: { isNamed($0.key) && $0.value.spec.kind.place != .meta }) || episode.derived.keys.contains(where: isNamed) else {
+    guard
+      episode.streams.contains(where: { isNamed($0.key) && $0.value.spec.kind.place != .meta })
+        || episode.derived.keys.contains(where: isNamed)
+    else {
       throw TakeFailure(
         .streamMissing, "the streams \(streams.joined(separator: ", ")) have no values in the rows; name one that has, such as pose")
     }
