@@ -195,3 +195,31 @@ def test_quantiles_of_few_values_are_those_of_numpy(dataset):
                 chosen = values[valid[:, column], column].astype(np.float64)
                 for name, share in ("q01", 0.01), ("q99", 0.99):
                     assert file[f"stats/{key}/{name}"][column] == pytest.approx(np.quantile(chosen, share), rel=1e-14, abs=0), (key, column)
+
+
+def test_a_preview_of_a_dataset_is_drawn(takeset, dataset, tmp_path):
+    takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0)
+    with Image.open(tmp_path / "x.png") as sheet:
+        assert sheet.format == "PNG" and len(sheet.getcolors(1 << 24)) > 50
+
+
+def test_what_only_some_uses_need_is_no_warning(takeset, dataset):
+    done = takeset("verify", "--for", "robomimic", dataset, check=None)
+    assert "\ninfo: next-obs-missing: " in f"\n{done.stdout}" and "trains badly: next-obs-missing" not in done.stdout
+
+
+# MARK: What is said once
+
+
+def test_what_holds_for_a_take_is_said_once(takeset, tmp_path):
+    files = session("v1", count=40, seed=1, size=(48, 24))
+    poses = json.loads(files["poses.json"])
+    for entry in poses[20:]:
+        entry["timestamp"] += 1
+    metadata = json.loads(files["metadata.json"]) | {"rgbFrameCount": 99}
+    put(tmp_path / "in/a", files | {name: json.dumps(value).encode() for name, value in (("poses.json", poses), ("metadata.json", metadata))})
+    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=pipeline(tmp_path, split_episodes={"at": "gaps"}))
+    takes = manifest(tmp_path / "out")["record"]["takes"]
+    assert len(takes) == 2 and all("count-mismatch" in {f["code"] for f in take["findings"]} for take in takes)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  warning")]
+    assert line.split()[1:4] == ["a", "(2", "episodes)"] and "count-mismatch" in line
