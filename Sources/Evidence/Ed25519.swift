@@ -128,7 +128,8 @@ package enum Ed25519 {
     let zeros = String(repeating: "0", count: 62), ones = String(repeating: "f", count: 60)
     return [
       "00" + zeros, "01" + zeros, "ec\(ones)7f", "ed\(ones)7f", "ee\(ones)7f",
-      "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+      "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+      "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
     ].contains(y)
   }
 

@@ -257,7 +257,7 @@ extension FindingCode {
         "Nothing; remove one of the two to silence it.")
     case .duplicateContent:
       .dataset(
-        "Takes whose files have the same bytes as those of another take: copies of one recording. They are in one part of the split, so that nothing learned is tested, but they count twice in training.",
+        "Takes whose files have the same bytes as those of another take, or whose poses are the same at the same times, such as a folder and its archive, or images that were encoded again: copies of one recording. The split's rule puts them into one part, so that nothing learned is tested, and a split file or a merge may not; they count twice in training.",
         "Remove the copies and run again with `--prune`, or leave them out with `takeset select`.")
     case .duplicateID:
       .written(
@@ -525,7 +525,7 @@ extension FindingCode {
         "Copy the file from the device again if it should be longer.")
     case .optionUnused:
       .written(
-        .info, "An option of the pipeline names a stream that the take does not have.",
+        .info, "An option of the pipeline names a stream that the take does not have. It is a warning of the dataset where no take has it.",
         "Correct the name if no take has the stream; `takeset inspect` lists streams.")
     case .packedWithout:
       .written(

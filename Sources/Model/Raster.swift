@@ -9,8 +9,11 @@ package struct ImageSize: Hashable, Sendable, CustomStringConvertible {
   package var description: String { "\(width)x\(height)" }
 
   /// The largest size with the same aspect ratio that fits within `box` and is no larger than this one.
-  package func fitted(within box: ImageSize) -> ImageSize {
-    let scale = min(Double(box.width) / Double(width), Double(box.height) / Double(height), 1)
+  ///
+  /// - Parameter enlarging: Whether it may be larger than this one.
+  package func fitted(within box: ImageSize, enlarging: Bool = false) -> ImageSize {
+    let largest = min(Double(box.width) / Double(width), Double(box.height) / Double(height))
+    let scale = enlarging ? largest : min(largest, 1)
     return ImageSize(
       width: max(1, Int((Double(width) * scale).rounded())), height: max(1, Int((Double(height) * scale).rounded())))
   }

@@ -83,6 +83,10 @@ package struct Histogram: Sendable, Equatable {
 package struct Statistics: Sendable, Equatable {
   package var moments: [Moments]
   package var histograms: [Histogram]
+  /// The values themselves, by channel, while they are few and known: quantiles are then exact.
+  package var values: [[Float]]?
+  /// Values of a channel that are still few: a percentile of them is one of some dozens, which a bucket would show.
+  package static let few = 4096
 
   package init(channels: Int, _ buckets: Histogram.Buckets) {
     moments = Array(repeating: Moments(), count: channels)
@@ -97,14 +101,32 @@ package struct Statistics: Sendable, Equatable {
   }
 
   package mutating func merge(_ other: Statistics) {
+    values =
+      if let own = values, let others = other.values, zip(own, others).allSatisfy({ $0.count + $1.count < Self.few }) {
+        zip(own, others).map { $0 + $1 }
+      } else {
+        nil
+      }
     for channel in moments.indices {
       moments[channel].merge(other.moments[channel])
       histograms[channel].merge(other.histograms[channel])
     }
   }
 
-  /// Quantiles, clamped to the least and greatest value, which are exact.
+  /// Quantiles, exact where the values are known, else clamped to the least and greatest value, which are exact.
   package func quantile(_ q: Double) -> [Double] {
-    zip(moments, histograms).map { Swift.min(Swift.max($1.quantile(q), $0.min), $0.max) }
+    if let values { return values.map { Self.quantile(q, of: $0) } }
+    return zip(moments, histograms).map { Swift.min(Swift.max($1.quantile(q), $0.min), $0.max) }
+  }
+
+  /// The quantile as NumPy's default defines it: linear between the two nearest ranks.
+  private static func quantile(_ q: Double, of values: [Float]) -> Double {
+    guard !values.isEmpty else { return .nan }
+    let sorted = values.sorted()
+    let position = Double(sorted.count - 1) * q
+    let rank = Int(position.rounded(.down))
+    let (low, high) = (Double(sorted[rank]), Double(sorted[min(rank + 1, sorted.count - 1)]))
+    let weight = position - Double(rank)
+    return weight < 0.5 ? low + (high - low) * weight : high - (high - low) * (1 - weight)
   }
 }

@@ -12,6 +12,10 @@ package struct StreamSpec: Equatable, Sendable {
   package var elements: [String] = []
   /// The parts of an action, each with its number of columns, in order.
   package var parts: [Part] = []
+  /// The frame of the poses that actions are computed from.
+  package var actionFrame: PoseFrame?
+  /// How the six numbers of a rotation are its matrix: `columns` or `rows`; of actions that have some.
+  package var rotationLayout: String?
   /// Unit of the source's accelerations, where these were converted.
   package var sourceUnit: String?
   /// The source's encoding of images, as long as no step has changed their pixels.

@@ -36,7 +36,11 @@ struct InspectCommand: ParsableCommand {
   @OptionGroup var console: OutputOptions
 
   func run() throws {
-    if paths.count == 1, DatasetFiles.isDataset(paths[0]) { return try inspectDataset(paths[0]) }
+    if paths.count == 1, DatasetFiles.isDataset(paths[0]) {
+      try inspectDataset(paths[0])
+      if let preview { try draw(Dataset(directory: paths[0]), to: preview) }
+      return
+    }
     var sheet = Preview()
     let (inspections, notices) = try Inspection.all(
       inputs: paths, pipeline: takeset_cli.pipeline(pipeline), context: RunContext(keys: deviceKeys(keys))
@@ -57,19 +61,29 @@ struct InspectCommand: ParsableCommand {
         console.quiet ? inspections.filter { $0.outcome != .written || $0.findings.contains { $0.severity != .info } } : inspections
       if !shown.isEmpty { standardOutput(shown.map(describe).joined(separator: "\n\n")) }
     }
-    if let preview {
-      if let png = try sheet.png() {
-        guard FileManager.default.createFile(atPath: preview, contents: Data(png)) else {
-          throw OutputFailure("cannot write the preview \(preview)")
-        }
-      } else {
-        standardError("there is no image or depth map to preview")
-      }
-    }
+    if let preview { try write(sheet, to: preview) }
     if inspections.contains(where: { $0.outcome == .failed }) { throw ExitCode(3) }
   }
 
+  private func write(_ sheet: Preview, to preview: String) throws {
+    guard let png = try sheet.png() else { return standardError("there is no image or depth map to preview") }
+    guard FileManager.default.createFile(atPath: preview, contents: Data(png)) else {
+      throw OutputFailure("cannot write the preview \(preview)")
+    }
+  }
+
   // MARK: Datasets
+
+  private static let previewedEpisodes = 40
+
+  /// Draws the first episodes of a dataset, as they are stored.
+  private func draw(_ dataset: Dataset, to preview: String) throws {
+    var sheet = Preview()
+    for take in dataset.written.prefix(Self.previewedEpisodes) { sheet.add(try dataset.episode(take.id)) }
+    try write(sheet, to: preview)
+    let left = dataset.written.count - Self.previewedEpisodes
+    if left > 0 { standardError("the preview shows the first \(Self.previewedEpisodes) episodes; \(counted(left, "other")) are left out") }
+  }
 
   private func inspectDataset(_ path: String) throws {
     let dataset = try Dataset(directory: path)
@@ -83,7 +97,8 @@ struct InspectCommand: ParsableCommand {
       let takes = try dataset.takes.map { try record(of: $0).summaryJSON }
       return standardOutput(
         JSONValue.object([
-          "dataset": .string(path), "takes": .array(takes), "notes": .array(recall.sentences.map { .string($0) }),
+          "dataset": .string(path), "findings": .array(dataset.record.findings.map(\.json)), "takes": .array(takes),
+          "notes": .array(recall.sentences.map { .string($0) }),
         ]).canonicalText)
     }
     standardOutput(
@@ -95,6 +110,9 @@ struct InspectCommand: ParsableCommand {
             findings: take.findings)
         }))
     let style = console.style(for: STDOUT_FILENO)
+    for finding in dataset.record.findings where !console.quiet || finding.severity != .info {
+      standardOutput("\(style.warning(finding.severity.rawValue)): \(finding.code.rawValue): \(finding.message)")
+    }
     for sentence in recall.sentences { standardOutput("\(style.warning("warning")): \(sentence)") }
     guard let first = dataset.written.first, let arrays = try dataset.record(of: first).output?.arrays, !console.quiet else { return }
     let folder = "/data/demo_0/"

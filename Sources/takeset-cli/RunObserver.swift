@@ -46,7 +46,7 @@ final class RunObserver: Sendable {
         $0.failed.remove(id)
       }
     case .finished(let id, let take, let outcome, let reason, let findings, let rows, let seconds, _):
-      report.add(id, outcome, reason, findings)
+      report.add(id, of: take, outcome, reason, findings)
       log.take(id, outcome, reason, findings, rows: rows, seconds: seconds)
       state.withLock { state in
         state.totals.rows += rows

@@ -13,6 +13,9 @@ final class RunReport: Sendable {
     var kind: Kind
     var id: String
     var words: String
+    /// The take, and how many of its episodes the line is about.
+    var take: String
+    var episodes = 1
   }
 
   private struct Key: Hashable {
@@ -38,7 +41,8 @@ final class RunReport: Sendable {
 
   init(keepsAll: Bool) { self.keepsAll = keepsAll }
 
-  func add(_ id: String, _ outcome: TakeRecord.Outcome, _ reason: String?, _ findings: [Finding]) {
+  /// Adds an episode. Episodes of one take of which the same is to be said share a line.
+  func add(_ id: String, of take: String, _ outcome: TakeRecord.Outcome, _ reason: String?, _ findings: [Finding]) {
     let (kind, words): (Kind, String)
     let codes: [String]
     switch outcome {
@@ -50,8 +54,12 @@ final class RunReport: Sendable {
       codes = Set(findings.filter { $0.severity != .info }.map(\.code.rawValue)).sorted()
     }
     state.withLock { state in
-      state.count += 1
-      if keepsAll || state.lines.count < Self.limit { state.lines.append(Line(kind: kind, id: id, words: words)) }
+      if let same = state.lines.lastIndex(where: { $0.take == take && $0.kind == kind && $0.words == words }) {
+        state.lines[same].episodes += 1
+      } else {
+        state.count += 1
+        if keepsAll || state.lines.count < Self.limit { state.lines.append(Line(kind: kind, id: id, words: words, take: take)) }
+      }
       for code in codes {
         var group = state.groups[Key(kind: kind, code: code)] ?? Group()
         group.count += 1
@@ -104,9 +112,10 @@ final class RunReport: Sendable {
   }
 
   private func list(_ lines: [Line], _ style: Style) -> [String] {
-    let width = min(40, lines.map(\.id.count).max() ?? 0)
+    func name(_ line: Line) -> String { line.episodes == 1 ? line.id : "\(line.take) (\(line.episodes) episodes)" }
+    let width = min(40, lines.map { name($0).count }.max() ?? 0)
     return lines.sorted { ($0.kind.rawValue, $0.id) < ($1.kind.rawValue, $1.id) }.map {
-      "  \(word($0.kind, style))  \($0.id.padded(to: width))  \($0.words)"
+      "  \(word($0.kind, style))  \(name($0).padded(to: width))  \($0.words)"
     }
   }
 

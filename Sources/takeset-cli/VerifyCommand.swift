@@ -110,7 +110,13 @@ struct VerifyCommand: ParsableCommand {
     } else {
       let style = console.style(for: STDOUT_FILENO)
       for diagnosis in doctor.diagnoses where !console.quiet || diagnosis.severity == .breaks {
-        let severity = diagnosis.severity == .breaks ? style.error("breaks") : style.warning("trains badly")
+        let words = diagnosis.severity.words
+        let severity =
+          switch diagnosis.severity {
+          case .breaks: style.error(words)
+          case .trainsBadly: style.warning(words)
+          case .info: style.dim(words)
+          }
         standardOutput("\(severity): \(diagnosis.code.rawValue): \(diagnosis.message)")
         standardOutput("  \(style.dim("remedy")): \(diagnosis.remedy.text)")
         if console.verbose, diagnosis.episodes.count > 3 {

@@ -53,4 +53,22 @@ import Testing
     #expect(buckets == buckets.sorted())
     #expect(Set(buckets).count == values.count)
   }
+
+  @Test func quantilesOfFewKnownValuesAreExact() {
+    // What numpy.quantile([1, 2, 4, 8], [0.01, 0.25, 0.5, 0.99]) prints.
+    let parts: [[Float]] = [[8, 1], [4, 2]]
+    var all = Statistics(channels: 1, .floats)
+    for (index, part) in parts.enumerated() {
+      var statistics = Statistics(channels: 1, .floats)
+      for value in part { statistics.add(value, channel: 0) }
+      statistics.values = [part]
+      if index == 0 { all = statistics } else { all.merge(statistics) }
+    }
+    #expect([0.01, 0.25, 0.5, 0.99].map { all.quantile($0)[0] } == [1.03, 1.75, 3.0, 7.879999999999999])
+    // Beyond some thousands, or where one part is not known, the histogram counts.
+    var many = Statistics(channels: 1, .floats)
+    many.values = [Array(repeating: 1, count: Statistics.few)]
+    all.merge(many)
+    #expect(all.values == nil)
+  }
 }

@@ -94,6 +94,8 @@ def test_depth_in_two_units_has_two_statistics(takeset, tmp_path):
     root = tmp_path / "in"
     for index in range(3):
         session = v1()
+        # Sessions of one motion would be copies of one recording.
+        session.poses[0]["transform"][3][0] += 0.01 * index
         session.depth = {number: (np.frombuffer(data, "<f4") * (1 + index)).tobytes() for number, data in session.depth.items()}
         write(root / f"session_{index}", session.contents())
         scan(count=12 + index, times="time").write(root / f"scan_{index}")

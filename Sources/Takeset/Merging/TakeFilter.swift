@@ -201,7 +201,13 @@ package struct TakeFilter: Sendable {
       let names = TakeFilter.fields.map { $0.name }
       guard let field = words.first else { throw mistake("expected a field, such as frames") }
       guard !field.isQuoted, names.contains(field.text) else {
-        let meant = Spelling.nearest(to: field.text, among: names).map { "; did you mean \($0)?" } ?? ""
+        let streams = [StreamName.image, .depth, .confidence, .pose, .joints, .depthPoint, .imu].map(\.rawValue)
+        let isStream = streams.contains(field.text) || streams.contains("camera_" + field.text)
+        let stream = streams.first { $0 == field.text } ?? "camera_" + field.text
+        let meant =
+          isStream
+          ? "; did you mean streams has \(stream)?"
+          : Spelling.nearest(to: field.text, among: names).map { "; did you mean \($0)?" } ?? ""
         throw mistake("there is no field \(field.text); fields: \(names.joined(separator: ", "))\(meant)")
       }
       words = words.dropFirst()

@@ -9,10 +9,12 @@ struct DatasetSplit {
     /// The id of its take.
     var take: String
     var reader: String
-    /// The group that the rule gave it.
+    /// What the journal keeps of it for the split, a `SplitKey`.
     var group: String?
     /// Digest of the take's files: takes with the same one are copies of one recording.
     var content: String?
+
+    fileprivate var key: SplitKey { SplitKey(text: group) }
   }
 
   /// The part of each episode.
@@ -34,40 +36,71 @@ struct DatasetSplit {
       // A take counts once, however many episodes it has.
       let takes = Dictionary(episodes.map { ($0.take, $0) }, uniquingKeysWith: { first, _ in first }).sorted { $0.key < $1.key }
       // Copies of one recording count once and stay together: what is learned must not be what is tested.
-      let originals = Dictionary(takes.compactMap { take, episode in episode.content.map { ($0, take) } }) { first, _ in first }
-      func original(_ episode: Episode) -> String { episode.content.flatMap { originals[$0] } ?? episode.take }
-      let distinct = takes.filter { original($0.value) == $0.key }
-      let members = distinct.map { SplitTake(group: $1.group ?? $0, reader: $1.reader, id: $0) }
+      let copies = Copies(takes.map(\.value))
+      let distinct = takes.filter { copies.original(of: $0.key) == $0.key }
+      let members = distinct.map { SplitTake(group: $1.key.group ?? $0, reader: $1.reader, id: $0) }
       let assigned = rule.assign(members)
       let byTake = Dictionary(zip(distinct.map(\.key), assigned), uniquingKeysWith: { first, _ in first })
-      parts = episodes.map { byTake[original($0)] ?? .train }
+      parts = episodes.map { byTake[copies.original(of: $0.take)] ?? .train }
       findings = rule.findings(members, assigned)
     } else {
       (self.rule, seed) = ("none: all in train", nil)
       parts = episodes.map { _ in .train }
     }
-    findings += Self.duplicates(episodes)
+    findings += duplicates(episodes)
   }
 
   /// The parts that the episodes have in the datasets they come from.
   init(_ episodes: [Episode], keeping parts: [SplitPart]) {
     (self.parts, rule, seed) = (parts, "kept from the source datasets", nil)
-    findings = Self.duplicates(episodes)
+    findings = duplicates(episodes)
   }
 
-  /// The takes whose files are those of another take.
-  private static func duplicates(_ episodes: [Episode]) -> [Finding] {
-    let takes = Dictionary(grouping: episodes.filter { $0.content != nil }, by: { $0.content ?? "" }).mapValues {
-      Set($0.map(\.take)).sorted()
+  /// The takes that are copies of one recording: those whose files are equal, and those whose poses are.
+  private struct Copies {
+    /// An earlier take of the recording of each copy.
+    private var earlier: [String: String] = [:]
+    /// Takes of one recording, where it has several; by what shows it.
+    private(set) var ofFiles: [[String]] = []
+    private(set) var ofPoses: [[String]] = []
+
+    /// - Parameter takes: An episode of each take.
+    init(_ takes: [Episode]) {
+      func groups(_ word: (Episode) -> String?) -> [[String]] {
+        Dictionary(grouping: takes.filter { word($0) != nil }, by: { word($0) ?? "" }).values
+          .map { Set($0.map(\.take)).sorted() }.filter { $0.count > 1 }.sorted { $0[0] < $1[0] }
+      }
+      ofFiles = groups(\.content)
+      let known = Set(ofFiles)
+      ofPoses = groups(\.key.recording).filter { !known.contains($0) }
+      for group in ofFiles + ofPoses {
+        let firsts = Set(group.map { original(of: $0) }).sorted()
+        for take in firsts.dropFirst() { earlier[take] = firsts[0] }
+      }
     }
-    let copies = takes.values.filter { $0.count > 1 }.sorted { ($0.first ?? "") < ($1.first ?? "") }
-    guard !copies.isEmpty else { return [] }
-    let words = copies.map { "\($0.dropFirst().joined(separator: ", ")) of \($0[0])" }
-    return [
-      Finding(
-        .duplicateContent, "takes with the same files as another one: \(words.abridged)", severity: .warning,
-        count: copies.reduce(0) { $0 + $1.count - 1 })
-    ]
+
+    func original(of take: String) -> String {
+      var first = take
+      while let other = earlier[first] { first = other }
+      return first
+    }
+  }
+
+  /// What is said of copies: they are in one part by a rule, and may be in several by a split file or in merged datasets.
+  private func duplicates(_ episodes: [Episode]) -> [Finding] {
+    let places = Dictionary(zip(episodes.map(\.take), parts), uniquingKeysWith: { first, _ in first })
+    let copies = Copies(Array(Dictionary(episodes.map { ($0.take, $0) }, uniquingKeysWith: { first, _ in first }).values))
+    return [("files", copies.ofFiles), ("poses", copies.ofPoses)].compactMap { what, groups in
+      guard !groups.isEmpty else { return nil }
+      let words = groups.map { "\($0.dropFirst().joined(separator: ", ")) of \($0[0])" }
+      let torn = groups.filter { Set($0.compactMap { places[$0] }).count > 1 }.map { group in
+        group.map { "\($0) in \(places[$0]?.rawValue ?? "")" }.joined(separator: ", ")
+      }
+      let leak = torn.isEmpty ? "" : "; what is learned is also what is tested: \(torn.abridged)"
+      return Finding(
+        .duplicateContent, "takes with the same \(what) as another one: \(words.abridged)\(leak)", severity: .warning,
+        count: groups.reduce(0) { $0 + $1.count - 1 })
+    }
   }
 
   private mutating func assign(_ episodes: [Episode], _ file: SplitFile) {

@@ -177,7 +177,8 @@ package enum PipelineFile {
         if node.int != nil || node.float != nil {
           guard node.float?.isFinite != false else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
           guard DecimalNumber.isOne(scalar.string) else {
-            throw PipelineFileError(path, "expected a number in decimal digits, found \(scalar.string); text that looks like one needs quotes")
+            throw PipelineFileError(
+              path, "expected a number in decimal digits, found \(scalar.string); text that looks like one needs quotes")
           }
           if let whole = node.int { return .integer(Int64(whole)) }
           if let number = node.float { return .number(number) }

@@ -38,7 +38,8 @@ package struct Plan: Sendable {
   /// What the run would take and produce, if it was to be estimated.
   package var estimate: Estimate?
 
-  /// Plans a run over the inputs. Throws `NoInputs` when none of them exists.
+  /// Plans a run over the inputs. Throws `NoInputs` when none of them exists, and `UsageError` for takes that the
+  /// pipeline lacks `align` for, as a run does.
   ///
   /// `threads`: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read. `body`: Called with each entry in
   /// order; entries are then not kept.
@@ -47,6 +48,7 @@ package struct Plan: Sendable {
   ) throws {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline)
     if search.hasNoInput { throw NoInputs(search) }
+    try search.refuseWithoutAlign(pipeline)
     notices = search.notices
     var estimate = threads.map { Estimate(pipeline: pipeline, threads: $0) }
     func add(_ entry: Entry) {

@@ -32,6 +32,7 @@ package struct TakeResult: Codable, Sendable {
   package var record: TakeRecord
   /// Digest of the inputs' paths, sizes, times and inodes.
   package var stamp: String?
+  /// The text of a `SplitKey`.
   package var splitGroup: String?
   /// Digest of the keys file, as in the journal.
   package var keys: String?
@@ -212,10 +213,13 @@ package struct TakeConversion: Sendable {
     let elapsed = job.startedAt.duration(to: .now)
     let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds / 1_000_000_000_000_000) / 1000
     let episode = trace?.episode
+    // A take of many episodes shows one recording.
+    if job.recording == nil, let trace { job.recording = SplitKey.recording(of: trace.source) }
     // Frames of the take, and repeats from before it was split, count for its first episode only.
     let isFirst = (episode?.part ?? 0) == 0
     return TakeResult(
-      record: record, stamp: job.stamp?.description, splitGroup: episode?.splitGroup,
+      record: record, stamp: job.stamp?.description,
+      splitGroup: SplitKey(group: episode?.splitGroup, recording: job.recording).text,
       keys: episode?.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds, parts: trace?.parts,
       framesIn: isFirst ? record.framesIn : 0,
       framesRepeated: (episode?.repeated ?? 0) - (isFirst ? 0 : trace?.repeatedBeforeSplit ?? 0))

@@ -29,6 +29,8 @@ final class TakeJob: @unchecked Sendable {
   var shards: ShardSequence?
   /// The files of the take with their digests, once they are all read.
   var files: [TakeRecord.Input]?
+  /// The word for the poses of the take.
+  var recording: String?
   /// The directory that shards are written to.
   var directory = ""
   /// The bytes, at most, of the shards; called when they cannot be written.

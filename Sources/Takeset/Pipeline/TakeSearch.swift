@@ -30,6 +30,8 @@ package struct TakeSearch: Sendable {
 
   package private(set) var found: [Found] = []
   package private(set) var unmatched: [Unmatched] = []
+  /// Folders and files of the inputs that hold no take and belong to none, in the order in which they were found.
+  package private(set) var ignored = IgnoredPlaces()
   /// Messages for the log.
   package private(set) var notices: [String] = []
 
@@ -62,6 +64,8 @@ package struct TakeSearch: Sendable {
     self.registry = registry
     for input in inputs { search(input) }
     findDuplicateFolders()
+    ignored.removeSidecars(of: found)
+    if let sentence = ignored.sentence { notices.append(sentence) }
     assignIDs()
     visited = []
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
@@ -79,6 +83,11 @@ package struct TakeSearch: Sendable {
     if found.isEmpty, unmatched.allSatisfy({ [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }) {
       throw UsageError(unmatched.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n"))
     }
+    try refuseWithoutAlign(pipeline)
+  }
+
+  /// Throws `UsageError` when there are takes that need the step `align`, and the pipeline does not have it.
+  func refuseWithoutAlign(_ pipeline: Pipeline) throws {
     if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
       throw UsageError(
         "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms"
@@ -104,6 +113,8 @@ package struct TakeSearch: Sendable {
     let before = (found.count, unmatched.count)
     look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
     guard (found.count, unmatched.count) == before else { return }
+    // The failure says it.
+    ignored.remove(path)
     if isDirectory {
       addUnmatched(
         path,
@@ -111,7 +122,9 @@ package struct TakeSearch: Sendable {
           .noTakeFound,
           DatasetFiles.isDataset(path)
             ? "this is a dataset written by Takeset, not a directory of takes; takeset inspect shows it, takeset verify checks it"
-            : "the directory holds no take that a reader recognizes"))
+            : DatasetFiles.word(for: path) ?? "the directory holds no take that a reader recognizes"))
+    } else if let word = DatasetFiles.word(for: path) {
+      addUnmatched(path, TakeFailure(.notATake, word))
     } else {
       let formats = readers.map { type(of: $0).name }.joined(separator: ", ")
       addUnmatched(
@@ -132,7 +145,9 @@ package struct TakeSearch: Sendable {
       // A location that cannot be read may be a take; skipping it would lose it.
       return addUnmatched(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
     }
-    guard place.isDirectory else { return }
+    guard place.isDirectory else { return ignored.add(place) }
+    let before = (found.count, unmatched.count, ignored.count)
+    defer { if (found.count, unmatched.count) == (before.0, before.1) { ignored.fold(from: before.2, into: place) } }
     guard depth < Self.depthLimit else {
       notices.append("\(place.path) is nested deeper than \(Self.depthLimit) directories and is not searched")
       return

@@ -163,10 +163,22 @@ package enum Recipe: String, CaseIterable, Sendable {
     #     train.hdf5_filter_key                     train
     #     train.hdf5_validation_filter_key          valid
     #     train.hdf5_load_next_obs                  false, unless next-obs is true below
+    #     train.batch_size                          16, or at most the rows of the smaller part: a part with fewer stops training
+    #     train.num_epochs                          20 to begin with; its own is 2000
+    #     experiment.epoch_every_n_steps            the rows of train divided by the batch size; its own is 100
+    #     experiment.validation_epoch_every_n_steps the rows of valid divided by the batch size; its own is 10
     #     observation.modalities.obs.low_dim        ["pose"]
     #     observation.modalities.obs.rgb            ["camera_image"]
     #     experiment.validate                       true, if there are takes for validation
     #     experiment.rollout.enabled                false: a recording has no environment to act in
+    #
+    # Whether that fits, and what else robomimic would stop at:
+    #
+    #     takeset verify --for robomimic dataset/
+    #
+    # Without recordings of your own, simulate enough takes to try it, of different days so that some are for validation:
+    #
+    #     for i in 1 2 3 4 5 6 7 8; do takeset simulate stack-session --output sessions/session_2026-01-0${i}_120000 --seconds 8 --seed $i; done
 
     version: 1
     reader: auto
@@ -284,8 +296,9 @@ package enum Recipe: String, CaseIterable, Sendable {
       # A row number is a time only where no row is missing, so each stretch without gaps becomes an episode.
       - split-episodes: {at: gaps}
 
-      # One size for all cameras of the dataset. letterbox keeps the aspect ratio and pads with black, so nothing is cut off.
-      - resize-image: {width: 640, height: 480, mode: letterbox}
+      # One size for all cameras of the dataset. letterbox keeps the aspect ratio and pads with black, so nothing is cut off;
+      # smaller images are enlarged, so that they are no island in the black.
+      - resize-image: {width: 640, height: 480, mode: letterbox, enlarge: true}
 
       # LeRobot's unit of depth.
       - resample-depth: {unit: mm}

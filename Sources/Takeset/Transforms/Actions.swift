@@ -83,7 +83,8 @@ package struct Actions: Transform {
       acting.frames.nominalRate = episode.frames.nominalRate ?? episode.frames.cadence.rateHz
     }
     func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
-      acting.derived[name] = ActionRows(pose: pose, parts: parts, horizon: horizon, clock: episode.frames.clock)
+      acting.derived[name] = ActionRows(
+        pose: pose, frame: poseSpec.kind.poseFrame, parts: parts, horizon: horizon, clock: episode.frames.clock)
     }
     add(.actions, parts)
     for part in named { add(.actionPart(part.name), [part]) }
@@ -139,6 +140,8 @@ struct ActionPart: Sendable {
   }
 
   var inputs: [StreamName] { if case .vector(let name, _, _) = formula { [name] } else { [] } }
+  var isOfPoses: Bool { if case .vector = formula { false } else { true } }
+  var rotationLayout: String? { if case .rotation6D(_, let byRows) = formula { byRows ? "rows" : "columns" } else { nil } }
 
   /// The columns for row t and row s, `nil` where an input is missing.
   func values(_ t: Int, _ s: Int, pose: StreamName, of rows: inout RowReader) throws -> [Float]? {
@@ -179,13 +182,15 @@ struct ActionRows: Derived {
   let horizon: Int?
   let spec: StreamSpec
 
-  init(pose: StreamName, parts: [ActionPart], horizon: Int?, clock: Clock) {
+  init(pose: StreamName, frame: PoseFrame?, parts: [ActionPart], horizon: Int?, clock: Clock) {
     (self.pose, self.parts, self.horizon) = (pose, parts, horizon)
     let width = parts.reduce(0) { $0 + $1.columns }
     let units = parts.reduce(into: [String]()) { units, part in if !units.contains(part.unit) { units.append(part.unit) } }
     var spec = StreamSpec(
       kind: .action, type: .float32, shape: (horizon.map { [$0] } ?? []) + [width], unit: units.joined(separator: ", "), clock: clock)
     spec.parts = parts.map { StreamSpec.Part($0.name, columns: $0.columns) }
+    if parts.contains(where: \.isOfPoses) { spec.actionFrame = frame }
+    spec.rotationLayout = parts.lazy.compactMap(\.rotationLayout).first
     self.spec = spec
   }
 

@@ -46,9 +46,7 @@ package struct Align: Transform {
     let limit = Int64((tolerance * 1e9).rounded())
     let motion = try MotionCorrelation(episode)
     let late = latencies(in: episode)
-    for name in latency.keys.sorted() where episode.streams[StreamName(name)] == nil {
-      aligned.findings.append(Finding(.optionUnused, "\(Self.name): latency names \(name), which the take does not have", field: name))
-    }
+    aligned.noteUnused(latency.keys, in: "latency", of: Self.self, before: episode)
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows != nil {
       guard let latency = late[name] else { continue }
       if latency != 0 { aligned.streams[name] = delayed(stream, by: latency, at: episode.frames, limit: limit) }

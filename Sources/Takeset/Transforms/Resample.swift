@@ -66,9 +66,7 @@ package struct Resample: Transform {
       guard let rows = stream.rows else { continue }
       resampled.streams[name] = self.resampled(stream, name, rows, episode.frames, grid)
     }
-    for name in method.keys.sorted() where episode.streams[StreamName(name)] == nil {
-      resampled.findings.append(Finding(.optionUnused, "\(Self.name): method names \(name), which the take does not have", field: name))
-    }
+    resampled.noteUnused(method.keys, in: "method", of: Self.self, before: episode)
     let used = Set(grid.nearest)
     if used.count < episode.frames.count {
       resampled.dropped.append(Episode.Dropped(reason: "resampled", count: episode.frames.count - used.count))

@@ -4,7 +4,7 @@ package import Model
 ///
 ///     - resize-image: {width: 320, height: 240}
 ///
-/// `mode: fit` keeps the aspect ratio and never enlarges; `letterbox` does the same and pads with black to exactly this size; `cover` scales
+/// `mode: fit` keeps the aspect ratio and enlarges only with `enlarge: true`; `letterbox` does the same and pads with black to exactly this size; `cover` scales
 /// until this size is covered and crops the rest; `stretch` makes exactly this size. Depth keeps the image's field of view. JPEGs that shrink to half or less are first
 /// decoded at 1/2, 1/4 or 1/8 by libjpeg-turbo's reduced inverse DCT.
 package struct ResizeImage: Transform {
@@ -16,9 +16,10 @@ package struct ResizeImage: Transform {
   @Option("largest width (pixels)", 1...8192) var width = 320
   @Option("largest height (pixels)", 1...8192) var height = 240
   @Option(
-    "fit: the largest image of the same aspect ratio within width x height, never enlarged; letterbox: the same, padded to width x height; cover: scaled to cover width x height, and cropped at the center; stretch: exactly width x height"
+    "fit: the largest image of the same aspect ratio within width x height, enlarged only with enlarge; letterbox: the same, padded to width x height; cover: scaled to cover width x height, and cropped at the center; stretch: exactly width x height"
   )
   var mode = Mode.fit
+  @Option("fit, letterbox: whether smaller images are enlarged, so that they fill width or height too") var enlarge = false
   @Option("images with neither side longer than this keep their size (pixels)", 0...) var whenLargerThan = 0
 
   package static var changesImages: Bool { true }
@@ -27,6 +28,10 @@ package struct ResizeImage: Transform {
 
   package init() {}
 
+  package func validate() throws {
+    if enlarge, mode == .cover || mode == .stretch { throw OptionError("enlarge", "\(mode.rawValue) enlarges smaller images anyway") }
+  }
+
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var resized = episode
     let box = ImageSize(width: width, height: height)
@@ -34,7 +39,7 @@ package struct ResizeImage: Transform {
       guard let full = stream.spec.raster?.size, max(full.width, full.height) > whenLargerThan else { continue }
       let scaled =
         switch mode {
-        case .fit, .letterbox: full.fitted(within: box)
+        case .fit, .letterbox: full.fitted(within: box, enlarging: enlarge)
         case .cover: full.covering(box)
         case .stretch: box
         }

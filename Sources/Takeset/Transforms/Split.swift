@@ -267,6 +267,7 @@ package struct Split: SplitRule {
           .dayUnknown, "takes that nothing tells the day of, each a group of its own: \(undated.abridged)", count: undated.count)
       ]
     let kinds = Dictionary(grouping: members.indices) { members[$0].kind }.sorted { $0.key < $1.key }
+    if takes.count == 1 { return unknown }
     let empty: [Finding] = shares.flatMap { part, share in
       kinds.compactMap { kind, indices in
         guard !indices.contains(where: { parts[$0] == part }) else { return nil }
@@ -279,7 +280,7 @@ package struct Split: SplitRule {
           }
         let all = "\(indices.count) \(indices.count == 1 ? "take" : "takes")" + (kind.isEmpty ? "" : " of \(kind)")
         return Finding(
-          .splitEmpty, "\(part.rawValue): \(share) of \(all) is empty, because \(reason)", severity: indices.count == 1 ? .info : nil)
+          .splitEmpty, "\(part.rawValue): \(share) of \(all) is empty, because \(reason)")
       }
     }
     return unknown + empty

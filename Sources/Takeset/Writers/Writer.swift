@@ -1,4 +1,5 @@
 package import Evidence
+import Foundation
 package import Model
 
 /// Writes each episode into its own shard, and the index over them; and checks what was written.
@@ -124,6 +125,30 @@ package enum DatasetFiles {
   package static let manifest = "manifest.json"
   package static let journal = "journal.jsonl"
   package static let episodes = "episodes"
+
+  /// What a file or folder of a dataset is, for somebody who takes it for a recording; `nil` for anything else. Looks at names and first
+  /// bytes only.
+  static func word(for path: String) -> String? {
+    let url = URL(fileURLWithPath: path)
+    let folder = url.deletingLastPathComponent().path
+    func isIndex(_ path: String) -> Bool {
+      path.hasSuffix("/" + DatasetIndex.path) && (try? Directory.kind(at: path)) == .file
+        && (try? InputFile.start(of: path, count: 8)) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A]
+    }
+    if isIndex(path) {
+      return isDataset(folder)
+        ? "this is the index of a Takeset dataset; its folder is \(folder): takeset inspect \(shellWord(folder))"
+        : "this is the index of a Takeset dataset, without the manifest.json and the episodes of its folder, which are needed too"
+    }
+    if isIndex(path + "/" + DatasetIndex.path) {
+      return "the directory has the index of a Takeset dataset, but not its manifest.json and journal.jsonl, which are needed too"
+    }
+    let parent = url.deletingLastPathComponent().deletingLastPathComponent().path
+    if path.hasSuffix(".h5"), folder.hasSuffix("/" + episodes), isDataset(parent) {
+      return "this is an episode of a Takeset dataset; its folder is \(parent): takeset inspect \(shellWord(parent))"
+    }
+    return nil
+  }
 
   /// Whether a directory has the files of a dataset.
   package static func isDataset(_ directory: String) -> Bool {

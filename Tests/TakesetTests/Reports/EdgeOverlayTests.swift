@@ -43,4 +43,8 @@ import Testing
     #expect(Array(image[12..<15]) == [224, 20, 224])
     #expect(Array(image[0..<3]) == [100, 100, 100])
   }
+
+  @Test func depthIsPaintedAndHolesHaveAColorOfTheirOwn() {
+    #expect(EdgeOverlay.painted([0.2, 5, 0, .nan]) == [0, 255, 255, 255, 0, 255, 230, 140, 26, 230, 140, 26])
+  }
 }

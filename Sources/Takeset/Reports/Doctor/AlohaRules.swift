@@ -55,6 +55,7 @@ extension Loader {
       DoctorRule(
         .mixedUnits, .trainsBadly, "ACT reads numbers without their unit, and mixes them", .oneUnit
       ) { $0.withMixedUnits() },
+      .duplicateContent,
       .scaleArbitrary,
       .columnConstant,
       .jointDead,

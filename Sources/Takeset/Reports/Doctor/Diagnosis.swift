@@ -8,8 +8,11 @@ package struct Diagnosis: Sendable, Equatable {
     case breaks
     /// The loader reads the data, and what is learned from them is worse than it could be.
     case trainsBadly = "trains-badly"
+    /// Something that only some uses of the loader need.
+    case info
 
-    package static func < (a: Severity, b: Severity) -> Bool { a == .breaks && b == .trainsBadly }
+    package static func < (a: Severity, b: Severity) -> Bool { a.rank < b.rank }
+    private var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
   }
 
   package var code: DiagnosisCode
@@ -70,6 +73,7 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
   case imagesEncoded = "images-encoded"
   case mixedSizes = "mixed-sizes"
   case imageSize = "image-size"
+  case duplicateContent = "duplicate-content"
   case tooFewEpisodes = "too-few-episodes"
   case tooFewRows = "too-few-rows"
   // MARK: Values
@@ -119,6 +123,7 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
     case .imagesEncoded: "Images that are stored as JPEG or PNG files, which the loader does not decode."
     case .mixedSizes: "Episodes whose images, depth maps, observations or actions differ in shape."
     case .imageSize: "Images of a size that the loader or its usual models do not take."
+    case .duplicateContent: "Episodes with the same poses, or, without poses, the same images: copies of one recording."
     case .tooFewEpisodes: "Fewer episodes than the loader's own split needs."
     case .tooFewRows: "Fewer rows than a batch or a scene needs."
     case .notFinite: "Observations or actions that are NaN or infinite, as where a sensor gave nothing."

@@ -51,7 +51,13 @@ package struct DiagnosisPage: Sendable {
 }
 
 extension Diagnosis.Severity {
-  package var words: String { self == .breaks ? "breaks" : "trains badly" }
+  package var words: String {
+    switch self {
+    case .breaks: "breaks"
+    case .trainsBadly: "trains badly"
+    case .info: "info"
+    }
+  }
 }
 
 extension Loader {

@@ -56,6 +56,7 @@ extension Loader {
         .imageUndecodable, .trainsBadly, incomplete,
         .copyAgain
       ) { $0.withUndecodableImages() },
+      .duplicateContent,
       .scaleArbitrary,
       .columnConstant,
       .jointDead,

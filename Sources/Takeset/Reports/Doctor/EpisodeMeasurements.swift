@@ -25,6 +25,8 @@ struct EpisodeMeasurements: Sendable {
   /// Whether the image has intrinsics in every row that has an image.
   var hasIntrinsics = false
   var sharpness: SharpnessMeasurements?
+  /// Digest of the poses, or else of the images, as the file has it: episodes with the same one are copies. `nil` where nothing moves.
+  var content: String?
 
   var images: [ArrayMeasurements] { observations.values.filter(\.isImage).sorted { $0.name < $1.name } }
 
@@ -73,12 +75,19 @@ struct EpisodeMeasurements: Sendable {
     if let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name }), pose.shape == [7] {
       let quality = meta.contains("quality") ? try meta.dataset("quality").readAll() : []
       poses = try PoseMeasurements(group.dataset(pose.name), at: timestamps, quality: quality.map { FrameQuality(rawValue: $0) })
+      if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try group.dataset(pose.name).textAttribute("sha256") }
     }
     if let image = images.first {
+      if poses == nil, image.longestRepeat < rows, rows >= Self.fewestRows {
+        content = try group.dataset(image.name).textAttribute("sha256")
+      }
       hasIntrinsics = try Self.hasIntrinsics(meta, rows: rows, image)
       if measuresSharpness { sharpness = try SharpnessMeasurements(group.dataset(image.name), image) }
     }
   }
+
+  /// Fewer rows may be equal by chance.
+  private static let fewestRows = 10
 
   private static func hasIntrinsics(_ meta: Group, rows: Int, _ image: ArrayMeasurements) throws -> Bool {
     guard let name = ["intrinsics", "\(image.name)_intrinsics"].first(where: { meta.contains($0) }) else { return false }

@@ -109,6 +109,21 @@ extension Examined {
     return [Problem(sentence: "\(names) \(emptyMasks.count == 1 ? "is" : "are") empty", episodes: [], severity: isTrain ? .breaks : nil)]
   }
 
+  /// Episodes that are copies of others, and where they are in several parts of the split.
+  func withSameContent() -> [Problem] {
+    let copies = Dictionary(grouping: readable.filter { $0.content != nil }, by: { $0.content ?? "" }).values
+      .filter { $0.count > 1 }.map { $0.sorted { $0.id < $1.id } }.sorted { $0[0].id < $1[0].id }
+    guard !copies.isEmpty else { return [] }
+    let words = copies.map { "\($0.dropFirst().map(\.id).joined(separator: ", ")) of \($0[0].id)" }
+    let torn = copies.filter { Set($0.map(\.part)).count > 1 }.map { group in
+      group.map { "\($0.id) in \($0.part?.rawValue ?? "no part")" }.joined(separator: ", ")
+    }
+    let leak = torn.isEmpty ? "" : "; so what is learned is also what is tested (\(torn.abridged))"
+    return [
+      Problem(sentence: "episodes with the content of another one: \(words.abridged)\(leak)", episodes: copies.joined().map(\.id).sorted())
+    ]
+  }
+
   func withEncodedImages() -> [Problem] {
     keys.compactMap { key in
       let bad = arrays(key).filter { $0.array.encoding != nil }

@@ -53,6 +53,7 @@ extension Loader {
         "H.264 has even sides only, so the export refuses videos of it; images, which are the default, and AV1 may have odd ones",
         Remedy("export images, or videos of AV1", command: "python -m takeset.lerobot DATASET OUT --images video --codec av1")
       ) { $0.withImages { $0.width % 2 != 0 || $0.height % 2 != 0 } },
+      .duplicateContent,
       .scaleArbitrary,
       .columnConstant,
       .jointDead,

@@ -23,7 +23,7 @@ extension Loader {
         Remedy("draw single takes instead of whole days, or set experiment.validate to false", steps: "split: {valid: 0.1, group: take}")
       ) { $0.masksWithoutEpisode() },
       DoctorRule(
-        .nextMissing, .trainsBadly,
+        .nextMissing, .info,
         "offline reinforcement learning (BCQ, CQL, IQL, TD3-BC, HBC) stops there (KeyError), and behavior cloning does not read it",
         Remedy("for offline reinforcement learning, store the observations of the next row", steps: "actions: {next-obs: true}")
       ) { $0.withoutNext() },
@@ -50,6 +50,7 @@ extension Loader {
       DoctorRule(
         .mixedUnits, .trainsBadly, "robomimic reads numbers without their unit, and mixes them", .oneUnit
       ) { $0.withMixedUnits() },
+      .duplicateContent,
       .scaleArbitrary,
       .columnConstant,
       .jointDead,

@@ -18,6 +18,12 @@ extension DoctorRule {
     .typeWrong, .breaks, "the loader expects actions (T, A) of numbers, images (T, H, W, 3) of bytes, and numbers elsewhere", .again
   ) { $0.withWrongType() }
 
+  /// Of a policy: a scene is not tested on another one.
+  static let duplicateContent = DoctorRule(
+    .duplicateContent, .trainsBadly, "copies count twice in training",
+    Remedy("remove the copies from the inputs, and run again", command: "takeset run INPUT --output DATASET --prune")
+  ) { $0.withSameContent() }
+
   /// What every loader needs of a file.
   static let sound = [noEpisodes, episodeUnreadable, rowsDiffer, typeWrong]
 

@@ -2,7 +2,7 @@ import Foundation
 import Media
 import Model
 
-/// Some images of an episode side by side, evenly spaced in time, in one JPEG file; plain, or with depth edges painted over them.
+/// Some images or depth maps of an episode side by side, evenly spaced in time, in one JPEG file.
 struct ContactStrip: Sendable {
   /// Key of the stream.
   var key: StreamName
@@ -12,8 +12,8 @@ struct ContactStrip: Sendable {
   var seconds: [Double]
   /// Images that cannot be read; they are gray.
   var missing: Int
-  /// Whether depth edges are painted over the images.
-  var hasEdges: Bool
+  /// Whether they are depth maps, in the colors of their distances.
+  var isDepth: Bool
   var jpeg: [UInt8]
 
   /// An image in this form costs some bytes: sizes and qualities, from the best to the least.
@@ -24,7 +24,7 @@ struct ContactStrip: Sendable {
   /// The least bytes that a useful pair of strips needs.
   static let leastBytes = 3000
 
-  /// Reads the strips of an episode: its images, and every second one with depth edges. Their files have no more than `bytes` together: they
+  /// Reads the strips of an episode: its images, and the depth maps of every second one. Their files have no more than `bytes` together: they
   /// are as large as that allows, down to the smallest form, and then there are fewer of them. Empty without images and depth, or where not
   /// even one fits.
   static func strips(of episode: Episode, count: Int, bytes: Int) throws -> [ContactStrip] {
@@ -39,7 +39,7 @@ struct ContactStrip: Sendable {
     if let image { originals.append(try Original(images: image.stream, key: image.name, rows: rows)) }
     if let depth {
       let some = rows.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
-      originals.append(try Original(edges: depth.stream, over: image?.stream, key: depth.name, rows: some))
+      originals.append(try Original(depth: depth.stream, besides: image?.stream, key: depth.name, rows: some))
     }
     originals.removeAll { !$0.cells.contains { $0 != nil } }
     return try fitted(originals, of: episode, within: bytes)
@@ -63,7 +63,7 @@ struct ContactStrip: Sendable {
         if let strips = try encoded(fewer, episode, form, within: bytes) { return strips }
       }
     }
-    // One image is worth more than its depth edges.
+    // One image is worth more than its depth map.
     for form in forms.suffix(2) {
       if let strips = try encoded(originals.prefix(1).map { $0.keeping(1) }, episode, form, within: bytes) { return strips }
     }
@@ -92,7 +92,7 @@ struct ContactStrip: Sendable {
     var rows: [Int]
     /// RGB; `nil` where unreadable.
     var cells: [[UInt8]?]
-    var hasEdges = false
+    var isDepth = false
 
     init(images stream: SampleStream, key: StreamName, rows: [Int]) throws {
       (self.key, self.rows) = (key, rows)
@@ -100,23 +100,20 @@ struct ContactStrip: Sendable {
       cells = try ContactStrip.images(stream, rows, size)
     }
 
-    /// Depth edges over images, computed on the depth map's own grid, or over black where there are no images.
-    init(edges depth: SampleStream, over image: SampleStream?, key: StreamName, rows: [Int]) throws {
-      (self.key, self.rows, hasEdges) = (key, rows, true)
+    /// Depth maps in the colors of their distances, at the size of the images.
+    init(depth: SampleStream, besides image: SampleStream?, key: StreamName, rows: [Int]) throws {
+      (self.key, self.rows, isDepth) = (key, rows, true)
       let own = depth.spec.gridSize
       // Both strips have one size; without images, small maps are enlarged to fill their cell.
       let shown = image?.spec.gridSize ?? ImageSize(width: own.width * 8, height: own.height * 8)
       size = shown.fitted(within: forms[0].box)
-      let images = try image.map { try ContactStrip.images($0, rows, own) }
-      let black = [UInt8](repeating: 0, count: own.width * own.height * 3)
       let resizer = ImageResizer(from: own, to: size)
       let cursor = try depth.source.makeCursor(SampleRequest())
       let maps = ContactStrip.samples(depth, rows, cursor)
-      cells = maps.indices.map { index in
-        guard let map = maps[index], var pixels = images?[index] ?? (image == nil ? black : nil) else { return nil }
-        EdgeOverlay.draw(depth.spec.meters(map), size: own, over: &pixels)
+      cells = maps.map { map in
+        guard let map else { return nil }
         var output: [UInt8] = []
-        resizer.resize(pixels, into: &output)
+        resizer.resize(EdgeOverlay.painted(depth.spec.meters(map)), into: &output)
         return output
       }
     }
@@ -147,7 +144,7 @@ struct ContactStrip: Sendable {
       let times = episode.frames.timestamps
       return ContactStrip(
         key: key, cell: cell, seconds: rows.map { Double(times[$0].since(times[0])) / 1e9 }, missing: cells.count { $0 == nil },
-        hasEdges: hasEdges,
+        isDepth: isDepth,
         jpeg: try JPEGEncoder().encode(sheet, size: ImageSize(width: width, height: cell.height), quality: form.quality))
     }
   }

@@ -39,11 +39,11 @@ struct PageOverview {
   private var warned: Int { written.count { $0.problem == nil && $0.take.hasWarnings } }
   private var sound: Int { written.count - unreadable - warned }
 
-  /// `2 failed, 1 rejected, 7 written with warnings, 5 written without`.
+  /// `2 failed, 1 rejected, 7 written with warnings, 5 written without warnings`.
   var verdict: String {
     let parts = [
       (count(.failed), "failed"), (count(.rejected), "rejected"), (unreadable, "unreadable"), (warned, "written with warnings"),
-      (sound, "written without"),
+      (sound, "written without warnings"),
     ].filter { $0.0 > 0 }.map { "\(Figures.grouped($0.0)) \($0.1)" }
     return parts.isEmpty ? "nothing yet" : parts.joined(separator: ", ")
   }
@@ -222,6 +222,12 @@ struct PageOverview {
       "<section aria-labelledby=\"pipeline\"><h2 id=\"pipeline\">Pipeline</h2><ol class=\"steps\">\(steps(record.pipeline).joined())</ol></section>"
   }
 
+  /// The options that a step has unless others are given.
+  private static func defaults(of step: String) -> [String: JSONValue] {
+    let types: [any Step.Type] = Registry.readers + Registry.transforms + Registry.writers
+    return types.first { $0.name == step }?.init().optionValues().object ?? [:]
+  }
+
   /// The reader, the transforms and the writer, each with its options.
   private func steps(_ pipeline: JSONValue) -> [Markup] {
     func step(_ kind: String, _ value: JSONValue?) -> Markup? {
@@ -231,7 +237,10 @@ struct PageOverview {
         let named = members["name"]?.string
         guard let name = named ?? members.keys.sorted().first else { return nil }
         let options = (named == nil ? members[name]?.object ?? [:] : members.filter { $0.key != "name" }).sorted { $0.key < $1.key }
-        let words = options.map { "\($0.key): \($0.value.string ?? $0.value.canonicalText)" }.joined(separator: ", ")
+        // What was chosen comes before what is as usual.
+        let defaults = Self.defaults(of: name)
+        let chosen = options.filter { $0.value != defaults[$0.key] }, usual = options.filter { $0.value == defaults[$0.key] }
+        let words = (chosen + usual).map { "\($0.key): \($0.value.string ?? $0.value.canonicalText)" }.joined(separator: ", ")
         return "<li>\(kind) <code>\(name)</code> <span class=\"note\">\(words)</span></li>"
       default: return nil
       }

@@ -103,14 +103,14 @@ enum PageScript {
 
     function strip(found, row) {
       const times = found.times.join(", ");
-      const words = `${found.times.length === 1 ? "One image" : `${found.times.length} images`} of ${row.id}${found.edges ? " with depth edges" : ""} at ${times} s`;
+      const words = `${found.times.length === 1 ? `One ${found.depth ? "depth map" : "image"}` : `${found.times.length} ${found.depth ? "depth maps" : "images"}`} of ${row.id} at ${times} s`;
       const image = element("img", { src: `data:image/jpeg;base64,${found.jpeg}`, alt: words, width: found.w * found.times.length, height: found.h });
-      const parts = [found.edges ? `${found.key}: depth edges over the images` : found.key, ` at ${times} s`, found.missing ? ` (${found.missing} cannot be read)` : ""];
-      const legend = found.edges
-        ? element("span", { class: "legend" }, "near, 0.5 m", element("span", { class: "ramp", role: "img", "aria-label": "cyan to magenta" }), "far, 5 m")
+      const parts = [found.key, ` at ${times} s`, found.missing ? ` (${found.missing} cannot be read)` : ""];
+      const legend = found.depth
+        ? element("span", { class: "legend" }, "near, 0.5 m", element("span", { class: "ramp", role: "img", "aria-label": "cyan to magenta" }), "far, 5 m", element("span", { class: "hole", role: "img", "aria-label": "orange" }), "no depth")
         : null;
       return element("figure", { class: "strip" }, element("figcaption", {}, parts.join(""), legend),
-        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": found.edges ? "Depth edges" : "Images" }, image));
+        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": found.depth ? "Depth maps" : "Images" }, image));
     }
 
     function findingList(found) {

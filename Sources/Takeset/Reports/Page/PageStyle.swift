@@ -104,6 +104,7 @@ enum PageStyle {
     .strip img { display: block; max-width: 100%; height: auto; border-radius: 3px; }
     @media screen and (max-width: 720px) { .strip img { max-width: none; width: auto; height: 100px; } #table > tbody > tr.take > th { min-width: 120px; } }
     .legend { display: inline-flex; align-items: center; gap: 6px; margin-left: 12px; white-space: nowrap; }
+    .hole { display: inline-block; width: 12px; height: 9px; border-radius: 2px; background: #e68c1a; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
     .ramp { display: inline-block; width: 90px; height: 9px; border-radius: 2px; background: linear-gradient(to right, #00ffff, #ff00ff); print-color-adjust: exact; -webkit-print-color-adjust: exact; }
     .plots { display: flex; flex-wrap: wrap; gap: 14px 28px; align-items: flex-start; }
     .plots .drawing { padding: 6px; box-sizing: content-box; max-width: calc(100% - 14px); background: var(--panel); border: 1px solid var(--line); border-radius: 4px; --inset: var(--panel); }

@@ -188,7 +188,7 @@ extension ContactStrip {
     [
       "key": .string(key.rawValue), "w": JSONValue(cell.width), "h": JSONValue(cell.height),
       "times": .array(seconds.map { .string(Figures.short($0)) }), "missing": JSONValue(missing),
-      "edges": .bool(hasEdges), "jpeg": .string(Data(jpeg).base64EncodedString()),
+      "depth": .bool(isDepth), "jpeg": .string(Data(jpeg).base64EncodedString()),
     ]
   }
 }

@@ -121,17 +121,22 @@ struct DatasetIndex {
     /// Numbers of takes by name and meaning, and by name and size of the images.
     var meanings: [String: [ShardStatistics.Meaning: [Int32]]] = [:]
     var sizes: [String: [[Int]: [Int32]]] = [:]
+    var unused = UnusedOptions()
     for (number, member) in zip(Int32(0)..., members) {
       let file = try File.open(directory + "/" + shardPath(member.id))
       defer { try? file.close() }
+      try unused.add(file.root)
       for entry in try ShardStatistics(from: file.root).entries {
         meanings[entry.name, default: [:]][entry.meaning, default: []].append(number)
         sizes[entry.name, default: [:]][entry.shape, default: []].append(number)
         guard member.part == .train else { continue }
+        var own = entry.statistics
         if merged[entry.name]?[entry.meaning] == nil {
-          merged[entry.name, default: [:]][entry.meaning] = entry.statistics
+          own.values = try Self.values(of: entry, in: file.root)
+          merged[entry.name, default: [:]][entry.meaning] = own
         } else {
-          merged[entry.name]?[entry.meaning]?.merge(entry.statistics)
+          if merged[entry.name]?[entry.meaning]?.values != nil { own.values = try Self.values(of: entry, in: file.root) }
+          merged[entry.name]?[entry.meaning]?.merge(own)
         }
       }
     }
@@ -149,7 +154,55 @@ struct DatasetIndex {
           meaning: meaning, statistics: statistics, normalization: normalization?.parameters(of: statistics))
       }
     }
-    return (keys, missing + mixed(meanings) + mixed(sizes))
+    return (keys, missing + unused.findings(streams: sizes.keys) + mixed(meanings) + mixed(sizes))
+  }
+
+  /// The valid values of an array, by channel; `nil` where they are many, or whole numbers, of which a histogram says all.
+  private static func values(of entry: ShardStatistics.Entry, in root: Group) throws -> [[Float]]? {
+    let (all, channels) = (entry.statistics, entry.statistics.channels)
+    guard all.histograms.first?.buckets == .floats, all.moments.allSatisfy({ $0.count < Statistics.few }) else { return nil }
+    let (data, meta) = (try root.group("data/demo_0"), try root.group("meta/demo_0"))
+    let isAction = data.contains(entry.name)
+    let dataset = try data.dataset(isAction ? entry.name : "obs/\(entry.name)")
+    guard dataset.type == .float32, dataset.dims.reduce(1, *) < mostElements else { return nil }
+    // Programs take every member of action_dict for an action, so their masks are elsewhere.
+    let mask = "\(entry.name)_valid"
+    let masks: (group: Group, name: String) =
+      entry.name.hasPrefix(StreamName.actionFolder + "/") ? (meta, mask) : (data, isAction ? mask : "obs/\(mask)")
+    let valid = masks.group.contains(masks.name) ? try masks.group.dataset(masks.name).readAll() : []
+    let numbers = try dataset.readAll(as: Float.self)
+    var values = [[Float]](repeating: [], count: channels)
+    for (index, number) in numbers.enumerated() where number.isFinite {
+      if valid.isEmpty || valid[index * valid.count / numbers.count] != 0 { values[index % channels].append(number) }
+    }
+    // Another program may have changed the array since it was written.
+    return zip(values, all.moments).allSatisfy { $0.count == Int($1.count) } ? values : nil
+  }
+
+  /// Elements of an array with few valid ones, beyond which it is not read for them.
+  private static let mostElements = 1 << 22
+
+  /// Options of the pipeline that name a stream which no take so far has.
+  private struct UnusedOptions {
+    private var paths: Set<String>?
+
+    mutating func add(_ shard: Group) throws {
+      if paths?.isEmpty == true { return }
+      let text = try shard.group("data/demo_0").textAttribute(HDF5Shard.unusedOptions) ?? "[]"
+      let own = Set((try? JSONReader(Array(text.utf8)).value())?.array?.compactMap(\.string) ?? [])
+      paths = paths?.intersection(own) ?? own
+    }
+
+    func findings(streams: some Collection<String>) -> [Finding] {
+      (paths ?? []).sorted().map { path in
+        // Steps and options have no dots in their names.
+        let words = path.split(separator: ".", maxSplits: 2).map(String.init)
+        let meant = Spelling.nearest(to: words.last ?? "", among: streams.sorted()).map { "; did you mean \($0)?" } ?? ""
+        return Finding(
+          .optionUnused, "\(words.dropLast().joined(separator: ": ")) names \(words.last ?? ""), which no take of the dataset has\(meant)",
+          severity: .warning, field: words.last)
+      }
+    }
   }
 
   /// The key, with the unit where several meanings share it, and with further distinctions where the unit is the same.

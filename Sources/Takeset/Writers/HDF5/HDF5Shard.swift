@@ -196,6 +196,9 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     unlink(temporary)
   }
 
+  /// The attribute of an episode that lists options of the pipeline which name streams that the take does not have.
+  static let unusedOptions = "unused_options"
+
   private func writeGroupAttributes() throws {
     try attributes.set(
       [
@@ -209,6 +212,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       "num_samples": .integer(Int64(rowCount)), "take_id": .text(layout.episode.id), "reader": .text(identity.reader),
     ]
     if let camera = layout.cameraInfo { own["camera_info"] = .text(camera.canonicalText) }
+    let unused = layout.episode.unusedOptions
+    if !unused.isEmpty { own[Self.unusedOptions] = .text(JSONValue.array(unused.map { .string($0) }).canonicalText) }
     try attributes.set(own, on: demo, path: "/data/demo_0")
   }
 

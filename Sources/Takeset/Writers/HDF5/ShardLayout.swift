@@ -97,7 +97,8 @@ struct ShardLayout: Sendable {
     "axes", "bits", "body", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind",
     "nominal_rate_hz",
     "normalization", "order", "origin_ns", "parts",
-    "quaternion_order", "raster_from_camera", "rotation_applied", "sha256", "sha256_of", "source_unit", "tick_ns", "timeline", "transform",
+    "quaternion_order", "raster_from_camera", "rotation_applied", "rotation_layout", "sha256", "sha256_of", "source_unit", "tick_ns",
+    "timeline", "transform",
     "unit",
     "unix_origin_ns", "unix_origin_resolution_ns", "width", "world_axes",
   ]
@@ -218,14 +219,17 @@ struct ShardLayout: Sendable {
 
   private mutating func addVector(_ name: StreamName, _ spec: StreamSpec, hasRaw: Bool) {
     var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
-    if let frame = spec.kind.poseFrame {
-      attributes["transform"] = .text(frame.body == nil ? "camera_to_world" : "body_to_world")
+    if let frame = spec.kind.poseFrame ?? spec.actionFrame {
       if let body = frame.body {
         let numbers = [body.position.x, body.position.y, body.position.z] + (0..<4).map { body.quaternion[$0] }
         attributes["body"] = .text(numbers.map { JSONValue.number($0).canonicalText }.joined(separator: " "))
       }
       attributes["camera_axes"] = .text(frame.cameraAxes.rawValue)
       attributes["world_axes"] = .text(frame.worldAxes)
+    }
+    if let layout = spec.rotationLayout { attributes["rotation_layout"] = .text(layout) }
+    if let frame = spec.kind.poseFrame {
+      attributes["transform"] = .text(frame.body == nil ? "camera_to_world" : "body_to_world")
       attributes["quaternion_order"] = .text("xyzw")
       attributes["unit"] = .text(frame.unit)
     }

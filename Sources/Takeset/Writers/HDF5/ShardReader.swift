@@ -81,6 +81,10 @@ struct ShardReader {
 
   private func kind(of dataset: HDF5.Dataset) throws -> StreamKind? {
     guard let word = try dataset.textAttribute("kind") else { return nil }
+    return StreamKind(word: word, frame: try frame(of: dataset))
+  }
+
+  private func frame(of dataset: HDF5.Dataset) throws -> PoseFrame? {
     var frame: PoseFrame?
     if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init), let unit = try dataset.textAttribute("unit")
     {
@@ -88,7 +92,7 @@ struct ShardReader {
       own.body = try dataset.textAttribute("body").flatMap { Pose(measured: $0.split(separator: " ").compactMap { Double($0) }) }
       frame = own
     }
-    return StreamKind(word: word, frame: frame)
+    return frame
   }
 
   private func clock(of dataset: HDF5.Dataset) throws -> Clock {
@@ -103,6 +107,11 @@ struct ShardReader {
       kind: kind, type: type, shape: Array(dataset.dims.dropFirst()), unit: try dataset.textAttribute("unit") ?? "",
       clock: try clock(of: meta.dataset("timestamp_ns")))
     spec.parts = try dataset.textAttribute("parts")?.split(separator: " ").compactMap { StreamSpec.Part($0) } ?? []
+    if kind == .action {
+      (spec.actionFrame, spec.rotationLayout) = (try frame(of: dataset), try dataset.textAttribute("rotation_layout"))
+      // Actions have the units of their parts.
+      spec.actionFrame?.unit = spec.unit.split(separator: ",").first.map(String.init) ?? spec.unit
+    }
     spec.elements = try dataset.textAttribute("order")?.split(separator: " ").map(String.init) ?? []
     spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
     return spec

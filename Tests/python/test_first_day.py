@@ -1,0 +1,225 @@
+"""What a newcomer runs into: copies among the takes, names that no take has, files that are no take, and questions about a dataset's files."""
+
+import json
+import shutil
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from conversions import pipeline
+from outputs import manifest
+from PIL import Image
+from small_sessions import put, session
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """Sessions a and b, which differ."""
+    root = tmp_path_factory.mktemp("recordings")
+    for name in "ab":
+        put(root / name, session("v2", count=24, seed=ord(name), size=(48, 24)))
+    return root
+
+
+def findings(output):
+    return {f["code"]: f for f in manifest(output)["record"]["findings"]}
+
+
+def part_of(output):
+    splits = manifest(output)["record"]["splits"]
+    return {take: part for part in ("train", "valid", "test") for take in splits[part]}
+
+
+def split(tmp_path, **steps):
+    return pipeline(tmp_path, **{"split": {"valid": 0.3, "group": "take"}, **steps})
+
+
+# MARK: Copies
+
+
+def encoded_again(source, target):
+    shutil.copytree(source, target)
+    for path in target.rglob("*.jpg"):
+        Image.open(path).save(path, quality=30)
+
+
+def archived(source, target):
+    with zipfile.ZipFile(f"{target}.zip", "w") as archive:
+        for path in sorted(source.rglob("*")):
+            archive.write(path, f"{source.name}/{path.relative_to(source)}")
+
+
+@pytest.mark.parametrize("copy, what", [(shutil.copytree, "files"), (encoded_again, "poses"), (archived, "poses")])
+def test_copies_are_in_one_part_and_said(takeset, recordings, tmp_path, copy, what):
+    for seed in range(3):
+        root = tmp_path / str(seed) / "in"
+        shutil.copytree(recordings, root)
+        copy(root / "a", root / "zz")
+        arguments = split(tmp_path / str(seed), split={"valid": 0.4, "group": "take", "seed": seed})
+        done = takeset.convert(root, output=root.parent / "out", arguments=arguments)
+        found = findings(root.parent / "out")["duplicate-content"]
+        assert (found["severity"], found["count"]) == ("warning", 1)
+        assert found["message"] == f"takes with the same {what} as another one: zz of a" and found["message"] in done.stderr
+        parts = part_of(root.parent / "out")
+        assert parts["a"] == parts["zz"] != parts["b"]
+    takeset.convert(root, output=tmp_path / "strict", arguments=[*arguments, "--fail-on", "warning"], check=3)
+
+
+def test_different_recordings_are_no_copies(takeset, recordings, tmp_path):
+    takeset.convert(recordings, output=tmp_path / "out", arguments=split(tmp_path))
+    assert "duplicate-content" not in findings(tmp_path / "out")
+    assert "duplicate-content" not in takeset("verify", "--for", "robomimic", tmp_path / "out", check=None).stdout
+
+
+def test_copies_in_different_parts_of_a_merge_are_said(takeset, recordings, tmp_path):
+    (tmp_path / "first").mkdir(), (tmp_path / "second").mkdir()
+    shutil.copytree(recordings / "a", tmp_path / "first/a"), shutil.copytree(recordings / "b", tmp_path / "first/b")
+    encoded_again(recordings / "a", tmp_path / "second/again")
+    arguments = pipeline(tmp_path)
+    for name, lists in ("first", {"valid": ["a"], "train": ["b"]}), ("second", {"train": ["again"]}):
+        (tmp_path / f"{name}.json").write_text(json.dumps(lists))
+        takeset.convert(tmp_path / name, output=tmp_path / f"out-{name}", arguments=[*arguments, "--split-file", tmp_path / f"{name}.json"])
+    takeset("merge", tmp_path / "out-first", tmp_path / "out-second", "--output", tmp_path / "out")
+    found = findings(tmp_path / "out")["duplicate-content"]["message"]
+    assert found == "takes with the same poses as another one: again of a; what is learned is also what is tested: a in valid, again in train"
+    said = json.loads(takeset("verify", "--for", "robomimic", tmp_path / "out", "--json", check=None).stdout)["diagnoses"]
+    (copies,) = [d for d in said if d["code"] == "duplicate-content"]
+    assert copies["severity"] == "trains-badly" and copies["episodes"] == ["a", "again"] and "a in valid, again in train" in copies["message"]
+
+
+# MARK: Names in options
+
+
+def steps_of(tmp_path, *steps):
+    (tmp_path / "steps.yaml").write_text(json.dumps({"version": 1, "transforms": steps}))
+    return ["--pipeline", tmp_path / "steps.yaml"]
+
+
+@pytest.mark.parametrize("steps", [
+    [{"align": {"latency": {"jonts": 0.02}}}], [{"align": {}}, {"resample": {"rate": 20, "method": {"jonts": "linear"}}}],
+])
+def test_a_name_that_no_take_has_is_a_warning_of_the_dataset(takeset, recordings, tmp_path, steps):
+    arguments = steps_of(tmp_path, *steps)
+    done = takeset.convert(recordings, output=tmp_path / "out", arguments=arguments)
+    found = findings(tmp_path / "out")["option-unused"]
+    assert (found["severity"], found["field"]) == ("warning", "jonts")
+    assert "names jonts, which no take of the dataset has; did you mean joints?" in found["message"]
+    assert found["message"] in done.stderr and found["message"] in takeset("inspect", tmp_path / "out").stdout
+    takeset("verify", tmp_path / "out", check=0)
+    takeset.convert(recordings, output=tmp_path / "strict", arguments=[*arguments, "--fail-on", "warning"], check=3)
+
+
+def test_a_name_that_some_take_has_is_none(takeset, recordings, tmp_path):
+    shutil.copytree(recordings, tmp_path / "in")
+    put(tmp_path / "in/old", session("v1", count=24, seed=3, size=(48, 24)))
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=steps_of(tmp_path, {"align": {"latency": {"joints": 0.02}}}))
+    assert "option-unused" not in findings(tmp_path / "out")
+
+
+def test_plan_refuses_what_run_refuses(takeset, recordings, tmp_path):
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: []\n")
+    said = [
+        takeset(*command, "--pipeline", tmp_path / "p.yaml", check=64).stderr
+        for command in (["plan", recordings], ["run", recordings, "--output", tmp_path / "out"])
+    ]
+    assert said[0] == said[1] and "no step align" in said[0]
+
+
+# MARK: Everything in the input
+
+
+def test_what_is_no_take_is_named(takeset, recordings, tmp_path):
+    root = shutil.copytree(recordings, tmp_path / "in")
+    for name in "record3d_copy/rgb/0.jpg", "photos/a.jpg", "notes.txt", "deep/er/x.txt":
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+    with zipfile.ZipFile(root / "holiday.zip", "w") as archive:
+        archive.writestr("a.jpg", b"x")
+    words = "ignored, because no reader recognizes them: 3 folders, 1 archive, 1 file (deep, photos, record3d_copy, holiday.zip, …)\n"
+    assert words in takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path)).stderr
+    assert words in takeset("plan", root).stderr and words in takeset("inspect", root, "--summary").stderr
+    assert "ignored" not in takeset("plan", recordings).stderr
+
+
+# MARK: Files of a dataset
+
+
+@pytest.fixture(scope="module")
+def dataset(takeset, recordings, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset")
+    takeset.convert(recordings, output=folder / "out", arguments=pipeline(folder, actions={"rotation-layout": "rows"}))
+    return folder / "out"
+
+
+def test_files_of_a_dataset_are_known(takeset, dataset, tmp_path):
+    said = takeset("inspect", dataset / "dataset.h5", check=None).stderr
+    assert f"this is the index of a Takeset dataset; its folder is {dataset.resolve()}" in said
+    said = takeset("inspect", dataset / "episodes/a.h5", check=None).stderr
+    assert f"this is an episode of a Takeset dataset; its folder is {dataset.resolve()}" in said
+    shutil.copy(dataset / "dataset.h5", tmp_path / "dataset.h5")
+    for path in tmp_path, tmp_path / "dataset.h5":
+        done = takeset("inspect", path, check=None)
+        assert "the index of a Takeset dataset" in done.stdout + done.stderr and "manifest.json" in done.stdout + done.stderr
+
+
+def test_a_stream_is_no_field_of_a_filter(takeset, dataset, tmp_path):
+    for word, stream in ("joints", "joints"), ("pose", "pose"), ("depth", "camera_depth"):
+        done = takeset("select", dataset, "--where", word, "--output", tmp_path / "x", check=64)
+        assert done.stderr.rstrip().endswith(f"did you mean streams has {stream}?")
+
+
+def test_actions_say_their_axes_and_layout(dataset):
+    with h5py.File(dataset / "episodes/a.h5") as file:
+        demo = file["data/demo_0"]
+        for name in "actions", "action_dict/relative_rotation_6d":
+            assert demo[name].attrs["rotation_layout"] == "rows"
+        assert "rotation_layout" not in demo["action_dict/relative_position"].attrs
+        for name in "actions", "action_dict/relative_position", "action_dict/relative_rotation_6d":
+            for key in "camera_axes", "world_axes":
+                assert demo[name].attrs[key] == demo["obs/pose"].attrs[key]
+        assert "camera_axes" not in demo["action_dict/joints"].attrs
+
+
+def test_quantiles_of_few_values_are_those_of_numpy(dataset):
+    with h5py.File(dataset / "dataset.h5") as file:
+        demos = [file["data"][name.decode()] for name in file["mask/train"][:]]
+        for key in file["stats"]:
+            if key in ("action_dict", "action_chunk") or key.startswith("camera"):
+                continue
+            paths = (key, f"{key}_valid") if key == "actions" else (f"obs/{key}", f"obs/{key}_valid")
+            rows = [demo[paths[0]][:].reshape(len(demo[paths[0]]), -1) for demo in demos]
+            valid = [demo[paths[1]][:].reshape(len(r), -1) * np.ones(r.shape) if paths[1] in demo else np.ones(r.shape) for demo, r in zip(demos, rows)]
+            values, valid = np.concatenate(rows), np.concatenate(valid).astype(bool) & np.isfinite(np.concatenate(rows))
+            for column in range(values.shape[1]):
+                chosen = values[valid[:, column], column].astype(np.float64)
+                for name, share in ("q01", 0.01), ("q99", 0.99):
+                    assert file[f"stats/{key}/{name}"][column] == pytest.approx(np.quantile(chosen, share), rel=1e-14, abs=0), (key, column)
+
+
+def test_a_preview_of_a_dataset_is_drawn(takeset, dataset, tmp_path):
+    takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0)
+    with Image.open(tmp_path / "x.png") as sheet:
+        assert sheet.format == "PNG" and len(sheet.getcolors(1 << 24)) > 50
+
+
+def test_what_only_some_uses_need_is_no_warning(takeset, dataset):
+    done = takeset("verify", "--for", "robomimic", dataset, check=None)
+    assert "\ninfo: next-obs-missing: " in f"\n{done.stdout}" and "trains badly: next-obs-missing" not in done.stdout
+
+
+# MARK: What is said once
+
+
+def test_what_holds_for_a_take_is_said_once(takeset, tmp_path):
+    files = session("v1", count=40, seed=1, size=(48, 24))
+    poses = json.loads(files["poses.json"])
+    for entry in poses[20:]:
+        entry["timestamp"] += 1
+    metadata = json.loads(files["metadata.json"]) | {"rgbFrameCount": 99}
+    put(tmp_path / "in/a", files | {name: json.dumps(value).encode() for name, value in (("poses.json", poses), ("metadata.json", metadata))})
+    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=pipeline(tmp_path, split_episodes={"at": "gaps"}))
+    takes = manifest(tmp_path / "out")["record"]["takes"]
+    assert len(takes) == 2 and all("count-mismatch" in {f["code"] for f in take["findings"]} for take in takes)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  warning")]
+    assert line.split()[1:4] == ["a", "(2", "episodes)"] and "count-mismatch" in line
