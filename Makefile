@@ -24,7 +24,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
 .PHONY: check docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
-.PHONY: server serve test-server torture-server
+.PHONY: server serve test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
 help:
@@ -83,7 +83,7 @@ torture: test-deps build ## kill runs hundreds of times, fail every system call,
 	  Tests/python/test_torture.py Tests/python/test_failing_disk.py Tests/python/test_batch.py \
 	  Tests/python/test_isolation.py Tests/python/test_fork_server.py Tests/python/test_isolation_same.py Tests/python/test_many_files.py Tests/python/test_kills.py \
 	  Tests/python/test_full_disk.py Tests/python/test_changing_inputs.py Tests/python/test_syscalls.py Tests/python/test_flips.py \
-	  Tests/python/test_scale.py Tests/python/test_training_scale.py
+	  Tests/python/test_scale.py Tests/python/test_training_scale.py Tests/python/test_random_pipelines.py
 	$(MAKE) fuzz SECONDS=60 TARGET=
 
 # The compiler heeds only the last of several -sanitize options, and those of --sanitize come in any order. Optimized, but file by file: with the instructions for coverage and addresses, a whole module takes several times as long to build.
@@ -157,6 +157,8 @@ test-server: build server ## test the server by curl-like clients, phones and br
 	@scripts/install-packages python3 python3-venv ffmpeg chromium
 	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
 	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n 2 --dist loadfile -m "not slow" $(SERVER_TESTS)
+
+test-all: test test-server ## run what CI runs: all tests of the command, then those of the server
 
 torture-server: SERVER_TESTS = Tests/server -m slow
 torture-server: test-server ## kill the server a hundred times under load, fill its disk, and so on: half an hour
