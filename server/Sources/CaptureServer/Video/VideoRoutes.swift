@@ -20,7 +20,7 @@ struct VideoRoutes {
     let (configuration, intake) = (services.configuration, services.intake)
     let headers = try DeviceHeaders(request.headers, at: now, configuration)
     guard let device = try await services.database.pool.read({ try Device.fetchOne($0, key: headers.id) }) else {
-      throw Failure(.notFound, "DEVICE_NOT_FOUND", "The device is not registered")
+      throw Failure(.notFound, "DEVICE_NOT_FOUND", "The device is not registered. Register it, then sign the request anew.")
     }
     if configuration.policy == .strict, device.key == nil {
       throw Failure(.forbidden, "DEVICE_UNVERIFIED", "The device has no verified key")
