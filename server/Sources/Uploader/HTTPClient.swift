@@ -99,16 +99,13 @@ struct HTTPClient: Sendable {
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         exchange.begin(continuation)
-        // A cancellation before the task is known would otherwise be lost.
-        if Task.isCancelled {
-          exchange.cancel()
-          task.cancel()
-        }
+        // A cancellation before the continuation is known would otherwise be lost.
+        if Task.isCancelled { exchange.cancel() }
         task.resume()
       }
     } onCancel: {
+      // The library's task is left alone: it crashes where one is cancelled while it fails. What is cancelled ends with the program.
       exchange.cancel()
-      task.cancel()
     }
   }
 
@@ -179,7 +176,10 @@ struct HTTPClient: Sendable {
     private var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     /// The request fails because it is not wanted any more.
-    func cancel() { state.withLock { $0.isCancelled = true } }
+    func cancel() {
+      state.withLock { $0.isCancelled = true }
+      finish { _ in .failure(CancellationError()) }
+    }
   }
 
   private static func noAnswer(_ error: any Error) -> NoAnswer {
