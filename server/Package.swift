@@ -58,6 +58,11 @@ let package = Package(
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "Evidence", package: "takeset"),
         .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "NIOTLS", package: "swift-nio"),
       ],
       swiftSettings: settings),
     .executableTarget(

@@ -29,7 +29,7 @@ def fill(server, count, **same):
         found.append({**dict.fromkeys(NAMES), **values, **{name: value(number) if callable(value) else value for name, value in same.items()}})
     with database(server) as connection:
         connection.execute("BEGIN")
-        connection.executemany(f"INSERT INTO capture VALUES ({', '.join(':' + name for name in NAMES)})", found)
+        connection.executemany(f"INSERT INTO capture ({', '.join(NAMES)}) VALUES ({', '.join(':' + name for name in NAMES)})", found)
         connection.execute("COMMIT")
     return [row["id"] for row in found]
 
@@ -72,7 +72,7 @@ def test_captures_that_come_meanwhile_do_not_shift_pages(server):
     ids = fill(server, 6)
     first, cursor = listed(server, "?limit=3")
     newer = str(uuid.uuid4())
-    rows(server, f"INSERT INTO capture SELECT ?, {', '.join(NAMES[1:])} FROM capture LIMIT 1", newer)
+    rows(server, f"INSERT INTO capture ({', '.join(NAMES)}) SELECT ?, {', '.join(NAMES[1:])} FROM capture LIMIT 1", newer)
     rows(server, "UPDATE capture SET receivedAt = receivedAt + 1000000 WHERE id = ?", newer)
     second, end = listed(server, f"?limit=3&cursor={cursor}")
     assert first + second == ids[::-1] and end is None

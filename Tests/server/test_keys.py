@@ -256,4 +256,21 @@ def test_the_log_names_the_key_that_removed_a_capture(guarded):
     key = add(guarded.data)
     capture = insert(guarded)
     assert requests.delete(f"{guarded.url}/api/v1/captures/{capture}", headers=bearer(key), timeout=60).status_code == 204
-    assert f"capture {capture} was deleted with the key {listed(guarded.data)[0][0]}" in guarded.log.read_text()
+    name = listed(guarded.data)[0][0]
+    log = guarded.log.read_text()
+    assert f"capture {capture} was deleted with the key {name}" in log
+    assert f"DELETE /api/v1/captures/{capture}: 204, key {name}, 127.0.0.1" in log
+    # Commands, too. Reading is not logged, nor is the key itself.
+    assert guarded.post(f"/control/stop?key={key}").status_code == 200 and guarded.get("/status", headers=bearer(key)).ok
+    log = guarded.log.read_text()
+    assert f"POST /control/stop: 200, key {name}, 127.0.0.1" in log and "/status" not in log and key not in log
+
+
+def test_a_key_for_uploads_reads_no_file_whatever_its_name(guarded):
+    from pages import insert, insert_file
+
+    capture = insert(guarded)
+    insert_file(guarded, capture, "session/upload", b"secret")
+    path = f"/captures/{capture}/files/session/upload"
+    assert guarded.get(path, headers=bearer(add(guarded.data, "--power", "read"))).content == b"secret"
+    assert guarded.get(path, headers=bearer(add(guarded.data, "--power", "upload"))).status_code == 403

@@ -103,6 +103,8 @@ def test_answers_have_the_schemas_of_the_document(document, start):
     sent = phone.send(capture(1))
     ask.check(sent, "POST", video, 202)
     ask.check(phone.send(capture(2), "s0"), "POST", video, 202)
+    # What a stranger has sent does not count against the phone.
+    ask.check(phone.send(capture(4)), "POST", video, 202)
     ask.check(phone.send(capture(3)), "POST", video, 429)
     ask.check(phone.send(capture(3), timestamp=1), "POST", video, 401)
     ask.check(Phone(server, 9, level=None).send(capture(3)), "POST", video, 404)

@@ -82,7 +82,7 @@ def test_a_page_of_another_site_uploads_nothing(server):
     assert server.post("/upload", data=movie, headers={"Origin": server.url}).status_code == 200
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"])
 def test_who_comes_through_a_proxy_needs_a_key(server, header):
     forwarded = {header: "for=192.0.2.1" if header == "Forwarded" else "192.0.2.1"}
     for path in ("/", "/api/v1/captures", "/api/v1/devices", "/metrics", "/videos", "/live"):
@@ -120,7 +120,7 @@ def test_keys_can_be_turned_off_behind_a_proxy(start):
 @pytest.fixture
 def reachable(tmp_path):
     server = conftest.Server(tmp_path / "data")
-    server.options = ["--listen", f"0.0.0.0:{server.port}"]
+    server.options = ["--listen", f"0.0.0.0:{server.port}", "--videos-per-hour", "100"]
     yield server.start()
     server.kill()
 

@@ -7,6 +7,7 @@ from bundles import APP
 from devices import add_key
 from phone import Phone, capture, error, rows
 from test_keys import bearer
+from test_video_storage import small_disk  # noqa: F401 - a fixture
 
 from queued import bundle, fake, finished, merged, queue
 
@@ -42,6 +43,34 @@ def test_a_stranger_fills_no_quota_of_others(start, quota):
     assert error(phone.send(capture(2, video=bytes(20_000)), "s0")) == (507, "QUOTA_EXCEEDED")
     assert phone.send(capture(3, video=bytes(80_000)), "s1").status_code == 202
     assert error(phone.send(capture(4, video=bytes(30_000)), "s1")) == (507, "QUOTA_EXCEEDED")
+
+
+def test_a_stranger_leaves_room_on_the_disk_for_others(start, small_disk):
+    server = start("--reserve", 2 << 20, "--stranger-reserve", 16 << 20, data=small_disk / "data")
+    phone = Phone(server)
+    video = bytes(9 << 20)
+    assert error(phone.send(capture(1, video=video), "s0")) == (507, "STORAGE_ERROR")
+    body = capture(1, video=video).body()
+    pieces = (body[start:start + 65536] for start in range(0, len(body), 65536))
+    assert error(phone.post(pieces, phone.headers(body, "s0"))) == (507, "STORAGE_ERROR")
+    assert phone.send(capture(1, video=video), "s1").status_code == 202
+    assert error(phone.send(capture(2), "s0")) == (507, "STORAGE_ERROR")
+
+
+def test_a_strangers_conversion_gives_way(start, tmp_path):
+    """Otherwise one that takes an hour would hold up everybody else for an hour."""
+    server = start()
+    stranger = queue(server.data, "video", {"a.bin": b"a"}, stranger=True)
+    server.stop()
+    log = tmp_path / "log"
+    command = fake(tmp_path, "slow", f'echo $2 >>"{log}"\ncase $2 in *{stranger}*) [ $(grep -c {stranger} "{log}") -gt 1 ] || sleep 3600;; esac\nexit 70')
+    server = start("--takeset", command, "--conversion-attempts", 1, data=server.data, conversions=1)
+    server.until(lambda: log.exists() and stranger in log.read_text())
+    other = queue(server.data, "video", {"b.bin": b"b"})
+    assert finished(server, other)["status"] == "failed"
+    # It is done afterwards, from its beginning, and giving way was no attempt.
+    assert finished(server, stranger)["attempts"] == 1
+    assert [stranger in line for line in log.read_text().splitlines()] == [True, False, True]
 
 
 def test_the_queue_is_fair(start, tmp_path):

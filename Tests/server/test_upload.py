@@ -7,6 +7,7 @@ import re
 import ssl
 import subprocess
 import tarfile
+import threading
 import zipfile
 
 import pytest
@@ -294,8 +295,58 @@ def test_a_certificate_that_this_machine_does_not_trust_ends_it(client, tmp_path
     stub = TusStub(tls=certificate(tmp_path))
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
     stub.close()
-    assert done.returncode == 1 and "the queue waits: this machine does not trust the server's certificate; one of your own must be added to the system's" in done.stderr
+    assert done.returncode == 1 and "the queue waits: this machine does not trust the server's certificate; --ca-cert names one of your own" in done.stderr
     assert not stub.requests and [item["state"] for item in client.items().values()] == ["pending"]
+
+
+def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(client, tmp_path):
+    stub = TusStub(tls=certificate(tmp_path))
+    video, folder = movie(tmp_path / "in"), session(tmp_path / "in")
+    done = client.send(stub, tmp_path / "in", "--key", "tks_secret", "--ca-cert", tmp_path / "cert.pem")
+    stub.close()
+    assert done.returncode == 0, done.stderr
+    assert stub.kept(video.name) == video.read_bytes() and unpacked(stub.kept(folder.name + ".tar")) == contents(folder)
+    assert {request.headers["authorization"] for request in stub.requests} == {"Bearer tks_secret"}
+
+
+def test_another_certificate_than_the_named_one_is_not_trusted(client, tmp_path):
+    stub = TusStub(tls=certificate(tmp_path))
+    (tmp_path / "other").mkdir()
+    certificate(tmp_path / "other")
+    done = client.send(stub, movie(tmp_path), "--key", "tks_secret", "--ca-cert", tmp_path / "other/cert.pem")
+    by_name = client.run(tmp_path, "--to", stub.url.replace("127.0.0.1", "localhost"), "--ca-cert", tmp_path / "cert.pem")
+    stub.close()
+    for ended in (done, by_name):
+        assert ended.returncode == 1 and "nor --ca-cert trusts the server's certificate for that name" in ended.stderr
+    assert not stub.requests and {item["state"] for item in client.items().values()} == {"pending"}
+
+
+@pytest.mark.parametrize("name, fault", [
+    ("503", {"status": 503}), ("409", {"status": 409}), ("cut", {"cut_after": 300_000}), ("lost", {"lose_answer": True}), ("late", {"hold": threading.Event()})])
+def test_with_a_certificate_of_ones_own_it_goes_on_after_a_fault(client, tmp_path, name, fault):
+    stub = TusStub(tls=certificate(tmp_path))
+    stub.fault("PATCH", Fault(**fault))
+    video = movie(tmp_path / "in")
+    done = client.send(stub, video, "--ca-cert", tmp_path / "cert.pem", "--timeout", "2")
+    stub.close()
+    assert done.returncode == 0, done.stderr
+    assert stub.kept(video.name) == video.read_bytes()
+
+
+def test_with_a_certificate_of_ones_own_no_answer_is_followed_or_misread(client, tmp_path):
+    stub = TusStub(tls=certificate(tmp_path), key="tks_secret")
+    done = client.send(stub, movie(tmp_path / "in"), "--ca-cert", tmp_path / "cert.pem", "--key", "wrong")
+    assert done.returncode == 77, done.stderr
+    stub.fault("POST", Fault(status=301, headers={"Location": "https://elsewhere.invalid/files"}))
+    done = client.send(stub, "--ca-cert", tmp_path / "cert.pem", "--key", "tks_secret", tmp_path / "in")
+    stub.close()
+    assert done.returncode == 1 and "redirects to https://elsewhere.invalid" in done.stderr
+    done = client.send(stub, "--ca-cert", tmp_path / "cert.pem", "--key", "tks_secret", "--max-attempts", "2")
+    assert done.returncode == 3 and "no server answers there" in done.stderr
+    (tmp_path / "empty.pem").write_text("")
+    for path in (tmp_path / "empty.pem", tmp_path / "none.pem"):
+        done = client.send(stub, "--ca-cert", path)
+        assert done.returncode == 64 and "expected a PEM file with certificates" in done.stderr
 
 
 def certificate(folder):

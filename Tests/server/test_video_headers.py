@@ -136,3 +136,13 @@ def test_metadata_write_no_lines_into_the_log(server):
 
 def test_other_methods_are_not_served(server):
     assert server.get(PATH).status_code in (404, 405)
+
+
+def test_a_phone_is_told_whether_to_sign_or_to_register_again(server):
+    """An upload that waited for a network: a phone that took the refusal for an unknown device would register its key again, which is 409."""
+    phone = Phone(server)
+    late = phone.send(capture(), "s1", timestamp=now() - 301_000)
+    assert error(late) == (401, "TIMESTAMP_EXPIRED") and "Sign it anew" in late.json()["error"]["message"]
+    stranger = phone.post(b"", {**phone.headers(), "X-Device-Id": UNKNOWN})
+    assert error(stranger) == (404, "DEVICE_NOT_FOUND") and "Register it" in stranger.json()["error"]["message"]
+    assert phone.send(capture(), "s1").status_code == 202

@@ -51,14 +51,21 @@ struct HTTPClient: Sendable {
 
   private let key: String?
   private let timeout: Double
+  private let trusted: TrustedExchange?
 
   /// - Parameters:
   ///   - key: API key that every request carries.
   ///   - timeout: Seconds without a byte after which a request fails.
-  init(key: String?, timeout: Double) {
+  ///   - certificates: PEM file of certificates that count beside those of the system.
+  /// - Throws: `UploaderProblem` for a file without certificates.
+  init(key: String?, timeout: Double, certificates: String? = nil) throws {
     self.key = key
     self.timeout = timeout
+    trusted = try certificates.map { try TrustedExchange($0, timeout: timeout) }
   }
+
+  /// Bytes of an answer that are kept.
+  static let answerLimit = 4 << 20
 
   /// Throws `NoAnswer` where none came, `CancellationError` when the task was cancelled.
   ///
@@ -66,11 +73,15 @@ struct HTTPClient: Sendable {
   func send(
     _ method: String, _ url: URL, headers: [String: String] = [:], body: Body = .none, sent: @escaping @Sendable (Int64) -> Void = { _ in }
   ) async throws -> Answer {
+    var fields = ["User-Agent": "takeset"]
+    if let key { fields["Authorization"] = "Bearer \(key)" }
+    fields.merge(headers) { $1 }
+    if let trusted, url.scheme?.lowercased() == "https" {
+      return try await trusted.send(method, url, headers: fields, body: body, sent: sent)
+    }
     var request = URLRequest(url: url)
     request.httpMethod = method
-    if let key { request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization") }
-    request.setValue("takeset", forHTTPHeaderField: "User-Agent")
-    for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
+    for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
     let configuration = URLSessionConfiguration.ephemeral
     configuration.timeoutIntervalForRequest = timeout
     configuration.httpShouldSetCookies = false
@@ -88,16 +99,13 @@ struct HTTPClient: Sendable {
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         exchange.begin(continuation)
-        // A cancellation before the task is known would otherwise be lost.
-        if Task.isCancelled {
-          exchange.cancel()
-          task.cancel()
-        }
+        // A cancellation before the continuation is known would otherwise be lost.
+        if Task.isCancelled { exchange.cancel() }
         task.resume()
       }
     } onCancel: {
+      // The library's task is left alone: it crashes where one is cancelled while it fails. What is cancelled ends with the program.
       exchange.cancel()
-      task.cancel()
     }
   }
 
@@ -109,9 +117,6 @@ struct HTTPClient: Sendable {
       var isCancelled = false
     }
 
-    /// Bytes of an answer that are kept.
-    private static let limit = 4 << 20
-
     private let state = Mutex(State())
     private let sent: @Sendable (Int64) -> Void
 
@@ -120,7 +125,7 @@ struct HTTPClient: Sendable {
     func begin(_ continuation: CheckedContinuation<Answer, any Error>) { state.withLock { $0.continuation = continuation } }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
-      state.withLock { $0.body.append(data.prefix(max(Self.limit - $0.body.count, 0))) }
+      state.withLock { $0.body.append(data.prefix(max(HTTPClient.answerLimit - $0.body.count, 0))) }
     }
 
     func urlSession(
@@ -171,7 +176,10 @@ struct HTTPClient: Sendable {
     private var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     /// The request fails because it is not wanted any more.
-    func cancel() { state.withLock { $0.isCancelled = true } }
+    func cancel() {
+      state.withLock { $0.isCancelled = true }
+      finish { _ in .failure(CancellationError()) }
+    }
   }
 
   private static func noAnswer(_ error: any Error) -> NoAnswer {
@@ -184,8 +192,7 @@ struct HTTPClient: Sendable {
       // The library has no codes for these here, only libcurl's words.
       let words = error.localizedDescription
       if words.contains("certificate") {
-        return NoAnswer(
-          description: "this machine does not trust the server's certificate; one of your own must be added to the system's", isFinal: true)
+        return NoAnswer(description: "this machine does not trust the server's certificate; --ca-cert names one of your own", isFinal: true)
       }
       let isLost = words.contains("Send failure") || words.contains("Recv failure")
       return NoAnswer(description: isLost ? "the connection was lost" : "the connection failed")

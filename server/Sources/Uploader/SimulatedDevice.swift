@@ -6,6 +6,8 @@ package struct SimulatedDevice: Sendable {
   package struct Options: Sendable {
     package var to = ""
     package var key: String?
+    /// PEM file of certificates that count beside those of the system.
+    package var certificates: String?
     package var captures = 1
     package var seconds = 2.0
     package var size = "640x480"
@@ -66,7 +68,9 @@ package struct SimulatedDevice: Sendable {
     }
     self.signing = signing
     fault = options.fault.flatMap(RequestFault.init)
-    client = HTTPClient(key: options.key ?? environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }, timeout: options.timeout)
+    client = try HTTPClient(
+      key: options.key ?? environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }, timeout: options.timeout,
+      certificates: options.certificates)
   }
 
   /// Returns the exit code, 0 or 3, and what became of each capture. Throws `UploaderProblem`, with code 77 where the device cannot

@@ -8,6 +8,8 @@ package struct Uploader: Sendable {
     package var paths: [String] = []
     package var watch: String?
     package var key: String?
+    /// PEM file of certificates that count beside those of the system.
+    package var certificates: String?
     package var jobs = 3
     /// By default 10; with a watched folder, no limit.
     package var maxAttempts: Int?
@@ -86,7 +88,7 @@ package struct Uploader: Sendable {
       }
       limit = RateLimit(rate: rate)
     }
-    client = HTTPClient(key: key, timeout: options.timeout)
+    client = try HTTPClient(key: key, timeout: options.timeout, certificates: options.certificates)
     tus = TusUpload(client: client, server: server, queue: queue, limit: limit, progress: progress, outage: outage)
     if key != nil, server.isOpen { progress.problem("warning: the key goes to \(server.text) unencrypted; https would hide it") }
   }

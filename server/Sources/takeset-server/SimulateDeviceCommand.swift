@@ -22,6 +22,7 @@ struct SimulateDeviceCommand: AsyncParsableCommand {
 
   @Option(help: ArgumentHelp("The server's root.", valueName: "url")) var to: String
   @Option(help: "API key; by default from TAKESET_KEY.") var key: String?
+  @Option(help: ArgumentHelp("PEM file of certificates that count beside those of the system.", valueName: "file")) var caCert: String?
   @Option(help: ArgumentHelp("Captures to make and send.", valueName: "n")) var captures = 1
   @Option(help: ArgumentHelp("Length of each recording in seconds.", valueName: "s")) var seconds = 2.0
   @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH")) var size = "640x480"
@@ -56,7 +57,8 @@ struct SimulateDeviceCommand: AsyncParsableCommand {
         throw UploaderProblem("the command `takeset` is needed to make captures; set TAKESET to its path")
       }
       var options = SimulatedDevice.Options()
-      (options.to, options.key, options.captures, options.seconds) = (to, key, captures, seconds)
+      (options.to, options.key, options.certificates) = (to, key, caCert)
+      (options.captures, options.seconds) = (captures, seconds)
       (options.size, options.seed, options.isPartial, options.fault) = (size, seed, partial, fault)
       (options.signing, options.model, options.appID, options.identity) = (signing, model, appID, identity)
       (options.waits, options.maxAttempts, options.firstPause, options.timeout) = (wait, maxAttempts, firstPause, timeout)

@@ -26,6 +26,7 @@ struct UploadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Also send what appears in this folder, until interrupted.", valueName: "dir")) var watch: String?
   @Option(help: ArgumentHelp("Seconds without a change after which something in --watch is complete.", valueName: "s")) var rest = 10.0
   @Option(help: "API key; by default from TAKESET_KEY, where others do not see it.") var key: String?
+  @Option(help: ArgumentHelp("PEM file of certificates that count beside those of the system.", valueName: "file")) var caCert: String?
   @Option(help: ArgumentHelp("Captures at a time.", valueName: "n")) var jobs = 3
   @Option(
     help: ArgumentHelp("Attempts without progress after which a capture has failed; by default 10, with --watch no limit.", valueName: "n"))
@@ -58,7 +59,7 @@ struct UploadCommand: AsyncParsableCommand {
         return 0
       }
       var options = Uploader.Options()
-      options.to = to ?? ""
+      (options.to, options.certificates) = (to ?? "", caCert)
       (options.paths, options.watch, options.rest, options.key) = (paths, watch, rest, key)
       (options.jobs, options.maxAttempts, options.limitRate) = (jobs, maxAttempts, limitRate)
       (options.deletesAfterUpload, options.sendsAgain, options.retriesFailed) = (deleteAfterUpload, again, retryFailed)

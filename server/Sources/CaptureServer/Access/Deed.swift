@@ -16,8 +16,17 @@ enum Deed: Sendable {
     case ("files", _): self = .upload
     case ("api", 4...) where ["sessions", "devices"].contains(parts[2]): self = .upload
     case ("api", 4) where parts[2] == "captures" && parts[3] == "video": self = .upload
-    default: self = parts.last == "upload" ? .upload : request.isHarmless ? .read : .change
+    default: self = request.isHarmless ? .read : request.method == .post && parts.last == "upload" ? .upload : .change
     }
+  }
+}
+
+extension CaptureContext {
+  /// Notes in the log who has changed something, by the key's id, and from where.
+  func note(_ request: Request, _ status: HTTPResponse.Status) {
+    guard Deed(request) == .change || request.method == .delete else { return }
+    let sender = key.map { "key \($0.id)" } ?? "no key"
+    logger.info("\(request.method) \(request.uri.path): \(status.code), \(sender), \(channel.remoteAddress?.ipAddress ?? "?")")
   }
 }
 
@@ -41,9 +50,5 @@ extension Request {
   var isHarmless: Bool { [.get, .head, .options].contains(method) && headers[.methodOverride] == nil }
 
   /// Whether a proxy sends it for somebody else.
-  var isForwarded: Bool { headers[.forwardedFor] != nil || headers[.forwarded] != nil }
-}
-
-extension HTTPField.Name {
-  static let forwarded = custom("Forwarded")
+  var isForwarded: Bool { ClientAddress.proxyFields.contains { headers[$0] != nil } }
 }

@@ -20,7 +20,9 @@ struct KeyMiddleware: RouterMiddleware {
     } else if isRequired, services.configuration.needsKey(isForwarded: request.isForwarded) {
       throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
     }
-    return try await next(request, context)
+    let response = try await next(request, context)
+    context.note(request, response.status)
+    return response
   }
 
   static func refusal(_ message: String) -> Failure {

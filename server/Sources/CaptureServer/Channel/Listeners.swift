@@ -18,7 +18,9 @@ struct Listeners {
 
   /// Serves until SIGTERM or SIGINT. Requests under way are then finished, for as long as that takes within reason. Throws `Mistake` where
   /// an address cannot be listened on.
-  func run(_ router: CaptureRouter, services: [any Service]) async throws {
+  ///
+  /// - Parameter ready: Told when the first address is listened on.
+  func run(_ router: CaptureRouter, services: [any Service], ready: @escaping @Sendable () -> Void) async throws {
     Self.raiseFileLimit(for: configuration.connections)
     let server = try server()
     let responder = router.buildResponder()
@@ -29,7 +31,8 @@ struct Listeners {
       applications.append(
         Application(
           responder: responder, server: server,
-          configuration: .init(address: .hostname(address.host, port: address.port), backlog: 1024), logger: logger))
+          configuration: .init(address: .hostname(address.host, port: address.port), backlog: 1024),
+          onServerRunning: { _ in if option == "listen" { ready() } }, logger: logger))
     }
     // Services end in the reverse order: nobody can connect any more when those that the routes use end.
     var group = ServiceGroupConfiguration(

@@ -71,6 +71,8 @@ struct CaptureConversion: Sendable {
     let dataset = work.path + "/result/dataset"
     try DurableFile.makeFolder(work.path + "/result")
     var arguments = ["run", input, "--output", dataset, "--jobs", "1", "--quiet", "--progress", "none"]
+    // Whoever sent it: a fault of a library that decodes it must not be one of the server's.
+    arguments += ["--isolate", "always"]
     if let given = configuration.pipeline {
       arguments += ["--pipeline", URL(fileURLWithPath: given).standardizedFileURL.path]
     } else {

@@ -78,10 +78,13 @@ final class ConversionQueue: Service {
           isHeld = isFull
           guard !isFull, let capture = try await claim() else { break }
           do {
-            try await conversion.run(capture)
+            try await yielding(capture) { try await conversion.run(capture) }
+          } catch is Yielded {
+            logger.info("capture \(capture.id): its conversion gives way to others")
+            do { try await postpone(capture, for: 0) } catch { unwritten = (capture, "\(error)") }
           } catch let away as StoreUnavailable {
             logger.warning("capture \(capture.id): \(away)")
-            do { try await postpone(capture) } catch { unwritten = (capture, away.description) }
+            do { try await postpone(capture, for: 60) } catch { unwritten = (capture, away.description) }
           } catch let error where !(error is CancellationError) {
             unwritten = (capture, (error as? Failure)?.reason ?? "\(error)")
           }
@@ -95,23 +98,61 @@ final class ConversionQueue: Service {
     }
   }
 
+  /// A stranger's conversion was ended because somebody else's waits.
+  private struct Yielded: Error {}
+
+  /// Converts a capture. A stranger's gives way as soon as another one waits, since a conversion may take an hour. Throws `Yielded` then.
+  private func yielding(_ capture: Capture, _ convert: @escaping @Sendable () async throws -> Void) async throws {
+    guard capture.isStranger else { return try await convert() }
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      group.addTask {
+        try await convert()
+        return true
+      }
+      group.addTask { [self] in
+        repeat { try await Task.sleep(for: .seconds(1)) } while try await !isAwaited()
+        return false
+      }
+      let isConverted = try await group.next() ?? true
+      group.cancelAll()
+      // What ended in the meantime is not done again.
+      if !isConverted, (try? await group.next()) != true { throw Yielded() }
+    }
+  }
+
+  /// Whether the capture of somebody who is no stranger waits while no worker is free.
+  private func isAwaited() async throws -> Bool {
+    try await database.pool.read { [configuration] database in
+      let running = try Int.fetchOne(database, sql: "SELECT COUNT(*) FROM conversion WHERE state = 'running'") ?? 0
+      let waits = """
+        SELECT EXISTS (
+          SELECT 1 FROM conversion JOIN capture ON capture.id = conversion.capture
+          WHERE state = 'waiting' AND notBefore <= ? AND NOT isStranger)
+        """
+      return try running >= configuration.conversions && Bool.fetchOne(database, sql: waits, arguments: [Time.now()]) == true
+    }
+  }
+
   /// Takes up the next capture.
   private func claim() async throws -> Capture? {
     let due = "SELECT EXISTS (SELECT 1 FROM conversion WHERE state = 'waiting' AND notBefore <= ?)"
     // Most looks find nothing, and need not wait for a writer.
     guard try await database.pool.read({ try Bool.fetchOne($0, sql: due, arguments: [Time.now()]) }) == true else { return nil }
+    // Conversions take space, too, and strangers are to leave some.
+    let withStrangers = data.freeBytes >= configuration.reserve(isStranger: true)
     return try await database.pool.write { [self] database in
-      guard let capture = try turns.withLock({ try $0.next(at: Time.now(), database) }) else { return nil }
+      guard let capture = try turns.withLock({ try $0.next(at: Time.now(), withStrangers: withStrangers, database) }) else { return nil }
       try database.execute(sql: "UPDATE conversion SET state = 'running' WHERE capture = ?", arguments: [capture.id])
       return capture
     }
   }
 
-  /// Lets a claimed capture wait for a minute; that was no attempt.
-  private func postpone(_ capture: Capture) async throws {
+  /// Lets a claimed capture wait for so many seconds; that was no attempt.
+  private func postpone(_ capture: Capture, for seconds: Int64) async throws {
     try await database.pool.write { database in
       try database.execute(
-        sql: "UPDATE conversion SET state = 'waiting', notBefore = ? WHERE capture = ?", arguments: [Time.now() + 60_000, capture.id])
+        sql: "UPDATE conversion SET state = 'waiting', notBefore = ? WHERE capture = ?",
+        arguments: [Time.now() + seconds * 1000, capture.id])
     }
   }
 

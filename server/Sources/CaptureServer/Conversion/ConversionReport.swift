@@ -32,7 +32,8 @@ struct ConversionReport: Sendable {
   private static let findingsLimit = 200
   /// Failures that say more about this machine than about the capture.
   private static let ownFailures: Set<String> = [
-    "changed-while-reading", "input-missing", "internal", "permission", "sample-size", "unreadable",
+    "changed-while-reading", "conversion-crashed", "input-missing", "internal", "memory-limit", "permission", "sample-size", "time-limit",
+    "unreadable",
   ]
 
   /// Reads a manifest. Throws if there is none, or it is not one.

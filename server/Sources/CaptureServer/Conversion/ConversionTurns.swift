@@ -20,8 +20,13 @@ struct ConversionTurns: Sendable {
   private var last: [[String]: Int64] = [:]
 
   /// The next capture of the queue; of one sender, the oldest first. `nil` if none is due.
-  mutating func next(at now: Int64, _ database: GRDB.Database) throws -> Capture? {
-    let waiting = "FROM conversion JOIN capture ON capture.id = conversion.capture WHERE state = 'waiting' AND notBefore <= ?"
+  ///
+  /// - Parameter withStrangers: Whether those of strangers have a turn.
+  mutating func next(at now: Int64, withStrangers: Bool, _ database: GRDB.Database) throws -> Capture? {
+    let waiting = """
+      FROM conversion JOIN capture ON capture.id = conversion.capture
+      WHERE state = 'waiting' AND notBefore <= ?\(withStrangers ? "" : " AND NOT isStranger")
+      """
     let senders = try Sender.fetchAll(
       database,
       sql: "SELECT isStranger, project, COALESCE(device, '') AS device, MIN(receivedAt) AS oldest \(waiting) GROUP BY 1, 2, 3",

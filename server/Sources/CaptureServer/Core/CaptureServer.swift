@@ -41,11 +41,14 @@ package struct CaptureServer {
 
   /// Serves until SIGTERM or SIGINT; requests under way are then finished.
   package func run() async throws {
-    services.logger.notice("\(services.configuration.keyRule)")
-    if services.configuration.appIDs.isEmpty { services.logger.notice("No signature of a capture is checked: \(ConversionReport.noApps)") }
     await StreamTake.recover(services)
     try await Listeners(configuration: services.configuration, relay: relay, logger: services.logger)
-      .run(try router(), services: [services.conversions, UploadSweeper(services: services)])
+      .run(try router(), services: [services.conversions, UploadSweeper(services: services)]) { [services] in
+        services.logger.notice("\(services.configuration.keyRule)")
+        if services.configuration.appIDs.isEmpty {
+          services.logger.notice("No signature of a capture is checked: \(ConversionReport.noApps)")
+        }
+      }
   }
 }
 

@@ -25,6 +25,8 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var tlsKey: String?
   /// Free bytes below which nothing is accepted.
   package var reserve: Int64 = 1 << 30
+  /// The same for what strangers send, so that they leave room for others.
+  package var strangerReserve: Int64 = 4 << 30
   /// Where finished captures are kept: a folder in `data`, or `s3://bucket/prefix?endpoint=…&region=…`.
   package var store: String?
   /// Most bytes kept per device and per project; 0 for no limit.
@@ -71,6 +73,9 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var isLoopback: Bool {
     [listen, cameraListen].compactMap(\.self).allSatisfy { (try? ListenAddress($0, option: ""))?.isLoopback ?? false }
   }
+  /// Free bytes that are left.
+  func reserve(isStranger: Bool) -> Int64 { isStranger ? max(reserve, strangerReserve) : reserve }
+
   /// Whether it has a public root on another machine's name: then others connect, whatever address is listened on.
   private var isPublic: Bool {
     guard let baseURL else { return false }

@@ -108,6 +108,7 @@ package struct Setting: Sendable {
     text("tls-cert", "PEM file of the certificate chain", \.tlsCertificate),
     text("tls-key", "PEM file of the private key", \.tlsKey),
     number("reserve", "free bytes below which nothing is accepted", \.reserve, 0...(1 << 60)),
+    number("stranger-reserve", "free bytes below which nothing is accepted of strangers", \.strangerReserve, 0...(1 << 60)),
     Setting(
       "store", "where finished captures are kept: a folder, or s3://bucket/prefix?endpoint=URL&region=NAME", \.store,
       parse: { text in

@@ -16,6 +16,11 @@ enum ClientAddress {
     return connection
   }
 
+  /// What proxies add to requests that they pass on.
+  static let proxyFields: [HTTPField.Name] = [
+    .forwardedFor, .forwarded, .custom("X-Forwarded-Host"), .custom("X-Forwarded-Proto"), .custom("X-Real-IP"), .custom("Via"),
+  ]
+
   /// Whether an address is that of a trusted proxy.
   static func isTrusted(_ address: SocketAddress, _ proxies: [String]) -> Bool {
     address.ipAddress.map { proxies.contains($0) || proxies.contains($0.replacingOccurrences(of: "::ffff:", with: "")) } ?? false
@@ -23,5 +28,6 @@ enum ClientAddress {
 }
 
 extension HTTPField.Name {
+  static let forwarded = custom("Forwarded")
   static let forwardedFor = custom("X-Forwarded-For")
 }

@@ -42,6 +42,8 @@ struct SlowMotionKeyMiddleware: RouterMiddleware {
     try found?.check(Deed(request))
     var context = context
     context.key = found
-    return try await next(request, context)
+    let response = try await next(request, context)
+    context.note(request, response.status)
+    return response
   }
 }

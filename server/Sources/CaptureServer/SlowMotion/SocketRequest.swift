@@ -34,7 +34,7 @@ struct SocketRequest: Sendable {
     key = SlowMotionKey.key(uri, authorization: head.headers.first(name: "authorization"))
     origin = head.headers.first(name: "origin")
     host = head.headers.first(name: "host")
-    isForwarded = head.headers.contains(name: "x-forwarded-for") || head.headers.contains(name: "forwarded")
+    isForwarded = ClientAddress.proxyFields.contains { head.headers.contains(name: $0.rawName) }
   }
 
   /// Whether a request asks for a camera's or a viewer's WebSocket as it must (RFC 6455, section 4.2.1).

@@ -14,9 +14,10 @@ struct Intake: Sendable {
   /// Free bytes for captures: what arrives needs room in the data folder first, then in the store.
   var freeBytes: Int64 { min(data.freeBytes, store.freeBytes) }
 
-  /// Throws `Failure` 507 if these bytes would leave less than the reserve.
-  func checkSpace(for bytes: Int64 = 0) throws {
-    if freeBytes - max(bytes, 0) < configuration.reserve { throw Failure.insufficientStorage() }
+  /// Throws `Failure` 507 if these bytes would leave less than the reserve. Strangers leave more, so that they cannot fill the disk of
+  /// others.
+  func checkSpace(for bytes: Int64 = 0, isStranger: Bool = false) throws {
+    if freeBytes - max(bytes, 0) < configuration.reserve(isStranger: isStranger) { throw Failure.insufficientStorage() }
   }
 
   /// Keeps a capture whose files were received into a staged folder, and queues it for conversion. It runs to its end even if its task is

@@ -58,6 +58,7 @@ struct BundleReceiver: ~Copyable {
   private let staging: Staging
   private let intake: Intake
   private let isStrict: Bool
+  private let isStranger: Bool
   private var parser: MultipartParser
   private var hasher = SHA256()
   private(set) var bytes: Int64 = 0
@@ -70,11 +71,12 @@ struct BundleReceiver: ~Copyable {
   /// The part that arrives; `nil` also for a part that is ignored.
   private var current: (part: BundlePart, file: IncomingFile)?
 
-  init(_ parser: MultipartParser, into staging: Staging, _ intake: Intake, policy: Configuration.Policy) {
+  init(_ parser: MultipartParser, into staging: Staging, _ intake: Intake, policy: Configuration.Policy, isStranger: Bool) {
     self.parser = parser
     self.staging = staging
     self.intake = intake
     isStrict = policy == .strict
+    self.isStranger = isStranger
   }
 
   /// Takes a piece of the body. Throws `Failure`: 400 for a malformed body, 413 as soon as a limit is passed, 507.
@@ -83,7 +85,7 @@ struct BundleReceiver: ~Copyable {
     guard bytes <= BundlePart.bodyLimit else { throw Self.bodyTooLarge() }
     if bytes >= nextCheck {
       nextCheck = bytes + Self.spaceStep
-      try intake.checkSpace()
+      try intake.checkSpace(isStranger: isStranger)
     }
     piece.withUnsafeReadableBytes { hasher.update(bufferPointer: $0) }
     parser.append(piece.readableBytesView)

@@ -40,7 +40,9 @@ struct DeviceHeaders: Sendable {
 
     let (age, isTooLarge) = now.subtractingReportingOverflow(timestamp)
     guard !isTooLarge, age <= Int64(configuration.timestampAge) * 1000 else {
-      throw Failure(.unauthorized, "TIMESTAMP_EXPIRED", "The request is older than \(configuration.timestampAge) s")
+      throw Failure(
+        .unauthorized, "TIMESTAMP_EXPIRED",
+        "The request is older than \(configuration.timestampAge) s. Sign it anew and send it again; there is no need to register again.")
     }
     guard -age <= Int64(configuration.timestampLead) * 1000 else {
       throw Failure(

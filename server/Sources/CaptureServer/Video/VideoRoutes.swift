@@ -20,7 +20,7 @@ struct VideoRoutes {
     let (configuration, intake) = (services.configuration, services.intake)
     let headers = try DeviceHeaders(request.headers, at: now, configuration)
     guard let device = try await services.database.pool.read({ try Device.fetchOne($0, key: headers.id) }) else {
-      throw Failure(.notFound, "DEVICE_NOT_FOUND", "The device is not registered")
+      throw Failure(.notFound, "DEVICE_NOT_FOUND", "The device is not registered. Register it, then sign the request anew.")
     }
     if configuration.policy == .strict, device.key == nil {
       throw Failure(.forbidden, "DEVICE_UNVERIFIED", "The device has no verified key")
@@ -43,11 +43,12 @@ struct VideoRoutes {
       try Intake.checkQuota(least, of: device.id, in: project, isStranger: isStranger, configuration, database)
     }
     guard let parser = request.headers[.contentType].flatMap(MultipartParser.init(contentType:)) else { return Self.noBoundary() }
-    try intake.checkSpace(for: length ?? 0)
+    try intake.checkSpace(for: length ?? 0, isStranger: isStranger)
 
     let staging = try Staging(in: services.data)
     defer { staging.discard() }
-    let bundle = try await receive(request.body, length: length, parser, into: staging) { try signature.check(headers, body: $0) }
+    let receiver = BundleReceiver(parser, into: staging, intake, policy: configuration.policy, isStranger: isStranger)
+    let bundle = try await receive(request.body, length: length, by: receiver) { try signature.check(headers, body: $0) }
 
     let capture = try capture(of: bundle, device, project, signature, headers, idempotencyKey: idempotencyKey, request, context)
     let record = record(of: bundle, as: capture, device, signature, headers, request, context)
@@ -63,9 +64,9 @@ struct VideoRoutes {
 
   /// Reads a body. What is wrong with its signature is told before what is wrong with its contents.
   private func receive(
-    _ body: RequestBody, length: Int64?, _ parser: MultipartParser, into staging: Staging, check: (SHA256Digest) throws -> Void
+    _ body: RequestBody, length: Int64?, by receiver: consuming BundleReceiver, check: (SHA256Digest) throws -> Void
   ) async throws -> ReceivedBundle {
-    var receiver = BundleReceiver(parser, into: staging, services.intake, policy: services.configuration.policy)
+    var receiver = receiver
     var pieces = body.makeAsyncIterator()
     while true {
       let piece: ByteBuffer?
