@@ -51,6 +51,7 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
   case imageMissing = "image-missing"
   case imageUndecodable = "image-undecodable"
   case imuUnusable = "imu-unusable"
+  case inputIgnored = "input-ignored"
   case inputVanished = "input-vanished"
   case intrinsicsDiffer = "intrinsics-differ"
   case intrinsicsImplausible = "intrinsics-implausible"

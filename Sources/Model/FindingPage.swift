@@ -43,7 +43,7 @@ extension FindingCode {
       .written(
         .info,
         "Accelerations in units of standard gravity, as Stray Scanner writes them since February 2025. They are multiplied by 9.80665; the manifest has the unit of the file.",
-        "Nothing.")
+        "Nothing needs to be done.")
     case .actionsMissing:
       .dataset(
         "Some takes have actions and some have none, because they have no poses.",
@@ -337,6 +337,11 @@ extension FindingCode {
       .failed(
         "A file larger than the reader's limit.",
         "Raise the reader's limit if you trust the file.")
+    case .inputIgnored:
+      FindingPage(
+        group: .dataset, severity: .info,
+        meaning: "Folders, archives or files among the inputs that no reader recognizes. Nothing of them is in the dataset.",
+        advice: "Check that they are no takes; `takeset inspect` of one says what is expected there.")
     case .inputVanished:
       .written(
         .warning, "A take that an earlier run wrote and that is no longer among the inputs. Its episode is kept.",

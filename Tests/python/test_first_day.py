@@ -140,6 +140,19 @@ def test_what_is_no_take_is_named(takeset, recordings, tmp_path):
     assert words in takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path)).stderr
     assert words in takeset("plan", root).stderr and words in takeset("inspect", root, "--summary").stderr
     assert "ignored" not in takeset("plan", recordings).stderr
+    # The record says so too, is written again when that changes, and is the same from a cluster.
+    found = manifest(tmp_path / "out")["record"]
+    (finding,) = [f for f in found["findings"] if f["code"] == "input-ignored"]
+    assert (finding["severity"], finding["count"], finding["message"] + "\n") == ("info", 5, words)
+    assert "nothing to do" in takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path)).stdout
+    takeset("plan", root, "--output", tmp_path / "tasks", "--tasks", *pipeline(tmp_path), check=0)
+    takeset("convert", tmp_path / "tasks", "--task", 0, "--count", len(found["takes"]), check=0)
+    takeset("publish", tmp_path / "tasks", check=0)
+    assert manifest(tmp_path / "tasks")["record"] == found
+    (root / "notes.txt").unlink()
+    takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path))
+    (finding,) = [f for f in manifest(tmp_path / "out")["record"]["findings"] if f["code"] == "input-ignored"]
+    assert finding["count"] == 4
 
 
 # MARK: Files of a dataset

@@ -164,7 +164,7 @@ def test_keys_that_some_takes_lack_are_refused_by_name(takeset, root, tmp_path):
     ("camera_depth", "unit", "arbitrary", "camera_depth has 2: 16x12 in arbitrary in {0}; 16x12 in mm in {1}; give the pipeline a step"),
     ("pose", "camera_axes", "x right, y down, z forward", "pose has 2: 7 numbers, m, camera_to_world, x right, y down, z forward in {0}"),
     ("pose", "unit", "arbitrary", "pose has 2: 7 numbers, arbitrary, camera_to_world, x right, y up, z back in {0}"),
-    ("actions", "parts", "other:9", "actions has 2: other:9, m, 1 in {0}; relative_position:3 relative_rotation_6d:6, m, 1 in {1}"),
+    ("actions", "parts", "other:9", "actions has 2: other:9, m, 1, x right, y up, z back in {0}; relative_position:3 relative_rotation_6d:6, m, 1, x right, y up, z back in {1}"),
 ])  # fmt: skip
 def test_meanings_that_differ_are_refused_by_name(copied, tmp_path, key, attribute, value, words):
     edited(copied, NAMES[0], lambda demo, meta: demo["actions" if key == "actions" else f"obs/{key}"].attrs.modify(attribute, value))

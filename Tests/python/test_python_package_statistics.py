@@ -32,9 +32,9 @@ def ds(request, directories):
 
 
 def training_values(ds, key, like):
-    """The valid values of a vector in the training episodes whose streams have the unit and axes of this one."""
+    """The valid values of a vector in the training episodes whose streams have the statistics of this one."""
     streams = [e[key] for e in ds.splits["train"] if key in e]
-    alike = [s for s in streams if (s.unit, s.attrs.get("camera_axes")) == (like.unit, like.attrs.get("camera_axes"))]
+    alike = [s for s in streams if s.statistics is not None and s.statistics.key == like.statistics.key]
     return np.concatenate([s[:][s.valid] for s in alike]).astype(np.float64)
 
 

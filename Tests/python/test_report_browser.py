@@ -93,6 +93,7 @@ def test_filters_select_takes(load):
     assert shown(page) == [HOSTILE]
     page.click("button[type=reset]")
     page.click("a[href='#code=joint-dead']")
+    sync_api.expect(page.locator("#code")).to_have_value("joint-dead")  # the event comes after the click
     assert shown(page) == ["v2"] and page.input_value("#code") == "joint-dead"
 
 

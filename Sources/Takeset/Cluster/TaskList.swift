@@ -21,6 +21,8 @@ package struct TaskList: Sendable {
     var splitName: String?
     /// Inputs in which there is no take.
     var unmatched: [UnmatchedInput]
+    /// What the search passed over.
+    var ignored: [Finding]?
     /// Number of tasks.
     package var count: Int
   }

@@ -38,7 +38,8 @@ package struct TaskPlan: Sendable {
     let head = TaskList.Head(
       toolVersion: tool.version, pipeline: pipeline.canonical(), pipelineDigest: conversion.digest, keys: keys?.text,
       split: splitFile?.text, splitName: splitFile?.file,
-      unmatched: search.unmatched.map { TaskList.UnmatchedInput(path: $0.path, record: $0.record) }, count: search.found.count)
+      unmatched: search.unmatched.map { TaskList.UnmatchedInput(path: $0.path, record: $0.record) }, ignored: search.ignored.findings,
+      count: search.found.count)
     do {
       try OutputDirectory.create(directory.path + "/" + TaskResults.folder)
       try TaskList.write(head, search.found.map(\.task), to: directory.path + "/" + TaskList.name)

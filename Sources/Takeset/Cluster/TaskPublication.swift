@@ -64,7 +64,7 @@ package struct TaskPublication: Sendable {
     let vanished = Set(kept.map(\.id))
     let stamp = IndexStamp(
       output.path + "/" + conversion.pipeline.writer.indexPath, of: all, pipeline: conversion.digest, splitFile: splitFile,
-      vanished: kept.map(\.id))
+      vanished: kept.map(\.id), ignored: list.head.ignored ?? [])
     if let earlier, stamp == IndexStamp.recorded(in: output.path),
       earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) })
     {
@@ -82,6 +82,7 @@ package struct TaskPublication: Sendable {
       }
       let journal = try Journal(path: output.journal)
       var publication = Publication(pipeline: conversion.pipeline, tool: tool, started: started, commandLine: commandLine)
+      publication.ignored = list.head.ignored ?? []
       (publication.splitFile, publication.recordsHost, publication.vanished) = (splitFile, recordsHost, vanished)
       summary.findings = try publication.write(all, of: journal, to: output.path)
     } catch {

@@ -44,12 +44,16 @@ package struct IgnoredPlaces: Sendable, Equatable {
       let count = places.count { $0.kind == kind }
       return count == 0 ? nil : several(count, kind.rawValue)
     }
-    let ordered = Kind.allCases.flatMap { kind in places.filter { $0.kind == kind } }
-    let names =
-      ordered.prefix(Self.named).map { URL(fileURLWithPath: $0.path).lastPathComponent } + (ordered.count > Self.named ? ["…"] : [])
+    let ordered = Kind.allCases.flatMap { kind in
+      places.filter { $0.kind == kind }.map { URL(fileURLWithPath: $0.path).lastPathComponent }.sorted()
+    }
+    let names = ordered.prefix(Self.named) + (ordered.count > Self.named ? ["…"] : [])
     let them = places.count == 1 ? "it" : "them"
     return "ignored, because no reader recognizes \(them): \(counts.joined(separator: ", ")) (\(names.joined(separator: ", ")))"
   }
 
   private static let named = 4
+
+  /// The same for the manifest.
+  var findings: [Finding] { sentence.map { [Finding(.inputIgnored, $0, count: count)] } ?? [] }
 }

@@ -17,6 +17,8 @@ struct Publication {
   var parts: [String: SplitPart]?
   /// Ids of episodes that are kept although their inputs are gone.
   var vanished: Set<String> = []
+  /// What the search for takes passed over, for the manifest.
+  var ignored: [Finding] = []
   /// The datasets that the episodes come from, for the manifest.
   var sources: JSONValue?
 
@@ -36,7 +38,9 @@ struct Publication {
       index.findings += split.findings
       let stamp = IndexStamp(
         directory + "/" + pipeline.writer.indexPath, of: entries, pipeline: digest, splitFile: splitFile,
-        vanished: entries.map(\.id).filter(vanished.contains))
+        vanished: entries.map(\.id).filter(vanished.contains), ignored: ignored)
+      let said = index.findings
+      index.findings += ignored
       var manifest = Manifest(
         tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
@@ -46,7 +50,7 @@ struct Publication {
         return vanished.contains(id) ? try Self.markVanished(record) : record
       }
       try SealedFile.syncDirectory(of: path)
-      return index.findings
+      return said
     } catch let failure as OutputFailure {
       throw failure
     } catch {
@@ -95,7 +99,10 @@ struct IndexStamp: Equatable {
   var text: String
 
   /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
-  init(_ index: String, of entries: some Sequence<Journal.Entry>, pipeline: String, splitFile: SplitFile?, vanished: [String]) {
+  init(
+    _ index: String, of entries: some Sequence<Journal.Entry>, pipeline: String, splitFile: SplitFile?, vanished: [String],
+    ignored: [Finding]
+  ) {
     let file = (try? FileStamp.of(index).description) ?? "missing"
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
     let hasher = SHA256()
@@ -104,7 +111,8 @@ struct IndexStamp: Equatable {
         Array("\(entry.id)\0\(entry.outcome.rawValue)\0\(entry.inputDigest ?? "")\0\(entry.toolVersion)\0\(entry.keys ?? "")\n".utf8))
     }
     let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]
-    text = ([file, "pipeline \(pipeline)", "entries \(hasher.finish())"] + split + gone).joined(separator: "\n")
+    let passed = ignored.map { "ignored \(Digest.of(Array($0.message.utf8)))" }
+    text = ([file, "pipeline \(pipeline)", "entries \(hasher.finish())"] + split + gone + passed).joined(separator: "\n")
   }
 
   private init(text: String) { self.text = text }

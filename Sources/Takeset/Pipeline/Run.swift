@@ -137,10 +137,12 @@ package struct Run: Sendable {
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
     let removed = Set(gone)
+    // A watch looks at parts of the inputs.
+    let ignored = watched == nil ? search.ignored.findings : []
     let stamp = IndexStamp(
       indexPath(directory), of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
       pipeline: conversion.digest, splitFile: splitFile,
-      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) })
+      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) }, ignored: ignored)
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
     if !summary.isUpToDate {
@@ -150,7 +152,7 @@ package struct Run: Sendable {
       } catch {
         throw OutputFailure(error, writing: directory.journal)
       }
-      summary.findings = try publish(directory, journal, conversion.digest, seen, started)
+      summary.findings = try publish(directory, journal, conversion.digest, seen, ignored, started)
     }
     // A shard whose journal line was damaged may be the only remaining copy of its take.
     if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
@@ -297,12 +299,12 @@ package struct Run: Sendable {
 
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
   private func publish(
-    _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ started: Date
+    _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ ignored: [Finding], _ started: Date
   ) throws -> [Finding] {
     // After an interrupted --replace, the remaining entries still belong to the other pipeline.
     let entries = journal.entries.values.filter { $0.pipeline == digest }
     var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
-    publication.splitFile = splitFile
+    (publication.splitFile, publication.ignored) = (splitFile, ignored)
     (publication.jobs, publication.recordsHost) = (jobs, recordsHost)
     publication.vanished = Set(entries.filter { !seen.contains($0.takeID) }.map(\.id))
     return try publication.write(entries, of: journal, to: directory.path)

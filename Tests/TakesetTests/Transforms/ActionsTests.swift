@@ -11,14 +11,38 @@ import Testing
     try Options.decode(Actions.self, over: options, at: "actions").apply(to: episode)
   }
 
-  /// The values of every row of a derived stream; `nil` for rows that are missing, which are NaN throughout.
+  /// What is stored of every row of a derived stream; `nil` for rows that are missing, which are NaN throughout.
   private func rows(_ episode: Episode, _ name: StreamName = .actions) throws -> [[Float]?] {
     var reader = RowReader(episode)
     return try (0..<reader.count).map { row in
       let values = try reader.values(of: name, at: row)
       #expect(values.allSatisfy(\.isNaN) || !values.contains(where: \.isNaN), "row \(row) of \(name) is missing in part")
-      return values.contains(where: \.isNaN) ? nil : values
+      return try values.contains(where: \.isNaN) ? episode.derived[name]?.placeholder(at: row, of: &reader) : values
     }
+  }
+
+  @Test func theLastRowOfARecordingHasNoValueAndHoldsNoMotion() throws {
+    let episode = try acting([:], .posed([at(0), at(1), at(3)]))
+    var reader = RowReader(episode)
+    #expect(try (0..<3).map { try reader.values(of: .actions, at: $0).contains(where: \.isNaN) } == [false, false, true])
+    #expect(isNear(try rows(episode)[2], still))
+    #expect(try episode.derived[.actions]?.placeholder(at: 1, of: &reader) == nil)
+  }
+
+  @Test func theLastRowOfACutEpisodeLeadsToTheNextRowOfTheTake() throws {
+    var whole = Episode.posed([at(0), at(1), at(3), at(6), at(10)])
+    whole.frames.nominalRate = 10
+    let cut = try acting([:], whole.keeping([1, 2], dropping: "trimmed", goesOn: true))
+    var reader = RowReader(cut)
+    #expect(try (0..<2).map { try reader.values(of: .actions, at: $0)[0] } == [2, 3])
+    // Rows that were dropped for what they are do not follow.
+    var other = RowReader(try acting([:], whole.keeping([1, 2], dropping: "blurred")))
+    #expect(try other.values(of: .actions, at: 1)[0].isNaN)
+  }
+
+  @Test func theLastRowCanBeDropped() throws {
+    let episode = try acting(["last": "drop"], .posed([at(0), at(1), at(3)]))
+    #expect(try rows(episode).map { $0?[0] } == [1, 2] && episode.dropped.map(\.reason) == ["no-next-row"])
   }
 
   /// An episode of poses and joints in degrees.

@@ -40,7 +40,9 @@ package final class Archive: Sendable {
     let name = URL(fileURLWithPath: path).lastPathComponent
     do {
       let file = try InputFile(path)
-      guard Double(file.stamp.bytes) <= limits.maxArchiveGibibytes * 0x1p30 else {
+      // Beside its members an archive has headers, and padding of 10 KiB at its end.
+      let headers = Double(limits.maxArchiveEntries) * 2048 + 0x1p20
+      guard Double(file.stamp.bytes) <= limits.maxArchiveGibibytes * 0x1p30 + headers else {
         throw TakeFailure(.limit, "it has more than \(limits.maxArchiveGibibytes) GiB (max-archive-gibibytes)")
       }
       let content: any ArchiveContent

@@ -27,8 +27,10 @@ final class ZipContent: ArchiveContent {
         zip_error_init_with_code(&error, code)
         defer { zip_error_fini(&error) }
         let words = String(cString: zip_error_strerror(&error))
-        // What the system says is no fault of the archive.
-        if zip_error_system_type(&error) == ZIP_ET_SYS { throw TakeFailure(.unreadable, "cannot read: \(words)") }
+        // A disk that fails says nothing of the archive; offsets that lead nowhere do.
+        if zip_error_system_type(&error) == ZIP_ET_SYS, [EIO, ENOMEM, ESTALE].contains(zip_error_code_system(&error)) {
+          throw TakeFailure(.unreadable, "cannot read: \(words)")
+        }
         throw ArchiveError(words)
       }
       self.zip = zip
