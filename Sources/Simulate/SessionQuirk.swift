@@ -44,6 +44,17 @@ package enum SessionQuirk: String, Sendable, CaseIterable {
   /// Whether it changes the session's container, so that it is applied last.
   package var isContainer: Bool { [.zip, .tar, .sidecarAlone].contains(self) }
 
+  /// Its place among others, whatever their order: what can only be edited while it is JSON comes first, the container last.
+  var rank: Int {
+    switch self {
+    case .posesNaN: 1
+    case .posesCut: 2
+    case .posesMissing, .metadataMissing: 3
+    default: isContainer ? Self.lastRank : 0
+    }
+  }
+  static let lastRank = 4
+
   /// Applies the quirk to a valid session.
   ///
   /// - Throws: `UsageError` when the session has nothing to apply it to.

@@ -73,7 +73,9 @@ package struct SimulatedSession: Sendable {
     if variant.isLater, variant != .v3Raw { try write("360.0000 360.0000 240.0000 180.0000", "calib.txt", in: directory) }
     try write(metadata(path, depths, readings), "metadata.json", in: directory)
     try write(truth(path, depths), "truth.json", in: directory)
-    for quirk in quirks.filter({ !$0.isContainer }) + quirks.filter(\.isContainer).prefix(1) { try quirk.apply(to: directory) }
+    for rank in 0...SessionQuirk.lastRank {
+      for quirk in quirks where quirk.rank == rank { try quirk.apply(to: directory) }
+    }
   }
 
   /// Creates a directory unless it exists.

@@ -124,3 +124,15 @@ def test_the_example_prints_what_it_says(takeset, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "2025-11-27_whole assertion-ok complete 4 of 4", "2025-11-28_cut assertion-ok partial 10.0 of 12"]
+
+
+@pytest.mark.parametrize("quirks", [
+    ("poses-cut", "poses-flat"), ("poses-nan", "poses-transposed"), ("poses-missing", "poses-shuffled"), ("metadata-missing", "counts-wrong"), ("zip", "poses-cut"),
+])
+def test_quirks_combine_in_any_order(takeset, tmp_path, quirks):
+    made = []
+    for order in quirks, quirks[::-1]:
+        root = tmp_path / str(len(made))
+        takeset.simulate(root / "a", "--seconds", 0.3, "--size", "64x48", "--depth-size", "16x12", *(word for quirk in order for word in ("--quirk", quirk)))
+        made.append({str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()})
+    assert made[0] == made[1] and made[0]
