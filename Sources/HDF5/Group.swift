@@ -101,6 +101,21 @@ package final class Group: Object {
     return true
   }
 
+  /// Throws `HDF5Error` unless a member and everything below it is in this file. `copy` would follow what leads out of it.
+  package func checkIsWhole(_ member: String, depth: Int = 0) throws {
+    guard depth < 16, isHardLinked(member) else {
+      throw HDF5Error(call: "H5Lget_info", target: path(member), message: "it is a link to something else")
+    }
+    switch try kind(of: member) {
+    case .group:
+      let group = try group(member)
+      for (name, _) in try group.members() { try group.checkIsWhole(name, depth: depth + 1) }
+    // Opening it refuses storage elsewhere.
+    case .dataset: _ = try dataset(member)
+    default: throw HDF5Error(call: "H5Oget_info", target: path(member), message: "it is neither a group nor a dataset")
+    }
+  }
+
   package func contains(_ member: String) -> Bool {
     ((try? hdf5("H5Lexists", path(member)) { H5Lexists(id, member, chdf5_default) }) ?? 0) > 0
   }

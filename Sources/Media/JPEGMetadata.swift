@@ -17,21 +17,30 @@ package enum JPEGMetadata {
   /// stay. A file without such data is not changed.
   package static func remove(from file: inout [UInt8]) {
     var kept: [Range<Int>] = []
-    var start = 0
+    var (start, isInScan) = (0, false)
     let end = walk(file) { segment in
-      guard isBesideImage(segment, file) else { return true }
+      if segment.marker == 0xDA { isInScan = true }
+      // A decoder ends a scan at a marker; what follows such a segment may then be more of the scan.
+      guard isBesideImage(segment, file), !isInScan || isMarker(file, at: segment.body.upperBound) else { return true }
       kept.append(start..<segment.start)
       start = segment.body.upperBound
       return true
     }
     // Some encoders pad; phones append further images, which have data of their own.
-    let isCut = file.count - end > 64
+    let isCut = file.count - end > padding
     guard !kept.isEmpty || isCut else { return }
     kept.append(start..<max(start, isCut ? end : file.count))
     file = Array(kept.map { file[$0] }.joined())
   }
 
+  /// Bytes behind the end of an image that stay.
+  package static let padding = 64
+
   // MARK: Structure
+
+  private static func isMarker(_ file: [UInt8], at offset: Int) -> Bool {
+    offset + 1 < file.count && file[offset] == 0xFF && file[offset + 1] != 0 && !(0xD0...0xD7).contains(file[offset + 1])
+  }
 
   private struct Segment {
     var marker: UInt8

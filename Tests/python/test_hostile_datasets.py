@@ -1,5 +1,7 @@
 """Datasets from somebody else: no command reads or writes outside of what it was given, crashes, or waits for ever."""
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -210,3 +212,87 @@ def test_a_damaged_shard_is_rebuilt_and_never_packed(takeset, copy, tiny_takes, 
         assert done.returncode == 65 and "is damaged" in done.stderr and not (tmp_path / "packed.h5").exists(), offset
     done = takeset.convert(tiny_takes, output=copy)
     assert "rebuilt" in done.stderr and shard.read_bytes() == whole and manifest(copy)["record"] == expected
+
+
+# The index
+
+
+def reindexed(ds, change):
+    """Changes dataset.h5, and gives the manifest its size and digest."""
+    with h5py.File(ds / "dataset.h5", "r+") as f:
+        change(f)
+    data = (ds / "dataset.h5").read_bytes()
+    rewrite(ds, lambda record: record["index"].update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
+
+
+def replaced(place, target, path):
+    def change(f):
+        del f[place]
+        f[place] = h5py.ExternalLink(str(target), path)
+
+    return change
+
+
+@pytest.mark.parametrize("place, path", [("stats", "/"), ("mask/train", "/names"), ("data/demo_000000", "/"), ("data", "/"), ("stats/more", "/")])
+@pytest.mark.parametrize("target", ["secret.h5", "pipe"])
+def test_the_index_leads_to_the_shards_only(takeset, copy, tmp_path, place, path, target):
+    """Whatever its digest is: verify says so, and pack copies nothing from there."""
+    with h5py.File(tmp_path / "secret.h5", "w") as f:
+        f["i8"], f["names"] = np.full(1000, SECRET, "i8"), np.array([b"demo_000000"])
+    os.mkfifo(tmp_path / "pipe")
+
+    def change(f):
+        if place == "stats/more":
+            f[place] = h5py.ExternalLink(str(tmp_path / target), path)
+        else:
+            replaced(place, tmp_path / target, path)(f)
+
+    reindexed(copy, change)
+    assert ended(["verify", "{ds}"], copy, tmp_path).returncode == 2
+    done = ended(["pack", "{ds}", "--output", "{out}"], copy, tmp_path / "packed.h5")
+    assert done.returncode == 65 and not (tmp_path / "packed.h5").exists()
+
+
+# Folders and times
+
+
+def test_episodes_in_a_linked_folder_are_not_read(copy, tmp_path):
+    shutil.move(copy / "episodes", tmp_path / "elsewhere")
+    (copy / "episodes").symlink_to(tmp_path / "elsewhere")
+    for arguments in READERS:
+        done = ended(arguments, copy, tmp_path / "outs/out")
+        if arguments[0] in ("verify", "export", "select", "pack", "trace"):
+            assert done.returncode != 0, arguments
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+
+
+def test_times_that_do_not_ascend_are_refused(copy, tmp_path):
+    with h5py.File(copy / "episodes/v2.h5", "r+") as f:
+        f["meta/demo_0/timestamp_ns"][:] = f["meta/demo_0/timestamp_ns"][:][::-1]
+    seal(copy, "v2")
+    for arguments in READERS:
+        ended(arguments, copy, tmp_path / "outs/out")
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+
+
+# Lists of tasks
+
+
+@pytest.mark.parametrize("change", [
+    lambda r: r.update(outcome="written", output={"path": "episodes/x.h5", "bytes": 1, "samples": 2**62, "content_sha256": "0" * 64, "structure_sha256": "0" * 64, "datasets": []}),
+    lambda r: r.update(steps=[{"name": "a", "options": {}, "frames_in": 2**62, "frames_out": 0, "dropped": []}] * 2), lambda r: r.update(take="../../evil"),
+    lambda r: r.update(part=-5), lambda r: r.update(id="../x"), lambda r: r["findings"][0].update(count=-1),
+])
+def test_a_list_of_tasks_says_of_other_inputs_only_that_they_failed(takeset, tiny_takes, tmp_path, change):
+    output, takes = tmp_path / "out", shutil.copytree(tiny_takes, tmp_path / "in")
+    (takes / "broken.zip").write_bytes(b"PK\3\4" + bytes(40))
+    takeset("plan", takes, tmp_path / "gone", "--output", output, "--tasks")
+    takeset("convert", output, "--task", 0, "--count", 4)
+    path = output / "tasks.json"
+    first, rest = path.read_bytes().split(b"\n", 1)
+    head = json.loads(first.removesuffix(b',"tasks":[') + b"}")
+    assert head["unmatched"]
+    change(head["unmatched"][0]["record"])
+    path.write_bytes(json.dumps(head, separators=(",", ":")).encode().removesuffix(b"}") + b',"tasks":[\n' + rest)
+    done = takeset("publish", output)
+    assert done.returncode == 64 and "is damaged" in done.stderr, done

@@ -90,3 +90,22 @@ def test_progressive_images_decode_to_the_same_pixels(takeset, tmp_path):
     assert "location-removed" not in codes(entry) and traces(tmp_path / "out", ARTIST, COMMENT) == []
     for row, pixels in zip(demo["obs/camera_image"][:], expected, strict=True):
         assert (np.asarray(Image.open(io.BytesIO(bytes(row)))) == pixels).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 61, 62, 63, 64, 65, 200])
+def test_bytes_behind_the_end_cost_no_image(takeset, tmp_path, count):
+    session = v2()
+    session.rgb = {number: data + bytes(count) for number, data in session.rgb.items()}
+    _, demo, meta = stored(takeset, tmp_path, session, "jpeg")
+    assert meta["streams/camera_image/valid"][:].all() and all(len(row) > 100 for row in demo["obs/camera_image"][:])
+
+
+def test_segments_within_a_scan_stay(takeset, tmp_path):
+    """A decoder ends the scan there; without the segment it would go on, to other pixels."""
+    session = v2()
+    data = session.rgb[0]
+    scan = data.index(b"\xff\xda")
+    inside = data[: scan + 60] + b"\xff\xe1\0\x0cExif\0\0abcd" + data[scan + 60 :]
+    session.rgb = {**session.rgb, 0: inside}
+    _, demo, _ = stored(takeset, tmp_path, session, "jpeg")
+    assert bytes(demo["obs/camera_image"][0]) in (inside, b"")

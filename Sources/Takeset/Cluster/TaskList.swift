@@ -30,6 +30,12 @@ package struct TaskList: Sendable {
   struct UnmatchedInput: Codable, Sendable {
     var path: String
     var record: TakeRecord
+
+    /// Whether it is what is said of an input without a take: read again with the bounds of records, it failed and left nothing.
+    var isPlausible: Bool {
+      guard let record = try? TakeRecord(json: record.canonicalBytes) else { return false }
+      return record.outcome == .failed && record.output == nil && record.take == nil && record.steps.isEmpty
+    }
   }
 
   static let name = "tasks.json"
@@ -77,7 +83,7 @@ package struct TaskList: Sendable {
         description: "\(path) was written by Takeset \(version.toolVersion), and this is \(tool.version); use one version for all tasks")
     }
     guard let head = try? JSONDecoder().decode(Head.self, from: json), end == Self.end, lines.count - 2 == head.count,
-      head.unmatched.allSatisfy({ PlainName($0.record.id) != nil })
+      head.unmatched.allSatisfy(\.isPlausible), (head.ignored ?? []).allSatisfy(\.hasPlausibleCount)
     else {
       throw Self.damaged(path)
     }
@@ -105,7 +111,9 @@ package struct TaskList: Sendable {
     var line: [UInt8]
     do { line = try file.bytes(lines[number]) } catch { throw OutputFailure("cannot read \(path): \(error)") }
     if line.last == UInt8(ascii: ",") { line.removeLast() }
-    guard let task = try? JSONDecoder().decode(TakeTask.self, from: Data(line)), PlainName(task.id) != nil else {
+    guard let task = try? JSONDecoder().decode(TakeTask.self, from: Data(line)), PlainName(task.id) != nil,
+      task.findings.allSatisfy(\.hasPlausibleCount)
+    else {
       throw UsageError("task \(number) of \(path) cannot be read; write it again with takeset plan --tasks")
     }
     return task

@@ -225,3 +225,8 @@ extension Finding {
     return .object(members)
   }
 }
+
+extension Finding {
+  /// Whether its count is one that a take can have.
+  var hasPlausibleCount: Bool { count.map(TakeRecord.isPlausibleCount) ?? true }
+}

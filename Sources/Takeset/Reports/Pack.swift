@@ -111,7 +111,10 @@ package enum Pack {
     let indexData = try index.root.group("data")
     try copyAttributes(["env_args"], from: indexData, to: data)
     try data.setAttribute("total", indexData.integerAttribute("total") ?? 0)
-    for group in ["mask", "stats"] { try file.root.copy(group, from: index.root, as: group) }
+    for group in ["mask", "stats"] {
+      try index.root.checkIsWhole(group)
+      try file.root.copy(group, from: index.root, as: group)
+    }
   }
 
   private static func copyAttributes(_ keys: [String], from source: Object, to target: Object) throws {

@@ -102,7 +102,7 @@ struct JPEGFiles: SampleSource {
         let found = try decoder.size(of: file)
         if found != source.size { try refuse(found, file, index) }
         // Some encoders pad after the end marker; a cut file has none in its last bytes.
-        let tail = file.suffix(64)
+        let tail = file.suffix(JPEGMetadata.padding + 2)
         if !zip(tail, tail.dropFirst()).contains(where: { $0 == 0xFF && $1 == 0xD9 }) {
           throw MediaError(call: "JPEG data", message: "the file ends before its end marker (FF D9)")
         }

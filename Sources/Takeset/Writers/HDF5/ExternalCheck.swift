@@ -124,6 +124,7 @@ package enum ExternalCheck {
       try checkLinks(file, written, into: &report)
       try checkMasks(file, manifest, written, into: &report)
       try checkStatistics(file, manifest, into: &report)
+      for group in ["mask", "stats"] { try file.root.checkIsWhole(group) }
     }
     return report
   }

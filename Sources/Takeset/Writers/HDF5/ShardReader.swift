@@ -29,6 +29,7 @@ struct ShardReader {
     let stored = try meta.dataset("timestamp_ns")
     let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
     times = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
+    guard zip(times, times.dropFirst()).allSatisfy(<) else { throw FileMap.Damaged(description: "its times do not ascend") }
   }
 
   func episode() throws -> Episode {

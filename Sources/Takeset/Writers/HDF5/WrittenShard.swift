@@ -14,6 +14,8 @@ struct WrittenShard: Sendable {
 
   /// Throws `FileError`, `TakeFailure` where it is not a regular file, or `FileMap.Damaged`.
   init(_ path: String) throws {
+    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    if try Directory.kind(at: folder) == .link { throw FileMap.Damaged(description: "its folder is a symbolic link") }
     let file = try InputFile(path)
     stamp = file.stamp
     let slice = try file.slice()
