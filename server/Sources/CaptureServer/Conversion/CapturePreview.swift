@@ -6,7 +6,7 @@ enum CapturePreview {
   /// What we read of the report: its first take's strips, of one image each.
   private struct Strips: Decodable {
     struct Strip: Decodable {
-      var edges: Bool
+      var depth: Bool
       var jpeg: String
     }
     var strips: [Strip]?
@@ -28,7 +28,7 @@ enum CapturePreview {
       let take = try JSONDecoder().decode(Strips.self, from: Data(text[start.upperBound..<stop.lowerBound].utf8))
       for strip in take.strips ?? [] {
         guard let bytes = Data(base64Encoded: strip.jpeg) else { continue }
-        try bytes.write(to: URL(fileURLWithPath: folder + (strip.edges ? "/overlay.jpg" : "/thumbnail.jpg")))
+        try bytes.write(to: URL(fileURLWithPath: folder + (strip.depth ? "/overlay.jpg" : "/thumbnail.jpg")))
       }
     } catch {
       logger.warning("no preview: \(error)")

@@ -92,7 +92,7 @@ enum PageTemplates {
     {{/thumbnail}}
     {{#overlay}}
     <figure>
-    <img src="{{.}}" alt="Depth edges over an image of the capture"><figcaption>Edges of the depth map over an image</figcaption>
+    <img src="{{.}}" alt="A depth map of the capture"><figcaption>A depth map, in the colors of its distances; holes are orange</figcaption>
     </figure>
     {{/overlay}}
     </div>
