@@ -120,3 +120,14 @@ def test_depth_in_two_units_has_two_statistics(takeset, tmp_path):
             assert stats["min"][0] == values.min() and stats["max"][0] == values.max()
             assert stats["mean"][0] == pytest.approx(values.mean(), rel=1e-9) and stats["std"][0] == pytest.approx(values.std(), rel=1e-6)
     assert {"camera_depth@m", "camera_depth@mm"} <= set(record["statistics"]) and "camera_depth" not in record["statistics"]
+
+
+def test_the_mean_of_no_values_is_unknown(takeset, tmp_path):
+    """Of one row there is no action: neither the manifest nor the index invents a number."""
+    session = v1()
+    session.poses, session.rgb = session.poses[:1], {0: session.rgb[0]}
+    write(tmp_path / "short", session.contents())
+    takeset.convert(tmp_path / "short", output=tmp_path / "out")
+    found = manifest(tmp_path / "out")["record"]["statistics"]["actions"]
+    assert found["count"] == [0] * 9 and found["mean"] == found["min"] == [None] * 9
+    takeset("verify", tmp_path / "out", check=0)

@@ -176,7 +176,7 @@ extension Statistics {
   var json: [String: JSONValue] {
     func list(_ values: [Double]) -> JSONValue { .array(values.map { $0.isFinite ? .number($0) : .null }) }
     return [
-      "count": .array(moments.map { .integer($0.count) }), "mean": list(moments.map(\.mean)),
+      "count": .array(moments.map { .integer($0.count) }), "mean": list(moments.map { $0.count > 0 ? $0.mean : .nan }),
       "std": list(moments.map(\.standardDeviation)), "min": list(moments.map(\.min)), "max": list(moments.map(\.max)),
       "q01": list(quantile(0.01)), "q99": list(quantile(0.99)),
     ]
