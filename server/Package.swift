@@ -25,9 +25,11 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
+    .target(name: "SharedDatabase", dependencies: [.product(name: "GRDB", package: "GRDB.swift")], swiftSettings: settings),
     .target(
       name: "CaptureServer",
       dependencies: [
+        "SharedDatabase",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "Evidence", package: "takeset"),
         .product(name: "GRDB", package: "GRDB.swift"),
@@ -55,6 +57,7 @@ let package = Package(
     .target(
       name: "Uploader",
       dependencies: [
+        "SharedDatabase",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "Evidence", package: "takeset"),
         .product(name: "GRDB", package: "GRDB.swift"),

@@ -163,6 +163,15 @@ def test_the_project_of_a_key_has_a_plain_name(tmp_path):
     assert add(tmp_path / "data", "--project", "Lab_1-b").startswith("tks_")
 
 
+def test_two_commands_make_the_database_at_the_same_moment(tmp_path):
+    for turn in range(20):
+        command = [str(conftest.BINARY), "keys", "add", "--data", str(tmp_path / str(turn))]
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        for process in running:
+            out, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+
+
 def test_a_folder_without_a_server_has_no_keys_to_list_or_revoke(tmp_path):
     """A mistyped --data is an error, not an empty list, and makes no folder."""
     for arguments in (["list"], ["revoke", "12345678"]):

@@ -217,6 +217,15 @@ def test_two_uploaders_share_a_queue_and_send_nothing_twice(stub, client, tmp_pa
     assert sum(request.body_bytes for request in stub.of("PATCH")) == 12 * 2000
 
 
+def test_several_uploaders_make_the_queue_at_the_same_moment(tmp_path):
+    for turn in range(40):
+        client = uploads.Client(tmp_path / str(turn))
+        running = [client.start("--list") for _ in range(4)]
+        for process in running:
+            out, errors = process.communicate(timeout=60)
+            assert (process.returncode, errors) == (0, "")
+
+
 # What it says
 
 

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SharedDatabase
 
 /// What is to be sent, is being sent and was sent, in a file that outlives the process.
 struct UploadQueue: Sendable {
@@ -73,9 +74,6 @@ struct UploadQueue: Sendable {
       // Only for its owner: it knows where uploads are, and what is on this disk.
       let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
       if file >= 0 { close(file) }
-      var configuration = Configuration()
-      configuration.busyMode = .timeout(30)
-      database = try DatabasePool(path: path, configuration: configuration)
       var migrator = DatabaseMigrator()
       migrator.registerMigration("1") { database in
         try database.create(table: "upload") { table in
@@ -100,7 +98,7 @@ struct UploadQueue: Sendable {
         // The next item and the time until it are found without reading the queue.
         try database.execute(sql: "CREATE INDEX upload_next ON upload (server, notBefore, id) WHERE \(Self.isUnfinished)")
       }
-      try migrator.migrate(database)
+      database = try SharedDatabase.open(path, configuration: Configuration(), migrator: migrator)
     } catch {
       throw UploaderProblem("cannot open the queue \(path): \(Self.words(error))")
     }
@@ -113,7 +111,8 @@ struct UploadQueue: Sendable {
   }
 
   private static func words(_ error: any Error) -> String {
-    (error as? DatabaseError)?.message ?? (error as NSError).localizedDescription
+    if let newer = error as? SharedDatabase.Newer { return newer.description }
+    return (error as? DatabaseError)?.message ?? (error as NSError).localizedDescription
   }
 
   /// `$XDG_STATE_HOME/takeset/uploads.sqlite`, or the same below `~/.local/state`.

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SharedDatabase
 
 /// What the server remembers, in SQLite. A commit is on the disk when it returns.
 package struct Database: Sendable {
@@ -13,18 +14,16 @@ package struct Database: Sendable {
 
   init(path: String) throws {
     var configuration = GRDB.Configuration()
-    configuration.busyMode = .timeout(30)
     configuration.prepareDatabase { database in
       // WAL alone would lose the last commits when power fails.
       try database.execute(sql: "PRAGMA synchronous = FULL")
     }
     Self.protect(path)
-    pool = try DatabasePool(path: path, configuration: configuration)
-    let migrations = Self.migrations
-    guard try !pool.read(migrations.hasBeenSuperseded) else {
-      throw Mistake("\(path): a newer version of this program has changed the database")
+    do {
+      pool = try SharedDatabase.open(path, configuration: configuration, migrator: Self.migrations)
+    } catch let error as SharedDatabase.Newer {
+      throw Mistake("\(path): \(error)")
     }
-    try migrations.migrate(pool)
   }
 
   /// Lets only the owner write, and others not read: the files that SQLite makes beside the database get its mode.
