@@ -42,7 +42,7 @@ public enum TarList {
     while true {
       let header = try bytes(offset..<offset + block)
       guard header.count == blockSize else { throw Malformed("it is cut off: there is no end mark at byte \(offset)") }
-      if !header.contains(where: { $0 != 0 }) { return }
+      if !header.contains(where: { $0 != 0 }) { return try refuseAnother(at: offset + block, count, bytes) }
       guard isValid(header) else { throw Malformed("the header at byte \(offset) has a wrong checksum") }
       guard let ownSize = number(header[124..<136]) else { throw Malformed("the header at byte \(offset) has no size") }
       let type = header[156]
@@ -84,6 +84,16 @@ public enum TarList {
       }
       offset = end(of: data)
     }
+  }
+
+  /// Throws where a second tar follows the end mark, as `cat` makes them: its members would be lost without a word.
+  private static func refuseAnother(at end: Int64, _ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8]) throws {
+    // Tar programs fill the file up to a whole record, mostly of 10 KiB.
+    let rest = try bytes(end..<min(count, end + 1 << 20))
+    guard let first = rest.firstIndex(where: { $0 != 0 }) else { return }
+    let start = first / blockSize * blockSize
+    guard isHeader(Array(rest[start...].prefix(blockSize))) else { return }
+    throw Malformed("a second tar follows its end at byte \(end + Int64(start)); split them, or pack the members into one")
   }
 
   /// The next header after these contents, which fill whole blocks.

@@ -13,24 +13,26 @@ package enum JPEGMetadata {
     return headers(file).contains { $0.marker == 0xE1 && Data(file[$0.body]).range(of: Data("GPSLatitude".utf8)) != nil }
   }
 
-  /// Removes everything that is not needed to decode the image, byte for byte the same: JFIF, color profile and Adobe's color transform
-  /// stay. A file without such data is not changed.
+  /// Removes everything that is not needed to decode the image, byte for byte the same: JFIF without its thumbnail, color profile and
+  /// Adobe's color transform stay. A file without such data is not changed.
   package static func remove(from file: inout [UInt8]) {
-    var kept: [Range<Int>] = []
+    var kept: [ArraySlice<UInt8>] = []
     var (start, isInScan) = (0, false)
     let end = walk(file) { segment in
       if segment.marker == 0xDA { isInScan = true }
       // A decoder ends a scan at a marker; what follows such a segment may then be more of the scan.
-      guard isBesideImage(segment, file), !isInScan || isMarker(file, at: segment.body.upperBound) else { return true }
-      kept.append(start..<segment.start)
+      guard !isInScan || isMarker(file, at: segment.body.upperBound) else { return true }
+      let short = shortened(segment, file)
+      guard short != nil || isBesideImage(segment, file) else { return true }
+      kept += [file[start..<segment.start], short ?? []]
       start = segment.body.upperBound
       return true
     }
     // Some encoders pad; phones append further images, which have data of their own.
     let isCut = file.count - end > padding
     guard !kept.isEmpty || isCut else { return }
-    kept.append(start..<max(start, isCut ? end : file.count))
-    file = Array(kept.map { file[$0] }.joined())
+    kept.append(file[start..<max(start, isCut ? end : file.count)])
+    file = Array(kept.joined())
   }
 
   /// Bytes behind the end of an image that stay.
@@ -57,6 +59,20 @@ package enum JPEGMetadata {
     case 0xEE: return !starts("Adobe")
     case 0xE1...0xEF, 0xFE: return true
     default: return false
+    }
+  }
+
+  /// A segment that decoders need, without what may hide behind its fields; `nil` for one that has nothing there, or that they do not need.
+  ///
+  /// JFIF (ITU-T T.871, 10.1): name, version, density, and the width and height of a thumbnail, 14 bytes. Adobe (its TN 5116, 18): name,
+  /// version, flags, transform, 12 bytes.
+  private static func shortened(_ segment: Segment, _ file: [UInt8]) -> ArraySlice<UInt8>? {
+    guard !isBesideImage(segment, file) else { return nil }
+    let body = file[segment.body]
+    switch segment.marker {
+    case 0xE0 where body.count > 14: return [0xFF, 0xE0, 0, 16] + body.prefix(12) + [0, 0]
+    case 0xEE where body.count > 12: return [0xFF, 0xEE, 0, 14] + body.prefix(12)
+    default: return nil
     }
   }
 

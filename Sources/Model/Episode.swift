@@ -123,6 +123,8 @@ package struct Episode: Sendable {
   package var skippedTicks = 0
   /// Whether the observations of the next row are stored with each row.
   package var storesNextObservations = false
+  /// Whether a last row that no row of the take follows is none, because its action would be invented.
+  package var dropsRowWithoutNext = false
   package var alignments: [Alignment] = []
   package var unixOrigin: UnixOrigin?
   /// Capture time of the source's first frame, on the frames' clock, whether or not it is a row.
@@ -162,6 +164,15 @@ package struct Episode: Sendable {
       kept.frames.nominalRate = nil
       kept.dropped.append(Dropped(reason: reason, count: frames.count - rows.count))
     }
+    return kept
+  }
+
+  /// The episode without its last row, if that one has no next row and is to be dropped for it.
+  package func endingBeforeTheNextRow() -> Episode {
+    guard dropsRowWithoutNext, following == nil, frames.count > 0 else { return self }
+    var kept = keeping(Array(0..<(frames.count - 1)), dropping: "no-next-row", goesOn: true)
+    // One row less does not change the rate.
+    kept.frames.nominalRate = frames.nominalRate ?? frames.cadence.rateHz
     return kept
   }
 

@@ -25,9 +25,9 @@ package struct Finding: Hashable, Sendable, Codable {
     self.count = count
   }
 
-  /// A message of bounded length: what a file says is quoted in it, and may be long.
+  /// A message of one line of bounded length: what a file says is quoted in it, and may be long.
   fileprivate static func shortened(_ message: String) -> String {
-    message.utf8.count <= 1000 ? message : message.unicodeScalars.prefix(500).reduce(into: "") { $0.unicodeScalars.append($1) } + "..."
+    (message.utf8.count <= 1000 ? message : String(String.UnicodeScalarView(message.unicodeScalars.prefix(500))) + "...").onOneLine
   }
 }
 
@@ -74,7 +74,7 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
   }
 
   package var description: String { [place, message].compactMap(\.self).joined(separator: ": ") }
-  private var place: String? { file.map { $0 + (field ?? "") } }
+  private var place: String? { file.map { ($0 + (field ?? "")).onOneLine } }
 
   package var finding: Finding { Finding(code, message, severity: .error, file: file, field: field) }
 

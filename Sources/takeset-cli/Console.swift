@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Model
 import Synchronization
 import Takeset
 
@@ -36,7 +37,7 @@ func printable(_ text: String) -> String {
       result.append(contentsOf: "\u{1B}[\(code)m".unicodeScalars)
       rest = rest.dropFirst(code.count + 2)
     } else if isControl(first) {
-      result.append(contentsOf: String(format: "\\u%04X", first.value).unicodeScalars)
+      result.append(contentsOf: first.escaped.unicodeScalars)
     } else {
       result.append(first)
     }

@@ -71,6 +71,14 @@ import Testing
     #expect(TarList.isHeader(Array(tar.prefix(512))) && !TarList.isHeader(Array(tar[512..<1024])) && !TarList.isHeader(end))
   }
 
+  @Test func aSecondTarBehindTheEndIsNotLostSilently() throws {
+    let one = member("a", Array("abc".utf8)) + end
+    let filled = one + [UInt8](repeating: 0, count: 10_240 - one.count)
+    #expect(problem(one + one) == "a second tar follows its end at byte \(one.count); split them, or pack the members into one")
+    #expect(problem(filled + one)?.hasPrefix("a second tar follows its end at byte 10240;") == true)
+    #expect(problem(filled) == nil && problem(one + Array("what some program adds".utf8)) == nil)
+  }
+
   @Test func recordsReplaceNamesAndSizes() throws {
     let long = String(repeating: "n", count: 300)
     let tar =

@@ -132,6 +132,18 @@ def test_a_last_row_that_is_dropped_is_the_next_of_the_one_before(takeset, recor
     takeset("verify", tmp_path / "out", check=0)
 
 
+@pytest.mark.parametrize("step", [{"decimate": {"every": 3}}, {"resample": {"rate": 7}}, {"drop-frames": {"with": ["depth-missing"]}}], ids=str)
+def test_a_step_behind_the_actions_leaves_no_row_without_a_next_one(takeset, recordings, tmp_path, step):
+    pipeline = {"version": 1, "transforms": [{"align": {}}, {"actions": {"last": "drop"}}, step]}
+    (tmp_path / "p.yaml").write_text(json.dumps(pipeline))
+    takeset("run", recordings / "holes", "--pipeline", tmp_path / "p.yaml", "--output", tmp_path / "out", check=0)
+    valid = demos(tmp_path / "out")["holes"][0]["actions_valid"][:]
+    assert len(valid) > 3 and valid[-1] == 1
+    steps = take(tmp_path / "out", "holes")["steps"]
+    assert [step["frames_out"] for step in steps] == [step["frames_in"] for step in steps[1:]] + [len(valid)]
+    takeset("verify", tmp_path / "out", check=0)
+
+
 @pytest.mark.parametrize("rotation_layout", ["columns", "rows"])
 def test_poses_follow_from_actions(takeset, recordings, tmp_path, rotation_layout):
     """T_t composed with the relative action is T_{t+1}, and the absolute action is T_{t+1} itself."""

@@ -13,6 +13,12 @@ from PIL import Image
 from small_sessions import jpeg, session
 
 
+def whole_without_size(whole):
+    """The sizes of the first member are those that stand for a field of 64 bits, which it lacks."""
+    place = whole.index(b"PK\1\2") + 20
+    return whole[:place] + b"\xff" * 8 + whole[place + 8:]
+
+
 def unreadable():
     whole = zip_of(WHOLE)
     tar = tar_entries(WHOLE)
@@ -35,6 +41,7 @@ def unreadable():
         "sum-first.tar": bad_sum(b"0000000\0") + tar + END, "sum-last.tar": tar + bad_sum(b"0000000\0") + END,
         "sum-text.tar": tar + bad_sum(b"checksum") + END,
         "cut-member.tar": tar + more[:3000], "cut-header.tar": tar + more[:100], "cut-by-one.tar": tar + more[: 512 + 5000 - 1],
+        "two.tar": tar + END + tar + END, "no-size.zip": whole_without_size(whole),
         "cut-name.tar": tar + long_name("x" * 2000)[:1024],
     }
 

@@ -229,3 +229,24 @@ def test_names_and_messages_of_takes_cannot_control_a_terminal(takeset, mixed, t
     assert r"\u001B[2J\u001B[31m\u001B]0;title\u0007\u000D\u007F\u009B5A" in takeset("inspect", root).stdout + takeset("run", root, "--output", tmp_path / "new").stderr
     listed = json.loads(takeset("inspect", root, "--json").stdout)["takes"]
     assert sum(evil in take["path"] for take in listed) == 3
+
+
+def test_a_line_break_in_a_name_begins_no_line(takeset, mixed, tmp_path):
+    forged = "x\ntakeset: 9 takes: all sound"
+    root = tmp_path / "in"
+    shutil.copytree(mixed / V1, root / forged)
+    for name in "dir", "good":
+        (root / f"{name}{forged}").mkdir()
+        (root / f"{name}{forged}" / forged).write_text("no take")
+    shutil.copytree(mixed / V1, root / "two")
+    (root / "two/rgb" / forged).write_text("no image")
+    (root / f"file{forged}.zip").write_bytes(b"PK")
+    os.symlink("nowhere", root / f"link{forged}")
+    commands = [
+        ("inspect", root), ("plan", root), ("run", root, "--output", tmp_path / "out"), ("run", root, "--output", tmp_path / "plain", "--progress", "plain"),
+        ("run", root / f"none{forged}", "--output", tmp_path / "o"), ("inspect", tmp_path / "out"), ("verify", tmp_path / f"gone{forged}"),
+    ]
+    for command in commands:
+        done = takeset(*command)
+        shown = (done.stdout + done.stderr).splitlines()
+        assert shown and not [line for line in shown if line.startswith("takeset: 9 takes")], command

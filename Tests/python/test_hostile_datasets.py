@@ -93,6 +93,27 @@ def test_a_journal_that_is_a_link_is_refused(takeset, copy, tiny_takes, tmp_path
     assert victim.read_text() == "mine" and done.returncode in (1, 64, 65)
 
 
+def test_a_linked_journal_hides_nothing_from_pack(takeset, copy, tmp_path):
+    """It was taken for none, and the dataset for one that no run had left unfinished."""
+    (copy / "journal.jsonl").rename(tmp_path / "moved")
+    (copy / "journal.jsonl").symlink_to(tmp_path / "moved")
+    done = takeset("pack", copy, "--output", tmp_path / "packed.h5")
+    assert done.returncode == 64 and "journal.jsonl is a symbolic link" in done.stderr
+    assert not (tmp_path / "packed.h5").exists()
+
+
+@pytest.mark.parametrize("folder", ["episodes", "results"])
+def test_a_folder_that_is_a_link_is_named_and_not_written_through(takeset, tiny_takes, tmp_path, folder):
+    outside, tasks = tmp_path / "outside", tmp_path / "tasks"
+    outside.mkdir()
+    takeset("plan", tiny_takes, "--output", tasks, "--tasks", check=0)
+    shutil.rmtree(tasks / folder, ignore_errors=True)
+    (tasks / folder).symlink_to(outside)
+    done = takeset("convert", tasks, "--task", 0)
+    assert done.returncode in (73, 74) and f"{folder} is a symbolic link" in done.stderr, done.stderr
+    assert list(outside.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [-1, 2**53 - 1, 2**62])
 @pytest.mark.parametrize("place", ["samples", "bytes", "frames", "shape", "chunk", "count"])
 def test_numbers_of_a_manifest_never_trap(copy, tmp_path, place, number):

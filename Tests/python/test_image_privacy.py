@@ -109,3 +109,23 @@ def test_segments_within_a_scan_stay(takeset, tmp_path):
     session.rgb = {**session.rgb, 0: inside}
     _, demo, _ = stored(takeset, tmp_path, session, "jpeg")
     assert bytes(demo["obs/camera_image"][0]) in (inside, b"")
+
+
+def test_nothing_hides_behind_the_fields_of_segments_that_stay(takeset, tmp_path):
+    """The thumbnail of a JFIF header, and bytes behind Adobe's fields."""
+    session = v2()
+    plain = dict(session.rgb)
+    secret = (COMMENT + SERIAL).encode().ljust(3 * 64, b".")
+    assert all(data[2:4] == b"\xff\xe0" and data[4:6] == b"\0\x10" for data in plain.values())
+
+    def hiding(data):
+        header = data[6:18] + bytes([8, 8]) + secret  # a thumbnail of 8 x 8
+        adobe = b"Adobe\0\x64\0\0\0\0\x01" + secret
+        segments = (b"\xff\xe0", header), (b"\xff\xee", adobe)
+        return data[:2] + b"".join(marker + (len(body) + 2).to_bytes(2, "big") + body for marker, body in segments) + data[20:]
+
+    session.rgb = {number: hiding(data) for number, data in plain.items()}
+    _, demo, _ = stored(takeset, tmp_path, session, "jpeg-source")
+    assert traces(tmp_path / "out", COMMENT, SERIAL) == []
+    adobe = b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\x01"
+    assert [bytes(row) for row in demo["obs/camera_image"][:]] == [data[:20] + adobe + data[20:] for _, data in sorted(plain.items())]

@@ -15,7 +15,7 @@ package struct FileError: Error, CustomStringConvertible, Equatable {
   }
 
   package var reason: String { String(cString: strerror(code)) }
-  package var description: String { "cannot \(action) \(path): \(reason)" }
+  package var description: String { "cannot \(action) \(path.onOneLine): \(reason)" }
 
   /// The failure of a take, naming the file by its path inside the take.
   func failure(_ file: String? = nil) -> TakeFailure {

@@ -45,7 +45,7 @@ package struct IgnoredPlaces: Sendable, Equatable {
       return count == 0 ? nil : several(count, kind.rawValue)
     }
     let ordered = Kind.allCases.flatMap { kind in
-      places.filter { $0.kind == kind }.map { URL(fileURLWithPath: $0.path).lastPathComponent }.sorted()
+      places.filter { $0.kind == kind }.map { URL(fileURLWithPath: $0.path).lastPathComponent.onOneLine }.sorted()
     }
     let names = ordered.prefix(Self.named) + (ordered.count > Self.named ? ["…"] : [])
     let them = places.count == 1 ? "it" : "them"

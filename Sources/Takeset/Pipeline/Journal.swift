@@ -73,24 +73,33 @@ package final class Journal: Sendable {
 
   deinit { state.withLock { _ = close($0.descriptor) } }
 
-  /// The contents of a journal; empty when there is none.
+  /// The contents of a journal; empty when there is none. Throws `UsageError` where something else has its name.
   package static func contents(at path: String) throws -> Contents {
-    guard try Directory.kind(at: path) == .file else { return Contents() }
+    guard try exists(at: path) else { return Contents() }
     var state = State(descriptor: -1)
     try load(path, into: &state)
     return Contents(state: state)
   }
 
   /// The records of the pipeline that wrote last, in the order of the manifest, read without opening the journal for writing, so also
-  /// while a run appends to it; empty when there is none.
+  /// while a run appends to it; empty when there is none. Throws `UsageError` where something else has its name.
   static func records(at path: String) throws -> [TakeRecord] {
-    guard try Directory.kind(at: path) == .file else { return [] }
+    guard try exists(at: path) else { return [] }
     let file = try InputFile(path)
     var state = State(descriptor: -1)
     try load(file, into: &state)
     guard let last = state.lines.values.max(by: { $0.offset < $1.offset }) else { return [] }
     let current = state.lines.values.filter { $0.entry.pipeline == last.entry.pipeline }.sorted { $0.entry.precedes($1.entry) }
     return try current.map { try TakeRecord(json: record($0, in: file.descriptor, of: path)) }
+  }
+
+  private static func exists(at path: String) throws -> Bool {
+    switch try Directory.kind(at: path) {
+    case nil: false
+    case .file: true
+    case .link: throw UsageError("\(path) is a symbolic link; the journal of a dataset is a file, and no link to one is followed")
+    default: throw UsageError("\(path) is not a file; the journal of a dataset is one")
+    }
   }
 
   package var entries: [String: Entry] { state.withLock { $0.lines.mapValues(\.entry) } }

@@ -137,11 +137,11 @@ final class Ledger: Sendable {
   func fail(_ input: TakeSearch.Unmatched) {
     if earlier[input.id]?.reader != nil {
       // A take with that id existed once. It has vanished from the inputs, and its episode is kept.
-      report(.log("\(input.path): \(input.failure.message); its existing episode is kept"))
+      report(.log("\(input.path.onOneLine): \(input.failure.message); its existing episode is kept"))
       return counts.withLock { $0.summary.failed += 1 }
     }
     // The record names no path outside the dataset; the log does.
-    report(.log("\(input.path): \(input.failure.message)"))
+    report(.log("\(input.path.onOneLine): \(input.failure.message)"))
     let record = input.record
     do {
       try append(Journal.Entry(record, location: input.path, conversion), record.canonicalBytes)

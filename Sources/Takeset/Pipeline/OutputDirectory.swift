@@ -115,6 +115,13 @@ final class OutputDirectory: Sendable {
     if parent != path { try create(parent) }
     if mkdir(path, 0o777) == 0 { return }
     let error = FileError("create", path)
-    guard error.code == EEXIST, try Directory.kind(at: path) == .directory else { throw error }
+    guard error.code == EEXIST else { throw error }
+    switch try Directory.kind(at: path) {
+    case .directory: return
+    case .link:
+      throw OutputFailure(
+        "\(path.onOneLine) is a symbolic link; it has to be a folder, because no link is written through", code: error.code)
+    default: throw OutputFailure("\(path.onOneLine) exists and is no folder", code: error.code)
+    }
   }
 }

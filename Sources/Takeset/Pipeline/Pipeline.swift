@@ -119,7 +119,8 @@ extension Pipeline {
     var trace = before
     let name = type(of: transform).name
     do {
-      trace.episode = try transform.apply(to: before.episode, in: context)
+      // A step after the actions may leave another row as the last one.
+      trace.episode = try transform.apply(to: before.episode, in: context).endingBeforeTheNextRow()
       trace.steps.append(step(type(of: transform), transform.optionValues(), from: before.episode, to: trace.episode))
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode

@@ -116,7 +116,7 @@ package struct Run: Sendable {
       report: report)
     // What a watch has found and is gone or cannot be read a moment later is found again; it is no failure.
     let unmatched = watched == nil ? search.unmatched : []
-    if watched != nil { for input in search.unmatched { report(.log("\(input.path): \(input.failure.message)")) } }
+    if watched != nil { for input in search.unmatched { report(.log("\(input.path.onOneLine): \(input.failure.message)")) } }
     report(.found(takes: search.found.count + unmatched.count))
     for input in unmatched { ledger.fail(input) }
 

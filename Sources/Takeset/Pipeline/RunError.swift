@@ -24,6 +24,10 @@ package struct OutputFailure: Error, CustomStringConvertible {
   /// - Parameter needed: The bytes, at most, of what was to be written.
   /// - Parameter isResumed: Whether the same command continues where it stopped.
   init(_ error: any Error, writing path: String, needing needed: Double? = nil, isResumed: Bool = true) {
+    if let failure = error as? OutputFailure {
+      self = failure
+      return
+    }
     let space = Self.space(at: path)
     var cause = "\(error)"
     code = (error as? FileError)?.code ?? (error as? HDF5Error)?.code
@@ -77,9 +81,9 @@ package struct UsageError: Error, CustomStringConvertible {
 package struct NoInputs: Error, CustomStringConvertible {
   package var description: String
 
-  package init(path: String) { description = "there is no such file or directory: \(path)" }
+  package init(path: String) { description = "there is no such file or directory: \(path.onOneLine)" }
 
   init(_ search: TakeSearch) {
-    description = search.unmatched.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n")
+    description = search.unmatched.map { "\($0.path.onOneLine): \($0.failure.message)" }.joined(separator: "\n")
   }
 }

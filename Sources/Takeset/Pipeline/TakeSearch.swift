@@ -81,7 +81,7 @@ package struct TakeSearch: Sendable {
   package func refuse(_ pipeline: Pipeline) throws {
     if hasNoInput { throw NoInputs(self) }
     if found.isEmpty, unmatched.allSatisfy({ [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }) {
-      throw UsageError(unmatched.map { "\($0.path): \($0.failure.message)" }.joined(separator: "\n"))
+      throw UsageError(unmatched.map { "\($0.path.onOneLine): \($0.failure.message)" }.joined(separator: "\n"))
     }
     try refuseWithoutAlign(pipeline)
   }
@@ -149,7 +149,7 @@ package struct TakeSearch: Sendable {
     let before = (found.count, unmatched.count, ignored.count)
     defer { if (found.count, unmatched.count) == (before.0, before.1) { ignored.fold(from: before.2, into: place) } }
     guard depth < Self.depthLimit else {
-      notices.append("\(place.path) is nested deeper than \(Self.depthLimit) directories and is not searched")
+      notices.append("\(place.path.onOneLine) is nested deeper than \(Self.depthLimit) directories and is not searched")
       return
     }
     do {
@@ -172,9 +172,9 @@ package struct TakeSearch: Sendable {
   /// Why a member of a directory is not read that is neither a file nor a directory.
   static func notice(_ kind: Directory.Kind, _ path: String) -> String {
     switch kind {
-    case .link: "\(path) is a symbolic link and is not followed; name it as an input to read it"
-    case .unnameable: "\(path) is not read, because its name is not UTF-8"
-    default: "\(path) is neither a file nor a directory and is not read"
+    case .link: "\(path.onOneLine) is a symbolic link and is not followed; name it as an input to read it"
+    case .unnameable: "\(path.onOneLine) is not read, because its name is not UTF-8"
+    default: "\(path.onOneLine) is neither a file nor a directory and is not read"
     }
   }
 

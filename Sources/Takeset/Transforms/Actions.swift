@@ -78,10 +78,7 @@ package struct Actions: Transform {
       named.append(part)
     }
     var acting = episode
-    if last == .drop, episode.following == nil, episode.frames.count > 0 {
-      acting = episode.keeping(Array(0..<(episode.frames.count - 1)), dropping: "no-next-row", goesOn: true)
-      acting.frames.nominalRate = episode.frames.nominalRate ?? episode.frames.cadence.rateHz
-    }
+    acting.dropsRowWithoutNext = last == .drop
     func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
       acting.derived[name] = ActionRows(
         pose: pose, frame: poseSpec.kind.poseFrame, parts: parts, horizon: horizon, clock: episode.frames.clock)

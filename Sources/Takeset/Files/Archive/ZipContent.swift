@@ -31,7 +31,8 @@ final class ZipContent: ArchiveContent {
         if zip_error_system_type(&error) == ZIP_ET_SYS, [EIO, ENOMEM, ESTALE].contains(zip_error_code_system(&error)) {
           throw TakeFailure(.unreadable, "cannot read: \(words)")
         }
-        throw ArchiveError(words)
+        // The file is open; what libzip does not find is a field of the list.
+        throw ArchiveError(code == ZIP_ER_NOENT ? "its list of members lacks a field, such as a size of 64 bits" : words)
       }
       self.zip = zip
     }
