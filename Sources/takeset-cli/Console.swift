@@ -21,13 +21,11 @@ func standardOutput(_ text: String) {
 /// Prints a line for whoever looks: where it cannot be written, the result is the same, and so is the exit code.
 func logLine(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
-/// Text for a terminal: names and messages of takes could otherwise move its cursor or change its title. Control characters other than
+/// Text for a terminal: names and messages of takes could otherwise move its cursor or change its title. Unprintable characters other than
 /// tabs, line ends and, on terminals, those of the styles become visible, such as `\u001B`, which JSON reads as the same character.
 func printable(_ text: String) -> String {
-  func isControl(_ character: Unicode.Scalar) -> Bool {
-    character.properties.generalCategory == .control && character != "\n" && character != "\t"
-  }
-  guard text.utf8.contains(where: { $0 < 0x20 && $0 != 0x0A && $0 != 0x09 || $0 == 0x7F || $0 == 0xC2 }) else { return text }
+  func isControl(_ character: Unicode.Scalar) -> Bool { character.isUnprintable && character != "\n" && character != "\t" }
+  guard text.unicodeScalars.contains(where: isControl) else { return text }
   var result = String.UnicodeScalarView()
   var rest = text.unicodeScalars[...]
   while let first = rest.popFirst() {

@@ -36,6 +36,7 @@ struct InspectCommand: ParsableCommand {
   @OptionGroup var console: OutputOptions
 
   func run() throws {
+    try checkPreview()
     if paths.count == 1, DatasetFiles.isDataset(paths[0]) {
       try inspectDataset(paths[0])
       if let preview { try draw(Dataset(directory: paths[0]), to: preview) }
@@ -63,6 +64,11 @@ struct InspectCommand: ParsableCommand {
     }
     if let preview { try write(sheet, to: preview) }
     if inspections.contains(where: { $0.outcome == .failed }) { throw ExitCode(3) }
+  }
+
+  private func checkPreview() throws {
+    guard let preview else { return }
+    try OutputFile.check(preview, startsWith: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A], "a PNG image", apartFrom: paths)
   }
 
   private func write(_ sheet: Preview, to preview: String) throws {

@@ -191,7 +191,7 @@ extension Finding {
   /// ` (5x)` for a finding that occurred several times.
   var times: String { count.map { $0 > 1 ? " (\($0)x)" : "" } ?? "" }
   /// The file and field, such as ` poses.json[3].timestamp:`.
-  var place: String { file.map { " \($0)\(field ?? ""):" } ?? "" }
+  var place: String { file.map { " \($0)\(field ?? ""):".onOneLine } ?? "" }
 }
 
 extension [Finding] {

@@ -142,13 +142,16 @@ private struct TraceText {
   }
 
   private func line(_ name: String, _ text: String, indent: Int = 0) -> String {
-    String(repeating: " ", count: indent) + style.dim(name.padded(to: 11 - indent)) + " " + text
+    String(repeating: " ", count: indent) + style.dim(name.padded(to: 11 - indent)) + " " + Self.unbroken(text)
   }
+
+  /// A line that stays one, whatever names are in it.
+  private static func unbroken(_ line: String) -> String { line.replacing("\n", with: Unicode.Scalar("\n").escaped) }
 
   // MARK: Head
 
   private var head: [String] {
-    var lines = [style.bold("\(trace.episode), row \(trace.row) of \(trace.rows)")]
+    var lines = [style.bold("\(trace.episode.onOneLine), row \(trace.row) of \(trace.rows)")]
     let made = trace.tool.map { "made by takeset \($0)" }
     let record = trace.recordDigest.map { "record \($0)" }
     lines.append(
@@ -178,7 +181,7 @@ private struct TraceText {
     for origin in stream.origins {
       let whose = origin.stream == stream.name ? "" : "\(origin.stream) of row \(origin.row): "
       let weight = origin.weight == 1 ? "" : ", weight \(JSONValue.number(origin.weight).canonicalText)"
-      lines.append(line("from", "\(whose)\(Self.printable(origin.words))\(weight)", indent: 2))
+      lines.append(line("from", "\(whose)\(origin.words.onOneLine)\(weight)", indent: 2))
       if let text = origin.place.text { lines.append(line("", Self.shortened(text), indent: 2)) }
     }
     if !stream.candidates.isEmpty {
@@ -224,14 +227,9 @@ private struct TraceText {
     return "\(number), \(distance)\(validity)"
   }
 
-  /// Text of the source without the characters by which it could control the terminal.
-  private static func printable(_ text: String) -> String {
-    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
-  }
-
   /// Text in one line of moderate length.
   private static func shortened(_ text: String) -> String {
-    let line = printable(text.split(whereSeparator: \.isWhitespace).joined(separator: " "))
+    let line = text.split(whereSeparator: \.isWhitespace).joined(separator: " ").onOneLine
     return line.count > 240 ? line.prefix(239) + "…" : line
   }
 
@@ -243,7 +241,7 @@ private struct TraceText {
     let options = step.record.options.object?.isEmpty == true ? "" : " " + step.record.options.canonicalText
     let head =
       "  \(index + 1). \(step.record.name)\(style.dim(options)): \(index == 0 ? "\(step.record.framesOut) rows" : counts)\(dropped)"
-    return [head] + (step.effects ?? []).map { "     \($0.text)" }
+    return ([head] + (step.effects ?? []).map { "     \($0.text)" }).map(Self.unbroken)
   }
 
   // MARK: Verdicts

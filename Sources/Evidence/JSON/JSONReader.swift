@@ -10,7 +10,7 @@ package struct JSONError: Error, Equatable, CustomStringConvertible {
   package var isTruncation = false
 
   package var place: String { "line \(line), column \(column)" }
-  package var description: String { "\(place): \(message)" }
+  package var description: String { "\(place): \(message.onOneLine)" }
 }
 
 /// Reads a JSON text of any length value by value, holding a window of it.

@@ -86,7 +86,7 @@ package struct TaskPublication: Sendable {
       (publication.splitFile, publication.recordsHost, publication.vanished) = (splitFile, recordsHost, vanished)
       summary.findings = try publication.write(all, of: journal, to: output.path)
     } catch {
-      throw error as? OutputFailure ?? OutputFailure(error, writing: output.path)
+      throw OutputFailure(error, writing: output.path)
     }
     try finish(output)
     // A shard whose line in the journal was damaged may be the only remaining copy of its take.

@@ -56,8 +56,7 @@ struct TaskResults: Sendable {
     for episode in episodes {
       let entry = episode.entry
       guard entry.takeID == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version,
-        let record = try? TakeRecord(json: episode.record), record.id == entry.id, record.outcome == entry.outcome,
-        record.framesOut == entry.framesOut, record.inputDigest?.description == entry.inputDigest, record.reader == entry.reader
+        let record = try? TakeRecord(json: episode.record), entry.describes(record)
       else { return nil }
       if entry.outcome == .written {
         guard try hasShard(episode) else { return nil }

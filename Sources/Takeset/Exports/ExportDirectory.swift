@@ -34,8 +34,18 @@ package final class ExportDirectory: Sendable {
   init(_ given: String, of dataset: Dataset, threads: Int, replacing: Bool, isCancelled: @escaping @Sendable () -> Bool = { false }) throws
   {
     (self.threads, self.isCancelled) = (max(1, threads), isCancelled)
-    staged = try StagedDirectory(given, apartFrom: [dataset.directory], replacing: replacing ? "an export" : nil, markedBy: Self.record)
+    staged = try StagedDirectory(given, apartFrom: [dataset.directory], replacing: replacing ? Self.kind : nil)
     path = staged.path
+  }
+
+  /// An export, and nothing but it: somebody may have put files of his own there.
+  private static let kind = StagedDirectory.Kind(name: "an export") { path in
+    var bytes: [UInt8] = []
+    guard try Directory.kind(at: path + "/" + record) == .file,
+      (try? InputFile(path + "/" + record).readAll(limit: 64 << 20, into: &bytes)) != nil,
+      let files = (try? JSONReader(bytes).value())?["files"]?.integer
+    else { return "it is not an export of Takeset" }
+    return try Directory.count(of: path) - 1 <= files ? nil : "it has files that the export did not write"
   }
 
   /// Writes a file at a path relative to the directory; makes the folders on the way.

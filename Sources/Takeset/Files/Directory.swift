@@ -51,6 +51,11 @@ package enum Directory {
     return nil
   }
 
+  /// Number of items in a directory that are no directories, at any depth.
+  static func count(of path: String) throws -> Int {
+    try members(of: path).reduce(0) { try $0 + ($1.kind == .directory ? count(of: path + "/" + $1.name) : 1) }
+  }
+
   /// Whether a path leads to the directory that a descriptor has open.
   static func isOpen(_ descriptor: Int32, at path: String) -> Bool {
     var (open, named) = (stat(), stat())

@@ -14,7 +14,9 @@ package enum SealedFile {
   package static func isTemporary(_ name: String) -> Bool { name.hasPrefix(".") && name.hasSuffix(".partial") }
 
   /// Moves a finished temporary file to its name.
-  package static func seal(_ temporary: String, as path: String) throws {
+  ///
+  /// - Parameter replacing: Whether a file of that name is replaced; `FileError` with `EEXIST` otherwise.
+  package static func seal(_ temporary: String, as path: String, replacing: Bool = true) throws {
     let descriptor = open(temporary, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", temporary) }
     let status = fsync(descriptor)
@@ -22,6 +24,14 @@ package enum SealedFile {
     close(descriptor)
     // A failed fsync is final: the kernel may have dropped the pages, and a second one would report success.
     guard status == 0 else { throw FileError("fsync", temporary, code: code) }
+    // A link replaces nothing; some file systems have none.
+    if !replacing {
+      if link(temporary, path) == 0 {
+        unlink(temporary)
+        return try syncDirectory(of: path)
+      }
+      guard errno != EEXIST, try Directory.kind(at: path) == nil else { throw FileError("create", path, code: EEXIST) }
+    }
     guard rename(temporary, path) == 0 else { throw FileError("rename to", path) }
     try syncDirectory(of: path)
   }

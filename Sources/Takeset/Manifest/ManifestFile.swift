@@ -115,6 +115,23 @@ final class ManifestFile: Sendable {
     return nil
   }
 
+  /// Whether the file is what Takeset wrote, byte for byte, by its two digests and what `Manifest` writes around them. Parses nothing, so
+  /// that a run that has nothing to do can ask.
+  static func isAsWritten(in directory: String) throws -> Bool {
+    let file = try ManifestBytes(directory + "/" + DatasetFiles.manifest)
+    func digest(_ key: String) -> String { ",\n\"\(key)_sha256\":\"" }
+    let (start, next) = ("{\n\"record\":\n", "\n\"run\":")
+    let hexCount = Int64(Digest.of("").description.utf8.count)
+    guard let run = try file.lastPlace(after: next), let runEnd = try file.lastPlace(after: digest("run")) else { return false }
+    let record = Int64(start.utf8.count)..<run - Int64((digest("record") + "\"," + next).utf8.count) - hexCount
+    let body = run..<runEnd - Int64(digest("run").utf8.count)
+    guard record.lowerBound < record.upperBound, body.lowerBound < body.upperBound else { return false }
+    func has(_ place: Range<Int64>, _ text: String) throws -> Bool { try file.bytes(place) == Array(text.utf8) }
+    return try has(0..<record.lowerBound, start)
+      && has(record.upperBound..<run, digest("record") + file.digest(record).description + "\"," + next)
+      && has(body.upperBound..<file.size, digest("run") + file.digest(body).description + "\"\n}\n")
+  }
+
   /// Deviations from the form that Takeset writes, in sentences. Reads the file again, for its digests.
   func damage() throws -> [String] {
     var damage: [String] = []
@@ -135,7 +152,7 @@ final class ManifestFile: Sendable {
 private final class ManifestBytes: Sendable {
   private let path: String
   private let descriptor: Int32
-  private let size: Int64
+  let size: Int64
 
   init(_ path: String) throws {
     let file = try InputFile(path)

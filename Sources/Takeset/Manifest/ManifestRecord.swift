@@ -54,6 +54,14 @@ package struct ManifestRecord: Sendable {
     if !frames.allSatisfy(TakeRecord.isPlausibleCount) || frames[0] + frames[1] != frames[2] + total("frames_out") {
       sentences.append("totals: frames in and repeated are not frames out and dropped")
     }
+    // Every reader knows where they are; what a manifest names elsewhere would be checked, and signed, in their place.
+    if let writer {
+      if index.path != writer.indexPath { sentences.append("names \(index.path) as the index, which is \(writer.indexPath)") }
+      for take in takes {
+        guard let path = take.output?.path, path != writer.shardPath(take.id) else { continue }
+        sentences.append("names \(path) as the episode \(take.id), which is \(writer.shardPath(take.id))")
+      }
+    }
     return sentences
   }
 
@@ -100,7 +108,7 @@ package struct TakeEntry: Sendable, Equatable {
       switch key {
       case "id": texts[key] = try json.plainName()
       case "take": texts[key] = try json.optional { try json.plainName() }
-      case "reader": texts[key] = try json.optional { try json.string() }
+      case "reader": texts[key] = try json.optional { try json.line() }
       case "part": number = try json.optional { try json.count() }
       case "outcome": outcome = try json.word(TakeRecord.Outcome.self)
       case "output": output = try json.optional { try Output(json) }

@@ -25,7 +25,7 @@ extension TakeRecord {
       case "id": id = try json.plainName()
       case "outcome": outcome = try json.word(Outcome.self)
       case "take": texts[key] = try json.optional { try json.plainName() }
-      case "reader", "variant", "reason": texts[key] = try json.optional { try json.string() }
+      case "reader", "variant", "reason": texts[key] = try json.optional { try json.line() }
       case "part": number = try json.optional { try json.count() }
       case "input_sha256": digest = try json.optional { try json.digest() }
       case "findings": findings = try json.list { try Finding(json) }
@@ -89,7 +89,7 @@ extension TakeRecord.StreamRecord {
     var clock: Clock?
     try reader.members { key in
       switch key {
-      case "name": name = try reader.string()
+      case "name": name = try reader.line()
       case "samples": samples = try reader.count()
       case "rate_hz": rate = try reader.optional { try reader.decimal() }
       case "clock": clock = try reader.word(Clock.self)
@@ -109,8 +109,8 @@ extension TakeRecord.Alignment {
     var residual: Int?
     try reader.members { key in
       switch key {
-      case "stream", "method": texts[key] = try reader.string()
-      case "offset_ns", "latency_ns": texts[key] = try reader.optional { try reader.string() }
+      case "stream", "method": texts[key] = try reader.line()
+      case "offset_ns", "latency_ns": texts[key] = try reader.optional { try reader.line() }
       case "residual_ns": residual = try reader.optional { try reader.whole() }
       default: return false
       }
@@ -130,7 +130,7 @@ extension TakeRecord.Step {
     var dropped: [Dropped]?
     try reader.members { key in
       switch key {
-      case "name": name = try reader.string()
+      case "name": name = try reader.line()
       case "options": options = try reader.value()
       case "frames_in", "frames_out": counts[key] = try reader.count()
       case "repeated", "skipped_ticks": counts[key] = try reader.optional { try reader.count() }
@@ -151,7 +151,7 @@ extension TakeRecord.Step.Dropped {
     var (reason, count): (String?, Int?)
     try reader.members { key in
       switch key {
-      case "reason": reason = try reader.string()
+      case "reason": reason = try reader.line()
       case "count": count = try reader.count()
       default: return false
       }
@@ -192,11 +192,11 @@ extension ArrayRecord {
     var scope: DigestScope?
     try reader.members { key in
       switch key {
-      case "path": path = try reader.string()
-      case "dtype": dtype = try reader.string()
+      case "path": path = try reader.line()
+      case "dtype": dtype = try reader.line()
       case "shape": shape = try reader.list { try reader.count() }
       case "chunk": chunk = try reader.optional { try reader.list { try reader.count() } }
-      case "filters": filters = try reader.list { try reader.string() }
+      case "filters": filters = try reader.list { try reader.line() }
       case "sha256": digest = try reader.optional { try reader.digest() }
       case "sha256_of": scope = try reader.optional { try reader.word(DigestScope.self) }
       default: return false
@@ -221,7 +221,7 @@ extension Finding {
       switch key {
       case "code": code = try reader.word(FindingCode.self)
       case "severity": severity = try reader.word(Severity.self)
-      case "message": texts[key] = try reader.string()
+      case "message": texts[key] = try reader.line()
       case "file", "field": texts[key] = try reader.optional { try reader.string() }
       case "count": count = try reader.optional { try reader.count() }
       default: return false
@@ -267,6 +267,9 @@ extension JSONReader {
     return count
   }
 
+  /// A text that Takeset has written as one line, and somebody may have changed.
+  func line() throws -> String { try string().onOneLine }
+
   /// What a record calls a take or an episode: never a path that leads elsewhere.
   func plainName() throws -> String {
     guard let name = PlainName(try string()) else { throw UnexpectedValue(expected: "the name of a take that a file can have") }
@@ -310,5 +313,5 @@ private struct RepeatedKey: Error, CustomStringConvertible {
 
 private struct UnexpectedValue: Error, CustomStringConvertible {
   var expected: String
-  var description: String { "expected \(expected)" }
+  var description: String { "expected \(expected)".onOneLine }
 }

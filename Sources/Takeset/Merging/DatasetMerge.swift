@@ -57,6 +57,8 @@ package struct DatasetMerge: Sendable {
   /// `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> Summary {
     let started = Date()
+    let locks = try sources.map { try OutputDirectory.ReadLock($0.directory) }
+    defer { locks.forEach { $0.release() } }
     let pipeline = try commonPipeline()
     var duplicates: [String] = []
     let members = try members(&duplicates)
@@ -68,8 +70,7 @@ package struct DatasetMerge: Sendable {
       throw ExportRefusal("no episode matches; nothing was written")
     }
     try splitFile?.check(Set(members.map(\.entry.takeID)))
-    let staged = try StagedDirectory(
-      output, apartFrom: sources.map(\.directory), replacing: replacing ? "a dataset" : nil, markedBy: DatasetFiles.journal)
+    let staged = try StagedDirectory(output, apartFrom: sources.map(\.directory), replacing: replacing ? Self.kind : nil)
     do {
       let entries = try place(members, in: staged.path, pipeline.writer)
       let numbers = Dictionary(members.enumerated().map { ($1.entry.id, $0) }, uniquingKeysWith: { first, _ in first })
@@ -98,6 +99,11 @@ package struct DatasetMerge: Sendable {
       default: throw failure
       }
     }
+  }
+
+  private static let kind = StagedDirectory.Kind(name: "a dataset") { path in
+    guard try Directory.kind(at: path + "/" + DatasetFiles.journal) == .file else { return "it is not a dataset of Takeset" }
+    return try DatasetFiles.foreign(in: path).map { "\($0.onOneLine) in it is none of a dataset's files" }
   }
 
   /// The pipeline of all sources: rows of several pipelines under one key would mean different things.
@@ -150,8 +156,12 @@ package struct DatasetMerge: Sendable {
       let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
       let parts = source.parts
       for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id]) }) {
-        guard let entry = journal[take.id], entry.pipeline == source.record.pipelineDigest else {
-          throw UsageError("\(source.directory): journal.jsonl has no line for \(take.id); run takeset run again to complete it")
+        // A run that was stopped has put shards in place that the manifest does not know yet.
+        guard let entry = journal[take.id], entry.pipeline == source.record.pipelineDigest, try entry.describes(source.record(of: take))
+        else {
+          throw UsageError(
+            "\(source.directory) is not finished: journal.jsonl has no line for \(take.id) as manifest.json has it; run takeset run again to complete it"
+          )
         }
         let member = Member(entry: entry, take: take, number: number, part: parts[take.id])
         guard let other = members[take.id] else {
@@ -172,6 +182,7 @@ package struct DatasetMerge: Sendable {
         duplicates.append(take.id)
       }
     }
+    try refuseMixedTakes(members.values.sorted { $0.entry.precedes($1.entry) })
     let all = selected.isEmpty ? [] : sources.flatMap(\.takes)
     let known = Set(all.map(\.id) + all.compactMap(\.take))
     for id in selected where !known.contains(id) {
@@ -179,6 +190,21 @@ package struct DatasetMerge: Sendable {
       throw UsageError("there is no episode \(id)\(meant)")
     }
     return members.values.sorted { $0.entry.precedes($1.entry) }
+  }
+
+  /// Throws `ExportRefusal` where episodes of one take's name are of different recordings: they would count as one, and be replaced as one.
+  private func refuseMixedTakes(_ members: [Member]) throws {
+    var firsts: [String: Member] = [:]
+    for member in members {
+      guard let first = firsts[member.entry.takeID] else {
+        firsts[member.entry.takeID] = member
+        continue
+      }
+      guard first.entry.inputDigest != member.entry.inputDigest || first.entry.parts != member.entry.parts else { continue }
+      throw ExportRefusal(
+        "\(first.entry.id) of \(source(of: first).directory) and \(member.entry.id) of \(source(of: member).directory) are episodes of different recordings, both named \(member.entry.takeID); leave one recording out with takeset select"
+      )
+    }
   }
 
   /// - Parameter selected: The ids to take; all if empty.

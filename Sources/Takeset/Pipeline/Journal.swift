@@ -29,6 +29,8 @@ package final class Journal: Sendable {
     var damaged = 0
     /// Lines without a checksum, of an earlier version.
     var unchecked = 0
+    /// Whether its first bytes are not those of a journal.
+    var isForeign = false
     /// Texts that many lines have, such as the pipeline's digest, each once.
     var texts: [String: String] = [:]
     /// The file as it was before it was read.
@@ -41,6 +43,8 @@ package final class Journal: Sendable {
     package var entries: [String: Entry] { state.lines.mapValues(\.entry) }
     package var damaged: Int { state.damaged }
     package var unchecked: Int { state.unchecked }
+    /// Whether it is a file of that name by somebody else.
+    var isForeign: Bool { state.isForeign && state.lines.isEmpty && state.unchecked == 0 }
 
     /// Whether the journal is still the file that was read, or still not there.
     func isCurrent(at path: String) -> Bool { (try? FileStamp.of(path)) == state.stamp }
@@ -250,6 +254,10 @@ package final class Journal: Sendable {
       if filled == buffer.count { buffer.append(contentsOf: repeatElement(0, count: buffer.count)) }
       let count = try buffer.withUnsafeMutableBytes { try file.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[filled...])) }
       if count == 0 { break }
+      // A power failure may leave zeros.
+      if filled == 0, state.end == 0, let first = buffer.first, first != 0 {
+        state.isForeign = !zip(buffer.prefix(count), Array("{\"entry\":".utf8)).allSatisfy { $0 == $1 }
+      }
       let used = buffer.withUnsafeBytes { add($0[..<(filled + count)], searchedTo: filled, to: &state) }
       filled += count - used
       if used > 0 { buffer.withUnsafeMutableBytes { if let base = $0.baseAddress { memmove(base, base + used, filled) } } }

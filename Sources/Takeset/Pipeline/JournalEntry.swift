@@ -150,6 +150,12 @@ extension Journal {
     /// The id of the take that the entry belongs to.
     package var takeID: String { take ?? id }
 
+    /// Whether a record is that of the entry, and not one of an earlier or later conversion.
+    func describes(_ record: TakeRecord) -> Bool {
+      id == record.id && outcome == record.outcome && framesOut == record.framesOut && reader == record.reader
+        && inputDigest == record.inputDigest?.description
+    }
+
     /// Whether the entry comes before another in the manifest: by take, and by the number of the episode.
     package func precedes(_ other: Entry) -> Bool {
       if takeID == other.takeID { return (part ?? -1) < (other.part ?? -1) }

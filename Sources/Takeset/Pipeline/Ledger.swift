@@ -103,7 +103,7 @@ final class Ledger: Sendable {
     } catch is CancellationError {
       return
     } catch {
-      stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
+      stop(OutputFailure(error, writing: journal.path))
     }
   }
 
@@ -147,7 +147,7 @@ final class Ledger: Sendable {
       try append(Journal.Entry(record, location: input.path, conversion), record.canonicalBytes)
       count(record, seconds: 0, hasChanged: earlier[input.id].map { $0.outcome != .failed } ?? true)
     } catch {
-      stop(error as? OutputFailure ?? OutputFailure(error, writing: journal.path))
+      stop(OutputFailure(error, writing: journal.path))
     }
   }
 

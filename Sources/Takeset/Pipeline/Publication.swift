@@ -117,8 +117,9 @@ struct IndexStamp: Equatable {
 
   private init(text: String) { self.text = text }
 
-  /// The stamp in the manifest's last line; reading a complete manifest of thousands of takes would take longer than the check.
+  /// The stamp in the manifest's last line; `nil` where the manifest is damaged, to be written again.
   static func recorded(in directory: String) -> IndexStamp? {
-    (try? ManifestFile.indexStamp(in: directory))?.map { IndexStamp(text: $0) }
+    guard let text = try? ManifestFile.indexStamp(in: directory), (try? ManifestFile.isAsWritten(in: directory)) == true else { return nil }
+    return IndexStamp(text: text)
   }
 }

@@ -247,6 +247,9 @@ package struct Run: Sendable {
     } catch let error as FileError {
       throw OutputFailure("\(error)", code: error.code)
     }
+    if earlier.isForeign {
+      throw UsageError("\(path)/\(DatasetFiles.journal) is not a journal of Takeset, and stays; give another --output, or move it away")
+    }
     guard !replaces else { return }
     if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
       throw UsageError(

@@ -17,17 +17,23 @@ struct WrittenFiles {
     guard let file = try? InputFile(directory + "/" + DatasetDescription.card), (try? file.readAll(limit: 16 << 20, into: &text)) != nil,
       let start = Data(text).range(of: Data(Self.mark.utf8), options: .backwards)?.lowerBound
     else { return }
-    let words = String(decoding: text[start...], as: UTF8.self).split(whereSeparator: \.isWhitespace).map(String.init)
-    for (name, digest) in zip(words, words.dropFirst()) where Digest(hex: digest) != nil { digests[name] = digest }
-    // The card's digest covers what is above the comment.
-    let hasEnding = words.last == "-->"
-    if !hasEnding || digests[DatasetDescription.card] != Digest.of(text[..<start]).description { digests[DatasetDescription.card] = nil }
+    let comment = String(decoding: text[start...], as: UTF8.self)
+    let words = comment.split(whereSeparator: \.isWhitespace).map(String.init)
+    let pairs = zip(words, words.dropFirst()).filter { Digest(hex: $1) != nil }
+    digests = Dictionary(pairs) { first, _ in first }
+    // The card's digest covers what is above the comment, which is the end of the card.
+    let isCard = comment == Self.comment(pairs) && digests[DatasetDescription.card] == Digest.of(text[..<start]).description
+    if !isCard { digests[DatasetDescription.card] = nil }
+  }
+
+  private static func comment(_ digests: [(String, String)]) -> String {
+    mark + digests.map { " \($0) \($1)" }.joined() + " -->\n"
   }
 
   /// The card's text with the digests of all files, itself included.
   static func stamped(_ card: String, with others: [(name: String, bytes: [UInt8])]) -> [UInt8] {
-    let all = others.map { ($0.name, Digest.of($0.bytes)) } + [(DatasetDescription.card, Digest.of(card))]
-    return Array((card + mark + all.map { " \($0) \($1)" }.joined() + " -->\n").utf8)
+    let all = others.map { ($0.name, Digest.of($0.bytes).description) } + [(DatasetDescription.card, Digest.of(card).description)]
+    return Array((card + comment(all)).utf8)
   }
 
   /// Whether a file is there and the card names it, whether or not it was edited since.

@@ -80,7 +80,9 @@ package struct Verification: Sendable, Codable {
 
   // MARK: Reporting
 
-  package mutating func differ(_ path: String, _ message: String) { differences.append(Difference(path: path, message: message)) }
+  package mutating func differ(_ path: String, _ message: String) {
+    differences.append(Difference(path: path.onOneLine, message: message.onOneLine))
+  }
   package mutating func note(_ sentence: String) { notes.append(sentence) }
   package mutating func noteFile() { files += 1 }
   package mutating func noteDataset() { datasets += 1 }

@@ -150,6 +150,20 @@ package enum DatasetFiles {
     return nil
   }
 
+  /// A file or folder in a dataset's directory that no command of Takeset writes there, by its name.
+  static func foreign(in directory: String) throws -> String? {
+    let files =
+      [
+        manifest, journal, TaskList.name, SignedEnvelope.file, DatasetDescription.card, DatasetDescription.croissant,
+        DatasetDescription.crate,
+      ] + Registry.writers.map { $0.init().indexPath }
+    let folders = [episodes, TaskResults.folder]
+    return try Directory.members(of: directory).first { member in
+      !SealedFile.isTemporary(member.name) && !(member.kind == .file && files.contains(member.name))
+        && !(member.kind == .directory && folders.contains(member.name))
+    }?.name
+  }
+
   /// Whether a directory has the files of a dataset.
   package static func isDataset(_ directory: String) -> Bool {
     [manifest, journal].allSatisfy { (try? Directory.kind(at: directory + "/" + $0)) == .file }

@@ -55,6 +55,23 @@ import Testing
     #expect(try ManifestFile.indexStamp(in: directory.path) == "stamp")
   }
 
+  @Test func everyChangeIsNoticedWithoutParsing() throws {
+    let text = Array(manifest([take("a"), take("b")]).utf8)
+    func isAsWritten(_ bytes: [UInt8]) throws -> Bool {
+      try directory.write("manifest.json", bytes)
+      return try ManifestFile.isAsWritten(in: directory.path)
+    }
+    #expect(try isAsWritten(text))
+    for index in text.indices {
+      var changed = text
+      changed[index] ^= 1
+      // Line ends within the record are not part of it; a change makes them so.
+      #expect(try !isAsWritten(changed), "byte \(index)")
+      #expect(try !isAsWritten(Array(text.prefix(index))), "\(index) bytes")
+    }
+    #expect(try !isAsWritten(text + [0x0A]) && !isAsWritten(text + text))
+  }
+
   @Test func readsNoTakesAtAll() throws {
     let file = try read(manifest([]))
     #expect(file.record != nil)

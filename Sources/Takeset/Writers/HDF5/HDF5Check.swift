@@ -134,7 +134,10 @@ struct HDF5Check {
 
 extension DatasetFiles {
   /// Whether a path is relative and does not leave the directory.
-  static func isInside(_ path: String) -> Bool { !path.hasPrefix("/") && !path.split(separator: "/").contains("..") && !path.isEmpty }
+  static func isInside(_ path: String) -> Bool {
+    !path.isEmpty && !path.hasPrefix("/") && !path.split(separator: "/").contains("..")
+      && !path.unicodeScalars.contains(where: \.isUnprintable)
+  }
 }
 
 extension Layout {
