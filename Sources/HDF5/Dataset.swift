@@ -32,6 +32,17 @@ package struct Layout: Hashable, Sendable {
 
   /// Size of one complete chunk in bytes, before filtering.
   package var chunkBytes: Int { (chunk ?? dims).reduce(type.size, *) }
+
+  /// Bytes of an array that a file claims, of elements of `size` bytes; `nil` for more than a TiB.
+  package static func bytes(_ dims: [Int], _ size: Int) -> Int? {
+    var bytes = size
+    for extent in dims {
+      let (next, overflow) = bytes.multipliedReportingOverflow(by: extent)
+      if overflow || next > 1 << 40 { return nil }
+      bytes = next
+    }
+    return bytes
+  }
 }
 
 /// An n-dimensional array in a file.
@@ -157,6 +168,15 @@ package final class Dataset: Object {
     defer { _ = try? hdf5("H5Pclose", name) { H5Pclose(list) } }
     return H5Pget_external_count(list) > 0 || H5Pget_layout(list) == H5D_VIRTUAL
   }
+
+  /// Whether what is stored can be the array: deflate shrinks bytes to a 1032nd at most, and nothing that Takeset writes lacks a chunk. A
+  /// file of a few kilobytes could otherwise claim an array that takes years to read.
+  var isPlausiblyStored: Bool {
+    guard let bytes = Layout.bytes(dims, type?.size ?? 1) else { return false }
+    return bytes <= Self.smallBytes || UInt64(bytes) / 1100 <= H5Dget_storage_size(id)
+  }
+
+  private static let smallBytes = 64 << 20
 
   /// Locations of the chunks as the library reports them, by row, in time quadratic in their number: `H5Dget_num_chunks`,
   /// `H5Dget_chunk_info`.

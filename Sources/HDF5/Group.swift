@@ -44,6 +44,9 @@ package final class Group: Object {
       guard !dataset.hasExternalStorage else {
         throw HDF5Error(call: "H5Dopen2", target: path(member), message: "its bytes are in another file")
       }
+      guard dataset.isPlausiblyStored else {
+        throw HDF5Error(call: "H5Dget_storage_size", target: path(member), message: "it claims many times the bytes that are stored")
+      }
       return dataset
     }
   }

@@ -16,7 +16,7 @@ from sealing import rewrite, seal
 EXPORTS = "tum", "kitti", "ply", "colmap", "nerfstudio", "webdataset", "zarr", "aloha"
 READERS = [
     ["verify", "{ds}"], ["verify", "{ds}", "--for", "robomimic"], ["verify", "{ds}", "--inputs"], ["describe", "{ds}"], ["report", "{ds}", "--output", "{out}"],
-    ["trace", "{ds}", "v2", "0"], ["select", "{ds}", "--where", "seconds > 0", "--output", "{out}"], ["pack", "{ds}", "--output", "{out}"], ["inspect", "{ds}"],
+    ["trace", "{ds}", "--episode", "v2", "--row", "0"], ["select", "{ds}", "--where", "seconds > 0", "--output", "{out}"], ["pack", "{ds}", "--output", "{out}"], ["inspect", "{ds}"],
     *(["export", "{ds}", "--to", to, "--output", "{out}"] for to in EXPORTS),
 ]
 
@@ -195,6 +195,22 @@ def test_a_shard_leads_to_no_other_file(copy, tmp_path, how, where):
         if arguments[0] in ("export", "pack", "select") or arguments == ["verify", "{ds}"]:
             assert done.returncode != 0, arguments
         shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+
+
+@pytest.mark.parametrize("shape, chunk", [((2**50, 7), (1, 7)), ((2**40, 7), (2**16, 7)), ((2**31, 7), (2**26, 7))])
+def test_an_array_that_is_not_there_is_not_read_for_years(takeset, copy, tmp_path, shape, chunk):
+    """A file of some kilobytes that claims an array of exabytes, of which nothing is stored."""
+    shard = copy / "episodes/v2.h5"
+    with h5py.File(shard, "r+") as f:
+        attributes, dtype = dict(f["data/demo_0/obs/pose"].attrs), f["data/demo_0/obs/pose"].dtype
+        del f["data/demo_0/obs/pose"]
+        f.create_dataset("data/demo_0/obs/pose", shape, dtype, chunks=chunk, compression="gzip").attrs.update(attributes)
+    seal(copy, "v2")
+    for arguments in READERS:
+        ended(arguments, copy, tmp_path / "outs/out")
+        shutil.rmtree(tmp_path / "outs", ignore_errors=True)
+    done = subprocess.run([BINARY, "verify", shard], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "many times the bytes" in done.stdout, done
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(copy, tmp_path):

@@ -147,18 +147,8 @@ extension Layout {
     var deflate: Int?
     for filter in record.filters where filter.hasPrefix("deflate ") { deflate = Int(filter.dropFirst("deflate ".count)) }
     let extents = record.shape + (record.chunk ?? [])
-    guard extents.allSatisfy({ $0 >= 0 }), Self.product(record.shape, type.size) != nil, Self.product(record.chunk ?? [], type.size) != nil
+    guard extents.allSatisfy({ $0 >= 0 }), Self.bytes(record.shape, type.size) != nil, Self.bytes(record.chunk ?? [], type.size) != nil
     else { return nil }
     self.init(type: type, dims: record.shape, chunk: record.chunk, deflate: deflate)
-  }
-
-  private static func product(_ extents: [Int], _ size: Int) -> Int? {
-    var product = size
-    for extent in extents {
-      let (next, overflow) = product.multipliedReportingOverflow(by: extent)
-      if overflow || next > 1 << 40 { return nil }
-      product = next
-    }
-    return product
   }
 }
