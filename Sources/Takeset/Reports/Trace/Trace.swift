@@ -139,6 +139,7 @@ package struct Trace: Sendable {
     var differences: [Verification.Difference] = []
     guard try Directory.kind(at: path) != nil else { return problems.append("\(output.path) is missing") }
     do {
+      try WrittenShard.checkFolder(of: path)
       if (try? WrittenShard(path).structureDigest()) != output.structureDigest {
         // Another program has written to it, or it is damaged; only the check's own process opens it before that is known.
         differences = try checks.shard(path, output).differences
@@ -157,6 +158,8 @@ package struct Trace: Sendable {
         if !read.contains(String(array)) { problems.append("\(difference.path) \(difference.message)") }
       }
       try show(stored, stream)
+    } catch let damage as FileMap.Damaged {
+      problems.append("\(output.path) is not read: \(damage.description)")
     } catch let error as HDF5Error {
       problems.append("\(output.path) cannot be read: \(error.message)")
     } catch let error as FileError {

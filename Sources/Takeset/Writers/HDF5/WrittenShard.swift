@@ -14,13 +14,18 @@ struct WrittenShard: Sendable {
 
   /// Throws `FileError`, `TakeFailure` where it is not a regular file, or `FileMap.Damaged`.
   init(_ path: String) throws {
-    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-    if try Directory.kind(at: folder) == .link { throw FileMap.Damaged(description: "its folder is a symbolic link") }
+    try Self.checkFolder(of: path)
     let file = try InputFile(path)
     stamp = file.stamp
     let slice = try file.slice()
     self.slice = slice
     map = try FileMap(size: slice.count) { try slice.bytes($0) }
+  }
+
+  /// Throws `FileMap.Damaged` where the folder of a shard is a link, which may lead out of the dataset.
+  static func checkFolder(of path: String) throws {
+    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    if try Directory.kind(at: folder) == .link { throw FileMap.Damaged(description: "its folder is a symbolic link") }
   }
 
   /// Opens a shard with the library after its structure was found to be as it was written: the library may crash on a damaged file.
