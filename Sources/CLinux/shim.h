@@ -5,12 +5,23 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 // Starts writing a byte range of a file from the page cache to disk, without waiting. Swift's Glibc does not have the call.
 static inline void clinux_start_writing(int descriptor, int64_t offset, int64_t count) {
   sync_file_range(descriptor, offset, count, SYNC_FILE_RANGE_WRITE);
+}
+
+// Exchanges two names at one moment. Returns 0, or -1 where the file system cannot.
+static inline int clinux_exchange(const char *one, const char *other) {
+#ifdef RENAME_EXCHANGE
+  return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
+#else
+  errno = ENOSYS;
+  return -1;
+#endif
 }
 
 // Makes malloc keep allocations of fewer than `allocation` bytes in its heap, and up to `free_bytes` free bytes at the heap's end.

@@ -176,7 +176,7 @@ package final class Dataset: Object {
     return bytes <= Self.smallBytes || UInt64(bytes) / 1100 <= H5Dget_storage_size(id)
   }
 
-  private static let smallBytes = 64 << 20
+  private static let smallBytes = 1 << 20
 
   /// Locations of the chunks as the library reports them, by row, in time quadratic in their number: `H5Dget_num_chunks`,
   /// `H5Dget_chunk_info`.

@@ -320,4 +320,4 @@ def test_text_of_a_source_cannot_control_the_terminal(takeset, tmp_path):
     (origin,) = streams(traced(takeset, out, "a", 3))["pose"]["origins"]
     assert json.loads(origin["text"]) == entries[3]
     text = takeset("trace", out, "--episode", "a", "--row", 3, "--stream", "pose", check=0).stdout
-    assert "\ufffd\ufffd31m" in text and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    assert r"\u007F\u009B31m" in text and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)

@@ -81,8 +81,7 @@ package struct DatasetMerge: Sendable {
       if splitFile == nil, !splitsAnew {
         publication.parts = Dictionary(members.map { ($0.entry.id, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
       }
-      publication.sources = .array(
-        sources.enumerated().map { number, source in source.sourceRecord(takes: members.count { $0.number == number }) })
+      publication.sources = .array(sourceRecords(members))
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
       if isCancelled() { throw CancellationError() }
       try staged.commit()
@@ -220,6 +219,27 @@ package struct DatasetMerge: Sendable {
       })
   }
 
+  /// The sources, and behind them the datasets that those were made of, each once: a dataset that grows by merging it with the next one
+  /// has a line more each time, and its record is nested no deeper.
+  private func sourceRecords(_ members: [Member]) -> [JSONValue] {
+    var records = sources.enumerated().map { number, source -> JSONValue in
+      var record: [String: JSONValue] = [
+        "record_sha256": .string(source.recordDigest), "takes": JSONValue(members.count { $0.number == number }),
+        "tool": .object(source.record.tool),
+      ]
+      let direct = (source.record.sources?.array ?? []).filter { $0["indirect"] != true }.compactMap { $0["record_sha256"] }
+      if !direct.isEmpty { record["sources"] = .array(direct) }
+      return .object(record)
+    }
+    var known = Set(sources.map(\.recordDigest))
+    for earlier in sources.flatMap({ $0.record.sources?.array ?? [] }) {
+      guard var record = earlier.object, let digest = record["record_sha256"]?.string, known.insert(digest).inserted else { continue }
+      record["indirect"] = true
+      records.append(.object(record))
+    }
+    return records
+  }
+
   /// Puts the shards in place; returns the entries of the new journal. Throws `ExportRefusal` for a shard that cannot be read.
   private func place(_ members: [Member], in directory: String, _ writer: any Writer) throws -> [Journal.Entry] {
     try FileManager.default.createDirectory(atPath: directory + "/" + DatasetFiles.episodes, withIntermediateDirectories: true)
@@ -302,14 +322,5 @@ extension Dataset {
       for id in record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } }
     }
     return parts
-  }
-
-  /// This dataset as a source of another one's episodes, with its own sources.
-  fileprivate func sourceRecord(takes: Int) -> JSONValue {
-    var members: [String: JSONValue] = [
-      "record_sha256": .string(recordDigest), "takes": JSONValue(takes), "tool": .object(record.tool),
-    ]
-    members["sources"] = record.sources
-    return .object(members)
   }
 }

@@ -55,8 +55,7 @@ package final class Journal: Sendable {
   /// - Parameter known: What was read of it before; it is not read again if it is unchanged.
   package init(path: String, known: Contents? = nil) throws {
     self.path = path
-    let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { throw FileError("open", path) }
+    let descriptor = try Self.descriptor(of: path)
     var state = State(descriptor: descriptor)
     do {
       if let known, let stamp = known.state.stamp, try FileStamp.of(path) == stamp {
@@ -73,6 +72,22 @@ package final class Journal: Sendable {
       throw error
     }
     self.state = Mutex(state)
+  }
+
+  private static func descriptor(of path: String) throws -> Int32 {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError("open", path) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_nlink > 1 else { return descriptor }
+    // Another name, such as a snapshot's, has the same file, and is not written through.
+    close(descriptor)
+    let file = try InputFile(path)
+    try SealedFile.write(path) { write in
+      try withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+        while case let count = try file.read(into: buffer), count > 0 { try write(UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
+      }
+    }
+    return try Self.descriptor(of: path)
   }
 
   deinit { state.withLock { _ = close($0.descriptor) } }

@@ -30,7 +30,8 @@ final class OutputDirectory: Sendable {
     guard lock >= 0 else { throw OutputFailure("\(FileError("open", path))") }
     guard Self.acquire(lock) else {
       close(lock)
-      throw OutputFailure("another run is writing into \(given); wait for it or choose another directory")
+      throw OutputFailure(
+        "another command is writing into \(given), or reads it to merge, pack or export it; wait for it or choose another directory")
     }
     guard access(path, W_OK) == 0, access(path + "/" + DatasetFiles.episodes, W_OK) == 0 else {
       let error = FileError("write into", given)
@@ -48,10 +49,18 @@ final class OutputDirectory: Sendable {
   /// Removes the unfinished files and attempts of a run that was killed.
   func removeLeftovers() {
     for directory in [path, episodes] {
-      for member in (try? Directory.members(of: directory)) ?? [] where SealedFile.isTemporary(member.name) {
+      for member in (try? Directory.members(of: directory)) ?? [] where Self.isLeftover(member, isEpisode: directory == episodes) {
         try? FileManager.default.removeItem(atPath: directory + "/" + member.name)
       }
     }
+  }
+
+  /// Whether a run has left it behind; other programs have partial files, too.
+  private static func isLeftover(_ member: Directory.Member, isEpisode: Bool) -> Bool {
+    guard SealedFile.isTemporary(member.name) else { return false }
+    let name = String(member.name.dropFirst().dropLast(".partial".count))
+    if member.kind == .directory { return !isEpisode && name.hasPrefix(AttemptDirectory.prefix) }
+    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : DatasetFiles.files.contains(name))
   }
 
   /// Removes the shards of all takes but these.
@@ -73,7 +82,8 @@ final class OutputDirectory: Sendable {
     init(_ directory: String) throws {
       descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
       guard descriptor >= 0 else { throw UsageError("\(FileError("open", directory))") }
-      guard OutputDirectory.acquire(descriptor, LOCK_SH) else {
+      // A file system without locks is read as it is.
+      guard OutputDirectory.acquire(descriptor, LOCK_SH) || errno != EWOULDBLOCK else {
         close(descriptor)
         throw OutputFailure("a run is writing into \(directory); wait for it to finish")
       }
@@ -89,6 +99,7 @@ final class OutputDirectory: Sendable {
       guard errno == EWOULDBLOCK || errno == EINTR else { return false }
       usleep(10_000)
     }
+    errno = EWOULDBLOCK
     return false
   }
 
@@ -119,9 +130,8 @@ final class OutputDirectory: Sendable {
     switch try Directory.kind(at: path) {
     case .directory: return
     case .link:
-      throw OutputFailure(
-        "\(path.onOneLine) is a symbolic link; it has to be a folder, because no link is written through", code: error.code)
-    default: throw OutputFailure("\(path.onOneLine) exists and is no folder", code: error.code)
+      throw OutputFailure("cannot write into \(path.onOneLine): it is a symbolic link, and no link is written through", code: error.code)
+    default: throw OutputFailure("cannot write into \(path.onOneLine): it is no folder", code: error.code)
     }
   }
 }

@@ -266,6 +266,15 @@ package struct Run: Sendable {
       for name in [pipeline.writer.indexPath, DatasetFiles.manifest] where try exists(path + "/" + name) {
         throw UsageError("\(output) holds a \(name) that is not recorded in a journal; give another --output, or --replace to overwrite it")
       }
+      // A run that was killed before its first line has left sound shards at most.
+      let episodes = path + "/" + DatasetFiles.episodes
+      let members = try exists(episodes) ? Directory.members(of: episodes) : []
+      for member in members where !SealedFile.isTemporary(member.name) {
+        let id = URL(name: member.name).deletingPathExtension().lastPathComponent
+        guard member.kind == .file, pipeline.writer.isShard(episodes + "/" + member.name, of: id) else {
+          throw UsageError("\(output)/\(DatasetFiles.episodes) holds \(member.name.onOneLine), which is no episode; give another --output")
+        }
+      }
     }
   }
 

@@ -150,17 +150,18 @@ package enum DatasetFiles {
     return nil
   }
 
+  /// The files that commands of Takeset write into a dataset's directory.
+  static let files =
+    [
+      manifest, journal, TaskList.name, SignedEnvelope.file, DatasetDescription.card, DatasetDescription.croissant,
+      DatasetDescription.crate,
+    ] + Registry.writers.map { $0.init().indexPath }
+
   /// A file or folder in a dataset's directory that no command of Takeset writes there, by its name.
   static func foreign(in directory: String) throws -> String? {
-    let files =
-      [
-        manifest, journal, TaskList.name, SignedEnvelope.file, DatasetDescription.card, DatasetDescription.croissant,
-        DatasetDescription.crate,
-      ] + Registry.writers.map { $0.init().indexPath }
-    let folders = [episodes, TaskResults.folder]
-    return try Directory.members(of: directory).first { member in
+    try Directory.members(of: directory).first { member in
       !SealedFile.isTemporary(member.name) && !(member.kind == .file && files.contains(member.name))
-        && !(member.kind == .directory && folders.contains(member.name))
+        && !(member.kind == .directory && [episodes, TaskResults.folder].contains(member.name))
     }?.name
   }
 
