@@ -221,6 +221,55 @@ def test_what_only_some_uses_need_is_no_warning(takeset, dataset):
     assert "\ninfo: next-obs-missing: " in f"\n{done.stdout}" and "trains badly: next-obs-missing" not in done.stdout
 
 
+# MARK: Links
+
+
+@pytest.fixture()
+def linked(recordings, tmp_path):
+    """A directory with take a, and links to b, to a again, to itself, to a directory of takes that is among them, and to nothing."""
+    root, other = tmp_path / "in", tmp_path / "other"
+    shutil.copytree(recordings / "a", root / "a"), shutil.copytree(recordings / "b", other / "store/77ab")
+    (root / "days").mkdir()
+    links = ("days/monday", other / "store/77ab"), ("again", root / "a"), ("circle", root), ("days/all", other), ("gone", tmp_path / "nowhere")
+    for name, target in links:
+        (root / name).symlink_to(target)
+    return root
+
+
+def test_linked_directories_are_named_and_not_followed(takeset, linked, tmp_path):
+    words = "not followed: 4 links to directories (again, all, circle, monday), which --follow-links searches"
+    done = takeset.convert(linked, output=tmp_path / "out", arguments=pipeline(tmp_path))
+    assert words in done.stderr and f"{linked}/gone is a symbolic link and is not followed" in done.stderr
+    assert findings(tmp_path / "out")["input-ignored"]["message"].endswith(words)
+    assert [t["id"] for t in manifest(tmp_path / "out")["record"]["takes"]] == ["a"]
+    # An input of links only is refused with the remedy.
+    shutil.rmtree(linked / "a")
+    assert words.replace("4", "3").replace("again, ", "") in takeset("run", linked, "--output", tmp_path / "x", check=64).stderr
+
+
+def test_linked_directories_are_followed_once(takeset, linked, tmp_path):
+    arguments = [*pipeline(tmp_path), "--follow-links"]
+    done = takeset.convert(linked, output=tmp_path / "out", arguments=arguments)
+    assert "not followed: " not in done.stderr and f"{linked}/circle is a link to what is searched already" in done.stderr
+
+    def locations():
+        entries = [json.loads(line)["entry"] for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
+        return {e["id"]: e["location"] for e in entries}
+
+    # Takes keep the path by which they were found, which also names them.
+    assert locations() == {"a": f"{linked}/a", "77ab": f"{linked}/days/all/store/77ab"}
+    assert [t["id"] for t in manifest(tmp_path / "out")["record"]["takes"]] == ["77ab", "a"]
+    assert "nothing to do" in takeset.convert(linked, output=tmp_path / "out", arguments=arguments).stdout
+    takeset("verify", tmp_path / "out", "--inputs", check=0)
+    (linked / "days/all").unlink()
+    takeset.convert(linked, output=tmp_path / "out", arguments=[*arguments, "--prune", "--isolate", "always"])
+    assert locations() == {"a": f"{linked}/a", "monday": f"{linked}/days/monday"}
+    for command in "plan", "inspect":
+        assert "monday" in takeset(command, linked, "--follow-links").stdout
+    refused = takeset("run", linked, "--output", tmp_path / "watched", "--watch", "--follow-links", check=64)
+    assert "--watch follows no links" in refused.stderr and not (tmp_path / "watched").exists()
+
+
 # MARK: What is said once
 
 
