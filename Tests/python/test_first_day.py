@@ -270,6 +270,32 @@ def test_linked_directories_are_followed_once(takeset, linked, tmp_path):
     assert "--watch follows no links" in refused.stderr and not (tmp_path / "watched").exists()
 
 
+# MARK: Actions in different axes
+
+
+def test_actions_in_different_axes_are_not_averaged(takeset, recordings, tmp_path):
+    shutil.copytree(recordings / "a", tmp_path / "in/a")
+    takeset("simulate", "stray-scanner", "--output", tmp_path / "in/scan", "--seconds", 0.6, "--size", "64x48", "--depth-size", "16x12", check=0)
+    steps = [{"align": {}}, {"select": {"streams": ["pose"]}}, {"actions": {"kind": "relative-6d"}}]
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=steps_of(tmp_path, *steps))
+    mixed = [f for f in manifest(tmp_path / "out")["record"]["findings"] if f["code"] == "mixed-units"]
+    parts = {"action_dict/relative_position", "action_dict/relative_rotation_6d", "actions", "pose"}
+    assert {f["field"] for f in mixed} == parts and {f["severity"] for f in mixed} == {"warning"}
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        for number, axes in enumerate(("x right, y up, z back", "x right, y down, z forward")):
+            demo = file[f"data/demo_{number:06d}"]
+            assert demo["actions"].attrs["camera_axes"] == axes
+            valid = demo["actions"][:][demo["actions_valid"][:] == 1]
+            stats = file[f"stats/actions@m, 1 ({axes})"]
+            np.testing.assert_allclose(stats["mean"][:], valid.mean(0, dtype="f8"), rtol=1e-6, atol=1e-9)
+            assert f"action_dict/relative_rotation_6d@1 ({axes})" in file["stats"]
+        assert "actions" not in file["stats"]
+    # One convention makes them one.
+    steps.insert(1, {"pose-frame": {"axes": "arkit"}})
+    takeset.convert(tmp_path / "in", output=tmp_path / "one", arguments=steps_of(tmp_path, *steps))
+    assert "mixed-units" not in findings(tmp_path / "one")
+
+
 # MARK: What is said once
 
 
