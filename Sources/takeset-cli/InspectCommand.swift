@@ -78,6 +78,7 @@ struct InspectCommand: ParsableCommand {
     guard FileManager.default.createFile(atPath: preview, contents: Data(png)) else {
       throw OutputFailure("cannot write the preview \(preview)")
     }
+    if !console.quiet { standardError((["\(preview), from the top:"] + sheet.legend).joined(separator: "\n  ")) }
   }
 
   // MARK: Datasets

@@ -211,7 +211,10 @@ def test_quantiles_of_few_values_are_those_of_numpy(dataset):
 
 
 def test_a_preview_of_a_dataset_is_drawn(takeset, dataset, tmp_path):
-    takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0)
+    said = takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0).stderr
+    ids = [take["id"] for take in manifest(dataset)["record"]["takes"]]
+    lines = said.split(f"{tmp_path}/x.png, from the top:\n")[1].splitlines()
+    assert [line.split(":")[0].strip() for line in lines] == ids and " of rows 0 (0 s), " in lines[0]
     with Image.open(tmp_path / "x.png") as sheet:
         assert sheet.format == "PNG" and len(sheet.getcolors(1 << 24)) > 50
 
