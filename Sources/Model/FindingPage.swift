@@ -340,8 +340,11 @@ extension FindingCode {
     case .inputIgnored:
       FindingPage(
         group: .dataset, severity: .info,
-        meaning: "Folders, archives or files among the inputs that no reader recognizes. Nothing of them is in the dataset.",
-        advice: "Check that they are no takes; `takeset inspect` of one says what is expected there.")
+        meaning:
+          "Folders, archives or files among the inputs that no reader recognizes, or links to directories. Nothing of them is in the dataset.",
+        advice:
+          "Check that they are no takes; `takeset inspect` of one says what is expected there. `--follow-links` searches links to directories."
+      )
     case .inputVanished:
       .written(
         .warning, "A take that an earlier run wrote and that is no longer among the inputs. Its episode is kept.",

@@ -32,6 +32,8 @@ package struct SimulatedSession: Sendable {
   package var trajectory: Trajectory?
   /// Quirks to apply to it.
   package var quirks: [SessionQuirk] = []
+  /// Unix time of the first frame in nanoseconds, in place of the one that follows from `clockOffset`.
+  package var startTime: Int64?
   /// Encoder epoch minus frame uptime in nanoseconds, which no file of a real session contains.
   package var clockOffset: Int64 = 1_771_446_000_000_000_000 - 81_000_000_000_000
 
@@ -50,11 +52,17 @@ package struct SimulatedSession: Sendable {
   ///
   /// - Throws: `UsageError` for any other directory.
   package func write(to directory: String) throws {
+    let path = trajectory ?? .smooth(seconds: seconds, rate: rate, seed: seed)
+    var dated = self
+    if let startTime { dated.clockOffset = startTime - path.samples[0].time.nanoseconds }
+    try dated.write(path, to: directory)
+  }
+
+  private func write(_ path: Trajectory, to directory: String) throws {
     try Self.makeEmptyDirectory(directory)
     let files = FileManager.default
     try files.createDirectory(atPath: directory + "/rgb", withIntermediateDirectories: true)
     if variant == .v1 { try files.createDirectory(atPath: directory + "/depth", withIntermediateDirectories: true) }
-    let path = trajectory ?? .smooth(seconds: seconds, rate: rate, seed: seed)
     let depths = depthIndices(path.samples.map(\.time))
 
     let centers = try renderAll(path, depths, directory)

@@ -19,6 +19,7 @@ struct InspectCommand: ParsableCommand {
 
   @Argument(help: ArgumentHelp("Takes, directories to search for takes, or a dataset.", valueName: "path"), completion: .file())
   var paths: [String]
+  @OptionGroup var search: InputOptions
   @Option(
     help: ArgumentHelp("Pipeline file (YAML) whose steps are applied first.", valueName: "file"),
     completion: .file(extensions: ["yaml", "yml", "json"]))
@@ -44,7 +45,8 @@ struct InspectCommand: ParsableCommand {
     }
     var sheet = Preview()
     let (inspections, notices) = try Inspection.all(
-      inputs: paths, pipeline: takeset_cli.pipeline(pipeline), context: RunContext(keys: deviceKeys(keys))
+      inputs: paths, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks,
+      context: RunContext(keys: deviceKeys(keys))
     ) {
       if preview != nil { sheet.add($0) }
     }
@@ -76,6 +78,7 @@ struct InspectCommand: ParsableCommand {
     guard FileManager.default.createFile(atPath: preview, contents: Data(png)) else {
       throw OutputFailure("cannot write the preview \(preview)")
     }
+    if !console.quiet { standardError((["\(preview), from the top:"] + sheet.legend).joined(separator: "\n  ")) }
   }
 
   // MARK: Datasets

@@ -21,6 +21,7 @@ struct PlanCommand: ParsableCommand {
 
   @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"), completion: .file())
   var inputs: [String]
+  @OptionGroup var search: InputOptions
   @Option(help: ArgumentHelp("Pipeline file (YAML).", valueName: "file"), completion: .file(extensions: ["yaml", "yml", "json"]))
   var pipeline: String?
   @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"))
@@ -55,7 +56,8 @@ struct PlanCommand: ParsableCommand {
     // Text is printed as it comes: every take has dozens of arrays.
     var lines: [String] = []
     let plan = try Plan(
-      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), keys: deviceKeys(keys), estimatingFor: estimate ? Cores.available : nil,
+      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks, keys: deviceKeys(keys),
+      estimatingFor: estimate ? Cores.available : nil,
       forEach: json
         ? nil
         : { entry in
@@ -72,6 +74,7 @@ struct PlanCommand: ParsableCommand {
   private func writeTasks(_ output: String) throws {
     var plan = TaskPlan(inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
     (plan.keys, plan.splitFile, plan.replaces) = (try deviceKeys(keys), try explicitSplit(splitFile), replace)
+    plan.followsLinks = search.followLinks
     let summary = try plan.write()
     summary.notices.forEach { standardError($0) }
     if json { return standardOutput("{\"tasks\":\(summary.tasks),\"unmatched\":\(summary.unmatched)}") }

@@ -23,6 +23,7 @@ struct RunCommand: ParsableCommand {
 
   @Argument(help: ArgumentHelp("Takes, or directories to search for takes.", valueName: "input"), completion: .file())
   var inputs: [String]
+  @OptionGroup var search: InputOptions
   @Option(name: .shortAndLong, help: "The dataset directory; created if missing.", completion: .directory)
   var output: String
   @Option(
@@ -84,6 +85,7 @@ struct RunCommand: ParsableCommand {
       if !(0.1...86_400).contains(settle) { throw ValidationError("--settle: expected 0.1 to 86400 seconds, found \(settle)") }
     }
     if watch {
+      if search.followLinks { throw ValidationError("--watch follows no links; name what they lead to as inputs") }
       if prune { throw ValidationError("--watch keeps every episode; run once with --prune to remove those whose takes are gone") }
       if onFailure == .stop { throw ValidationError("--watch goes on after a failure; --on-failure stop is for a run that ends") }
       if failOn != nil { throw ValidationError("--fail-on is for a run that ends; a log or the metrics of --watch show warnings") }
@@ -95,6 +97,7 @@ struct RunCommand: ParsableCommand {
     var run = Run(
       inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
     run.jobs = jobs ?? Cores.available
+    run.followsLinks = search.followLinks
     run.stopsAtFailure = onFailure == .stop
     run.checksContent = check == .content
     run.replaces = replace

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Evidence
 import Foundation
 import Media
 import Model
@@ -59,11 +60,19 @@ struct SimulateSession: ParsableCommand {
     help: ArgumentHelp(
       "Read times and poses from a text file of real ARKit poses: time_ns and a row-major 3x4 matrix per line.", valueName: "file"))
   var trajectory: String?
+  @Option(
+    help: ArgumentHelp(
+      "When the recording starts, as 2026-03-01T13:00:00Z; 2026-02-18T20:23:54Z by default. Joints from before that day have unknown signs.",
+      valueName: "time"))
+  var startTime: String?
   @Option(help: "A known deviation of real sessions from their format; may be given several times.")
   var quirk: [SessionQuirk] = []
 
   func validate() throws {
     try options.validate(rate: rate)
+    if let startTime, UnixTime.nanoseconds(rfc3339: startTime) == nil {
+      throw ValidationError("--start-time: expected a time with its zone, such as 2026-03-01T13:00:00Z, found \(startTime)")
+    }
     guard quirk.count(where: \.isContainer) <= 1 else { throw ValidationError("--quirk: only one of zip, tar and sidecar-alone") }
   }
 
@@ -76,6 +85,7 @@ struct SimulateSession: ParsableCommand {
     session.size = size
     session.depthSize = depthSize
     session.quirks = quirk
+    session.startTime = startTime.flatMap(UnixTime.nanoseconds)
     if let trajectory {
       guard let data = FileManager.default.contents(atPath: trajectory) else {
         throw UsageError("the trajectory file \(trajectory) cannot be read")

@@ -1,5 +1,6 @@
 """The documents match the code and the command."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import textwrap
 import pytest
 from command import BINARY, ROOT
 from documents import blocks
+from outputs import manifest
 
 SWIFT = "\n".join(p.read_text() for folder in ("Sources", "Tests") for p in sorted((ROOT / folder).rglob("*.swift")))
 
@@ -83,6 +85,15 @@ def test_lines_of_the_readme_about_make_dataset_are_the_commands_own(takeset, ex
     assert fresh.stdout.replace("build/fresh", "build/dataset") in text
     for line in fresh.stderr.splitlines():
         assert re.sub(r"[0-9.]+ s$", "", line) in text
+
+
+def test_the_example_sessions_give_no_finding(example):
+    """Their names and times agree, and joints are from after the change of firmware."""
+    record = manifest(example / "build/dataset")["record"]
+    assert record["findings"] == [] and [t["findings"] for t in record["takes"]] == [[], []]
+    for take in record["takes"]:
+        start = json.loads((example / "build/examples/sessions" / take["id"] / "metadata.json").read_text())["startTime"]
+        assert start == f"{take['id'][8:18]}T{take['id'][19:21]}:{take['id'][21:23]}:{take['id'][23:25]}Z"
 
 
 def test_the_python_of_the_readme_runs(example):

@@ -211,7 +211,10 @@ def test_quantiles_of_few_values_are_those_of_numpy(dataset):
 
 
 def test_a_preview_of_a_dataset_is_drawn(takeset, dataset, tmp_path):
-    takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0)
+    said = takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0).stderr
+    ids = [take["id"] for take in manifest(dataset)["record"]["takes"]]
+    lines = said.split(f"{tmp_path}/x.png, from the top:\n")[1].splitlines()
+    assert [line.split(":")[0].strip() for line in lines] == ids and " of rows 0 (0 s), " in lines[0]
     with Image.open(tmp_path / "x.png") as sheet:
         assert sheet.format == "PNG" and len(sheet.getcolors(1 << 24)) > 50
 
@@ -219,6 +222,81 @@ def test_a_preview_of_a_dataset_is_drawn(takeset, dataset, tmp_path):
 def test_what_only_some_uses_need_is_no_warning(takeset, dataset):
     done = takeset("verify", "--for", "robomimic", dataset, check=None)
     assert "\ninfo: next-obs-missing: " in f"\n{done.stdout}" and "trains badly: next-obs-missing" not in done.stdout
+
+
+# MARK: Links
+
+
+@pytest.fixture()
+def linked(recordings, tmp_path):
+    """A directory with take a, and links to b, to a again, to itself, to a directory of takes that is among them, and to nothing."""
+    root, other = tmp_path / "in", tmp_path / "other"
+    shutil.copytree(recordings / "a", root / "a"), shutil.copytree(recordings / "b", other / "store/77ab")
+    (root / "days").mkdir()
+    links = ("days/monday", other / "store/77ab"), ("again", root / "a"), ("circle", root), ("days/all", other), ("gone", tmp_path / "nowhere")
+    for name, target in links:
+        (root / name).symlink_to(target)
+    return root
+
+
+def test_linked_directories_are_named_and_not_followed(takeset, linked, tmp_path):
+    words = "not followed: 4 links to directories (again, all, circle, monday), which --follow-links searches"
+    done = takeset.convert(linked, output=tmp_path / "out", arguments=pipeline(tmp_path))
+    assert words in done.stderr and f"{linked}/gone is a symbolic link and is not followed" in done.stderr
+    assert findings(tmp_path / "out")["input-ignored"]["message"].endswith(words)
+    assert [t["id"] for t in manifest(tmp_path / "out")["record"]["takes"]] == ["a"]
+    # An input of links only is refused with the remedy.
+    shutil.rmtree(linked / "a")
+    assert words.replace("4", "3").replace("again, ", "") in takeset("run", linked, "--output", tmp_path / "x", check=64).stderr
+
+
+def test_linked_directories_are_followed_once(takeset, linked, tmp_path):
+    arguments = [*pipeline(tmp_path), "--follow-links"]
+    done = takeset.convert(linked, output=tmp_path / "out", arguments=arguments)
+    assert "not followed: " not in done.stderr and f"{linked}/circle is a link to what is searched already" in done.stderr
+
+    def locations():
+        entries = [json.loads(line)["entry"] for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
+        return {e["id"]: e["location"] for e in entries}
+
+    # Takes keep the path by which they were found, which also names them.
+    assert locations() == {"a": f"{linked}/a", "77ab": f"{linked}/days/all/store/77ab"}
+    assert [t["id"] for t in manifest(tmp_path / "out")["record"]["takes"]] == ["77ab", "a"]
+    assert "nothing to do" in takeset.convert(linked, output=tmp_path / "out", arguments=arguments).stdout
+    takeset("verify", tmp_path / "out", "--inputs", check=0)
+    (linked / "days/all").unlink()
+    takeset.convert(linked, output=tmp_path / "out", arguments=[*arguments, "--prune", "--isolate", "always"])
+    assert locations() == {"a": f"{linked}/a", "monday": f"{linked}/days/monday"}
+    for command in "plan", "inspect":
+        assert "monday" in takeset(command, linked, "--follow-links").stdout
+    refused = takeset("run", linked, "--output", tmp_path / "watched", "--watch", "--follow-links", check=64)
+    assert "--watch follows no links" in refused.stderr and not (tmp_path / "watched").exists()
+
+
+# MARK: Actions in different axes
+
+
+def test_actions_in_different_axes_are_not_averaged(takeset, recordings, tmp_path):
+    shutil.copytree(recordings / "a", tmp_path / "in/a")
+    takeset("simulate", "stray-scanner", "--output", tmp_path / "in/scan", "--seconds", 0.6, "--size", "64x48", "--depth-size", "16x12", check=0)
+    steps = [{"align": {}}, {"select": {"streams": ["pose"]}}, {"actions": {"kind": "relative-6d"}}]
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=steps_of(tmp_path, *steps))
+    mixed = [f for f in manifest(tmp_path / "out")["record"]["findings"] if f["code"] == "mixed-units"]
+    parts = {"action_dict/relative_position", "action_dict/relative_rotation_6d", "actions", "pose"}
+    assert {f["field"] for f in mixed} == parts and {f["severity"] for f in mixed} == {"warning"}
+    with h5py.File(tmp_path / "out/dataset.h5") as file:
+        for number, axes in enumerate(("x right, y up, z back", "x right, y down, z forward")):
+            demo = file[f"data/demo_{number:06d}"]
+            assert demo["actions"].attrs["camera_axes"] == axes
+            valid = demo["actions"][:][demo["actions_valid"][:] == 1]
+            stats = file[f"stats/actions@m, 1 ({axes})"]
+            np.testing.assert_allclose(stats["mean"][:], valid.mean(0, dtype="f8"), rtol=1e-6, atol=1e-9)
+            assert f"action_dict/relative_rotation_6d@1 ({axes})" in file["stats"]
+        assert "actions" not in file["stats"]
+    # One convention makes them one.
+    steps.insert(1, {"pose-frame": {"axes": "arkit"}})
+    takeset.convert(tmp_path / "in", output=tmp_path / "one", arguments=steps_of(tmp_path, *steps))
+    assert "mixed-units" not in findings(tmp_path / "one")
 
 
 # MARK: What is said once

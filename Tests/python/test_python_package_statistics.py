@@ -58,7 +58,7 @@ def test_every_key_has_the_numbers_of_the_file(ds):
                     assert getattr(mine, part) is None
                 else:
                     np.testing.assert_array_equal(getattr(mine, part), stored[part][:])
-        assert {"action_dict/relative_rotation_6d", "camera_depth@mm", "pose@m (x right, y up, z back)"} <= set(found)
+        assert {"action_dict/relative_rotation_6d@1 (x right, y up, z back)", "camera_depth@mm", "pose@m (x right, y up, z back)"} <= set(found)
 
 
 def test_a_stream_has_the_statistics_of_its_own_unit_and_axes(ds):
@@ -66,8 +66,9 @@ def test_a_stream_has_the_statistics_of_its_own_unit_and_axes(ds):
         (STACK, "pose"): "pose@m (x right, y up, z back)", (ARM, "pose"): "pose@m (x right, y up, z back)",
         (SCAN, "pose"): "pose@m (x right, y down, z forward)", (STACK, "next_obs/pose"): "pose@m (x right, y up, z back)",
         (STACK, "camera_depth"): "camera_depth@m", (SCAN, "camera_depth"): "camera_depth@mm", (ARM, "camera_image"): "camera_image",
-        (ARM, "joints"): "joints", (ARM, "action_dict/joints"): "action_dict/joints", (STACK, "actions"): "actions@m, 1",
-        (STACK, "action_chunk"): "action_chunk@m, 1", (SCAN, "camera_depth_confidence"): "camera_depth_confidence",
+        (ARM, "joints"): "joints", (ARM, "action_dict/joints"): "action_dict/joints", (STACK, "actions"): "actions@m, 1 (x right, y up, z back)",
+        (SCAN, "actions"): "actions@m, 1 (x right, y down, z forward)", (STACK, "action_chunk"): "action_chunk@m, 1 (x right, y up, z back)",
+        (SCAN, "camera_depth_confidence"): "camera_depth_confidence",
     }  # fmt: skip
     assert {pair: ds[pair[0]][pair[1]].statistics.key for pair in expected} == expected
     assert ds[ARM].split == ds[STACK].split == ds[SCAN].split == "train" and ds[SLAM].split == "valid"
@@ -77,7 +78,7 @@ def test_a_stream_has_the_statistics_of_its_own_unit_and_axes(ds):
 def test_a_key_with_several_meanings_names_them(ds):
     with pytest.raises(KeyError, match=r"takes give camera_depth different meanings, .*: camera_depth@m, camera_depth@mm$"):
         ds.statistics["camera_depth"]
-    with pytest.raises(KeyError, match="there are no statistics of nothing; there are those of action_chunk@m, 1, "):
+    with pytest.raises(KeyError, match=r"there are no statistics of nothing; there are those of action_chunk@m, 1 \(x right, y down, z forward\), "):
         ds.statistics["nothing"]
     assert "camera_depth" not in ds.statistics and ds.statistics.get("camera_depth") is None
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from outputs import demos, manifest
 from PIL import Image
-from report_pages import HOSTILE, cells, csp_digest, distance, paths, report, reported
+from report_pages import HOSTILE, cells, csp_digest, distance, paths, polylines, report, reported
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +134,35 @@ def test_histograms_and_the_time_line_cover_all_rows(page, dataset):
     lanes = [label[2] for label in timeline["labels"] if label[3] == "end" and not label[2].endswith(" s")]
     assert lanes[:3] == ["frames", "camera_depth", "camera_image"] and "missing" in timeline["title"]
     assert details["gaps"] and "missing" in details["gaps"][0]
+
+
+def test_each_column_of_actions_has_a_histogram(page, dataset):
+    groups = {}
+    for demo, _ in demos(dataset).values():
+        if "actions" in demo:
+            units = demo["action_dict/relative_position"].attrs["unit"]
+            valid = demo["actions"][:][demo["actions_valid"][:] == 1]
+            groups.setdefault((units, demo["actions"].attrs["camera_axes"]), []).append(valid)
+    section = page.section("Actions")
+    notes = [e.text for e in section.all("p", class_="note") if e.text.startswith("Valid actions")]
+    assert sorted(notes) == sorted(
+        f"Valid actions of {len(g)} episode{'s' * (len(g) > 1)}; camera axes {axes}; rotations by columns." for (_, axes), g in groups.items())
+    figures = list(section.all("figure"))
+    assert len(groups) > 1 and len(figures) == 9 * len(groups)
+    names = [f"relative_position[{i}]" for i in range(3)] + [f"relative_rotation_6d[{i}]" for i in range(6)]
+    for (unit, axes), parts in groups.items():
+        start = next(i for i, f in enumerate(figures) if i % 9 == 0 and next(f.all("figcaption")).text == f"{names[0]} ({unit})")
+        for column, values in enumerate(np.concatenate(parts).astype("f8").T):
+            figure = figures[start + column]
+            assert next(figure.all("figcaption")).text.split(" ")[0] == names[column]
+            # The narrowest power of two that needs no more than 40 bins.
+            width = next(2.0**e for e in range(-30, 30) if np.ptp(np.floor(values[[values.argmin(), values.argmax()]] / 2.0**e)) < 40)
+            counts = np.unique(np.floor(values / width), return_counts=True)[1]
+            assert f"histogram of {len(values)} rows" in figure.one("svg").attributes["aria-label"]
+            bars = polylines(figure.one("path", class_="bar").attributes["d"])
+            heights = np.array([np.ptp(box[:, 1]) for box in bars])
+            # A bar has at least a pixel of 58.
+            assert heights == pytest.approx(np.maximum(counts / counts.max() * 58, 1), abs=0.11), (unit, names[column])
 
 
 def test_images_are_those_of_the_file(page, dataset):

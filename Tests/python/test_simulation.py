@@ -53,6 +53,21 @@ def test_the_help_lists_every_fault(takeset):
     assert set(re.split(r",\s*", re.sub(r"\s+", " ", listed).strip())) == set(FAULTS | LONG_FAULTS)
 
 
+def test_a_session_starts_when_it_is_told(takeset, tmp_path):
+    """Only its date differs, and what is measured on the epoch's clock; before 2026-02-18 nobody knows the signs of joints."""
+    small = ["--variant", "v2", "--seconds", 0.5, "--size", "64x48"]
+    for name, arguments in ("usual", []), ("early", ["--start-time", "2026-02-17T23:30:00+01:00"]), ("late", ["--start-time", "2027-01-01T00:00:00Z"]):
+        takeset.simulate(tmp_path / name, *small, *arguments)
+    starts = {name: json.loads((tmp_path / name / "metadata.json").read_text())["startTime"] for name in ("usual", "early", "late")}
+    assert starts == {"usual": "2026-02-18T20:23:54Z", "early": "2026-02-17T22:30:00Z", "late": "2027-01-01T00:00:00Z"}
+    usual = (tmp_path / "usual/poses.json").read_bytes()
+    assert (tmp_path / "early/poses.json").read_bytes() == usual == (tmp_path / "late/poses.json").read_bytes()
+    found = json.loads(takeset("inspect", *(tmp_path / name for name in starts), "--json", check=0).stdout)["takes"]
+    assert {t["id"] for t in found if "joint-signs-unknown" in {f["code"] for f in t["findings"]}} == {"early"}
+    said = takeset("simulate", "stack-session", "--output", tmp_path / "x", "--start-time", "yesterday", check=64).stderr
+    assert "--start-time: expected a time with its zone" in said
+
+
 def test_the_same_seed_gives_the_same_bytes(takeset, tmp_path):
     for copy in "ab":
         takeset("simulate", "realitycam-bundle", "--output", tmp_path / copy, *SMALL, "--seed", 5, "--keys", tmp_path / f"{copy}.json", check=0)

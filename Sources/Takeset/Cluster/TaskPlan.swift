@@ -11,6 +11,7 @@ package struct TaskPlan: Sendable {
   package var keys: DeviceKeys?
   package var splitFile: SplitFile?
   package var replaces = false
+  package var followsLinks = false
 
   package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {
     (self.inputs, self.output, self.pipeline, self.tool) = (inputs, output, pipeline, tool)
@@ -29,7 +30,7 @@ package struct TaskPlan: Sendable {
     let path = OutputDirectory.absolute(output)
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     let earlier = try earlierEntries(path, conversion)
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier))
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier))
     try search.refuse(pipeline)
     try splitFile?.check(search.found.map(\.id))
     let directory = try OutputDirectory(output, inputs: inputs, removesLeftovers: false)

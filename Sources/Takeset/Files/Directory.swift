@@ -56,6 +56,19 @@ package enum Directory {
     try members(of: path).reduce(0) { try $0 + ($1.kind == .directory ? count(of: path + "/" + $1.name) : 1) }
   }
 
+  /// What a path leads to, the same by whichever links: device and inode.
+  struct Identity: Hashable {
+    private let device: dev_t
+    private let inode: ino_t
+
+    /// `nil` where nothing can be looked at.
+    init?(of path: String) {
+      var status = stat()
+      guard stat(path, &status) == 0 else { return nil }
+      (device, inode) = (status.st_dev, status.st_ino)
+    }
+  }
+
   /// Whether a path leads to the directory that a descriptor has open.
   static func isOpen(_ descriptor: Int32, at path: String) -> Bool {
     var (open, named) = (stat(), stat())

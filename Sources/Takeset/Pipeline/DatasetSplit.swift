@@ -9,12 +9,12 @@ struct DatasetSplit {
     /// The id of its take.
     var take: String
     var reader: String
-    /// What the journal keeps of it for the split, a `SplitKey`.
+    /// `nil` without a rule.
     var group: String?
     /// Digest of the take's files: takes with the same one are copies of one recording.
     var content: String?
-
-    fileprivate var key: SplitKey { SplitKey(text: group) }
+    /// The `RecordingDigest`: takes with the same one are copies, too.
+    var recording: String?
   }
 
   /// The part of each episode.
@@ -38,7 +38,7 @@ struct DatasetSplit {
       // Copies of one recording count once and stay together: what is learned must not be what is tested.
       let copies = Copies(takes.map(\.value))
       let distinct = takes.filter { copies.original(of: $0.key) == $0.key }
-      let members = distinct.map { SplitTake(group: $1.key.group ?? $0, reader: $1.reader, id: $0) }
+      let members = distinct.map { SplitTake(group: $1.group ?? $0, reader: $1.reader, id: $0) }
       let assigned = rule.assign(members)
       let byTake = Dictionary(zip(distinct.map(\.key), assigned), uniquingKeysWith: { first, _ in first })
       parts = episodes.map { byTake[copies.original(of: $0.take)] ?? .train }
@@ -72,7 +72,7 @@ struct DatasetSplit {
       }
       ofFiles = groups(\.content)
       let known = Set(ofFiles)
-      ofPoses = groups(\.key.recording).filter { !known.contains($0) }
+      ofPoses = groups(\.recording).filter { !known.contains($0) }
       for group in ofFiles + ofPoses {
         let firsts = Set(group.map { original(of: $0) }).sorted()
         for take in firsts.dropFirst() { earlier[take] = firsts[0] }

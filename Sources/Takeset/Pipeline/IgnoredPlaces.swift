@@ -11,6 +11,8 @@ package struct IgnoredPlaces: Sendable, Equatable {
   }
 
   package private(set) var places: [Place] = []
+  /// Paths of links to directories, which were not followed.
+  package private(set) var links: [String] = []
   var count: Int { places.count }
 
   private static let archives: Set<String> = ["zip", "tar", "gz", "tgz", "bz2", "xz", "zst", "7z", "rar"]
@@ -26,6 +28,8 @@ package struct IgnoredPlaces: Sendable, Equatable {
     add(folder)
   }
 
+  mutating func addLink(_ path: String) { links.append(path) }
+
   mutating func remove(_ path: String) { places.removeAll { $0.path == path } }
 
   /// Removes the copies of metadata that the app writes next to archives, which are read with them.
@@ -37,23 +41,39 @@ package struct IgnoredPlaces: Sendable, Equatable {
     places.removeAll { $0.path.hasSuffix(ending) && archives.contains(String($0.path.dropLast(ending.count))) }
   }
 
-  /// `ignored, because no reader recognizes them: 2 folders, 1 archive, 3 files (record3d_copy, …)`; `nil` where there is nothing.
+  /// What was passed over, and why; `nil` where there is nothing.
   var sentence: String? {
+    let parts = [unrecognized, notFollowed].compactMap(\.self)
+    return parts.isEmpty ? nil : parts.joined(separator: "; ")
+  }
+
+  /// `not followed: 2 links to directories (monday, tuesday), which --follow-links searches`
+  var notFollowed: String? {
+    if links.isEmpty { return nil }
+    let directories = links.count == 1 ? "1 link to a directory" : "\(links.count) links to directories"
+    return "not followed: \(directories) (\(Self.names([links]))), which --follow-links searches"
+  }
+
+  /// `ignored, because no reader recognizes them: 2 folders, 1 archive, 3 files (record3d_copy, …)`
+  private var unrecognized: String? {
     guard !places.isEmpty else { return nil }
     let counts = Kind.allCases.compactMap { kind in
       let count = places.count { $0.kind == kind }
       return count == 0 ? nil : several(count, kind.rawValue)
     }
-    let ordered = Kind.allCases.flatMap { kind in
-      places.filter { $0.kind == kind }.map { URL(fileURLWithPath: $0.path).lastPathComponent.onOneLine }.sorted()
-    }
-    let names = ordered.prefix(Self.named) + (ordered.count > Self.named ? ["…"] : [])
+    let names = Kind.allCases.map { kind in places.filter { $0.kind == kind }.map(\.path) }
     let them = places.count == 1 ? "it" : "them"
-    return "ignored, because no reader recognizes \(them): \(counts.joined(separator: ", ")) (\(names.joined(separator: ", ")))"
+    return "ignored, because no reader recognizes \(them): \(counts.joined(separator: ", ")) (\(Self.names(names)))"
   }
 
   private static let named = 4
 
+  /// The first names of paths, group by group.
+  private static func names(_ groups: [[String]]) -> String {
+    let ordered = groups.flatMap { $0.map { URL(fileURLWithPath: $0).lastPathComponent.onOneLine }.sorted() }
+    return (ordered.prefix(named) + (ordered.count > named ? ["…"] : [])).joined(separator: ", ")
+  }
+
   /// The same for the manifest.
-  var findings: [Finding] { sentence.map { [Finding(.inputIgnored, $0, count: count)] } ?? [] }
+  var findings: [Finding] { sentence.map { [Finding(.inputIgnored, $0, count: count + links.count)] } ?? [] }
 }

@@ -309,8 +309,8 @@ extension Journal.Entry {
   init(_ result: TakeResult, of task: TakeTask, _ conversion: TakeConversion) {
     let record = result.record
     self.init(record, location: task.location.path, conversion)
-    (stamp, splitGroup, keys, seconds) = (result.stamp, result.splitGroup, result.keys, result.seconds)
-    (framesIn, framesRepeated) = (result.framesIn, result.framesRepeated)
+    (stamp, splitGroup, recording, keys) = (result.stamp, result.splitGroup, result.recording, result.keys)
+    (framesIn, framesRepeated, seconds) = (result.framesIn, result.framesRepeated, result.seconds)
     (take, part, parts) = (record.take, record.part, result.parts)
     hadDuplicateFolder = task.duplicateFolder != nil
   }
@@ -334,6 +334,7 @@ extension Journal.Entry {
       "seconds": .number(seconds),
     ]
     if framesRepeated > 0 { members["frames_repeated"] = JSONValue(framesRepeated) }
+    if let recording { members["recording"] = .string(recording) }
     if let take { members["take"] = .string(take) }
     if let part { members["part"] = JSONValue(part) }
     if let parts { members["parts"] = JSONValue(parts) }
@@ -369,9 +370,11 @@ extension Journal.Entry {
       id: id, location: location, pipeline: shared(pipeline), toolVersion: shared(version), outcome: outcome,
       reader: strings["reader"].map(shared), stamp: strings["stamp"], inputDigest: strings["input_sha256"], shard: strings["shard"],
       framesIn: counts["frames_in"] ?? 0, framesOut: counts["frames_out"] ?? 0, splitGroup: strings["split_group"],
-      keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
+      recording: strings["recording"], keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
     (take, part, parts) = (strings["take"], counts["part"], counts["parts"])
+    // Builds between 0.2.0 and the next version kept both in one text; their takes are converted again.
+    if recording == nil, splitGroup?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }
     guard PlainName(id) != nil, PlainName(takeID) != nil else { throw IncompleteRecord(member: "a name that a file can have") }
     guard [framesIn, framesOut, framesRepeated, part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {
       throw IncompleteRecord(member: "a count that a take can have")

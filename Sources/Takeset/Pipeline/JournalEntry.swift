@@ -24,6 +24,7 @@ extension Journal {
       var part: Int?
       var parts: Int?
       var splitGroup: String?
+      var recording: String?
       var keys: String?
       var hadDuplicateFolder: Bool
       var seconds: Double
@@ -37,7 +38,8 @@ extension Journal {
         let copy = Contents(id: id, location: location, pipeline: pipeline, toolVersion: toolVersion, outcome: outcome)
         (copy.reader, copy.stamp, copy.inputDigest, copy.shard) = (reader, stamp, inputDigest, shard)
         (copy.framesIn, copy.framesOut, copy.framesRepeated) = (framesIn, framesOut, framesRepeated)
-        (copy.take, copy.part, copy.parts, copy.splitGroup) = (take, part, parts, splitGroup)
+        (copy.take, copy.part, copy.parts) = (take, part, parts)
+        (copy.splitGroup, copy.recording) = (splitGroup, recording)
         (copy.keys, copy.hadDuplicateFolder, copy.seconds) = (keys, hadDuplicateFolder, seconds)
         return copy
       }
@@ -48,10 +50,10 @@ extension Journal {
     package init(
       id: String, location: String, pipeline: String, toolVersion: String, outcome: TakeRecord.Outcome, reader: String? = nil,
       stamp: String? = nil, inputDigest: String? = nil, shard: String? = nil, framesIn: Int = 0, framesOut: Int = 0,
-      splitGroup: String? = nil, keys: String? = nil, hadDuplicateFolder: Bool = false, seconds: Double = 0
+      splitGroup: String? = nil, recording: String? = nil, keys: String? = nil, hadDuplicateFolder: Bool = false, seconds: Double = 0
     ) {
       contents = Contents(id: id, location: location, pipeline: pipeline, toolVersion: toolVersion, outcome: outcome)
-      (contents.reader, contents.splitGroup, contents.keys) = (reader, splitGroup, keys)
+      (contents.reader, contents.splitGroup, contents.recording, contents.keys) = (reader, splitGroup, recording, keys)
       (contents.stamp, contents.inputDigest) = (stamp.map { CompactText($0) }, inputDigest.map { CompactText($0) })
       contents.shard = shard.map { CompactText($0) }
       (contents.framesIn, contents.framesOut, contents.seconds) = (framesIn, framesOut, seconds)
@@ -128,9 +130,15 @@ extension Journal {
       get { contents.parts }
       set { change { $0.parts = newValue } }
     }
+    /// The group that the rule of the split gave the take; `nil` without a rule.
     package var splitGroup: String? {
       get { contents.splitGroup }
       set { change { $0.splitGroup = newValue } }
+    }
+    /// The `RecordingDigest` of the take.
+    package var recording: String? {
+      get { contents.recording }
+      set { change { $0.recording = newValue } }
     }
     /// Digest of the keys file that its signature was checked against, `none` without one; `nil` if the take does not depend on keys.
     package var keys: String? {
@@ -170,7 +178,7 @@ extension Journal.Entry: Equatable {
       || (a.id, a.location, a.pipeline, a.toolVersion, a.outcome) == (b.id, b.location, b.pipeline, b.toolVersion, b.outcome)
         && (a.reader, a.stamp, a.inputDigest, a.shard) == (b.reader, b.stamp, b.inputDigest, b.shard)
         && (a.framesIn, a.framesOut, a.framesRepeated, a.seconds) == (b.framesIn, b.framesOut, b.framesRepeated, b.seconds)
-        && (a.take, a.part, a.parts, a.splitGroup) == (b.take, b.part, b.parts, b.splitGroup)
+        && (a.take, a.part, a.parts, a.splitGroup, a.recording) == (b.take, b.part, b.parts, b.splitGroup, b.recording)
         && (a.keys, a.hadDuplicateFolder) == (b.keys, b.hadDuplicateFolder)
   }
 }

@@ -44,9 +44,10 @@ package struct Plan: Sendable {
   /// `threads`: Threads for which the time is estimated; `nil` estimates nothing, and no sample is read. `body`: Called with each entry in
   /// order; entries are then not kept.
   package init(
-    inputs: [String], pipeline: Pipeline, keys: DeviceKeys? = nil, estimatingFor threads: Int? = nil, forEach body: ((Entry) -> Void)? = nil
+    inputs: [String], pipeline: Pipeline, followsLinks: Bool = false, keys: DeviceKeys? = nil, estimatingFor threads: Int? = nil,
+    forEach body: ((Entry) -> Void)? = nil
   ) throws {
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline)
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks)
     if search.hasNoInput { throw NoInputs(search) }
     try search.refuseWithoutAlign(pipeline)
     notices = search.notices

@@ -61,7 +61,8 @@ struct Publication {
 
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
     let episodes = written.map {
-      DatasetSplit.Episode(id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest)
+      DatasetSplit.Episode(
+        id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest, recording: $0.recording)
     }
     if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id] ?? .train }) }
     return DatasetSplit(episodes, rule: pipeline.split, file: splitFile)

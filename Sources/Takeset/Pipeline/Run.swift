@@ -9,6 +9,8 @@ package struct Run: Sendable {
   package var pipeline: Pipeline
   package var tool: ToolIdentity
   package var jobs = 1
+  /// Whether links to directories among the inputs are followed.
+  package var followsLinks = false
   package var stopsAtFailure = false
   package var replaces = false
   package var prunes = false
@@ -169,7 +171,8 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure("cannot read the journal of \(self.output): \(error)")
     }
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline, registry: TakeIDRegistry(earlier.entries), isCancelled: isCancelled)
+    let search = TakeSearch(
+      inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier.entries), isCancelled: isCancelled)
     // One take that a pipeline cannot convert is no reason to end a watch; it fails.
     if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))

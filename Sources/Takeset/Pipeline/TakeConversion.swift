@@ -32,8 +32,9 @@ package struct TakeResult: Codable, Sendable {
   package var record: TakeRecord
   /// Digest of the inputs' paths, sizes, times and inodes.
   package var stamp: String?
-  /// The text of a `SplitKey`.
+  /// The group that the rule of the split gave the take.
   package var splitGroup: String?
+  package var recording: String?
   /// Digest of the keys file, as in the journal.
   package var keys: String?
   package var seconds: Double
@@ -214,12 +215,11 @@ package struct TakeConversion: Sendable {
     let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds / 1_000_000_000_000_000) / 1000
     let episode = trace?.episode
     // A take of many episodes shows one recording.
-    if job.recording == nil, let trace { job.recording = SplitKey.recording(of: trace.source) }
+    if job.recording == nil, let trace { job.recording = RecordingDigest.word(for: trace.source) }
     // Frames of the take, and repeats from before it was split, count for its first episode only.
     let isFirst = (episode?.part ?? 0) == 0
     return TakeResult(
-      record: record, stamp: job.stamp?.description,
-      splitGroup: SplitKey(group: episode?.splitGroup, recording: job.recording).text,
+      record: record, stamp: job.stamp?.description, splitGroup: episode?.splitGroup, recording: job.recording,
       keys: episode?.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds, parts: trace?.parts,
       framesIn: isFirst ? record.framesIn : 0,
       framesRepeated: (episode?.repeated ?? 0) - (isFirst ? 0 : trace?.repeatedBeforeSplit ?? 0))

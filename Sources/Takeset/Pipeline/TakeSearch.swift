@@ -44,30 +44,40 @@ package struct TakeSearch: Sendable {
   private let isCancelled: @Sendable () -> Bool
   /// Searched paths, as bytes: names that differ only in Unicode normalization are different files.
   private var visited: Set<[UInt8]> = []
+  /// Whether links to directories are followed, once everything else has been searched: a take among the inputs keeps its own name.
+  private let followsLinks: Bool
+  private var links: [(place: TakeLocation, depth: Int)] = []
+  /// What was searched, whatever its path, so that no link leads in a circle or to a take a second time.
+  private var identities: Set<Directory.Identity> = []
+  private var isBehindLink = false
+  /// Inputs in which nothing was found yet.
+  private var empty: [TakeLocation] = []
 
   /// The takes among the inputs, as a run of the pipeline names them.
   package init(
-    inputs: [String], pipeline: Pipeline, registry: TakeIDRegistry = TakeIDRegistry([:]),
+    inputs: [String], pipeline: Pipeline, followsLinks: Bool = false, registry: TakeIDRegistry = TakeIDRegistry([:]),
     isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
     self.init(
-      inputs: inputs, readers: pipeline.candidates, registry: registry,
+      inputs: inputs, readers: pipeline.candidates, followsLinks: followsLinks, registry: registry,
       splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter }, isCancelled: isCancelled)
   }
 
   package init(
-    inputs: [String], readers: [any Reader], registry: TakeIDRegistry = TakeIDRegistry([:]), splitsTakes: Bool = false,
-    isCancelled: @escaping @Sendable () -> Bool = { false }
+    inputs: [String], readers: [any Reader], followsLinks: Bool = false, registry: TakeIDRegistry = TakeIDRegistry([:]),
+    splitsTakes: Bool = false, isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
     (self.readers, self.isCancelled) = (readers, isCancelled)
-    self.splitsTakes = splitsTakes
+    (self.splitsTakes, self.followsLinks) = (splitsTakes, followsLinks)
     self.registry = registry
     for input in inputs { search(input) }
+    followLinks()
+    for input in empty { refuse(input) }
     findDuplicateFolders()
     ignored.removeSidecars(of: found)
     if let sentence = ignored.sentence { notices.append(sentence) }
     assignIDs()
-    visited = []
+    (visited, identities) = ([], [])
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     unmatched.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
   }
@@ -111,18 +121,39 @@ package struct TakeSearch: Sendable {
     }
     if visited.contains(Array(path.utf8)) { return }
     let before = (found.count, unmatched.count)
-    look(at: TakeLocation(path: path, isDirectory: isDirectory), depth: 0)
-    guard (found.count, unmatched.count) == before else { return }
+    let place = TakeLocation(path: path, isDirectory: isDirectory)
+    look(at: place, depth: 0)
+    if (found.count, unmatched.count) == before { empty.append(place) }
+  }
+
+  private mutating func followLinks() {
+    isBehindLink = true
+    while !links.isEmpty {
+      let (place, depth) = links.removeFirst()
+      if let identity = Directory.Identity(of: place.path), identities.contains(identity) {
+        notices.append("\(place.path.onOneLine) is a link to what is searched already")
+        continue
+      }
+      let before = (found.count, unmatched.count)
+      look(at: place, depth: depth)
+      if (found.count, unmatched.count) != before { empty.removeAll { place.path.hasPrefix($0.path + "/") } }
+    }
+  }
+
+  /// Notes an input without a take.
+  private mutating func refuse(_ input: TakeLocation) {
+    let path = input.path
     // The failure says it.
     ignored.remove(path)
-    if isDirectory {
+    if input.isDirectory {
+      let word = DatasetFiles.word(for: path) ?? "the directory holds no take that a reader recognizes"
       addUnmatched(
         path,
         TakeFailure(
           .noTakeFound,
           DatasetFiles.isDataset(path)
             ? "this is a dataset written by Takeset, not a directory of takes; takeset inspect shows it, takeset verify checks it"
-            : DatasetFiles.word(for: path) ?? "the directory holds no take that a reader recognizes"))
+            : [word, ignored.notFollowed].compactMap(\.self).joined(separator: "; ")))
     } else if let word = DatasetFiles.word(for: path) {
       addUnmatched(path, TakeFailure(.notATake, word))
     } else {
@@ -136,6 +167,7 @@ package struct TakeSearch: Sendable {
   private mutating func look(at place: TakeLocation, depth: Int) {
     // Inputs may overlap.
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
+    if followsLinks, let identity = Directory.Identity(of: place.path), !identities.insert(identity).inserted, isBehindLink { return }
     do {
       let claims = try claims(on: TakePlace(place))
       if let best = claims.first {
@@ -146,8 +178,8 @@ package struct TakeSearch: Sendable {
       return addUnmatched(place.path, (error as? FileError)?.failure() ?? error as? TakeFailure ?? TakeFailure(.unreadable, "\(error)"))
     }
     guard place.isDirectory else { return ignored.add(place) }
-    let before = (found.count, unmatched.count, ignored.count)
-    defer { if (found.count, unmatched.count) == (before.0, before.1) { ignored.fold(from: before.2, into: place) } }
+    let before = (found.count, unmatched.count, links.count, ignored.count)
+    defer { if (found.count, unmatched.count, links.count) == (before.0, before.1, before.2) { ignored.fold(from: before.3, into: place) } }
     guard depth < Self.depthLimit else {
       notices.append("\(place.path.onOneLine) is nested deeper than \(Self.depthLimit) directories and is not searched")
       return
@@ -159,6 +191,12 @@ package struct TakeSearch: Sendable {
         case .directory: look(at: TakeLocation(path: path, isDirectory: true), depth: depth + 1)
         case .file: look(at: TakeLocation(path: path, isDirectory: false), depth: depth + 1)
         case .unnameable: addUnmatched(path, TakeFailure(.badName, "the name is not UTF-8"))
+        case .link where (try? Directory.kind(at: path, followingLinks: true)) == .directory:
+          if followsLinks {
+            links.append((TakeLocation(path: path, isDirectory: true), depth + 1))
+          } else {
+            ignored.addLink(path)
+          }
         case .link, .other: notices.append(Self.notice(member.kind, path))
         }
       }

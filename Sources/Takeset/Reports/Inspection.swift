@@ -20,9 +20,10 @@ package struct Inspection: Sendable {
   /// Every take among the inputs, sorted by id. `visit` may read samples of each episode after the pipeline's transforms. Throws `NoInputs`
   /// when none of the inputs exists.
   package static func all(
-    inputs: [String], pipeline: Pipeline, context: RunContext = RunContext(), visit: (Episode) -> Void = { _ in }
+    inputs: [String], pipeline: Pipeline, followsLinks: Bool = false, context: RunContext = RunContext(),
+    visit: (Episode) -> Void = { _ in }
   ) throws -> (inspections: [Inspection], notices: [String]) {
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline)
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks)
     if search.hasNoInput { throw NoInputs(search) }
     let unmatched = search.unmatched.map {
       Inspection(

@@ -10,6 +10,8 @@ package struct Preview {
 
   private var sheet: [UInt8] = []
   private var height = 0
+  /// What the strips show, from the top: one line for each episode. The sheet itself has no letters.
+  package private(set) var legend: [String] = []
   private let width = columns * (cell.width + margin) + margin
 
   package init() {}
@@ -20,6 +22,14 @@ package struct Preview {
   private mutating func addStrips(_ episode: Episode) throws {
     let count = min(Self.columns, episode.frames.count)
     let rows = (0..<count).map { count > 1 ? $0 * (episode.frames.count - 1) / (count - 1) : 0 }
+    var strips: [String] = []
+    defer {
+      let first = episode.frames.timestamps.first
+      let times = rows.map { row in
+        "\(row) (\(Figures.short(first.map { Double(episode.frames.timestamps[row].since($0)) / 1e9 } ?? 0)) s)"
+      }
+      if !strips.isEmpty { legend.append("\(episode.id): \(strips.joined(separator: ", ")) of rows \(times.joined(separator: ", "))") }
+    }
     func first(_ kind: StreamKind) -> SampleStream? {
       episode.streams.filter { $0.value.spec.kind == kind && $0.value.rows != nil }.min { $0.key < $1.key }?.value
     }
@@ -27,6 +37,7 @@ package struct Preview {
     if let image {
       let size = image.spec.gridSize.fitted(within: Self.cell)
       add(try images(image, rows, size), size)
+      strips.append("images")
     }
     guard let depth else { return }
     // Small maps are enlarged to fill their cell.
@@ -40,6 +51,7 @@ package struct Preview {
       return output
     }
     add(maps.map { $0.map { resized(Self.colors(of: $0)) } }, size)
+    strips.append("depth")
     guard let image else { return }
     let painted = zip(try images(image, rows, own), maps).map { image, map -> [UInt8]? in
       guard var image, let map else { return nil }
@@ -47,6 +59,7 @@ package struct Preview {
       return resized(image)
     }
     add(painted, size)
+    strips.append("depth edges")
   }
 
   /// The sheet as a PNG; `nil` when there was nothing to draw.

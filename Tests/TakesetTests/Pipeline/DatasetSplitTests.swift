@@ -7,17 +7,7 @@ import Testing
 @Suite struct DatasetSplitTests {
   private func episode(_ id: String, files: String, poses: String?, group: String? = nil) -> DatasetSplit.Episode {
     DatasetSplit.Episode(
-      id: id, take: id, reader: "scan", group: SplitKey(group: group, recording: poses.map { String(repeating: $0, count: 16) }).text,
-      content: files)
-  }
-
-  @Test func aKeyReadsBackFromItsText() {
-    for key in [
-      SplitKey(group: "kitchen", recording: "0123456789abcdef"), SplitKey(group: nil, recording: "0123456789abcdef"),
-      SplitKey(group: "v1\n2026-01-31", recording: nil), SplitKey(group: nil, recording: nil),
-    ] {
-      #expect(SplitKey(text: key.text) == key)
-    }
+      id: id, take: id, reader: "scan", group: group, content: files, recording: poses)
   }
 
   @Test func copiesOfCopiesAreOneRecording() throws {
@@ -47,10 +37,10 @@ import Testing
 
   @Test func aCameraThatHoldsStillShowsNoRecording() {
     let moving = Pose.random(12, seed: 3)
-    #expect(SplitKey.recording(of: .posed(moving))?.count == 16)
-    #expect(SplitKey.recording(of: .posed(moving)) == SplitKey.recording(of: .posed(moving)))
-    #expect(SplitKey.recording(of: .posed(moving)) != SplitKey.recording(of: .posed(Pose.random(12, seed: 4))))
-    #expect(SplitKey.recording(of: .posed(Array(moving.prefix(9)))) == nil)
-    #expect(SplitKey.recording(of: .posed(Array(repeating: moving[0], count: 12))) == nil)
+    #expect(RecordingDigest.word(for: .posed(moving))?.count == 16)
+    #expect(RecordingDigest.word(for: .posed(moving)) == RecordingDigest.word(for: .posed(moving)))
+    #expect(RecordingDigest.word(for: .posed(moving)) != RecordingDigest.word(for: .posed(Pose.random(12, seed: 4))))
+    #expect(RecordingDigest.word(for: .posed(Array(moving.prefix(9)))) == nil)
+    #expect(RecordingDigest.word(for: .posed(Array(repeating: moving[0], count: 12))) == nil)
   }
 }

@@ -9,7 +9,8 @@ import Testing
   private func entry(_ id: String, frames: Int = 3) -> Journal.Entry {
     Journal.Entry(
       id: id, location: "/takes/\(id)", pipeline: "p", toolVersion: "1", outcome: .written, reader: "r", stamp: "s",
-      inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames, splitGroup: "day", seconds: 0.25)
+      inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames, splitGroup: "day", recording: "0123456789abcdef", seconds: 0.25
+    )
   }
 
   @Test func givesBackEntriesAndRecords() throws {
@@ -30,6 +31,16 @@ import Testing
     let line = Journal.encode(entry("a", frames: frames), record: Array("{}".utf8))
     #expect(Journal.decode(line.dropLast()) == nil)
     #expect(Journal.decode(Journal.encode(entry("a"), record: Array("{}".utf8)).dropLast())?.entry == entry("a"))
+  }
+
+  @Test func aRecordingHasItsOwnMember() throws {
+    let line = Journal.encode(entry("a"), record: Array("{}".utf8))
+    let text = String(decoding: line, as: UTF8.self)
+    #expect(text.contains(#""recording":"0123456789abcdef""#) && text.contains(#""split_group":"day""#))
+    // What a build between two versions wrote is made again.
+    var old = entry("a")
+    (old.splitGroup, old.recording) = ("day\u{1F}0123456789abcdef", nil)
+    #expect(Journal.decode(Journal.encode(old, record: Array("{}".utf8)).dropLast()) == nil)
   }
 
   @Test func theLastLineOfATakeCountsAndCompactingKeepsOnlyThat() throws {

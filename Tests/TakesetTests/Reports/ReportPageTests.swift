@@ -57,6 +57,20 @@ import Testing
     #expect(Scale.step(10, 10) == 1 && Scale.step(11, 10) == 2 && Scale.step(0, 10) == 0 && Scale.step(.infinity, 10) == 0)
   }
 
+  @Test func valuesOfEpisodesMergeToTheSameBinsInAnyOrder() throws {
+    let episodes: [[Float]] = [[0.01, -0.02, .nan], [3.5, 3.5], [], [-0.25, 0.011, 1e-9]]
+    let all = BinnedValues(episodes.flatMap(\.self))
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 1, 3, 0]] {
+      var merged = BinnedValues([])
+      for index in order { merged.merge(BinnedValues(episodes[index])) }
+      #expect(merged == all)
+    }
+    let bins = try #require(all.bins)
+    #expect((bins.start, bins.width) == (-0.25, 0.125) && bins.counts.count == 31 && bins.counts.reduce(0, +) == 7)
+    #expect(BinnedValues([.nan, .infinity]).bins == nil && BinnedValues([7, 7]).bins?.counts == [2])
+    #expect(BinnedValues([-.greatestFiniteMagnitude, .greatestFiniteMagnitude]).bins?.counts.reduce(0, +) == 2)
+  }
+
   @Test func anyValueHasABin() throws {
     let bins = try #require(HistogramDrawing.Bins([-16.7, -16.7, 0, 0, 0, 16.6, .nan]))
     #expect(bins.counts.reduce(0, +) == 6 && bins.counts.max() == 3)

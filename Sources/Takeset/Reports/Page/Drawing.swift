@@ -42,6 +42,17 @@ struct Drawing: Sendable, Equatable {
     labels.append(Label(x: x, y: y, text: text, anchor: anchor))
   }
 
+  /// The same image without the script.
+  var markup: Markup {
+    func pixels(_ number: Double) -> String { String(format: "%g", (number * 10).rounded() / 10) }
+    let paths = lines.map { line -> Markup in "<path class=\"\(line.style.rawValue)\" d=\"\(line.path.text)\"/>" }
+    let texts = labels.map { label -> Markup in
+      "<text x=\"\(pixels(label.x))\" y=\"\(pixels(label.y))\" text-anchor=\"\(label.anchor.rawValue)\">\(label.text)</text>"
+    }
+    return
+      "<svg class=\"drawing\" viewBox=\"0 0 \(pixels(width)) \(pixels(height))\" width=\"\(pixels(width))\" height=\"\(pixels(height))\" role=\"img\" aria-label=\"\(title)\">\(paths.joined())\(texts.joined())</svg>"
+  }
+
   var json: JSONValue {
     [
       "w": .number(width), "h": .number(height), "title": .string(title),

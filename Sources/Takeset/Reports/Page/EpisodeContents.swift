@@ -51,6 +51,8 @@ struct EpisodeContents: Sendable {
   /// Rows with a problem, by its name.
   var quality: [(name: String, rows: Int)] = []
   var streams: [Stream] = []
+  /// `nil` without actions.
+  var actions: ActionHistograms?
   var timeline: Drawing?
   var trajectory: TrajectoryDrawing?
   /// Height, joints and other vectors, with their captions.
@@ -86,11 +88,12 @@ struct EpisodeContents: Sendable {
     }
     let aligned = episode.streams.filter { $0.value.rows != nil }.sorted { $0.key < $1.key }
     streams = aligned.map { Self.stream($0.key, $0.value, times, bits, draws) }
+    var reader = RowReader(episode)
+    actions = try ActionHistograms(episode, &reader)
     guard draws else { return }
     let breaks = Set(found.map(\.row))
     timeline = TimelineDrawing.drawing(
       seconds: seconds, period: period, gaps: zip(found, gaps).map { ($0.row, $1.missing) }, lanes: Self.lanes(aligned, bits))
-    var reader = RowReader(episode)
     for (name, stream) in aligned {
       if let frame = stream.spec.kind.poseFrame, trajectory == nil {
         try addTrajectory(frame, of: (0..<rows).map { try reader.pose(name, at: $0)?.position }, seconds, breaks)

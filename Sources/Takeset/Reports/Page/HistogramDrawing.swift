@@ -11,6 +11,8 @@ struct HistogramDrawing {
     var width: Double
     var counts: [Int]
 
+    init(start: Double, width: Double, counts: [Int]) { (self.start, self.width, self.counts) = (start, width, counts) }
+
     /// Bins of a round width over the values; `nil` without values. NaN is not counted.
     init?(_ values: [Double]) {
       let finite = values.filter(\.isFinite)
@@ -27,12 +29,17 @@ struct HistogramDrawing {
 
   /// Draws the values; `nil` without any, and where all are the same.
   static func drawing(_ title: String, _ values: [Double], unit: String) -> Drawing? {
-    guard let bins = Bins(values), bins.counts.count > 1, let most = bins.counts.max() else { return nil }
+    Bins(values).flatMap { drawing(title, $0, unit: unit) }
+  }
+
+  /// Draws the bins; `nil` for a single one.
+  static func drawing(_ title: String, _ bins: Bins, unit: String) -> Drawing? {
+    guard bins.counts.count > 1, let most = bins.counts.max() else { return nil }
     let end = bins.start + Double(bins.counts.count) * bins.width
     var drawing = Drawing(
       width: width, height: height,
       title:
-        "\(title): histogram of \(Figures.counted(values.count { $0.isFinite }, "row")) from \(Figures.short(bins.start)) to \(Figures.short(end)) \(unit)"
+        "\(title): histogram of \(Figures.counted(bins.counts.reduce(0, +), "row")) from \(Figures.short(bins.start)) to \(Figures.short(end))\(unit.isEmpty ? "" : " \(unit)")"
     )
     let across = Scale(bins.start...end, from: margin, length: width - 2 * margin)
     let base = height - 16
@@ -50,7 +57,7 @@ struct HistogramDrawing {
     for tick in ticks {
       axis.polyline([[across(tick), base], [across(tick), base + 3]])
       let isFirst = across(tick) < 24, isLast = across(tick) > width - 24
-      let text = Figures.tick(tick, step: Scale.step(end - bins.start, 6)) + (tick == ticks.last ? " \(unit)" : "")
+      let text = Figures.tick(tick, step: Scale.step(end - bins.start, 6)) + (tick == ticks.last && !unit.isEmpty ? " \(unit)" : "")
       drawing.write(text, at: isFirst ? 0 : isLast ? width : across(tick), height - 2, isFirst ? .start : isLast ? .end : .middle)
     }
     drawing.add(.axis, axis)

@@ -113,6 +113,7 @@ struct PageFrame {
       \(omission.map { "<p class=\"note\">\($0)</p>" } ?? "")
       <noscript><p class="notice">The table of takes is made by a script in this page, which is switched off.</p></noscript>
       </section>
+      \(overview.actions)
       <div class="columns"><div>\(overview.splits)\(overview.pipeline)\(overview.provenance)</div>\(overview.keys)</div>
       </main>
       <footer><p>Made by takeset report \(page.tool.version). Sizes are decimal: 1 MB is 1,000,000 bytes. Takes are sorted worst first.</p></footer>

@@ -136,6 +136,13 @@ struct PageOverview {
     return "<section aria-labelledby=\"keys\"><h2 id=\"keys\">Data</h2>\(table("Keys", columns, rows))</section>"
   }
 
+  /// Histograms of the columns of actions.
+  var actions: Markup {
+    let all = ActionHistograms.merged(summaries.lazy.compactMap { $0.contents?.actions })
+    guard !all.isEmpty else { return "" }
+    return "<section aria-labelledby=\"actions\"><h2 id=\"actions\">Actions</h2>\(all.map(\.markup).joined())</section>"
+  }
+
   /// Findings about the dataset, and how many takes have which.
   var findings: Markup {
     var takes: [FindingCode: (takes: Int, severity: Finding.Severity, times: Int)] = [:]

@@ -16,8 +16,8 @@ struct ShardStatistics {
       self.name = name.rawValue
       self.statistics = statistics
       shape = spec.shape
-      meaning = Meaning(
-        unit: spec.unit, type: spec.type.rawValue, axes: spec.kind.poseFrame?.cameraAxes.rawValue, channels: statistics.channels)
+      let frame = spec.kind.poseFrame ?? spec.actionFrame
+      meaning = Meaning(unit: spec.unit, type: spec.type.rawValue, axes: frame?.cameraAxes.rawValue, channels: statistics.channels)
     }
 
     fileprivate init?(_ json: JSONValue) {
@@ -42,6 +42,8 @@ struct ShardStatistics {
   struct Meaning: Hashable {
     var unit: String
     var type: String
+    /// The camera's axes, of poses and of actions. The body, the world and the layout of rotations are the same in all takes of a pipeline,
+    /// except that worlds of an arbitrary scale have another unit.
     var axes: String?
     var channels: Int
 
