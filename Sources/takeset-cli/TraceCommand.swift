@@ -163,7 +163,7 @@ private struct TraceText {
       let part = record.part.map { ", episode \($0) of take \(record.take ?? "")" } ?? ""
       lines.append(line("source", "\(trace.location ?? "at a place that is not recorded") (\(kind))\(part)"))
     }
-    if let sources = trace.sources?.array, !sources.isEmpty {
+    if case let sources = (trace.sources?.array ?? []).filter({ $0["indirect"] != true }), !sources.isEmpty {
       let digests = sources.compactMap { $0["record_sha256"]?.string }
       lines.append(line("merged from", "\(counted(sources.count, "dataset")) with the records \(digests.joined(separator: ", "))"))
     }

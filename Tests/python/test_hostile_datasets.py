@@ -333,3 +333,64 @@ def test_a_list_of_tasks_says_of_other_inputs_only_that_they_failed(takeset, tin
     path.write_bytes(json.dumps(head, separators=(",", ":")).encode().removesuffix(b"}") + b',"tasks":[\n' + rest)
     done = takeset("publish", output)
     assert done.returncode == 64 and "is damaged" in done.stderr, done
+
+
+def test_an_input_of_another_size_is_not_read(takeset, tiny_takes, tmp_path):
+    """A record of somebody else could name a file without an end."""
+    takes, out = shutil.copytree(tiny_takes, tmp_path / "in"), tmp_path / "out"
+    takeset.convert(takes, output=out)
+    with (takes / "v2/poses.json").open("r+b") as file:
+        file.truncate(1 << 42)
+    done = subprocess.run([BINARY, "verify", out, "--inputs"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and f"has {1 << 42} bytes, recorded" in done.stdout
+
+
+@pytest.mark.parametrize("path", ["episodes/v2.h5", "nowhere.h5"])
+def test_a_manifest_names_no_other_file_as_the_index(takeset, copy, tmp_path, path):
+    """It would be signed in place of the index."""
+    rewrite(copy, lambda record: record["index"].update(path=path))
+    done = takeset("verify", copy, check=2)
+    assert f"names {path} as the index, which is dataset.h5" in done.stdout
+    key = tmp_path / "key.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
+    assert takeset("sign", copy, "--key", key).returncode == 2
+    assert not (copy / "attestation.json").exists()
+
+
+FORGED = "zz\nFORGED: sound\u2028\u202e\x1b[31m"
+
+
+def places(value, at=()):
+    """Where the texts of a record are, each kind of place once."""
+    if isinstance(value, str):
+        yield at
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ():
+        yield from places(item, (*at, key))
+
+
+def test_no_text_of_a_manifest_forges_a_line(takeset, copy, tmp_path):
+    record = manifest(copy)["record"]
+    fields = [place for place in places(record) if place[0] not in ("pipeline", "statistics")]
+    assert len(fields) > 25
+
+    def forged(place):
+        def change(record):
+            for key in place[:-1]:
+                record = record[key]
+            record[place[-1]] = FORGED
+        return change
+
+    for number, place in enumerate(fields):
+        forgery = shutil.copytree(copy, tmp_path / f"{number}")
+        rewrite(forgery, forged(place))
+        for command in (
+            ["inspect", forgery], ["verify", forgery, "--inputs"], ["trace", forgery, "--episode", "v2", "--row", 0],
+            ["select", forgery, "--where", "frames > 0", "--output", tmp_path / "s"], ["report", forgery, "--output", tmp_path / "r.html"],
+        ):
+            done = takeset(*command)
+            shown = done.stdout + done.stderr
+            assert shown.strip() and not [line for line in shown.split("\n") if line.startswith("FORGED")], (place, command)
+            assert "\u202e" not in shown and "\x1b" not in shown, (place, command)
+            shutil.rmtree(tmp_path / "s", ignore_errors=True)
+            (tmp_path / "r.html").unlink(missing_ok=True)
+        shutil.rmtree(forgery)

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from outputs import manifest
+from schemas import validator
 from stack_sessions import v1, v2
 
 
@@ -83,3 +84,25 @@ def test_a_shard_that_was_never_linked_is_read_after_any_change(takeset, days):
         file.write(content)
     os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert "is damaged" in takeset("merge", "--from", days / "list", "--link", "--output", days / "out", check=65).stderr
+
+
+def test_a_dataset_that_grows_by_merging_stays_small_and_readable(takeset, days):
+    """Forty nights, each merged to what there is: the record was nested deeper with each, until nothing could read it."""
+    merged = days / "merged 0"
+    takeset("merge", days / "day 0", days / "day 1", "--output", merged, "--link", check=0)
+    for number in range(1, 40):
+        earlier, merged = merged, days / f"merged {number}"
+        takeset("merge", earlier, days / "day 2", "--output", merged, "--link", check=0)
+    takeset("verify", merged, check=0)
+    assert not list(validator("manifest.schema.json").iter_errors(manifest(merged)))
+    found = sources(merged)
+    digests = [source["record_sha256"] for source in found]
+    assert len(digests) == len(set(digests)) == 42, "two days, 39 datasets between, and the third day"
+    # Every dataset names those that it was made of, and every one of them is in the list.
+    assert {digest for source in found for digest in source.get("sources", [])} <= set(digests)
+    assert [source.get("indirect", False) for source in found] == [False] * 2 + [True] * 40
+    done = takeset("trace", merged, "--episode", "take_1", "--row", 0, check=0)
+    assert "merged from 2 datasets" in done.stdout
+    size = (merged / "manifest.json").stat().st_size
+    takeset("merge", merged, merged, "--output", days / "twice", "--link", check=0)
+    assert (days / "twice/manifest.json").stat().st_size < size * 1.1

@@ -150,6 +150,52 @@ def test_a_journal_of_somebody_else_stays(takeset, made, tmp_path, text):
         assert (tmp_path / "out/journal.jsonl").read_text() == text
 
 
+def test_a_run_removes_and_replaces_only_what_is_its_own(takeset, made, tmp_path):
+    output = tmp_path / "out"
+    (output / "episodes").mkdir(parents=True)
+    (output / ".download.partial").mkdir()
+    for foreign in ".download.partial/part1", ".film.mp4.partial", "episodes/one.h5":
+        (output / foreign).write_text("mine")
+    done = takeset("run", made / "a", "--output", output)
+    assert done.returncode == 64 and "one.h5, which is no episode" in done.stderr
+    (output / "episodes/one.h5").unlink()
+    # What a killed run leaves is removed.
+    leftovers = [output / ".manifest.json.partial", output / "episodes/.two.h5.partial", output / ".attempt-host-1-x.partial/episodes/one.h5"]
+    for path in leftovers:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("rest")
+    takeset("run", made / "a", "--output", output, check=0)
+    assert not any(path.exists() for path in leftovers) and not leftovers[-1].parents[1].exists()
+    assert all((output / foreign).read_text() == "mine" for foreign in (".download.partial/part1", ".film.mp4.partial"))
+
+
+def test_a_snapshot_by_hard_links_keeps_its_journal(takeset, made, tmp_path):
+    """As backups with `cp -al` have it: a run that goes on must not write into the snapshot."""
+    shutil.copytree(made / "a", tmp_path / "in")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    subprocess.run(["cp", "-al", tmp_path / "out", tmp_path / "snapshot"], check=True)
+    before = {path: path.read_bytes() for path in (tmp_path / "snapshot").rglob("*") if path.is_file()}
+    v2().write(tmp_path / "in/two")
+    takeset("run", tmp_path / "in", "--output", tmp_path / "out", check=0)
+    assert {path: path.read_bytes() for path in (tmp_path / "snapshot").rglob("*") if path.is_file()} == before
+    for name in "out", "snapshot":
+        takeset("verify", tmp_path / name, check=0)
+
+
+@pytest.mark.parametrize("name", ["merge", "export"])
+def test_replacing_never_leaves_the_name_empty(takeset, made, tmp_path, name):
+    """Looks at the name all the time while it is replaced; a killed command would leave what is seen."""
+    output = tmp_path / "out"
+    command = [*commands(made, output)[name], "--replace"]
+    takeset(*command, check=0)
+    for _ in range(5):
+        process = subprocess.Popen([BINARY, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            assert output.is_dir()
+        assert process.returncode == 0
+    assert not list(tmp_path.glob(".*"))
+
+
 # Files that a command is told to write
 
 
