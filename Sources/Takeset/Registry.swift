@@ -36,6 +36,12 @@ package enum Registry {
     HDF5Writer.self
   ]
 
+  /// The writer of a pipeline that names none.
+  package static let defaultWriter: any Writer.Type = HDF5Writer.self
+
+  package static func reader(_ name: String) -> (any Reader.Type)? { readers.first { $0.name == name } }
+  package static func transform(_ name: String) -> (any Transform.Type)? { transforms.first { $0.name == name } }
+
   /// The formats of `takeset export`.
   package static let exporters: [any Exporter.Type] = [
     ALOHAExporter.self,

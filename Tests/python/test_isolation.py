@@ -135,7 +135,7 @@ def surroundings(tmp_path):
 
 
 def attempts(text):
-    return dict(line.split(" ") for line in text.split(r"\u000A") if line)
+    return dict(line.split(" ") for line in text.replace(r"\u000A", "\n").split("\n") if line)
 
 
 @pytest.mark.parametrize("jobs", [1, 4])

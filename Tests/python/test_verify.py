@@ -131,9 +131,12 @@ def test_verify_sees_a_changed_record_and_input(takes, takeset, tmp_path):
     assert "manifest.json: its run's sha256" in takeset("verify", output, check=2).stdout
     (output / "manifest.json").write_text(text)
     image = sorted(copy.iterdir())[0] / "rgb/000004.jpg"
-    image.write_bytes(image.read_bytes() + b"x")
+    content = image.read_bytes()
+    image.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert takeset("verify", output).returncode == 0
     assert "rgb/000004.jpg: sha256 is" in takeset("verify", output, "--inputs", check=2).stdout
+    image.write_bytes(content + b"x")
+    assert f"rgb/000004.jpg: has {len(content) + 1} bytes, recorded {len(content)}" in takeset("verify", output, "--inputs", check=2).stdout
 
 
 def test_verify_of_what_is_no_dataset(takeset, tmp_path):

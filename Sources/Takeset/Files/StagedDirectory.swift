@@ -113,19 +113,17 @@ final class StagedDirectory: Sendable {
   func commit() throws {
     // One flush of the file system instead of one for each of many small files.
     sync()
+    let old = path + ".old"
     if replaced >= 0 {
       try Self.checkIsFree(output, output, kind)
       guard Directory.isOpen(replaced, at: output) else { throw Self.appeared(output) }
+      // What a command that was killed between the two renames below and the removal has left.
+      if try Directory.kind(at: old) != nil { try FileManager.default.removeItem(atPath: old) }
       // The earlier one then has the temporary name.
       if clinux_exchange(path, output) == 0 {
         try SealedFile.syncDirectory(of: output)
         return discard()
       }
-    }
-    let old = path + ".old"
-    if replaced >= 0 {
-      // What a command that was killed between the two renames below and the removal has left.
-      if try Directory.kind(at: old) != nil { try FileManager.default.removeItem(atPath: old) }
       guard rename(output, old) == 0 else { throw FileError("rename", output) }
     }
     // Replaces nothing but an empty directory.

@@ -18,7 +18,7 @@ package enum ConversionChild {
           conversion = try Self.conversion(request)
         }
         // Movies need it. Where it cannot be loaded, the child tries again and says so.
-        if request.task.reader.name != StackSession.name { try? FFmpeg.prepare() }
+        if Registry.reader(request.task.reader.name)?.needsFFmpeg ?? true { try? FFmpeg.prepare() }
         return request
       }
       if csandbox_become_child() == 1 { convert(request, conversion) }

@@ -5,7 +5,7 @@ import Model
 
 /// Which takes are converted by child processes.
 package enum IsolationPolicy: String, Sendable, CaseIterable {
-  /// Takes from outside: bundles, archives and videos.
+  /// Takes from outside: archives, single files, and folders that a reader isolates.
   case auto
   case always, never
 
@@ -15,7 +15,7 @@ package enum IsolationPolicy: String, Sendable, CaseIterable {
     switch self {
     case .always: true
     case .never: false
-    case .auto: !location.isDirectory || reader == RealityCamBundle.name
+    case .auto: !location.isDirectory || Registry.reader(reader)?.isolatesFolders ?? true
     }
   }
 }

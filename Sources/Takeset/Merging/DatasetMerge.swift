@@ -258,7 +258,7 @@ package struct DatasetMerge: Sendable {
       let isFirst = counted.insert(entry.takeID).inserted
       if entry.part != nil {
         let record = try self.record(of: member)
-        let steps = isFirst ? record.steps : Array(record.steps.drop { $0.name != SplitEpisodes.name })
+        let steps = isFirst ? record.steps : Array(record.steps.drop { !(Registry.transform($0.name) is any EpisodeSplitter.Type) })
         entry.framesIn = isFirst ? record.framesIn : 0
         entry.framesRepeated = steps.reduce(0) { $0 &+ ($1.repeated ?? 0) }
       }

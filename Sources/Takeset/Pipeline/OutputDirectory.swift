@@ -31,7 +31,7 @@ final class OutputDirectory: Sendable {
     guard Self.acquire(lock) else {
       close(lock)
       throw OutputFailure(
-        "another command is writing into \(given), or reads it to merge, pack or export it; wait for it or choose another directory")
+        "another run is writing into \(given), or another command reads it; wait for it or choose another directory")
     }
     guard access(path, W_OK) == 0, access(path + "/" + DatasetFiles.episodes, W_OK) == 0 else {
       let error = FileError("write into", given)

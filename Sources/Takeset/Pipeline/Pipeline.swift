@@ -165,7 +165,7 @@ extension Pipeline {
     var step = TakeRecord.Step(
       name: type.name, options: options, framesIn: before?.frames.count ?? after.sourceFrames, framesOut: after.frames.count,
       dropped: after.dropped.dropFirst(before?.dropped.count ?? 0).map { TakeRecord.Step.Dropped(reason: $0.reason, count: $0.count) })
-    if type == Resample.self {
+    if (type as? any Transform.Type)?.makesGrid == true {
       step.repeated = after.repeated - (before?.repeated ?? 0)
       step.skippedTicks = after.skippedTicks - (before?.skippedTicks ?? 0)
     }

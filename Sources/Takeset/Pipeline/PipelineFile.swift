@@ -60,14 +60,14 @@ package enum PipelineFile {
     case .array(let steps):
       for (index, step) in steps.enumerated() {
         let (name, options, path) = try single(step, at: "transforms[\(index)]", kinds: Registry.transforms)
-        guard let type = Registry.transforms.first(where: { $0.name == name }) else {
+        guard let type = Registry.transform(name) else {
           throw unknown("step", name, at: path, among: Registry.transforms)
         }
         if type.occursOnce, transforms.contains(where: { Swift.type(of: $0) == type }) {
           throw PipelineFileError(path, "a pipeline can have this step once, and an earlier one is \(name) already")
         }
-        if type == Align.self, transforms.contains(where: { $0 is Resample }) {
-          throw PipelineFileError(path, "resample needs streams that are aligned; put align before it")
+        if type.aligns, let earlier = transforms.first(where: { Swift.type(of: $0).needsAligned }) {
+          throw PipelineFileError(path, "\(Swift.type(of: earlier).name) needs streams that are aligned; put \(name) before it")
         }
         transforms.append(try type.decoded(over: options, at: path))
       }
@@ -98,14 +98,14 @@ package enum PipelineFile {
   }
 
   static func reader(_ name: String, options: JSONValue) throws -> any Reader {
-    guard let type = Registry.readers.first(where: { $0.name == name }) else {
+    guard let type = Registry.reader(name) else {
       throw unknown("reader", name, at: "reader", among: Registry.readers)
     }
     return try type.decoded(over: options, at: "reader")
   }
 
   private static func writer(_ value: JSONValue) throws -> any Writer {
-    if value == .null { return HDF5Writer() }
+    if value == .null { return Registry.defaultWriter.init() }
     let (name, options, path) = try single(value, at: "writer", kinds: Registry.writers)
     guard let type = Registry.writers.first(where: { $0.name == name }) else {
       throw unknown("writer", name, at: path, among: Registry.writers)

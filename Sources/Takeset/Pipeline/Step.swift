@@ -31,16 +31,30 @@ package struct OptionError: Error, Equatable {
 package protocol Reader: Step {
   /// Whether takes have streams that a pipeline must align to the frames.
   static var needsAlign: Bool { get }
+  /// Whether folders may come from people whom nobody knows. They are then converted in a process of their own, as archives and single
+  /// files always are.
+  static var isolatesFolders: Bool { get }
+  /// Whether takes may have a video, for which FFmpeg is loaded before a process gives up its rights.
+  static var needsFFmpeg: Bool { get }
   /// The take that may be at a location; `nil` when none is recognized. Reads names and first bytes, never pixels. Throws where the system
   /// cannot determine it.
   func recognize(_ place: TakePlace) throws -> Candidate?
   /// Opens a take and reads what is needed for every stream's timestamps. Throws `TakeFailure`, or `Rejection` for a take that is intact
   /// but lacks something.
   func open(_ take: Take) throws -> Episode
+  /// What a take that is still arriving lacks, as a sentence; `nil` where it has all that it lists. Archives are complete where they can be
+  /// listed, and not asked for. More files than listed are a finding of the conversion, not a reason to wait.
+  ///
+  /// - Parameter hasRestedLong: Whether nothing has arrived for so long that a take that lists nothing counts as complete.
+  /// - Throws: The reason that the take cannot be listed at all.
+  func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String?
 }
 
 extension Reader {
   package static var needsAlign: Bool { true }
+  package static var isolatesFolders: Bool { true }
+  package static var needsFFmpeg: Bool { true }
+  package func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String? { nil }
 
   /// The files of a take that this reader recognized before. Throws `TakeFailure` if it no longer does.
   package func inputs(of location: TakeLocation) throws -> TakeInputs {
@@ -59,6 +73,12 @@ package protocol Transform: Step {
   static var occursOnce: Bool { get }
   /// Whether it changes the pixels of images.
   static var changesImages: Bool { get }
+  /// Whether it pairs streams with the frames.
+  static var aligns: Bool { get }
+  /// Whether it needs streams that are paired with the frames.
+  static var needsAligned: Bool { get }
+  /// Whether its rows are ticks of a grid, some of which may repeat a frame or be left out.
+  static var makesGrid: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
   func apply(to episode: Episode, in context: RunContext) throws -> Episode
 }
@@ -66,6 +86,9 @@ package protocol Transform: Step {
 extension Transform {
   package static var occursOnce: Bool { false }
   package static var changesImages: Bool { false }
+  package static var aligns: Bool { false }
+  package static var needsAligned: Bool { false }
+  package static var makesGrid: Bool { false }
   package var readsSamples: Bool { false }
 }
 

@@ -98,7 +98,7 @@ package struct TakeSearch: Sendable {
 
   /// Throws `UsageError` when there are takes that need the step `align`, and the pipeline does not have it.
   func refuseWithoutAlign(_ pipeline: Pipeline) throws {
-    if !pipeline.transforms.contains(where: { $0 is Align }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
+    if !pipeline.transforms.contains(where: { type(of: $0).aligns }), let take = found.first(where: { type(of: $0.reader).needsAlign }) {
       throw UsageError(
         "the pipeline has no step align, which takes of \(type(of: take.reader).name) need, such as \(take.id); add \"- align: {}\" to transforms"
       )

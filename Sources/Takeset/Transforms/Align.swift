@@ -27,6 +27,7 @@ package struct Align: Transform {
   var latency: [String: Double] = [:]
 
   package static var occursOnce: Bool { true }
+  package static var aligns: Bool { true }
 
   package init() {}
 

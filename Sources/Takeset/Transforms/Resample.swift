@@ -25,6 +25,9 @@ package struct Resample: Transform {
   var phase = 0.0
   @Option("by stream: linear or nearest for numbers, slerp or nearest for poses") var method: [String: Method] = [:]
 
+  package static var needsAligned: Bool { true }
+  package static var makesGrid: Bool { true }
+
   package init() {}
 
   package func validate() throws {

@@ -170,7 +170,7 @@ import Testing
     get throws {
       let digest = Digest.of("x")
       var record = TakeRecord(
-        id: "a.0", reader: "marked", outcome: .written, reason: "é \"quoted\"\n",
+        id: "a.0", reader: "marked", outcome: .written, reason: "é \"quoted\" \\ é",
         findings: [Finding(.shortEpisode, "short", severity: .warning, file: "f", field: "[1]", count: 3)])
       (record.take, record.part, record.variant, record.inputDigest) = ("a", 0, "v", digest)
       record.inputs = [TakeRecord.Input(path: "rgb/0.jpg", bytes: 1 << 40, digest: digest, role: .image)]

@@ -17,6 +17,8 @@ package struct SlowMotionVideo: Reader {
 
   package init() {}
 
+  package func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String? { try inputs.unfinishedMovie() }
+
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard let confidence = try MovieFile.confidence(place) else { return nil }
     return Candidate(confidence, stem: place.stem, hasGenericName: MovieFile.isGeneric(place.stem)) { [path = place.path] in

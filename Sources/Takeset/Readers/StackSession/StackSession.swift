@@ -9,6 +9,8 @@ package import Model
 package struct StackSession: Reader {
   package static let name = "stack-session"
   package static let summary = "StackCapture sessions: poses, JPEG images, depth maps or points, joint encoders, IMU"
+  package static let isolatesFolders = false
+  package static let needsFFmpeg = false
 
   package enum PosePolicy: String, OptionChoice { case required, optional }
 

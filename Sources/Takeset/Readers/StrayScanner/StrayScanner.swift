@@ -10,6 +10,7 @@ package import Model
 package struct StrayScanner: Reader {
   package static let name = "stray-scanner"
   package static let summary = "Stray Scanner recordings: video, depth with confidence, odometry, intrinsics of each frame, IMU"
+  package static let isolatesFolders = false
 
   /// Size of the app's images, which its intrinsics are for.
   private static let fullImageSize = ImageSize(width: 1920, height: 1440)
@@ -23,6 +24,8 @@ package struct StrayScanner: Reader {
   var archive = Archive.Limits()
 
   package init() {}
+
+  package func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String? { try inputs.unfinishedMovie() }
 
   // MARK: Files
 

@@ -23,7 +23,7 @@ struct ReportedTakes: Sendable {
     self.directory = directory
     if hasJournal, prefersJournal || !hasManifest {
       (takes, record, recordDigest, notes) = (try Journal.records(at: journal), nil, nil, [])
-      writer = Registry.writers.first?.init() ?? HDF5Writer()
+      writer = Registry.defaultWriter.init()
       return
     }
     let dataset = try Dataset(directory: directory)
