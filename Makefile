@@ -1,5 +1,5 @@
 # make dataset    convert the examples, or your own takes: make dataset INPUT=sessions OUTPUT=dataset
-# make test       run all tests
+# make test       run the quick tests; make test-all, all of them
 # make help       list all targets
 
 SHELL := /bin/bash
@@ -18,12 +18,13 @@ LIBRARIES := build/libraries
 PACKAGES := build/packages
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
+TESTS := not slow
 # Some tests wait for time to pass, so one more process than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
-.PHONY: check docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
+.PHONY: docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
 .PHONY: server serve test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
@@ -50,16 +51,12 @@ test-deps: deps
 	@scripts/install-packages python3 python3-venv ffmpeg strace chromium
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
-test: test-deps build ## run the Swift tests, then the Python ones against the built command
+test: test-deps build ## run the Swift tests, then the quick Python ones against the built command
 	swift test --disable-xctest
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) Tests/python
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 -m "$(TESTS)" Tests/python
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
-
-check: test-deps build lint ## run the Swift tests and the quick Python tests: some minutes
-	swift test --disable-xctest
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) -m "not slow" Tests/python
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
 	@scripts/make-venv build/loaders-venv Tests/python/requirements.txt Tests/python/requirements-loaders.txt
@@ -156,9 +153,10 @@ serve: build server ## receive captures: make serve [DATA=build/server]
 test-server: build server ## test the server by curl-like clients, phones and browsers that are simulated
 	@scripts/install-packages python3 python3-venv ffmpeg chromium
 	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
-	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n 2 --dist loadfile -m "not slow" $(SERVER_TESTS)
+	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n 2 --dist loadfile --durations 15 -m "not slow" $(SERVER_TESTS)
 
-test-all: test test-server ## run what CI runs: all tests of the command, then those of the server
+test-all: TESTS = slow or not slow
+test-all: test test-server ## run what CI runs: all tests of the command, also the slow ones, then those of the server
 
 torture-server: SERVER_TESTS = Tests/server -m slow
 torture-server: test-server ## kill the server a hundred times under load, fill its disk, and so on: half an hour
