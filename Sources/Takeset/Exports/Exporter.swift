@@ -10,19 +10,6 @@ package protocol Exporter: Step {
   func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws
 }
 
-/// A dataset that a format cannot hold: exit code 65. The message names the takes and the remedy.
-package struct ExportRefusal: Error, CustomStringConvertible {
-  package var description: String
-  package init(_ message: String) { description = message }
-}
-
-/// An output that exists already, or that another command is writing: exit code 73.
-package struct OutputExists: Error, CustomStringConvertible {
-  package var description: String
-  package init(_ path: String, remedy: String) { description = "\(path) already exists; \(remedy)" }
-  init(beingWritten path: String) { description = "another command is writing \(path); wait for it or choose another name" }
-}
-
 /// One export: a dataset, the format and its options, and the episodes asked for.
 package struct Export: Sendable {
   package var dataset: Dataset
