@@ -49,6 +49,9 @@ package struct Pipeline: Sendable {
 
   /// The split rule of the pipeline, if it has one; the last one counts.
   var split: (any SplitRule)? { transforms.compactMap { $0 as? any SplitRule }.last }
+
+  /// The normalization of the pipeline, if it has one; the last one counts.
+  var normalization: (any NormalizationRule)? { transforms.compactMap { $0 as? any NormalizationRule }.last }
 }
 
 /// The trace of an episode through the transforms.

@@ -58,8 +58,3 @@ package struct Normalization: Sendable, Equatable {
     (self.method, self.scale, self.offset) = (method, scale, offset)
   }
 }
-
-extension Pipeline {
-  /// The normalization of the pipeline, if it has one; the last one counts.
-  var normalization: (any NormalizationRule)? { transforms.compactMap { $0 as? any NormalizationRule }.last }
-}
