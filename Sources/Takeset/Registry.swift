@@ -41,16 +41,4 @@ package enum Registry {
 
   package static func reader(_ name: String) -> (any Reader.Type)? { readers.first { $0.name == name } }
   package static func transform(_ name: String) -> (any Transform.Type)? { transforms.first { $0.name == name } }
-
-  /// The formats of `takeset export`.
-  package static let exporters: [any Exporter.Type] = [
-    ALOHAExporter.self,
-    COLMAPExporter.self,
-    KITTIExporter.self,
-    NerfstudioExporter.self,
-    PLYExporter.self,
-    TUMExporter.self,
-    WebDatasetExporter.self,
-    ZarrExporter.self,
-  ]
 }

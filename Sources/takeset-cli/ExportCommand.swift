@@ -25,7 +25,7 @@ struct ExportCommand: ParsableCommand {
 
   @Argument(parsing: .allUnrecognized, help: ArgumentHelp("A dataset directory, and options of the format.", valueName: "dir"))
   var arguments: [String] = []
-  @Option(help: ArgumentHelp("The format: \(Registry.exporters.map { $0.name }.joined(separator: ", ")).", valueName: "format"))
+  @Option(help: ArgumentHelp("The format: \(Exporters.all.map { $0.name }.joined(separator: ", ")).", valueName: "format"))
   var to: String
   @Option(name: .shortAndLong, help: ArgumentHelp("The directory to write; must not exist.", valueName: "directory"))
   var output: String
@@ -74,7 +74,7 @@ struct ExportCommand: ParsableCommand {
   }
 
   private static var formats: String {
-    Registry.exporters.map { type in
+    Exporters.all.map { type in
       let description = StepDescription(exporter: type)
       let options = description.signatures.map { "\n    --\($0.name.padded(to: 20)) \($0.meaning)" }
       return "  \(description.name.padded(to: 12)) \(description.summary)" + options.joined()
@@ -89,7 +89,7 @@ struct ExportArguments {
 
   init(_ words: [String], of format: String) {
     self.words = words
-    let type = Registry.exporters.first { $0.name == format }
+    let type = Exporters.all.first { $0.name == format }
     options = Dictionary(
       uniqueKeysWithValues: type.map { StepDescription(exporter: $0).signatures.map { ($0.name, $0.value) } } ?? [])
   }

@@ -30,9 +30,9 @@ package struct Export: Sendable {
 
   /// Finds a format by its name and sets its options. Throws `UsageError`.
   package static func exporter(_ name: String, options: [String: JSONValue]) throws -> any Exporter {
-    guard let type = Registry.exporters.first(where: { $0.name == name }) else {
+    guard let type = Exporters.all.first(where: { $0.name == name }) else {
       if let remedy = others[name] { throw UsageError("there is no format \"\(name)\"; use \(remedy)") }
-      let names = Registry.exporters.map { $0.name }
+      let names = Exporters.all.map { $0.name }
       let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("there is no format \"\(name)\"; formats: \(names.joined(separator: ", "))\(meant)")
     }

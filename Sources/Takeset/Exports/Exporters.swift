@@ -1,0 +1,14 @@
+/// All formats, in alphabetical order.
+package enum Exporters {
+  /// The formats of `takeset export`.
+  package static let all: [any Exporter.Type] = [
+    ALOHAExporter.self,
+    COLMAPExporter.self,
+    KITTIExporter.self,
+    NerfstudioExporter.self,
+    PLYExporter.self,
+    TUMExporter.self,
+    WebDatasetExporter.self,
+    ZarrExporter.self,
+  ]
+}
