@@ -293,12 +293,10 @@ package final class TakeInputs: Sendable {
     return hasher.finish()
   }
 
-  /// The manifest's `inputs`: every file whose digest is known.
-  var records: [TakeRecord.Input] {
+  /// Every file whose digest is known: its path inside the take, size in bytes, SHA-256 and role.
+  var digested: [(path: String, bytes: Int64, digest: Digest, role: Role)] {
     let known = known.withLock(\.self)
-    return zip(files, known).compactMap { file, known in
-      known.map { TakeRecord.Input(path: file.path, bytes: $0.bytes, digest: $0.digest, role: file.role) }
-    }
+    return zip(files, known).compactMap { file, known in known.map { (file.path, $0.bytes, $0.digest, file.role) } }
   }
 
   /// Details for the take's record: the archive, and names that the reader ignores.

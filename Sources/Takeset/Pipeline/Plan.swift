@@ -48,7 +48,7 @@ package struct Plan: Sendable {
     forEach body: ((Entry) -> Void)? = nil
   ) throws {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks)
-    if search.hasNoInput { throw NoInputs(search) }
+    if search.hasNoInput { throw NoInputs(search.unmatchedInWords) }
     try search.refuseWithoutAlign(pipeline)
     notices = search.notices
     var estimate = threads.map { Estimate(pipeline: pipeline, threads: $0) }

@@ -83,9 +83,7 @@ package struct NoInputs: Error, CustomStringConvertible {
 
   package init(path: String) { description = "there is no such file or directory: \(path.onOneLine)" }
 
-  init(_ search: TakeSearch) {
-    description = search.unmatched.map { "\($0.path.onOneLine): \($0.failure.message)" }.joined(separator: "\n")
-  }
+  init(_ sentences: String) { description = sentences }
 }
 
 /// A dataset that a format cannot hold: exit code 65. The message names the takes and the remedy.

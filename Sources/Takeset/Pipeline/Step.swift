@@ -148,7 +148,21 @@ extension Episode {
     set { extensions[Details.self] = Details(members: newValue) }
   }
 
+  /// The name of the directory that holds the take.
+  package var folder: String? {
+    get { extensions[Folder.self]?.name }
+    set { extensions[Folder.self] = newValue.map { Folder(name: $0) } }
+  }
+
+  /// The device that recorded the take: its id, or else its model, which several devices have. It is in no output.
+  package var device: String? {
+    get { extensions[Device.self]?.name }
+    set { extensions[Device.self] = newValue.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : Device(name: $0) } }
+  }
+
   private struct KeyDependence: Sendable {}
+  private struct Folder: Sendable { var name: String }
+  private struct Device: Sendable { var name: String }
   private struct Details: Sendable { var members: [String: JSONValue] }
 }
 

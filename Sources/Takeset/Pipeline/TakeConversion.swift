@@ -207,7 +207,7 @@ package struct TakeConversion: Sendable {
     if let trace { record.add(trace) }
     if let inputs = job.inputs {
       // A take of many episodes shares one list, which can be long.
-      let files = job.files ?? inputs.records
+      let files = job.files ?? TakeRecord.inputs(inputs)
       job.files = files
       (record.inputs, record.inputDigest) = (files, inputs.digest)
     }

@@ -85,13 +85,16 @@ package struct TakeSearch: Sendable {
   /// True where not one input exists or could be a take: a mistyped command rather than a bad take.
   package var hasNoInput: Bool { found.isEmpty && unmatched.allSatisfy { [.inputMissing, .notATake].contains($0.failure.code) } }
 
+  /// Why nothing is read of each input that is no take, a line each.
+  var unmatchedInWords: String { unmatched.map { "\($0.path.onOneLine): \($0.failure.message)" }.joined(separator: "\n") }
+
   /// Refuses, before anything is created, inputs without a take and takes that the pipeline cannot convert.
   ///
   /// - Throws: `NoInputs` when no input exists; `UsageError` when there is nothing to convert, or the pipeline lacks `align`.
   package func refuse(_ pipeline: Pipeline) throws {
-    if hasNoInput { throw NoInputs(self) }
+    if hasNoInput { throw NoInputs(unmatchedInWords) }
     if found.isEmpty, unmatched.allSatisfy({ [.inputMissing, .notATake, .noTakeFound].contains($0.failure.code) }) {
-      throw UsageError(unmatched.map { "\($0.path.onOneLine): \($0.failure.message)" }.joined(separator: "\n"))
+      throw UsageError(unmatchedInWords)
     }
     try refuseWithoutAlign(pipeline)
   }

@@ -24,7 +24,7 @@ package struct Inspection: Sendable {
     visit: (Episode) -> Void = { _ in }
   ) throws -> (inspections: [Inspection], notices: [String]) {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks)
-    if search.hasNoInput { throw NoInputs(search) }
+    if search.hasNoInput { throw NoInputs(search.unmatchedInWords) }
     let unmatched = search.unmatched.map {
       Inspection(
         id: $0.id, path: $0.path, outcome: .failed, reason: $0.failure.description, findings: [$0.failure.finding])

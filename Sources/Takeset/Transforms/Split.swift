@@ -286,20 +286,3 @@ package struct Split: SplitRule {
     return unknown + empty
   }
 }
-
-extension Episode {
-  /// The name of the directory that holds the take.
-  package var folder: String? {
-    get { extensions[Folder.self]?.name }
-    set { extensions[Folder.self] = newValue.map { Folder(name: $0) } }
-  }
-
-  /// The device that recorded the take: its id, or else its model, which several devices have. It is in no output.
-  package var device: String? {
-    get { extensions[Device.self]?.name }
-    set { extensions[Device.self] = newValue.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : Device(name: $0) } }
-  }
-
-  private struct Folder: Sendable { var name: String }
-  private struct Device: Sendable { var name: String }
-}
