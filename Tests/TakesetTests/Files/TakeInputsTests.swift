@@ -30,8 +30,8 @@ import Testing
       $0.utf8.lexicographicallyPrecedes($1.utf8)
     }
     #expect(inputs.digest == Digest.of(lines.joined()))
-    #expect(inputs.records.map(\.path) == ["poses.json", "rgb/000000.jpg", "zz"])
-    #expect(inputs.records.map(\.bytes) == [11, 15, 3])
+    #expect(inputs.digested.map(\.path) == ["poses.json", "rgb/000000.jpg", "zz"])
+    #expect(inputs.digested.map(\.bytes) == [11, 15, 3])
   }
 
   @Test func aFileThatChangesBetweenTwoReadingsFailsTheTake() throws {
