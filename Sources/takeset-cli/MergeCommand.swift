@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Foundation
 import Model
 import Takeset
@@ -33,6 +34,8 @@ struct MergeCommand: ParsableCommand {
     let all = try datasets + listed()
     // A script's list may well be of one.
     if all.isEmpty { throw ValidationError("--from \(from ?? ""): it names no dataset") }
+    // The manifest and the lock of each stay open.
+    clinux_raise_file_limit()
     var merge = DatasetMerge(try all.map { try dataset(at: $0) }, tool: TakesetCommand.tool)
     try output.write(&merge)
   }

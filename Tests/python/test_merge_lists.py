@@ -1,8 +1,10 @@
 """`merge --from`, and merging again and again into hard links."""
 
 import os
+import subprocess
 
 import pytest
+from command import BINARY
 from outputs import manifest
 from schemas import validator
 from stack_sessions import v1, v2
@@ -106,3 +108,11 @@ def test_a_dataset_that_grows_by_merging_stays_small_and_readable(takeset, days)
     size = (merged / "manifest.json").stat().st_size
     takeset("merge", merged, merged, "--output", days / "twice", "--link", check=0)
     assert (days / "twice/manifest.json").stat().st_size < size * 1.1
+
+
+def test_more_datasets_are_merged_than_files_may_be_open_at_first(takeset, days):
+    names = "".join(f"{days}/day {number % 3}\n" for number in range(80))
+    limited = f"ulimit -Sn 64; exec {BINARY} merge --from - --output {days}/many"
+    done = subprocess.run(["bash", "-c", limited.replace("day ", "day\\ ")], input=names, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ids(days / "many") == ["take_0", "take_1", "take_2"]

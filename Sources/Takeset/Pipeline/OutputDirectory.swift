@@ -81,15 +81,16 @@ final class OutputDirectory: Sendable {
     /// Throws `UsageError` where there is no such directory, `OutputFailure` while a run writes into it.
     init(_ directory: String) throws {
       descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-      guard descriptor >= 0 else { throw UsageError("\(FileError("open", directory))") }
+      // Of more datasets than files can be open, the last ones are read as they are.
+      guard descriptor >= 0 || errno == EMFILE else { throw UsageError("\(FileError("open", directory))") }
       // A file system without locks is read as it is.
-      guard OutputDirectory.acquire(descriptor, LOCK_SH) || errno != EWOULDBLOCK else {
+      guard descriptor < 0 || OutputDirectory.acquire(descriptor, LOCK_SH) || errno != EWOULDBLOCK else {
         close(descriptor)
         throw OutputFailure("a run is writing into \(directory); wait for it to finish")
       }
     }
 
-    func release() { close(descriptor) }
+    func release() { if descriptor >= 0 { close(descriptor) } }
   }
 
   /// Waits for up to a quarter of a second: a run that was killed may hold the lock for a moment, by a child process that it was about to start.
