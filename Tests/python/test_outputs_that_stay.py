@@ -196,6 +196,15 @@ def test_replacing_never_leaves_the_name_empty(takeset, made, tmp_path, name):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_journal_that_is_damaged_at_its_start_is_written_again(takeset, made, tmp_path):
+    output = shutil.copytree(made / "da", tmp_path / "out")
+    journal = output / "journal.jsonl"
+    journal.write_bytes(b"?" + journal.read_bytes()[1:])
+    takeset("run", made / "a", "--output", output, check=0)
+    takeset("verify", output, check=0)
+    assert journal.read_bytes().startswith(b'{"entry":')
+
+
 # Files that a command is told to write
 
 

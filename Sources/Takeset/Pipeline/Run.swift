@@ -250,7 +250,8 @@ package struct Run: Sendable {
     } catch let error as FileError {
       throw OutputFailure("\(error)", code: error.code)
     }
-    if earlier.isForeign {
+    // Beside a manifest it is a journal that was damaged.
+    if earlier.isForeign, try !exists(path + "/" + DatasetFiles.manifest) {
       throw UsageError("\(path)/\(DatasetFiles.journal) is not a journal of Takeset, and stays; give another --output, or move it away")
     }
     guard !replaces else { return }
