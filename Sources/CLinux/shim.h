@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 // Starts writing a byte range of a file from the page cache to disk, without waiting. Swift's Glibc does not have the call.
@@ -23,15 +22,6 @@ static inline int clinux_exchange(const char *one, const char *other) {
   errno = ENOSYS;
   return -1;
 #endif
-}
-
-// Lets this process open as many files as its hard limit allows; the soft one is for programs that use select.
-static inline void clinux_raise_file_limit(void) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
 }
 
 // Makes malloc keep allocations of fewer than `allocation` bytes in its heap, and up to `free_bytes` free bytes at the heap's end.

@@ -70,7 +70,7 @@ struct InspectCommand: ParsableCommand {
 
   private func checkPreview() throws {
     guard let preview else { return }
-    try OutputFile.check(preview, startsWith: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A], "a PNG image", apartFrom: paths)
+    try OutputFile.check(preview, markedBy: Preview.mark, "a contact sheet by Takeset")
   }
 
   private func write(_ sheet: Preview, to preview: String) throws {

@@ -1,5 +1,4 @@
 import ArgumentParser
-import CLinux
 import Foundation
 import Model
 import Takeset
@@ -34,8 +33,12 @@ struct MergeCommand: ParsableCommand {
     let all = try datasets + listed()
     // A script's list may well be of one.
     if all.isEmpty { throw ValidationError("--from \(from ?? ""): it names no dataset") }
-    // The manifest and the lock of each stay open.
-    clinux_raise_file_limit()
+    // The manifest of each stays open.
+    var limit = rlimit()
+    if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+      limit.rlim_cur = limit.rlim_max
+      setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
     var merge = DatasetMerge(try all.map { try dataset(at: $0) }, tool: TakesetCommand.tool)
     try output.write(&merge)
   }

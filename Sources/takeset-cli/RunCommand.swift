@@ -113,7 +113,7 @@ struct RunCommand: ParsableCommand {
     let observer = RunObserver(
       log: log, display: ProgressDisplay(progress, console, isSilent: logFormat == .json),
       report: RunReport(keepsAll: console.verbose && !watch),
-      metrics: try metrics.map { try RunMetrics(path: $0, inputs: inputs, output: output, log: log) })
+      metrics: try metrics.map { try RunMetrics(path: $0, output: output, log: log) })
     log.writeJSON(
       .info, "start", "\(watch ? "watching" : "converting") \(inputs.joined(separator: ", ")) into \(output)",
       [

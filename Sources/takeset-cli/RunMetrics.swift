@@ -32,8 +32,8 @@ final class RunMetrics: Sendable {
   private static let period = Duration.seconds(5)
 
   /// - Throws: `UsageError` when the file cannot be written, or is another one than the metrics of an earlier run.
-  init(path: String, inputs: [String], output: String, log: RunLog) throws {
-    try OutputFile.check(path, startsWith: Array("# HELP takeset_".utf8), "a file of metrics by Takeset", apartFrom: inputs + [output])
+  init(path: String, output: String, log: RunLog) throws {
+    try OutputFile.check(path, markedBy: "# HELP takeset_", "a file of metrics by Takeset")
     (self.path, self.output, self.log) = (path, output, log)
     label = "dataset=\"\(Self.escaped(URL(fileURLWithPath: output).standardizedFileURL.path))\""
     state.withLock { state in

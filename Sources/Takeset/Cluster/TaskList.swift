@@ -40,7 +40,8 @@ package struct TaskList: Sendable {
 
   static let name = "tasks.json"
   /// The digest of the list that was published last.
-  private static let mark = TaskResults.folder + "/.published"
+  static let publishedMark = ".published"
+  private static let mark = TaskResults.folder + "/" + publishedMark
   private static let end = Array("\n]}\n".utf8)
 
   package let head: Head

@@ -43,9 +43,17 @@ package final class ExportDirectory: Sendable {
     var bytes: [UInt8] = []
     guard try Directory.kind(at: path + "/" + record) == .file,
       (try? InputFile(path + "/" + record).readAll(limit: 64 << 20, into: &bytes)) != nil,
-      let files = (try? JSONReader(bytes).value())?["files"]?.integer
+      let written = try? JSONReader(bytes).value(), let files = written["files"]?.integer
     else { return "it is not an export of Takeset" }
-    return try Directory.count(of: path) - 1 <= files ? nil : "it has files that the export did not write"
+    let names = try Directory.files(in: path).filter { $0 != record }
+    // Earlier versions recorded no names.
+    let isOwn = written["names_sha256"].map { $0 == .string(digest(of: names)) } ?? (names.count <= files)
+    return isOwn ? nil : "it has files that the export did not write"
+  }
+
+  /// `names_sha256` of the record: the digest of the files' paths, sorted bytewise, a line each.
+  private static func digest(of names: [String]) -> String {
+    Digest.of(pieces: names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.map { Array("\($0)\n".utf8) }).description
   }
 
   /// Writes a file at a path relative to the directory; makes the folders on the way.
@@ -108,6 +116,7 @@ package final class ExportDirectory: Sendable {
     members["lost"] = .array(lost.map { .string($0) })
     members["files"] = JSONValue(done.files)
     members["bytes"] = .integer(done.bytes)
+    members["names_sha256"] = .string(Self.digest(of: try Directory.files(in: path)))
     try SealedFile.write(path + "/" + Self.record) { write in
       try (JSONValue.object(members).canonicalBytes + [0x0A]).withUnsafeBytes(write)
     }

@@ -53,8 +53,6 @@ package struct Export: Sendable {
   ///
   /// Throws `OutputExists`, `ExportRefusal`, `UsageError` for an unknown episode, `OutputFailure`, `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> ExportDirectory.Summary {
-    let lock = try OutputDirectory.ReadLock(dataset.directory)
-    defer { lock.release() }
     let episodes = try dataset.exported(selected)
     guard !episodes.isEmpty else { throw ExportRefusal("\(dataset.directory) has no episode to export") }
     let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing, isCancelled: isCancelled)

@@ -51,9 +51,11 @@ package enum Directory {
     return nil
   }
 
-  /// Number of items in a directory that are no directories, at any depth.
-  static func count(of path: String) throws -> Int {
-    try members(of: path).reduce(0) { try $0 + ($1.kind == .directory ? count(of: path + "/" + $1.name) : 1) }
+  /// Paths, relative to a directory, of what is in it at any depth and is no directory.
+  static func files(in path: String) throws -> [String] {
+    try members(of: path).flatMap { member in
+      member.kind == .directory ? try files(in: path + "/" + member.name).map { "\(member.name)/\($0)" } : [member.name]
+    }
   }
 
   /// What a path leads to, the same by whichever links: device and inode.

@@ -3,19 +3,16 @@ import Model
 
 /// A single file that a command is told to write, such as a preview: what it would replace may be a recording, by a slip of the keyboard.
 package enum OutputFile {
-  /// Throws `UsageError` where something else is there than an earlier file of its kind or an empty one, or a file of an input, which may be
-  /// of that kind, too.
+  /// Throws `UsageError` where something else is there than an empty file or an earlier one that such a command wrote.
   ///
-  /// - Parameter start: The first bytes of files of this kind.
-  /// - Parameter kind: What it is, in words: `a PNG image`.
-  package static func check(_ path: String, startsWith start: [UInt8], _ kind: String, apartFrom inputs: [String]) throws {
+  /// - Parameter mark: What such a file has among its first 256 bytes, and no other.
+  /// - Parameter kind: What it is, in words: `metrics of Takeset`.
+  package static func check(_ path: String, markedBy mark: String, _ kind: String) throws {
     let absolute = OutputDirectory.absolute(path)
     guard let found = try Directory.kind(at: absolute) else { return }
-    for input in inputs.map(OutputDirectory.absolute) where absolute == input || absolute.hasPrefix(input + "/") {
-      throw UsageError("\(path) exists in \(input); name another file")
-    }
     let isReplaceable =
-      try found == .file && (FileStamp.of(absolute).bytes == 0 || InputFile.start(of: absolute, count: start.count) == start)
+      try found == .file
+      && (FileStamp.of(absolute).bytes == 0 || Data(InputFile.start(of: absolute, count: 256)).range(of: Data(mark.utf8)) != nil)
     guard isReplaceable else { throw UsageError("\(path) exists and is not \(kind); name another file") }
   }
 }

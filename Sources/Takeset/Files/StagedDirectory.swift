@@ -46,8 +46,14 @@ final class StagedDirectory: Sendable {
     do {
       for member in try Directory.members(of: path) { try FileManager.default.removeItem(atPath: path + "/" + member.name) }
       // Another command may have finished since the first look.
-      replaced = try Self.hold(output, given)
-      try Self.checkIsFree(output, given, kind)
+      let held = try Self.hold(output, given)
+      do {
+        try Self.checkIsFree(output, given, kind)
+      } catch {
+        if held >= 0 { close(held) }
+        throw error
+      }
+      replaced = held
     } catch {
       rmdir(path)
       close(lock)
@@ -114,7 +120,8 @@ final class StagedDirectory: Sendable {
     // One flush of the file system instead of one for each of many small files.
     sync()
     let old = path + ".old"
-    if replaced >= 0 {
+    let isReplacing = try replaced >= 0 && Directory.kind(at: output) != nil
+    if isReplacing {
       try Self.checkIsFree(output, output, kind)
       guard Directory.isOpen(replaced, at: output) else { throw Self.appeared(output) }
       // What a command that was killed between the two renames below and the removal has left.
@@ -129,11 +136,11 @@ final class StagedDirectory: Sendable {
     // Replaces nothing but an empty directory.
     guard rename(path, output) == 0 else {
       let error = FileError("rename to", output)
-      if replaced >= 0 { _ = rename(old, output) }
+      if isReplacing { _ = rename(old, output) }
       throw [EEXIST, ENOTEMPTY, ENOTDIR].contains(error.code) ? Self.appeared(output) : error
     }
     try SealedFile.syncDirectory(of: output)
-    if replaced >= 0 { try FileManager.default.removeItem(atPath: old) }
+    if isReplacing { try FileManager.default.removeItem(atPath: old) }
   }
 
   /// Puts a file of the directory in place, durably, and removes the directory. Throws as `commit` does.

@@ -123,9 +123,10 @@ final class ManifestFile: Sendable {
     let (start, next) = ("{\n\"record\":\n", "\n\"run\":")
     let hexCount = Int64(Digest.of("").description.utf8.count)
     guard let run = try file.lastPlace(after: next), let runEnd = try file.lastPlace(after: digest("run")) else { return false }
-    let record = Int64(start.utf8.count)..<run - Int64((digest("record") + "\"," + next).utf8.count) - hexCount
-    let body = run..<runEnd - Int64(digest("run").utf8.count)
-    guard record.lowerBound < record.upperBound, body.lowerBound < body.upperBound else { return false }
+    let (recordStart, recordEnd) = (Int64(start.utf8.count), run - Int64((digest("record") + "\"," + next).utf8.count) - hexCount)
+    let bodyEnd = runEnd - Int64(digest("run").utf8.count)
+    guard recordStart < recordEnd, run < bodyEnd else { return false }
+    let (record, body) = (recordStart..<recordEnd, run..<bodyEnd)
     func has(_ place: Range<Int64>, _ text: String) throws -> Bool { try file.bytes(place) == Array(text.utf8) }
     return try has(0..<record.lowerBound, start)
       && has(record.upperBound..<run, digest("record") + file.digest(record).description + "\"," + next)

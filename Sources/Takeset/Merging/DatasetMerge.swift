@@ -57,8 +57,6 @@ package struct DatasetMerge: Sendable {
   /// `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> Summary {
     let started = Date()
-    let locks = try sources.map { try OutputDirectory.ReadLock($0.directory) }
-    defer { locks.forEach { $0.release() } }
     let pipeline = try commonPipeline()
     var duplicates: [String] = []
     let members = try members(&duplicates)
@@ -227,17 +225,28 @@ package struct DatasetMerge: Sendable {
         "record_sha256": .string(source.recordDigest), "takes": JSONValue(members.count { $0.number == number }),
         "tool": .object(source.record.tool),
       ]
-      let direct = (source.record.sources?.array ?? []).filter { $0["indirect"] != true }.compactMap { $0["record_sha256"] }
+      let direct = Self.flat(source.record.sources).filter { $0["indirect"] != true }.compactMap { $0["record_sha256"] }
       if !direct.isEmpty { record["sources"] = .array(direct) }
       return .object(record)
     }
     var known = Set(sources.map(\.recordDigest))
-    for earlier in sources.flatMap({ $0.record.sources?.array ?? [] }) {
-      guard var record = earlier.object, let digest = record["record_sha256"]?.string, known.insert(digest).inserted else { continue }
+    for var record in sources.flatMap({ Self.flat($0.record.sources) }) {
+      guard let digest = record["record_sha256"]?.string, known.insert(digest).inserted else { continue }
       record["indirect"] = true
       records.append(.object(record))
     }
     return records
+  }
+
+  /// The sources that a record lists. Earlier versions nested the sources of each in it.
+  private static func flat(_ sources: JSONValue?, isIndirect: Bool = false) -> [[String: JSONValue]] {
+    (sources?.array ?? []).compactMap(\.object).flatMap { source -> [[String: JSONValue]] in
+      var source = source
+      let nested = (source["sources"]?.array ?? []).filter { $0.object != nil }
+      if !nested.isEmpty { source["sources"] = .array(nested.compactMap { $0["record_sha256"] }) }
+      if isIndirect { source["indirect"] = true }
+      return [source] + flat(.array(nested), isIndirect: true)
+    }
   }
 
   /// Puts the shards in place; returns the entries of the new journal. Throws `ExportRefusal` for a shard that cannot be read.
@@ -272,27 +281,30 @@ package struct DatasetMerge: Sendable {
     if isCancelled() { throw CancellationError() }
     guard let output = member.take.output else { return nil }
     let source = self.source(of: member).directory + "/" + output.path
-    let isAsWritten = (try? FileStamp.of(source)).map { $0.isSame(as: member.entry.shard ?? "") } ?? false
-    // A copy reads every byte anyway.
-    if !links || !isAsWritten { try check(source, member, writer) }
+    guard try Directory.kind(at: source) == .file else { throw damaged(member, source, "it is missing") }
+    try WrittenShard.checkFolder(of: source)
+    let stamp = try? FileStamp.of(source)
     let target = directory + "/" + writer.shardPath(member.entry.id)
     try links ? Self.link(source, to: target) : Self.copy(source, to: target)
+    // What is checked is what is there now: a run may put another shard in the source's place at any time.
+    let isSame = try stamp.map { try !links || FileStamp.of(target).isSame(as: $0.description) } ?? false
+    let isAsWritten = isSame && stamp?.isSame(as: member.entry.shard ?? "") == true
+    if !links || !isAsWritten { try check(member, in: directory, writer) }
     return isAsWritten ? try FileStamp.of(target).description : nil
   }
 
-  /// Throws `ExportRefusal` for a shard that is missing or damaged. What another program has added to it may stay.
-  private func check(_ path: String, _ member: Member, _ writer: any Writer) throws {
-    var report = Verification(externalChecks, of: self.source(of: member).directory)
-    if try Directory.kind(at: path, followingLinks: true) == nil {
-      report.differ(path, "is missing")
-    } else {
-      let source = self.source(of: member)
-      writer.check(
-        try self.record(of: member), in: source.directory, pipelineDigest: source.record.pipelineDigest, into: &report)
-    }
+  /// Throws `ExportRefusal` for a shard that is damaged, or another one. What another program has added to it may stay.
+  private func check(_ member: Member, in directory: String, _ writer: any Writer) throws {
+    let source = self.source(of: member)
+    var report = Verification(externalChecks, of: directory)
+    writer.check(try record(of: member), in: directory, pipelineDigest: source.record.pipelineDigest, into: &report)
     guard let first = report.differences.first else { return }
-    throw ExportRefusal(
-      "\(member.entry.id): \(path) is damaged: \(first.path) \(first.message); takeset verify \(self.source(of: member).directory) says what else differs, and takeset run makes it again"
+    throw damaged(member, source.directory + "/" + (member.take.output?.path ?? ""), "\(first.path) \(first.message)")
+  }
+
+  private func damaged(_ member: Member, _ path: String, _ reason: String) -> ExportRefusal {
+    ExportRefusal(
+      "\(member.entry.id): \(path) is damaged: \(reason); takeset verify \(source(of: member).directory) says what else differs, and takeset run makes it again"
     )
   }
 

@@ -74,11 +74,11 @@ package final class Journal: Sendable {
     self.state = Mutex(state)
   }
 
-  private static func descriptor(of path: String) throws -> Int32 {
+  private static func descriptor(of path: String, isOwn: Bool = false) throws -> Int32 {
     let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw FileError("open", path) }
     var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_nlink > 1 else { return descriptor }
+    guard !isOwn, fstat(descriptor, &status) == 0, status.st_nlink > 1 else { return descriptor }
     // Another name, such as a snapshot's, has the same file, and is not written through.
     close(descriptor)
     let file = try InputFile(path)
@@ -87,7 +87,7 @@ package final class Journal: Sendable {
         while case let count = try file.read(into: buffer), count > 0 { try write(UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
       }
     }
-    return try Self.descriptor(of: path)
+    return try Self.descriptor(of: path, isOwn: true)
   }
 
   deinit { state.withLock { _ = close($0.descriptor) } }

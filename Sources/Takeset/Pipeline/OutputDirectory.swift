@@ -31,7 +31,7 @@ final class OutputDirectory: Sendable {
     guard Self.acquire(lock) else {
       close(lock)
       throw OutputFailure(
-        "another run is writing into \(given), or another command reads it; wait for it or choose another directory")
+        "another run is writing into \(given), or takeset pack reads it; wait for it or choose another directory")
     }
     guard access(path, W_OK) == 0, access(path + "/" + DatasetFiles.episodes, W_OK) == 0 else {
       let error = FileError("write into", given)
@@ -49,18 +49,10 @@ final class OutputDirectory: Sendable {
   /// Removes the unfinished files and attempts of a run that was killed.
   func removeLeftovers() {
     for directory in [path, episodes] {
-      for member in (try? Directory.members(of: directory)) ?? [] where Self.isLeftover(member, isEpisode: directory == episodes) {
+      for member in (try? Directory.members(of: directory)) ?? [] where DatasetFiles.isLeftover(member, isEpisode: directory == episodes) {
         try? FileManager.default.removeItem(atPath: directory + "/" + member.name)
       }
     }
-  }
-
-  /// Whether a run has left it behind; other programs have partial files, too.
-  private static func isLeftover(_ member: Directory.Member, isEpisode: Bool) -> Bool {
-    guard SealedFile.isTemporary(member.name) else { return false }
-    let name = String(member.name.dropFirst().dropLast(".partial".count))
-    if member.kind == .directory { return !isEpisode && name.hasPrefix(AttemptDirectory.prefix) }
-    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : DatasetFiles.files.contains(name))
   }
 
   /// Removes the shards of all takes but these.
@@ -81,16 +73,15 @@ final class OutputDirectory: Sendable {
     /// Throws `UsageError` where there is no such directory, `OutputFailure` while a run writes into it.
     init(_ directory: String) throws {
       descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-      // Of more datasets than files can be open, the last ones are read as they are.
-      guard descriptor >= 0 || errno == EMFILE else { throw UsageError("\(FileError("open", directory))") }
+      guard descriptor >= 0 else { throw UsageError("\(FileError("open", directory))") }
       // A file system without locks is read as it is.
-      guard descriptor < 0 || OutputDirectory.acquire(descriptor, LOCK_SH) || errno != EWOULDBLOCK else {
+      guard OutputDirectory.acquire(descriptor, LOCK_SH) || errno != EWOULDBLOCK else {
         close(descriptor)
         throw OutputFailure("a run is writing into \(directory); wait for it to finish")
       }
     }
 
-    func release() { if descriptor >= 0 { close(descriptor) } }
+    func release() { close(descriptor) }
   }
 
   /// Waits for up to a quarter of a second: a run that was killed may hold the lock for a moment, by a child process that it was about to start.

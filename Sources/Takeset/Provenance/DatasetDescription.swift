@@ -207,8 +207,6 @@ package struct DatasetDescription {
 
   /// Writes the files. Throws `OutputExists` if one of them is somebody else's, `OutputFailure`.
   package func write(to given: String) throws -> Summary {
-    let lock = try OutputDirectory.ReadLock(dataset.directory)
-    defer { lock.release() }
     let directory = OutputDirectory.absolute(given)
     do { try OutputDirectory.create(directory) } catch { throw OutputFailure("cannot write \(given): \(error)") }
     let previous = WrittenFiles(of: directory)

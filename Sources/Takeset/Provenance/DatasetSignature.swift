@@ -23,8 +23,6 @@ package struct DatasetSignature {
   ///
   /// Throws `OutputExists` where another attestation is, `OutputFailure`, `Ed25519.KeyError`.
   package func write(_ key: Ed25519.PrivateKey) throws -> Summary {
-    let lock = try OutputDirectory.ReadLock(dataset.directory)
-    defer { lock.release() }
     let files = try dataset.files(threads: threads)
     let statement = try ProvenanceStatement(dataset, files: files).canonicalBytes
     let bytes = try SignedEnvelope(signing: statement, with: key).json.canonicalBytes + [0x0A]

@@ -1,3 +1,4 @@
+import CZlib
 import Media
 package import Model
 
@@ -65,8 +66,17 @@ package struct Preview {
   /// The sheet as a PNG; `nil` when there was nothing to draw.
   package func png() throws -> [UInt8]? {
     guard height > 0 else { return nil }
-    return try PNG.encode(sheet, size: ImageSize(width: width, height: height))
+    var png = try PNG.encode(sheet, size: ImageSize(width: width, height: height))
+    // Behind the signature and the header, which are of 8 and 25 bytes: a text chunk, by which the next command knows the file.
+    let text = Array("tEXt\(Self.mark)".utf8)
+    func bytes(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
+    let checksum = text.withUnsafeBufferPointer { UInt32(crc32_z(0, $0.baseAddress, $0.count)) }
+    png.insert(contentsOf: bytes(UInt32(text.count - 4)) + text + bytes(checksum), at: 33)
+    return png
   }
+
+  /// A keyword and a text, as PNG files have them.
+  package static let mark = "Software\0Takeset contact sheet"
 
   /// Adds one strip of cells; absent ones are gray.
   private mutating func add(_ cells: [[UInt8]?], _ size: ImageSize) {

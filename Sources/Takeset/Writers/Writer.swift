@@ -159,10 +159,28 @@ package enum DatasetFiles {
 
   /// A file or folder in a dataset's directory that no command of Takeset writes there, by its name.
   static func foreign(in directory: String) throws -> String? {
-    try Directory.members(of: directory).first { member in
-      !SealedFile.isTemporary(member.name) && !(member.kind == .file && files.contains(member.name))
-        && !(member.kind == .directory && [episodes, TaskResults.folder].contains(member.name))
-    }?.name
+    for folder in ["", "/\(episodes)", "/\(TaskResults.folder)"] where try Directory.kind(at: directory + folder) == .directory {
+      let foreign = try Directory.members(of: directory + folder).first { member in
+        if isLeftover(member, isEpisode: folder == "/\(episodes)") { return false }
+        switch (folder, member.kind) {
+        case ("", .file): return !files.contains(member.name)
+        case ("", .directory): return ![episodes, TaskResults.folder].contains(member.name)
+        case ("/\(episodes)", .file): return !member.name.hasSuffix(".h5")
+        case (_, .file): return !member.name.hasSuffix(".json") && member.name != TaskList.publishedMark
+        default: return true
+        }
+      }
+      if let foreign { return "\(folder.dropFirst())\(folder.isEmpty ? "" : "/")\(foreign.name)" }
+    }
+    return nil
+  }
+
+  /// Whether a run has left it behind; other programs have partial files, too.
+  static func isLeftover(_ member: Directory.Member, isEpisode: Bool) -> Bool {
+    guard SealedFile.isTemporary(member.name) else { return false }
+    let name = String(member.name.dropFirst().dropLast(".partial".count))
+    if member.kind == .directory { return !isEpisode && name.hasPrefix(AttemptDirectory.prefix) }
+    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : files.contains(name))
   }
 
   /// Whether a directory has the files of a dataset.

@@ -136,7 +136,7 @@ extension DatasetFiles {
   /// Whether a path is relative and does not leave the directory.
   static func isInside(_ path: String) -> Bool {
     !path.isEmpty && !path.hasPrefix("/") && !path.split(separator: "/").contains("..")
-      && !path.unicodeScalars.contains(where: \.isUnprintable)
+      && !path.unicodeScalars.contains { $0.properties.generalCategory == .control }
   }
 }
 
