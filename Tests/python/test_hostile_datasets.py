@@ -368,6 +368,7 @@ def places(value, at=()):
         yield from places(item, (*at, key))
 
 
+@pytest.mark.slow
 def test_no_text_of_a_manifest_forges_a_line(takeset, copy, tmp_path):
     record = manifest(copy)["record"]
     fields = [place for place in places(record) if place[0] not in ("pipeline", "statistics")]

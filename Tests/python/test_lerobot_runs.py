@@ -363,7 +363,10 @@ def test_an_interrupted_export_leaves_nothing_but_a_sentence(sessions, tmp_path,
         command._say = interrupted
         sys.exit(command.main(sys.argv[1:]))"""
     environment = {"PATH": "", "PYTHONPATH": str(ROOT / "python")}
-    done = subprocess.run([sys.executable, "-c", text, sessions, tmp_path / "out"], capture_output=True, text=True, env=environment, timeout=60)
+    # Where the tests run in the background, their shell may have had interrupts ignored.
+    done = subprocess.run(
+        [sys.executable, "-c", text, sessions, tmp_path / "out"], capture_output=True, text=True, env=environment, timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert (done.returncode, done.stderr) == (code, "takeset.lerobot: interrupted; no unfinished output is left\n")
     assert not list(tmp_path.iterdir())
 

@@ -69,7 +69,9 @@ struct BinnedValues: Sendable, Equatable {
   private static let binLimit = 40
   /// Bins are 2^exponent wide, and one of them begins at 0.
   private var exponent = -30
-  private var counts: [Int: Int] = [:]
+  /// Number of the first bin, and the counts from it to the last one: each episode of a report keeps them.
+  private var first = 0
+  private var counts: [Int] = []
   private(set) var least = Float.infinity
   private(set) var greatest = -Float.infinity
 
@@ -82,31 +84,51 @@ struct BinnedValues: Sendable, Equatable {
     // Numbers of bins are then small enough for an integer.
     if magnitude > 0 { exponent = max(exponent, Int(magnitude.exponent) - 40) }
     while bin(of: greatest) - bin(of: least) >= Self.binLimit { exponent += 1 }
-    for value in finite { counts[bin(of: value), default: 0] += 1 }
+    first = bin(of: least)
+    counts = [Int](repeating: 0, count: bin(of: greatest) - first + 1)
+    for value in finite { counts[bin(of: value) - first] += 1 }
   }
 
   private func bin(of value: Float) -> Int { Int((Double(value) / width).rounded(.down)) }
 
   private var width: Double { Double(sign: .plus, exponent: exponent, significand: 1) }
 
+  private var range: Range<Int> { first..<first + counts.count }
+
   mutating func merge(_ other: BinnedValues) {
+    guard !other.counts.isEmpty else { return }
+    guard !counts.isEmpty else {
+      self = other
+      return
+    }
     var other = other
-    if other.exponent < exponent { other.widen(to: exponent) } else { widen(to: other.exponent) }
-    counts.merge(other.counts, uniquingKeysWith: +)
+    let exponent = max(exponent, other.exponent)
+    widen(by: exponent - self.exponent)
+    other.widen(by: exponent - other.exponent)
+    while max(range.upperBound, other.range.upperBound) - min(first, other.first) > Self.binLimit {
+      widen(by: 1)
+      other.widen(by: 1)
+    }
+    let both = min(first, other.first)..<max(range.upperBound, other.range.upperBound)
+    counts = both.map { count(in: $0) + other.count(in: $0) }
+    first = both.lowerBound
     (least, greatest) = (min(least, other.least), max(greatest, other.greatest))
-    while let low = counts.keys.min(), let high = counts.keys.max(), high - low >= Self.binLimit { widen(to: exponent + 1) }
   }
 
-  private mutating func widen(to exponent: Int) {
-    let steps = exponent - self.exponent
-    counts = Dictionary(counts.map { ($0.key >> steps, $0.value) }, uniquingKeysWith: +)
-    self.exponent = exponent
+  private func count(in bin: Int) -> Int { range.contains(bin) ? counts[bin - first] : 0 }
+
+  private mutating func widen(by steps: Int) {
+    guard steps > 0 else { return }
+    let wide = (range.lowerBound >> steps)...((range.upperBound - 1) >> steps)
+    var sums = [Int](repeating: 0, count: wide.count)
+    for bin in range { sums[(bin >> steps) - wide.lowerBound] += counts[bin - first] }
+    (first, counts) = (wide.lowerBound, sums)
+    exponent += steps
   }
 
   /// `nil` without values.
   var bins: HistogramDrawing.Bins? {
-    guard let low = counts.keys.min(), let high = counts.keys.max() else { return nil }
-    return HistogramDrawing.Bins(start: Double(low) * width, width: width, counts: (low...high).map { counts[$0] ?? 0 })
+    counts.isEmpty ? nil : HistogramDrawing.Bins(start: Double(first) * width, width: width, counts: counts)
   }
 }
 
