@@ -101,8 +101,9 @@ def test_a_name_alone_makes_no_dataset_and_no_export(takeset, made, tmp_path):
 
 
 def test_a_dataset_that_a_run_writes_is_not_replaced(takeset, made, tmp_path):
-    for index in range(30):
-        v1().write(tmp_path / f"in/t{index}")
+    # So many that the run is seen at work.
+    for index in range(90):
+        shutil.copytree(made / "a/one", tmp_path / f"in/t{index}")
     run = subprocess.Popen([BINARY, "run", tmp_path / "in", "--output", tmp_path / "out", "--jobs", "1"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     journal = tmp_path / "out/journal.jsonl"
     while run.poll() is None and not (journal.exists() and journal.stat().st_size):
