@@ -65,9 +65,7 @@ package struct TaskPublication: Sendable {
     let stamp = IndexStamp(
       output.path + "/" + conversion.pipeline.writer.indexPath, of: all, pipeline: conversion.digest, splitFile: splitFile,
       vanished: kept.map(\.id), ignored: list.head.ignored ?? [])
-    if let earlier, stamp == IndexStamp.recorded(in: output.path),
-      earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) })
-    {
+    if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) }), stamp.isRecorded(in: output.path) {
       summary.isUpToDate = true
       try finish(output)
       return summary

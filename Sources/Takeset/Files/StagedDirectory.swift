@@ -46,14 +46,8 @@ final class StagedDirectory: Sendable {
     do {
       for member in try Directory.members(of: path) { try FileManager.default.removeItem(atPath: path + "/" + member.name) }
       // Another command may have finished since the first look.
-      let held = try Self.hold(output, given)
-      do {
-        try Self.checkIsFree(output, given, kind)
-      } catch {
-        if held >= 0 { close(held) }
-        throw error
-      }
-      replaced = held
+      try Self.checkIsFree(output, given, kind)
+      replaced = try Self.hold(output, given)
     } catch {
       rmdir(path)
       close(lock)

@@ -47,7 +47,7 @@ package enum PipelineFile {
     }
     let keys = ["version", "reader", "transforms", "writer"]
     for key in members.keys.sorted() where !keys.contains(key) {
-      if let step = Registry.transforms.first(where: { $0.name == key }) {
+      if let step = Registry.transform(key) {
         throw PipelineFileError(key, "\(step.name) is a step; write it below transforms: as \"- \(step.name): {...}\"")
       }
       throw PipelineFileError(key, "unknown key; a pipeline has \(quoted(keys))\(suggestion(key, keys))")

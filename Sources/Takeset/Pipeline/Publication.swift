@@ -96,7 +96,7 @@ struct Publication {
 
 /// Size, time and inode of the index, and digests of the pipeline, of what the index holds, of the split file, and of the takes that are no
 /// longer among the inputs. A later run compares them to see whether the index and the manifest are up to date.
-struct IndexStamp: Equatable {
+struct IndexStamp {
   var text: String
 
   /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
@@ -116,11 +116,8 @@ struct IndexStamp: Equatable {
     text = ([file, "pipeline \(pipeline)", "entries \(hasher.finish())"] + split + gone + passed).joined(separator: "\n")
   }
 
-  private init(text: String) { self.text = text }
-
-  /// The stamp in the manifest's last line; `nil` where the manifest is damaged, to be written again.
-  static func recorded(in directory: String) -> IndexStamp? {
-    guard let text = try? ManifestFile.indexStamp(in: directory), (try? ManifestFile.isAsWritten(in: directory)) == true else { return nil }
-    return IndexStamp(text: text)
+  /// Whether the manifest in a directory has this stamp and is what was written; a damaged one is to be written again.
+  func isRecorded(in directory: String) -> Bool {
+    (try? ManifestFile.indexStamp(in: directory)) == text && (try? ManifestFile.isAsWritten(in: directory)) == true
   }
 }

@@ -146,7 +146,7 @@ package struct Run: Sendable {
       pipeline: conversion.digest, splitFile: splitFile,
       vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) }, ignored: ignored)
     summary.isUpToDate =
-      !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp == IndexStamp.recorded(in: directory.path)
+      !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
     if !summary.isUpToDate {
       // Takes to remove first leave the journal, the index and the manifest; their shards are removed last: a leftover file is harmless.
       do {
