@@ -39,7 +39,7 @@ extension FuzzTarget {
   }
 
   private static let tasks = FuzzTarget("tasks", throws: UsageError.self, VersionMismatch.self) { bytes in
-    FuzzFiles.shared.write(TaskList.name, bytes)
+    FuzzFiles.shared.write(DatasetFiles.tasks, bytes)
     let list = try TaskList(in: FuzzFiles.shared.path, tool: tool)
     expect(list.count == list.head.count, "another number of tasks")
     for input in list.head.unmatched { checkRecord(input.record) }

@@ -30,29 +30,17 @@ package struct MemoryWriter: Writer {
     }
   }
 
-  package func shardPath(_ id: String) -> String { "\(DatasetFiles.episodes)/\(id).memory" }
-
-  package var indexPath: String { "index.memory" }
-
   package func blocks(_ episode: Episode) -> RowBlocks { Writing.blocks(episode) }
 
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
-    Writing(episode: episode, reader: identity.reader, path: path, name: shardPath(episode.id), arrays: try plan(episode))
+    Writing(episode: episode, reader: identity.reader, path: path, name: DatasetFiles.shard(of: episode.id), arrays: try plan(episode))
   }
 
   package func publish(
     _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
   ) throws -> PublishedIndex {
-    PublishedIndex(path: indexPath, bytes: 0, digest: Digest.of(members.map(\.id).joined()), statistics: [:], findings: [])
+    PublishedIndex(path: DatasetFiles.index, bytes: 0, digest: Digest.of(members.map(\.id).joined()), statistics: [:], findings: [])
   }
-
-  package func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification) {
-    if let output = take.output, Self.shard(at: directory + "/" + output.path) == nil { report.differ(output.path, "is not in memory") }
-  }
-
-  package func checkIndex(_ manifest: ManifestRecord, in directory: String, into report: inout Verification) {}
-  package func isShard(_ path: String, of id: String) -> Bool { Self.shard(at: path)?.episode == id }
-  package func episode(_ take: TakeRecord, in directory: String) throws -> Episode { throw UsageError("nothing reads memory back") }
 
   private final class Writing: ShardWriter {
     let episode: Episode

@@ -38,10 +38,8 @@ package struct TaskList: Sendable {
     }
   }
 
-  static let name = "tasks.json"
   /// The digest of the list that was published last.
-  static let publishedMark = ".published"
-  private static let mark = TaskResults.folder + "/" + publishedMark
+  private static let mark = DatasetFiles.results + "/" + DatasetFiles.publishedMark
   private static let end = Array("\n]}\n".utf8)
 
   package let head: Head
@@ -54,7 +52,7 @@ package struct TaskList: Sendable {
   /// Opens the list of a directory. Throws `NoInputs` where there is none, `UsageError` for a damaged one, `VersionMismatch` for one of
   /// another version, `OutputFailure` where it cannot be read.
   package init(in directory: String, tool: ToolIdentity) throws {
-    path = directory + "/" + Self.name
+    path = directory + "/" + DatasetFiles.tasks
     var lines: [Range<Int64>] = []
     let (first, end): (Data, [UInt8])
     do {
@@ -140,18 +138,18 @@ package struct TaskList: Sendable {
 
   /// Whether a directory has tasks of which `publish` has not yet made a dataset; of whatever version. Throws `FileError`.
   static func hasUnpublished(in directory: String) throws -> Bool {
-    guard try Directory.kind(at: directory + "/" + name) == .file else { return false }
+    guard try Directory.kind(at: directory + "/" + DatasetFiles.tasks) == .file else { return false }
     let mark = directory + "/" + mark
     guard try Directory.kind(at: mark) == .file else { return true }
     var bytes: [UInt8] = []
     try InputFile(mark).readAll(limit: 1 << 10, into: &bytes)
-    return bytes != Array("\(try SealedFile.digest(of: directory + "/" + name).digest)\n".utf8)
+    return bytes != Array("\(try SealedFile.digest(of: directory + "/" + DatasetFiles.tasks).digest)\n".utf8)
   }
 
   /// Notes that the list of a directory is published.
   static func markPublished(in directory: String) throws {
     guard try hasUnpublished(in: directory) else { return }
-    let digest = try SealedFile.digest(of: directory + "/" + name).digest
+    let digest = try SealedFile.digest(of: directory + "/" + DatasetFiles.tasks).digest
     try SealedFile.write(directory + "/" + mark) { write in try Array("\(digest)\n".utf8).withUnsafeBytes(write) }
   }
 

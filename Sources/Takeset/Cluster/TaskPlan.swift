@@ -27,7 +27,7 @@ package struct TaskPlan: Sendable {
   /// Finds the takes, gives them their ids, and writes `tasks.json`. Takes of an earlier list, or of the dataset in the directory, keep
   /// their ids. Throws `UsageError`, `NoInputs`, `OutputFailure`.
   package func write() throws -> Summary {
-    let path = OutputDirectory.absolute(output)
+    let path = Directory.absolute(output)
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     let earlier = try earlierEntries(path, conversion)
     let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier))
@@ -42,8 +42,8 @@ package struct TaskPlan: Sendable {
       unmatched: search.unmatched.map { TaskList.UnmatchedInput(path: $0.path, record: $0.record) }, ignored: search.ignored.findings,
       count: search.found.count)
     do {
-      try OutputDirectory.create(directory.path + "/" + TaskResults.folder)
-      try TaskList.write(head, search.found.map(\.task), to: directory.path + "/" + TaskList.name)
+      try Directory.create(directory.path + "/" + DatasetFiles.results)
+      try TaskList.write(head, search.found.map(\.task), to: directory.path + "/" + DatasetFiles.tasks)
     } catch {
       throw OutputFailure(error, writing: output, isResumed: false)
     }
@@ -54,7 +54,7 @@ package struct TaskPlan: Sendable {
     var entries: [String: Journal.Entry] = [:]
     do {
       entries = try Journal.contents(at: path + "/" + DatasetFiles.journal).entries
-      if try Directory.kind(at: path + "/" + TaskList.name) == .file, let list = try? TaskList(in: path, tool: tool) {
+      if try Directory.kind(at: path + "/" + DatasetFiles.tasks) == .file, let list = try? TaskList(in: path, tool: tool) {
         try list.forEach { _, task in
           if entries[task.id] != nil { return }
           var entry = Journal.Entry(

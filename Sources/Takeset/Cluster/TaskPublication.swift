@@ -63,7 +63,7 @@ package struct TaskPublication: Sendable {
     let splitFile = try list.splitFile()
     let vanished = Set(kept.map(\.id))
     let stamp = IndexStamp(
-      output.path + "/" + conversion.pipeline.writer.indexPath, of: all, pipeline: conversion.digest, splitFile: splitFile,
+      output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.digest, splitFile: splitFile,
       vanished: kept.map(\.id), ignored: list.head.ignored ?? [])
     if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) }), stamp.isRecorded(in: output.path) {
       summary.isUpToDate = true
@@ -89,7 +89,7 @@ package struct TaskPublication: Sendable {
     try finish(output)
     // A shard whose line in the journal was damaged may be the only remaining copy of its take.
     if !hasDamage {
-      output.removeShards(of: conversion.pipeline.writer, except: Set(all.filter { $0.outcome == .written }.map(\.id)))
+      output.removeShards(except: Set(all.filter { $0.outcome == .written }.map(\.id)))
     }
     return summary
   }

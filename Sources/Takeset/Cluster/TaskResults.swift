@@ -6,8 +6,6 @@ import Model
 ///
 /// Its lines are those of the journal, one for each episode, so that they have checksums and `publish` copies them.
 struct TaskResults: Sendable {
-  static let folder = "results"
-
   /// The dataset's directory.
   let directory: String
   let conversion: TakeConversion
@@ -21,7 +19,7 @@ struct TaskResults: Sendable {
     var record: [UInt8]
   }
 
-  func path(_ take: String) -> String { "\(directory)/\(Self.folder)/\(take).json" }
+  func path(_ take: String) -> String { "\(directory)/\(DatasetFiles.results)/\(take).json" }
 
   /// The result of a task; `nil` if there is none yet, it is damaged, of another pipeline or plan, or a shard is missing or differs from it.
   ///
@@ -67,7 +65,7 @@ struct TaskResults: Sendable {
 
   /// Whether the shard of an episode is in place as the result has it.
   private func hasShard(_ episode: Episode) throws -> Bool {
-    let shard = directory + "/" + conversion.pipeline.writer.shardPath(episode.entry.id)
+    let shard = directory + "/" + DatasetFiles.shard(of: episode.entry.id)
     guard try Directory.kind(at: shard) == .file, let stamp = episode.entry.shard else { return false }
     let found: FileStamp
     do {
@@ -79,7 +77,7 @@ struct TaskResults: Sendable {
     guard found.bytes == Self.bytes(stamp), let record = try? TakeRecord(json: episode.record) else { return false }
     // Another worker may have put the same bytes there, or somebody has copied or changed the file.
     var report = Verification(.none, of: directory)
-    conversion.pipeline.writer.check(record, in: directory, pipelineDigest: episode.entry.pipeline, into: &report)
+    report.checkShard(of: record, pipelineDigest: episode.entry.pipeline)
     return report.isSound && report.notes.isEmpty
   }
 

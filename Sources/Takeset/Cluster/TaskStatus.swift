@@ -16,7 +16,7 @@ package struct TaskStatus: Sendable {
   /// Throws `NoInputs`, `UsageError`, `VersionMismatch`, `OutputFailure`.
   package init(_ directory: String, tool: ToolIdentity) throws {
     let list = try TaskList(in: directory, tool: tool)
-    let results = TaskResults(directory: OutputDirectory.absolute(directory), conversion: try list.conversion(tool))
+    let results = TaskResults(directory: Directory.absolute(directory), conversion: try list.conversion(tool))
     total = list.count
     do {
       try list.forEach { number, task in

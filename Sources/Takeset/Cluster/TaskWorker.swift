@@ -29,16 +29,16 @@ package struct TaskWorker: Sendable {
   /// Throws `NoInputs`, `UsageError`, `VersionMismatch`, `OutputFailure`.
   package init(_ directory: String, tool: ToolIdentity, isolation: Run.Isolation?, threads: Int) throws {
     list = try TaskList(in: directory, tool: tool)
-    self.directory = OutputDirectory.absolute(directory)
+    self.directory = Directory.absolute(directory)
     conversion = try list.conversion(tool)
     guard conversion.digest == list.head.pipelineDigest else {
-      throw UsageError("the pipeline in \(directory)/\(TaskList.name) was changed; write it again with takeset plan --tasks")
+      throw UsageError("the pipeline in \(directory)/\(DatasetFiles.tasks) was changed; write it again with takeset plan --tasks")
     }
     results = TaskResults(directory: self.directory, conversion: conversion)
     (self.isolation, self.threads) = (isolation, threads)
     isolated = isolation.map { [conversion] in IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
     do {
-      for folder in [DatasetFiles.episodes, TaskResults.folder] { try OutputDirectory.create(self.directory + "/" + folder) }
+      for folder in [DatasetFiles.episodes, DatasetFiles.results] { try Directory.create(self.directory + "/" + folder) }
     } catch {
       throw OutputFailure(error, writing: directory, isResumed: false)
     }
@@ -125,7 +125,7 @@ package struct TaskWorker: Sendable {
     let episodes = new.map { result in
       var entry = Journal.Entry(result, of: task, conversion)
       if entry.outcome == .written {
-        entry.shard = Freshness.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath(entry.id))
+        entry.shard = Freshness.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id))
       }
       return TaskResults.Episode(entry: entry, record: result.record.canonicalBytes)
     }

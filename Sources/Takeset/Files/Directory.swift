@@ -86,6 +86,38 @@ package enum Directory {
     default: .other
     }
   }
+
+  /// The absolute path, with links resolved as far as it exists.
+  package static func absolute(_ given: String) -> String {
+    var url = URL(fileURLWithPath: given).standardizedFileURL
+    var missing: [String] = []
+    while true {
+      if let real = realpath(url.path, nil) {
+        defer { free(real) }
+        let base = String(cString: real)
+        return ([base == "/" ? "" : base] + missing.reversed()).joined(separator: "/")
+      }
+      guard url.path != "/" else { return given }
+      missing.append(url.lastPathComponent)
+      url = url.deletingLastPathComponent()
+    }
+  }
+
+  /// Creates a directory and its missing parents.
+  package static func create(_ path: String) throws {
+    if try kind(at: path) == .directory { return }
+    let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    if parent != path { try create(parent) }
+    if mkdir(path, 0o777) == 0 { return }
+    let error = FileError("create", path)
+    guard error.code == EEXIST else { throw error }
+    switch try kind(at: path) {
+    case .directory: return
+    case .link:
+      throw OutputFailure("cannot write into \(path.onOneLine): it is a symbolic link, and no link is written through", code: error.code)
+    default: throw OutputFailure("cannot write into \(path.onOneLine): it is no folder", code: error.code)
+    }
+  }
 }
 
 extension URL {

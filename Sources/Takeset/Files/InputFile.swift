@@ -1,5 +1,6 @@
 package import Evidence
 import Foundation
+import Media
 import Model
 
 /// Result of `stat` for a file; together with its path it shows whether the file has changed since.
@@ -153,5 +154,14 @@ package final class InputFile {
       default: "a device"
       }
     return TakeFailure(.notARegularFile, "is \(kind); expected a regular file", file: path)
+  }
+}
+
+extension InputFile {
+  /// All bytes of the file, which stays open until the last slice is gone. Throws `FileError`.
+  func slice() throws -> FileSlice {
+    let own = dup(descriptor)
+    guard own >= 0 else { throw FileError("open", path) }
+    return FileSlice(descriptor: own, count: stamp.bytes)
   }
 }

@@ -8,7 +8,7 @@ package enum OutputFile {
   /// - Parameter mark: What such a file has among its first 256 bytes, and no other.
   /// - Parameter kind: What it is, in words: `metrics of Takeset`.
   package static func check(_ path: String, markedBy mark: String, _ kind: String) throws {
-    let absolute = OutputDirectory.absolute(path)
+    let absolute = Directory.absolute(path)
     guard let found = try Directory.kind(at: absolute) else { return }
     let isReplaceable =
       try found == .file

@@ -32,10 +32,10 @@ final class StagedDirectory: Sendable {
   ///
   /// Throws `OutputExists`, also while another command writes there, `UsageError`, `OutputFailure`.
   init(_ given: String, apartFrom inputs: [String] = [], replacing kind: Kind? = nil) throws {
-    output = OutputDirectory.absolute(given)
+    output = Directory.absolute(given)
     self.kind = kind
     for input in inputs {
-      let source = OutputDirectory.absolute(input)
+      let source = Directory.absolute(input)
       if output == source || output.hasPrefix(source + "/") || source.hasPrefix(output + "/") {
         throw UsageError("the output \(given) and the dataset \(input) are inside one another; choose another directory")
       }
@@ -84,7 +84,7 @@ final class StagedDirectory: Sendable {
   private static func claim(_ path: String, for given: String) throws -> Int32 {
     let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
     do {
-      try OutputDirectory.create(parent)
+      try Directory.create(parent)
     } catch {
       throw OutputFailure("cannot write \(given): \(error)")
     }

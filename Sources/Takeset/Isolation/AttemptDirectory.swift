@@ -6,8 +6,6 @@ import Model
 ///
 /// A killed attempt leaves it behind; the next run, or `publish`, removes it.
 final class AttemptDirectory {
-  static let prefix = "attempt-"
-
   /// Absolute if the dataset's directory is.
   let path: String
   private let dataset: String
@@ -19,9 +17,9 @@ final class AttemptDirectory {
     uname(&host)
     let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 && $0 != UInt8(ascii: "/") }, as: UTF8.self) }
     let random = String(UInt64.random(in: .min ... .max), radix: 36)
-    path = SealedFile.temporaryPath(for: "\(dataset)/\(Self.prefix)\(name.prefix(64))-\(getpid())-\(random)")
+    path = SealedFile.temporaryPath(for: "\(dataset)/\(DatasetFiles.attemptPrefix)\(name.prefix(64))-\(getpid())-\(random)")
     do {
-      try OutputDirectory.create(path + "/" + DatasetFiles.episodes)
+      try Directory.create(path + "/" + DatasetFiles.episodes)
     } catch {
       throw OutputFailure(error, writing: dataset)
     }

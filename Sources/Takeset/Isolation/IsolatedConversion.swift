@@ -74,7 +74,7 @@ package struct IsolatedConversion: Sendable {
     case .finished(let results):
       do {
         try Self.check(results, of: job.task, conversion)
-        try Self.checkShards(of: results, in: attempt.path, conversion.pipeline.writer)
+        try Self.checkShards(of: results, in: attempt.path)
       } catch {
         return try conversion.giveUp(job, error, isCancelled: isCancelled)
       }
@@ -176,17 +176,17 @@ package struct IsolatedConversion: Sendable {
       try require(
         record.take == part.map { _ in task.id } && record.part == part && record.id == part.map { "\(task.id).\($0)" } ?? task.id
           && record.reader == task.reader.name && (record.outcome == .written) == (record.output != nil)
-          && record.output.map { $0.path == conversion.pipeline.writer.shardPath(record.id) } ?? true, "the result of another take")
+          && record.output.map { $0.path == DatasetFiles.shard(of: record.id) } ?? true, "the result of another take")
       try require(result.hasPlausibleCounts && (0...1e9).contains(result.seconds), "numbers that cannot be")
     }
   }
 
   /// Shards must be files of the length that their records name, and be what they seem: later, this process reads them.
-  private static func checkShards(of results: [TakeResult], in directory: String, _ writer: some Writer) throws {
+  private static func checkShards(of results: [TakeResult], in directory: String) throws {
     for record in results.map(\.record) {
       guard let output = record.output else { continue }
       let path = directory + "/" + output.path
-      guard let stamp = try? FileStamp.of(path), stamp.bytes == output.bytes, writer.isShard(path, of: record.id) else {
+      guard let stamp = try? FileStamp.of(path), stamp.bytes == output.bytes, WrittenShard.isShard(path, of: record.id) else {
         throw TakeFailure(.internal, "the child process that converted the take left no shard, or another one than it described")
       }
     }

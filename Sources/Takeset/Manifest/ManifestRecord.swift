@@ -55,21 +55,16 @@ package struct ManifestRecord: Sendable {
       sentences.append("totals: frames in and repeated are not frames out and dropped")
     }
     // Every reader knows where they are; what a manifest names elsewhere would be checked, and signed, in their place.
-    if let writer {
-      if index.path != writer.indexPath { sentences.append("names \(index.path) as the index, which is \(writer.indexPath)") }
-      for take in takes {
-        guard let path = take.output?.path, path != writer.shardPath(take.id) else { continue }
-        sentences.append("names \(path) as the episode \(take.id), which is \(writer.shardPath(take.id))")
-      }
+    if index.path != DatasetFiles.index { sentences.append("names \(index.path) as the index, which is \(DatasetFiles.index)") }
+    for take in takes {
+      guard let path = take.output?.path, path != DatasetFiles.shard(of: take.id) else { continue }
+      sentences.append("names \(path) as the episode \(take.id), which is \(DatasetFiles.shard(of: take.id))")
     }
     return sentences
   }
 
-  /// The writer that made the dataset.
-  package var writer: (any Writer)? {
-    guard let name = pipeline["writer"]?.object?.keys.first else { return nil }
-    return Registry.writers.first { $0.name == name }?.init()
-  }
+  /// Whether this version reads what the dataset's writer writes.
+  package var isOfKnownWriter: Bool { pipeline["writer"]?.object?.keys.first == HDF5Writer.name }
 }
 
 extension JSONReader {

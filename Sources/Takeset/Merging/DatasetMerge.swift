@@ -70,7 +70,7 @@ package struct DatasetMerge: Sendable {
     try splitFile?.check(Set(members.map(\.entry.takeID)))
     let staged = try StagedDirectory(output, apartFrom: sources.map(\.directory), replacing: replacing ? Self.kind : nil)
     do {
-      let entries = try place(members, in: staged.path, pipeline.writer)
+      let entries = try place(members, in: staged.path)
       let numbers = Dictionary(members.enumerated().map { ($1.entry.id, $0) }, uniquingKeysWith: { first, _ in first })
       let journalPath = staged.path + "/" + DatasetFiles.journal
       try Journal.write(entries, to: journalPath) { try numbers[$0.id].map { try self.record(of: members[$0]).canonicalBytes } ?? [] }
@@ -250,12 +250,12 @@ package struct DatasetMerge: Sendable {
   }
 
   /// Puts the shards in place; returns the entries of the new journal. Throws `ExportRefusal` for a shard that cannot be read.
-  private func place(_ members: [Member], in directory: String, _ writer: any Writer) throws -> [Journal.Entry] {
+  private func place(_ members: [Member], in directory: String) throws -> [Journal.Entry] {
     try FileManager.default.createDirectory(atPath: directory + "/" + DatasetFiles.episodes, withIntermediateDirectories: true)
     var stamps: [String?] = []
     try inOrder(members.count, threads: threads, waiting: members.count) {
     } make: { [self] (_: inout Void, index) in
-      try placeShard(of: members[index], in: directory, writer)
+      try placeShard(of: members[index], in: directory)
     } store: {
       stamps.append($1)
     }
@@ -277,27 +277,27 @@ package struct DatasetMerge: Sendable {
 
   /// Checks a shard and puts it in place; returns its new stamp, or `nil` if there is none or it may have changed: a run into this dataset
   /// then compares it with its digests, as one into the source would.
-  private func placeShard(of member: Member, in directory: String, _ writer: any Writer) throws -> String? {
+  private func placeShard(of member: Member, in directory: String) throws -> String? {
     if isCancelled() { throw CancellationError() }
     guard let output = member.take.output else { return nil }
     let source = self.source(of: member).directory + "/" + output.path
     guard try Directory.kind(at: source) == .file else { throw damaged(member, source, "it is missing") }
     try WrittenShard.checkFolder(of: source)
     let stamp = try? FileStamp.of(source)
-    let target = directory + "/" + writer.shardPath(member.entry.id)
+    let target = directory + "/" + DatasetFiles.shard(of: member.entry.id)
     try links ? Self.link(source, to: target) : Self.copy(source, to: target)
     // What is checked is what is there now: a run may put another shard in the source's place at any time.
     let isSame = try stamp.map { try !links || FileStamp.of(target).isSame(as: $0.description) } ?? false
     let isAsWritten = isSame && stamp?.isSame(as: member.entry.shard ?? "") == true
-    if !links || !isAsWritten { try check(member, in: directory, writer) }
+    if !links || !isAsWritten { try check(member, in: directory) }
     return isAsWritten ? try FileStamp.of(target).description : nil
   }
 
   /// Throws `ExportRefusal` for a shard that is damaged, or another one. What another program has added to it may stay.
-  private func check(_ member: Member, in directory: String, _ writer: any Writer) throws {
+  private func check(_ member: Member, in directory: String) throws {
     let source = self.source(of: member)
     var report = Verification(externalChecks, of: directory)
-    writer.check(try record(of: member), in: directory, pipelineDigest: source.record.pipelineDigest, into: &report)
+    report.checkShard(of: try record(of: member), pipelineDigest: source.record.pipelineDigest)
     guard let first = report.differences.first else { return }
     throw damaged(member, source.directory + "/" + (member.take.output?.path ?? ""), "\(first.path) \(first.message)")
   }

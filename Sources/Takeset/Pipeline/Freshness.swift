@@ -23,12 +23,12 @@ struct Freshness: Sendable {
     guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
       let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
     else { return .stale(nil) }
-    let shards = entries.map { Self.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath($0.id)) }
+    let shards = entries.map { Self.stamp(of: directory + "/" + DatasetFiles.shard(of: $0.id)) }
     for (entry, shard) in zip(entries, shards) where entry.outcome == .written && entry.shard != shard {
       // A copied dataset has other times and inodes but the same contents.
       let record = try TakeRecord(json: journal.record(of: entry.id))
       var report = Verification(.none, of: directory)
-      conversion.pipeline.writer.check(record, in: directory, pipelineDigest: entry.pipeline, into: &report)
+      report.checkShard(of: record, pipelineDigest: entry.pipeline)
       guard report.isSound, report.notes.isEmpty else { return .stale("its shard was changed or removed and is rebuilt") }
     }
     if checksContent || entries.contains(where: { $0.stamp != stamp.description }) {

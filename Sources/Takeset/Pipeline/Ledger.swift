@@ -114,13 +114,13 @@ final class Ledger: Sendable {
       && entries.allSatisfy { entry in
         entry.pipeline == conversion.digest
           && (entry.outcome != .written
-            || entry.shard != nil && entry.shard == Freshness.stamp(of: directory + "/" + conversion.pipeline.writer.shardPath(entry.id)))
+            || entry.shard != nil && entry.shard == Freshness.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id)))
       }
   }
 
   private func add(_ result: TakeResult, of task: TakeTask, isLast: Bool) throws {
     let record = result.record
-    let shard = directory + "/" + conversion.pipeline.writer.shardPath(record.id)
+    let shard = directory + "/" + DatasetFiles.shard(of: record.id)
     var entry = Journal.Entry(result, of: task, conversion)
     if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
     let bytes = record.canonicalBytes

@@ -9,20 +9,21 @@ final class OutputDirectory: Sendable {
   var episodes: String { path + "/" + DatasetFiles.episodes }
   var journal: String { path + "/" + DatasetFiles.journal }
   var manifest: String { path + "/" + DatasetFiles.manifest }
+  var index: String { path + "/" + DatasetFiles.index }
 
   /// Creates the directory if needed. Throws `UsageError` when it is inside an input, `OutputFailure` when it cannot be written.
   ///
   /// - Parameter removesLeftovers: Whether nobody else can be writing there, so that what is unfinished is left over from a killed run.
   init(_ given: String, inputs: [String], removesLeftovers: Bool = true) throws {
-    path = Self.absolute(given)
+    path = Directory.absolute(given)
     for input in inputs {
-      let root = Self.absolute(input)
+      let root = Directory.absolute(input)
       if path == root || path.hasPrefix(root + "/") {
         throw UsageError("the output \(given) is inside the input \(input); choose a directory outside it")
       }
     }
     do {
-      try Self.create(path + "/" + DatasetFiles.episodes)
+      try Directory.create(path + "/" + DatasetFiles.episodes)
     } catch {
       throw OutputFailure("cannot create the output directory \(given): \(error)", code: (error as? FileError)?.code)
     }
@@ -56,12 +57,12 @@ final class OutputDirectory: Sendable {
   }
 
   /// Removes the shards of all takes but these.
-  func removeShards(of writer: any Writer, except known: Set<String>) {
+  func removeShards(except known: Set<String>) {
     for member in (try? Directory.members(of: episodes)) ?? [] where member.kind == .file {
       let shard = "\(DatasetFiles.episodes)/\(member.name)"
       let id = URL(name: member.name).deletingPathExtension().lastPathComponent
       // Only files that are shards by name and by content.
-      guard !known.contains(id), writer.shardPath(id) == shard, writer.isShard(path + "/" + shard, of: id) else { continue }
+      guard !known.contains(id), DatasetFiles.shard(of: id) == shard, WrittenShard.isShard(path + "/" + shard, of: id) else { continue }
       unlink(path + "/" + shard)
     }
   }
@@ -93,37 +94,5 @@ final class OutputDirectory: Sendable {
     }
     errno = EWOULDBLOCK
     return false
-  }
-
-  /// The absolute path, with links resolved as far as it exists.
-  static func absolute(_ given: String) -> String {
-    var url = URL(fileURLWithPath: given).standardizedFileURL
-    var missing: [String] = []
-    while true {
-      if let real = realpath(url.path, nil) {
-        defer { free(real) }
-        let base = String(cString: real)
-        return ([base == "/" ? "" : base] + missing.reversed()).joined(separator: "/")
-      }
-      guard url.path != "/" else { return given }
-      missing.append(url.lastPathComponent)
-      url = url.deletingLastPathComponent()
-    }
-  }
-
-  /// Creates a directory and its missing parents.
-  static func create(_ path: String) throws {
-    if try Directory.kind(at: path) == .directory { return }
-    let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
-    if parent != path { try create(parent) }
-    if mkdir(path, 0o777) == 0 { return }
-    let error = FileError("create", path)
-    guard error.code == EEXIST else { throw error }
-    switch try Directory.kind(at: path) {
-    case .directory: return
-    case .link:
-      throw OutputFailure("cannot write into \(path.onOneLine): it is a symbolic link, and no link is written through", code: error.code)
-    default: throw OutputFailure("cannot write into \(path.onOneLine): it is no folder", code: error.code)
-    }
   }
 }

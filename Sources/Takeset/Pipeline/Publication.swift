@@ -37,7 +37,7 @@ struct Publication {
       var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
       index.findings += split.findings
       let stamp = IndexStamp(
-        directory + "/" + pipeline.writer.indexPath, of: entries, pipeline: digest, splitFile: splitFile,
+        directory + "/" + DatasetFiles.index, of: entries, pipeline: digest, splitFile: splitFile,
         vanished: entries.map(\.id).filter(vanished.contains), ignored: ignored)
       let said = index.findings
       index.findings += ignored

@@ -94,7 +94,7 @@ package struct Run: Sendable {
     let started = Date()
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     // Before anything is created, and again if another run has finished in the meantime: earlier entries determine ids.
-    let path = OutputDirectory.absolute(output)
+    let path = Directory.absolute(output)
     var (earlier, search) = try look(path, conversion.digest, isCancelled)
     if isCancelled() { return Summary(isCancelled: true) }
     let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
@@ -142,7 +142,7 @@ package struct Run: Sendable {
     // A watch looks at parts of the inputs.
     let ignored = watched == nil ? search.ignored.findings : []
     let stamp = IndexStamp(
-      indexPath(directory), of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
+      directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
       pipeline: conversion.digest, splitFile: splitFile,
       vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) }, ignored: ignored)
     summary.isUpToDate =
@@ -244,7 +244,7 @@ package struct Run: Sendable {
         throw UsageError(
           """
           \(output) has tasks for a cluster that are not published yet; convert them and run takeset publish \(output), or, \
-          to give them up, remove \(TaskList.name) and \(TaskResults.folder) there
+          to give them up, remove \(DatasetFiles.tasks) and \(DatasetFiles.results) there
           """)
       }
     } catch let error as FileError {
@@ -267,7 +267,7 @@ package struct Run: Sendable {
         "\(output) was written by an earlier version of Takeset, in format 1; give another --output, or --replace to rebuild it")
     }
     if earlier.entries.isEmpty, earlier.damaged == 0 {
-      for name in [pipeline.writer.indexPath, DatasetFiles.manifest] where try exists(path + "/" + name) {
+      for name in [DatasetFiles.index, DatasetFiles.manifest] where try exists(path + "/" + name) {
         throw UsageError("\(output) holds a \(name) that is not recorded in a journal; give another --output, or --replace to overwrite it")
       }
       // A run that was killed before its first line has left sound shards at most.
@@ -275,14 +275,12 @@ package struct Run: Sendable {
       let members = try exists(episodes) ? Directory.members(of: episodes) : []
       for member in members where !SealedFile.isTemporary(member.name) {
         let id = URL(name: member.name).deletingPathExtension().lastPathComponent
-        guard member.kind == .file, pipeline.writer.isShard(episodes + "/" + member.name, of: id) else {
+        guard member.kind == .file, WrittenShard.isShard(episodes + "/" + member.name, of: id) else {
           throw UsageError("\(output)/\(DatasetFiles.episodes) holds \(member.name.onOneLine), which is no episode; give another --output")
         }
       }
     }
   }
-
-  private func indexPath(_ directory: OutputDirectory) -> String { directory.path + "/" + pipeline.writer.indexPath }
 
   private func exists(_ path: String) throws -> Bool {
     do { return try Directory.kind(at: path) != nil } catch { throw OutputFailure("\(error)") }
@@ -300,7 +298,7 @@ package struct Run: Sendable {
       // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
       // are both gone.
       if seen.contains(entry.takeID) { return false }
-      let shard = directory.path + "/" + pipeline.writer.shardPath(entry.id)
+      let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
       return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
     }
@@ -310,7 +308,7 @@ package struct Run: Sendable {
 
   /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.
   private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
-    directory.removeShards(of: pipeline.writer, except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id)))
+    directory.removeShards(except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id)))
   }
 
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.

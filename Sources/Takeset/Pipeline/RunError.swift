@@ -57,7 +57,7 @@ package struct OutputFailure: Error, CustomStringConvertible {
   package static func freeBytes(at path: String) -> Double? { space(at: path)?.bytes }
 
   private static func space(at path: String) -> (bytes: Double, hasNoInodes: Bool)? {
-    var directory = OutputDirectory.absolute(path)
+    var directory = Directory.absolute(path)
     while directory != "/", (try? Directory.kind(at: directory, followingLinks: true)) != .directory {
       directory = URL(fileURLWithPath: directory).deletingLastPathComponent().path
     }

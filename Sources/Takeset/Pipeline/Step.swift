@@ -102,32 +102,6 @@ extension EpisodeSplitter {
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 
-/// A transform that also divides the takes of a dataset into parts.
-package protocol SplitRule: Transform {
-  /// The part of each take. Takes of one group are in one part.
-  func assign(_ takes: [SplitTake]) -> [SplitPart]
-  /// Findings about these parts, such as one that should have takes and has none.
-  func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding]
-  /// Whether takes of one directory are a group.
-  var groupsByFolder: Bool { get }
-  /// The rule in words, for the manifest.
-  var words: String { get }
-  var seed: Int { get }
-}
-
-package enum SplitPart: String, Sendable, CaseIterable { case train, valid, test }
-
-/// A take that is to be in a part of the dataset.
-package struct SplitTake: Sendable {
-  /// The group that the rule gave it, or else its id.
-  package var group: String
-  /// The reader that opened it.
-  package var reader: String
-  /// Its id.
-  package var id: String
-  package init(group: String, reader: String, id: String = "") { (self.group, self.reader, self.id) = (group, reader, id) }
-}
-
 /// Inputs of steps from outside the take.
 package struct RunContext: Sendable {
   /// Public keys of devices, for checking signatures.
@@ -164,33 +138,4 @@ extension Episode {
   private struct Folder: Sendable { var name: String }
   private struct Device: Sendable { var name: String }
   private struct Details: Sendable { var members: [String: JSONValue] }
-}
-
-/// A location in the file system that may hold a take.
-package struct TakeLocation: Hashable, Sendable, Codable {
-  package var path: String
-  package var isDirectory: Bool
-  package init(path: String, isDirectory: Bool) {
-    self.path = path
-    self.isDirectory = isDirectory
-  }
-
-  var name: String { url.lastPathComponent }
-  /// The name of the directory that holds it.
-  var folder: String { url.deletingLastPathComponent().lastPathComponent }
-  /// The name without its extension.
-  var stem: String { URL(name: name).deletingPathExtension().lastPathComponent }
-  private var url: URL { URL(fileURLWithPath: path, isDirectory: isDirectory) }
-}
-
-/// One raw recording.
-package struct Take: Sendable {
-  package var id: String
-  package var location: TakeLocation
-  package var inputs: TakeInputs
-  /// The folder next to an archive with the archive's name, if it is another take of the run; it may hold the same files.
-  package var duplicateFolder: TakeLocation?
-  package init(id: String, location: TakeLocation, inputs: TakeInputs, duplicateFolder: TakeLocation? = nil) {
-    (self.id, self.location, self.inputs, self.duplicateFolder) = (id, location, inputs, duplicateFolder)
-  }
 }

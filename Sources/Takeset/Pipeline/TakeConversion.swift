@@ -133,7 +133,7 @@ package struct TakeConversion: Sendable {
       let shards = ShardSequence(
         episodes.map { episode in
           ShardSequence.Part(blocks: writer.blocks(episode)) {
-            try writer.open(episode, identity: identity, at: directory + "/" + writer.shardPath(episode.id))
+            try writer.open(episode, identity: identity, at: directory + "/" + DatasetFiles.shard(of: episode.id))
           }
         })
       job.shards = shards

@@ -266,7 +266,7 @@ package struct TakeSearch: Sendable {
   }
 
   private mutating func addUnmatched(_ input: String, _ failure: TakeFailure) {
-    unmatched.append(Unmatched(id: "", path: OutputDirectory.absolute(input), failure: failure))
+    unmatched.append(Unmatched(id: "", path: Directory.absolute(input), failure: failure))
   }
 
   private mutating func findDuplicateFolders() {

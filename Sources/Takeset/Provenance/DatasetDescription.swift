@@ -49,9 +49,6 @@ package struct DatasetDescription {
   private static let group = "/data/demo_0/"
   /// Most episodes, takes or files that are listed one by one; of more, the manifest has the list.
   static let listed = 1000
-  static let card = "README.md"
-  static let croissant = "croissant.json"
-  static let crate = "ro-crate-metadata.json"
 
   let dataset: Dataset
   let options: Options
@@ -76,7 +73,7 @@ package struct DatasetDescription {
     try Self.check(options)
     let (dataset, run) = try Dataset.opened(directory)
     (self.dataset, self.options) = (dataset, options)
-    name = options.name ?? URL(fileURLWithPath: OutputDirectory.absolute(directory)).lastPathComponent
+    name = options.name ?? URL(fileURLWithPath: Directory.absolute(directory)).lastPathComponent
     (started, finished) = (run["started"]?.string, run["finished"]?.string)
     do {
       files = try dataset.files(threads: threads)
@@ -207,15 +204,15 @@ package struct DatasetDescription {
 
   /// Writes the files. Throws `OutputExists` if one of them is somebody else's, `OutputFailure`.
   package func write(to given: String) throws -> Summary {
-    let directory = OutputDirectory.absolute(given)
-    do { try OutputDirectory.create(directory) } catch { throw OutputFailure("cannot write \(given): \(error)") }
+    let directory = Directory.absolute(given)
+    do { try Directory.create(directory) } catch { throw OutputFailure("cannot write \(given): \(error)") }
     let previous = WrittenFiles(of: directory)
-    let hasCrate = try options.hasCrate || previous.names(Self.crate)
-    var contents: [(name: String, bytes: [UInt8])] = [(Self.croissant, Array(Croissant(self).json.indentedText.utf8))]
-    if hasCrate { contents.append((Self.crate, Array(ProcessRunCrate(self).json.indentedText.utf8))) }
+    let hasCrate = try options.hasCrate || previous.names(DatasetFiles.crate)
+    var contents: [(name: String, bytes: [UInt8])] = [(DatasetFiles.croissant, Array(Croissant(self).json.indentedText.utf8))]
+    if hasCrate { contents.append((DatasetFiles.crate, Array(ProcessRunCrate(self).json.indentedText.utf8))) }
     // The card is written last: it records what the others are.
     let card = DatasetCard(self, hasCrate: hasCrate).text
-    contents.append((Self.card, WrittenFiles.stamped(card, with: contents)))
+    contents.append((DatasetFiles.card, WrittenFiles.stamped(card, with: contents)))
     if !options.replaces {
       for (name, bytes) in contents where try !previous.mayReplace(name, by: bytes) {
         throw OutputExists(

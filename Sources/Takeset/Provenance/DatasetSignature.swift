@@ -26,7 +26,7 @@ package struct DatasetSignature {
     let files = try dataset.files(threads: threads)
     let statement = try ProvenanceStatement(dataset, files: files).canonicalBytes
     let bytes = try SignedEnvelope(signing: statement, with: key).json.canonicalBytes + [0x0A]
-    let path = dataset.directory + "/" + SignedEnvelope.file
+    let path = dataset.directory + "/" + DatasetFiles.attestation
     var summary = Summary(path: path, keyID: try key.publicKey.id, files: files.count, isUpToDate: false)
     if let kind = try Directory.kind(at: path) {
       if kind == .file, try Self.holds(path, bytes) {
@@ -54,7 +54,7 @@ extension Verification {
   /// Compares a dataset with what its attestation says, if that is signed by the key. Differences are added to the report: an attestation
   /// that is missing or that the key has not signed, a record, a file or an input that the statement does not name with this digest.
   package mutating func checkAttestation(of directory: String, signedBy key: Ed25519.PublicKey, threads: Int) {
-    let name = SignedEnvelope.file
+    let name = DatasetFiles.attestation
     refuseUnlisted()
     catching(name) { report in
       guard try Directory.kind(at: directory + "/" + name) != nil else {
@@ -86,13 +86,13 @@ extension Verification {
     var text: [UInt8] = []
     try InputFile(path).readAll(limit: 1 << 30, into: &text)
     guard let envelope = try? SignedEnvelope(json: text) else {
-      report.differ(SignedEnvelope.file, "is not a DSSE envelope")
+      report.differ(DatasetFiles.attestation, "is not a DSSE envelope")
       return nil
     }
     guard let payload = envelope.payload(signedBy: key) else {
       let others = envelope.signatures.compactMap { $0.keyid }.filter { $0 != key.id }
       let words = others.isEmpty ? "" : "; it names the key \(others.map { String($0.prefix(16)) }.joined(separator: ", "))"
-      report.differ(SignedEnvelope.file, "has no valid signature by the key \(key.id.prefix(16))\(words)")
+      report.differ(DatasetFiles.attestation, "has no valid signature by the key \(key.id.prefix(16))\(words)")
       return nil
     }
     return payload
@@ -102,7 +102,7 @@ extension Verification {
     var signed: [String: String] = [:]
     for subject in statement["subject"]?.array ?? [] {
       guard let name = subject["name"]?.string, let digest = subject["digest"]?["sha256"]?.string else { continue }
-      if signed.updateValue(digest, forKey: name) != nil { differ(SignedEnvelope.file, "names \(name) twice") }
+      if signed.updateValue(digest, forKey: name) != nil { differ(DatasetFiles.attestation, "names \(name) twice") }
     }
     let found = [(ProvenanceStatement.recordSubject, expected.recordDigest)] + expected.files.map { ($0.path, $0.digest.description) }
     for (name, digest) in found {
@@ -118,10 +118,10 @@ extension Verification {
     let predicate = statement["predicate"]
     for part in ["buildType", "externalParameters", "internalParameters", "resolvedDependencies"]
     where predicate?["buildDefinition"]?[part] != own?["buildDefinition"]?[part] {
-      differ(SignedEnvelope.file, "its \(part) are not those of the record")
+      differ(DatasetFiles.attestation, "its \(part) are not those of the record")
     }
     if predicate?["runDetails"]?["builder"] != own?["runDetails"]?["builder"] {
-      differ(SignedEnvelope.file, "its builder is not that of the record")
+      differ(DatasetFiles.attestation, "its builder is not that of the record")
     }
   }
 }

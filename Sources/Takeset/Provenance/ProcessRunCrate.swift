@@ -28,7 +28,7 @@ struct ProcessRunCrate {
 
   private var descriptor: JSONValue {
     [
-      "@id": .string(DatasetDescription.crate), "@type": "CreativeWork", "about": Self.reference("./"),
+      "@id": .string(DatasetFiles.crate), "@type": "CreativeWork", "about": Self.reference("./"),
       "conformsTo": Self.reference("https://w3id.org/ro/crate/1.1"),
     ]
   }

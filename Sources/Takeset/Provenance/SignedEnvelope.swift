@@ -4,8 +4,6 @@ import Model
 
 /// A DSSE envelope (version 1.0): a payload in base64, its type, and signatures over both.
 package struct SignedEnvelope: Codable, Equatable {
-  /// Name of the file in a dataset's directory.
-  package static let file = "attestation.json"
   static let payloadType = "application/vnd.in-toto+json"
 
   struct Signature: Codable, Equatable {

@@ -14,7 +14,7 @@ struct WrittenFiles {
   init(of directory: String) {
     self.directory = directory
     var text: [UInt8] = []
-    guard let file = try? InputFile(directory + "/" + DatasetDescription.card), (try? file.readAll(limit: 16 << 20, into: &text)) != nil,
+    guard let file = try? InputFile(directory + "/" + DatasetFiles.card), (try? file.readAll(limit: 16 << 20, into: &text)) != nil,
       let start = Data(text).range(of: Data(Self.mark.utf8), options: .backwards)?.lowerBound
     else { return }
     let comment = String(decoding: text[start...], as: UTF8.self)
@@ -22,8 +22,8 @@ struct WrittenFiles {
     let pairs = zip(words, words.dropFirst()).filter { Digest(hex: $1) != nil }
     digests = Dictionary(pairs) { first, _ in first }
     // The card's digest covers what is above the comment, which is the end of the card.
-    let isCard = comment == Self.comment(pairs) && digests[DatasetDescription.card] == Digest.of(text[..<start]).description
-    if !isCard { digests[DatasetDescription.card] = nil }
+    let isCard = comment == Self.comment(pairs) && digests[DatasetFiles.card] == Digest.of(text[..<start]).description
+    if !isCard { digests[DatasetFiles.card] = nil }
   }
 
   private static func comment(_ digests: [(String, String)]) -> String {
@@ -32,7 +32,7 @@ struct WrittenFiles {
 
   /// The card's text with the digests of all files, itself included.
   static func stamped(_ card: String, with others: [(name: String, bytes: [UInt8])]) -> [UInt8] {
-    let all = others.map { ($0.name, Digest.of($0.bytes).description) } + [(DatasetDescription.card, Digest.of(card).description)]
+    let all = others.map { ($0.name, Digest.of($0.bytes).description) } + [(DatasetFiles.card, Digest.of(card).description)]
     return Array((card + comment(all)).utf8)
   }
 
@@ -42,7 +42,7 @@ struct WrittenFiles {
   /// Whether a file is there as Takeset wrote it.
   func isOwn(_ name: String) throws -> Bool {
     guard try Directory.kind(at: directory + "/" + name) == .file, let digest = digests[name] else { return false }
-    return try name == DatasetDescription.card || SealedFile.digest(of: directory + "/" + name).digest.description == digest
+    return try name == DatasetFiles.card || SealedFile.digest(of: directory + "/" + name).digest.description == digest
   }
 
   /// Whether a file may be written: it is absent, the same, or Takeset's own.

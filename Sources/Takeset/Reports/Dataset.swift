@@ -1,5 +1,6 @@
 import Evidence
 import Foundation
+import HDF5
 package import Model
 
 /// A written dataset: its takes as the manifest records them, and the written ones as episodes.
@@ -15,7 +16,6 @@ package struct Dataset: Sendable {
   /// The takes that have an episode, in the order of the index.
   package let written: [TakeEntry]
   private let manifest: ManifestFile
-  private let writer: any Writer
 
   /// Opens a dataset directory. Throws `UsageError` if it is not a dataset of this version.
   package init(directory: String) throws { self = try Self.opened(directory).dataset }
@@ -28,15 +28,15 @@ package struct Dataset: Sendable {
     } catch {
       throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
     }
-    guard let record = manifest.record, let writer = record.writer else {
+    guard let record = manifest.record, record.isOfKnownWriter else {
       let damage = (try? manifest.damage()) ?? []
       throw UsageError("\(directory) is not a dataset of this version of Takeset: \(damage.joined(separator: "; "))")
     }
-    return (Dataset(directory, manifest, record, writer), manifest.run)
+    return (Dataset(directory, manifest, record), manifest.run)
   }
 
-  private init(_ directory: String, _ manifest: ManifestFile, _ record: ManifestRecord, _ writer: any Writer) {
-    (self.directory, self.manifest, self.record, self.writer) = (directory, manifest, record, writer)
+  private init(_ directory: String, _ manifest: ManifestFile, _ record: ManifestRecord) {
+    (self.directory, self.manifest, self.record) = (directory, manifest, record)
     (recordDigest, takes) = (manifest.recordDigest, manifest.takes)
     // Where every take is written, both are one array.
     written = takes.allSatisfy { $0.output != nil } ? takes : takes.filter { $0.output != nil }
@@ -64,9 +64,28 @@ package struct Dataset: Sendable {
   func episode(_ take: TakeEntry) throws -> Episode {
     let record = try record(of: take)
     do {
-      return try writer.episode(record, in: directory)
+      return try Self.episode(record, in: directory)
     } catch {
-      throw ExportRefusal("\(take.id): \(ReportedTakes.problem(error, record))")
+      throw ExportRefusal("\(take.id): \(Self.problem(error, record))")
+    }
+  }
+
+  /// Opens a shard as the episode that it contains. Throws what `problem` has words for.
+  static func episode(_ take: TakeRecord, in directory: String) throws -> Episode {
+    let path = directory + "/" + (take.output?.path ?? DatasetFiles.shard(of: take.id))
+    return try ShardReader(path: path, id: take.id, structure: take.output?.structureDigest).episode()
+  }
+
+  /// The reason why a take's file cannot be shown, as a sentence.
+  static func problem(_ error: any Error, _ take: TakeRecord) -> String {
+    let path = take.output?.path ?? "its file"
+    switch error {
+    case let error as UsageError: return error.message
+    case let error as FileError: return "\(path) cannot be read: \(error.reason)"
+    case let error as FileMap.Damaged: return "\(path): \(error.description)"
+    case let error as HDF5.HDF5Error: return "\(path) cannot be read: \(error.message)"
+    case let error as TakeFailure: return "\(path) cannot be read: \(error.message)"
+    default: return "\(path) cannot be read: \(error)"
     }
   }
 }

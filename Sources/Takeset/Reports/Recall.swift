@@ -11,12 +11,12 @@ package struct Recall: Sendable, Equatable {
   package init() {}
 
   package mutating func add(_ take: TakeRecord) {
-    guard take.reader == StrayScanner.name, take.outcome == .written else { return }
+    guard take.reader == "stray-scanner", take.outcome == .written else { return }
     let details = take.details ?? [:]
     // Where the video had a frame for each row, nothing was hidden.
     let hadOtherCount = take.findings.contains { [.samplesHidden, .movieCountMismatch].contains($0.code) }
-    if details["movie_pairing"] != nil, details[StrayScanner.firstRowKey] == nil, hadOtherCount { shiftedImages.append(take.id) }
-    if take.streams.contains(where: { $0.name == .imu }), details[StrayScanner.accelerationKey] == nil {
+    if details["movie_pairing"] != nil, details["movie_first_row"] == nil, hadOtherCount { shiftedImages.append(take.id) }
+    if take.streams.contains(where: { $0.name == .imu }), details["acceleration_unit"] == nil {
       unscaledAccelerations.append(take.id)
     }
   }

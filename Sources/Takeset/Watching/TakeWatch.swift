@@ -86,7 +86,7 @@ struct TakeWatch {
     var walk = Walk(now: now, limit: limit, isComplete: isComplete)
     for input in inputs {
       guard let real = realpath(input, nil) else {
-        walk.look.unreachable.insert(resolved[input] ?? OutputDirectory.absolute(input))
+        walk.look.unreachable.insert(resolved[input] ?? Directory.absolute(input))
         continue
       }
       defer { free(real) }

@@ -2,16 +2,12 @@ package import Evidence
 import Foundation
 package import Model
 
-/// Writes each episode into its own shard, and the index over them; and checks what was written.
+/// Writes each episode into its own shard, `DatasetFiles.shard(of:)`, and the index over them.
 package protocol Writer: Step {
   /// Throws `OptionError` when an option cannot be combined with a transform of the pipeline.
   func check(_ transforms: [any Transform]) throws
   /// The arrays an episode would be written as; nothing is read or written.
   func plan(_ episode: Episode) throws -> [ArrayRecord]
-  /// Path of a take's shard, relative to the dataset's directory.
-  func shardPath(_ id: String) -> String
-  /// Path of the index, likewise.
-  var indexPath: String { get }
   /// The blocks in which the rows of an episode are written.
   func blocks(_ episode: Episode) -> RowBlocks
   /// Starts a shard under a temporary name next to `path`.
@@ -20,14 +16,6 @@ package protocol Writer: Step {
   func publish(
     _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
   ) throws -> PublishedIndex
-  /// Compares a shard with its record, and reports differences.
-  func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification)
-  /// Compares the index with the manifest.
-  func checkIndex(_ manifest: ManifestRecord, in directory: String, into report: inout Verification)
-  /// Whether a file is a shard that Takeset wrote for this take.
-  func isShard(_ path: String, of id: String) -> Bool
-  /// Opens a shard as the episode that it contains.
-  func episode(_ take: TakeRecord, in directory: String) throws -> Episode
 }
 
 extension Writer {
@@ -117,74 +105,5 @@ package struct PublishedIndex: Sendable {
 
   package init(path: String, bytes: Int64, digest: Digest, statistics: [String: Statistics], findings: [Finding]) {
     (self.path, self.bytes, self.digest, self.statistics, self.findings) = (path, bytes, digest, statistics, findings)
-  }
-}
-
-/// The names of a dataset's files that do not depend on the writer.
-package enum DatasetFiles {
-  package static let manifest = "manifest.json"
-  package static let journal = "journal.jsonl"
-  package static let episodes = "episodes"
-
-  /// What a file or folder of a dataset is, for somebody who takes it for a recording; `nil` for anything else. Looks at names and first
-  /// bytes only.
-  static func word(for path: String) -> String? {
-    let url = URL(fileURLWithPath: path)
-    let folder = url.deletingLastPathComponent().path
-    func isIndex(_ path: String) -> Bool {
-      path.hasSuffix("/" + DatasetIndex.path) && (try? Directory.kind(at: path)) == .file
-        && (try? InputFile.start(of: path, count: 8)) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A]
-    }
-    if isIndex(path) {
-      return isDataset(folder)
-        ? "this is the index of a Takeset dataset; its folder is \(folder): takeset inspect \(shellWord(folder))"
-        : "this is the index of a Takeset dataset, without the manifest.json and the episodes of its folder, which are needed too"
-    }
-    if isIndex(path + "/" + DatasetIndex.path) {
-      return "the directory has the index of a Takeset dataset, but not its manifest.json and journal.jsonl, which are needed too"
-    }
-    let parent = url.deletingLastPathComponent().deletingLastPathComponent().path
-    if path.hasSuffix(".h5"), folder.hasSuffix("/" + episodes), isDataset(parent) {
-      return "this is an episode of a Takeset dataset; its folder is \(parent): takeset inspect \(shellWord(parent))"
-    }
-    return nil
-  }
-
-  /// The files that commands of Takeset write into a dataset's directory.
-  static let files =
-    [
-      manifest, journal, TaskList.name, SignedEnvelope.file, DatasetDescription.card, DatasetDescription.croissant,
-      DatasetDescription.crate,
-    ] + Registry.writers.map { $0.init().indexPath }
-
-  /// A file or folder in a dataset's directory that no command of Takeset writes there, by its name.
-  static func foreign(in directory: String) throws -> String? {
-    for folder in ["", "/\(episodes)", "/\(TaskResults.folder)"] where try Directory.kind(at: directory + folder) == .directory {
-      let foreign = try Directory.members(of: directory + folder).first { member in
-        if isLeftover(member, isEpisode: folder == "/\(episodes)") { return false }
-        switch (folder, member.kind) {
-        case ("", .file): return !files.contains(member.name)
-        case ("", .directory): return ![episodes, TaskResults.folder].contains(member.name)
-        case ("/\(episodes)", .file): return !member.name.hasSuffix(".h5")
-        case (_, .file): return !member.name.hasSuffix(".json") && member.name != TaskList.publishedMark
-        default: return true
-        }
-      }
-      if let foreign { return "\(folder.dropFirst())\(folder.isEmpty ? "" : "/")\(foreign.name)" }
-    }
-    return nil
-  }
-
-  /// Whether a run has left it behind; other programs have partial files, too.
-  static func isLeftover(_ member: Directory.Member, isEpisode: Bool) -> Bool {
-    guard SealedFile.isTemporary(member.name) else { return false }
-    let name = String(member.name.dropFirst().dropLast(".partial".count))
-    if member.kind == .directory { return !isEpisode && name.hasPrefix(AttemptDirectory.prefix) }
-    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : files.contains(name))
-  }
-
-  /// Whether a directory has the files of a dataset.
-  package static func isDataset(_ directory: String) -> Bool {
-    [manifest, journal].allSatisfy { (try? Directory.kind(at: directory + "/" + $0)) == .file }
   }
 }

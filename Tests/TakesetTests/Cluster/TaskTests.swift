@@ -16,7 +16,7 @@ import Testing
     let pipeline = try PipelineFile.defaultPipeline()
     let head = TaskList.Head(
       toolVersion: "1", pipeline: pipeline.canonical(), pipelineDigest: pipeline.digest().description, unmatched: [], count: ids.count)
-    try TaskList.write(head, ids.map { task($0) }, to: directory.path + "/" + TaskList.name)
+    try TaskList.write(head, ids.map { task($0) }, to: directory.path + "/" + DatasetFiles.tasks)
   }
 
   @Test(arguments: [[], ["a"], ["a", "b \" ] }", "ü"]])
@@ -27,7 +27,7 @@ import Testing
     #expect(try (0..<list.count).map { try list.task($0).id } == ids)
     #expect(try list.conversion(Self.tool).digest == list.head.pipelineDigest)
     #expect(throws: UsageError.self) { try list.task(ids.count) }
-    let data = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + TaskList.name))
+    let data = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + DatasetFiles.tasks))
     let document = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
     #expect((document["tasks"] as? [Any])?.count == ids.count)
   }
@@ -36,7 +36,7 @@ import Testing
     let directory = try TemporaryDirectory()
     try write(["a", "b"], in: directory)
     #expect(throws: VersionMismatch.self) { try TaskList(in: directory.path, tool: ToolIdentity(version: "2", revision: "r")) }
-    let path = directory.path + "/" + TaskList.name
+    let path = directory.path + "/" + DatasetFiles.tasks
     let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
     for count in stride(from: 0, to: bytes.count, by: 97) {
       try bytes.prefix(count).write(to: URL(fileURLWithPath: path))
@@ -47,8 +47,8 @@ import Testing
   @Test(arguments: ["9223372036854775807", "-1", "1e300", "3"]) func aListWhoseCountIsWrongIsRefused(_ count: String) throws {
     let directory = try TemporaryDirectory()
     try write(["a", "b"], in: directory)
-    let text = String(decoding: try directory.read(TaskList.name), as: UTF8.self)
-    try directory.write(TaskList.name, text.replacing("\"count\":2", with: "\"count\":\(count)").utf8)
+    let text = String(decoding: try directory.read(DatasetFiles.tasks), as: UTF8.self)
+    try directory.write(DatasetFiles.tasks, text.replacing("\"count\":2", with: "\"count\":\(count)").utf8)
     #expect(throws: UsageError.self) { try TaskList(in: directory.path, tool: Self.tool) }
   }
 

@@ -62,7 +62,7 @@ private struct TwoCameras: Reader {
     let run = Run(inputs: [input], output: output, pipeline: pipeline(TwoCameras(), MemoryWriter()), tool: tool)
     let summary = try run.execute { _ in }
     #expect(summary.written == 1 && summary.failed == 0)
-    let shard = try #require(MemoryWriter.shard(at: OutputDirectory.absolute(output) + "/episodes/take.memory"))
+    let shard = try #require(MemoryWriter.shard(at: Directory.absolute(output) + "/episodes/take.h5"))
     #expect(shard.reader == "two-cameras")
     #expect(shard.rows["scene_image"]?.map(\.first) == (0..<9).map { UInt8(10 + $0) })
     #expect(shard.rows["scene_image"]?.allSatisfy { $0.count == 8 * 6 * 3 } == true)

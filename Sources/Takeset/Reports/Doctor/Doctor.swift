@@ -115,9 +115,9 @@ private struct DatasetPlaces {
 
   init(_ path: String) throws {
     guard let kind = try Directory.kind(at: path, followingLinks: true) else { throw NoInputs(path: path) }
-    let index = kind == .directory ? path + "/" + DatasetIndex.path : path
+    let index = kind == .directory ? path + "/" + DatasetFiles.index : path
     guard try kind != .directory || Directory.kind(at: index) == .file else {
-      throw UsageError("\(path) is not a Takeset dataset: it has no \(DatasetIndex.path)")
+      throw UsageError("\(path) is not a Takeset dataset: it has no \(DatasetFiles.index)")
     }
     let file: File
     do {

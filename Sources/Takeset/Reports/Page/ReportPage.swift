@@ -105,7 +105,7 @@ package struct ReportPage: Sendable {
         do {
           summary.contents = try cache.contents(of: summary.take, in: source, draws: draws)
         } catch {
-          summary.problem = ReportedTakes.problem(error, summary.take)
+          summary.problem = Dataset.problem(error, summary.take)
         }
         return summary
       }
@@ -138,7 +138,7 @@ package struct ReportPage: Sendable {
       do {
         summary.strips = try cache.strips(of: summary.take, in: source, count: thumbnails, bytes: quota)
       } catch {
-        summary.stripProblem = ReportedTakes.problem(error, summary.take)
+        summary.stripProblem = Dataset.problem(error, summary.take)
       }
       return summary
     }

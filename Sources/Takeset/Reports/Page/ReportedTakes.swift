@@ -1,5 +1,4 @@
 import Foundation
-import HDF5
 import Model
 
 /// The takes that a page shows: those of a published dataset, or those that an unfinished run has converted so far.
@@ -9,7 +8,6 @@ struct ReportedTakes: Sendable {
   /// The manifest's record; `nil` while a run has not published it.
   let record: ManifestRecord?
   let recordDigest: String?
-  let writer: any Writer
   /// What is wrong with the manifest, in sentences.
   let notes: [String]
 
@@ -23,12 +21,10 @@ struct ReportedTakes: Sendable {
     self.directory = directory
     if hasJournal, prefersJournal || !hasManifest {
       (takes, record, recordDigest, notes) = (try Journal.records(at: journal), nil, nil, [])
-      writer = Registry.defaultWriter.init()
       return
     }
     let dataset = try Dataset(directory: directory)
-    guard let writer = dataset.record.writer else { throw UsageError("\(directory) names a writer that this version does not have") }
-    (takes, record, recordDigest, self.writer) = (try dataset.takes.map(dataset.record), dataset.record, dataset.recordDigest, writer)
+    (takes, record, recordDigest) = (try dataset.takes.map(dataset.record), dataset.record, dataset.recordDigest)
     notes = Self.unpublished(takes, directory, journal)
   }
 
@@ -63,19 +59,6 @@ struct ReportedTakes: Sendable {
   func episode(_ take: TakeRecord) throws -> Episode {
     guard let output = take.output else { throw UsageError("it has no file") }
     guard try Directory.kind(at: directory + "/" + output.path) != nil else { throw UsageError("\(output.path) is missing") }
-    return try writer.episode(take, in: directory)
-  }
-
-  /// The reason why a take's file cannot be shown, as a sentence.
-  static func problem(_ error: any Error, _ take: TakeRecord) -> String {
-    let path = take.output?.path ?? "its file"
-    switch error {
-    case let error as UsageError: return error.message
-    case let error as FileError: return "\(path) cannot be read: \(error.reason)"
-    case let error as FileMap.Damaged: return "\(path): \(error.description)"
-    case let error as HDF5.HDF5Error: return "\(path) cannot be read: \(error.message)"
-    case let error as TakeFailure: return "\(path) cannot be read: \(error.message)"
-    default: return "\(path) cannot be read: \(error)"
-    }
+    return try Dataset.episode(take, in: directory)
   }
 }

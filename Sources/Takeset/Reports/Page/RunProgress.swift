@@ -56,8 +56,8 @@ extension ReportPage {
 
   /// Whether a file belongs to a dataset.
   package static func isOwn(_ path: String, ofDataset directory: String) -> Bool {
-    let (file, root) = (OutputDirectory.absolute(path), OutputDirectory.absolute(directory))
-    let names = [DatasetFiles.manifest, DatasetFiles.journal] + Registry.writers.map { $0.init().indexPath }
+    let (file, root) = (Directory.absolute(path), Directory.absolute(directory))
+    let names = [DatasetFiles.manifest, DatasetFiles.journal, DatasetFiles.index]
     return names.contains { file == root + "/" + $0 } || file.hasPrefix(root + "/" + DatasetFiles.episodes + "/")
   }
 }

@@ -5,14 +5,11 @@ import Model
 
 /// `dataset.h5`: links to every shard's episode, masks and statistics, so that the directory opens as one file.
 struct DatasetIndex {
-  static let path = "dataset.h5"
-
   /// Members sorted by take id; numbered from 0 in that order.
   let members: [DatasetMember]
   let directory: String
   let identity: ShardIdentity
   var normalization: (any NormalizationRule)?
-  let shardPath: (String) -> String
 
   /// The name of an episode in the index.
   static func demoName(_ number: Int) -> String {
@@ -27,7 +24,7 @@ struct DatasetIndex {
 
   func write() throws -> PublishedIndex {
     let (statistics, findings) = try trainingStatistics()
-    let path = directory + "/" + Self.path
+    let path = directory + "/" + DatasetFiles.index
     let temporary = SealedFile.temporaryPath(for: path)
     unlink(temporary)
     do {
@@ -42,7 +39,7 @@ struct DatasetIndex {
     }
     let (digest, bytes) = try SealedFile.digest(of: path)
     var index = PublishedIndex(
-      path: Self.path, bytes: bytes, digest: digest, statistics: statistics.mapValues(\.statistics), findings: findings)
+      path: DatasetFiles.index, bytes: bytes, digest: digest, statistics: statistics.mapValues(\.statistics), findings: findings)
     index.normalizations = statistics.compactMapValues(\.normalization)
     return index
   }
@@ -58,8 +55,8 @@ struct DatasetIndex {
     let meta = try root.createGroup("meta", isSmall: false)
     for (number, member) in members.enumerated() {
       // A file name in a link is relative to the file that holds the link.
-      try data.link(Self.demoName(number), toFile: shardPath(member.id), object: "/data/demo_0")
-      try meta.link(Self.demoName(number), toFile: shardPath(member.id), object: "/meta/demo_0")
+      try data.link(Self.demoName(number), toFile: DatasetFiles.shard(of: member.id), object: "/data/demo_0")
+      try meta.link(Self.demoName(number), toFile: DatasetFiles.shard(of: member.id), object: "/meta/demo_0")
     }
     try attributes.set(
       [
@@ -123,7 +120,7 @@ struct DatasetIndex {
     var sizes: [String: [[Int]: [Int32]]] = [:]
     var unused = UnusedOptions()
     for (number, member) in zip(Int32(0)..., members) {
-      let file = try File.open(directory + "/" + shardPath(member.id))
+      let file = try File.open(directory + "/" + DatasetFiles.shard(of: member.id))
       defer { try? file.close() }
       try unused.add(file.root)
       for entry in try ShardStatistics(from: file.root).entries {

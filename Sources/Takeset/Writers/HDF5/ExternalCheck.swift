@@ -102,12 +102,12 @@ package enum ExternalCheck {
 
   static func index(_ path: String, _ manifest: ManifestRecord, _ takes: [TakeEntry]) throws -> Verification {
     var report = Verification()
-    report.catching(DatasetIndex.path) { report in
+    report.catching(DatasetFiles.index) { report in
       let file = try File.open(path)
       defer { try? file.close() }
       func compare(_ what: String, _ found: String?, _ expected: String?) {
         if found != expected {
-          report.differ("\(DatasetIndex.path):\(what)", "is \(found ?? "missing"), expected \(expected ?? "nothing")")
+          report.differ("\(DatasetFiles.index):\(what)", "is \(found ?? "missing"), expected \(expected ?? "nothing")")
         }
       }
       compare("/@format", try file.root.textAttribute("format"), "takeset")
@@ -135,14 +135,14 @@ package enum ExternalCheck {
       let names = try group.members().map(\.name)
       if names != written.indices.map(DatasetIndex.demoName) {
         report.differ(
-          "\(DatasetIndex.path):/\(section)", "has \(names.count) members, expected demo_000000 and so on for \(written.count) takes")
+          "\(DatasetFiles.index):/\(section)", "has \(names.count) members, expected demo_000000 and so on for \(written.count) takes")
         continue
       }
       for (name, take) in zip(names, written) {
         let target = try? group.externalTarget(name)
         if target?.file != take.output?.path || target?.object != "/\(section)/demo_0" {
           report.differ(
-            "\(DatasetIndex.path):/\(section)/\(name)", "does not link to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
+            "\(DatasetFiles.index):/\(section)/\(name)", "does not link to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
         }
       }
     }
@@ -152,7 +152,7 @@ package enum ExternalCheck {
     _ file: File, _ manifest: ManifestRecord, _ written: [TakeEntry], into report: inout Verification
   ) throws {
     for part in SplitPart.allCases {
-      let name = "\(DatasetIndex.path):/mask/\(part.rawValue)"
+      let name = "\(DatasetFiles.index):/mask/\(part.rawValue)"
       let dataset = try file.root.dataset("mask/\(part.rawValue)")
       guard case .string(let width)? = dataset.type, width > 0 else {
         report.differ(name, "is not a list of names")
@@ -172,7 +172,7 @@ package enum ExternalCheck {
     for (key, recorded) in manifest.statistics.sorted(by: { $0.key < $1.key }) {
       let group = try file.root.group("stats/\(key)")
       if try group.textAttribute("normalization") != recorded["normalization"]?.string {
-        report.differ("\(DatasetIndex.path):/stats/\(key)@normalization", "differs from the manifest")
+        report.differ("\(DatasetFiles.index):/stats/\(key)@normalization", "differs from the manifest")
       }
       for (name, values) in (recorded.object ?? [:]).sorted(by: { $0.key < $1.key }) where values.array != nil {
         let path = "stats/\(key)/\(name)"
@@ -180,7 +180,7 @@ package enum ExternalCheck {
         let dataset = try file.root.dataset(path)
         let found = name == "count" ? try dataset.readAll(as: Int64.self).map { Double($0) } : try dataset.readAll(as: Double.self)
         if found.count != expected.count || zip(found, expected).contains(where: { $0 != $1 && !($0.isNaN && $1.isNaN) }) {
-          report.differ("\(DatasetIndex.path):/\(path)", "differs from the manifest")
+          report.differ("\(DatasetFiles.index):/\(path)", "differs from the manifest")
         }
       }
     }

@@ -113,30 +113,22 @@ struct HDF5Check {
   // MARK: The index
 
   /// Checks the index by its bytes, or, if a program has added to it, by its contents: attributes, links, masks, statistics.
-  func checkIndex(_ manifest: ManifestRecord, shardPath: (String) -> String, into report: inout Verification) {
+  func checkIndex(_ manifest: ManifestRecord, into report: inout Verification) {
     report.noteFile()
-    report.catching(DatasetIndex.path) { report in
-      let path = directory + "/" + DatasetIndex.path
+    report.catching(DatasetFiles.index) { report in
+      let path = directory + "/" + DatasetFiles.index
       let (digest, size) = try SealedFile.digest(of: path)
       report.noteBytes(size)
       // A digest does not say where links lead.
       if digest == manifest.index.digest { return report.merge(try report.checkExternalIndex(path)) }
-      if size == manifest.index.bytes { return report.differ(DatasetIndex.path, "its bytes have changed") }
+      if size == manifest.index.bytes { return report.differ(DatasetFiles.index, "its bytes have changed") }
       let before = report.differences.count
       report.merge(try report.checkExternalIndex(path))
       if report.differences.count == before {
         report.note(
-          "\(DatasetIndex.path): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is unchanged")
+          "\(DatasetFiles.index): \(size - manifest.index.bytes) bytes were added by another program; what Takeset wrote is unchanged")
       }
     }
-  }
-}
-
-extension DatasetFiles {
-  /// Whether a path is relative and does not leave the directory.
-  static func isInside(_ path: String) -> Bool {
-    !path.isEmpty && !path.hasPrefix("/") && !path.split(separator: "/").contains("..")
-      && !path.unicodeScalars.contains { $0.properties.generalCategory == .control }
   }
 }
 

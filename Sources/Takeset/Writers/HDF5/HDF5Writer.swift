@@ -37,40 +37,16 @@ package struct HDF5Writer: Writer {
     try ShardLayout(episode, writer: self).arrays.filter { $0.digestOf != nil }.map(\.record)
   }
 
-  package func shardPath(_ id: String) -> String { "\(DatasetFiles.episodes)/\(id).h5" }
-  package var indexPath: String { DatasetIndex.path }
-
   package func blocks(_ episode: Episode) -> RowBlocks { ShardLayout.blocks(of: episode) }
 
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
-    try HDF5Shard(layout: ShardLayout(episode, writer: self), identity: identity, path: path, name: shardPath(episode.id))
+    try HDF5Shard(layout: ShardLayout(episode, writer: self), identity: identity, path: path, name: DatasetFiles.shard(of: episode.id))
   }
 
   package func publish(
     _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
   ) throws -> PublishedIndex {
-    try DatasetIndex(members: members, directory: directory, identity: identity, normalization: normalization, shardPath: shardPath).write()
-  }
-
-  package func check(_ take: TakeRecord, in directory: String, pipelineDigest: String, into report: inout Verification) {
-    HDF5Check(directory: directory).check(take, pipelineDigest: pipelineDigest, into: &report)
-  }
-
-  package func checkIndex(_ manifest: ManifestRecord, in directory: String, into report: inout Verification) {
-    HDF5Check(directory: directory).checkIndex(manifest, shardPath: shardPath, into: &report)
-  }
-
-  package func isShard(_ path: String, of id: String) -> Bool {
-    // Nobody has recorded what the file was, so the library must not see it: it may be damaged.
-    let times = "meta/demo_0/timestamp_ns"
-    // Of a long take the times are in chunks.
-    guard let shard = try? WrittenShard(path), shard.map.whole[times] != nil || shard.map.chunks[times] != nil else { return false }
-    return (try? shard.holds(id)) == true
-  }
-
-  package func episode(_ take: TakeRecord, in directory: String) throws -> Episode {
-    let path = directory + "/" + (take.output?.path ?? shardPath(take.id))
-    return try ShardReader(path: path, id: take.id, structure: take.output?.structureDigest).episode()
+    try DatasetIndex(members: members, directory: directory, identity: identity, normalization: normalization).write()
   }
 
   /// The version of the file layout, as in `docs/layout.md`.
