@@ -41,3 +41,40 @@ enum YAMLText {
     }
   }
 }
+
+extension PipelineFileError {
+  /// A YAML syntax error with its likely remedy.
+  init(_ error: YamlError, _ text: String) {
+    if case .duplicatedKeysInMapping(let keys, let context) = error {
+      self.init(keys.sorted().first ?? "", "the key is given twice")
+      (line, column) = (context.mark.line, context.mark.column)
+      return
+    }
+    guard case .scanner(_, let problem, let mark, _) = error.withContext else {
+      self.init("", "not YAML: \(error)")
+      return
+    }
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    let line = mark.line >= 1 && mark.line <= lines.count ? lines[mark.line - 1] : ""
+    let remedy =
+      if line.prefix(while: { $0 == " " || $0 == "\t" }).contains("\t") {
+        "; indent with spaces, not tabs"
+      } else if problem.contains("mapping values are not allowed") {
+        "; quote the value, or indent the lines below a key further than the key"
+      } else {
+        "; check the indentation and quotes there"
+      }
+    self.init("", "not YAML: \(problem)\(remedy)")
+    (self.line, column) = (mark.line, mark.column)
+  }
+}
+
+extension YamlError {
+  /// The same error, with a parser error as a scanner error.
+  fileprivate var withContext: YamlError {
+    if case .parser(let context, let problem, let mark, let yaml) = self {
+      return .scanner(context: context, problem: problem, mark, yaml: yaml)
+    }
+    return self
+  }
+}
