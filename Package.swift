@@ -6,6 +6,11 @@ func system(_ name: String, _ pkgConfig: String, _ apt: String) -> Target {
   .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 
+/// The tests of a target.
+func tests(_ target: String, _ others: [Target.Dependency]) -> Target {
+  .testTarget(name: target + "Tests", dependencies: [.byName(name: target)] + others, swiftSettings: settings)
+}
+
 let settings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
 
 let package = Package(
@@ -39,32 +44,62 @@ let package = Package(
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
     .target(name: "Evidence", dependencies: ["CCrypto", "Model"], swiftSettings: settings),
+    // What is true of takes, and the steps that convert them: a target imports only those above it.
     .target(
-      name: "Takeset",
+      name: "Steps",
+      dependencies: ["CLinux", "CZip", "Evidence", "Media", "Model", .product(name: "Yams", package: "Yams")],
+      swiftSettings: settings),
+    .target(name: "Rasters", dependencies: ["Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
+    .target(
+      name: "Readers", dependencies: ["CSimdJSON", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"], swiftSettings: settings),
+    .target(name: "Transforms", dependencies: ["Evidence", "Model", "Rasters", "Steps"], swiftSettings: settings),
+    .target(
+      name: "Datasets",
+      dependencies: ["CZlib", "Evidence", "HDF5", "Media", "Model", "Rasters", "Steps", .product(name: "Yams", package: "Yams")],
+      swiftSettings: settings),
+    .target(
+      name: "Runs",
       dependencies: [
-        "Evidence", "HDF5", "Media", "Model", "CCrypto", "CLinux", "CSandbox", "CSimdJSON", "CZip", "CZlib",
+        "CLinux", "CSandbox", "Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Readers", "Steps", "Transforms",
         .product(name: "Yams", package: "Yams"),
       ],
       swiftSettings: settings),
     .target(
-      name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Takeset"], swiftSettings: settings),
+      name: "Exports", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps"], swiftSettings: settings),
+    .target(
+      name: "Reports",
+      dependencies: [
+        "CLinux", "CZlib", "Datasets", "Evidence", "Exports", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps",
+        "Transforms",
+      ],
+      swiftSettings: settings),
+    .target(
+      name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
+      swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CLinux", "CRevision", "Evidence", "Media", "Model", "Simulate", "Takeset",
+        "CLinux", "CRevision", "Datasets", "Evidence", "Exports", "Media", "Model", "Reports", "Runs", "Simulate", "Steps",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings),
-    .target(name: "TestSupport", dependencies: ["Evidence", "Model", "Simulate", "Takeset"], swiftSettings: settings),
-
-    .testTarget(name: "ModelTests", dependencies: ["Model", "Simulate", "TestSupport"], swiftSettings: settings),
-    .testTarget(name: "EvidenceTests", dependencies: ["Evidence", "Model", "Simulate"], swiftSettings: settings),
-    .testTarget(name: "HDF5Tests", dependencies: ["HDF5", "Simulate"], swiftSettings: settings),
-    .testTarget(name: "MediaTests", dependencies: ["Media", "Model", "TestSupport"], swiftSettings: settings),
-    .testTarget(
-      name: "TakesetTests", dependencies: ["Evidence", "HDF5", "Media", "Model", "Simulate", "Takeset", "TestSupport"],
+    .target(
+      name: "TestSupport", dependencies: ["Datasets", "Evidence", "Model", "Readers", "Simulate", "Steps", "Transforms"],
       swiftSettings: settings),
-    .testTarget(name: "SimulateTests", dependencies: ["Model", "Simulate"], swiftSettings: settings),
+
+    tests("Model", ["Simulate", "TestSupport"]),
+    tests("Evidence", ["Model", "Simulate"]),
+    tests("HDF5", ["Simulate"]),
+    tests("Media", ["Model", "TestSupport"]),
+    tests("Steps", ["Evidence", "Model", "TestSupport"]),
+    tests("Rasters", ["Media", "Model", "Simulate", "TestSupport"]),
+    tests("Readers", ["Evidence", "Media", "Model", "Simulate", "Steps", "TestSupport"]),
+    tests("Transforms", ["Datasets", "Evidence", "Media", "Model", "Rasters", "Runs", "Simulate", "Steps", "TestSupport"]),
+    tests("Datasets", ["Evidence", "HDF5", "Model", "Readers", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
+    tests("Runs", ["Datasets", "Evidence", "HDF5", "Media", "Model", "Readers", "Simulate", "Steps", "TestSupport", "Transforms"]),
+    tests("Exports", ["Model", "Steps", "TestSupport"]),
+    tests("Reports", ["Datasets", "Evidence", "HDF5", "Media", "Model", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
+    tests("Simulate", ["Media", "Model"]),
   ],
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
@@ -74,6 +109,7 @@ let package = Package(
 if Context.environment["TAKESET_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
-      name: "fuzz", dependencies: ["CZlib", "Evidence", "HDF5", "Media", "Model", "Takeset"], path: "Fuzz", exclude: ["README.md"],
+      name: "fuzz", dependencies: ["CZlib", "Evidence", "Datasets", "HDF5", "Media", "Model", "Readers", "Runs", "Steps"], path: "Fuzz",
+      exclude: ["README.md"],
       swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }

@@ -36,11 +36,11 @@ package final class Group: Object {
   ///
   /// - Throws: `HDF5Error`, also where a link on the path leads to another file, or where the bytes are in another file or dataset: a file
   ///   from somebody else could show any other file of the user as its contents that way.
-  package func dataset(_ member: String) throws -> Dataset {
+  package func dataset(_ member: String) throws -> HDF5Array {
     try withPropertyList(chdf5_class_dataset_access) { access in
       try Self.stayInFile(access, path(member))
       let id = try hdf5("H5Dopen2", path(member)) { H5Dopen2(self.id, member, access) }
-      let dataset = try Dataset(id: id, name: path(member))
+      let dataset = try HDF5Array(id: id, name: path(member))
       guard !dataset.hasExternalStorage else {
         throw HDF5Error(call: "H5Dopen2", target: path(member), message: "its bytes are in another file")
       }

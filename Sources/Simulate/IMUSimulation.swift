@@ -1,6 +1,5 @@
 import Foundation
 import Model
-import Takeset
 
 /// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g, angular velocity in rad/s, both
 /// in the device's axes.

@@ -1,7 +1,6 @@
 import CCrypto
 import Evidence
 import Model
-import Takeset
 
 /// A P-256 key made from a seed. It signs as a phone's Secure Enclave does, but with a nonce that depends only on key and message, so
 /// that the same seed gives the same bytes. It is for simulated takes, not for secrets.

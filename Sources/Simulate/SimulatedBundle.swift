@@ -2,7 +2,6 @@ import Evidence
 import Foundation
 import Media
 package import Model
-import Takeset
 
 /// A synthetic bundle like an upload of the RealityCam app, with exact ground truth in `truth.json`.
 package struct SimulatedBundle: Sendable {

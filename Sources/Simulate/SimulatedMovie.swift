@@ -1,8 +1,9 @@
+import Rasters
+import Steps
 import Evidence
 import Foundation
 import Media
 package import Model
-import Takeset
 
 /// A synthetic video of a camera moving through `Room`. Each frame carries its number in presentation order as a `FrameCode`.
 package struct SimulatedMovie: Sendable {

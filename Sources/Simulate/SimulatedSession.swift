@@ -1,9 +1,9 @@
+import Steps
 import Evidence
 import Foundation
 import Media
 package import Model
 import Synchronization
-import Takeset
 
 /// A synthetic StackCapture session of a camera moving through `Room`, with exact ground truth in `truth.json` next to the
 /// session's own files.

@@ -2,7 +2,6 @@ import Evidence
 import Foundation
 import Media
 package import Model
-import Takeset
 
 /// A synthetic Stray Scanner recording of a camera moving through `Room`: a video whose first frame an edit list hides, depth in millimeters
 /// with confidence, odometry with the intrinsics of each frame, and an IMU. `truth.json` has the exact ground truth.

@@ -1,6 +1,5 @@
 package import Model
 import Synchronization
-import Takeset
 
 /// Samples in memory that count how often they are read.
 package final class CountingSource: SampleSource {

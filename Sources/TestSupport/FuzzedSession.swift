@@ -1,7 +1,9 @@
+import Readers
+import Steps
+import Transforms
 import Foundation
 import Model
 import Simulate
-import Takeset
 
 /// A small valid session in which one file is replaced by arbitrary bytes.
 package final class FuzzedSession {

@@ -1,8 +1,9 @@
+package import Datasets
+package import Steps
 import Evidence
 import Foundation
 package import Model
 import Synchronization
-package import Takeset
 
 /// A writer that keeps episodes in memory, row by row, for tests without files.
 package struct MemoryWriter: Writer {

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import Model
 import Synchronization
-import Takeset
 
 /// Prints a line; nobody may be reading it, which is no reason to stop.
 func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((printable(line) + "\n").utf8)) }

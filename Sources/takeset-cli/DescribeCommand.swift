@@ -1,6 +1,7 @@
+import Reports
+import Steps
 import ArgumentParser
 import Foundation
-import Takeset
 
 struct DescribeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

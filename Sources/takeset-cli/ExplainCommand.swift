@@ -1,7 +1,8 @@
+import Reports
+import Steps
 import ArgumentParser
 import Evidence
 import Model
-import Takeset
 
 struct ExplainCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,8 +1,10 @@
+import Exports
+import Reports
+import Steps
 import ArgumentParser
 import Evidence
 import Foundation
 import Model
-import Takeset
 
 struct ExportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,6 +1,6 @@
+import Reports
 import ArgumentParser
 import Foundation
-import Takeset
 
 /// The command of `make generate`, for developers of Takeset.
 struct GenerateCommand: ParsableCommand {

@@ -1,7 +1,7 @@
+import Datasets
 import ArgumentParser
 import Evidence
 import Model
-import Takeset
 
 /// `takeset.1` in man(7) macros, generated from the commands' help.
 enum ManualPage {

@@ -1,7 +1,8 @@
+import Reports
+import Steps
 import ArgumentParser
 import Foundation
 import Model
-import Takeset
 
 struct MergeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,8 +1,9 @@
+import Reports
+import Steps
 import ArgumentParser
 import CLinux
 import Foundation
 import Model
-import Takeset
 
 struct PackCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,7 +1,9 @@
+import Datasets
+import Runs
+import Steps
 import ArgumentParser
 import Foundation
 import Model
-import Takeset
 
 struct PlanCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

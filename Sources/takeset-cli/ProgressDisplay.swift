@@ -1,9 +1,10 @@
+import Datasets
+import Runs
 import ArgumentParser
 import Evidence
 import Foundation
 import Model
 import Synchronization
-import Takeset
 
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable { case auto, bar, plain, json, none }
 

@@ -1,9 +1,11 @@
+import Datasets
+import Runs
+import Steps
 import ArgumentParser
 import Evidence
 import Foundation
 import Model
 import Synchronization
-import Takeset
 
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

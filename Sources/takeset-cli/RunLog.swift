@@ -1,8 +1,8 @@
+import Datasets
 import ArgumentParser
 import Evidence
 import Foundation
 import Model
-import Takeset
 
 enum LogFormat: String, ExpressibleByArgument, CaseIterable { case text, json }
 

@@ -1,7 +1,9 @@
+import Datasets
+import Runs
+import Steps
 import Foundation
 import Model
 import Synchronization
-import Takeset
 
 /// Figures of a run in Prometheus' text format (version 0.0.4), for the textfile collector of node_exporter. The file is replaced as a
 /// whole, so that a reader never finds half of it.

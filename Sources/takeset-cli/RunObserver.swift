@@ -1,8 +1,9 @@
+import Datasets
+import Runs
 import Evidence
 import Foundation
 import Model
 import Synchronization
-import Takeset
 
 /// Everything that wants to know what a run does: the log, the progress display, the summary and the metrics.
 final class RunObserver: Sendable {

@@ -1,7 +1,7 @@
+import Datasets
 import Evidence
 import Model
 import Synchronization
-import Takeset
 
 /// The takes of a run that need attention: one line each where they are few, grouped by reason where they are many.
 ///

@@ -1,7 +1,9 @@
+import Datasets
+import Reports
+import Steps
 import ArgumentParser
 import Evidence
 import Foundation
-import Takeset
 
 struct SignCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

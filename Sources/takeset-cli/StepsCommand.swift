@@ -1,7 +1,8 @@
+import Reports
+import Steps
 import ArgumentParser
 import Evidence
 import Model
-import Takeset
 
 struct StepsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,13 +1,11 @@
+import Datasets
+import Runs
+import Steps
 import ArgumentParser
 import CLinux
 import CRevision
 import Foundation
 import Model
-import Takeset
-
-// The module Takeset has types of these names for the options of pipeline steps.
-typealias Option = ArgumentParser.Option
-typealias OptionGroup = ArgumentParser.OptionGroup
 
 @main
 struct TakesetCommand: ParsableCommand {

@@ -1,8 +1,10 @@
+import Datasets
+import Reports
+import Steps
 import ArgumentParser
 import Evidence
 import Foundation
 import Model
-import Takeset
 
 struct TraceCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,8 +1,10 @@
+import Datasets
+import Reports
+import Steps
 import ArgumentParser
 import CLinux
 import Foundation
 import Model
-import Takeset
 
 struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -2,8 +2,6 @@ import Foundation
 import Model
 import Testing
 
-@testable import Takeset
-
 @Suite struct FrameQualityTests {
   private func poses(_ x: [Double]) -> [Pose] { x.map { Pose(position: [$0, 0, 0], quaternion: [0, 0, 0, 1]) } }
   private func times(_ count: Int) -> [Timestamp] { (0..<count).map { Timestamp(nanoseconds: Int64($0) * 16_666_667) } }

@@ -3,8 +3,6 @@ import Model
 import Simulate
 import Testing
 
-@testable import Takeset
-
 @Suite struct PoseTests {
   /// The matrix of a quaternion by the textbook formula, which shares no code with what is tested.
   private func matrix(_ q: SIMD4<Double>, _ p: SIMD3<Double> = .zero) -> [Double] {

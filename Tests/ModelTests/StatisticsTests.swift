@@ -2,8 +2,6 @@ import Model
 import Simulate
 import Testing
 
-@testable import Takeset
-
 @Suite struct StatisticsTests {
   @Test func mergesAsIfAllHadBeenAddedAtOnce() {
     var generator = SplitMix(seed: 4)

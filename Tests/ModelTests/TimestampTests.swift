@@ -1,8 +1,6 @@
 import Model
 import Testing
 
-@testable import Takeset
-
 @Suite struct TimestampTests {
   @Test(arguments: [
     ("81234.567890125", 81_234_567_890_125), ("105230.574092166", 105_230_574_092_166), ("0", 0), ("-1.5", -1_500_000_000),

@@ -1,0 +1,87 @@
+package import Steps
+import Foundation
+import Model
+
+/// The names of a dataset's files.
+package enum DatasetFiles {
+  package static let manifest = "manifest.json"
+  package static let journal = "journal.jsonl"
+  package static let episodes = "episodes"
+  /// The index over all shards.
+  package static let index = "dataset.h5"
+  /// What `describe` writes.
+  package static let card = "README.md", croissant = "croissant.json", crate = "ro-crate-metadata.json"
+  /// What `sign` writes.
+  package static let attestation = "attestation.json"
+  /// What `plan --tasks` writes, and the folder of its workers' results with the mark of a finished dataset.
+  package static let tasks = "tasks.json", results = "results", publishedMark = ".published"
+  /// How the name of an attempt's directory begins.
+  package static let attemptPrefix = "attempt-"
+
+  /// Path of an episode's shard, relative to the dataset's directory.
+  package static func shard(of id: String) -> String { "\(episodes)/\(id).h5" }
+
+  /// What a file or folder of a dataset is, for somebody who takes it for a recording; `nil` for anything else. Looks at names and first
+  /// bytes only.
+  package static func word(for path: String) -> String? {
+    let url = URL(fileURLWithPath: path)
+    let folder = url.deletingLastPathComponent().path
+    func isIndex(_ path: String) -> Bool {
+      path.hasSuffix("/" + index) && (try? Directory.kind(at: path)) == .file
+        && (try? InputFile.start(of: path, count: 8)) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A]
+    }
+    if isIndex(path) {
+      return isDataset(folder)
+        ? "this is the index of a Takeset dataset; its folder is \(folder): takeset inspect \(shellWord(folder))"
+        : "this is the index of a Takeset dataset, without the manifest.json and the episodes of its folder, which are needed too"
+    }
+    if isIndex(path + "/" + index) {
+      return "the directory has the index of a Takeset dataset, but not its manifest.json and journal.jsonl, which are needed too"
+    }
+    let parent = url.deletingLastPathComponent().deletingLastPathComponent().path
+    if path.hasSuffix(".h5"), folder.hasSuffix("/" + episodes), isDataset(parent) {
+      return "this is an episode of a Takeset dataset; its folder is \(parent): takeset inspect \(shellWord(parent))"
+    }
+    return nil
+  }
+
+  /// The files that commands of Takeset write into a dataset's directory.
+  static let files = [manifest, journal, index, tasks, attestation, card, croissant, crate]
+
+  /// A file or folder in a dataset's directory that no command of Takeset writes there, by its name.
+  package static func foreign(in directory: String) throws -> String? {
+    for folder in ["", "/\(episodes)", "/\(results)"] where try Directory.kind(at: directory + folder) == .directory {
+      let foreign = try Directory.members(of: directory + folder).first { member in
+        if isLeftover(member, isEpisode: folder == "/\(episodes)") { return false }
+        switch (folder, member.kind) {
+        case ("", .file): return !files.contains(member.name)
+        case ("", .directory): return ![episodes, results].contains(member.name)
+        case ("/\(episodes)", .file): return !member.name.hasSuffix(".h5")
+        case (_, .file): return !member.name.hasSuffix(".json") && member.name != publishedMark
+        default: return true
+        }
+      }
+      if let foreign { return "\(folder.dropFirst())\(folder.isEmpty ? "" : "/")\(foreign.name)" }
+    }
+    return nil
+  }
+
+  /// Whether a run has left it behind; other programs have partial files, too.
+  package static func isLeftover(_ member: Directory.Member, isEpisode: Bool) -> Bool {
+    guard SealedFile.isTemporary(member.name) else { return false }
+    let name = String(member.name.dropFirst().dropLast(".partial".count))
+    if member.kind == .directory { return !isEpisode && name.hasPrefix(attemptPrefix) }
+    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : files.contains(name))
+  }
+
+  /// Whether a directory has the files of a dataset.
+  package static func isDataset(_ directory: String) -> Bool {
+    [manifest, journal].allSatisfy { (try? Directory.kind(at: directory + "/" + $0)) == .file }
+  }
+
+  /// Whether a path is relative and does not leave the directory.
+  package static func isInside(_ path: String) -> Bool {
+    !path.isEmpty && !path.hasPrefix("/") && !path.split(separator: "/").contains("..")
+      && !path.unicodeScalars.contains { $0.properties.generalCategory == .control }
+  }
+}

@@ -1,0 +1,245 @@
+import Steps
+import Evidence
+import Foundation
+import HDF5
+import Model
+
+/// `dataset.h5`: links to every shard's episode, masks and statistics, so that the directory opens as one file.
+package struct DatasetIndex {
+  /// Members sorted by take id; numbered from 0 in that order.
+  let members: [DatasetMember]
+  let directory: String
+  let identity: ShardIdentity
+  var normalization: (any NormalizationRule)?
+
+  /// The name of an episode in the index.
+  package static func demoName(_ number: Int) -> String {
+    let digits = String(number)
+    return "demo_" + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+  }
+
+  /// Environment arguments that robomimic requires; type 2 is its "gym", of which it requires nothing more.
+  static func environmentArguments(_ reader: String) -> String {
+    JSONValue.object(["env_name": .string(reader), "type": 2, "env_kwargs": [:]]).canonicalText
+  }
+
+  func write() throws -> PublishedIndex {
+    let (statistics, findings) = try trainingStatistics()
+    let path = directory + "/" + DatasetFiles.index
+    let temporary = SealedFile.temporaryPath(for: path)
+    unlink(temporary)
+    do {
+      let file = try File.create(at: temporary)
+      try fill(file.root, statistics)
+      try file.close()
+      try SealedFile.seal(temporary, as: path)
+    } catch {
+      let failure = OutputFailure(error, writing: directory, needing: 100_000 + 2000 * Double(members.count))
+      unlink(temporary)
+      throw failure
+    }
+    let (digest, bytes) = try SealedFile.digest(of: path)
+    var index = PublishedIndex(
+      path: DatasetFiles.index, bytes: bytes, digest: digest, statistics: statistics.mapValues(\.statistics), findings: findings)
+    index.normalizations = statistics.compactMapValues(\.normalization)
+    return index
+  }
+
+  private func fill(_ root: Group, _ statistics: [String: Key]) throws {
+    var attributes = AttributeList()
+    try attributes.set(
+      [
+        "format": .text("takeset"), "format_version": .text(HDF5Writer.formatVersion), "tool_version": .text(identity.toolVersion),
+        "pipeline_sha256": .text(identity.pipelineDigest),
+      ], on: root, path: "/")
+    let data = try root.createGroup("data", isSmall: false)
+    let meta = try root.createGroup("meta", isSmall: false)
+    for (number, member) in members.enumerated() {
+      // A file name in a link is relative to the file that holds the link.
+      try data.link(Self.demoName(number), toFile: DatasetFiles.shard(of: member.id), object: "/data/demo_0")
+      try meta.link(Self.demoName(number), toFile: DatasetFiles.shard(of: member.id), object: "/meta/demo_0")
+    }
+    try attributes.set(
+      [
+        "total": .integer(Int64(members.reduce(0) { $0 + $1.samples })),
+        "env_args": .text(Self.environmentArguments(identity.reader)),
+      ], on: data, path: "/data")
+    try writeMasks(to: root)
+    try write(statistics, to: root.createGroup("stats"), &attributes)
+  }
+
+  /// Writes a group for each key; a key with slashes (`action_dict/joints`) is in groups of groups.
+  private func write(_ statistics: [String: Key], to stats: Group, _ attributes: inout AttributeList) throws {
+    var groups: [String: Group] = [:]
+    func group(_ path: String) throws -> Group {
+      if let known = groups[path] { return known }
+      let end = path.lastIndex(of: "/")
+      let parent = try end.map { try group(String(path[..<$0])) } ?? stats
+      let created = try parent.createGroup(end.map { String(path[path.index(after: $0)...]) } ?? path)
+      groups[path] = created
+      return created
+    }
+    for (name, key) in statistics.sorted(by: { $0.key < $1.key }) {
+      let group = try group(name)
+      try key.statistics.write(to: group)
+      try attributes.set(["unit": .text(key.meaning.unit)], on: group, path: "/stats/\(name)")
+      guard let normalization = key.normalization else { continue }
+      try attributes.set(["normalization": .text(normalization.method)], on: group, path: "/stats/\(name)")
+      for (member, values) in [("scale", normalization.scale), ("offset", normalization.offset)] {
+        let dataset = try group.createDataset(member, Layout(type: .float64, dims: [values.count], isCompact: true))
+        try values.withUnsafeBytes { try dataset.write($0) }
+      }
+    }
+  }
+
+  /// Writes demo names as byte strings of one length, as robomimic requires.
+  private func writeMasks(to root: Group) throws {
+    let mask = try root.createGroup("mask")
+    let demos = members.indices.map(Self.demoName)
+    let width = demos.map(\.utf8.count).max() ?? 11
+    for part in SplitPart.allCases {
+      let names = zip(demos, members).filter { $0.1.part == part }.map(\.0)
+      let dataset = try mask.createDataset(part.rawValue, Layout(type: .string(width), dims: [names.count]))
+      let bytes = names.flatMap { Array($0.utf8) + [UInt8](repeating: 0, count: width - $0.utf8.count) }
+      try bytes.withUnsafeBytes { try dataset.write($0) }
+    }
+  }
+
+  // MARK: Statistics
+
+  struct Key {
+    var meaning: ShardStatistics.Meaning
+    var statistics: Statistics
+    var normalization: Normalization?
+  }
+
+  /// Statistics of the training takes. If one name has several meanings, each has its own statistics, and findings name them.
+  private func trainingStatistics() throws -> (keys: [String: Key], findings: [Finding]) {
+    var merged: [String: [ShardStatistics.Meaning: Statistics]] = [:]
+    /// Numbers of takes by name and meaning, and by name and size of the images.
+    var meanings: [String: [ShardStatistics.Meaning: [Int32]]] = [:]
+    var sizes: [String: [[Int]: [Int32]]] = [:]
+    var unused = UnusedOptions()
+    for (number, member) in zip(Int32(0)..., members) {
+      let file = try File.open(directory + "/" + DatasetFiles.shard(of: member.id))
+      defer { try? file.close() }
+      try unused.add(file.root)
+      for entry in try ShardStatistics(from: file.root).entries {
+        meanings[entry.name, default: [:]][entry.meaning, default: []].append(number)
+        sizes[entry.name, default: [:]][entry.shape, default: []].append(number)
+        guard member.part == .train else { continue }
+        var own = entry.statistics
+        if merged[entry.name]?[entry.meaning] == nil {
+          own.values = try Self.values(of: entry, in: file.root)
+          merged[entry.name, default: [:]][entry.meaning] = own
+        } else {
+          if merged[entry.name]?[entry.meaning]?.values != nil { own.values = try Self.values(of: entry, in: file.root) }
+          merged[entry.name]?[entry.meaning]?.merge(own)
+        }
+      }
+    }
+    let acting = Set((sizes[StreamName.actions.rawValue] ?? [:]).values.joined())
+    var missing: [Finding] = []
+    if !acting.isEmpty, acting.count < members.count {
+      let others = members.indices.filter { !acting.contains(Int32($0)) }.map { members[$0].id }
+      missing.append(
+        Finding(.actionsMissing, "takes without poses have no actions: \(others.abridged)", field: "actions", count: others.count))
+    }
+    var keys: [String: Key] = [:]
+    for (name, all) in merged {
+      for (meaning, statistics) in all {
+        keys[label(name, meaning, among: meanings[name] ?? [:])] = Key(
+          meaning: meaning, statistics: statistics, normalization: normalization?.parameters(of: statistics))
+      }
+    }
+    return (keys, missing + unused.findings(streams: sizes.keys) + mixed(meanings) + mixed(sizes))
+  }
+
+  /// The valid values of an array, by channel; `nil` where they are many, or whole numbers, of which a histogram says all.
+  private static func values(of entry: ShardStatistics.Entry, in root: Group) throws -> [[Float]]? {
+    let (all, channels) = (entry.statistics, entry.statistics.channels)
+    guard all.histograms.first?.buckets == .floats, all.moments.allSatisfy({ $0.count < Statistics.few }) else { return nil }
+    let (data, meta) = (try root.group("data/demo_0"), try root.group("meta/demo_0"))
+    let isAction = data.contains(entry.name)
+    let dataset = try data.dataset(isAction ? entry.name : "obs/\(entry.name)")
+    guard dataset.type == .float32, dataset.dims.reduce(1, *) < mostElements else { return nil }
+    // Programs take every member of action_dict for an action, so their masks are elsewhere.
+    let mask = "\(entry.name)_valid"
+    let masks: (group: Group, name: String) =
+      entry.name.hasPrefix(StreamName.actionFolder + "/") ? (meta, mask) : (data, isAction ? mask : "obs/\(mask)")
+    let valid = masks.group.contains(masks.name) ? try masks.group.dataset(masks.name).readAll() : []
+    let numbers = try dataset.readAll(as: Float.self)
+    var values = [[Float]](repeating: [], count: channels)
+    for (index, number) in numbers.enumerated() where number.isFinite {
+      if valid.isEmpty || valid[index * valid.count / numbers.count] != 0 { values[index % channels].append(number) }
+    }
+    // Another program may have changed the array since it was written.
+    return zip(values, all.moments).allSatisfy { $0.count == Int($1.count) } ? values : nil
+  }
+
+  /// Elements of an array with few valid ones, beyond which it is not read for them.
+  private static let mostElements = 1 << 22
+
+  /// Options of the pipeline that name a stream which no take so far has.
+  private struct UnusedOptions {
+    private var paths: Set<String>?
+
+    mutating func add(_ shard: Group) throws {
+      if paths?.isEmpty == true { return }
+      let text = try shard.group("data/demo_0").textAttribute(HDF5Shard.unusedOptions) ?? "[]"
+      let own = Set((try? JSONReader(Array(text.utf8)).value())?.array?.compactMap(\.string) ?? [])
+      paths = paths?.intersection(own) ?? own
+    }
+
+    func findings(streams: some Collection<String>) -> [Finding] {
+      (paths ?? []).sorted().map { path in
+        // Steps and options have no dots in their names.
+        let words = path.split(separator: ".", maxSplits: 2).map(String.init)
+        let meant = Spelling.nearest(to: words.last ?? "", among: streams.sorted()).map { "; did you mean \($0)?" } ?? ""
+        return Finding(
+          .optionUnused, "\(words.dropLast().joined(separator: ": ")) names \(words.last ?? ""), which no take of the dataset has\(meant)",
+          severity: .warning, field: words.last)
+      }
+    }
+  }
+
+  /// The key, with the unit where several meanings share it, and with further distinctions where the unit is the same.
+  private func label(_ name: String, _ meaning: ShardStatistics.Meaning, among all: [ShardStatistics.Meaning: [Int32]]) -> String {
+    guard all.count > 1 else { return name }
+    var label = "\(name)@\(meaning.unit)"
+    let same = all.keys.filter { $0.unit == meaning.unit }
+    if Set(same.map(\.axes)).count > 1, let axes = meaning.axes { label += " (\(axes))" }
+    if Set(same.map(\.channels)).count > 1 { label += " (\(meaning.channels))" }
+    if Set(same.map(\.type)).count > 1 { label += " (\(meaning.type))" }
+    return label
+  }
+
+  private func mixed(_ meanings: [String: [ShardStatistics.Meaning: [Int32]]]) -> [Finding] {
+    meanings.sorted { $0.key < $1.key }.compactMap { name, all in
+      // Those that differ in width are of several shapes, which is reported as such, even if a wider one has another unit.
+      guard Dictionary(grouping: all.keys, by: \.channels).values.contains(where: { $0.count > 1 }) else { return nil }
+      let parts = Dictionary(
+        all.map { meaning, takes in ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes) },
+        uniquingKeysWith: { ($0 + $1).sorted() }
+      ).map { ($0.key, $0.value) }
+      guard parts.count > 1 else { return nil }
+      return Finding(.mixedUnits, sentence(name, "means different things", parts) + "; statistics are kept apart", field: name)
+    }
+  }
+
+  private func mixed(_ sizes: [String: [[Int]: [Int32]]]) -> [Finding] {
+    sizes.sorted { $0.key < $1.key }.compactMap { name, all in
+      guard all.count > 1 else { return nil }
+      let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
+      return Finding(
+        .mixedSizes, sentence(name, "has several shapes", parts) + "; only takes of one shape batch together", field: name)
+    }
+  }
+
+  private func sentence(_ name: String, _ what: String, _ parts: [(String, [Int32])]) -> String {
+    "\(name) \(what): "
+      + parts.sorted { $0.0 < $1.0 }.map { part, takes in
+        "\(part) in \(takes.map { members[Int($0)].id }.abridged)"
+      }.joined(separator: "; ")
+  }
+}

@@ -1,0 +1,189 @@
+import Steps
+import Evidence
+import Foundation
+import HDF5
+import Model
+
+/// Compares a file's contents with its record through libhdf5, object by object: for files that another program has modified, whose bytes
+/// differ from what Takeset wrote. Such a file may crash the library, so the command does this in a separate process.
+package enum ExternalCheck {
+  /// Checks a shard.
+  package static func shard(_ path: String, _ output: OutputRecord) throws -> Verification {
+    var report = Verification()
+    report.catching(output.path) { report in
+      let file = try File.open(path)
+      defer { try? file.close() }
+      var attributes = AttributeList()
+      for object in ["/", "/data", "/data/demo_0"] {
+        let group = object == "/" ? file.root : try file.root.group(String(object.dropFirst()))
+        try note(group, object, ours(object), in: &attributes)
+      }
+      for array in output.arrays {
+        let name = "\(output.path):\(array.path)"
+        report.noteDataset()
+        report.catching(name) { report in try check(array, file.root, name, into: &report) }
+        if let dataset = try? file.root.dataset(String(array.path.dropFirst())) {
+          try note(dataset, array.path, nil, in: &attributes)
+        }
+        guard array.digestOf == .rows else { continue }
+        let rows = ShardLayout.rowDigests(of: array.path)
+        if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
+      }
+      if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
+    }
+    return report
+  }
+
+  /// The attributes that Takeset sets on a group; other programs may add theirs.
+  private static func ours(_ object: String) -> Set<String> {
+    switch object {
+    case "/": ["format", "format_version", "pipeline_sha256", "tool_version"]
+    case "/data": ["env_args", "total"]
+    default: ["camera_info", "num_samples", "reader", "take_id"]
+    }
+  }
+
+  private static func note(_ object: Object, _ path: String, _ names: Set<String>?, in list: inout AttributeList) throws {
+    for name in try object.attributeNames() where names?.contains(name) ?? ShardLayout.attributeNames.contains(name) {
+      if let text = try object.textAttribute(name) {
+        list.note(name, .text(text), path: path)
+      } else if let number = try object.integerAttribute(name) {
+        list.note(name, .integer(number), path: path)
+      }
+    }
+  }
+
+  private static func check(_ array: ArrayRecord, _ root: Group, _ name: String, into report: inout Verification) throws {
+    guard root.isHardLinked(array.path) else { return report.differ(name, "is missing or a link to something else") }
+    let dataset = try root.dataset(String(array.path.dropFirst()))
+    guard dataset.dims == array.shape, dataset.type?.numpyName == array.dtype else {
+      return report.differ(name, "its type or shape has changed")
+    }
+    if try dataset.textAttribute("sha256") != array.digest?.description { return report.differ(name, "carries another digest") }
+    if array.digestOf == .rows {
+      if array.dtype == Datatype.bytes.numpyName { return try checkSequences(root, array, name, into: &report) }
+      return try checkRows(array, name, root, into: &report) { try dataset.read(rows: $0..<($0 + 1)) }
+    }
+    let hasher = SHA256()
+    let step = max(dataset.chunk?.first ?? dataset.dims.first ?? 1, 1)
+    for start in stride(from: 0, to: dataset.dims.first ?? 0, by: step) {
+      let part = try dataset.read(rows: start..<min(start + step, dataset.dims[0]))
+      report.noteBytes(Int64(part.count))
+      hasher.update(part)
+    }
+    if hasher.finish() != array.digest { report.differ(name, "its content has changed") }
+  }
+
+  /// Checks rows that are byte sequences: encoded images.
+  static func checkSequences(_ root: Group, _ array: ArrayRecord, _ name: String, into report: inout Verification) throws {
+    let dataset = try root.dataset(String(array.path.dropFirst()))
+    try checkRows(array, name, root, into: &report) { try dataset.readSequence(row: $0) }
+  }
+
+  private static func checkRows(
+    _ array: ArrayRecord, _ name: String, _ root: Group, into report: inout Verification, _ read: (Int) throws -> [UInt8]
+  ) throws {
+    let digests = try root.dataset(ShardLayout.rowDigests(of: array.path)).readAll()
+    guard Digest.of(digests) == array.digest, digests.count % 32 == 0, digests.count / 32 == array.shape.first ?? 0 else {
+      return report.differ(name, "the digests of its rows have changed")
+    }
+    var named = 0
+    for row in 0..<(array.shape.first ?? 0) {
+      let bytes = try? read(row)
+      report.noteBytes(Int64(bytes?.count ?? 0))
+      if let bytes, Digest.of(bytes) == Digest(bytes: digests[(32 * row)..<(32 * row + 32)]) { continue }
+      named += 1
+      if named <= Verification.rowsNamed {
+        report.differ("\(name)[\(row)]", bytes == nil ? "cannot be read" : "its content has changed")
+      }
+    }
+  }
+
+  // MARK: The index
+
+  static func index(_ path: String, _ manifest: ManifestRecord, _ takes: [TakeEntry]) throws -> Verification {
+    var report = Verification()
+    report.catching(DatasetFiles.index) { report in
+      let file = try File.open(path)
+      defer { try? file.close() }
+      func compare(_ what: String, _ found: String?, _ expected: String?) {
+        if found != expected {
+          report.differ("\(DatasetFiles.index):\(what)", "is \(found ?? "missing"), expected \(expected ?? "nothing")")
+        }
+      }
+      compare("/@format", try file.root.textAttribute("format"), "takeset")
+      compare("/@format_version", try file.root.textAttribute("format_version"), HDF5Writer.formatVersion)
+      compare("/@pipeline_sha256", try file.root.textAttribute("pipeline_sha256"), manifest.pipelineDigest)
+      compare("/@tool_version", try file.root.textAttribute("tool_version"), manifest.tool["version"]?.string)
+      let written = takes.filter { $0.output != nil }
+      let data = try file.root.group("data")
+      compare("/data@total", try data.integerAttribute("total").map { "\($0)" }, "\(written.reduce(0) { $0 + $1.framesOut })")
+      let readers = Set(written.map { $0.reader ?? "" })
+      compare(
+        "/data@env_args", try data.textAttribute("env_args"),
+        DatasetIndex.environmentArguments(readers.count == 1 ? readers.first ?? "" : "takeset"))
+      try checkLinks(file, written, into: &report)
+      try checkMasks(file, manifest, written, into: &report)
+      try checkStatistics(file, manifest, into: &report)
+      for group in ["mask", "stats"] { try file.root.checkIsWhole(group) }
+    }
+    return report
+  }
+
+  private static func checkLinks(_ file: File, _ written: [TakeEntry], into report: inout Verification) throws {
+    for section in ["data", "meta"] {
+      let group = try file.root.group(section)
+      let names = try group.members().map(\.name)
+      if names != written.indices.map(DatasetIndex.demoName) {
+        report.differ(
+          "\(DatasetFiles.index):/\(section)", "has \(names.count) members, expected demo_000000 and so on for \(written.count) takes")
+        continue
+      }
+      for (name, take) in zip(names, written) {
+        let target = try? group.externalTarget(name)
+        if target?.file != take.output?.path || target?.object != "/\(section)/demo_0" {
+          report.differ(
+            "\(DatasetFiles.index):/\(section)/\(name)", "does not link to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
+        }
+      }
+    }
+  }
+
+  private static func checkMasks(
+    _ file: File, _ manifest: ManifestRecord, _ written: [TakeEntry], into report: inout Verification
+  ) throws {
+    for part in SplitPart.allCases {
+      let name = "\(DatasetFiles.index):/mask/\(part.rawValue)"
+      let dataset = try file.root.dataset("mask/\(part.rawValue)")
+      guard case .string(let width)? = dataset.type, width > 0 else {
+        report.differ(name, "is not a list of names")
+        continue
+      }
+      let bytes = try dataset.readAll()
+      let names = stride(from: 0, to: bytes.count, by: width).map { start in
+        String(decoding: bytes[start..<(start + width)].prefix { $0 != 0 }, as: UTF8.self)
+      }
+      let ids = Set((manifest.splits[part.rawValue]?.array ?? []).compactMap(\.string))
+      let expected = written.indices.filter { ids.contains(written[$0].id) }.map(DatasetIndex.demoName)
+      if names != expected { report.differ(name, "differs from the split in the manifest") }
+    }
+  }
+
+  private static func checkStatistics(_ file: File, _ manifest: ManifestRecord, into report: inout Verification) throws {
+    for (key, recorded) in manifest.statistics.sorted(by: { $0.key < $1.key }) {
+      let group = try file.root.group("stats/\(key)")
+      if try group.textAttribute("normalization") != recorded["normalization"]?.string {
+        report.differ("\(DatasetFiles.index):/stats/\(key)@normalization", "differs from the manifest")
+      }
+      for (name, values) in (recorded.object ?? [:]).sorted(by: { $0.key < $1.key }) where values.array != nil {
+        let path = "stats/\(key)/\(name)"
+        let expected = (values.array ?? []).map { $0.double ?? .nan }
+        let dataset = try file.root.dataset(path)
+        let found = name == "count" ? try dataset.readAll(as: Int64.self).map { Double($0) } : try dataset.readAll(as: Double.self)
+        if found.count != expected.count || zip(found, expected).contains(where: { $0 != $1 && !($0.isNaN && $1.isNaN) }) {
+          report.differ("\(DatasetFiles.index):/\(path)", "differs from the manifest")
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,275 @@
+import Steps
+import Evidence
+import Foundation
+import HDF5
+import Model
+import Synchronization
+
+/// One shard being written.
+///
+/// `@unchecked Sendable`: workers share only `layout`, and the pool and the list of histograms, which have locks; everything else is used only
+/// while storing, one call at a time, as `ShardWriter` requires.
+final class HDF5Shard: ShardWriter, @unchecked Sendable {
+  let layout: ShardLayout
+  private let path: String
+  /// The path in the dataset's directory.
+  private let name: String
+  private let temporary: String
+  private let identity: ShardIdentity
+  private let file: File
+  private let groups: [String: Group]
+  private let datasets: [HDF5Array]
+  private let histograms = Mutex<[HistogramBox]>([])
+  private let pool: BufferPool
+
+  private let writeback: Writeback
+  private var bytesStored: Int64 = 0
+  private var rowsStored = 0
+  /// Flags by raster, one per row.
+  private var isUnreadable: [[Bool]]
+  private var moments: [Moments]
+  private var findings: [Finding] = []
+  /// Concatenated digests of the rows, by array, for arrays with one row per chunk.
+  private var rowDigests: [[UInt8]]
+  /// Checksums of the deflated chunks, by array.
+  private var checksums: [[UInt32]]
+  private var attributes = AttributeList()
+
+  /// A worker's histogram, which the shard reads once the worker has stopped.
+  private struct HistogramBox: @unchecked Sendable { let histogram: RasterHistogram }
+
+  init(layout: ShardLayout, identity: ShardIdentity, path: String, name: String) throws {
+    (self.layout, self.identity, self.path, self.name) = (layout, identity, path, name)
+    temporary = SealedFile.temporaryPath(for: path)
+    unlink(temporary)
+    isUnreadable = layout.rasters.map { _ in [] }
+    moments = layout.rasters.map { _ in Moments() }
+    rowDigests = layout.arrays.map { _ in [] }
+    checksums = layout.arrays.map { _ in [] }
+    pool = BufferPool(kinds: 2 * layout.arrays.count)
+
+    do {
+      file = try File.create(at: temporary)
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    writeback = Writeback(temporary)
+    do {
+      var groups: [String: Group] = ["": file.root]
+      datasets = try layout.arrays.map { planned in
+        let parts = planned.path.split(separator: "/").map(String.init)
+        let group = try Self.group(parts.dropLast(), in: &groups)
+        return try group.createDataset(parts[parts.count - 1], planned.layout)
+      }
+      self.groups = groups
+    } catch {
+      try? file.close()
+      unlink(temporary)
+      throw error
+    }
+  }
+
+  private static func group(_ parts: some Collection<String>, in groups: inout [String: Group]) throws -> Group {
+    var (path, current) = ("", groups[""]!)
+    for part in parts {
+      path += path.isEmpty ? part : "/" + part
+      let next = try groups[path] ?? current.createGroup(part)
+      groups[path] = next
+      current = next
+    }
+    return current
+  }
+
+  private var rowCount: Int { layout.episode.frames.count }
+  func makeWorker() throws -> any ShardWorker {
+    let histogram = RasterHistogram(layout.rasters)
+    histograms.withLock { $0.append(HistogramBox(histogram: histogram)) }
+    return try HDF5Worker(self, histogram: histogram, pool: pool)
+  }
+
+  // MARK: Rows
+
+  func store(_ rows: [PreparedRow]) throws {
+    for row in rows {
+      for (index, (raster, cell)) in zip(layout.rasters, row.cells).enumerated() {
+        try write(cell.samples, array: raster.samples, row: rowsStored)
+        if let mask = raster.mask, let chunk = cell.mask { try write(chunk, array: mask, row: rowsStored) }
+        if let next = raster.next { try write(cell, asNext: next) }
+        isUnreadable[index].append(!cell.isReadable)
+        moments[index].merge(cell.moments)
+        // Rows that share an unreadable sample count as one finding.
+        let isSame = rowsStored > 0 && raster.rows[rowsStored] == raster.rows[rowsStored - 1]
+        if let finding = cell.finding, !isSame { findings.note(finding) }
+        if raster.stream.spec.kind == .image, let finding = cell.finding { try checkReadable(index, finding) }
+      }
+      rowsStored += 1
+    }
+    writeback.grown(to: bytesStored)
+  }
+
+  /// Writes the observations of a row as the next ones of the row before, and those of the last row as its own next ones.
+  private func write(_ cell: PreparedRow.Cell, asNext next: ShardLayout.RasterArrays.Next) throws {
+    for row in [rowsStored - 1, rowsStored] where row >= 0 && (row < rowsStored || row == rowCount - 1) {
+      try write(cell.samples, array: next.samples, row: row)
+      if let mask = next.mask, let chunk = cell.mask { try write(chunk, array: mask, row: row) }
+    }
+  }
+
+  private func write(_ chunk: PreparedChunk, array: Int, row: Int) throws {
+    rowDigests[array] += chunk.digest.bytes
+    if let checksum = chunk.checksum { checksums[array].append(checksum) }
+    let layout = layout.arrays[array].layout
+    if layout.type == .bytes {
+      return try chunk.raw.withUnsafeBytes { try datasets[array].writeSequence($0, row: row) }
+    }
+    bytesStored += Int64(chunk.stored.count)
+    let origin = [row] + layout.dims.dropFirst().map { _ in 0 }
+    try chunk.stored.withUnsafeBytes { try datasets[array].writeChunk($0, at: origin, skipped: chunk.skipped) }
+  }
+
+  private func checkReadable(_ raster: Int, _ finding: Finding) throws {
+    let unreadable = isUnreadable[raster].count(where: \.self)
+    if unreadable * 5 > rowCount {
+      throw TakeFailure.tooManyUndecodable(of: rowCount, first: findings.first { $0.code == finding.code } ?? finding)
+    }
+  }
+
+  // MARK: Sealing
+
+  func close() throws -> ShardSummary {
+    pool.drain()
+    var columns = try ColumnWriter(
+      layout, rowDigests: rowDigests,
+      isUnreadable: Dictionary(uniqueKeysWithValues: zip(layout.rasters.map(\.name), isUnreadable)))
+    var digests = [Digest?](repeating: nil, count: layout.arrays.count)
+    for (array, planned) in layout.arrays.enumerated() where planned.digestOf == .rows { digests[array] = Digest.of(rowDigests[array]) }
+    for column in layout.columns { digests[column.array] = try columns.write(column, to: datasets[column.array]) }
+    findings = columns.findings.reduce(into: findings) { all, finding in
+      if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
+    }
+    for (array, sums) in columns.checksums { checksums[array] = sums }
+    let statistics = try writeStatistics(columns.statistics)
+    digests[layout.checksums] = try writeChecksums(statistics)
+    var records: [ArrayRecord] = []
+    for (array, planned) in layout.arrays.enumerated() { try describe(datasets[array], planned, digests[array], in: &records) }
+    try describe(statistics.dataset, statistics.planned, statistics.digest, in: &records)
+    try writeGroupAttributes()
+    try file.close()
+    writeback.finished()
+
+    let written = try WrittenShard(temporary)
+    for array in layout.columns.map(\.array) + [layout.checksums] {
+      let planned = layout.arrays[array]
+      // Closing a file on a full disk is where libraries lose data; chunks were written one by one, each with an error of its own.
+      guard try written.digest(of: planned.path, planned.layout) == digests[array] else {
+        throw HDF5Error(call: "read back", target: "\(temporary):/\(planned.path)", message: "reads back differently than written")
+      }
+    }
+    let structure = try written.structureDigest()
+    (rowDigests, checksums, isUnreadable) = ([], [], [])
+    return ShardSummary(
+      output: OutputRecord(
+        path: name, bytes: written.size, samples: rowCount, arrays: records.sorted { $0.path < $1.path }, structureDigest: structure,
+        attributesDigest: attributes.digest),
+      findings: findings.sorted { $0.code.rawValue < $1.code.rawValue })
+  }
+
+  /// Sets an array's attributes and adds its record.
+  private func describe(
+    _ dataset: HDF5Array, _ planned: ShardLayout.Planned, _ digest: Digest?, in records: inout [ArrayRecord]
+  ) throws {
+    var own = planned.attributes
+    if let scope = planned.digestOf, let digest {
+      own["sha256_of"] = .text(scope.rawValue)
+      own["sha256"] = .text(digest.description)
+      var record = planned.record
+      (record.digest, record.digestOf) = (digest, scope)
+      records.append(record)
+    }
+    try attributes.set(own, on: dataset, path: "/" + planned.path)
+  }
+
+  func publish() throws { try SealedFile.seal(temporary, as: path) }
+
+  func abandon() {
+    try? file.close()
+    unlink(temporary)
+  }
+
+  /// The attribute of an episode that lists options of the pipeline which name streams that the take does not have.
+  static let unusedOptions = "unused_options"
+
+  private func writeGroupAttributes() throws {
+    try attributes.set(
+      [
+        "format": .text("takeset"), "format_version": .text(HDF5Writer.formatVersion), "tool_version": .text(identity.toolVersion),
+        "pipeline_sha256": .text(identity.pipelineDigest),
+      ], on: file.root, path: "/")
+    guard let data = groups["data"], let demo = groups["data/demo_0"] else { return }
+    try attributes.set(
+      ["total": .integer(Int64(rowCount)), "env_args": .text(DatasetIndex.environmentArguments(identity.reader))], on: data, path: "/data")
+    var own: [String: ShardLayout.Attribute] = [
+      "num_samples": .integer(Int64(rowCount)), "take_id": .text(layout.episode.id), "reader": .text(identity.reader),
+    ]
+    if let camera = layout.cameraInfo { own["camera_info"] = .text(camera.canonicalText) }
+    let unused = layout.episode.unusedOptions
+    if !unused.isEmpty { own[Self.unusedOptions] = .text(JSONValue.array(unused.map { .string($0) }).canonicalText) }
+    try attributes.set(own, on: demo, path: "/data/demo_0")
+  }
+
+  private func writeChecksums(_ statistics: ShardStatistics.Written) throws -> Digest {
+    var sums = zip(layout.arrays, checksums).map { (path: $0.path, sums: $1) }
+    sums.append((statistics.planned.path, [statistics.checksum]))
+    sums.sort { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+    let numbers = sums.flatMap(\.sums).map { Int64($0) }
+    return try numbers.withUnsafeBytes { bytes in
+      try datasets[layout.checksums].write(bytes)
+      let hasher = SHA256()
+      hasher.update(bytes)
+      return hasher.finish()
+    }
+  }
+
+  private func writeStatistics(_ vectors: [StreamName: Statistics]) throws -> ShardStatistics.Written {
+    // Half a megabyte each; a take of many episodes keeps its closed shards until all are put in place.
+    let all = histograms.withLock { boxes in
+      defer { boxes = [] }
+      return boxes.map(\.histogram)
+    }
+    let histogram = all.first ?? RasterHistogram(layout.rasters)
+    for other in all.dropFirst() { histogram.merge(other) }
+    var statistics = vectors
+    for (index, raster) in layout.rasters.enumerated() where raster.sampleBytes != nil {
+      statistics[raster.name] = histogram.statistics(raster: index, moments: moments[index])
+    }
+    let specs = layout.episode.streams.mapValues(\.spec).merging(layout.episode.derived.mapValues(\.spec)) { own, _ in own }
+    let entries = ShardStatistics(
+      statistics.compactMap { name, statistics in specs[name].map { ShardStatistics.Entry(name, $0, statistics) } })
+    return try entries.write(to: groups["meta/demo_0"] ?? file.root)
+  }
+}
+
+/// Every attribute that was set, for their digest.
+struct AttributeList {
+  private var lines: [String] = []
+
+  /// Sets attributes in the order of their names, so that the bytes are the same every time.
+  mutating func set(_ attributes: [String: ShardLayout.Attribute], on object: Object, path: String) throws {
+    for (key, value) in attributes.sorted(by: { $0.key < $1.key }) {
+      switch value {
+      case .text(let text): try object.setAttribute(key, text)
+      case .integer(let number): try object.setAttribute(key, number)
+      }
+      note(key, value, path: path)
+    }
+  }
+
+  mutating func note(_ key: String, _ value: ShardLayout.Attribute, path: String) {
+    lines.append("\(path)@\(key)=\(value.json.canonicalText)\n")
+  }
+
+  var digest: Digest {
+    Digest.of(pieces: lines.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) })
+  }
+}

@@ -1,0 +1,264 @@
+import Evidence
+import Foundation
+import HDF5
+import Model
+
+/// Opens a shard as the episode that was written: every row's value, time, number and validity; images and depth are read on demand, by any
+/// number of threads. Only cursors keep the file open.
+struct ShardReader {
+  private let shard: WrittenShard
+  private let file: StoredFile
+  /// Kept open while this reads, because closing it would close its groups.
+  private let library: File
+  private let id: String
+  private let data: Group
+  private let meta: Group
+  private let times: [Timestamp]
+
+  /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not the shard of this episode.
+  ///
+  /// - Parameter structure: The recorded digest of its structure, which is compared before the library sees the file.
+  init(path: String, id: String, structure: Digest?) throws {
+    shard = try WrittenShard(path)
+    if let structure { try shard.checkStructure(structure) }
+    file = StoredFile(path: path, stamp: shard.stamp)
+    self.id = id
+    library = try File.open(path)
+    (data, meta) = (try library.root.group("data/demo_0"), try library.root.group("meta/demo_0"))
+    if let own = try data.textAttribute("take_id"), own != id { throw FileMap.Damaged(description: "it is the shard of \(own)") }
+    let stored = try meta.dataset("timestamp_ns")
+    let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
+    times = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
+    guard zip(times, times.dropFirst()).allSatisfy(<) else { throw FileMap.Damaged(description: "its times do not ascend") }
+  }
+
+  func episode() throws -> Episode {
+    let stored = try meta.dataset("timestamp_ns")
+    var frames = Episode.Frames(
+      timestamps: times, sourceIndex: try meta.dataset("source_index").readAll(as: Int64.self), clock: try clock(of: stored),
+      tick: try stored.integerAttribute("tick_ns") ?? 1)
+    frames.isResampled = try stored.textAttribute("timeline") == "resampled"
+    frames.nominalRate = try stored.textAttribute("nominal_rate_hz").flatMap { Double($0) }
+    frames.quality = try meta.dataset("quality").readAll().map { FrameQuality(rawValue: $0) }
+    if meta.contains("segment") { frames.segment = try meta.dataset("segment").readAll(as: Int64.self) }
+    var episode = Episode(id: id, sourceFrames: times.count, frames: frames, streams: [:])
+    episode.captureStart = times.first
+    if let unix = try stored.integerAttribute("unix_origin_ns") {
+      episode.unixOrigin = Episode.UnixOrigin(nanoseconds: unix, resolution: try stored.integerAttribute("unix_origin_resolution_ns") ?? 1)
+    }
+    let observations = try data.group("obs")
+    for (member, kind) in try observations.members() where kind == .dataset {
+      let dataset = try observations.dataset(member)
+      guard let streamKind = try self.kind(of: dataset) else { continue }
+      let name = StreamName(member)
+      episode.streams[name] =
+        streamKind.isRaster ? try raster(name, streamKind, dataset, &episode) : try vector(name, streamKind, dataset)
+    }
+    try addActions(of: data, to: &episode)
+    if data.contains(StreamName.actionFolder) {
+      try addActions(of: data.group(StreamName.actionFolder), inFolder: StreamName.actionFolder + "/", to: &episode)
+    }
+    episode.storesNextObservations = data.contains("next_obs")
+    for (member, kind) in try meta.members() where kind == .group && !["streams", "row_sha256", StreamName.actionFolder].contains(member) {
+      let group = try meta.group(member)
+      if group.contains("accel") { episode.streams[StreamName(member)] = try inertial(group) }
+    }
+    return episode
+  }
+
+  /// Adds the actions in a group, and those in `action_dict`, whose masks are below `meta`.
+  private func addActions(of group: Group, inFolder folder: String = "", to episode: inout Episode) throws {
+    for (member, kind) in try group.members() where kind == .dataset {
+      let dataset = try group.dataset(member)
+      guard try self.kind(of: dataset) == .action else { continue }
+      let name = StreamName(folder + member)
+      let mask = try folder.isEmpty ? data.dataset(member + "_valid") : meta.dataset("\(name)_valid")
+      episode.derived[name] = try StoredRows(
+        spec: spec(.action, dataset), values: dataset.readAll(as: Float.self), valid: mask.readAll())
+    }
+  }
+
+  // MARK: Streams
+
+  private func kind(of dataset: HDF5Array) throws -> StreamKind? {
+    guard let word = try dataset.textAttribute("kind") else { return nil }
+    return StreamKind(word: word, frame: try frame(of: dataset))
+  }
+
+  private func frame(of dataset: HDF5Array) throws -> PoseFrame? {
+    var frame: PoseFrame?
+    if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init), let unit = try dataset.textAttribute("unit")
+    {
+      var own = PoseFrame(cameraAxes: axes, worldAxes: try dataset.textAttribute("world_axes") ?? "", unit: unit)
+      own.body = try dataset.textAttribute("body").flatMap { Pose(measured: $0.split(separator: " ").compactMap { Double($0) }) }
+      frame = own
+    }
+    return frame
+  }
+
+  private func clock(of dataset: HDF5Array) throws -> Clock {
+    try dataset.textAttribute("clock").flatMap(Clock.init) ?? .frameNumber
+  }
+
+  private func spec(_ kind: StreamKind, _ dataset: HDF5Array) throws -> StreamSpec {
+    guard let type = dataset.type.flatMap(ScalarType.init) else {
+      throw HDF5Error(call: "read", target: dataset.name, message: "its type is not one that Takeset writes")
+    }
+    var spec = StreamSpec(
+      kind: kind, type: type, shape: Array(dataset.dims.dropFirst()), unit: try dataset.textAttribute("unit") ?? "",
+      clock: try clock(of: meta.dataset("timestamp_ns")))
+    spec.parts = try dataset.textAttribute("parts")?.split(separator: " ").compactMap { StreamSpec.Part($0) } ?? []
+    if kind == .action {
+      (spec.actionFrame, spec.rotationLayout) = (try frame(of: dataset), try dataset.textAttribute("rotation_layout"))
+      // Actions have the units of their parts.
+      spec.actionFrame?.unit = spec.unit.split(separator: ",").first.map(String.init) ?? spec.unit
+    }
+    spec.elements = try dataset.textAttribute("order")?.split(separator: " ").map(String.init) ?? []
+    spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
+    return spec
+  }
+
+  /// A stream with one sample for each row.
+  private func stream(_ name: StreamName, _ spec: StreamSpec, _ source: any SampleSource) throws -> SampleStream {
+    let rows = try meta.group("streams/\(name)")
+    let numbers = try rows.dataset("source_index").readAll(as: Int64.self)
+    let next = try rows.dataset("next_index").readAll(as: Int64.self)
+    let delays = try rows.dataset("dt_ns").readAll(as: Int64.self)
+    guard numbers.count == times.count, next.count == times.count, delays.count == times.count else {
+      throw HDF5Error(call: "read", target: rows.name, message: "it does not have one entry for each row")
+    }
+    return SampleStream(
+      spec: spec, source: source, timestamps: zip(times, delays).map { $0.advanced(by: $1) }, sourceIndex: numbers,
+      rows: numbers.indices.map { numbers[$0] < 0 ? nil : Row($0) })
+  }
+
+  private func vector(_ name: StreamName, _ kind: StreamKind, _ dataset: HDF5Array) throws -> SampleStream {
+    let spec = try spec(kind, dataset)
+    var stream = try stream(name, spec, VectorSource(width: spec.elementCount, values: dataset.readAll(as: Float.self)))
+    if meta.contains("\(name)_raw") {
+      stream.raw = VectorSource(width: spec.elementCount, values: try meta.dataset("\(name)_raw").readAll(as: Float.self))
+    }
+    return stream
+  }
+
+  private func raster(_ name: StreamName, _ kind: StreamKind, _ dataset: HDF5Array, _ episode: inout Episode) throws -> SampleStream {
+    let isEncoded = dataset.type == .bytes
+    var spec: StreamSpec
+    if isEncoded {
+      let sides = try [dataset.integerAttribute("height"), dataset.integerAttribute("width")].compactMap(\.self).map { Int(clamping: $0) }
+      guard sides.count == 2 else { throw HDF5Error(call: "read", target: dataset.name, message: "it lacks the size of its images") }
+      spec = StreamSpec(
+        kind: kind, type: .uint8, shape: sides + [3], unit: try dataset.textAttribute("unit") ?? "",
+        clock: try clock(of: meta.dataset("timestamp_ns")))
+      spec.sourceEncoding = try dataset.textAttribute("encoding") == "png" ? .png : .jpeg
+      spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
+    } else {
+      spec = try self.spec(kind, dataset)
+    }
+    guard spec.shape.count == 3 else { throw HDF5Error(call: "read", target: dataset.name, message: "it is not an array of images") }
+    let (raster, full) = try grid(ImageSize(width: spec.shape[1], height: spec.shape[0]), of: dataset)
+    spec.raster = raster
+    let path = "data/demo_0/obs/\(name)"
+    let valid = try meta.dataset("streams/\(name)/valid").readAll()
+    let source: any SampleSource
+    if isEncoded {
+      source = StoredImages(file: file, dataset: path, isReadable: valid, size: raster.size, isPNG: spec.sourceEncoding == .png)
+    } else {
+      source = StoredSamples(
+        file: file, chunks: shard.map.chunks[path] ?? [], layout: try layout(dataset), isReadable: valid, name: name)
+    }
+    var stream = try stream(name, spec, source)
+    stream.intrinsicsTrack = try intrinsics(name, stream)
+    addCamera(raster.camera, full, stream, &episode)
+    return stream
+  }
+
+  /// Layout of the chunks, one for each row, inferred from the file: all filters that are not skipped.
+  private func layout(_ dataset: HDF5Array) throws -> Layout {
+    guard let type = dataset.type, let chunk = dataset.chunk, chunk == [1] + dataset.dims.dropFirst() else {
+      throw HDF5Error(call: "read", target: dataset.name, message: "it is not stored in chunks of a row")
+    }
+    return Layout(type: type, dims: dataset.dims, chunk: chunk, deflate: dataset.isDeflated ? 4 : nil)
+  }
+
+  /// The grid of a stream, and the size of its camera's full-size image.
+  private func grid(_ size: ImageSize, of dataset: HDF5Array) throws -> (raster: Raster, full: ImageSize) {
+    let camera = CameraName(try dataset.textAttribute("camera") ?? CameraName.phone.rawValue)
+    let map = try dataset.textAttribute("raster_from_camera")?.split(separator: " ").compactMap { Double($0) } ?? []
+    let full = try dataset.textAttribute("camera_size")?.split(separator: "x").compactMap { Int($0) } ?? []
+    guard map.count == 6, full.count == 2 else { return (Raster(camera: camera, size: size, rasterFromFull: .identity), size) }
+    let affine = Affine(xx: map[0], xy: map[1], yx: map[3], yy: map[4], x0: map[2], y0: map[5])
+    return (Raster(camera: camera, size: size, rasterFromFull: affine), ImageSize(width: full[0], height: full[1]))
+  }
+
+  /// The intrinsics that are stored for a stream's rows, at the times of their samples: so each row has its own again.
+  private func intrinsics(_ name: StreamName, _ stream: SampleStream) throws -> IntrinsicsTrack? {
+    // Those of the first camera's images have no prefix.
+    let names = ["\(name)_intrinsics"] + (stream.spec.kind == .image ? ["intrinsics"] : [])
+    guard let raster = stream.spec.raster, let member = names.first(where: meta.contains) else { return nil }
+    let stored = try meta.dataset(member)
+    let numbers = try stored.readAll(as: Float.self)
+    guard numbers.count == 4 * times.count else {
+      throw HDF5Error(call: "read", target: stored.name, message: "it does not have four numbers for each row")
+    }
+    let fullFromRaster = raster.rasterFromFull.inverse
+    let moments = times.indices.compactMap { row -> IntrinsicsTrack.Moment? in
+      let four = numbers[(4 * row)..<(4 * row + 4)].map { Double($0) }
+      guard four.allSatisfy(\.isFinite) else { return nil }
+      let own = Intrinsics(fx: four[0], fy: four[1], cx: four[2], cy: four[3])
+      return IntrinsicsTrack.Moment(time: stream.timestamps[row], intrinsics: own.applying(fullFromRaster))
+    }.sorted { $0.time < $1.time }
+    guard let first = moments.first else { return nil }
+    let isMoving = moments.contains { $0.intrinsics != first.intrinsics }
+    return IntrinsicsTrack(first.intrinsics, moments: isMoving ? moments : [])
+  }
+
+  /// Adds the camera of a stream, with the intrinsics of its images if they have any, otherwise those of its depth maps.
+  private func addCamera(_ name: CameraName, _ full: ImageSize, _ stream: SampleStream, _ episode: inout Episode) {
+    let known = episode.cameras[name]
+    guard known?.intrinsicsTrack == nil || stream.spec.kind == .image && stream.intrinsicsTrack != nil else { return }
+    episode.cameras[name] = Camera(
+      size: full, intrinsicsTrack: stream.intrinsicsTrack, pose: data.contains("obs/\(StreamName.pose)") ? .pose : nil)
+  }
+
+  private func inertial(_ group: Group) throws -> SampleStream {
+    let stored = try group.dataset("timestamp_ns")
+    let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
+    let stamps = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
+    let (accel, gyro) = (try group.dataset("accel").readAll(as: Float.self), try group.dataset("gyro").readAll(as: Float.self))
+    guard accel.count == 3 * stamps.count, gyro.count == 3 * stamps.count else {
+      throw HDF5Error(call: "read", target: group.name, message: "its arrays differ in length")
+    }
+    var values: [Float] = []
+    for index in stamps.indices {
+      values += accel[(3 * index)..<(3 * index + 3)]
+      values += gyro[(3 * index)..<(3 * index + 3)]
+    }
+    var spec = StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: try clock(of: stored))
+    spec.sourceUnit = try group.dataset("accel").textAttribute("source_unit")
+    return SampleStream(
+      spec: spec, source: VectorSource(width: 6, values: values), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) })
+  }
+}
+
+extension ScalarType {
+  fileprivate init?(_ type: Datatype) {
+    guard let same = ScalarType.allCases.first(where: { Datatype($0) == type }) else { return nil }
+    self = same
+  }
+}
+
+/// Rows that were computed when the dataset was made.
+private struct StoredRows: Derived {
+  let spec: StreamSpec
+  let values: [Float]
+  let valid: [UInt8]
+  var inputs: [StreamName] { [] }
+
+  func value(at row: Int, of rows: inout RowReader) throws -> [Float] {
+    let (width, columns) = (spec.elementCount, max(spec.shape.last ?? 1, 1))
+    let flags = width / columns
+    guard valid.count >= (row + 1) * flags, values.count >= (row + 1) * width else { return Array(repeating: .nan, count: width) }
+    return (0..<width).map { valid[row * flags + $0 / columns] == 1 ? values[row * width + $0] : .nan }
+  }
+}

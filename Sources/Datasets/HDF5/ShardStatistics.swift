@@ -1,0 +1,144 @@
+import Evidence
+import HDF5
+import Model
+
+/// The statistics of a shard's streams, in a form that can be merged across shards: `meta/demo_0/statistics`, JSON as bytes.
+struct ShardStatistics {
+  struct Entry {
+    var name: String
+    /// Meaning of the numbers; statistics of one name merge only if their meaning is the same.
+    var meaning: Meaning
+    /// Shape of one sample.
+    var shape: [Int]
+    var statistics: Statistics
+
+    init(_ name: StreamName, _ spec: StreamSpec, _ statistics: Statistics) {
+      self.name = name.rawValue
+      self.statistics = statistics
+      shape = spec.shape
+      let frame = spec.kind.poseFrame ?? spec.actionFrame
+      meaning = Meaning(unit: spec.unit, type: spec.type.rawValue, axes: frame?.cameraAxes.rawValue, channels: statistics.channels)
+    }
+
+    fileprivate init?(_ json: JSONValue) {
+      guard let name = json["name"]?.string, let meaning = Meaning(json), let statistics = Statistics(json),
+        statistics.channels == meaning.channels
+      else { return nil }
+      (self.name, self.meaning, self.statistics) = (name, meaning, statistics)
+      shape = (json["shape"]?.array ?? []).compactMap { $0.integer.map { Int(clamping: $0) } }
+    }
+  }
+
+  /// The dataset that the statistics were written to, one chunk.
+  struct Written {
+    var dataset: HDF5Array
+    var planned: ShardLayout.Planned
+    var digest: Digest
+    var checksum: UInt32
+  }
+
+  static let chunkCount = 1
+
+  struct Meaning: Hashable {
+    var unit: String
+    var type: String
+    /// The camera's axes, of poses and of actions. The body, the world and the layout of rotations are the same in all takes of a pipeline,
+    /// except that worlds of an arbitrary scale have another unit.
+    var axes: String?
+    var channels: Int
+
+    init(unit: String, type: String, axes: String?, channels: Int) {
+      (self.unit, self.type, self.axes, self.channels) = (unit, type, axes, channels)
+    }
+
+    fileprivate init?(_ json: JSONValue) {
+      guard let unit = json["unit"]?.string, let type = json["type"]?.string, let count = json["channels"]?.array?.count else { return nil }
+      self.init(unit: unit, type: type, axes: json["axes"]?.string, channels: count)
+    }
+  }
+
+  let entries: [Entry]
+  static let path = "meta/demo_0/statistics"
+  /// Size limit, far above the largest possible statistics.
+  private static let limit = 1 << 28
+
+  init(_ entries: [Entry]) { self.entries = entries.sorted { $0.name < $1.name } }
+
+  /// Stores them and returns the array, with its digest.
+  func write(to meta: Group) throws -> Written {
+    let json = JSONValue.array(
+      entries.map { entry in
+        [
+          "name": .string(entry.name), "unit": .string(entry.meaning.unit), "type": .string(entry.meaning.type),
+          "axes": JSONValue(entry.meaning.axes), "shape": .array(entry.shape.map { JSONValue($0) }),
+          "bucket": .string(entry.statistics.histograms.first?.buckets.rawValue ?? ""), "channels": entry.statistics.channelsJSON,
+        ]
+      })
+    let bytes = json.canonicalBytes
+    let layout = Layout(type: .uint8, dims: [bytes.count], chunk: [bytes.count], deflate: 1)
+    let dataset = try meta.createDataset("statistics", layout)
+    var encoded: [UInt8] = []
+    let skipped = try bytes.withUnsafeBytes { try ChunkEncoder(level: 1).encode($0, elementSize: 1, into: &encoded) }
+    try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: [0], skipped: skipped) }
+    return Written(
+      dataset: dataset,
+      planned: ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes),
+      digest: Digest.of(bytes), checksum: encoded.withUnsafeBytes(chunkChecksum))
+  }
+
+  init(from root: Group) throws {
+    let dataset = try root.dataset(Self.path)
+    guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= Self.limit,
+      let list = try JSONReader(dataset.readAll()).value().array
+    else { throw HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON") }
+    entries = list.compactMap { Entry($0) }
+    guard entries.count == list.count else { throw HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON") }
+  }
+}
+
+extension Statistics {
+  fileprivate var channelsJSON: JSONValue {
+    .array(
+      zip(moments, histograms).map { moments, histogram in
+        guard moments.count > 0 else { return ["count": 0] }
+        return [
+          "count": .integer(moments.count), "mean": .number(moments.mean), "m2": .number(moments.m2), "min": .number(moments.min),
+          "max": .number(moments.max),
+          "histogram": .array(histogram.counts.sorted { $0.key < $1.key }.flatMap { [.integer($0.key), .integer($0.value)] }),
+        ]
+      })
+  }
+
+  fileprivate init?(_ json: JSONValue) {
+    guard let buckets = json["bucket"]?.string.flatMap(Histogram.Buckets.init), let channels = json["channels"]?.array else { return nil }
+    self.init(channels: channels.count, buckets)
+    for (index, channel) in channels.enumerated() {
+      guard let count = channel["count"]?.integer else { return nil }
+      if count == 0 { continue }
+      guard let mean = channel["mean"]?.double, let m2 = channel["m2"]?.double, let least = channel["min"]?.double,
+        let greatest = channel["max"]?.double, let pairs = channel["histogram"]?.array?.compactMap(\.integer), pairs.count % 2 == 0
+      else { return nil }
+      moments[index] = Moments(count: count, mean: mean, m2: m2, min: least, max: greatest)
+      for pair in stride(from: 0, to: pairs.count, by: 2) { histograms[index].add(bucket: pairs[pair], count: pairs[pair + 1]) }
+    }
+  }
+
+  private static let names = ["mean", "std", "min", "max", "q01", "q99"]
+
+  /// Writes `count`, `mean`, `std`, `min`, `max`, `q01`, `q99`, each with one element per channel. Channels without a value are NaN.
+  func write(to group: Group) throws {
+    func write<Number>(_ values: [Number], _ type: Datatype, _ name: String) throws {
+      let dataset = try group.createDataset(name, Layout(type: type, dims: [values.count], isCompact: true))
+      try values.withUnsafeBytes { try dataset.write($0) }
+    }
+    let empty = moments.map { $0.count == 0 }
+    let columns: [[Double]] = [
+      moments.map(\.mean), moments.map(\.standardDeviation), moments.map(\.min), moments.map(\.max), quantile(0.01),
+      quantile(0.99),
+    ]
+    try write(moments.map(\.count), .int64, "count")
+    for (name, values) in zip(Self.names, columns) {
+      try write(zip(values, empty).map { $1 ? .nan : $0 }, .float64, name)
+    }
+  }
+}

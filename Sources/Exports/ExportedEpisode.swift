@@ -1,0 +1,100 @@
+import Steps
+import Foundation
+package import Model
+
+/// An episode as exporters read it: poses in the axes of a format, times in seconds, and what a row has.
+package struct ExportedEpisode: Sendable {
+  /// The clock of the times in an export.
+  package enum TimeBase: Equatable, Sendable, CustomStringConvertible {
+    /// Unix time, whose start is known to this many nanoseconds.
+    case unix(resolution: Int64)
+    case clock(Clock)
+
+    package var description: String {
+      switch self {
+      case .unix: "unix"
+      case .clock(let clock): "clock:\(clock.rawValue)"
+      }
+    }
+  }
+
+  package let id: String
+  package let episode: Episode
+  package let timeBase: TimeBase
+  /// Nanoseconds that are added to the frames' times.
+  private let offset: Int64
+
+  package init(_ id: String, open episode: Episode) {
+    (self.id, self.episode) = (id, episode)
+    if let unix = episode.unixOrigin, let first = episode.frames.timestamps.first {
+      timeBase = .unix(resolution: unix.resolution)
+      offset = Timestamp(nanoseconds: unix.nanoseconds).since(first)
+    } else {
+      (timeBase, offset) = (.clock(episode.frames.clock), 0)
+    }
+  }
+
+  /// Number of rows.
+  package var rows: Int { episode.frames.count }
+
+  /// Time of a row in nanoseconds: Unix time where known, else on the clock of the frames.
+  package func nanoseconds(_ row: Int) -> Int64 { episode.frames.timestamps[row].advanced(by: offset).nanoseconds }
+
+  /// Time of a row in seconds, with nine digits after the point.
+  package func seconds(_ row: Int) -> String { Self.seconds(nanoseconds(row)) }
+
+  /// Nanoseconds as seconds with nine digits after the point.
+  package static func seconds(_ nanoseconds: Int64) -> String {
+    let digits = String(nanoseconds.magnitude)
+    let padded = String(repeating: "0", count: max(0, 10 - digits.count)) + digits
+    return (nanoseconds < 0 ? "-" : "") + padded.dropLast(9) + "." + padded.suffix(9)
+  }
+
+  /// The streams of a kind, by name.
+  package func streams(_ isWanted: (StreamKind) -> Bool) -> [(name: StreamName, stream: SampleStream)] {
+    episode.streams.filter { isWanted($0.value.spec.kind) && $0.value.rows != nil }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+  }
+
+  package var images: [(name: StreamName, stream: SampleStream)] { streams { $0 == .image } }
+  package var depths: [(name: StreamName, stream: SampleStream)] { streams { $0 == .depth } }
+
+  /// The confidence of a depth stream's values: the one on the same grid.
+  package func confidence(of depth: SampleStream) -> StreamName? {
+    let grid = (depth.spec.gridSize, depth.spec.raster)
+    return streams { $0 == .confidence }.first { ($0.stream.spec.gridSize, $0.stream.spec.raster) == grid }?.name
+  }
+
+  /// The frame of the poses; `nil` without poses.
+  package var poseFrame: PoseFrame? { episode.streams[.pose]?.spec.kind.poseFrame }
+
+  /// Camera-to-world poses of the rows in these camera axes, `nil` where a row has none; `nil` for an episode without poses.
+  ///
+  /// Throws `ExportRefusal` for poses that are not a camera's.
+  package func cameraPoses(_ axes: PoseFrame.CameraAxes) throws -> [Pose?]? {
+    guard let frame = poseFrame else { return nil }
+    guard let own = frame.cameraAxes.arkitFromThese, let wanted = axes.arkitFromThese else {
+      throw ExportRefusal("\(id): the poses have axes that are not a camera's (\(frame.cameraAxes.rawValue))")
+    }
+    // Quaternions from ARKit's axes to others are the conjugates.
+    let back = SIMD4(-own.x, -own.y, -own.z, own.w)
+    var change = Pose(position: .zero, quaternion: back).composed(with: Pose(position: .zero, quaternion: wanted))
+    if let body = frame.body { change = body.inverse.composed(with: change) }
+    var reader = RowReader(episode)
+    return try (0..<rows).map { try reader.pose(.pose, at: $0)?.composed(with: change) }
+  }
+
+  /// Intrinsics in pixels of a row of a stream, with the origin at the outer corner of the top-left pixel; `nil` where unknown.
+  ///
+  /// They are those at the time of the row's sample, which the dataset has with the row. At the time of the row itself, another sample may
+  /// be the nearest.
+  package func intrinsics(_ stream: SampleStream, _ row: Int) -> Intrinsics? {
+    // They are stored as 32-bit floats, and were computed to the size of the full image and back.
+    func stored(_ number: Double) -> Double { Double(Float(number)) }
+    return episode.intrinsics(of: stream, at: stream.rows?[row] ?? nil).map {
+      Intrinsics(fx: stored($0.fx), fy: stored($0.fy), cx: stored($0.cx), cy: stored($0.cy))
+    }
+  }
+
+  /// Whether intrinsics of a stream are known.
+  package func hasIntrinsics(_ stream: SampleStream) -> Bool { episode.intrinsicsTrack(of: stream) != nil }
+}

@@ -1,0 +1,114 @@
+package import Datasets
+package import Steps
+package import Evidence
+import Foundation
+import Model
+
+/// A format that `takeset export` writes. As of any step, its stored properties are its options, on the command line `--option value`.
+package protocol Exporter: Step {
+  /// Writes the dataset's episodes into a new directory, and notes what the format cannot hold with `directory.lose`.
+  ///
+  /// Throws `ExportRefusal` if the format cannot hold the dataset, best before anything is written.
+  func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws
+}
+
+/// One export: a dataset, the format and its options, and the episodes asked for.
+package struct Export: Sendable {
+  package var dataset: Dataset
+  package var exporter: any Exporter
+  package var tool: ToolIdentity
+  /// Ids of episodes or takes; empty for all.
+  package var selected: [String] = []
+  package var threads: Int
+  /// Whether to stop.
+  package var isCancelled: @Sendable () -> Bool = { false }
+
+  /// What makes other formats that somebody may look for here.
+  private static let others = [
+    "lerobot": "python -m takeset.lerobot DATASET OUT", "rerun": "python -m takeset.rerun DATASET OUT.rrd",
+    "umi": "--to zarr --layout umi", "diffusion-policy": "--to zarr", "act": "--to aloha",
+    "robomimic": "the dataset as it is: robomimic reads dataset.h5",
+  ]
+
+  /// Finds a format by its name and sets its options. Throws `UsageError`.
+  package static func exporter(_ name: String, options: [String: JSONValue]) throws -> any Exporter {
+    guard let type = Exporters.all.first(where: { $0.name == name }) else {
+      if let remedy = others[name] { throw UsageError("there is no format \"\(name)\"; use \(remedy)") }
+      let names = Exporters.all.map { $0.name }
+      let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("there is no format \"\(name)\"; formats: \(names.joined(separator: ", "))\(meant)")
+    }
+    do {
+      return try type.exporter(with: options)
+    } catch let error as PipelineFileError {
+      // Options of a pipeline file stand in quotes, those of a command have dashes.
+      let message = error.message.hasPrefix("unknown option") ? error.message.replacing(/"([a-z0-9-]+)"/) { "--\($0.1)" } : error.message
+      throw UsageError("--\(error.path.drop { "-.".contains($0) }): \(message)")
+    }
+  }
+
+  package init(_ dataset: Dataset, _ exporter: any Exporter, tool: ToolIdentity, threads: Int) {
+    (self.dataset, self.exporter, self.tool, self.threads) = (dataset, exporter, tool, threads)
+  }
+
+  /// Writes the export. The directory appears once it is complete.
+  ///
+  /// Throws `OutputExists`, `ExportRefusal`, `UsageError` for an unknown episode, `OutputFailure`, `CancellationError`.
+  package func write(to output: String, replacing: Bool) throws -> ExportDirectory.Summary {
+    let episodes = try dataset.exported(selected)
+    guard !episodes.isEmpty else { throw ExportRefusal("\(dataset.directory) has no episode to export") }
+    let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing, isCancelled: isCancelled)
+    do {
+      try exporter.export(episodes, of: dataset, to: directory)
+      return try directory.finish(record(episodes))
+    } catch {
+      // Before the directory is removed, for the free space that it reports.
+      let failure = OutputFailure(error, writing: output, isResumed: false)
+      directory.discard()
+      switch error {
+      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists, is CancellationError: throw error
+      // A damaged dataset is no reason to doubt the disk that is written to. Those who read it throw this.
+      case let damage as TakeFailure: throw ExportRefusal("\(damage)")
+      default: throw failure
+      }
+    }
+  }
+
+  private func record(_ episodes: [ExportedEpisode]) -> [String: JSONValue] {
+    [
+      "export_version": 1, "format": .string(type(of: exporter).name), "options": exporter.optionValues,
+      "source": ["record_sha256": .string(dataset.recordDigest), "takes": JSONValue(dataset.takes.count)],
+      "tool": ["name": "takeset", "version": .string(tool.version), "revision": .string(tool.revision)],
+      "episodes": .array(
+        episodes.map { ["id": .string($0.id), "rows": JSONValue($0.rows), "time_base": .string($0.timeBase.description)] }),
+    ]
+  }
+}
+
+extension Exporter {
+  fileprivate static func exporter(with options: [String: JSONValue]) throws -> any Exporter {
+    try Options.decode(Self.self, over: .object(options), at: "--")
+  }
+
+  fileprivate var optionValues: JSONValue { Options.values(of: self) }
+}
+
+extension Dataset {
+  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none.
+  ///
+  /// Throws `UsageError`, or `ExportRefusal` for a shard that cannot be read.
+  func exported(_ selected: [String]) throws -> [ExportedEpisode] {
+    let written = written
+    for id in selected where !written.contains(where: { $0.id == id || $0.take == id }) {
+      let meant = Spelling.nearest(to: id, among: written.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("\(directory) has no episode \(id)\(meant)")
+    }
+    return try written.filter { take in selected.isEmpty || selected.contains { $0 == take.id || $0 == take.take } }.map {
+      do {
+        return try ExportedEpisode($0.id, open: episode($0))
+      } catch {
+        throw ExportRefusal("\(Dataset.unreadable(error, "the shard of \($0.id)"))")
+      }
+    }
+  }
+}

@@ -1,0 +1,196 @@
+import Datasets
+import Steps
+package import Evidence
+import Foundation
+import HDF5
+import Model
+
+/// A check of a dataset by the rules of one loader.
+///
+/// The rules of robomimic apply to the dataset as it is; those of others to what an export makes of it. Digests are not checked.
+package struct Doctor: Sendable {
+  package let loader: Loader
+  /// Worst first.
+  package let diagnoses: [Diagnosis]
+  package let episodes: Int
+  package let rows: Int
+
+  /// Examines a dataset directory, its `dataset.h5`, a shard or a packed file.
+  ///
+  /// Throws `UsageError` for anything else.
+  ///
+  /// - Parameters:
+  ///   - keys: The observations that are to be trained on; empty for all.
+  ///   - window: Rows of a training window; `nil` for what is usual with the loader.
+  package init(_ path: String, for loader: Loader, keys: [String] = [], window: Int? = nil, threads: Int = 1) throws {
+    let file = try DatasetPlaces(path)
+    let measured = inParallel(file.places.count, threads: threads) { index in
+      file.places[index].measured(keys: Set(keys), for: loader)
+    }
+    let found = Set(measured.flatMap(\.observations.keys))
+    if let unknown = keys.first(where: { !found.contains($0) }), measured.contains(where: { $0.failure == nil }) {
+      let names = try EpisodePlace.keys(file.places)
+      let meant = Spelling.nearest(to: unknown, among: names).map { "; did you mean \($0)?" } ?? "; it has \(names.joined(separator: ", "))"
+      throw UsageError("no episode of \(path) has an observation \(unknown)\(meant)")
+    }
+    self.init(
+      Examined(episodes: measured, emptyMasks: file.emptyMasks, window: window ?? loader.window, dataset: path), for: loader)
+  }
+
+  init(_ measured: Examined, for loader: Loader) {
+    self.loader = loader
+    var examined = measured
+    examined.exportCommand = loader.exportCommand
+    for index in examined.episodes.indices {
+      examined.episodes[index].observations = examined.episodes[index].observations.filter { loader.reads($0.value) }
+    }
+    (episodes, rows) = (examined.episodes.count, examined.episodes.reduce(0) { $0 + $1.rows })
+    diagnoses = loader.rules.flatMap { $0.diagnoses(of: examined) }.enumerated().sorted {
+      ($0.element.severity, $0.offset) < ($1.element.severity, $1.offset)
+    }.map(\.element)
+  }
+
+  package func count(_ severity: Diagnosis.Severity) -> Int { diagnoses.count { $0.severity == severity } }
+
+  /// Whether the loader reads it.
+  package var isReady: Bool { count(.breaks) == 0 }
+
+  package func json(_ path: String) -> JSONValue {
+    [
+      "dataset": .string(path), "for": .string(loader.rawValue), "ready": .bool(isReady), "episodes": JSONValue(episodes),
+      "rows": JSONValue(rows), "diagnoses": .array(diagnoses.map(\.json)),
+    ]
+  }
+}
+
+/// Where an episode is: a group of a file.
+struct EpisodePlace: Sendable {
+  var file: String
+  var demo: String
+  /// Whether the file has only this episode.
+  var isShard = false
+  /// Why its link cannot be followed.
+  var failure: String?
+  /// Its part of the split; `nil` in a file without masks.
+  var part: SplitPart?
+
+  /// The name of the file without its extension, for an episode that cannot be read.
+  private var stem: String { URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent }
+
+  func measured(keys: Set<String>, for loader: Loader) -> EpisodeMeasurements {
+    var measured = examined(keys: keys, for: loader)
+    measured.part = part
+    return measured
+  }
+
+  private func examined(keys: Set<String>, for loader: Loader) -> EpisodeMeasurements {
+    if let failure { return EpisodeMeasurements(id: stem, failure: failure) }
+    do {
+      guard try Directory.kind(at: file, followingLinks: true) == .file else {
+        return EpisodeMeasurements(id: stem, failure: "there is no file \(file)")
+      }
+      // Exports find chunks without libhdf5, which understands more forms of files.
+      if loader.readsExports, isShard { _ = try WrittenShard(file) }
+      let open = try File.open(file)
+      defer { try? open.close() }
+      return try EpisodeMeasurements(open.root, demo: demo, keys: keys, measuresSharpness: loader == .nerfstudio)
+    } catch let error as HDF5Error {
+      return EpisodeMeasurements(id: stem, failure: error.message)
+    } catch let error as FileMap.Damaged {
+      return EpisodeMeasurements(id: stem, failure: "\(error.description), as far as an export can tell; another program has rewritten it")
+    } catch {
+      return EpisodeMeasurements(id: stem, failure: "\(error)")
+    }
+  }
+
+  /// Names of all observations.
+  static func keys(_ places: [EpisodePlace]) throws -> [String] {
+    Set(places.flatMap { $0.measured(keys: [], for: .robomimic).observations.keys }).sorted()
+  }
+}
+
+/// The episodes of a dataset or a file as a loader finds them, through its groups and links, and the masks without any.
+private struct DatasetPlaces {
+  private(set) var places: [EpisodePlace] = []
+  /// Names of masks that select no episode although the pipeline asks for them.
+  private(set) var emptyMasks: [String] = []
+
+  init(_ path: String) throws {
+    guard let kind = try Directory.kind(at: path, followingLinks: true) else { throw NoInputs(path: path) }
+    let index = kind == .directory ? path + "/" + DatasetFiles.index : path
+    guard try kind != .directory || Directory.kind(at: index) == .file else {
+      throw UsageError("\(path) is not a Takeset dataset: it has no \(DatasetFiles.index)")
+    }
+    let file: File
+    do {
+      file = try File.open(index)
+    } catch {
+      throw UsageError("\(index) cannot be read as an HDF5 file: \((error as? HDF5Error)?.message ?? "\(error)")")
+    }
+    defer { try? file.close() }
+    guard try file.root.textAttribute("format") == "takeset", file.root.contains("data") else {
+      throw UsageError("\(index) is not a Takeset file: it has no attribute format = \"takeset\" or no /data")
+    }
+    let data = try file.root.group("data")
+    let parts = try Self.parts(file.root)
+    for (name, kind) in try data.members() {
+      guard kind == .external else {
+        places.append(EpisodePlace(file: index, demo: name, part: parts[name]))
+        continue
+      }
+      var place = try Self.linked(data.externalTarget(name), from: index)
+      place.part = parts[name]
+      places.append(place)
+    }
+    try findEmptyMasks(file.root, asked: kind == .directory ? Self.shares(path) : [:])
+  }
+
+  /// A link to the episode of a shard, relative to the file that has the link.
+  private static func linked(_ target: (file: String, object: String), from index: String) -> EpisodePlace {
+    let parts = target.object.split(separator: "/")
+    let folder = URL(fileURLWithPath: index).deletingLastPathComponent().path
+    var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "", isShard: true)
+    if !DatasetFiles.isInside(target.file) || parts.count != 2 || parts.first != "data" {
+      place.failure = "its link leads to \(target.file):\(target.object), which is no shard of the dataset"
+    }
+    return place
+  }
+
+  /// The part of each episode, by its name in the file.
+  private static func parts(_ root: Group) throws -> [String: SplitPart] {
+    guard root.contains("mask") else { return [:] }
+    let mask = try root.group("mask")
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases where mask.contains(part.rawValue) {
+      let names = try mask.dataset(part.rawValue)
+      // Another program may have written names of another type.
+      guard case .string(let width)? = names.type, width > 0 else { continue }
+      let bytes = try names.readAll()
+      for start in stride(from: 0, to: bytes.count, by: width) {
+        parts[String(decoding: bytes[start..<min(start + width, bytes.count)].prefix { $0 != 0 }, as: UTF8.self)] = part
+      }
+    }
+    return parts
+  }
+
+  private mutating func findEmptyMasks(_ root: Group, asked: [String: Double]) throws {
+    guard root.contains("mask") else { return }
+    let mask = try root.group("mask")
+    for part in SplitPart.allCases where mask.contains(part.rawValue) {
+      // Without the pipeline, train and valid are expected.
+      let share = part == .train ? 1 : asked[part.rawValue] ?? (part == .valid ? 1 : 0)
+      if try share > 0 && mask.dataset(part.rawValue).dims.first ?? 0 == 0 { emptyMasks.append(part.rawValue) }
+    }
+  }
+
+  /// The shares of the parts that the pipeline of a dataset asks for. Reads the head of the manifest, in which the pipeline is one line,
+  /// and not the takes.
+  private static func shares(_ directory: String) -> [String: Double] {
+    guard let head = try? InputFile.start(of: directory + "/" + DatasetFiles.manifest, count: 1 << 20) else { return [:] }
+    let line = head.split(separator: 0x0A).first { $0.starts(with: Array("\"pipeline\":".utf8)) }
+    guard var text = line.map({ Array($0.dropFirst("\"pipeline\":".utf8.count)) }) else { return [:] }
+    if text.last == UInt8(ascii: ",") { text.removeLast() }
+    let split = (try? JSONReader(text).value())?["transforms"]?.array?.compactMap { $0["split"] }.last
+    return (split?.object ?? [:]).compactMapValues(\.double).filter { ["valid", "test"].contains($0.key) }
+  }
+}

@@ -1,0 +1,341 @@
+package import Datasets
+import Runs
+import Steps
+import CLinux
+import Evidence
+import Foundation
+import HDF5
+package import Model
+
+/// A dataset made of the takes of others, without converting them again: `merge` takes all of several, `select` some of one.
+///
+/// Shards are copied or linked as they are, so rows, digests and provenance are those of the sources. Index, statistics and manifest are
+/// written anew; the manifest names the sources.
+package struct DatasetMerge: Sendable {
+  package var sources: [Dataset]
+  package var tool: ToolIdentity
+  package var commandLine: [String] = []
+  /// The condition on takes; all without one.
+  package var filter: TakeFilter?
+  /// Ids of takes or episodes; all if empty.
+  package var selected: [String] = []
+  /// Whether shards are hard links to those of the sources instead of copies.
+  package var links = false
+  /// Whether the pipeline's rule splits the takes anew, instead of each keeping its part.
+  package var splitsAnew = false
+  package var splitFile: SplitFile?
+  /// How shards are checked that another program has written to.
+  package var externalChecks = Verification.ExternalChecks.inProcess
+  package var threads = 1
+  /// Whether to stop.
+  package var isCancelled: @Sendable () -> Bool = { false }
+
+  package struct Summary: Sendable {
+    package var episodes: Int
+    /// Takes that are not written, whose records are kept.
+    package var others: Int
+    package var rows: Int
+    /// Ids of episodes that several sources have, with the same content.
+    package var duplicates: [String]
+    package var findings: [Finding]
+  }
+
+  package init(_ sources: [Dataset], tool: ToolIdentity) { (self.sources, self.tool) = (sources, tool) }
+
+  /// An episode, or a take that is not written, and where it is.
+  private struct Member {
+    var entry: Journal.Entry
+    var take: TakeEntry
+    /// The number of its source.
+    var number: Int
+    var part: SplitPart?
+  }
+
+  private func source(of member: Member) -> Dataset { sources[member.number] }
+  private func record(of member: Member) throws -> TakeRecord { try sources[member.number].record(of: member.take) }
+
+  /// Writes the dataset. The directory appears once it is complete.
+  ///
+  /// Throws `ExportRefusal` if the sources do not fit together or a shard is damaged, `UsageError`, `OutputExists`, `OutputFailure`,
+  /// `CancellationError`.
+  package func write(to output: String, replacing: Bool) throws -> Summary {
+    let started = Date()
+    let pipeline = try commonPipeline()
+    var duplicates: [String] = []
+    let members = try members(&duplicates)
+    guard members.contains(where: { $0.take.outcome == .written }) else {
+      let streams = try sources.map { source in
+        try source.takes.reduce(into: Set<String>()) { $0.formUnion(try source.record(of: $1).streams.map(\.name.rawValue)) }
+      }
+      if let mistake = filter?.misspelledStream(among: Set(streams.joined())) { throw ExportRefusal("no episode matches: \(mistake)") }
+      throw ExportRefusal("no episode matches; nothing was written")
+    }
+    try splitFile?.check(Set(members.map(\.entry.takeID)))
+    let staged = try StagedDirectory(output, apartFrom: sources.map(\.directory), replacing: replacing ? Self.kind : nil)
+    do {
+      let entries = try place(members, in: staged.path)
+      let numbers = Dictionary(members.enumerated().map { ($1.entry.id, $0) }, uniquingKeysWith: { first, _ in first })
+      let journalPath = staged.path + "/" + DatasetFiles.journal
+      try Journal.write(entries, to: journalPath) { try numbers[$0.id].map { try self.record(of: members[$0]).canonicalBytes } ?? [] }
+      var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
+      publication.splitFile = splitFile
+      if splitFile == nil, !splitsAnew {
+        publication.parts = Dictionary(members.map { ($0.entry.id, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
+      }
+      publication.sources = .array(sourceRecords(members))
+      let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
+      if isCancelled() { throw CancellationError() }
+      try staged.commit()
+      let written = members.filter { $0.take.outcome == .written }
+      return Summary(
+        episodes: written.count, others: members.count - written.count, rows: written.reduce(0) { $0 + $1.take.framesOut },
+        duplicates: duplicates, findings: findings)
+    } catch {
+      // Before the directory is removed, for the free space that it reports.
+      let failure = OutputFailure(error, writing: output, isResumed: false)
+      staged.discard()
+      switch error {
+      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists, is CancellationError: throw error
+      default: throw failure
+      }
+    }
+  }
+
+  private static let kind = StagedDirectory.Kind(name: "a dataset") { path in
+    guard try Directory.kind(at: path + "/" + DatasetFiles.journal) == .file else { return "it is not a dataset of Takeset" }
+    return try DatasetFiles.foreign(in: path).map { "\($0.onOneLine) in it is none of a dataset's files" }
+  }
+
+  /// The pipeline of all sources: rows of several pipelines under one key would mean different things.
+  private func commonPipeline() throws -> Pipeline {
+    guard let first = sources.first else { throw UsageError("name a dataset") }
+    for other in sources.dropFirst() where other.record.pipelineDigest != first.record.pipelineDigest {
+      let differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "")
+      throw ExportRefusal(
+        "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
+      )
+    }
+    do {
+      return try PipelineFile.parse(first.record.pipeline.canonicalText)
+    } catch {
+      throw UsageError("\(first.directory): this version of Takeset does not have the pipeline that made it: \(error)")
+    }
+  }
+
+  /// What differs between two pipelines, as sentences; of lists of steps only the first step that differs.
+  static func differences(_ a: JSONValue, _ b: JSONValue, at path: String) -> [String] {
+    if a == b { return [] }
+    if let a = a.object, let b = b.object {
+      return Set(a.keys).union(b.keys).sorted().flatMap {
+        differences(a[$0] ?? .null, b[$0] ?? .null, at: path.isEmpty ? $0 : "\(path).\($0)")
+      }
+    }
+    if let a = a.array, let b = b.array,
+      let index = (0..<max(a.count, b.count)).first(where: { a.dropFirst($0).first != b.dropFirst($0).first })
+    {
+      let (own, other) = (a.dropFirst(index).first, b.dropFirst(index).first)
+      if let own, let other, own.object.map({ Set($0.keys) }) == other.object.map({ Set($0.keys) }) {
+        return differences(own, other, at: "\(path)[\(index)]")
+      }
+      return ["\(path)[\(index)] is \(short(own)) in one and \(short(other)) in the other"]
+    }
+    return ["\(path) is \(short(a)) in one and \(short(b)) in the other"]
+  }
+
+  private static func short(_ value: JSONValue?) -> String {
+    guard let value else { return "missing" }
+    let text = value.canonicalText
+    return text.count > 200 ? text.prefix(200) + "…" : text
+  }
+
+  /// The takes to write, from all sources, each once.
+  private func members(_ duplicates: inout [String]) throws -> [Member] {
+    var members: [String: Member] = [:]
+    let chosen = Set(selected)
+    for (number, source) in sources.enumerated() {
+      let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
+      let parts = source.parts
+      for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id]) }) {
+        // A run that was stopped has put shards in place that the manifest does not know yet.
+        guard let entry = journal[take.id], entry.pipeline == source.record.pipelineDigest, try entry.describes(source.record(of: take))
+        else {
+          throw UsageError(
+            "\(source.directory) is not finished: journal.jsonl has no line for \(take.id) as manifest.json has it; run takeset run again to complete it"
+          )
+        }
+        let member = Member(entry: entry, take: take, number: number, part: parts[take.id])
+        guard let other = members[take.id] else {
+          members[take.id] = member
+          continue
+        }
+        let (own, others) = (try self.record(of: member), try self.record(of: other))
+        guard others.output?.contentDigest == own.output?.contentDigest, others.inputDigest == own.inputDigest else {
+          throw ExportRefusal(
+            "\(self.source(of: other).directory) and \(source.directory) both have an episode \(take.id), and they differ; leave one out with takeset select"
+          )
+        }
+        if let part = other.part, let differing = member.part, part != differing, splitFile == nil, !splitsAnew {
+          throw ExportRefusal(
+            "\(take.id) is in \(part.rawValue) of \(self.source(of: other).directory) and in \(differing.rawValue) of \(source.directory); say where it belongs by --split-file, or split all takes anew by --resplit"
+          )
+        }
+        duplicates.append(take.id)
+      }
+    }
+    try refuseMixedTakes(members.values.sorted { $0.entry.precedes($1.entry) })
+    let all = selected.isEmpty ? [] : sources.flatMap(\.takes)
+    let known = Set(all.map(\.id) + all.compactMap(\.take))
+    for id in selected where !known.contains(id) {
+      let meant = Spelling.nearest(to: id, among: all.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+      throw UsageError("there is no episode \(id)\(meant)")
+    }
+    return members.values.sorted { $0.entry.precedes($1.entry) }
+  }
+
+  /// Throws `ExportRefusal` where episodes of one take's name are of different recordings: they would count as one, and be replaced as one.
+  private func refuseMixedTakes(_ members: [Member]) throws {
+    var firsts: [String: Member] = [:]
+    for member in members {
+      guard let first = firsts[member.entry.takeID] else {
+        firsts[member.entry.takeID] = member
+        continue
+      }
+      guard first.entry.inputDigest != member.entry.inputDigest || first.entry.parts != member.entry.parts else { continue }
+      throw ExportRefusal(
+        "\(first.entry.id) of \(source(of: first).directory) and \(member.entry.id) of \(source(of: member).directory) are episodes of different recordings, both named \(member.entry.takeID); leave one recording out with takeset select"
+      )
+    }
+  }
+
+  /// - Parameter selected: The ids to take; all if empty.
+  private func isSelected(_ take: TakeEntry, among selected: Set<String>, in source: Dataset, _ part: SplitPart?) throws -> Bool {
+    guard selected.isEmpty || selected.contains(take.id) || selected.contains(take.takeID) else { return false }
+    guard let filter else { return true }
+    return try filter.matches(
+      TakeFilter.Subject(record: source.record(of: take), split: part?.rawValue) {
+        guard take.output != nil else { return nil }
+        let times = try source.episode(take).frames.timestamps
+        guard let first = times.first, let last = times.last else { return nil }
+        return Double(last.since(first)) / 1e9
+      })
+  }
+
+  /// The sources, and behind them the datasets that those were made of, each once: a dataset that grows by merging it with the next one
+  /// has a line more each time, and its record is nested no deeper.
+  private func sourceRecords(_ members: [Member]) -> [JSONValue] {
+    var records = sources.enumerated().map { number, source -> JSONValue in
+      var record: [String: JSONValue] = [
+        "record_sha256": .string(source.recordDigest), "takes": JSONValue(members.count { $0.number == number }),
+        "tool": .object(source.record.tool),
+      ]
+      let direct = Self.flat(source.record.sources).filter { $0["indirect"] != true }.compactMap { $0["record_sha256"] }
+      if !direct.isEmpty { record["sources"] = .array(direct) }
+      return .object(record)
+    }
+    var known = Set(sources.map(\.recordDigest))
+    for var record in sources.flatMap({ Self.flat($0.record.sources) }) {
+      guard let digest = record["record_sha256"]?.string, known.insert(digest).inserted else { continue }
+      record["indirect"] = true
+      records.append(.object(record))
+    }
+    return records
+  }
+
+  /// The sources that a record lists. Earlier versions nested the sources of each in it.
+  private static func flat(_ sources: JSONValue?, isIndirect: Bool = false) -> [[String: JSONValue]] {
+    (sources?.array ?? []).compactMap(\.object).flatMap { source -> [[String: JSONValue]] in
+      var source = source
+      let nested = (source["sources"]?.array ?? []).filter { $0.object != nil }
+      if !nested.isEmpty { source["sources"] = .array(nested.compactMap { $0["record_sha256"] }) }
+      if isIndirect { source["indirect"] = true }
+      return [source] + flat(.array(nested), isIndirect: true)
+    }
+  }
+
+  /// Puts the shards in place; returns the entries of the new journal. Throws `ExportRefusal` for a shard that cannot be read.
+  private func place(_ members: [Member], in directory: String) throws -> [Journal.Entry] {
+    try FileManager.default.createDirectory(atPath: directory + "/" + DatasetFiles.episodes, withIntermediateDirectories: true)
+    var stamps: [String?] = []
+    try inOrder(members.count, threads: threads, waiting: members.count) {
+    } make: { [self] (_: inout Void, index) in
+      try placeShard(of: members[index], in: directory)
+    } store: {
+      stamps.append($1)
+    }
+    var counted: Set<String> = []
+    return try zip(members, stamps).map { member, stamp in
+      var entry = member.entry
+      if let stamp { entry.shard = stamp }
+      // Frames of a take, and repeats from before it was split, count once, for the first of its episodes that is here.
+      let isFirst = counted.insert(entry.takeID).inserted
+      if entry.part != nil {
+        let record = try self.record(of: member)
+        let steps = isFirst ? record.steps : Array(record.steps.drop { !(Registry.transform($0.name) is any EpisodeSplitter.Type) })
+        entry.framesIn = isFirst ? record.framesIn : 0
+        entry.framesRepeated = steps.reduce(0) { $0 &+ ($1.repeated ?? 0) }
+      }
+      return entry
+    }
+  }
+
+  /// Checks a shard and puts it in place; returns its new stamp, or `nil` if there is none or it may have changed: a run into this dataset
+  /// then compares it with its digests, as one into the source would.
+  private func placeShard(of member: Member, in directory: String) throws -> String? {
+    if isCancelled() { throw CancellationError() }
+    guard let output = member.take.output else { return nil }
+    let source = self.source(of: member).directory + "/" + output.path
+    guard try Directory.kind(at: source) == .file else { throw damaged(member, source, "it is missing") }
+    try WrittenShard.checkFolder(of: source)
+    let stamp = try? FileStamp.of(source)
+    let target = directory + "/" + DatasetFiles.shard(of: member.entry.id)
+    try links ? Self.link(source, to: target) : Self.copy(source, to: target)
+    // What is checked is what is there now: a run may put another shard in the source's place at any time.
+    let isSame = try stamp.map { try !links || FileStamp.of(target).isSame(as: $0.description) } ?? false
+    let isAsWritten = isSame && stamp?.isSame(as: member.entry.shard ?? "") == true
+    if !links || !isAsWritten { try check(member, in: directory) }
+    return isAsWritten ? try FileStamp.of(target).description : nil
+  }
+
+  /// Throws `ExportRefusal` for a shard that is damaged, or another one. What another program has added to it may stay.
+  private func check(_ member: Member, in directory: String) throws {
+    let source = self.source(of: member)
+    var report = Verification(externalChecks, of: directory)
+    report.checkShard(of: try record(of: member), pipelineDigest: source.record.pipelineDigest)
+    guard let first = report.differences.first else { return }
+    throw damaged(member, source.directory + "/" + (member.take.output?.path ?? ""), "\(first.path) \(first.message)")
+  }
+
+  private func damaged(_ member: Member, _ path: String, _ reason: String) -> ExportRefusal {
+    ExportRefusal(
+      "\(member.entry.id): \(path) is damaged: \(reason); takeset verify \(source(of: member).directory) says what else differs, and takeset run makes it again"
+    )
+  }
+
+  private static func link(_ source: String, to target: String) throws {
+    guard Glibc.link(source, target) == 0 else {
+      let error = FileError("link", source)
+      if error.code == EXDEV { throw UsageError("\(source) is on another file system, so it cannot be linked; leave out --link to copy") }
+      throw error
+    }
+  }
+
+  /// Copies a file within the kernel, which shares blocks where the file system can.
+  private static func copy(_ source: String, to target: String) throws {
+    let file = try InputFile(source)
+    let descriptor = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError("create", target) }
+    defer { close(descriptor) }
+    guard clinux_copy(file.descriptor, descriptor, file.stamp.bytes) == file.stamp.bytes else { throw FileError("copy", source) }
+  }
+}
+
+extension Dataset {
+  /// The part of each written episode.
+  var parts: [String: SplitPart] {
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases {
+      for id in record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } }
+    }
+    return parts
+  }
+}

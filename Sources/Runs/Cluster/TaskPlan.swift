@@ -1,0 +1,81 @@
+package import Datasets
+package import Steps
+import Evidence
+import Foundation
+import Model
+
+/// Writes the list of tasks of a batch.
+package struct TaskPlan: Sendable {
+  package var inputs: [String]
+  package var output: String
+  package var pipeline: Pipeline
+  package var tool: ToolIdentity
+  package var keys: DeviceKeys?
+  package var splitFile: SplitFile?
+  package var replaces = false
+  package var followsLinks = false
+
+  package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {
+    (self.inputs, self.output, self.pipeline, self.tool) = (inputs, output, pipeline, tool)
+  }
+
+  package struct Summary: Sendable {
+    package var tasks: Int
+    /// Inputs in which there is no take.
+    package var unmatched: Int
+    package var notices: [String]
+  }
+
+  /// Finds the takes, gives them their ids, and writes `tasks.json`. Takes of an earlier list, or of the dataset in the directory, keep
+  /// their ids. Throws `UsageError`, `NoInputs`, `OutputFailure`.
+  package func write() throws -> Summary {
+    let path = Directory.absolute(output)
+    let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
+    let earlier = try earlierEntries(path, conversion)
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier))
+    try search.refuse(pipeline)
+    try splitFile?.check(search.found.map(\.id))
+    let directory = try OutputDirectory(output, inputs: inputs, removesLeftovers: false)
+    // The lock is held until the list is written.
+    defer { withExtendedLifetime(directory) {} }
+    let head = TaskList.Head(
+      toolVersion: tool.version, pipeline: pipeline.canonical(), pipelineDigest: conversion.digest, keys: keys?.text,
+      split: splitFile?.text, splitName: splitFile?.file,
+      unmatched: search.unmatched.map { TaskList.UnmatchedInput(path: $0.path, record: $0.record) }, ignored: search.ignored.findings,
+      count: search.found.count)
+    do {
+      try Directory.create(directory.path + "/" + DatasetFiles.results)
+      try TaskList.write(head, search.found.map(\.task), to: directory.path + "/" + DatasetFiles.tasks)
+    } catch {
+      throw OutputFailure(error, writing: output, isResumed: false)
+    }
+    return Summary(tasks: search.found.count, unmatched: search.unmatched.count, notices: search.notices)
+  }
+
+  private func earlierEntries(_ path: String, _ conversion: TakeConversion) throws -> [String: Journal.Entry] {
+    var entries: [String: Journal.Entry] = [:]
+    do {
+      entries = try Journal.contents(at: path + "/" + DatasetFiles.journal).entries
+      if try Directory.kind(at: path + "/" + DatasetFiles.tasks) == .file, let list = try? TaskList(in: path, tool: tool) {
+        try list.forEach { _, task in
+          if entries[task.id] != nil { return }
+          var entry = Journal.Entry(
+            id: task.id, location: task.location.path, pipeline: list.head.pipelineDigest, toolVersion: list.head.toolVersion,
+            outcome: .failed)
+          entry.reader = task.reader.name
+          entries[task.id] = entry
+        }
+      }
+    } catch {
+      throw OutputFailure("cannot read what is in \(output): \(error)")
+    }
+    if !replaces, let other = entries.values.first(where: { $0.pipeline != conversion.digest }) {
+      throw UsageError(
+        """
+        \(output) belongs to another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12))); \
+        give another --output, or --replace to rebuild it
+        """)
+    }
+    return entries
+  }
+}

@@ -1,0 +1,130 @@
+package import Datasets
+import Steps
+import Foundation
+package import Model
+
+/// Gathers the results of all tasks into a dataset: journal, index and manifest, as a run on one machine writes them.
+package struct TaskPublication: Sendable {
+  package var directory: String
+  package var tool: ToolIdentity
+  package var commandLine: [String] = []
+  package var recordsHost = false
+
+  package init(directory: String, tool: ToolIdentity) { (self.directory, self.tool) = (directory, tool) }
+
+  package struct Summary: Sendable {
+    package var written = 0
+    package var rejected = 0
+    package var failed = 0
+    package var rows = 0
+    /// Whether the dataset was complete already.
+    package var isUpToDate = false
+    package var findings: [Finding] = []
+
+    package init() {}
+  }
+
+  /// Publishes the dataset. Throws `TasksMissing` where tasks have no result, `OutputFailure`, `UsageError`, `NoInputs`, `VersionMismatch`.
+  package func execute() throws -> Summary {
+    let started = Date()
+    let list = try TaskList(in: directory, tool: tool)
+    let conversion = try list.conversion(tool)
+    let output = try OutputDirectory(directory, inputs: [], removesLeftovers: false)
+    let results = TaskResults(directory: output.path, conversion: conversion)
+    var entries: [String: Journal.Entry] = [:]
+    var missing: [Int] = []
+    do {
+      try list.forEach { number, task in
+        guard let episodes = try results.episodes(of: task) else { return missing.append(number) }
+        for episode in episodes { entries[episode.entry.id] = episode.entry }
+      }
+    } catch let error as FileError {
+      throw OutputFailure("\(error)")
+    }
+    if !missing.isEmpty { throw TasksMissing(numbers: missing, total: list.count, directory: directory) }
+    let takes = Set(entries.values.map(\.takeID))
+    let unmatched = Dictionary(list.head.unmatched.map { ($0.record.id, $0) }) { first, _ in first }
+    for input in unmatched.values where !takes.contains(input.record.id) {
+      entries[input.record.id] = Journal.Entry(input.record, location: input.path, conversion)
+    }
+    let known = takes.union(unmatched.keys)
+    let (earlier, hasDamage) = try earlierJournal(output)
+    // Takes that the dataset has and that are no longer among the tasks stay.
+    let kept = (earlier?.entries.values).map { $0.filter { !known.contains($0.takeID) && $0.pipeline == conversion.digest } } ?? []
+    let all = (Array(entries.values) + kept).sorted { $0.precedes($1) }
+
+    var summary = Summary()
+    for entry in all {
+      summary.rows += entry.framesOut
+      switch entry.outcome {
+      case .written: summary.written += 1
+      case .rejected: summary.rejected += 1
+      case .failed: summary.failed += 1
+      }
+    }
+    let splitFile = try list.splitFile()
+    let vanished = Set(kept.map(\.id))
+    let stamp = IndexStamp(
+      output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.digest, splitFile: splitFile,
+      vanished: kept.map(\.id), ignored: list.head.ignored ?? [])
+    if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) }), stamp.isRecorded(in: output.path) {
+      summary.isUpToDate = true
+      try finish(output)
+      return summary
+    }
+    do {
+      try Journal.write(all, to: output.journal) { entry in
+        if vanished.contains(entry.id) { return try earlier?.record(of: entry.id) ?? [] }
+        if let input = unmatched[entry.id], !takes.contains(entry.id) { return input.record.canonicalBytes }
+        let episode = try results.episodes(ofTake: entry.takeID)?.first { $0.entry.id == entry.id }
+        guard let episode else { throw OutputFailure("the result of \(entry.takeID) vanished while it was published") }
+        return episode.record
+      }
+      let journal = try Journal(path: output.journal)
+      var publication = Publication(pipeline: conversion.pipeline, tool: tool, started: started, commandLine: commandLine)
+      publication.ignored = list.head.ignored ?? []
+      (publication.splitFile, publication.recordsHost, publication.vanished) = (splitFile, recordsHost, vanished)
+      summary.findings = try publication.write(all, of: journal, to: output.path)
+    } catch {
+      throw OutputFailure(error, writing: output.path)
+    }
+    try finish(output)
+    // A shard whose line in the journal was damaged may be the only remaining copy of its take.
+    if !hasDamage {
+      output.removeShards(except: Set(all.filter { $0.outcome == .written }.map(\.id)))
+    }
+    return summary
+  }
+
+  private func finish(_ output: OutputDirectory) throws {
+    do {
+      try TaskList.markPublished(in: output.path)
+    } catch {
+      throw OutputFailure(error, writing: output.path)
+    }
+    // Every task is done: what still runs is of no use, and finds its task done.
+    output.removeLeftovers()
+  }
+
+  private func earlierJournal(_ output: OutputDirectory) throws -> (Journal?, hasDamage: Bool) {
+    do {
+      guard try Directory.kind(at: output.journal) == .file else { return (nil, false) }
+      let hasDamage = try Journal.contents(at: output.journal).damaged > 0
+      return (try Journal(path: output.journal), hasDamage)
+    } catch {
+      throw OutputFailure("cannot read the journal of \(directory): \(error)")
+    }
+  }
+}
+
+/// Tasks that have no result yet: exit code 75.
+package struct TasksMissing: Error, CustomStringConvertible {
+  package var numbers: [Int]
+  var total: Int
+  var directory: String
+
+  package var description: String {
+    "\(numbers.count) of \(total) tasks have no result, or their shards are missing: \(TaskStatus.ranges(numbers)); "
+      + "nothing is published; convert them and publish again"
+  }
+}

@@ -1,0 +1,109 @@
+import Datasets
+import Steps
+import Evidence
+import Foundation
+import Model
+
+/// `results/<take id>.json` of a directory of tasks: what became of a take, written when all of its shards are in place.
+///
+/// Its lines are those of the journal, one for each episode, so that they have checksums and `publish` copies them.
+struct TaskResults: Sendable {
+  /// The dataset's directory.
+  let directory: String
+  let conversion: TakeConversion
+
+  private static let start = Array("{\"episodes\":[\n".utf8)
+  private static let end = Array("]}\n".utf8)
+
+  struct Episode {
+    var entry: Journal.Entry
+    /// Canonical JSON.
+    var record: [UInt8]
+  }
+
+  func path(_ take: String) -> String { "\(directory)/\(DatasetFiles.results)/\(take).json" }
+
+  /// The result of a task; `nil` if there is none yet, it is damaged, of another pipeline or plan, or a shard is missing or differs from it.
+  ///
+  /// Throws `FileError` where the system cannot say.
+  func episodes(of task: TakeTask) throws -> [Episode]? {
+    guard let episodes = try episodes(ofTake: task.id) else { return nil }
+    let keys = TakeConversion.keysWord(conversion.context)
+    // An earlier plan may have had another reader or keys file, or the take at another place, whose folder is in the split.
+    let isSame = episodes.allSatisfy { episode in
+      let entry = episode.entry
+      return entry.reader == task.reader.name && entry.location == task.location.path && (entry.keys == nil || entry.keys == keys)
+        && entry.hadDuplicateFolder == (task.duplicateFolder != nil)
+    }
+    return isSame ? episodes : nil
+  }
+
+  /// Likewise, whatever the plan says of the take.
+  func episodes(ofTake take: String) throws -> [Episode]? {
+    let path = path(take)
+    guard try Directory.kind(at: path) == .file else { return nil }
+    let file = try InputFile(path)
+    var bytes: [UInt8] = []
+    try file.readAll(limit: 1 << 30, into: &bytes)
+    guard bytes.starts(with: Self.start), bytes.suffix(Self.end.count).elementsEqual(Self.end) else { return nil }
+    let lines = bytes[Self.start.count..<(bytes.count - Self.end.count)].split(separator: 0x0A)
+    let episodes = lines.compactMap { line in
+      Journal.decode(line.last == UInt8(ascii: ",") ? line.dropLast() : line).map { Episode(entry: $0.entry, record: $0.record) }
+    }
+    guard let parts = episodes.first.map({ $0.entry.parts ?? 1 }), episodes.count == lines.count, episodes.count == parts else {
+      return nil
+    }
+    for episode in episodes {
+      let entry = episode.entry
+      guard entry.takeID == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version,
+        let record = try? TakeRecord(json: episode.record), entry.describes(record)
+      else { return nil }
+      if entry.outcome == .written {
+        guard try hasShard(episode) else { return nil }
+      }
+    }
+    return episodes
+  }
+
+  /// Whether the shard of an episode is in place as the result has it.
+  private func hasShard(_ episode: Episode) throws -> Bool {
+    let shard = directory + "/" + DatasetFiles.shard(of: episode.entry.id)
+    guard try Directory.kind(at: shard) == .file, let stamp = episode.entry.shard else { return false }
+    let found: FileStamp
+    do {
+      found = try FileStamp.of(shard)
+    } catch let error as FileError where error.code == ENOENT {
+      return false
+    }
+    if found.description == stamp { return true }
+    guard found.bytes == Self.bytes(stamp), let record = try? TakeRecord(json: episode.record) else { return false }
+    // Another worker may have put the same bytes there, or somebody has copied or changed the file.
+    var report = Verification(.none, of: directory)
+    report.checkShard(of: record, pipelineDigest: episode.entry.pipeline)
+    return report.isSound && report.notes.isEmpty
+  }
+
+  /// The size in a stamp's description.
+  private static func bytes(_ stamp: String) -> Int64? { stamp.split(separator: " ").first.flatMap { Int64($0) } }
+
+  /// Writes a result, durably, by way of an attempt's directory.
+  func write(_ episodes: [Episode], of take: String, by attempt: AttemptDirectory) throws {
+    let path = path(take)
+    do {
+      let temporary = attempt.path + "/result.json"
+      try SealedFile.write(temporary) { write in
+        try Self.start.withUnsafeBytes(write)
+        for (index, episode) in episodes.enumerated() {
+          var line = Journal.encode(episode.entry, record: episode.record)
+          if index < episodes.count - 1 { line.insert(UInt8(ascii: ","), at: line.count - 1) }
+          try line.withUnsafeBytes(write)
+        }
+        try Self.end.withUnsafeBytes(write)
+      }
+      guard rename(temporary, path) == 0 else { throw FileError("rename to", path) }
+      try SealedFile.syncDirectory(of: path)
+    } catch {
+      throw OutputFailure(error, writing: path)
+    }
+  }
+}

@@ -1,0 +1,162 @@
+package import Datasets
+import Steps
+import Evidence
+import Foundation
+import Model
+
+/// Converts tasks of a list. Any number of workers may convert the same tasks at the same time, on any machines: each writes under names of
+/// its own and puts complete files in place, which are the same whoever made them. The result, which comes last, marks a task as done.
+package struct TaskWorker: Sendable {
+  package enum Outcome: Sendable {
+    /// Converted now, or found done.
+    case written(rows: Int, isNew: Bool)
+    case rejected(reason: String)
+    /// The take is bad. A result says so, and another attempt is useless.
+    case failed(reason: String)
+    /// The inputs are gone. There is no result.
+    case vanished(reason: String)
+    /// Another attempt may succeed. There is no result.
+    case retry(reason: String)
+  }
+
+  private let list: TaskList
+  private let directory: String
+  private let conversion: TakeConversion
+  private let results: TaskResults
+  private let isolation: Run.Isolation?
+  private let isolated: IsolatedConversion?
+  private let threads: Int
+  private static let attempts = 3
+
+  /// Throws `NoInputs`, `UsageError`, `VersionMismatch`, `OutputFailure`.
+  package init(_ directory: String, tool: ToolIdentity, isolation: Run.Isolation?, threads: Int) throws {
+    list = try TaskList(in: directory, tool: tool)
+    self.directory = Directory.absolute(directory)
+    conversion = try list.conversion(tool)
+    guard conversion.digest == list.head.pipelineDigest else {
+      throw UsageError("the pipeline in \(directory)/\(DatasetFiles.tasks) was changed; write it again with takeset plan --tasks")
+    }
+    results = TaskResults(directory: self.directory, conversion: conversion)
+    (self.isolation, self.threads) = (isolation, threads)
+    isolated = isolation.map { [conversion] in IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
+    do {
+      for folder in [DatasetFiles.episodes, DatasetFiles.results] { try Directory.create(self.directory + "/" + folder) }
+    } catch {
+      throw OutputFailure(error, writing: directory, isResumed: false)
+    }
+  }
+
+  package var count: Int { list.count }
+
+  /// What this system does not keep the child process of a task from; `nil` where nothing, or where no child process converts it.
+  package func shortcoming(_ number: Int) throws -> String? {
+    guard let isolation, isolation.policy.applies(to: try list.task(number)) else { return nil }
+    return IsolatedConversion.shortcoming
+  }
+
+  /// Converts task `number`, unless it is done. Throws `UsageError`, `OutputFailure`, `CancellationError`, `NotDeterministic`.
+  package func convert(_ number: Int, isCancelled: @escaping @Sendable () -> Bool) throws -> (id: String, outcome: Outcome) {
+    let task = try list.task(number)
+    var outcome = try attempt(task, isLast: false, isCancelled)
+    var pause = 0.5
+    for number in 2...Self.attempts {
+      guard case .retry = outcome else { break }
+      let end = Date() + pause * .random(in: 0.75...1.25)
+      while Date() < end {
+        if isCancelled() { throw CancellationError() }
+        Thread.sleep(forTimeInterval: 0.05)
+      }
+      pause *= 2
+      outcome = try attempt(task, isLast: number == Self.attempts, isCancelled)
+    }
+    return (task.id, outcome)
+  }
+
+  /// - Parameter isLast: Whether files that cannot be read now make the take a failed one, so that it holds up no other.
+  private func attempt(_ task: TakeTask, isLast: Bool, _ isCancelled: @escaping @Sendable () -> Bool) throws -> Outcome {
+    let job = TakeJob(task: task)
+    let done = try finished(task)
+    var obstacle: (any Error)?
+    do { try conversion.list(job) } catch { obstacle = error }
+    // Inputs that cannot be read any more do not undo what was converted from them.
+    if let done, !done.contains(where: Self.mayDiffer), obstacle != nil || done.allSatisfy({ $0.entry.stamp == job.stamp?.description }) {
+      return outcome(done, isNew: false)
+    }
+    do {
+      guard try Directory.kind(at: task.location.path) != nil else {
+        return .vanished(reason: "\(task.location.path) is gone; plan the tasks again without it")
+      }
+    } catch {
+      return .retry(reason: "\(error)")
+    }
+
+    let attempt = try AttemptDirectory(in: directory)
+    defer { attempt.discard() }
+    let new: [TakeResult]
+    if let obstacle {
+      new = try conversion.giveUp(job, obstacle, isCancelled: isCancelled)
+    } else if let isolation, let isolated, isolation.policy.applies(to: task) {
+      new = try isolated.convert(job, in: attempt, threads: threads, isCancelled: isCancelled)
+    } else {
+      new = try conversion(task, in: attempt.path, threads: threads, isCancelled: isCancelled)
+    }
+    if !isLast, let failure = new.first(where: { $0.record.mayPass })?.record {
+      return .retry(reason: failure.reason ?? "its files cannot be read")
+    }
+    return outcome(try publish(new, of: task, replacing: done, by: attempt), isNew: true)
+  }
+
+  private static func mayDiffer(_ episode: TaskResults.Episode) -> Bool {
+    episode.entry.outcome == .failed && (try? TakeRecord(json: episode.record))?.mayDiffer ?? false
+  }
+
+  /// Puts shards and result in place, unless another worker has done so in the meantime.
+  private func publish(
+    _ new: [TakeResult], of task: TakeTask, replacing old: [TaskResults.Episode]?, by attempt: AttemptDirectory
+  ) throws -> [TaskResults.Episode] {
+    let mayDiffer = new.contains { $0.record.mayDiffer }
+    if let other = try finished(task), other.map(\.record) != old?.map(\.record), mayDiffer || !other.contains(where: Self.mayDiffer) {
+      // Two conversions of the same bytes must have the same record.
+      guard mayDiffer || other.first?.entry.stamp != new.first?.stamp || other.map(\.record) == new.map(\.record.canonicalBytes) else {
+        throw NotDeterministic(
+          description: "\(task.id): another worker converted the same files into something else; this is a fault of Takeset, report it")
+      }
+      return other
+    }
+    try attempt.publish(new)
+    let episodes = new.map { result in
+      var entry = Journal.Entry(result, of: task, conversion)
+      if entry.outcome == .written {
+        entry.shard = Freshness.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id))
+      }
+      return TaskResults.Episode(entry: entry, record: result.record.canonicalBytes)
+    }
+    try results.write(episodes, of: task.id, by: attempt)
+    return episodes
+  }
+
+  private func finished(_ task: TakeTask) throws -> [TaskResults.Episode]? {
+    do {
+      return try results.episodes(of: task)
+    } catch {
+      throw OutputFailure("cannot read the result of \(task.id) in \(directory): \(error)")
+    }
+  }
+
+  private func outcome(_ episodes: [TaskResults.Episode], isNew: Bool) -> Outcome {
+    func reason(_ outcome: TakeRecord.Outcome) -> String? {
+      guard let episode = episodes.first(where: { $0.entry.outcome == outcome }) else { return nil }
+      return (try? TakeRecord(json: episode.record))?.reason ?? "no reason is recorded"
+    }
+    if let reason = reason(.failed) { return .failed(reason: reason) }
+    if episodes.contains(where: { $0.entry.outcome == .written }) {
+      return .written(rows: episodes.reduce(0) { $0 + $1.entry.framesOut }, isNew: isNew)
+    }
+    return .rejected(reason: reason(.rejected) ?? "")
+  }
+}
+
+/// Two conversions of the same files differ: exit code 70.
+package struct NotDeterministic: Error, CustomStringConvertible {
+  package var description: String
+}

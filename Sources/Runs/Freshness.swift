@@ -1,0 +1,79 @@
+import Datasets
+import Steps
+import Model
+
+/// A check of whether the dataset already holds takes as this run would convert them.
+struct Freshness: Sendable {
+  let journal: Journal
+  /// Entries from before the run, by take.
+  let earlier: [String: [Journal.Entry]]
+  let conversion: TakeConversion
+  /// The dataset's directory.
+  let directory: String
+  /// Whether inputs are compared by content rather than by size, times and inode.
+  let checksContent: Bool
+
+  enum Verdict {
+    case fresh([Journal.Entry])
+    /// The take must be converted; with the reason if it was converted before.
+    case stale(String?)
+  }
+
+  /// The verdict on a take whose files have been listed. Updates the entries of a take whose files were only touched or moved.
+  func verdict(_ job: TakeJob, isCancelled: () -> Bool = { false }) throws -> Verdict {
+    // The comparison with the folder next to an archive must be repeated.
+    guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
+      let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
+    else { return .stale(nil) }
+    let shards = entries.map { Self.stamp(of: directory + "/" + DatasetFiles.shard(of: $0.id)) }
+    for (entry, shard) in zip(entries, shards) where entry.outcome == .written && entry.shard != shard {
+      // A copied dataset has other times and inodes but the same contents.
+      let record = try TakeRecord(json: journal.record(of: entry.id))
+      var report = Verification(.none, of: directory)
+      report.checkShard(of: record, pipelineDigest: entry.pipeline)
+      guard report.isSound, report.notes.isEmpty else { return .stale("its shard was changed or removed and is rebuilt") }
+    }
+    if checksContent || entries.contains(where: { $0.stamp != stamp.description }) {
+      try inputs.finishDigests(isCancelled: isCancelled)
+      if isCancelled() { throw CancellationError() }
+      guard entries.allSatisfy({ $0.inputDigest == inputs.digest.description }) else {
+        return .stale("its inputs have changed and it is rebuilt")
+      }
+    }
+    return .fresh(
+      try zip(entries, shards).map { entry, shard in
+        if entry.stamp == stamp.description, entry.location == job.task.location.path, entry.shard == shard { return entry }
+        // Touched or moved, but unchanged: the next run need not read it again.
+        var entry = entry
+        (entry.shard, entry.stamp, entry.location) = (shard, stamp.description, job.task.location.path)
+        do {
+          try journal.append(entry, record: journal.record(of: entry.id))
+        } catch {
+          throw OutputFailure(error, writing: journal.path)
+        }
+        return entry
+      })
+  }
+
+  /// The entries of a take in order, if they are those of one conversion: the take itself, or every one of its episodes.
+  private func complete(_ entries: [Journal.Entry]) -> [Journal.Entry]? {
+    let sorted = entries.sorted { $0.precedes($1) }
+    guard let first = sorted.first else { return nil }
+    guard let parts = first.parts else { return sorted.count == 1 ? sorted : nil }
+    return sorted.count == parts && sorted.allSatisfy { $0.parts == parts } ? sorted : nil
+  }
+
+  private func isSame(_ entry: Journal.Entry, _ task: TakeTask) -> Bool {
+    entry.pipeline == conversion.digest && entry.toolVersion == conversion.tool.version && entry.reader == task.reader.name
+      && entry.outcome != .failed && (entry.keys == nil || entry.keys == TakeConversion.keysWord(conversion.context))
+      && !entry.hadDuplicateFolder && (entry.location == task.location.path || hasSameFolder(entry, task))
+  }
+
+  /// Whether a take that was moved is still in a directory of this name, if its split group is that directory.
+  private func hasSameFolder(_ entry: Journal.Entry, _ task: TakeTask) -> Bool {
+    guard conversion.pipeline.split?.groupsByFolder == true else { return true }
+    return TakeLocation(path: entry.location, isDirectory: task.location.isDirectory).folder == task.location.folder
+  }
+
+  static func stamp(of path: String) -> String? { try? FileStamp.of(path).description }
+}

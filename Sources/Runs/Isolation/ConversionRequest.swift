@@ -1,0 +1,60 @@
+import Datasets
+import Evidence
+import Foundation
+import Model
+
+/// What a child process is asked to convert, and within which limits; it receives it as JSON.
+struct ConversionRequest: Codable {
+  var task: TakeTask
+  /// The pipeline with all options, as the manifest records it, and its digest.
+  var pipeline: JSONValue
+  var digest: String
+  var toolVersion: String
+  var toolRevision: String
+  /// The text of the keys file.
+  var keys: String?
+  /// Where shards are written: the only place that the child may write to.
+  var directory: String
+  /// Files and directories of the take, which the child may read.
+  var readable: [String]
+  var threads: Int
+  /// The process that waits for the results.
+  var parent = getpid()
+  /// Bytes of address space beyond what is in use at first, and seconds of processor time.
+  var memory: Int64
+  var processorSeconds: Int64
+
+  /// Address space that the stacks and heaps of threads reserve and may never use.
+  var reserve: Int64 { Int64(threads) * 80 << 20 }
+
+  /// The descriptor at which the child leaves the results, a file in memory.
+  static let resultDescriptor: Int32 = 4
+}
+
+/// What a child process answers: the results as JSON, with the list of the take's files, which can be long, for the first episode only.
+enum ConversionAnswer {
+  static func encode(_ results: [TakeResult]) throws -> Data {
+    var results = results
+    for index in results.indices.dropFirst() where results[index].record.inputs == results[0].record.inputs {
+      results[index].record.inputs = []
+    }
+    return try JSONEncoder().encode(results)
+  }
+
+  static func decode(_ data: Data) throws -> [TakeResult] {
+    var results = try JSONDecoder().decode([TakeResult].self, from: data)
+    for index in results.indices.dropFirst() where results[index].record.inputs.isEmpty {
+      results[index].record.inputs = results[0].record.inputs
+    }
+    return results
+  }
+}
+
+/// Exit codes of a child that ends by itself.
+enum ConversionExit {
+  static let done: Int32 = 0
+  /// The output cannot be written.
+  static let output: Int32 = 73
+  /// The program is not as it should be.
+  static let `internal`: Int32 = 70
+}

@@ -1,0 +1,214 @@
+import Datasets
+import Steps
+import CSandbox
+import Evidence
+import Foundation
+import Model
+
+/// Which takes are converted by child processes.
+package enum IsolationPolicy: String, Sendable, CaseIterable {
+  /// Takes from outside: archives, single files, and folders that a reader isolates.
+  case auto
+  case always, never
+
+  func applies(to task: TakeTask) -> Bool { applies(to: task.location, readBy: task.reader.name) }
+
+  func applies(to location: TakeLocation, readBy reader: String) -> Bool {
+    switch self {
+    case .always: true
+    case .never: false
+    case .auto: !location.isDirectory || Registry.reader(reader)?.isolatesFolders ?? true
+    }
+  }
+}
+
+/// Limits of one child process.
+package struct IsolationLimits: Sendable {
+  /// Bytes of address space.
+  package var memory: Int64 = 4 << 30
+  /// Seconds from start to end; as many seconds of processor time for each thread.
+  package var seconds = 3600
+  package init() {}
+}
+
+/// Converts takes in child processes, which can read nothing but the take, write nothing but its shards, and use no network, as far as the
+/// kernel can enforce it. A decoder that crashes, hangs or eats memory costs its take only.
+package struct IsolatedConversion: Sendable {
+  let conversion: TakeConversion
+  private let server: ForkServer
+  let limits: IsolationLimits
+
+  /// Most bytes of an answer: JSON of some hundred bytes for each input file, and some thousand for each episode.
+  private static func answerLimit(_ job: TakeJob) -> Int { 1 << 26 + (job.inputs?.paths.count ?? 0) << 10 }
+  /// Bytes of a child's words: those that it may write, and the last ones, which are read.
+  private static let (spokenLimit, wordsLimit) = (1 << 20, 4096)
+
+  /// - Parameter command: The program and the arguments by which it calls `ConversionChild.run`.
+  package init(_ conversion: TakeConversion, command: [String], limits: IsolationLimits) {
+    (self.conversion, self.limits) = (conversion, limits)
+    server = ForkServer(command)
+  }
+
+  /// Converts a take whose files are listed, and puts its shards in place.
+  ///
+  /// Throws `OutputFailure`, `CancellationError`; problems of the take are in the results.
+  func callAsFunction(_ job: TakeJob, in dataset: String, threads: Int, isCancelled: () -> Bool) throws -> [TakeResult] {
+    let attempt = try AttemptDirectory(in: dataset)
+    defer { attempt.discard() }
+    let results = try convert(job, in: attempt, threads: threads, isCancelled: isCancelled)
+    try attempt.publish(results)
+    return results
+  }
+
+  /// Converts a take into shards in an attempt's directory.
+  func convert(_ job: TakeJob, in attempt: AttemptDirectory, threads: Int, isCancelled: () -> Bool) throws -> [TakeResult] {
+    let request = ConversionRequest(
+      task: job.task, pipeline: conversion.pipeline.canonical(), digest: conversion.digest, toolVersion: conversion.tool.version,
+      toolRevision: conversion.tool.revision, keys: conversion.context.keys?.text, directory: attempt.path,
+      readable: job.inputs?.readablePaths(of: job.task) ?? [], threads: threads, memory: limits.memory,
+      processorSeconds: Int64(limits.seconds) * Int64(threads))
+    let data = try JSONEncoder().encode(request)
+    let answerLimit = Self.answerLimit(job)
+    var end = try run(data, answerLimit: answerLimit, isCancelled)
+    // A crash may be the system's; the same take crashes twice only by its own fault.
+    if case .crashed = end { end = try run(data, answerLimit: answerLimit, isCancelled) }
+    switch end {
+    case .finished(let results):
+      do {
+        try Self.check(results, of: job.task, conversion)
+        try Self.checkShards(of: results, in: attempt.path)
+      } catch {
+        return try conversion.giveUp(job, error, isCancelled: isCancelled)
+      }
+      return results
+    case .crashed(let failure), .failed(let failure): return try conversion.giveUp(job, failure, isCancelled: isCancelled)
+    }
+  }
+
+  private enum End {
+    case finished([TakeResult])
+    /// By a signal.
+    case crashed(TakeFailure)
+    case failed(TakeFailure)
+  }
+
+  private func run(_ request: Data, answerLimit: Int, _ isCancelled: () -> Bool) throws -> End {
+    let files: [MemoryFile]
+    do {
+      files = try [request.count, answerLimit, Self.spokenLimit].map { try MemoryFile(size: $0) }
+    } catch {
+      throw OutputFailure("cannot start a child process: \(error)")
+    }
+    defer { files.forEach { $0.close() } }
+    let (input, output, errors) = (files[0], files[1], files[2])
+    try input.write(request)
+    let process: pid_t
+    do {
+      process = try server.child(errors: errors, request: input, answer: output, isCancelled: isCancelled)
+    } catch let crash as ForkServer.Crash {
+      // Loading what the take needs ended it: the other takes may not need it.
+      return ended(by: crash.status, "", 0)
+    }
+    // Time in which the machine sleeps does not count.
+    let deadline = SuspendingClock.now + .seconds(limits.seconds)
+    var (isOverdue, wasCancelled) = (false, false)
+    var (status, peak): (Int32, Int64) = (0, 0)
+    while true {
+      let ended = csandbox_wait(process, 50, &status, &peak)
+      if ended > 0 { break }
+      if ended < 0 { throw OutputFailure("a child process is lost: \(String(cString: strerror(-ended)))") }
+      if isCancelled() { wasCancelled = true } else if SuspendingClock.now >= deadline { isOverdue = true }
+      if wasCancelled || isOverdue { kill(-process, SIGKILL) }
+    }
+    if wasCancelled { throw CancellationError() }
+    let words = String(decoding: (try? errors.contents(limit: Self.wordsLimit)) ?? Data(), as: UTF8.self)
+    let signal = status & 0x7F
+    if isOverdue || signal == SIGXCPU { return .failed(overdue) }
+    if signal != 0 { return ended(by: status, words, peak) }
+    switch status >> 8 & 0xFF {
+    case ConversionExit.done:
+      guard let results = try? ConversionAnswer.decode(output.contents()) else {
+        return .failed(TakeFailure(.internal, "the child process that converted the take left no readable result"))
+      }
+      return .finished(results)
+    case ConversionExit.output: throw OutputFailure(words)
+    default: return ended(by: status, words, peak)
+    }
+  }
+
+  /// What a child's end says if it left no results.
+  private func ended(by status: Int32, _ words: String, _ peak: Int64) -> End {
+    let signal = status & 0x7F
+    if signal != 0 { return .crashed(crash(signal, words, peak)) }
+    if Self.lacksMemory(words) { return .failed(outOfMemory) }
+    return .failed(TakeFailure(.internal, words.isEmpty ? "the child process that converted the take ended with \(status >> 8)" : words))
+  }
+
+  private var overdue: TakeFailure {
+    TakeFailure(.timeLimit, "its conversion took longer than \(limits.seconds) s; raise --take-time if the take is that long")
+  }
+  private var outOfMemory: TakeFailure {
+    TakeFailure(
+      .memoryLimit,
+      "its conversion failed near its limit of \(limits.memory >> 20) MiB of memory; raise --take-memory if the take is that large")
+  }
+
+  private func crash(_ signal: Int32, _ words: String, _ peak: Int64) -> TakeFailure {
+    // Many libraries crash without a word when an allocation fails; what is allocated need not have been used.
+    if Self.lacksMemory(words) || peak > limits.memory / 2 { return outOfMemory }
+    let name = strsignal(signal).map { String(cString: $0) } ?? "unknown"
+    return TakeFailure(.conversionCrashed, "its conversion crashed twice (signal \(signal), \(name)); the other takes are not affected")
+  }
+
+  /// Words of Swift's and of C++'s runtime when an allocation fails.
+  private static func lacksMemory(_ words: String) -> Bool {
+    ["allocate", "bad_alloc", "out of memory"].contains { words.contains($0) }
+  }
+
+  /// A decoder may have been taken over: results must be of this take, for all of its episodes, and with numbers that can be added up.
+  /// Throws `TakeFailure`.
+  static func check(_ results: [TakeResult], of task: TakeTask, _ conversion: TakeConversion) throws {
+    func require(_ condition: Bool, _ what: String) throws {
+      if !condition { throw TakeFailure(.internal, "the child process that converted the take returned \(what)") }
+    }
+    let parts = results.first?.parts
+    try require(results.count == parts ?? 1 && results.allSatisfy { $0.parts == parts }, "results of other episodes")
+    for (index, result) in results.enumerated() {
+      let (record, part) = (result.record, parts.map { _ in index })
+      try require(
+        record.take == part.map { _ in task.id } && record.part == part && record.id == part.map { "\(task.id).\($0)" } ?? task.id
+          && record.reader == task.reader.name && (record.outcome == .written) == (record.output != nil)
+          && record.output.map { $0.path == DatasetFiles.shard(of: record.id) } ?? true, "the result of another take")
+      try require(result.hasPlausibleCounts && (0...1e9).contains(result.seconds), "numbers that cannot be")
+    }
+  }
+
+  /// Shards must be files of the length that their records name, and be what they seem: later, this process reads them.
+  private static func checkShards(of results: [TakeResult], in directory: String) throws {
+    for record in results.map(\.record) {
+      guard let output = record.output else { continue }
+      let path = directory + "/" + output.path
+      guard let stamp = try? FileStamp.of(path), stamp.bytes == output.bytes, WrittenShard.isShard(path, of: record.id) else {
+        throw TakeFailure(.internal, "the child process that converted the take left no shard, or another one than it described")
+      }
+    }
+  }
+
+  /// What this system cannot enforce, as a sentence for the log; `nil` if it enforces everything.
+  package static let shortcoming: String? = {
+    switch (csandbox_has_landlock() == 1, csandbox_has_filters() == 1) {
+    case (true, true): nil
+    case (false, true): "this kernel has no Landlock: child processes have limits and no network, but can read and write other files"
+    case (true, false):
+      "this system has no seccomp filters: child processes have limits and reach no other files, but have sockets and reach other processes"
+    case (false, false): "this system has neither Landlock nor seccomp filters: child processes have limits, and nothing else confines them"
+    }
+  }()
+}
+
+extension TakeInputs {
+  /// What a process that converts the take must be able to read: its folder, or else its files.
+  fileprivate func readablePaths(of task: TakeTask) -> [String] {
+    (task.location.isDirectory ? [task.location.path] : paths) + [task.duplicateFolder?.path].compactMap(\.self)
+  }
+}

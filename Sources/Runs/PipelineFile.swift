@@ -1,0 +1,201 @@
+import Datasets
+package import Steps
+package import Evidence
+import Model
+import Yams
+
+/// Pipeline files in YAML or JSON, and the default pipeline.
+package enum PipelineFile {
+  /// The default pipeline: streams aligned to frames, images within 320x240, depth in meters, ARKit's camera axes, actions, a split by day,
+  /// and checked hash chains of bundles. Takes of all formats then batch together.
+  package static func defaultPipeline() throws -> Pipeline {
+    try pipeline(from: [
+      "version": 1, "reader": "auto",
+      "transforms": [
+        ["align": [:]], ["resize-image": ["width": 320, "height": 240]], ["resample-depth": ["unit": "m"]],
+        ["pose-frame": ["axes": "arkit"]], ["actions": ["kind": "relative-6d"]], ["split": [:]], ["verify-hash-chain": [:]],
+      ],
+      "writer": ["hdf5": [:]],
+    ])
+  }
+
+  /// Parses and checks a pipeline file. Throws `PipelineFileError` with path, line and column of the first mistake.
+  package static func parse(_ text: String) throws -> Pipeline {
+    // Some editors begin a file with a byte order mark.
+    let text = text.first == "\u{FEFF}" ? String(text.dropFirst()) : text
+    let node: Node?
+    do {
+      node = try YAMLText.compose(text)
+    } catch let error as YamlError {
+      throw PipelineFileError(error, text)
+    }
+    guard let node else { throw PipelineFileError("", "the file is empty; expected version, reader, transforms, writer") }
+    var marks: [String: Mark] = [:]
+    do {
+      return try pipeline(from: value(of: node, at: "", depth: 0, &marks))
+    } catch var error as PipelineFileError {
+      // The mark of the path itself, or else of the nearest enclosing path.
+      var path = error.path[...]
+      while marks[String(path)] == nil, let end = path.lastIndex(where: { ".[".contains($0) }) { path = path[..<end] }
+      if let mark = marks[String(path)] { (error.line, error.column) = (mark.line, mark.column) }
+      throw error
+    }
+  }
+
+  /// The pipeline of a document that was parsed already. Throws `PipelineFileError`.
+  static func pipeline(from document: JSONValue) throws -> Pipeline {
+    guard case .object(let members) = document else {
+      throw PipelineFileError("", "expected an object with version, reader, transforms, writer, found \(document.kind)")
+    }
+    let keys = ["version", "reader", "transforms", "writer"]
+    for key in members.keys.sorted() where !keys.contains(key) {
+      if let step = Registry.transform(key) {
+        throw PipelineFileError(key, "\(step.name) is a step; write it below transforms: as \"- \(step.name): {...}\"")
+      }
+      throw PipelineFileError(key, "unknown key; a pipeline has \(quoted(keys))\(suggestion(key, keys))")
+    }
+    guard let version = members["version"] else { throw PipelineFileError("version", "the key is missing; expected 1") }
+    guard version.integer == 1 else { throw PipelineFileError("version", "expected 1, found \(version.kind)") }
+
+    var transforms: [any Transform] = []
+    switch members["transforms"] ?? [] {
+    case .array(let steps):
+      for (index, step) in steps.enumerated() {
+        let (name, options, path) = try single(step, at: "transforms[\(index)]", kinds: Registry.transforms)
+        guard let type = Registry.transform(name) else {
+          throw unknown("step", name, at: path, among: Registry.transforms)
+        }
+        if type.occursOnce, transforms.contains(where: { Swift.type(of: $0) == type }) {
+          throw PipelineFileError(path, "a pipeline can have this step once, and an earlier one is \(name) already")
+        }
+        if type.aligns, let earlier = transforms.first(where: { Swift.type(of: $0).needsAligned }) {
+          throw PipelineFileError(path, "\(Swift.type(of: earlier).name) needs streams that are aligned; put \(name) before it")
+        }
+        transforms.append(try type.decoded(over: options, at: path))
+      }
+    case .null: break
+    case let other:
+      throw PipelineFileError("transforms", "expected a list of steps, found \(other.kind); start each step with a dash: \"- align: {}\"")
+    }
+    let writer = try writer(members["writer"] ?? .null)
+    do {
+      try writer.check(transforms)
+    } catch let error as OptionError {
+      throw PipelineFileError("writer.\(type(of: writer).name).\(error.option)", error.message)
+    }
+    return Pipeline(readers: try readers(members["reader"] ?? "auto"), transforms: transforms, writer: writer)
+  }
+
+  private static func readers(_ value: JSONValue) throws -> Pipeline.Readers {
+    switch value {
+    case .string("auto"), .null: return .auto
+    case .string(let name): return .one(try reader(name, options: [:]))
+    case .object(var members):
+      guard let name = members.removeValue(forKey: "name")?.string else {
+        throw PipelineFileError("reader.name", "expected the name of a reader")
+      }
+      return .one(try reader(name, options: .object(members)))
+    default: throw PipelineFileError("reader", "expected auto or {name: …}, found \(value.kind)")
+    }
+  }
+
+  package static func reader(_ name: String, options: JSONValue) throws -> any Reader {
+    guard let type = Registry.reader(name) else {
+      throw unknown("reader", name, at: "reader", among: Registry.readers)
+    }
+    return try type.decoded(over: options, at: "reader")
+  }
+
+  private static func writer(_ value: JSONValue) throws -> any Writer {
+    if value == .null { return Registry.defaultWriter.init() }
+    let (name, options, path) = try single(value, at: "writer", kinds: Registry.writers)
+    guard let type = Registry.writers.first(where: { $0.name == name }) else {
+      throw unknown("writer", name, at: path, among: Registry.writers)
+    }
+    return try type.decoded(over: options, at: path)
+  }
+
+  /// The one step in a value, which is a name alone or an object with the name as its only key.
+  private static func single(
+    _ value: JSONValue, at path: String, kinds: [any Step.Type]
+  ) throws -> (name: String, options: JSONValue?, path: String) {
+    switch value {
+    case .string(let name): return (name, nil, "\(path).\(name)")
+    case .object(let members) where members.count == 1:
+      let (name, options) = members[members.startIndex]
+      return (name, options == .null ? nil : options, "\(path).\(name)")
+    case .object(let members):
+      // A common mistake: options below the step's name but not indented further.
+      if let step = kinds.first(where: { members[$0.name] == .some(.null) }) {
+        let strays = members.keys.filter { $0 != step.name }.sorted()
+        throw PipelineFileError(
+          path,
+          "\(quoted(strays)) \(strays.count == 1 ? "is" : "are") next to \(step.name), not inside it; indent by two more spaces, or write \"\(step.name): {\(strays.map { "\($0): ..." }.joined(separator: ", "))}\""
+        )
+      }
+      let names = members.keys.sorted()
+      throw PipelineFileError(
+        path,
+        "expected one step by name, such as {\(kinds[0].name): {}}, found \(names.isEmpty ? "none" : quoted(names)); start each step with its own dash"
+      )
+    default: throw PipelineFileError(path, "expected one step by name, such as {\(kinds[0].name): {}}, found \(value.kind)")
+    }
+  }
+
+  private static func unknown(
+    _ what: String, _ name: String, at path: String, among known: [any Step.Type]
+  ) -> PipelineFileError {
+    let names = known.map { $0.name }
+    return PipelineFileError(path, "unknown \(what) \"\(name)\"; expected one of \(quoted(names))\(suggestion(name, names))")
+  }
+
+  private static func quoted(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
+
+  private static func suggestion(_ word: String, _ names: [String]) -> String {
+    Spelling.nearest(to: word, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
+  }
+
+  /// The JSON value of a YAML node in the core schema. Duplicate keys and nesting deeper than 32 are mistakes.
+  private static func value(of node: Node, at path: String, depth: Int, _ marks: inout [String: Mark]) throws -> JSONValue {
+    marks[path] = marks[path] ?? node.mark
+    if depth > 32 { throw PipelineFileError(path, "nested deeper than 32") }
+    switch node {
+    case .mapping(let mapping):
+      var members: [String: JSONValue] = [:]
+      for (keyNode, child) in mapping {
+        guard let key = keyNode.string else { throw PipelineFileError(path, "expected text as a key") }
+        let childPath = path.isEmpty ? key : "\(path).\(key)"
+        if members[key] != nil { throw PipelineFileError(childPath, "the key is given twice") }
+        marks[childPath] = keyNode.mark
+        members[key] = try value(of: child, at: childPath, depth: depth + 1, &marks)
+      }
+      return .object(members)
+    case .sequence(let sequence):
+      return .array(
+        try sequence.enumerated().map { try value(of: $1, at: "\(path)[\($0)]", depth: depth + 1, &marks) })
+    case .scalar(let scalar):
+      if scalar.style == .plain || scalar.style == .any {
+        if node.null != nil { return .null }
+        if node.int != nil || node.float != nil {
+          guard node.float?.isFinite != false else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
+          guard DecimalNumber.isOne(scalar.string) else {
+            throw PipelineFileError(
+              path, "expected a number in decimal digits, found \(scalar.string); text that looks like one needs quotes")
+          }
+          if let whole = node.int { return .integer(Int64(whole)) }
+          if let number = node.float { return .number(number) }
+        }
+        if let flag = node.bool { return .bool(flag) }
+      }
+      return .string(scalar.string)
+    case .alias:
+      throw PipelineFileError(path, "aliases are not supported")
+    }
+  }
+}
+
+extension Step {
+  fileprivate static func decoded(over options: JSONValue?, at path: String) throws -> Self {
+    try Options.decode(Self.self, over: options, at: path)
+  }
+}

@@ -1,0 +1,129 @@
+package import Datasets
+package import Steps
+package import Evidence
+package import Foundation
+package import Model
+
+/// Writes what makes a dataset of shards and their journal: `dataset.h5` and `manifest.json`.
+package struct Publication {
+  package var pipeline: Pipeline
+  package var tool: ToolIdentity
+  package var started: Date
+  package var commandLine: [String]
+  var jobs = 1
+  /// Whether the manifest's `run` names the host and the user.
+  var recordsHost = false
+  /// An explicit split, in place of the pipeline's rule.
+  package var splitFile: SplitFile?
+  /// The part of each episode, by its id, in place of both.
+  package var parts: [String: SplitPart]?
+  /// Ids of episodes that are kept although their inputs are gone.
+  var vanished: Set<String> = []
+  /// What the search for takes passed over, for the manifest.
+  var ignored: [Finding] = []
+  /// The datasets that the episodes come from, for the manifest.
+  package var sources: JSONValue?
+
+  package init(pipeline: Pipeline, tool: ToolIdentity, started: Date, commandLine: [String]) {
+    (self.pipeline, self.tool, self.started, self.commandLine) = (pipeline, tool, started, commandLine)
+  }
+
+  /// Writes both files from entries of the journal; returns the findings about the dataset as a whole. Throws `OutputFailure`.
+  package func write(_ unordered: some Sequence<Journal.Entry>, of journal: Journal, to directory: String) throws -> [Finding] {
+    let entries = unordered.sorted { $0.precedes($1) }
+    let written = entries.filter { $0.outcome == .written }
+    let digest = pipeline.digest().description
+    let split = split(written)
+    let members = zip(written, split.parts).map { DatasetMember(id: $0.id, samples: $0.framesOut, part: $1) }
+    let readers = Set(written.map { $0.reader ?? "" })
+    let identity = ShardIdentity(
+      reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
+    let path = directory + "/" + DatasetFiles.manifest
+    do {
+      var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
+      index.findings += split.findings
+      let stamp = IndexStamp(
+        directory + "/" + DatasetFiles.index, of: entries, pipeline: digest, splitFile: splitFile,
+        vanished: entries.map(\.id).filter(vanished.contains), ignored: ignored)
+      let said = index.findings
+      index.findings += ignored
+      var manifest = Manifest(
+        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
+        parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
+      manifest.sources = sources
+      try manifest.write(to: path) { id in
+        let record = try journal.record(of: id)
+        return vanished.contains(id) ? try Self.markVanished(record) : record
+      }
+      try SealedFile.syncDirectory(of: path)
+      return said
+    } catch let failure as OutputFailure {
+      throw failure
+    } catch {
+      // The manifest is about as large as the journal.
+      throw OutputFailure(error, writing: directory, needing: (try? FileStamp.of(journal.path).bytes).map { Double($0) })
+    }
+  }
+
+  private func split(_ written: [Journal.Entry]) -> DatasetSplit {
+    let episodes = written.map {
+      DatasetSplit.Episode(
+        id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest, recording: $0.recording)
+    }
+    if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id] ?? .train }) }
+    return DatasetSplit(episodes, rule: pipeline.split, file: splitFile)
+  }
+
+  /// The record of a take that is kept although its input is gone, with a finding that says so.
+  private static func markVanished(_ record: [UInt8]) throws -> [UInt8] {
+    var record = try TakeRecord(json: record)
+    record.findings.append(Finding(.inputVanished, "the take is no longer among the inputs; its episode is kept"))
+    return record.canonicalBytes
+  }
+
+  /// The manifest's `run`, without its takes.
+  private func runSection(_ index: IndexStamp) -> [String: JSONValue] {
+    func text(_ date: Date) -> String { UnixTime.rfc3339(seconds: Int64(date.timeIntervalSince1970)) }
+    var section: [String: JSONValue] = [
+      "started": .string(text(started)), "finished": .string(text(Date())),
+      "seconds": .number((Date().timeIntervalSince(started) * 1000).rounded() / 1000), "jobs": JSONValue(jobs),
+      "command_line": .array(commandLine.map { .string($0) }),
+      "index": .string(index.text),
+    ]
+    if recordsHost {
+      var host = utsname()
+      uname(&host)
+      let name = withUnsafeBytes(of: host.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+      (section["host"], section["user"]) = (.string(name), .string(NSUserName()))
+    }
+    return section
+  }
+}
+
+/// Size, time and inode of the index, and digests of the pipeline, of what the index holds, of the split file, and of the takes that are no
+/// longer among the inputs. A later run compares them to see whether the index and the manifest are up to date.
+struct IndexStamp {
+  var text: String
+
+  /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
+  init(
+    _ index: String, of entries: some Sequence<Journal.Entry>, pipeline: String, splitFile: SplitFile?, vanished: [String],
+    ignored: [Finding]
+  ) {
+    let file = (try? FileStamp.of(index).description) ?? "missing"
+    let split = splitFile.map { ["split file \($0.digest)"] } ?? []
+    let hasher = SHA256()
+    for entry in entries.sorted(by: { $0.id < $1.id }) {
+      hasher.update(
+        Array("\(entry.id)\0\(entry.outcome.rawValue)\0\(entry.inputDigest ?? "")\0\(entry.toolVersion)\0\(entry.keys ?? "")\n".utf8))
+    }
+    let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]
+    let passed = ignored.map { "ignored \(Digest.of(Array($0.message.utf8)))" }
+    text = ([file, "pipeline \(pipeline)", "entries \(hasher.finish())"] + split + gone + passed).joined(separator: "\n")
+  }
+
+  /// Whether the manifest in a directory has this stamp and is what was written; a damaged one is to be written again.
+  func isRecorded(in directory: String) -> Bool {
+    (try? ManifestFile.indexStamp(in: directory)) == text && (try? ManifestFile.isAsWritten(in: directory)) == true
+  }
+}

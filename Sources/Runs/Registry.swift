@@ -1,0 +1,48 @@
+package import Datasets
+import Readers
+package import Steps
+import Transforms
+import Model
+
+/// All steps that a pipeline file can name, in alphabetical order: the table of contents of the product.
+package enum Registry {
+  package static let readers: [any Reader.Type] = [
+    RealityCamBundle.self,
+    SlowMotionVideo.self,
+    StackSession.self,
+    StrayScanner.self,
+  ]
+
+  package static let transforms: [any Transform.Type] = [
+    Actions.self,
+    Align.self,
+    Crop.self,
+    Decimate.self,
+    DropFrames.self,
+    MinFrames.self,
+    Normalize.self,
+    PoseFrameChange.self,
+    Rename.self,
+    Resample.self,
+    ResampleDepth.self,
+    ResizeImage.self,
+    Rotate.self,
+    Select.self,
+    Split.self,
+    SplitAtGaps.self,
+    SplitEpisodes.self,
+    Trim.self,
+    VerifyDepth.self,
+    VerifyHashChain.self,
+  ]
+
+  package static let writers: [any Writer.Type] = [
+    HDF5Writer.self
+  ]
+
+  /// The writer of a pipeline that names none.
+  package static let defaultWriter: any Writer.Type = HDF5Writer.self
+
+  package static func reader(_ name: String) -> (any Reader.Type)? { readers.first { $0.name == name } }
+  package static func transform(_ name: String) -> (any Transform.Type)? { transforms.first { $0.name == name } }
+}

@@ -1,0 +1,331 @@
+package import Datasets
+package import Steps
+import Foundation
+package import Model
+import Synchronization
+
+/// A batch run: converts every take found among the inputs into the output directory, or records why it could not.
+package struct Run: Sendable {
+  package var inputs: [String]
+  package var output: String
+  package var pipeline: Pipeline
+  package var tool: ToolIdentity
+  package var jobs = 1
+  /// Whether links to directories among the inputs are followed.
+  package var followsLinks = false
+  package var stopsAtFailure = false
+  package var replaces = false
+  package var prunes = false
+  /// Whether inputs are compared by content rather than by size, time and inode.
+  package var checksContent = false
+  /// Public keys of devices, for checking the signatures of bundles.
+  package var keys: DeviceKeys?
+  /// An explicit split, in place of the pipeline's rule.
+  package var splitFile: SplitFile?
+  /// Converts some of the takes in child processes; `nil` converts all of them in this one.
+  package var isolation: Isolation?
+  package var commandLine: [String] = []
+  /// Whether the manifest's `run` names the host and the user.
+  package var recordsHost = false
+  /// Whether to count the warnings of takes that are already in the dataset, too.
+  package var countsEarlierWarnings = false
+  /// Set for one batch of a watch.
+  var watched: Watched?
+
+  /// A batch of a watch: its inputs are only the takes to convert now.
+  struct Watched: Sendable {
+    /// Locked as long as the watch runs.
+    var directory: OutputDirectory
+    /// Whether a take at this location is among the inputs of the watch.
+    var isStanding: @Sendable (String) -> Bool
+  }
+
+  /// How takes are isolated.
+  package struct Isolation: Sendable {
+    package var policy = IsolationPolicy.auto
+    package var limits = IsolationLimits()
+    /// The program and the arguments by which it calls `ConversionChild.run`.
+    package var command: [String]
+    package init(command: [String]) { self.command = command }
+  }
+
+  package init(inputs: [String], output: String, pipeline: Pipeline, tool: ToolIdentity) {
+    self.inputs = inputs
+    self.output = output
+    self.pipeline = pipeline
+    self.tool = tool
+  }
+
+  /// A progress report of a run; sent from several threads.
+  package enum Event: Sendable {
+    case found(takes: Int)
+    /// A take is being converted.
+    case started(id: String)
+    /// A take is already in the dataset.
+    case unchanged(id: String)
+    case log(String)
+    /// Rows and bytes stored since the last event.
+    case progress(rows: Int, bytes: Int)
+    /// An episode is finished; a take that a step has split has several, and the last one ends it.
+    case finished(
+      id: String, take: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding], rows: Int, seconds: Double,
+      endsTake: Bool)
+  }
+
+  package struct Summary: Sendable {
+    package var written = 0
+    package var rejected = 0
+    package var failed = 0
+    /// Written takes with a finding above `info`.
+    package var withWarnings = 0
+    /// Takes whose output already existed and is kept.
+    package var unchanged = 0
+    package var pruned = 0
+    package var rows = 0
+    package var isCancelled = false
+    package var isUpToDate = false
+    /// Findings about the dataset as a whole.
+    package var findings: [Finding] = []
+    package init(isCancelled: Bool = false) { self.isCancelled = isCancelled }
+  }
+
+  /// Runs to the end, or until `isCancelled` returns true. Throws `UsageError`, `NoInputs` or `OutputFailure`.
+  package func execute(
+    isCancelled: @escaping @Sendable () -> Bool = { false }, report: @escaping @Sendable (Event) -> Void
+  ) throws -> Summary {
+    let started = Date()
+    let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
+    // Before anything is created, and again if another run has finished in the meantime: earlier entries determine ids.
+    let path = Directory.absolute(output)
+    var (earlier, search) = try look(path, conversion.digest, isCancelled)
+    if isCancelled() { return Summary(isCancelled: true) }
+    let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
+    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion.digest, isCancelled) }
+    if isCancelled() { return Summary(isCancelled: true) }
+    search.notices.forEach { report(.log($0)) }
+    if earlier.damaged > 0 {
+      report(
+        .log(
+          "\(DatasetFiles.journal): \(earlier.damaged) damaged \(earlier.damaged == 1 ? "line is" : "lines are") ignored; \(earlier.damaged == 1 ? "its take is" : "their takes are") rebuilt"
+        ))
+    }
+    let journal: Journal
+    do {
+      journal = try Journal(path: directory.journal, known: earlier)
+    } catch {
+      throw OutputFailure(error, writing: directory.journal)
+    }
+    let ledger = Ledger(
+      journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
+      report: report)
+    // What a watch has found and is gone or cannot be read a moment later is found again; it is no failure.
+    let unmatched = watched == nil ? search.unmatched : []
+    if watched != nil { for input in search.unmatched { report(.log("\(input.path.onOneLine): \(input.failure.message)")) } }
+    report(.found(takes: search.found.count + unmatched.count))
+    for input in unmatched { ledger.fail(input) }
+
+    let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
+    try convert(search, conversion, journal, ledger, directory.path, cancelled)
+
+    if let failure = ledger.outputFailure { throw failure }
+    var summary = ledger.summary
+    summary.isCancelled = isCancelled()
+    if summary.isCancelled { return summary }
+    if watched != nil, journal.entries.isEmpty {
+      summary.isUpToDate = true
+      return summary
+    }
+    var seen = ledger.seen(search)
+    if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.takeID)) }
+    var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
+    summary.pruned = gone.count
+    gone += ledger.obsolete.subtracting(gone)
+    let removed = Set(gone)
+    // A watch looks at parts of the inputs.
+    let ignored = watched == nil ? search.ignored.findings : []
+    let stamp = IndexStamp(
+      directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
+      pipeline: conversion.digest, splitFile: splitFile,
+      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) }, ignored: ignored)
+    summary.isUpToDate =
+      !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
+    if !summary.isUpToDate {
+      // Takes to remove first leave the journal, the index and the manifest; their shards are removed last: a leftover file is harmless.
+      do {
+        try journal.compact(removing: removed)
+      } catch {
+        throw OutputFailure(error, writing: directory.journal)
+      }
+      summary.findings = try publish(directory, journal, conversion.digest, seen, ignored, started)
+    }
+    // A shard whose journal line was damaged may be the only remaining copy of its take.
+    if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
+    return summary
+  }
+
+  /// Reads what earlier runs have written to the output, and finds the takes among the inputs. Throws what they are refused for.
+  private func look(
+    _ output: String, _ digest: String, _ isCancelled: @escaping @Sendable () -> Bool
+  ) throws -> (Journal.Contents, TakeSearch) {
+    let earlier: Journal.Contents
+    do {
+      earlier = try Journal.contents(at: output + "/" + DatasetFiles.journal)
+    } catch {
+      throw OutputFailure("cannot read the journal of \(self.output): \(error)")
+    }
+    let search = TakeSearch(
+      inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier.entries), isCancelled: isCancelled)
+    // One take that a pipeline cannot convert is no reason to end a watch; it fails.
+    if watched == nil { try search.refuse(pipeline) }
+    try splitFile?.check(search.found.map(\.id))
+    try refuseOtherOutput(output, earlier, digest)
+    return (earlier, search)
+  }
+
+  private func convert(
+    _ search: TakeSearch, _ conversion: TakeConversion, _ journal: Journal, _ ledger: Ledger, _ directory: String,
+    _ isCancelled: @escaping @Sendable () -> Bool
+  ) throws {
+    let freshness = Freshness(
+      journal: journal, earlier: ledger.earlierByTake, conversion: conversion, directory: directory, checksContent: checksContent)
+    // Made one after the other: a task holds all options of its reader.
+    let jobs = search.found.lazy.map { TakeJob(task: $0.task, reader: $0.reader) }
+    let isolated = isolation.map { isolation in
+      search.found.count { isolation.policy.applies(to: $0.location, readBy: type(of: $0.reader).name) }
+    }
+    let share = ThreadShare(threads: max(1, self.jobs), takes: isolated ?? 0)
+    let isolate = isolation.map { IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
+    if isolated ?? 0 > 0, let shortcoming = IsolatedConversion.shortcoming { ledger.log(shortcoming) }
+    Scheduler(
+      jobs: jobs, threads: max(1, self.jobs),
+      work: Scheduler.Work(
+        open: { job in
+          do {
+            let isIsolated = isolation?.policy.applies(to: job.task) == true
+            if isIsolated { share.open() }
+            try conversion.list(job)
+            switch try freshness.verdict(job, isCancelled: isCancelled) {
+            case .fresh(let entries):
+              ledger.keep(entries)
+              return false
+            case .stale(let reason):
+              if let reason { ledger.log("\(job.task.id): \(reason)") }
+              Self.loadLibraryVersions
+            }
+            ledger.start(job.task.id)
+            if let isolate, isIsolated {
+              let results = Result { try share.use { try isolate(job, in: directory, threads: $0, isCancelled: isCancelled) } }
+              if let results = try? results.get() { ledger.didConvert(results) }
+              ledger.finish(job, results)
+              return false
+            }
+            try conversion.open(job, in: directory)
+            return true
+          } catch {
+            ledger.finish(job, Result { try conversion.giveUp(job, error, isCancelled: isCancelled) })
+            return false
+          }
+        },
+        finish: { job in
+          ledger.finish(
+            job,
+            Result {
+              do { return try conversion.seal(job, isCancelled: isCancelled) } catch {
+                return try conversion.giveUp(job, error, isCancelled: isCancelled)
+              }
+            })
+        },
+        didStore: { ledger.didStore($0) }, isCancelled: isCancelled)
+    ).run()
+  }
+
+  /// Refuses to write into another pipeline's output unless it is to be replaced.
+  private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
+    do {
+      guard try !TaskList.hasUnpublished(in: path) else {
+        throw UsageError(
+          """
+          \(output) has tasks for a cluster that are not published yet; convert them and run takeset publish \(output), or, \
+          to give them up, remove \(DatasetFiles.tasks) and \(DatasetFiles.results) there
+          """)
+      }
+    } catch let error as FileError {
+      throw OutputFailure("\(error)", code: error.code)
+    }
+    // Beside a manifest it is a journal that was damaged.
+    if earlier.isForeign, try !exists(path + "/" + DatasetFiles.manifest) {
+      throw UsageError("\(path)/\(DatasetFiles.journal) is not a journal of Takeset, and stays; give another --output, or move it away")
+    }
+    guard !replaces else { return }
+    if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
+      throw UsageError(
+        """
+        \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(digest.prefix(12))); \
+        give another --output, or --replace to rebuild it
+        """)
+    }
+    if earlier.unchecked > 0 {
+      throw UsageError(
+        "\(output) was written by an earlier version of Takeset, in format 1; give another --output, or --replace to rebuild it")
+    }
+    if earlier.entries.isEmpty, earlier.damaged == 0 {
+      for name in [DatasetFiles.index, DatasetFiles.manifest] where try exists(path + "/" + name) {
+        throw UsageError("\(output) holds a \(name) that is not recorded in a journal; give another --output, or --replace to overwrite it")
+      }
+      // A run that was killed before its first line has left sound shards at most.
+      let episodes = path + "/" + DatasetFiles.episodes
+      let members = try exists(episodes) ? Directory.members(of: episodes) : []
+      for member in members where !SealedFile.isTemporary(member.name) {
+        let id = URL(name: member.name).deletingPathExtension().lastPathComponent
+        guard member.kind == .file, WrittenShard.isShard(episodes + "/" + member.name, of: id) else {
+          throw UsageError("\(output)/\(DatasetFiles.episodes) holds \(member.name.onOneLine), which is no episode; give another --output")
+        }
+      }
+    }
+  }
+
+  private func exists(_ path: String) throws -> Bool {
+    do { return try Directory.kind(at: path) != nil } catch { throw OutputFailure("\(error)") }
+  }
+
+  /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, and those of a replaced pipeline.
+  private func vanished(
+    _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
+    _ report: (Event) -> Void
+  ) -> [String] {
+    if prunes, !search.unmatched.isEmpty {
+      report(.log("nothing is pruned, because an input could not be read: takes that seem to be gone may only be unreachable"))
+    }
+    let gone = journal.entries.values.filter { entry in
+      // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
+      // are both gone.
+      if seen.contains(entry.takeID) { return false }
+      let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id)
+      let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
+      return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
+    }
+    for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
+    return gone.map(\.id).sorted()
+  }
+
+  /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.
+  private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
+    directory.removeShards(except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id)))
+  }
+
+  /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
+  private func publish(
+    _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ ignored: [Finding], _ started: Date
+  ) throws -> [Finding] {
+    // After an interrupted --replace, the remaining entries still belong to the other pipeline.
+    let entries = journal.entries.values.filter { $0.pipeline == digest }
+    var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
+    (publication.splitFile, publication.ignored) = (splitFile, ignored)
+    (publication.jobs, publication.recordsHost) = (jobs, recordsHost)
+    publication.vanished = Set(entries.filter { !seen.contains($0.takeID) }.map(\.id))
+    return try publication.write(entries, of: journal, to: directory.path)
+  }
+
+  /// Loads the versions of the libraries for the manifest, once and in the background: querying all of them takes 10 ms.
+  private static let loadLibraryVersions: Void = DispatchQueue.global().async { _ = ToolIdentity.libraries }
+}

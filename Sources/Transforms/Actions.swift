@@ -1,0 +1,223 @@
+package import Steps
+package import Model
+
+/// Adds actions computed from poses, joints and a gripper: row t is the step from row t to row t + 1. Of an episode that was cut from a
+/// longer take, the last row's is the step to the take's next row.
+///
+///     - actions: {kind: relative-6d, joints: absolute, horizon: 16}
+///
+/// Values are computed from the rows that remain after all steps. `ActionPart` has the formulas.
+package struct Actions: Transform {
+  package static let name = "actions"
+  package static let summary = "Adds actions to learn: the pose of the next row as seen from each row, joints and gripper"
+
+  package enum Kind: String, OptionChoice {
+    case relative6D = "relative-6d"
+    case absolute6D = "absolute-6d"
+    case absoluteQuaternion = "absolute-quat"
+    case deltaPose = "delta-pose"
+  }
+  package enum Joints: String, OptionChoice { case none, absolute, delta }
+  package enum Angle: String, OptionChoice { case degree, radian }
+  package enum Last: String, OptionChoice { case hold, drop }
+  package enum RotationLayout: String, OptionChoice { case columns, rows }
+
+  @StepOption(
+    "relative-6d: the next pose seen from this one, as position and two columns of the rotation; absolute-6d, absolute-quat: the next pose; delta-pose: difference of positions, and rotation vector"
+  )
+  var kind = Kind.relative6D
+  @StepOption("absolute: append the joint angles of the next row; delta: their change; takes without joints have actions without them")
+  var joints = Joints.none
+  @StepOption("unit of joint angles in actions") var angle = Angle.degree
+  @StepOption("a stream of numbers to append, as they are in the next row, as the part \"gripper\"") var gripper: String? = nil
+  @StepOption("above 1, action_chunk holds the actions of this many following rows, all relative to the row (rows)", 1...64) var horizon = 1
+  @StepOption(
+    "the last frame of a recording has no next one: hold stores it with an action that is no motion and masked; drop makes it no row"
+  )
+  var last = Last.hold
+  @StepOption("6-D rotations hold the first two columns of the matrix (x1 y1 z1 x2 y2 z2), or its first two rows, as UMI does")
+  var rotationLayout = RotationLayout.columns
+  @StepOption("also store the observations of the next row (next_obs), which offline reinforcement learning reads") var nextObs = false
+
+  package static var occursOnce: Bool { true }
+
+  package init() {}
+
+  package func validate() throws {
+    if gripper?.isEmpty == true { throw OptionError("gripper", "expected the name of a stream") }
+  }
+
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
+    func first(_ isWanted: (StreamKind) -> Bool) -> (StreamName, StreamSpec)? {
+      episode.streams.filter { isWanted($0.value.spec.kind) }.min { $0.key < $1.key }.map { ($0.key, $0.value.spec) }
+    }
+    guard let (pose, poseSpec) = first({ $0.poseFrame != nil }) else { return episode }
+    let unit = poseSpec.kind.poseFrame?.unit ?? poseSpec.unit
+    var parts: [ActionPart]
+    switch kind {
+    case .relative6D: parts = [.position(.relative, unit), .rotation6D(.relative, byRows: rotationLayout == .rows)]
+    case .absolute6D: parts = [.position(.absolute, unit), .rotation6D(.absolute, byRows: rotationLayout == .rows)]
+    case .absoluteQuaternion: parts = [.position(.absolute, unit), .quaternion]
+    case .deltaPose: parts = [.position(.delta, unit), .rotationVector]
+    }
+    var named = parts
+    if let (name, spec) = first({ $0 == .angles }) {
+      let part = ActionPart(vector: name, spec, as: "joints", isDelta: joints == .delta, inRadians: angle == .radian)
+      if joints != .none { parts.append(part) }
+      named.append(part)
+    }
+    if let gripper {
+      let name = StreamName(gripper)
+      guard let spec = episode.streams[name]?.spec, [.vector, .angles].contains(spec.kind) else {
+        let known = episode.streams.filter { [.vector, .angles].contains($0.value.spec.kind) }.keys.sorted().map(\.rawValue)
+        throw TakeFailure(
+          .streamMissing,
+          "gripper: the take has no stream of numbers \"\(gripper)\"; it has \(known.isEmpty ? "none" : known.joined(separator: ", "))")
+      }
+      let part = ActionPart(vector: name, spec, as: "gripper", isDelta: false, inRadians: false)
+      parts.append(part)
+      named.append(part)
+    }
+    var acting = episode
+    acting.dropsRowWithoutNext = last == .drop
+    func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
+      acting.derived[name] = ActionRows(
+        pose: pose, frame: poseSpec.kind.poseFrame, parts: parts, horizon: horizon, clock: episode.frames.clock)
+    }
+    add(.actions, parts)
+    for part in named { add(.actionPart(part.name), [part]) }
+    if horizon > 1 { add(.actionChunk, parts, horizon: horizon) }
+    acting.storesNextObservations = nextObs
+    return acting
+  }
+}
+
+/// Some columns of an action: how they follow from row t and a later row s.
+struct ActionPart: Sendable {
+  enum Reference: String, Sendable { case relative, absolute, delta }
+
+  enum Formula: Sendable {
+    /// relative: translation of inv(T_t) T_s; absolute: p_s; delta: p_s - p_t.
+    case position(Reference)
+    /// Two columns, or rows, of the rotation of inv(T_t) T_s, or of T_s (Zhou et al. 2019).
+    case rotation6D(Reference, byRows: Bool)
+    /// The quaternion of T_s, x y z w, with the sign it has in the stored poses.
+    case quaternion
+    /// Rotation vector of R_s inv(R_t), in radians.
+    case rotationVector
+    /// A stream's numbers in row s times `scale`; delta: minus those of row t.
+    case vector(StreamName, isDelta: Bool, scale: Double)
+  }
+
+  var name: String
+  var columns: Int
+  var unit: String
+  var formula: Formula
+
+  static func position(_ reference: Reference, _ unit: String) -> ActionPart {
+    ActionPart(name: "\(reference.rawValue)_position", columns: 3, unit: unit, formula: .position(reference))
+  }
+
+  static func rotation6D(_ reference: Reference, byRows: Bool) -> ActionPart {
+    ActionPart(
+      name: "\(reference.rawValue)_rotation_6d", columns: 6, unit: "1", formula: .rotation6D(reference, byRows: byRows))
+  }
+
+  static let quaternion = ActionPart(name: "absolute_rotation_quat", columns: 4, unit: "1", formula: .quaternion)
+  static let rotationVector = ActionPart(name: "delta_rotation_vector", columns: 3, unit: "rad", formula: .rotationVector)
+
+  private init(name: String, columns: Int, unit: String, formula: Formula) {
+    (self.name, self.columns, self.unit, self.formula) = (name, columns, unit, formula)
+  }
+
+  init(vector: StreamName, _ spec: StreamSpec, as name: String, isDelta: Bool, inRadians: Bool) {
+    let converts = inRadians && spec.unit == "degree"
+    self.init(
+      name: name, columns: spec.elementCount, unit: converts ? "rad" : spec.unit,
+      formula: .vector(vector, isDelta: isDelta, scale: converts ? .pi / 180 : 1))
+  }
+
+  var inputs: [StreamName] { if case .vector(let name, _, _) = formula { [name] } else { [] } }
+  var isOfPoses: Bool { if case .vector = formula { false } else { true } }
+  var rotationLayout: String? { if case .rotation6D(_, let byRows) = formula { byRows ? "rows" : "columns" } else { nil } }
+
+  /// The columns for row t and row s, `nil` where an input is missing.
+  func values(_ t: Int, _ s: Int, pose: StreamName, of rows: inout RowReader) throws -> [Float]? {
+    switch formula {
+    case .vector(let name, let isDelta, let scale):
+      let later = try rows.values(of: name, at: s)
+      let now = isDelta ? try rows.values(of: name, at: t) : Array(repeating: 0, count: later.count)
+      let values = zip(later, now).map { Float((Double($0) - Double($1)) * scale) }
+      return values.contains(where: \.isNaN) ? nil : values
+    case .quaternion: return try rows.pose(pose, at: s).map { Array($0.floats[3...]) }
+    case .position(.absolute): return try rows.pose(pose, at: s).map { Array($0.floats[..<3]) }
+    case .rotation6D(.absolute, let byRows): return try rows.pose(pose, at: s).map { Self.sixNumbers($0, byRows) }
+    case .position, .rotation6D, .rotationVector:
+      guard let a = try rows.pose(pose, at: t), let b = try rows.pose(pose, at: s) else { return nil }
+      switch formula {
+      case .position(.relative): return Array(a.inverse.composed(with: b).floats[..<3])
+      case .rotation6D(_, let byRows): return Self.sixNumbers(a.inverse.composed(with: b), byRows)
+      case .rotationVector: return Self.floats(b.composed(with: a.inverse).rotationVector)
+      default: return Self.floats(b.position - a.position)
+      }
+    }
+  }
+
+  private static func floats(_ v: SIMD3<Double>) -> [Float] { [Float(v.x), Float(v.y), Float(v.z)] }
+
+  private static func sixNumbers(_ pose: Pose, _ byRows: Bool) -> [Float] {
+    let axes = pose.axes
+    if byRows { return [axes.x.x, axes.y.x, axes.z.x, axes.x.y, axes.y.y, axes.z.y].map { Float($0) } }
+    return floats(axes.x) + floats(axes.y)
+  }
+}
+
+/// Rows of actions, or of chunks of the actions of the following rows.
+struct ActionRows: Derived {
+  let pose: StreamName
+  let parts: [ActionPart]
+  /// Rows of a chunk; `nil` for single actions.
+  let horizon: Int?
+  let spec: StreamSpec
+
+  init(pose: StreamName, frame: PoseFrame?, parts: [ActionPart], horizon: Int?, clock: Clock) {
+    (self.pose, self.parts, self.horizon) = (pose, parts, horizon)
+    let width = parts.reduce(0) { $0 + $1.columns }
+    let units = parts.reduce(into: [String]()) { units, part in if !units.contains(part.unit) { units.append(part.unit) } }
+    var spec = StreamSpec(
+      kind: .action, type: .float32, shape: (horizon.map { [$0] } ?? []) + [width], unit: units.joined(separator: ", "), clock: clock)
+    spec.parts = parts.map { StreamSpec.Part($0.name, columns: $0.columns) }
+    if parts.contains(where: \.isOfPoses) { spec.actionFrame = frame }
+    spec.rotationLayout = parts.lazy.compactMap(\.rotationLayout).first
+    self.spec = spec
+  }
+
+  var inputs: [StreamName] { [pose] + parts.flatMap(\.inputs) }
+
+  func value(at row: Int, of rows: inout RowReader) throws -> [Float] {
+    try (1...(horizon ?? 1)).flatMap { ahead in
+      row + ahead > rows.last ? missing : try action(row, row + ahead, of: &rows)
+    }
+  }
+
+  /// At the end of a recording: no motion, and its own joints, so that programs that know no masks see no jump.
+  func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]? {
+    guard horizon == nil, row == rows.last, row == rows.count - 1 else { return nil }
+    let values = try action(row, row, of: &rows)
+    return values.contains(where: \.isNaN) ? nil : values
+  }
+
+  private var missing: [Float] { Array(repeating: .nan, count: parts.reduce(0) { $0 + $1.columns }) }
+
+  /// The action from row t to row s; NaN if a gap is between them or one of its parts is missing.
+  private func action(_ t: Int, _ s: Int, of rows: inout RowReader) throws -> [Float] {
+    if rows.crossesGap(from: t, to: s) { return missing }
+    var action: [Float] = []
+    for part in parts {
+      // Differences of huge numbers may be beyond 32-bit floats.
+      guard let values = try part.values(t, s, pose: pose, of: &rows), values.allSatisfy(\.isFinite) else { return missing }
+      action += values
+    }
+    return action
+  }
+}

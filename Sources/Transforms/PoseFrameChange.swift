@@ -1,0 +1,127 @@
+package import Steps
+package import Model
+
+/// Changes what poses refer to: the axes of the camera, the origin and the up axis of the world, or the body that moves.
+///
+///     - pose-frame: {axes: opencv, origin: first-frame}
+///     - pose-frame: {body: [0, 0.05, -0.1, 0, 0, 0, 1]}
+///
+/// A pose T (body to world) becomes W T A B: A turns the camera's axes, B is the pose of the body in the new axes, and W moves the world.
+package struct PoseFrameChange: Transform {
+  package static let name = "pose-frame"
+  package static let summary = "Changes the camera axes, the world or the body of poses"
+
+  package enum Axes: String, OptionChoice {
+    case arkit, opencv, opengl, ros
+
+    var cameraAxes: PoseFrame.CameraAxes {
+      switch self {
+      case .arkit, .opengl: .arkit
+      case .opencv: .opencv
+      case .ros: .ros
+      }
+    }
+  }
+  package enum Origin: String, OptionChoice {
+    case world
+    case firstFrame = "first-frame"
+    case mean
+  }
+  package enum Up: String, OptionChoice { case y, z }
+
+  @StepOption(
+    "camera axes; arkit, opengl: x right, y up, z back; opencv: x right, y down, z forward; ros: x forward, y left, z up; null: as they are"
+  )
+  var axes: Axes? = nil
+  @StepOption("first-frame: poses as seen from the first row's; mean: the origin is the mean position") var origin = Origin.world
+  @StepOption("the world axis that points up, where the source's world is aligned with gravity; null: as it is") var up: Up? = nil
+  @StepOption("pose of the body (a gripper) in the new camera axes: x, y, z, qx, qy, qz, qw; stored poses are then the body's")
+  var body: [Double]? = nil
+
+  package init() {}
+
+  package func validate() throws {
+    if axes == nil, origin == .world, up == nil, body == nil {
+      throw OptionError("axes", "give \"axes\", \"origin\", \"up\" or \"body\"; without any nothing changes")
+    }
+    if up != nil, origin == .firstFrame { throw OptionError("up", "poses relative to the first frame have no up axis") }
+    if let body, Pose(measured: body) == nil || body.prefix(3).contains(where: { abs($0) > Self.farthestBody }) {
+      throw OptionError("body", "expected x, y, z within 1000, and qx, qy, qz, qw of length 1, found \(body.count) numbers")
+    }
+  }
+
+  private static let farthestBody = 1000.0
+
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
+    var moved = episode
+    for (name, stream) in episode.streams {
+      guard var frame = stream.spec.kind.poseFrame else { continue }
+      var change = PoseChange()
+      if let target = axes?.cameraAxes, target != frame.cameraAxes {
+        if let old = frame.cameraAxes.arkitFromThese, let new = target.arkitFromThese {
+          // From new axes to old: through ARKit's.
+          let oldFromNew = Pose(position: .zero, quaternion: old).inverse.composed(with: Pose(position: .zero, quaternion: new))
+          // A body stays where it is; in other axes of the camera, it is elsewhere.
+          if let body = frame.body { frame.body = oldFromNew.inverse.composed(with: body) } else { change.right = oldFromNew }
+          frame.cameraAxes = target
+        } else {
+          moved.findings.append(
+            Finding(.axesUnknown, "the camera axes of \(name) are not known, so \(Self.name) does not change them", field: name.rawValue))
+        }
+      }
+      if let offset = body.flatMap(Pose.init(measured:)) {
+        change.right = change.right.composed(with: offset)
+        frame.body = frame.body.map { $0.composed(with: offset) } ?? offset
+      }
+      turnUp(&change, &frame, name, &moved)
+      if change != PoseChange() { moved.streams[name]?.poseChange = change.after(stream.poseChange) }
+      try moveOrigin(&frame, name, &moved)
+      moved.streams[name]?.spec.kind = .pose(frame)
+    }
+    return moved
+  }
+
+  private static let yUp = "y up", zUp = "z up"
+
+  private func turnUp(_ change: inout PoseChange, _ frame: inout PoseFrame, _ name: StreamName, _ episode: inout Episode) {
+    guard let up else { return }
+    let (old, wanted) = up == .z ? (Self.yUp, Self.zUp) : (Self.zUp, Self.yUp)
+    if frame.worldAxes.hasPrefix(wanted) { return }
+    guard frame.worldAxes.hasPrefix(old) else {
+      episode.findings.append(
+        Finding(.axesUnknown, "the world of \(name) is not aligned with gravity, so \(Self.name) cannot turn it", field: name.rawValue))
+      return
+    }
+    // A quarter turn about x takes y to z.
+    let half = 0.5.squareRoot()
+    change.left = Pose(position: .zero, quaternion: [up == .z ? half : -half, 0, 0, half])
+    frame.worldAxes = wanted + frame.worldAxes.dropFirst(old.count)
+  }
+
+  private func moveOrigin(_ frame: inout PoseFrame, _ name: StreamName, _ episode: inout Episode) throws {
+    guard origin != .world, let stream = episode.streams[name] else { return }
+    let change = stream.poseChange
+    var rows = RowReader(episode)
+    let count = rows.count
+    switch origin {
+    case .world: return
+    case .firstFrame:
+      guard let row = try (0..<count).first(where: { try rows.pose(name, at: $0) != nil }), let first = try rows.pose(name, at: row) else {
+        return
+      }
+      episode.streams[name]?.poseChange = PoseChange(left: first.inverse).after(change)
+      frame.worldAxes = "\(frame.body == nil ? frame.cameraAxes.rawValue : "axes of the body"), at the first frame"
+    case .mean:
+      var (sum, poses) = (SIMD3<Double>.zero, 0.0)
+      for row in 0..<count {
+        guard let pose = try rows.pose(name, at: row) else { continue }
+        sum += pose.position
+        poses += 1
+      }
+      guard poses > 0 else { return }
+      let back = Pose(position: -sum / poses, quaternion: Pose.identity.quaternion)
+      episode.streams[name]?.poseChange = PoseChange(left: back).after(change)
+      frame.worldAxes += "; origin moved to the mean position"
+    }
+  }
+}

@@ -1,0 +1,290 @@
+package import Steps
+package import Evidence
+import Foundation
+package import Model
+
+/// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one room look alike,
+/// and a model must not be validated on what it has seen.
+///
+///     - split: {valid: 0.1, test: 0, group: day, stratify: false, seed: 0}
+///     - split: {group: day, timezone: America/Los_Angeles}
+///     - split: {group: {hours-apart: 6}}
+///     - split: {group: regex, pattern: "^(.+)_[0-9]+$"}
+///
+/// The day is that of the take's name, or else of its metadata, or else of its video. A take whose day or device is unknown, or whose id the
+/// pattern does not match, is a group of its own. All episodes of one take have the take's group.
+///
+/// Groups are put in an order that depends only on the seed and their names. From its start, complete groups go to `valid` until it has
+/// its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0 gets at least one group when
+/// there are enough; a group of more than twice the share only if there is no smaller one.
+///
+/// With `stratify`, this is done for one kind of take after the other: a reader's format, and its variant. The kind with the fewest
+/// groups is first. Groups with several kinds count for each of them, so a later kind only adds what it still lacks. Each kind keeps a
+/// group to train on.
+package struct Split: SplitRule {
+  package static let name = "split"
+  package static let summary = "Divides takes into train, valid and test masks by complete groups"
+
+  package enum Group: OptionValue, Equatable {
+    case day, device, directory, take, regex
+    /// Takes of which each was recorded within so many hours of another.
+    case hoursApart(Double)
+
+    private static let named: [(name: String, group: Group)] = [
+      ("day", .day), ("device", .device), ("directory", .directory), ("take", .take), ("regex", .regex),
+    ]
+    private static let key = "hours-apart"
+
+    package var json: JSONValue {
+      if case .hoursApart(let hours) = self { return .object([Self.key: hours.json]) }
+      return .string(words)
+    }
+
+    package init?(json: JSONValue) {
+      if let found = Self.named.first(where: { JSONValue.string($0.name) == json }) {
+        self = found.group
+      } else if let members = json.object, members.count == 1, let hours = members[Self.key].flatMap({ Double(json: $0) }),
+        hours > 0, hours <= 8784
+      {
+        self = .hoursApart(hours)
+      } else {
+        return nil
+      }
+    }
+
+    /// As in messages: `day`, `hours-apart 6`.
+    var words: String {
+      if case .hoursApart(let hours) = self { return "\(Self.key) \(hours.json.canonicalText)" }
+      return Self.named.first { $0.group == self }?.name ?? ""
+    }
+
+    /// Whether takes are grouped by when they were recorded.
+    var isByTime: Bool {
+      switch self {
+      case .day, .hoursApart: true
+      default: false
+      }
+    }
+
+    package static var schema: [String: JSONValue] {
+      [
+        "oneOf": [
+          ["enum": .array(choices.map { .string($0) })],
+          [
+            "type": "object", "properties": [key: ["type": "number", "exclusiveMinimum": 0, "maximum": 8784]], "required": [.string(key)],
+            "additionalProperties": false,
+          ],
+        ]
+      ]
+    }
+    package static var words: String { "\(choices.joined(separator: ", ")), or {\(key): hours} with up to 8784 hours" }
+    package static var choices: [String] { named.map(\.name) }
+  }
+
+  @StepOption("share of the takes for validation", 0...1) var valid = 0.1
+  @StepOption("share of the takes for testing", 0...1) var test = 0.0
+  @StepOption(
+    "takes that stay together: those of one day, device, directory or match of the pattern, or recorded within so many hours of one another; take: each is drawn on its own"
+  )
+  var group = Group.day
+  @StepOption(
+    "where a day is meant, such as America/Los_Angeles, with group: day or hours-apart; by default a time's day is as it is written")
+  var timezone: String? = nil
+  @StepOption("a regular expression, with group: regex; its first capture group in a take's id, or else the whole match, is the group")
+  var pattern: String? = nil
+  @StepOption("whether the shares hold within each format and variant, so that every part has every kind of take") var stratify = false
+  @StepOption("changes which groups are drawn", -(1 << 52)...(1 << 52)) package var seed = 0
+
+  package static var occursOnce: Bool { true }
+
+  package init() {}
+
+  package func validate() throws {
+    if valid + test >= 1 { throw OptionError("test", "valid and test together leave nothing to train on") }
+    if let timezone {
+      if !group.isByTime { throw OptionError("timezone", "only days have a time zone, this is group: \(group.words)") }
+      if zone == nil { throw OptionError("timezone", "there is no time zone \(timezone); expected a name such as Europe/Berlin") }
+    }
+    switch (group, pattern) {
+    case (.regex, nil): throw OptionError("pattern", "group: regex needs a regular expression, such as \"^[^_]+\"")
+    case (.regex, let pattern?):
+      do {
+        _ = try Regex(pattern)
+      } catch {
+        throw OptionError("pattern", "not a regular expression: \(error)")
+      }
+    case (_, .some): throw OptionError("pattern", "only group: regex has a pattern, this is group: \(group.words)")
+    case (_, nil): break
+    }
+  }
+
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
+    var grouped = episode
+    let name = try groupName(of: episode)
+    grouped.splitGroup = stratify ? Member.text(group: name, variant: episode.variant) : name
+    let dates = episode.dates
+    if group.isByTime, let first = dates.first, let other = dates.first(where: { $0 != first && first.contradicts($0, in: zone) }) {
+      let days = [first, other].map { "\($0.source) says \($0.day(in: zone))" }
+      grouped.findings.append(Finding(.dayContradictory, days.joined(separator: ", ") + "; the first one counts"))
+    }
+    return grouped
+  }
+
+  private var zone: TimeZone? { timezone.flatMap { TimeZone(identifier: $0) } }
+
+  private func groupName(of episode: Episode) throws -> String {
+    let take = episode.takeID ?? episode.id
+    return switch group {
+    case .day: episode.dates.first?.day(in: zone) ?? take
+    // A moment counts more than a day without a time.
+    case .hoursApart: (episode.dates.first { $0.seconds != nil } ?? episode.dates.first)?.span(in: zone).map(Member.text(span:)) ?? take
+    // The journal keeps the group; a device's name must not get there.
+    case .device: episode.device.map { "device \(Digest.of($0).description.prefix(16))" } ?? take
+    case .directory: episode.folder ?? take
+    case .take: take
+    case .regex: try match(in: take) ?? take
+    }
+  }
+
+  /// The part of a take's id that the pattern names; `nil` where it matches nothing.
+  private func match(in take: String) throws -> String? {
+    guard let pattern, let match = try Regex(pattern).firstMatch(in: take) else { return nil }
+    let capture = match.output.count > 1 ? match.output[1].substring : nil
+    let name = capture ?? take[match.range]
+    return name.isEmpty ? nil : String(name)
+  }
+
+  package var groupsByFolder: Bool { group == .directory }
+
+  package var words: String {
+    let by = [group.words, pattern, timezone].compactMap(\.self).joined(separator: " ")
+    return "by \(by): valid \(valid), test \(test)" + (stratify ? ", within each kind of take" : "")
+  }
+
+  // MARK: Assignment
+
+  /// A take in a group, and its kind, which is empty unless the split is stratified.
+  private struct Member {
+    var group: String
+    var kind = ""
+
+    init(_ take: SplitTake, isStratified: Bool) {
+      guard isStratified, let end = take.group.firstIndex(of: Self.separator) else {
+        group = take.group
+        return
+      }
+      group = String(take.group[take.group.index(after: end)...])
+      kind = [take.reader, String(take.group[..<end])].filter { !$0.isEmpty }.joined(separator: " ")
+    }
+
+    private static let separator: Character = "\n"
+
+    /// When the take was recorded, as the journal keeps it until takes are compared.
+    static func text(span: ClosedRange<Int64>) -> String { "\(spanStart)\(span.lowerBound) \(span.upperBound)" }
+
+    var span: ClosedRange<Int64>? {
+      guard group.hasPrefix(Self.spanStart) else { return nil }
+      let ends = group.dropFirst(Self.spanStart.count).split(separator: " ").compactMap { Int64($0) }
+      // Years that times in takes cannot have would overflow.
+      guard ends.count == 2, ends[0] <= ends[1], ends.allSatisfy({ ((-1 << 40)...(1 << 40)).contains($0) }) else { return nil }
+      return ends[0]...ends[1]
+    }
+
+    private static let spanStart = "recorded at "
+
+    /// The group as the journal keeps it, after the variant.
+    static func text(group: String, variant: String?) -> String { "\(variant ?? "")\(separator)\(group)" }
+  }
+
+  /// The takes with their groups; those of a rule by hours become groups here, where all are known.
+  private func members(_ takes: [SplitTake]) -> [Member] {
+    var members = takes.map { Member($0, isStratified: stratify) }
+    guard case .hoursApart(let hours) = group else { return members }
+    let timed = members.indices.compactMap { index in members[index].span.map { (index: index, span: $0) } }
+      .sorted { ($0.span.lowerBound, $0.index) < ($1.span.lowerBound, $1.index) }
+    var (name, end) = ("", Int64.min)
+    for (index, span) in timed {
+      if name.isEmpty || Double(span.lowerBound - end) > hours * 3600 { name = "from " + UnixTime.rfc3339(seconds: span.lowerBound) }
+      end = max(end, span.upperBound)
+      members[index].group = name
+    }
+    return members
+  }
+
+  /// The takes that nothing tells the time of.
+  private func undated(_ takes: [SplitTake], _ members: [Member]) -> [String] {
+    guard group.isByTime else { return [] }
+    return zip(takes, members).filter { $0.id == $1.group && Day.inName($0.id) == nil }.map { $0.0.id }.sorted()
+  }
+
+  private var shares: [(part: SplitPart, share: Double)] { [(.valid, valid), (.test, test)].filter { $0.1 > 0 } }
+
+  package func assign(_ takes: [SplitTake]) -> [SplitPart] {
+    let members = members(takes)
+    /// Number of takes by group and kind.
+    var sizes: [String: [String: Int]] = [:]
+    for member in members { sizes[member.group, default: [:]][member.kind, default: 0] += 1 }
+    let order = sizes.keys.map { (Digest.of("\(seed)\n\($0)").description, $0) }.sorted { $0 < $1 }.map(\.1)
+    /// Number of groups to train on by kind.
+    var remaining = sizes.values.reduce(into: [String: Int]()) { counts, size in for kind in size.keys { counts[kind, default: 0] += 1 } }
+    var parts: [String: SplitPart] = [:]
+    /// Whether a group is in no part yet, and is not the last one to train on of a kind.
+    func isFree(_ group: String) -> Bool {
+      parts[group] == nil && (sizes[group] ?? [:]).keys.allSatisfy { (remaining[$0] ?? 0) > 1 }
+    }
+
+    for kind in remaining.sorted(by: { ($0.value, $0.key) < ($1.value, $1.key) }).map(\.key) {
+      let groups = order.compactMap { group in sizes[group]?[kind].map { (name: group, size: $0) } }
+      let total = groups.reduce(0) { $0 + $1.size }
+      for (part, share) in shares {
+        let wanted = share * Double(total)
+        var taken = groups.reduce(0) { $0 + (parts[$1.name] == part ? $1.size : 0) }
+        var rest = groups[...]
+        // A group is added when it brings the share nearer.
+        func isNearer(_ size: Int) -> Bool { Double(taken) + Double(size) / 2 <= wanted }
+        while true {
+          // A group that is not free will not be later.
+          rest = rest.drop { !isFree($0.name) }
+          let free = rest.lazy.filter { isFree($0.name) }
+          let next = taken > 0 ? rest.first : free.first { isNearer($0.size) } ?? free.min { $0.size < $1.size }
+          guard let next, taken == 0 || isNearer(next.size) else { break }
+          parts[next.name] = part
+          taken += next.size
+          for kind in (sizes[next.name] ?? [:]).keys { remaining[kind, default: 0] -= 1 }
+        }
+      }
+    }
+    return members.map { parts[$0.group] ?? .train }
+  }
+
+  package func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding] {
+    let members = members(takes)
+    let undated = undated(takes, members)
+    // One take alone is a trial, not a mistake.
+    let unknown: [Finding] =
+      undated.isEmpty || takes.count == 1 || shares.isEmpty
+      ? []
+      : [
+        Finding(
+          .dayUnknown, "takes that nothing tells the day of, each a group of its own: \(undated.abridged)", count: undated.count)
+      ]
+    let kinds = Dictionary(grouping: members.indices) { members[$0].kind }.sorted { $0.key < $1.key }
+    if takes.count == 1 { return unknown }
+    let empty: [Finding] = shares.flatMap { part, share in
+      kinds.compactMap { kind, indices in
+        guard !indices.contains(where: { parts[$0] == part }) else { return nil }
+        let groups = Set(indices.map { members[$0].group }).count
+        let reason =
+          switch (indices.count, groups) {
+          case (1, _): "there is only one"
+          case (_, 1): "all are of one group (by \(group.words))"
+          default: "they are of only \(groups) groups (by \(group.words)), and one is to train on"
+          }
+        let all = "\(indices.count) \(indices.count == 1 ? "take" : "takes")" + (kind.isEmpty ? "" : " of \(kind)")
+        return Finding(
+          .splitEmpty, "\(part.rawValue): \(share) of \(all) is empty, because \(reason)")
+      }
+    }
+    return unknown + empty
+  }
+}

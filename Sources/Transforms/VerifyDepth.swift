@@ -1,0 +1,54 @@
+package import Steps
+package import Model
+
+/// Measures whether depth looks like one real scene, recorded in one go. Unlike other transforms, it reads the keyframes.
+///
+///     - verify-depth: {every: 1, on-miss: reject}
+package struct VerifyDepth: Transform {
+  package static let name = "verify-depth"
+  package static let summary = "Measures whether the depth shows one real scene; notes or rejects takes where it seems not to"
+
+  package enum Miss: String, OptionChoice { case finding, reject }
+
+  @StepOption("measure every n-th depth map; 10 is what the RealityCam server does, and misses single maps", 1...10_000) var every = 1
+  @StepOption("least mean overlap of neighboring histograms", 0...1) var consistency = 0.7
+  @StepOption("least steadiness of motion", 0...1) var coherence = 0.6
+  @StepOption("least fraction of steps without a jump", 0...1) var stability = 0.8
+  @StepOption("finding: report a take below these thresholds; reject: reject it") var onMiss = Miss.finding
+
+  package var readsSamples: Bool { true }
+
+  package init() {}
+
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
+    guard let stream = episode.streams.filter({ $0.value.spec.kind == .depth }).min(by: { $0.key < $1.key })?.value,
+      let size = stream.spec.raster?.size
+    else { return episode }
+    var verified = episode
+    let samples = Array(stride(from: 0, to: stream.timestamps.count, by: every))
+    guard samples.count >= 2 else {
+      verified.findings.append(
+        Finding(.depthMetricsUnavailable, "\(samples.count) depth maps to measure; at least 2 are needed"))
+      return verified
+    }
+    var metrics = DepthMetrics(size: size)
+    var cursor = try stream.source.makeCursor(SampleRequest())
+    var bytes: [UInt8] = []
+    for sample in samples {
+      do {
+        try cursor.read(sample, into: &bytes)
+      } catch is SampleFailure {
+        continue  // The writer masks it and reports it.
+      }
+      metrics.add(stream.spec.meters(bytes), index: sample)
+    }
+    let thresholds = DepthThresholds(consistency: consistency, coherence: coherence, stability: stability)
+    verified.details["depth_metrics"] = metrics.json(thresholds)
+    guard !metrics.isLikelyReal(thresholds) else { return verified }
+    let message =
+      "consistency \(metrics.consistency), coherence \(metrics.coherence), stability \(metrics.stability), \(metrics.suspicious.count) suspicious keyframes"
+    verified.findings.append(Finding(.depthSuspicious, message))
+    if onMiss == .reject { throw Rejection("the depth is unlikely to show a real scene: \(message)", episode: verified) }
+    return verified
+  }
+}

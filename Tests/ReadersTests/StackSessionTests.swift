@@ -1,0 +1,179 @@
+@testable import Readers
+@testable import Steps
+import Foundation
+import Media
+import Model
+import TestSupport
+import Testing
+
+@Suite struct StackSessionTests {
+  private let directory: TemporaryDirectory
+  private let identity = "[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]"
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func entry(_ number: Int, time: String? = nil, extra: String = "", transform: String? = nil) -> String {
+    "{\"rgbIndex\":\(number),\"timestamp\":\(time ?? "\(Double(number) / 10)"),\"transform\":\(transform ?? identity)\(extra)}"
+  }
+
+  private func writeImages(_ numbers: some Sequence<Int>) throws {
+    let jpeg = try JPEGEncoder().encode([UInt8](repeating: 9, count: 8 * 6 * 3), size: ImageSize(width: 8, height: 6), quality: 80)
+    for number in numbers { try directory.write("rgb/" + String(format: "%06d", number) + ".jpg", jpeg) }
+  }
+
+  private func open(_ poses: String, metadata: String? = "{}") throws -> Episode {
+    try directory.write("poses.json", poses.utf8)
+    if let metadata { try directory.write("metadata.json", metadata.utf8) }
+    let place = TakeLocation(path: directory.path, isDirectory: true)
+    let reader = StackSession()
+    return try reader.open(Take(id: "t", location: place, inputs: reader.inputs(of: place)))
+  }
+
+  @Test func pairsByNumberAndNeverByPosition() throws {
+    try writeImages([0, 1, 3, 4, 5, 9])
+    // Unsorted, number 2 without a image, images 5 and 9 without a pose.
+    let episode = try open("[" + [3, 0, 4, 2, 1].map { entry($0) }.joined(separator: ",") + "]")
+    #expect(episode.frames.sourceIndex == [0, 1, 3, 4])
+    #expect(episode.streams[.image]?.sourceIndex == [0, 1, 3, 4])
+    #expect(Set(episode.findings.map(\.code)) == [.posesUnsorted, .imageMissing, .poseMissing, .poseRepeated, .shortEpisode])
+    #expect(episode.sourceFrames == 7)
+    #expect(episode.dropped.reduce(0) { $0 + $1.count } + episode.frames.count == episode.sourceFrames)
+  }
+
+  @Test func usesTheWholeEntriesOfATruncatedFile() throws {
+    try writeImages(0..<4)
+    let whole = "[" + (0..<4).map { entry($0) }.joined(separator: ",") + "]"
+    let episode = try open(String(whole.dropLast(20)))
+    #expect(episode.frames.count == 3)
+    #expect(episode.findings.first { $0.code == .posesTruncated }?.message.contains("3 complete entries") == true)
+  }
+
+  @Test(arguments: [
+    ("this is not JSON", "json-type", "expected a list of poses"), ("[", "json-invalid", "ends inside"),
+    ("{}", "json-type", "found an object"),
+    ("[{\"rgbIndex\":0}]", "json-type", "missing"), ("[1]", "json-type", "[0]: expected an object, found a number"),
+    ("[{\"rgbIndex\":\"0\"}]", "json-type", "[0].rgbIndex: expected a whole number, found text"),
+    ("[{\"rgbIndex\":0,\"timestamp\":null}]", "json-type", "[0].timestamp: expected a number, found null"),
+    ("[{\"rgbIndex\":-1}]", "json-type", "expected a whole number from 0"),
+    ("[{\"rgbIndex\":0,\"transform\":[[1,0,0]]}]", "json-type", "[0].transform[0]: expected four numbers, found 3"),
+    ("[{\"rgbIndex\":0,\"timestamp\":NaN}]", "json-type", "the key is missing"),
+    ("[{\"rgbIndex\":0,}]", "json-invalid", "line 1, column 16"),
+    ("[]", "no-frames", "empty"),
+  ]) func saysWhatIsWrongWithThePoses(text: String, code: String, message: String) throws {
+    try writeImages(0..<2)
+    let failure = #expect(throws: TakeFailure.self) { try open(text) }
+    #expect(failure?.code.rawValue == code)
+    #expect(failure?.file == "poses.json")
+    #expect(failure?.description.contains(message) == true, "\(String(describing: failure))")
+  }
+
+  @Test func leavesOutFramesWithoutAUsablePose() throws {
+    try writeImages(0..<10)
+    let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[NaN,0,0,0]")
+    let episode = try open("[" + (0..<10).map { entry($0, transform: $0 == 4 ? bad : nil) }.joined(separator: ",") + "]")
+    #expect(episode.frames.sourceIndex == [0, 1, 2, 3, 5, 6, 7, 8, 9])
+    #expect(episode.dropped == [Episode.Dropped(reason: "pose-unusable", count: 1)])
+  }
+
+  @Test func failsWhenMoreThanAFifthOfThePosesAreUnusable() throws {
+    try writeImages(0..<10)
+    let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[0,0,0,0]")
+    let failure = #expect(throws: TakeFailure.self) {
+      try open("[" + (0..<10).map { entry($0, transform: $0 < 3 ? bad : nil) }.joined(separator: ",") + "]")
+    }
+    #expect(failure?.code == .tooFewPoses)
+  }
+
+  @Test func failsWhenFewerThanHalfTheImagesAreThere() throws {
+    try writeImages(0..<4)
+    let failure = #expect(throws: TakeFailure.self) { try open("[" + (0..<10).map { entry($0) }.joined(separator: ",") + "]") }
+    #expect(failure?.code == .tooFewImages)
+    #expect(failure?.message.contains("4 of the 10") == true)
+  }
+
+  @Test func leavesOutFramesWhoseTimeDoesNotFit() throws {
+    try writeImages(0..<6)
+    let times = ["1.0", "1.1", "9.1", "1.2", "1.3", "1.4"]
+    let episode = try open("[" + (0..<6).map { entry($0, time: times[$0]) }.joined(separator: ",") + "]")
+    #expect(episode.frames.sourceIndex == [0, 1, 3, 4, 5])
+    #expect(episode.findings.contains { $0.code == .timeNotAscending && $0.count == 1 })
+  }
+
+  @Test func bringsDepthByItsOwnIndex() throws {
+    try writeImages(0..<3)
+    for number in [0, 1] { try directory.write(String(format: "depth/%06d.bin", number), floats([Float](repeating: 1.5, count: 12))) }
+    let episode = try open(
+      "[\(entry(0, extra: ",\"depthIndex\":0")),\(entry(1)),\(entry(2, extra: ",\"depthIndex\":1"))]",
+      metadata: "{\"depthResolution\":[4,3]}")
+    #expect(episode.variant == "v1")
+    let depth = try #require(episode.streams[.depth])
+    #expect(depth.timestamps.map(\.nanoseconds) == [0, 200_000_000])
+    #expect(depth.sourceIndex == [0, 1])
+    #expect(depth.spec.shape == [3, 4, 1])
+  }
+
+  @Test func asksForSLAMWhereTheAppRecordsNoPoses() throws {
+    try writeImages(0..<2)
+    #expect(throws: Rejection.self) { try open("[]", metadata: "{\"captureSource\":\"iphone_ultrawide\"}") }
+  }
+
+  @Test(arguments: [
+    ("[]", "expected an object"), ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
+    ("{\"depthResolution\":[60000,60000]}", "over the limit"),
+  ]) func saysWhatIsWrongWithTheMetadata(text: String, message: String) throws {
+    try writeImages(0..<2)
+    let failure = #expect(throws: TakeFailure.self) { try open("[\(entry(0)),\(entry(1))]", metadata: text) }
+    #expect(failure?.file == "metadata.json")
+    #expect(failure?.description.contains(message) == true, "\(String(describing: failure))")
+  }
+
+  /// The files tell their sizes themselves, and counts beyond 2^53 are not the same to every reader of JSON.
+  @Test(arguments: [
+    ("{\"rgbResolution\":[480]}", "resolution-unusable"), ("{\"rgbResolution\":[1e9,1e9]}", "resolution-unusable"),
+    ("{\"rgbResolution\":\"480x360\"}", "resolution-unusable"), ("{\"depthResolution\":[-480,360]}", "resolution-unusable"),
+    ("{\"imuCount\":9223372036854775807}", "count-unusable"),
+  ]) func passesOverHintsThatCannotBe(text: String, code: String) throws {
+    try writeImages(0..<2)
+    let episode = try open("[\(entry(0)),\(entry(1))]", metadata: text)
+    #expect(episode.findings.map(\.code.rawValue).contains(code))
+    #expect(episode.details["declared"] == nil)
+  }
+
+  @Test func doesWithoutMetadata() throws {
+    try writeImages(0..<2)
+    let episode = try open("[\(entry(0)),\(entry(1))]", metadata: nil)
+    #expect(episode.findings.map(\.code) == [.metadataMissing, .shortEpisode])
+    #expect(episode.unixOrigin == nil)
+  }
+}
+
+@Suite struct EncodersTests {
+  @Test func masksFailedReadsBeforeItUnwraps() {
+    // The reference loader zero-fills first and so shifts all that follows by a turn.
+    var angles: [Float] = [100, 100, -1, 270, 265]
+    #expect(EncodersFile.unwrap(&angles, channel: 0, width: 1) == 1)
+    #expect(angles[2].isNaN)
+    #expect([angles[0], angles[1], angles[3], angles[4]] == [100, 100, 270, 265])
+  }
+
+  @Test func unwrapsThroughZeroAndStartsWithinHalfATurn() {
+    var angles: [Float] = [359, 1, 358, 2]
+    _ = EncodersFile.unwrap(&angles, channel: 0, width: 1)
+    #expect(angles == [-1, 1, -2, 2])
+    var half: [Float] = [180, 181]
+    _ = EncodersFile.unwrap(&half, channel: 0, width: 1)
+    #expect(half == [180, 181])
+  }
+
+  @Test func readsNumbersInFileNames() {
+    // Five digits are not the app's.
+    #expect(NumberedFiles.number(in: "00003.jpg") == nil)
+    #expect(NumberedFiles.number(in: "000012.jpg") == 12)
+    #expect(NumberedFiles.number(in: "1000000.jpg") == 1_000_000)
+    #expect(NumberedFiles.number(in: "12.jpg") == nil)
+    #expect(NumberedFiles.number(in: "0000012.jpg") == nil)
+    #expect(NumberedFiles.number(in: "._00012.jpg") == nil)
+    #expect(Day.inName("session_2026-01-31_120000") == "2026-01-31")
+    #expect(Day.inName("session_12") == nil)
+  }
+}

@@ -1,0 +1,33 @@
+@testable import Reports
+import Foundation
+import Model
+import TestSupport
+import Testing
+
+@Suite struct GeneratedDocumentTests {
+  private let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..").standardizedFileURL
+
+  /// `make generate` brings them up to date.
+  @Test(arguments: GeneratedDocument.all.map(\.path)) func isUpToDate(path: String) throws {
+    let document = try #require(GeneratedDocument.all.first { $0.path == path })
+    let copy = try TemporaryDirectory()
+    try copy.write(path, try Data(contentsOf: root.appendingPathComponent(path)))
+    #expect(try !document.write(below: copy.path), "\(path) is stale; run make generate")
+    #expect(try !document.write(below: copy.path))
+  }
+
+  @Test func everyStepAndEveryGroupOfCodesHasItsSection() throws {
+    let pipeline = try String(contentsOf: root.appendingPathComponent("docs/pipeline.md"), encoding: .utf8)
+    for step in StepDescription.all { #expect(pipeline.contains("<!-- generated: options of \(step.name) -->\n")) }
+    let findings = try String(contentsOf: root.appendingPathComponent("docs/findings.md"), encoding: .utf8)
+    for group in FindingPage.Group.allCases { #expect(findings.contains("<!-- generated: findings \(group.rawValue) -->\n")) }
+    for code in FindingCode.allCases { #expect(findings.contains("\n| `\(code.rawValue)` |")) }
+  }
+
+  @Test func aSectionThatCodeDoesNotHaveIsRefused() throws {
+    let copy = try TemporaryDirectory()
+    try copy.write("docs/pipeline.md", Array("<!-- generated: options of blur -->\n<!-- end -->\n".utf8))
+    let document = try #require(GeneratedDocument.all.first { $0.path == "docs/pipeline.md" })
+    #expect(throws: GeneratedDocument.Missing.self) { try document.write(below: copy.path) }
+  }
+}

@@ -1,0 +1,25 @@
+@testable import Reports
+@testable import Runs
+@testable import Steps
+import Testing
+
+@Suite struct RecipeTests {
+  @Test(arguments: Recipe.allCases) func isAPipelineThatStartsWithAlign(recipe: Recipe) throws {
+    let pipeline = try PipelineFile.parse(recipe.pipeline)
+    #expect(pipeline.transforms.first.map { type(of: $0).name } == "align")
+  }
+
+  @Test(arguments: Recipe.allCases) func saysHowToRunItAndWhyEachStepIsThere(recipe: Recipe) {
+    let lines = recipe.pipeline.split(separator: "\n", omittingEmptySubsequences: false)
+    #expect(lines.contains("#     takeset run sessions/ --output dataset/ --pipeline \(recipe.rawValue).yaml"))
+    for (line, next) in zip(lines, lines.dropFirst()) where next.hasPrefix("  - ") || next == "writer:" {
+      #expect(line.drop { $0 == " " }.hasPrefix("# "), "\(next)")
+    }
+    #expect(recipe.pipeline.hasSuffix("\n") && !recipe.pipeline.hasSuffix("\n\n"))
+  }
+
+  @Test func namesTheFiveUses() {
+    #expect(Recipe.allCases.map(\.rawValue) == ["act", "diffusion-policy", "robomimic", "nerf", "lerobot"])
+    #expect(Recipe.diffusionPolicy.path == "examples/recipes/diffusion-policy.yaml")
+  }
+}

@@ -1,0 +1,71 @@
+@testable import Datasets
+@testable import Reports
+import Evidence
+import Model
+import Testing
+
+@Suite struct TakeFilterTests {
+  /// A written take of 100 frames with a jump of the pose, in train.
+  private func subject() -> TakeFilter.Subject {
+    var record = TakeRecord(
+      id: "a b.0", reader: "stack-session", outcome: .written, findings: [Finding(.poseJump, "one"), Finding(.framesDropped, "two")])
+    (record.take, record.part, record.variant) = ("a b", 0, "v2")
+    record.streams = [.init(name: "joints", samples: 3, rateHz: nil, clock: .phoneUnix)]
+    record.output = OutputRecord(
+      path: "episodes/a.h5", bytes: 1, samples: 100, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
+    return TakeFilter.Subject(record: record, split: "train") { 2.5 }
+  }
+
+  @Test(arguments: [
+    ("id = 'a b.0'", true), ("id = \"a b\"", false), ("take = 'a b'", true), ("id ~ 'a*.0'", true), ("id ~ 'a*.1'", false),
+    ("part = 0 and frames == 100", true), ("frames > 100", false), ("frames >= 100", true), ("frames < 100", false),
+    ("frames <= 1e2", true),
+    ("frames != 100", false), ("seconds > 2.4 and seconds < 2.6", true), ("reader != slow-motion-video", true), ("variant = v2", true),
+    ("split = test", false),
+    ("streams has joints", true), ("streams has pose", false), ("findings has pose-jump", true), ("not findings has pose-jump", false),
+    ("outcome=written", true), ("outcome=failed or outcome=written", true),
+    // `and` binds more tightly than `or`, and `not` most tightly.
+    ("frames > 1 or frames > 1 and frames > 1000", true), ("(frames > 1 or frames > 1) and frames > 1000", false),
+    ("not frames > 1000 and frames > 1", true), ("not (frames > 1000 and frames > 1)", true), ("not not frames > 1", true),
+  ])
+  func condition(_ text: String, _ expected: Bool) throws {
+    #expect(try TakeFilter(text).matches(subject()) == expected)
+  }
+
+  @Test func whatATakeLacksIsUnequal() throws {
+    let rejected = TakeFilter.Subject(record: TakeRecord(id: "x", reader: nil, outcome: .rejected, findings: []), split: nil) { nil }
+    #expect(try TakeFilter("part != 0 and seconds != 1 and split != train and frames = 0").matches(rejected))
+    #expect(try !TakeFilter("part = 0 or seconds > 0 or seconds <= 0 or variant ~ '*'").matches(rejected))
+  }
+
+  @Test func secondsAreReadOnlyWhereTheyAreNeeded() throws {
+    let unread = TakeFilter.Subject(record: subject().record, split: nil) {
+      Issue.record("the shard was read")
+      return nil
+    }
+    #expect(try TakeFilter("frames > 10").matches(unread))
+    #expect(try !TakeFilter("frames > 1000 and seconds > 1").matches(unread))
+  }
+
+  /// As a program makes it of a list of ids.
+  @Test func conditionsMayHaveAnyNumberOfComparisons() throws {
+    let ids = (0..<20_000).map { "id = take-\($0)" }
+    #expect(try !TakeFilter(ids.joined(separator: " or ")).matches(subject()))
+    #expect(try TakeFilter(ids.map { "not " + $0 }.joined(separator: " and ")).matches(subject()))
+  }
+
+  @Test(arguments: [
+    ("frames > 3 and", "column 15: expected a field"), ("frames 3", "column 8: expected = or"),
+    ("frames > 3) ", "column 11: expected and, or"),
+    ("id = (", "column 6: expected a value"), ("'frames' > 3", "column 1: there is no field"),
+    ("frames > \"3", "column 10: the quote has no end"),
+    ("streams = joints", "column 9: expected has after streams"), ("and", "column 1: there is no field and"),
+  ])
+  func mistakesNameTheirPlace(_ text: String, _ words: String) {
+    #expect {
+      try TakeFilter(text)
+    } throws: {
+      "\($0)".contains(words)
+    }
+  }
+}
