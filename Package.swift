@@ -66,23 +66,27 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "Exports", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps"], swiftSettings: settings),
+    .target(name: "Merging", dependencies: ["CLinux", "Datasets", "Evidence", "HDF5", "Model", "Runs", "Steps"], swiftSettings: settings),
+    .target(name: "Provenance", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Steps"], swiftSettings: settings),
+    .target(
+      name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps", "Transforms"], swiftSettings: settings),
+    .target(name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"], swiftSettings: settings),
     .target(
       name: "Reports",
-      dependencies: [
-        "CLinux", "CZlib", "Datasets", "Evidence", "Exports", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps",
-        "Transforms",
-      ],
+      dependencies: ["CZlib", "Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps", "Transforms"],
       swiftSettings: settings),
     .target(
       name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
+    // Its code only calls the others: unoptimized it compiles in a third of the time.
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CLinux", "CRevision", "Datasets", "Evidence", "Exports", "Media", "Model", "Reports", "Runs", "Simulate", "Steps",
+        "CLinux", "CRevision", "Datasets", "Evidence", "Exports", "Media", "Model", "Reports", "Merging", "Provenance", "Loaders",
+        "Documents", "Runs", "Simulate", "Steps",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
-      swiftSettings: settings),
+      swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]),
     .target(
       name: "TestSupport", dependencies: ["Datasets", "Evidence", "Model", "Readers", "Simulate", "Steps", "Transforms"],
       swiftSettings: settings),
@@ -98,7 +102,11 @@ let package = Package(
     tests("Datasets", ["Evidence", "HDF5", "Model", "Readers", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
     tests("Runs", ["Datasets", "Evidence", "HDF5", "Media", "Model", "Readers", "Simulate", "Steps", "TestSupport", "Transforms"]),
     tests("Exports", ["Model", "Steps", "TestSupport"]),
-    tests("Reports", ["Datasets", "Evidence", "HDF5", "Media", "Model", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
+    tests("Merging", ["Datasets", "Evidence", "Model"]),
+    tests("Provenance", ["Evidence"]),
+    tests("Loaders", ["HDF5", "Model", "Runs", "TestSupport"]),
+    tests("Documents", ["Model", "Runs", "Steps", "TestSupport"]),
+    tests("Reports", ["Evidence", "Media", "Model", "Simulate", "TestSupport", "Transforms"]),
     tests("Simulate", ["Media", "Model"]),
   ],
   swiftLanguageModes: [.v6],

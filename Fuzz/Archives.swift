@@ -2,8 +2,6 @@ import Evidence
 import Media
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   static let archives = [archive("zip", .zip), archive("tar", .tar)]
 

@@ -3,8 +3,6 @@ import Evidence
 import Foundation
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   /// What a run leaves for the next one, workers for each other, and child processes for their parent.
   static let batches = [manifest, tasks, results, journal]

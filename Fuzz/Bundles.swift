@@ -2,8 +2,6 @@ import Evidence
 import Media
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   /// Parts of uploaded bundles, and the body of an upload.
   static let bundles = [bundleMetadata, hashChain, depthBlob, multipart]

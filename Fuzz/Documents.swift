@@ -2,8 +2,6 @@ import Evidence
 import Foundation
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   /// JSON, CBOR, and texts of a line.
   static let documents = [json, cbor, keys, envelope, words]

@@ -2,8 +2,6 @@ import Evidence
 import Foundation
 import Media
 
-@testable import Takeset
-
 /// Files for parsers that read files: a directory of this process, in memory where `TMPDIR` is.
 final class FuzzFiles: Sendable {
   static let shared = FuzzFiles()

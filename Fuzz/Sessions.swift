@@ -1,8 +1,6 @@
 import Evidence
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   /// Files of StackCapture sessions.
   static let sessions = [poses, encoders, inertial, sessionMetadata, depthMap]

@@ -1,8 +1,6 @@
 import Evidence
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   /// Files that people write.
   static let settings = [pipeline, splitFile]

@@ -3,8 +3,6 @@ import Foundation
 import Media
 import Model
 
-@testable import Takeset
-
 extension FuzzTarget {
   /// Files of Stray Scanner recordings.
   static let tables = [odometry, stray]

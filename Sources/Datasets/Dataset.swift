@@ -1,8 +1,8 @@
-import Steps
 package import Evidence
 import Foundation
 import HDF5
 package import Model
+package import Steps
 
 /// A written dataset: its takes as the manifest records them, and the written ones as episodes.
 ///
@@ -54,6 +54,15 @@ package struct Dataset: Sendable {
 
   /// Where a take was when it was converted; `nil` if that is not recorded.
   package func location(of id: String) -> String? { (try? manifest.locations { $0 == id })?[id] }
+
+  /// The part of each written episode.
+  package var parts: [String: SplitPart] {
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases {
+      for id in record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } }
+    }
+    return parts
+  }
 
   /// The episode of a written take. Throws `UsageError` if there is none.
   package func episode(_ id: String) throws -> Episode {

@@ -1,6 +1,6 @@
-package import Steps
 import Foundation
 import Model
+package import Steps
 
 /// The names of a dataset's files.
 package enum DatasetFiles {

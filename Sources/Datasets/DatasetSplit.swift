@@ -1,6 +1,6 @@
-package import Steps
 import Evidence
 package import Model
+package import Steps
 
 /// The division of a dataset's episodes into parts, by a split file or else by the pipeline's rule.
 package struct DatasetSplit {

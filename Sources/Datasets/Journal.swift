@@ -1,8 +1,8 @@
-import Steps
 import CZlib
 import Evidence
 import Foundation
 import Model
+import Steps
 import Synchronization
 
 /// `journal.jsonl`: one line for every finished take, synced before the next one counts; a resumed run reads it.

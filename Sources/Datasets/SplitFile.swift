@@ -1,7 +1,7 @@
-import Steps
 package import Evidence
 import Foundation
 import Model
+import Steps
 import Yams
 
 /// An explicit split, in YAML or JSON: takes by part.

@@ -1,8 +1,8 @@
-import Steps
 package import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// A check of written files against the digests recorded when they were written.
 package struct Verification: Sendable, Codable {

@@ -1,7 +1,7 @@
-package import Steps
 package import Evidence
 import Foundation
 package import Model
+package import Steps
 
 /// Writes each episode into its own shard, `DatasetFiles.shard(of:)`, and the index over them.
 package protocol Writer: Step {

@@ -1,9 +1,9 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// One HDF5 file per episode, as the loaders of ACT and ALOHA read them.
 ///

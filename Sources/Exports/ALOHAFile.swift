@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// One file of an ALOHA export.
 struct ALOHAFile {

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Scenes as COLMAP's text model: per episode `images/` and `sparse/0/` with `cameras.txt`, `images.txt` and `points3D.txt`.
 ///

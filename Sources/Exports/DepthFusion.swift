@@ -1,6 +1,6 @@
-import Steps
 import Evidence
 import Model
+import Steps
 import Synchronization
 
 /// How depth maps become a point cloud.

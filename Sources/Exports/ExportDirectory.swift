@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 package import Evidence
 import Foundation
 import Model
+import Steps
 import Synchronization
 
 /// The directory of an export while it is written: under a temporary name next to its own, so that the name holds a complete export or

@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 package import Model
+import Steps
 
 /// An episode as exporters read it: poses in the axes of a format, times in seconds, and what a row has.
 package struct ExportedEpisode: Sendable {

@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Evidence
 import Model
+import Steps
 
 /// Reads the images, depth maps or confidence maps of an episode for an export. One reader serves one thread.
 struct RasterReader {

@@ -1,8 +1,8 @@
 package import Datasets
-package import Steps
 package import Evidence
 import Foundation
 import Model
+package import Steps
 
 /// A format that `takeset export` writes. As of any step, its stored properties are its options, on the command line `--option value`.
 package protocol Exporter: Step {

@@ -1,6 +1,6 @@
-import Steps
 import Media
 import Model
+import Steps
 
 /// How an export stores images that are pixels in the dataset. Images that are stored as JPEG or PNG files keep their bytes.
 package enum ImageFileFormat: String, OptionChoice { case png, jpeg }

@@ -1,9 +1,9 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 import Synchronization
 
 /// Scenes for nerfstudio: per episode `transforms.json`, `images/` and `depth/`.

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Point clouds as binary PLY files, one per episode: depth maps fused in the world of the poses, in meters, with the colors of images.
 ///

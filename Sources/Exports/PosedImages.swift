@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 import Synchronization
 
 /// The images of an episode that a reconstruction can use: those whose camera has a known pose and known intrinsics at their time.

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// The arrays of a replay buffer, and which rows of which episode they have.
 struct ReplayBuffer: Sendable {

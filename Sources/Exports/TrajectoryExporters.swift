@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// Trajectories as text, `timestamp tx ty tz qx qy qz qw` per row: the format of the TUM RGB-D benchmark.
 ///

@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// What UMI's loader reads of a row: the pose of the hand, its width, and the first and last pose of the demonstration.
 ///

@@ -1,9 +1,9 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 
 /// Tar files of samples, one sample per row, as the webdataset library reads them in order.
 ///

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// A replay buffer in Zarr format 2: the rows of all episodes one after the other, and where each episode ends.
 ///

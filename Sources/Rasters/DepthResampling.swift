@@ -1,5 +1,5 @@
-import Steps
 package import Model
+import Steps
 
 /// How a stream of depth maps, and the confidence of their values, is computed on another grid or in another unit.
 ///

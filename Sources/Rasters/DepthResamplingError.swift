@@ -1,6 +1,6 @@
-import Steps
 package import Evidence
 package import Model
+import Steps
 import Synchronization
 
 /// The difference between depth maps and what they were resampled to.

@@ -1,6 +1,6 @@
-import Steps
 package import Evidence
 package import Model
+import Steps
 
 /// The contents of an episode, without its samples.
 package struct EpisodeSummary: Sendable {

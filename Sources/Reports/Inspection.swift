@@ -1,9 +1,9 @@
 package import Datasets
+package import Evidence
+package import Model
 import Readers
 package import Runs
 package import Steps
-package import Evidence
-package import Model
 
 /// The contents and findings of a take, and the outcome that a run would give it; nothing is written.
 package struct Inspection: Sendable {

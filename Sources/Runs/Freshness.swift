@@ -1,6 +1,6 @@
 import Datasets
-import Steps
 import Model
+import Steps
 
 /// A check of whether the dataset already holds takes as this run would convert them.
 struct Freshness: Sendable {

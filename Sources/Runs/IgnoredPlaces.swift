@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// What a search for takes passed over: folders without a take, as a whole, and files, so that everything in an input is accounted for.
 package struct IgnoredPlaces: Sendable, Equatable {

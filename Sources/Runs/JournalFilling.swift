@@ -1,6 +1,6 @@
 import Datasets
-import Steps
 import Model
+import Steps
 
 extension Journal.Entry {
   /// The entry of a result, without the stamp of its shard.

@@ -1,6 +1,6 @@
 import Datasets
-import Steps
 import Foundation
+import Steps
 import Synchronization
 
 /// The results of a run so far: appends them to the journal, counts them and reports events. Shared by all workers.

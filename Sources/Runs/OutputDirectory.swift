@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// The directory that a run writes into, checked before any work and locked while the run writes.
 package final class OutputDirectory: Sendable {

@@ -1,8 +1,8 @@
 package import Datasets
-import Readers
-package import Steps
 package import Evidence
 package import Model
+import Readers
+package import Steps
 
 /// The steps that a run applies to every take: a reader, transforms in order, a writer.
 package struct Pipeline: Sendable {

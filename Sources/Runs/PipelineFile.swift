@@ -1,7 +1,7 @@
 import Datasets
-package import Steps
 package import Evidence
 import Model
+package import Steps
 import Yams
 
 /// Pipeline files in YAML or JSON, and the default pipeline.

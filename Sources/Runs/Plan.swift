@@ -1,7 +1,7 @@
 package import Datasets
-package import Steps
 package import Evidence
 import Model
+package import Steps
 
 /// The output that a run would write; nothing is converted.
 package struct Plan: Sendable {

@@ -1,8 +1,8 @@
 package import Datasets
-package import Steps
 package import Evidence
 package import Foundation
 package import Model
+package import Steps
 
 /// Writes what makes a dataset of shards and their journal: `dataset.h5` and `manifest.json`.
 package struct Publication {

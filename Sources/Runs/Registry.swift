@@ -1,8 +1,8 @@
 package import Datasets
+import Model
 import Readers
 package import Steps
 import Transforms
-import Model
 
 /// All steps that a pipeline file can name, in alphabetical order: the table of contents of the product.
 package enum Registry {

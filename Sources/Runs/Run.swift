@@ -1,7 +1,7 @@
 package import Datasets
-package import Steps
 import Foundation
 package import Model
+package import Steps
 import Synchronization
 
 /// A batch run: converts every take found among the inputs into the output directory, or records why it could not.

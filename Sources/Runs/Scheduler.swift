@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// A fixed number of threads that convert takes: they prepare the blocks of open takes in order and, when no block is available, open
 /// the next take. One long take thus uses all threads as well as many short ones do, and there are no more open takes than threads.

@@ -1,8 +1,8 @@
 package import Datasets
-package import Steps
 package import Evidence
 import Foundation
 package import Model
+package import Steps
 
 /// The task of converting one take, as plain data that a child process or another machine can receive.
 package struct TakeTask: Codable, Sendable {

@@ -1,6 +1,6 @@
 import Datasets
-import Steps
 import Model
+import Steps
 
 /// The ids of takes in an earlier run's journal: a take keeps its id, and no other take ever gets it.
 package struct TakeIDRegistry: Sendable {

@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Evidence
 import Model
+import Steps
 
 /// One take and its progress through a run. The scheduler's lock guards all mutable state, except what a phase gives to the one
 /// worker that entered it.

@@ -1,7 +1,7 @@
 import Datasets
+import Model
 import Rasters
 import Steps
-import Model
 
 extension TakeRecord {
   /// Adds the results of reading and transforming a take. Frames that remain when a take is given up count as dropped by its outcome.

@@ -1,7 +1,7 @@
 import Datasets
-package import Steps
 import Foundation
 package import Model
+package import Steps
 
 /// The takes found among the inputs, and the unmatched inputs.
 package struct TakeSearch: Sendable {

@@ -1,8 +1,8 @@
-import Steps
 import CZip
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// The files of a session, for applying a quirk to them.
 struct SessionFiles {

@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// A known deviation of real StackCapture sessions from their format; each is a row of the table in `docs/formats/stack-session.md`.
 package enum SessionQuirk: String, Sendable, CaseIterable {

@@ -1,9 +1,9 @@
-import Rasters
-import Steps
 import Evidence
 import Foundation
 import Media
 package import Model
+import Rasters
+import Steps
 
 /// A synthetic video of a camera moving through `Room`. Each frame carries its number in presentation order as a `FrameCode`.
 package struct SimulatedMovie: Sendable {

@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import Media
 package import Model
+import Steps
 import Synchronization
 
 /// A synthetic StackCapture session of a camera moving through `Room`, with exact ground truth in `truth.json` next to the

@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 package import Model
+import Steps
 
 /// The path of a simulated camera: camera-to-world matrices at exact nanoseconds of device uptime.
 package struct Trajectory: Sendable {

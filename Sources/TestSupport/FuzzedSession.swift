@@ -1,9 +1,9 @@
-import Readers
-import Steps
-import Transforms
 import Foundation
 import Model
+import Readers
 import Simulate
+import Steps
+import Transforms
 
 /// A small valid session in which one file is replaced by arbitrary bytes.
 package final class FuzzedSession {

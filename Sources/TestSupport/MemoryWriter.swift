@@ -1,8 +1,8 @@
 package import Datasets
-package import Steps
 import Evidence
 import Foundation
 package import Model
+package import Steps
 import Synchronization
 
 /// A writer that keeps episodes in memory, row by row, for tests without files.

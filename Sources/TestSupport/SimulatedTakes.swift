@@ -1,7 +1,7 @@
-package import Steps
 import Foundation
 import Model
 import Simulate
+package import Steps
 
 /// Small examples of every kind of take that `takeset simulate` makes.
 package final class SimulatedTakes {

@@ -1,5 +1,5 @@
-import Steps
 package import Model
+import Steps
 
 /// A minimal episode with frames at `times`, depth at every other frame, joints between frames, and an IMU on another clock.
 package struct SyntheticEpisode {

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Adds actions computed from poses, joints and a gripper: row t is the step from row t to row t + 1. Of an episode that was cut from a
 /// longer take, the last row's is the step to the take's next row.

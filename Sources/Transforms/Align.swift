@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Maps every stream to the frames' timeline: for each frame the nearest sample within a tolerance, or a value interpolated between its
 /// two neighbors, and a mask where there is none.

@@ -1,6 +1,6 @@
+package import Model
 import Rasters
 package import Steps
-package import Model
 
 /// Crops images, and the depth and confidence of their camera to the same field of view; intrinsics follow.
 ///

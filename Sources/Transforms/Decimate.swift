@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Keeps some of the frames, with their true times.
 ///

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Drops frames that have a problem, by the names in `meta/quality`, and frames whose image is blurred.
 ///

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Rejects takes that are too short.
 ///

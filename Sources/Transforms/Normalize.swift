@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Stores the parameters that normalize each key, in the dataset's index next to its statistics. The data stay as they are.
 ///

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Changes what poses refer to: the axes of the camera, the origin and the up axis of the world, or the body that moves.
 ///

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Replaces the frames by rows on a uniform grid: the first frame's time plus `phase` plus k / `rate`, up to the last frame.
 ///

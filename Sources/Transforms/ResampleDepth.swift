@@ -1,6 +1,6 @@
+package import Model
 import Rasters
 package import Steps
-package import Model
 
 /// Resamples depth maps to another grid, leaves out unreliable depth values, and converts the unit. Confidence and intrinsics follow.
 ///

@@ -1,6 +1,6 @@
+package import Model
 import Rasters
 package import Steps
-package import Model
 
 /// Resizes images, averaging over the area of each new pixel; intrinsics follow.
 ///

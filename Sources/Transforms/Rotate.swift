@@ -1,7 +1,7 @@
-import Rasters
-package import Steps
 package import Evidence
 package import Model
+import Rasters
+package import Steps
 
 /// Rotates images, depth and confidence of every camera clockwise; intrinsics follow, and poses are those of the rotated camera.
 ///

@@ -1,7 +1,7 @@
-package import Steps
 package import Evidence
 import Foundation
 package import Model
+package import Steps
 
 /// Divides the takes into training, validation and test sets. Takes of one group stay together: frames of one day in one room look alike,
 /// and a model must not be validated on what it has seen.

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Numbers the segments between gaps, so that windows need not cross one, and drops those that are too short to be useful. The numbers are
 /// in `meta/segment`, from 0.

@@ -1,6 +1,6 @@
-import Steps
 package import Evidence
 package import Model
+import Steps
 
 /// Makes several episodes of a take: `<take>.0`, `<take>.1` and so on, each with a shard and an entry in the manifest of its own.
 ///

@@ -1,6 +1,6 @@
-package import Steps
 package import Evidence
 package import Model
+package import Steps
 
 /// Cuts off the start and the end of a take.
 ///

@@ -1,5 +1,5 @@
-package import Steps
 package import Model
+package import Steps
 
 /// Measures whether depth looks like one real scene, recorded in one go. Unlike other transforms, it reads the keyframes.
 ///

@@ -1,6 +1,6 @@
-package import Steps
 import Evidence
 package import Model
+package import Steps
 
 /// Checks the evidence that an uploaded bundle is genuine: the structure of its hash chain, and, against the keys given to the run, the
 /// phone's signature of the chain's end or of a checkpoint. The result goes into the take's record; takes without such evidence pass.

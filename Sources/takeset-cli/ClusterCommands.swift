@@ -1,7 +1,7 @@
-import Runs
-import Steps
 import ArgumentParser
 import Foundation
+import Runs
+import Steps
 
 // Commands for workers that share nothing but a directory; see docs/cluster.md.
 

@@ -1,8 +1,8 @@
-import Steps
 import ArgumentParser
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Messages for misspelled commands and options, which the argument parser misinterprets.
 enum CommandLineMistake {

@@ -1,7 +1,8 @@
-import Reports
-import Steps
 import ArgumentParser
 import Foundation
+import Provenance
+import Reports
+import Steps
 
 struct DescribeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,8 +1,9 @@
-import Reports
-import Steps
 import ArgumentParser
 import Evidence
+import Loaders
 import Model
+import Reports
+import Steps
 
 struct ExplainCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

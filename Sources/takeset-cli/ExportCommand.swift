@@ -1,10 +1,11 @@
-import Exports
-import Reports
-import Steps
 import ArgumentParser
+import Documents
 import Evidence
+import Exports
 import Foundation
 import Model
+import Reports
+import Steps
 
 struct ExportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,6 +1,7 @@
-import Reports
 import ArgumentParser
+import Documents
 import Foundation
+import Reports
 
 /// The command of `make generate`, for developers of Takeset.
 struct GenerateCommand: ParsableCommand {

@@ -1,8 +1,9 @@
-import Reports
-import Steps
 import ArgumentParser
+import Documents
 import Foundation
 import Model
+import Reports
+import Steps
 
 struct InitCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,10 +1,10 @@
-import Datasets
-import Reports
-import Steps
 import ArgumentParser
+import Datasets
 import Evidence
 import Foundation
 import Model
+import Reports
+import Steps
 
 struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

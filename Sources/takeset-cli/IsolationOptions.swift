@@ -1,6 +1,6 @@
-import Runs
 import ArgumentParser
 import Foundation
+import Runs
 
 /// Options of commands that convert takes, for those that child processes convert.
 struct IsolationOptions: ParsableArguments {

@@ -1,5 +1,5 @@
-import Datasets
 import ArgumentParser
+import Datasets
 import Evidence
 import Model
 

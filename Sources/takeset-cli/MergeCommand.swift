@@ -1,8 +1,9 @@
-import Reports
-import Steps
 import ArgumentParser
 import Foundation
+import Merging
 import Model
+import Reports
+import Steps
 
 struct MergeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,9 +1,10 @@
-import Reports
-import Steps
 import ArgumentParser
 import CLinux
 import Foundation
+import Merging
 import Model
+import Reports
+import Steps
 
 struct PackCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

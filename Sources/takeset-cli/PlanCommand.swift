@@ -1,9 +1,9 @@
-import Datasets
-import Runs
-import Steps
 import ArgumentParser
+import Datasets
 import Foundation
 import Model
+import Runs
+import Steps
 
 struct PlanCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,9 +1,9 @@
-import Datasets
-import Runs
 import ArgumentParser
+import Datasets
 import Evidence
 import Foundation
 import Model
+import Runs
 import Synchronization
 
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable { case auto, bar, plain, json, none }

@@ -1,8 +1,8 @@
-import Reports
-import Steps
 import ArgumentParser
 import Foundation
 import Model
+import Reports
+import Steps
 
 struct ReportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

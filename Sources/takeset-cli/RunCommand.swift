@@ -1,10 +1,10 @@
-import Datasets
-import Runs
-import Steps
 import ArgumentParser
+import Datasets
 import Evidence
 import Foundation
 import Model
+import Runs
+import Steps
 import Synchronization
 
 struct RunCommand: ParsableCommand {

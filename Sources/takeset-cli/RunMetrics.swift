@@ -1,8 +1,8 @@
 import Datasets
-import Runs
-import Steps
 import Foundation
 import Model
+import Runs
+import Steps
 import Synchronization
 
 /// Figures of a run in Prometheus' text format (version 0.0.4), for the textfile collector of node_exporter. The file is replaced as a

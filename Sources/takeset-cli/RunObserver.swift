@@ -1,8 +1,8 @@
 import Datasets
-import Runs
 import Evidence
 import Foundation
 import Model
+import Runs
 import Synchronization
 
 /// Everything that wants to know what a run does: the log, the progress display, the summary and the metrics.

@@ -1,6 +1,6 @@
-import Steps
 import ArgumentParser
 import Foundation
+import Steps
 
 /// Commands of the capture server, which is a program of its own: `takeset serve` becomes `takeset-server serve`.
 enum ServerProgram {

@@ -1,9 +1,10 @@
-import Datasets
-import Reports
-import Steps
 import ArgumentParser
+import Datasets
 import Evidence
 import Foundation
+import Provenance
+import Reports
+import Steps
 
 struct SignCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

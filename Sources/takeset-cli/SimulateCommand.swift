@@ -1,10 +1,10 @@
-import Steps
 import ArgumentParser
 import Evidence
 import Foundation
 import Media
 import Model
 import Simulate
+import Steps
 
 struct SimulateCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,8 +1,9 @@
-import Reports
-import Steps
 import ArgumentParser
+import Documents
 import Evidence
 import Model
+import Reports
+import Steps
 
 struct StepsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,11 +1,11 @@
-import Datasets
-import Runs
-import Steps
 import ArgumentParser
 import CLinux
 import CRevision
+import Datasets
 import Foundation
 import Model
+import Runs
+import Steps
 
 @main
 struct TakesetCommand: ParsableCommand {

@@ -1,10 +1,11 @@
-import Datasets
-import Reports
-import Steps
 import ArgumentParser
 import CLinux
+import Datasets
 import Foundation
+import Loaders
 import Model
+import Reports
+import Steps
 
 struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

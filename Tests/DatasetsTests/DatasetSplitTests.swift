@@ -1,9 +1,10 @@
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Runs
 @testable import Steps
-import Model
-import TestSupport
-import Testing
 
 @Suite struct DatasetSplitTests {
   private func episode(_ id: String, files: String, poses: String?, group: String? = nil) -> DatasetSplit.Episode {

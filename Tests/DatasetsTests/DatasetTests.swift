@@ -1,12 +1,13 @@
-@testable import Datasets
-@testable import Runs
-@testable import Transforms
 import Foundation
 import HDF5
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Datasets
+@testable import Runs
+@testable import Transforms
 
 /// What is written reads back equal.
 @Suite struct DatasetTests {

@@ -1,8 +1,9 @@
-@testable import Datasets
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Datasets
 
 @Suite struct JournalTests {
   private func entry(_ id: String, frames: Int = 3) -> Journal.Entry {

@@ -1,10 +1,11 @@
-@testable import Datasets
-@testable import Steps
 import Evidence
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Datasets
+@testable import Steps
 
 /// Manifests read a window at a time: whatever their layout, entries wherever they begin and end, and damage at any place.
 @Suite struct ManifestFileTests {

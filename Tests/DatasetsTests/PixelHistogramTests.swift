@@ -1,6 +1,7 @@
-@testable import Datasets
 import Model
 import Testing
+
+@testable import Datasets
 
 @Suite struct PixelHistogramTests {
   /// Every value of every channel, counted one by one.

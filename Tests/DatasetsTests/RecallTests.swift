@@ -1,7 +1,8 @@
-@testable import Datasets
 import Evidence
 import Model
 import Testing
+
+@testable import Datasets
 
 @Suite struct RecallTests {
   /// The record of a take with a video of another count than its rows, as the app's had for Takeset 0.2.0.

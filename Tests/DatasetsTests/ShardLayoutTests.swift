@@ -1,8 +1,9 @@
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Transforms
-import Model
-import TestSupport
-import Testing
 
 @Suite struct ShardLayoutTests {
   private func arrays(_ episode: Episode, _ change: @escaping (inout HDF5Writer) -> Void = { _ in }) throws -> [String: ArrayRecord] {

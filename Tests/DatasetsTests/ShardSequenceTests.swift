@@ -1,12 +1,13 @@
-@testable import Datasets
-@testable import Readers
-@testable import Runs
-@testable import Steps
 import Evidence
 import Foundation
 import Model
 import Synchronization
 import Testing
+
+@testable import Datasets
+@testable import Readers
+@testable import Runs
+@testable import Steps
 
 /// What happened to several shards, in order.
 private final class Log: Sendable {

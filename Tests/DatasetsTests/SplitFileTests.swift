@@ -1,10 +1,11 @@
+import Evidence
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Steps
 @testable import Transforms
-import Evidence
-import Model
-import TestSupport
-import Testing
 
 @Suite struct SplitFileTests {
   private func file(_ text: String) throws -> SplitFile { try SplitFile(Array(text.utf8), name: "splits.yaml") }

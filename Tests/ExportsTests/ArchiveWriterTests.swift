@@ -1,8 +1,9 @@
-@testable import Exports
-@testable import Steps
 import Foundation
 import Testing
 import TestSupport
+
+@testable import Exports
+@testable import Steps
 
 @Suite struct ArchiveWriterTests {
   private let directory: TemporaryDirectory

@@ -1,6 +1,7 @@
-@testable import Exports
 import Model
 import Testing
+
+@testable import Exports
 
 @Suite struct CameraPathTests {
   /// Poses at 0, 10, 20, 30, 40 and, after a gap, 80 ms; the third row has none. The camera moves 1 m each 10 ms.

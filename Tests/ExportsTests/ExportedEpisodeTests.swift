@@ -1,8 +1,9 @@
+import Model
+import Testing
+import TestSupport
+
 @testable import Exports
 @testable import Steps
-import Model
-import TestSupport
-import Testing
 
 @Suite struct ExportedEpisodeTests {
   private func episode(_ poses: [Pose], frame: PoseFrame) -> Episode {

@@ -1,7 +1,8 @@
-@testable import Steps
 import Foundation
 import Synchronization
 import Testing
+
+@testable import Steps
 
 @Suite struct OrderedRowsTests {
   private struct Broken: Error, Equatable { var index: Int }

@@ -1,5 +1,6 @@
-@testable import Exports
 import Testing
+
+@testable import Exports
 
 @Suite struct VoxelGridTests {
   private func points(_ grid: VoxelGrid) throws -> (points: [VoxelGrid.Point], bounds: VoxelGrid.Bounds) {

@@ -1,8 +1,8 @@
 import Foundation
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
 
 @Suite struct PoseFrameMathTests {
   /// Poses of any rotation, with quaternions of both signs.

@@ -1,7 +1,7 @@
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
 
 @Suite struct RowReaderTests {
   private func episode(_ values: [[Float]], kind: StreamKind, rows: [Row?]) -> Episode {

@@ -1,7 +1,8 @@
-@testable import Rasters
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Rasters
 
 @Suite struct DepthResamplerTests {
   private static let methods: [DepthResampling.Method] = [.nearest, .area, .bilinear, .edgeAware]

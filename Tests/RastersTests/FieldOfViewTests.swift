@@ -1,8 +1,9 @@
-@testable import Rasters
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Rasters
 
 @Suite struct FieldOfViewTests {
   private let full = ImageSize(width: 40, height: 24)

@@ -1,8 +1,9 @@
-@testable import Rasters
 import Media
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Rasters
 
 @Suite struct RasterPixelsTests {
   private let size = ImageSize(width: 3, height: 2)

@@ -1,11 +1,11 @@
-@testable import Readers
 import Evidence
 import Foundation
 import Media
 import Model
-import TestSupport
 import Testing
+import TestSupport
 
+@testable import Readers
 @testable import Simulate
 
 @Suite struct DepthBlobTests {

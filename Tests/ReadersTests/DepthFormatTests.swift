@@ -1,7 +1,8 @@
-@testable import Readers
 import Media
 import Model
 import Testing
+
+@testable import Readers
 
 @Suite struct DepthFormatTests {
   #if !(os(macOS) && arch(x86_64))

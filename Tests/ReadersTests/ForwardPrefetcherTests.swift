@@ -1,7 +1,8 @@
-@testable import Readers
 import Model
 import Synchronization
 import Testing
+
+@testable import Readers
 
 @Suite struct ForwardFeedTests {
   /// Counts, and notes in which order samples were read.

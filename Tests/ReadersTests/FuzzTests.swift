@@ -1,9 +1,10 @@
-@testable import Readers
 import Evidence
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Readers
 
 /// Files that have been damaged at random end in findings and in errors that are meant for them. The same seeds every time; `Fuzz/` goes on
 /// for longer.

@@ -1,7 +1,8 @@
-@testable import Readers
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Readers
 
 @Suite struct IntrinsicsCheckTests {
   private let size = ImageSize(width: 640, height: 480)

@@ -1,6 +1,7 @@
-@testable import Readers
 import Model
 import Testing
+
+@testable import Readers
 
 @Suite struct MoviePairingTests {
   private let period: Int64 = 16_666_667

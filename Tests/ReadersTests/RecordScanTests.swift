@@ -1,5 +1,6 @@
-@testable import Readers
 import Testing
+
+@testable import Readers
 
 /// Records of texts are found by their numbers, whatever is inside them.
 struct RecordScanTests {

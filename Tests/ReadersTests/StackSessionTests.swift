@@ -1,10 +1,11 @@
-@testable import Readers
-@testable import Steps
 import Foundation
 import Media
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Readers
+@testable import Steps
 
 @Suite struct StackSessionTests {
   private let directory: TemporaryDirectory

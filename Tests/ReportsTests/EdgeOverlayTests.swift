@@ -1,7 +1,8 @@
-@testable import Reports
 import Media
 import Model
 import Testing
+
+@testable import Reports
 
 @Suite struct EdgeOverlayTests {
   private let size = ImageSize(width: 8, height: 6)

@@ -1,11 +1,12 @@
-@testable import Reports
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Reports
+@testable import Transforms
 
 @Suite struct ReportPageTests {
   // MARK: Drawings

@@ -1,11 +1,12 @@
-@testable import Datasets
-@testable import Readers
-@testable import Runs
-@testable import Steps
 import Evidence
 import Foundation
 import Model
 import Testing
+
+@testable import Datasets
+@testable import Readers
+@testable import Runs
+@testable import Steps
 
 @Suite struct ChildResultTests {
   private static let task = TakeTask(id: "a", location: TakeLocation(path: "/takes/a", isDirectory: false), reader: StackSession())

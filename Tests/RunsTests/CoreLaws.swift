@@ -1,7 +1,8 @@
-@testable import Runs
-@testable import Steps
 import Foundation
 import Testing
+
+@testable import Runs
+@testable import Steps
 
 /// The core converts takes by whatever steps there are: what it has to know of one, the step says. The targets below `Runs` cannot name one;
 /// of its own files, the registry does.

@@ -1,13 +1,14 @@
-@testable import Datasets
-@testable import Runs
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
 import Synchronization
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Datasets
+@testable import Runs
+@testable import Steps
+@testable import Transforms
 
 /// Frames at the times in milliseconds that a text file lists, with small images and poses.
 private struct ListedFrames: Reader {

@@ -1,14 +1,15 @@
-@testable import Datasets
-@testable import Runs
-@testable import Steps
-@testable import Transforms
 import Evidence
 import HDF5
 import Media
 import Model
 import Synchronization
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Datasets
+@testable import Runs
+@testable import Steps
+@testable import Transforms
 
 /// Samples that note which of them were read, and of which some cannot be.
 private final class NotingSource: SampleSource {

@@ -1,13 +1,14 @@
+import Evidence
+import Foundation
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Readers
 @testable import Runs
 @testable import Steps
 @testable import Transforms
-import Evidence
-import Foundation
-import Model
-import TestSupport
-import Testing
 
 @Suite struct FreshnessTests {
   private let directory: TemporaryDirectory

@@ -1,8 +1,9 @@
+import Model
+import Testing
+
 @testable import Datasets
 @testable import Runs
 @testable import Steps
-import Model
-import Testing
 
 @Suite struct PipelineFileTests {
   @Test func readsTheExampleOfTheDocumentation() throws {

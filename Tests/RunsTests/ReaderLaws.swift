@@ -1,9 +1,10 @@
-@testable import Runs
-@testable import Steps
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Runs
+@testable import Steps
 
 /// The laws that every registered reader obeys, over every simulated take.
 @Suite struct ReaderLaws {

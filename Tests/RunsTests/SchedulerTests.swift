@@ -1,13 +1,14 @@
-@testable import Datasets
-@testable import Readers
-@testable import Runs
-@testable import Steps
 import Evidence
 import Foundation
 import Model
 import Synchronization
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Datasets
+@testable import Readers
+@testable import Runs
+@testable import Steps
 
 /// A shard of numbered blocks that remembers in which order they were prepared and stored.
 private final class NumberedShard: ShardWriter {

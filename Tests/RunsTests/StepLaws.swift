@@ -1,11 +1,12 @@
-@testable import Runs
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Runs
+@testable import Steps
+@testable import Transforms
 
 /// The laws that every registered step obeys.
 @Suite struct StepLaws {

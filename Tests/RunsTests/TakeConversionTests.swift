@@ -1,13 +1,14 @@
+import Foundation
+import Model
+import Simulate
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Readers
 @testable import Runs
 @testable import Steps
 @testable import Transforms
-import Foundation
-import Model
-import Simulate
-import TestSupport
-import Testing
 
 /// Frames of two cameras and two arms, from a file of one line: a format that the core has never heard of.
 private struct TwoCameras: Reader {

@@ -1,12 +1,13 @@
+import Foundation
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Readers
 @testable import Runs
 @testable import Steps
 @testable import Transforms
-import Foundation
-import Model
-import TestSupport
-import Testing
 
 /// Takes are files whose name ends in a word; which word, the options say.
 private struct Marked: Reader {

@@ -1,11 +1,12 @@
+import Foundation
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Readers
 @testable import Runs
 @testable import Steps
-import Foundation
-import Model
-import TestSupport
-import Testing
 
 @Suite struct TaskTests {
   private static let tool = ToolIdentity(version: "1", revision: "r")

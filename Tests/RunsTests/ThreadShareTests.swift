@@ -1,5 +1,6 @@
-@testable import Runs
 import Testing
+
+@testable import Runs
 
 @Suite("Threads of child processes")
 struct ThreadShareTests {

@@ -1,6 +1,7 @@
-@testable import Steps
 import Model
 import Testing
+
+@testable import Steps
 
 @Suite struct CoresTests {
   private func quota(_ groups: String, _ files: [String: String]) -> Double? { Cores.quota(groups: groups) { files[$0] } }

@@ -1,6 +1,7 @@
-@testable import Steps
 import Evidence
 import Testing
+
+@testable import Steps
 
 @Suite struct OptionDictionaryTests {
   @Test func survivesARoundTrip() {

@@ -1,5 +1,6 @@
-@testable import Steps
 import Testing
+
+@testable import Steps
 
 @Suite struct SpellingTests {
   private let names = ["align", "decimate", "resample-depth", "resize-image", "split", "split-at-gaps", "run", "plan"]

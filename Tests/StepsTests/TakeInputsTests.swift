@@ -1,9 +1,10 @@
-@testable import Steps
 import Evidence
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
 
 @Suite struct TakeInputsTests {
   private let directory: TemporaryDirectory

@@ -1,10 +1,11 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct ActionsTests {
   private func acting(_ options: JSONValue, _ episode: Episode) throws -> Episode {

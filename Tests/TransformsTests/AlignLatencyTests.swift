@@ -1,10 +1,11 @@
+import Evidence
+import Model
+import Testing
+import TestSupport
+
 @testable import Datasets
 @testable import Steps
 @testable import Transforms
-import Evidence
-import Model
-import TestSupport
-import Testing
 
 @Suite struct AlignLatencyTests {
   private func align(_ options: JSONValue, _ episode: Episode) throws -> Episode {

@@ -1,8 +1,9 @@
-@testable import Transforms
 import Model
-import TestSupport
 import Simulate
 import Testing
+import TestSupport
+
+@testable import Transforms
 
 @Suite struct AlignTests {
   private func stamps(_ milliseconds: [Int64]) -> [Timestamp] { milliseconds.map { Timestamp(nanoseconds: $0 * 1_000_000) } }

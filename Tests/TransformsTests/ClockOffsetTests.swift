@@ -1,7 +1,8 @@
-@testable import Transforms
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Transforms
 
 @Suite struct ClockOffsetTests {
   private func joints(arrivals: [Int64], sent: [UInt32]? = nil, clock: Clock = .phoneUnix) -> SampleStream {

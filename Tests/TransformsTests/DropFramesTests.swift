@@ -1,10 +1,11 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Model
 import Synchronization
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct DropFramesTests {
   private func step(_ options: JSONValue) throws -> DropFrames { try Options.decode(DropFrames.self, over: options, at: "drop-frames") }

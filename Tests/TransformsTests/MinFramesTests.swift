@@ -1,9 +1,10 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct MinFramesTests {
   private func step(_ options: JSONValue) throws -> MinFrames { try Options.decode(MinFrames.self, over: options, at: "min-frames") }

@@ -1,7 +1,8 @@
-@testable import Transforms
 import Foundation
 import Model
 import Testing
+
+@testable import Transforms
 
 @Suite struct MotionCorrelationTests {
   private func rate(_ time: Double) -> Double { abs(0.5 + 0.8 * sin(1.7 * time) + 0.4 * sin(4.3 * time + 1) + 0.2 * sin(9.1 * time)) }

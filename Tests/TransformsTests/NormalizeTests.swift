@@ -1,10 +1,11 @@
+import Model
+import Simulate
+import Testing
+import TestSupport
+
 @testable import Runs
 @testable import Steps
 @testable import Transforms
-import Model
-import Simulate
-import TestSupport
-import Testing
 
 @Suite struct NormalizeTests {
   private static func statistics(_ channels: [[Float]]) -> Statistics {

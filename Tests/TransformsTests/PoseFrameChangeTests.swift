@@ -1,9 +1,10 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct PoseFrameChangeTests {
   private func change(_ options: JSONValue, _ episode: Episode) throws -> Episode {

@@ -1,9 +1,10 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct RenameTests {
   private func step(_ streams: JSONValue) throws -> Rename { try Options.decode(Rename.self, over: ["streams": streams], at: "rename") }

@@ -1,9 +1,10 @@
+import Model
+import Testing
+import TestSupport
+
 @testable import Rasters
 @testable import Steps
 @testable import Transforms
-import Model
-import TestSupport
-import Testing
 
 @Suite struct ResampleDepthTests {
   @Test(arguments: [(256, 128), (4, 7), (3, 3), (5, 2)]) func takesThePixelUnderEachCenter(old: Int, new: Int) {

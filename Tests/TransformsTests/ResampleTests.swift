@@ -1,11 +1,12 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct ResampleTests {
   private func resampled(_ options: JSONValue, _ episode: Episode) throws -> Episode {

@@ -1,10 +1,11 @@
-@testable import Steps
-@testable import Transforms
 import Media
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct ResizeImageTests {
   @Test func scalesIntrinsicsWithTheImage() throws {

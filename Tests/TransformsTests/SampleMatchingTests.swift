@@ -1,7 +1,8 @@
-@testable import Transforms
 import Model
 import Simulate
 import Testing
+
+@testable import Transforms
 
 @Suite struct SampleMatchingTests {
   private func stamps(_ nanoseconds: [Int64]) -> [Timestamp] { nanoseconds.map { Timestamp(nanoseconds: $0) } }

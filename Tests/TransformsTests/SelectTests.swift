@@ -1,9 +1,10 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct SelectTests {
   private func step(_ streams: JSONValue) throws -> Select { try Options.decode(Select.self, over: ["streams": streams], at: "select") }

@@ -1,6 +1,7 @@
-@testable import Transforms
 import Model
 import Testing
+
+@testable import Transforms
 
 @Suite struct SharpnessTests {
   private func variance(_ image: [UInt8], _ width: Int, _ height: Int) -> Double? {

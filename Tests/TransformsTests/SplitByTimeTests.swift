@@ -1,10 +1,11 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct SplitByTimeTests {
   /// A moment, at which UTC has the day that is written.

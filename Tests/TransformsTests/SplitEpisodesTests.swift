@@ -1,10 +1,11 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Model
 import Simulate
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 @Suite struct SplitEpisodesTests {
   private func splitter(_ options: JSONValue) throws -> SplitEpisodes {

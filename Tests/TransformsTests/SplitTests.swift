@@ -1,8 +1,9 @@
+import Model
+import Testing
+import TestSupport
+
 @testable import Steps
 @testable import Transforms
-import Model
-import TestSupport
-import Testing
 
 @Suite struct SplitTests {
   private func split(_ valid: Double, _ test: Double = 0, seed: Int = 0) -> Split {

@@ -1,8 +1,9 @@
-@testable import Transforms
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Transforms
 
 @Suite struct StillnessTests {
   private func pose(_ x: Double, degrees: Double = 0) -> Pose {

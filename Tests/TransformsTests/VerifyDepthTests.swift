@@ -1,9 +1,10 @@
-@testable import Steps
-@testable import Transforms
 import Media
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Steps
+@testable import Transforms
 
 /// Against the RealityCam server's own figures for the same scenes: 32x24 maps, 15 keyframes, x and y in pixels, i the keyframe.
 @Suite struct DepthMetricsTests {

@@ -1,12 +1,12 @@
-@testable import Steps
-@testable import Transforms
 import Evidence
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
 
 @testable import Simulate
+@testable import Steps
+@testable import Transforms
 
 @Suite struct VerifyHashChainTests {
   private let app = "TEAM.app"

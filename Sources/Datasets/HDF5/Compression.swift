@@ -1,6 +1,6 @@
-import Steps
 package import Evidence
 import Model
+import Steps
 
 /// A deflate level, or the fastest that still makes ordinary deflate streams.
 package enum Compression: Equatable, Sendable {

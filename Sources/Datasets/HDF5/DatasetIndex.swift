@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// `dataset.h5`: links to every shard's episode, masks and statistics, so that the directory opens as one file.
 package struct DatasetIndex {

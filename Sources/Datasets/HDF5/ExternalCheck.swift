@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// Compares a file's contents with its record through libhdf5, object by object: for files that another program has modified, whose bytes
 /// differ from what Takeset wrote. Such a file may crash the library, so the command does this in a separate process.

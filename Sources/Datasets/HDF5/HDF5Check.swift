@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// Compares shards and index with their records.
 ///

@@ -1,7 +1,7 @@
-package import Steps
 import Foundation
 import HDF5
 package import Model
+package import Steps
 
 /// Writes each episode as a robomimic-style HDF5 file, one frame per chunk, with filters that every reader has.
 ///

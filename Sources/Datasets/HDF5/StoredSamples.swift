@@ -1,8 +1,8 @@
-import Rasters
-import Steps
 import HDF5
 import Media
 import Model
+import Rasters
+import Steps
 
 /// A shard that cursors open when they need it and close afterwards: a dataset may have more shards than a process may open files.
 struct StoredFile: Sendable {

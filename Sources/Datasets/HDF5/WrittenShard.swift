@@ -1,10 +1,10 @@
-import Rasters
-import Steps
 package import Evidence
 import Foundation
 package import HDF5
 import Media
 import Model
+import Rasters
+import Steps
 
 /// A closed shard as bytes: read without libhdf5, by the map of its chunks.
 package struct WrittenShard: Sendable {

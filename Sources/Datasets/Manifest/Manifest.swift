@@ -1,9 +1,9 @@
-package import Steps
 package import Evidence
 import Foundation
 import HDF5
 import Media
 import Model
+package import Steps
 
 /// Identity of the program that made a dataset.
 package struct ToolIdentity: Sendable {

@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// A manifest as read from disk, a window at a time: of each take only a `TakeEntry` is kept, and its record is read when it is asked for.
 /// Memory therefore grows by a few hundred bytes a take, whatever the manifest's layout and size.

@@ -1,7 +1,7 @@
-package import Steps
 package import Evidence
 import Foundation
 package import Model
+package import Steps
 
 /// The manifest's record of one take. Plain data: it can be decoded from the manifest, the journal or a worker's result.
 package struct TakeRecord: Codable, Sendable, Equatable {

@@ -1,6 +1,6 @@
-import Steps
 import Evidence
 import Model
+import Steps
 
 /// A take's record read straight from JSON: `JSONDecoder` takes ten times as long, which counts where a dataset has 100,000 takes.
 extension TakeRecord {

@@ -1,6 +1,6 @@
-import Steps
 import Evidence
 import Model
+import Steps
 
 /// A small table of numbers: lines of comma-separated fields, surrounding blanks ignored, no quotes. Lines end in LF or CRLF; a byte order
 /// mark and blank lines are skipped.

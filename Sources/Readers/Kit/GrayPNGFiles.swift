@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Media
 import Model
+import Steps
 
 /// Gray PNG files of one size: depth maps in whole millimeters (16 bits), or the confidence of each depth value (8 bits).
 struct GrayPNGFiles: SampleSource {

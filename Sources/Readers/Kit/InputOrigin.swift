@@ -1,6 +1,6 @@
-import Steps
 import Evidence
 import Model
+import Steps
 
 /// An entry of a take's inputs, or a part of one, as the place that samples come from. Looked up when somebody asks.
 struct InputOrigin: Sendable {

@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Media
 import Model
+import Steps
 
 /// JPEG files of one size.
 struct JPEGFiles: SampleSource {

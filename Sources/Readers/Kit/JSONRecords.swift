@@ -1,6 +1,6 @@
-import Steps
 import Evidence
 import Model
+import Steps
 
 /// One object of a list in a JSON file. Errors carry its path in the file: `[412].timestamp`.
 struct JSONRecord {

@@ -1,6 +1,6 @@
-import Steps
 import Media
 import Model
+import Steps
 
 extension TakeInputs {
   /// What a video lacks that is still being written: its index comes last.

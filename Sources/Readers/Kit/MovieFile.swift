@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// Evidence from a video's name and first bytes.
 enum MovieFile {

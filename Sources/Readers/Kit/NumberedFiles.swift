@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// Files named by a frame number: `rgb/000017.jpg`.
 package enum NumberedFiles {

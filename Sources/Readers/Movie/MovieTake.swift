@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 
 /// A video as the frames of an episode: one row per frame, at its presentation time.
 struct MovieTake {

@@ -1,8 +1,8 @@
-import Rasters
-package import Steps
 import Foundation
 import Media
 package import Model
+import Rasters
+package import Steps
 
 /// Standalone videos, such as the slow-motion app's recordings at 60, 120 or 240 frames per second, which play in real time.
 ///

@@ -1,5 +1,5 @@
-import Steps
 import Media
+import Steps
 
 /// Options of readers that decode video.
 package struct VideoOptions: StepOptionGroup {

@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// The files of a folder or archive that are parts of a bundle, identified by name, or by first bytes where the name does not say.
 struct BundleFolder {

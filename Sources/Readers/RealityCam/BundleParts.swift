@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 
 /// The parts of an uploaded bundle, in a folder or in the body of the upload as it was received.
 struct BundleParts {

@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Media
 import Model
+import Steps
 
 /// The depth part of a bundle: consecutive keyframes of little-endian Float32 meters, top row first, in whichever container the sender
 /// chose. Names and MIME types are not trusted.

@@ -1,7 +1,7 @@
-import Steps
 import CZlib
 import Media
 import Model
+import Steps
 
 /// A file's bytes, inflated on demand, in constant memory. Serves one thread.
 final class Inflater {

@@ -1,9 +1,9 @@
-import Rasters
-package import Steps
 import Evidence
 import Foundation
 import Media
 package import Model
+import Rasters
+package import Steps
 
 /// Bundles that the RealityCam app uploads: a video of up to 15 s, depth keyframes at a third of its rate, a hash for each frame, and
 /// metadata. In a folder, in the layout of the app's server, or as the body of the upload.

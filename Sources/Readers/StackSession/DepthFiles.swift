@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Media
 import Model
+import Steps
 
 /// Storage format of a session's depth maps: rows of little-endian numbers, top row first, no header. The app writes Float32 without
 /// padding; other writers are known to use half floats and padded rows.

@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// The readings of `encoders.json`: four joint angles in degrees, with the phone's arrival time and the sender's time of measurement.
 struct EncodersFile {

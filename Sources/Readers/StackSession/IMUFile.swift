@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// The readings of `imu.json`: user acceleration in g, without gravity, and angular velocity in rad/s, in the device's axes, with the
 /// phone's time of handling.

@@ -1,6 +1,6 @@
-import Steps
 package import Evidence
 import Model
+import Steps
 
 /// Signs by which the angles of the four joints are multiplied: `++--`.
 package struct JointSigns: OptionValue {

@@ -1,7 +1,7 @@
-import Steps
 import CSimdJSON
 import Evidence
 import Model
+import Steps
 
 /// The entries of `poses.json`.
 struct PosesFile {

@@ -1,8 +1,8 @@
-import Steps
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 
 /// The pinhole camera of a session, where it has one: from `calib.txt`, which SLAM writes, or else from `cameraIntrinsics` in the
 /// metadata, which the phone may write.

@@ -1,5 +1,5 @@
-package import Steps
 import Model
+package import Steps
 
 extension StackSession {
   /// A session has as many images, depth maps and files as its metadata say; one without metadata lists nothing.

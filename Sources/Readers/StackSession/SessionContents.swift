@@ -1,7 +1,7 @@
-import Steps
 import Foundation
 import Media
 import Model
+import Steps
 
 /// Contents of a session's files, before any policy is applied.
 struct SessionContents {

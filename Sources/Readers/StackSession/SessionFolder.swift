@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// Files of a session by role; images and depth maps by the number in their names.
 struct SessionFolder {

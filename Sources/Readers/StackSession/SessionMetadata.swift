@@ -1,7 +1,7 @@
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Claims of `metadata.json`. Counts and sizes in it are hints: the files themselves decide.
 struct SessionMetadata {

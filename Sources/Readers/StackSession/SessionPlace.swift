@@ -1,7 +1,7 @@
-import Steps
 import Foundation
 import Media
 import Model
+import Steps
 
 /// A place that may hold a session: a folder, a zip or tar made by the app's export or by the packing script, or the copy of the metadata
 /// that the app writes next to an archive.

@@ -1,7 +1,7 @@
-package import Steps
 import Foundation
 import Media
 package import Model
+package import Steps
 
 /// Sessions of the StackCapture iPhone app: a folder with `poses.json`, `rgb/NNNNNN.jpg`, and, depending on the variant, depth maps
 /// (`v1`), one depth value per frame and joint encoders (`v2`), or poses that were computed later (`v3-…`, `packed`).

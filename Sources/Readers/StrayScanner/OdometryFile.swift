@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// The rows of `odometry.csv`: for each frame its time, pose and, from newer versions of the app, its intrinsics.
 struct OdometryFile {

@@ -1,8 +1,8 @@
-package import Steps
 import Evidence
 import Foundation
 import Media
 package import Model
+package import Steps
 
 /// Recordings of the Stray Scanner app, in a folder, a zip or a tar: `odometry.csv` and, as far as present, `rgb.mp4`,
 /// `depth/NNNNNN.png`, `confidence/NNNNNN.png`, `camera_matrix.csv` and `imu.csv`.

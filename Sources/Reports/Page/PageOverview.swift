@@ -1,9 +1,9 @@
 import Datasets
-import Runs
-import Steps
 import Evidence
 import Foundation
 import Model
+import Runs
+import Steps
 
 /// The part of a page above the table of takes: what is in the dataset, where it comes from, and what was found. Plain HTML, which shows
 /// without the script too.

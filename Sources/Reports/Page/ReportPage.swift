@@ -1,8 +1,8 @@
 package import Datasets
-import Steps
 package import Evidence
 import Foundation
 import Model
+import Steps
 
 /// A dataset as one HTML page that needs no other file and no network.
 ///

@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// The takes that a page shows: those of a published dataset, or those that an unfinished run has converted so far.
 struct ReportedTakes: Sendable {

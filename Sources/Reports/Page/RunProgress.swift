@@ -1,6 +1,6 @@
 import Datasets
-import Steps
 import Foundation
+import Steps
 
 /// Whether a run is writing into a dataset's directory, as seen from outside of it.
 package final class RunProgress {

@@ -1,10 +1,10 @@
 package import Datasets
-import Runs
-package import Steps
 package import Evidence
 import Foundation
 import HDF5
 package import Model
+import Runs
+package import Steps
 
 /// One row of an episode, followed back to the bytes of the take's files: samples, files, steps with their options, and the row made again.
 ///

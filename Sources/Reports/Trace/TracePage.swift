@@ -1,8 +1,8 @@
 package import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// A trace as one HTML page, without links to other files and without a script: the source's images beside the stored ones, the places of
 /// the bytes, and the steps.

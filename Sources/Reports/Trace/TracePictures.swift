@@ -1,8 +1,8 @@
-import Rasters
-import Runs
 import Foundation
 import Media
 import Model
+import Rasters
+import Runs
 
 /// An image or depth map of a traced row, as a file that browsers show.
 struct TracePicture {

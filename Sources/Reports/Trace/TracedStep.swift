@@ -1,9 +1,9 @@
 package import Datasets
-import Runs
-import Transforms
 import Evidence
 import Foundation
 package import Model
+import Runs
+import Transforms
 
 /// A step of the pipeline, as recorded, and what it did to one row.
 package struct TracedStep: Sendable {

@@ -1,10 +1,10 @@
 package import Datasets
-import Readers
-import Runs
-import Steps
 import Evidence
 import Foundation
 import Model
+import Readers
+import Runs
+import Steps
 
 /// The take that an episode was made from, opened again by the recorded steps.
 struct TracedTake: Sendable {

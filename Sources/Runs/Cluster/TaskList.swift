@@ -1,9 +1,9 @@
 package import Datasets
-import Steps
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 
 /// `tasks.json`: the takes of a batch, one task each, for workers that share nothing but the directory. The first line holds everything that
 /// concerns all tasks, and each other line one task, so that a worker decodes one line and not all of them.

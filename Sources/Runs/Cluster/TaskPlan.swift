@@ -1,8 +1,8 @@
 package import Datasets
-package import Steps
 import Evidence
 import Foundation
 import Model
+package import Steps
 
 /// Writes the list of tasks of a batch.
 package struct TaskPlan: Sendable {

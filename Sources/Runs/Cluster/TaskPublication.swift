@@ -1,7 +1,7 @@
 package import Datasets
-import Steps
 import Foundation
 package import Model
+import Steps
 
 /// Gathers the results of all tasks into a dataset: journal, index and manifest, as a run on one machine writes them.
 package struct TaskPublication: Sendable {

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// `results/<take id>.json` of a directory of tasks: what became of a take, written when all of its shards are in place.
 ///

@@ -1,8 +1,8 @@
 package import Datasets
-import Steps
 package import Evidence
 import Foundation
 import Model
+import Steps
 
 /// How far the tasks of a directory are.
 package struct TaskStatus: Sendable {

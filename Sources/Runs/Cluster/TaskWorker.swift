@@ -1,8 +1,8 @@
 package import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Converts tasks of a list. Any number of workers may convert the same tasks at the same time, on any machines: each writes under names of
 /// its own and puts complete files in place, which are the same whoever made them. The result, which comes last, marks a task as done.

@@ -1,7 +1,7 @@
 import Datasets
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// A directory inside a dataset's, in which one attempt at a take writes its shards under their final names. No other attempt has the same
 /// one, in whatever process or on whatever machine it runs.

@@ -1,11 +1,11 @@
-import Datasets
-import Steps
 import CLinux
 import CSandbox
+import Datasets
 import Evidence
 import Foundation
 import Media
 import Model
+import Steps
 
 /// The conversion of takes in processes of their own, for `IsolatedConversion`.
 package enum ConversionChild {

@@ -1,7 +1,7 @@
-import Steps
 import CSandbox
 import Foundation
 import Model
+import Steps
 import Synchronization
 
 /// A process that has loaded this program, FFmpeg's hundred and more libraries and the pipeline, and only forks, which costs a child process

@@ -1,9 +1,9 @@
-import Datasets
-import Steps
 import CSandbox
+import Datasets
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Which takes are converted by child processes.
 package enum IsolationPolicy: String, Sendable, CaseIterable {

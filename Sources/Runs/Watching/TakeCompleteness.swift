@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// Whether a take whose files rest has all the files that it lists.
 enum TakeCompleteness {

@@ -1,5 +1,5 @@
-import Steps
 import Foundation
+import Steps
 
 /// The names, sizes and times of everything in a take's folder, or of its file and the metadata next to it, as one number.
 struct TakeTree {

@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// The takes among the inputs of a watch, and which of them have come to rest: nothing in them has changed for some time, and their own
 /// listing agrees with their files.

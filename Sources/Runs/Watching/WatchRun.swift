@@ -1,5 +1,5 @@
-import Steps
 import Foundation
+import Steps
 
 /// A run that does not end: converts the takes that appear among its inputs, in batches, until it is stopped.
 package struct WatchRun: Sendable {

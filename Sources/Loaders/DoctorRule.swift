@@ -1,6 +1,6 @@
-import Steps
 import Foundation
 import Model
+import Steps
 
 /// What a check looks at: all episodes of a dataset, measured, in their order.
 struct Examined: Sendable {

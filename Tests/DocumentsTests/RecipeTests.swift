@@ -1,7 +1,8 @@
-@testable import Reports
+import Testing
+
+@testable import Documents
 @testable import Runs
 @testable import Steps
-import Testing
 
 @Suite struct RecipeTests {
   @Test(arguments: Recipe.allCases) func isAPipelineThatStartsWithAlign(recipe: Recipe) throws {

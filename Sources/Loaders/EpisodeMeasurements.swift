@@ -1,9 +1,9 @@
-import Steps
 import Evidence
 import Foundation
 import HDF5
 import Media
 import Model
+import Steps
 
 /// The figures of an episode that the rules of loaders are about. Vectors, digests and statistics are read once; pixels only to measure how
 /// sharp they are.

@@ -1,11 +1,11 @@
-package import Datasets
-import Runs
-import Steps
 import CLinux
+package import Datasets
 import Evidence
 import Foundation
 import HDF5
 package import Model
+import Runs
+import Steps
 
 /// A dataset made of the takes of others, without converting them again: `merge` takes all of several, `select` some of one.
 ///
@@ -326,16 +326,5 @@ package struct DatasetMerge: Sendable {
     guard descriptor >= 0 else { throw FileError("create", target) }
     defer { close(descriptor) }
     guard clinux_copy(file.descriptor, descriptor, file.stamp.bytes) == file.stamp.bytes else { throw FileError("copy", source) }
-  }
-}
-
-extension Dataset {
-  /// The part of each written episode.
-  var parts: [String: SplitPart] {
-    var parts: [String: SplitPart] = [:]
-    for part in SplitPart.allCases {
-      for id in record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } }
-    }
-    return parts
   }
 }

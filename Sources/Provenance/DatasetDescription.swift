@@ -1,9 +1,9 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// What others need to know of a dataset, gathered from its manifest and shards, and the files that say it.
 package struct DatasetDescription {

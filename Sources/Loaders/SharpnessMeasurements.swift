@@ -1,7 +1,7 @@
-import Transforms
 import HDF5
 import Media
 import Model
+import Transforms
 
 /// The sharpness of a few images of an episode, spread evenly over it.
 struct SharpnessMeasurements: Sendable {

@@ -1,5 +1,6 @@
 import Evidence
 import Foundation
+import Loaders
 import Model
 
 /// A document of the repository that is generated from declarations in code: the schema of pipeline files, a recipe, or sections of a page.

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// The dataset card: a README in Markdown with the front matter that the Hugging Face hub reads.
 struct DatasetCard {

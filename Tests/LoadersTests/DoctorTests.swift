@@ -1,10 +1,11 @@
-@testable import Reports
-@testable import Runs
 import Foundation
 import HDF5
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Loaders
+@testable import Runs
 
 @Suite struct DoctorTests {
   private let directory: TemporaryDirectory

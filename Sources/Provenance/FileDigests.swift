@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// A file of a dataset, with the digest of all its bytes.
 struct DatasetFile: Sendable, Equatable {

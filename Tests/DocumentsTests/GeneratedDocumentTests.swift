@@ -1,8 +1,9 @@
-@testable import Reports
 import Foundation
 import Model
-import TestSupport
 import Testing
+import TestSupport
+
+@testable import Documents
 
 @Suite struct GeneratedDocumentTests {
   private let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..").standardizedFileURL

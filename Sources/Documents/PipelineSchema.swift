@@ -1,5 +1,5 @@
-import Steps
 package import Evidence
+import Steps
 
 /// The JSON Schema of pipeline files, generated from the options that steps declare.
 package enum PipelineSchema {

@@ -1,9 +1,9 @@
 import Datasets
-import Steps
 package import Evidence
 import Foundation
 import HDF5
 import Model
+import Steps
 
 /// A check of a dataset by the rules of one loader.
 ///

@@ -1,8 +1,8 @@
 import Datasets
-import Runs
-import Steps
 import Foundation
 import Model
+import Runs
+import Steps
 
 /// A condition on the takes of a dataset: `outcome = written and frames >= 100 and not findings has pose-jump`.
 ///

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Croissant metadata (version 1.1) of a dataset, with its provenance in terms of PROV-O.
 ///

@@ -1,8 +1,8 @@
 import Datasets
-import Steps
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Which files of a description Takeset has written, as the last line of the card says: an HTML comment with the digest of each.
 ///

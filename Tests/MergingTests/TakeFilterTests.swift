@@ -1,8 +1,9 @@
-@testable import Datasets
-@testable import Reports
 import Evidence
 import Model
 import Testing
+
+@testable import Datasets
+@testable import Merging
 
 @Suite struct TakeFilterTests {
   /// A written take of 100 frames with a jump of the pose, in train.

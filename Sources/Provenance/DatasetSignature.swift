@@ -1,8 +1,8 @@
 package import Datasets
-import Steps
 package import Evidence
 import Foundation
 import Model
+import Steps
 
 /// Signs a dataset: `attestation.json` beside its manifest.
 package struct DatasetSignature {

@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// What is there: episodes, keys, types and shapes.
 extension Examined {

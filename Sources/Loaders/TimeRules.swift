@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// How long episodes are, and how regular in time.
 extension Examined {

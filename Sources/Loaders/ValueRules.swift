@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// What the numbers are: missing, constant, out of range.
 extension Examined {

@@ -1,6 +1,7 @@
-@testable import Reports
 import Evidence
 import Testing
+
+@testable import Provenance
 
 @Suite struct DatasetCardTests {
   @Test func namesTheSizeAsTheHubDoes() {

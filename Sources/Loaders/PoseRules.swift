@@ -1,5 +1,5 @@
-import Steps
 import Model
+import Steps
 
 /// What the poses are: their quaternions, their continuity, their scale and their world.
 extension Examined {

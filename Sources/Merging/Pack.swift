@@ -1,10 +1,10 @@
 package import Datasets
-import Runs
-import Steps
 package import Evidence
 import Foundation
 import HDF5
 import Model
+import Runs
+import Steps
 
 /// Packing of a dataset directory into one self-contained HDF5 file; stored chunks are copied unchanged.
 package enum Pack {

@@ -1,7 +1,8 @@
-@testable import Reports
 import Evidence
 import Foundation
 import Testing
+
+@testable import Provenance
 
 @Suite struct SignedEnvelopeTests {
   /// The key of the first test vector of RFC 8032, section 7.1, as PKCS#8 and as SubjectPublicKeyInfo (RFC 8410).

@@ -1,9 +1,9 @@
-package import Exports
-import Runs
-import Steps
 package import Evidence
+package import Exports
 import Foundation
 import Model
+import Runs
+import Steps
 
 /// A description of a step, as `takeset steps` prints it.
 package struct StepDescription: Sendable {
