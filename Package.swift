@@ -6,12 +6,15 @@ func system(_ name: String, _ pkgConfig: String, _ apt: String) -> Target {
   .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 
+let settings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
+
+/// For code that only calls other targets: it compiles in a third of the time, also beside optimized ones.
+let unoptimized = settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
+
 /// The tests of a target.
 func tests(_ target: String, _ others: [Target.Dependency]) -> Target {
-  .testTarget(name: target + "Tests", dependencies: [.byName(name: target)] + others, swiftSettings: settings)
+  .testTarget(name: target + "Tests", dependencies: [.byName(name: target)] + others, swiftSettings: unoptimized)
 }
-
-let settings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
 
 let package = Package(
   name: "takeset",
@@ -78,7 +81,6 @@ let package = Package(
     .target(
       name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
-    // Its code only calls the others: unoptimized it compiles in a third of the time.
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
@@ -86,7 +88,7 @@ let package = Package(
         "Documents", "Runs", "Simulate", "Steps",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
-      swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]),
+      swiftSettings: unoptimized),
     .target(
       name: "TestSupport", dependencies: ["Datasets", "Evidence", "Model", "Readers", "Simulate", "Steps", "Transforms"],
       swiftSettings: settings),

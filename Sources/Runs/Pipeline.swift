@@ -130,7 +130,9 @@ extension Pipeline {
       trace.steps.append(step(type(of: transform), transform.optionValues(), from: before.episode, to: trace.episode))
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode
-      trace.obstacle = Rejection("\(name): \(rejection.reason)")
+      var named = rejection
+      (named.rule, named.episode) = (name, nil)
+      trace.obstacle = named
     } catch {
       trace.obstacle = Self.named(error, name)
     }

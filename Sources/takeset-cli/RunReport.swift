@@ -47,7 +47,7 @@ final class RunReport: Sendable {
     let codes: [String]
     switch outcome {
     case .failed: (kind, words, codes) = (.failed, reason ?? "", [Self.code(reason, findings)])
-    case .rejected: (kind, words, codes) = (.rejected, reason ?? "", [Self.rule(reason)])
+    case .rejected: (kind, words, codes) = (.rejected, reason ?? "", [reason.map(Rejection.rule) ?? "unknown"])
     case .written:
       (kind, words) = (.warning, findings.warningWords)
       if words.isEmpty { return }
@@ -72,11 +72,6 @@ final class RunReport: Sendable {
   /// The finding that failed a take.
   static func code(_ reason: String?, _ findings: [Finding]) -> String {
     findings.last { $0.severity == .error }?.code.rawValue ?? reason ?? "unknown"
-  }
-
-  /// The rule that rejected a take: `too-short: 0.2 s` is `too-short`.
-  private static func rule(_ reason: String?) -> String {
-    reason.map { String($0.prefix { $0 != ":" }) } ?? "unknown"
   }
 
   /// The lines for people.

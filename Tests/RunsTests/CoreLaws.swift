@@ -7,7 +7,7 @@ import Testing
 /// The core converts takes by whatever steps there are: what it has to know of one, the step says. The targets below `Runs` cannot name one;
 /// of its own files, the registry does.
 @Suite struct CoreLaws {
-  @Test(arguments: ["Runs", "Reports/Merging"]) func theCoreNamesNoStep(folder: String) throws {
+  @Test(arguments: ["Runs", "Merging"]) func theCoreNamesNoStep(folder: String) throws {
     let steps: [any Step.Type] = Registry.readers + Registry.transforms
     let names = Set(steps.map { "\($0)" })
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Sources/\(folder)")

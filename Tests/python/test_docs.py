@@ -42,11 +42,27 @@ def test_the_architecture_page_names_what_is_there():
     page = (ROOT / "Sources/README.md").read_text()
     for folder in [p for p in (ROOT / "Sources").iterdir() if p.is_dir()]:
         assert f"`{folder.name}`" in page
-    for folder in [p for p in (ROOT / "Sources/Takeset").iterdir() if p.is_dir()]:
-        assert f"`{folder.name}/`" in page
+    for target in "Steps", "Readers", "Datasets", "Runs":
+        for folder in [p for p in (ROOT / "Sources" / target).iterdir() if p.is_dir()]:
+            assert f"`{target}/{folder.name}/`" in page or target == "Readers"
     for name in set(re.findall(r"`([A-Z][A-Za-z]+)`", page)) - {"NaN"}:
         if not (ROOT / "Sources" / name).exists():
             assert re.search(rf"\b(struct|class|enum|protocol|typealias) {name}\b", SWIFT), name
+
+
+def test_no_target_imports_one_beside_or_above_it():
+    """The lines of the picture, from the top; what the compiler enforces is in Package.swift."""
+    page = (ROOT / "Sources/README.md").read_text()
+    picture = page[page.index("Package.swift` enforces this picture") : page.index("| target | holds |")]
+    levels = {name: level for level, line in enumerate(picture.splitlines()) if line.startswith("    ") for name in line.split()}
+    described = json.loads(subprocess.run(["swift", "package", "describe", "--type", "json"], cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    drawn = {target["name"]: target.get("target_dependencies", []) for target in described["targets"] if target["name"] in levels}
+    assert drawn.keys() == levels.keys()
+    swift = {t["name"] for t in described["targets"] if t["type"] in ("library", "executable") and t["module_type"] == "SwiftTarget"}
+    assert swift - levels.keys() == {"TestSupport"}
+    for target, below in drawn.items():
+        for other in set(below) & levels.keys():
+            assert levels[other] > levels[target], f"{target} imports {other}"
 
 
 def test_every_package_in_the_documents_command_is_installed_by_make():

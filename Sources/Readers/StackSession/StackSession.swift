@@ -70,14 +70,13 @@ package struct StackSession: Reader {
         file: take.inputs.entries[0].path)
     }
     if let folder = take.duplicateFolder, try SessionPlace.isDuplicate(take.inputs, of: folder.path) {
-      throw Rejection(
-        "\(FindingCode.duplicate.rawValue): the folder \(URL(fileURLWithPath: folder.path).lastPathComponent) has the same files")
+      throw Rejection(.duplicate, "the folder \(URL(fileURLWithPath: folder.path).lastPathComponent) has the same files")
     }
   }
 
   /// The error for a session without poses, in a pipeline that requires them.
   private func missingPoses(_ session: SessionContents) -> any Error {
-    if session.variant.name == "v3-raw" { return Rejection(FindingCode.needsSLAM.rawValue, variant: session.variant.name) }
+    if session.variant.name == "v3-raw" { return Rejection(.needsSLAM, variant: session.variant.name) }
     guard session.poses != nil else {
       return TakeFailure(
         .posesMissing,

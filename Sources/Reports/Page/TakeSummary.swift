@@ -37,10 +37,10 @@ struct TakeSummary: Sendable {
     return (take.findings.map(\.code) + [rejection].compactMap(\.self)).filter { found.insert($0).inserted }
   }
 
-  /// The rule that rejected it, which the reason starts with.
+  /// The rule that rejected it.
   var rejection: FindingCode? {
     guard take.outcome == .rejected, let reason = take.reason else { return nil }
-    return FindingCode(rawValue: String(reason.prefix { $0 != ":" }))
+    return FindingCode(rawValue: Rejection.rule(in: reason))
   }
 
   var severity: String {
