@@ -57,7 +57,7 @@ test-deps: deps
 test: test-deps build ## run the Swift tests, then the quick Python ones against the built command
 	swift build $(SWIFT_BUILD) --build-tests
 	swift test $(SWIFT_BUILD) --disable-xctest --skip-build
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 40 -m "$(TESTS)" Tests/python
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 --durations-min 2 -m "$(TESTS)" Tests/python
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
@@ -71,7 +71,7 @@ test-loaders: test-deps build ## run what needs large packages of others (PyTorc
 test-cluster: test-deps build ## run the tests of clusters: a Slurm of three nodes, Ray, Kubernetes' files, object storage
 	@scripts/install-packages slurm-wlm slurmctld slurmd slurm-client munge
 	@scripts/make-venv build/cluster-venv Tests/python/requirements.txt Tests/python/requirements-cluster.txt
-	TAKESET=$(abspath $(TAKESET)) build/cluster-venv/bin/python -m pytest -q -m "(cluster or not cluster) and not torture" Tests/python/test_cluster*.py Tests/python/test_batch.py
+	TAKESET=$(abspath $(TAKESET)) build/cluster-venv/bin/python -m pytest -q -m "(cluster or not cluster) and not torture" Tests/python/runs/test_cluster*.py Tests/python/runs/test_batch.py
 
 bench: build ## compare with the peers in Benchmarks/
 	@scripts/install-packages python3 python3-venv ffmpeg
@@ -81,10 +81,10 @@ bench: build ## compare with the peers in Benchmarks/
 torture: test-deps build ## kill runs hundreds of times, fail every system call, fill disks, cut the power, convert 100,000 takes, then fuzz: some hours
 	@scripts/install-packages gcc e2fsprogs nbdkit libnbd-bin slurm-wlm slurmctld slurmd slurm-client munge
 	TAKESET_FLIPS=1000 TAKESET_SYSCALLS=1 TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "torture or cluster or not torture" \
-	  Tests/python/test_torture.py Tests/python/test_failing_disk.py Tests/python/test_batch.py \
-	  Tests/python/test_isolation.py Tests/python/test_fork_server.py Tests/python/test_isolation_same.py Tests/python/test_many_files.py Tests/python/test_kills.py \
-	  Tests/python/test_full_disk.py Tests/python/test_changing_inputs.py Tests/python/test_syscalls.py Tests/python/test_flips.py \
-	  Tests/python/test_scale.py Tests/python/test_training_scale.py Tests/python/test_random_pipelines.py
+	  Tests/python/runs/test_torture.py Tests/python/runs/test_failing_disk.py Tests/python/runs/test_batch.py \
+	  Tests/python/runs/test_isolation.py Tests/python/runs/test_fork_server.py Tests/python/runs/test_isolation_same.py Tests/python/runs/test_many_files.py Tests/python/runs/test_kills.py \
+	  Tests/python/runs/test_full_disk.py Tests/python/runs/test_changing_inputs.py Tests/python/runs/test_syscalls.py Tests/python/dataset/test_flips.py \
+	  Tests/python/runs/test_scale.py Tests/python/package/test_training_scale.py Tests/python/transforms/test_random_pipelines.py
 	$(MAKE) fuzz SECONDS=60 TARGET=
 
 # The compiler heeds only the last of several -sanitize options, and those of --sanitize come in any order. Optimized, but file by file: with the instructions for coverage and addresses, a whole module takes several times as long to build.

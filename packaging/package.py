@@ -43,7 +43,7 @@ def version(binary: Path) -> str:
     text = run(binary, "--version")
     found = re.fullmatch(r"(?:takeset )?(\d+\.\d+\.\d+)(?: \(.*\))?\s*", text)
     if not found:
-        raise SystemExit(f"{binary} says it is {text!r}; expected a version like 0.2.0")
+        raise SystemExit(f"{binary} says it is {text!r}; expected a version like 0.3.0")
     return found.group(1)
 
 

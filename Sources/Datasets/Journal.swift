@@ -355,7 +355,7 @@ extension Journal.Entry {
       recording: strings["recording"], keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
     (take, part, parts) = (strings["take"], counts["part"], counts["parts"])
-    // Builds between 0.2.0 and the next version kept both in one text; their takes are converted again.
+    // Builds between 0.2.0 and 0.3.0 kept both in one text; their takes are converted again.
     if recording == nil, splitGroup?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }
     guard PlainName(id) != nil, PlainName(takeID) != nil else { throw IncompleteRecord(member: "a name that a file can have") }
     guard [framesIn, framesOut, framesRepeated, part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {

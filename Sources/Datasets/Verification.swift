@@ -188,7 +188,7 @@ package struct Verification: Sendable, Codable {
 
   /// Digest of the row digests, each of which is compared with the one stored in the file.
   private mutating func rowsDigest(_ dataset: HDF5Array, path: String, inside: String, root: Group) throws -> Digest {
-    let digests = ShardLayout.rowDigests(of: inside)
+    let digests = ShardNames.rowDigests(of: inside)
     let carried = digests.isEmpty ? [] : try root.dataset(digests).readAll()
     let hasher = SHA256()
     var named = 0

@@ -24,7 +24,7 @@ struct ALOHAFile {
     let shard = try linkable(dataset, directory)
     let observations = try file.root.createGroup("observations")
     if let shard {
-      try file.root.link("action", toFile: shard, object: "/data/demo_0/\(StreamName.actions)")
+      try file.root.link("action", toFile: shard, object: ShardNames.dataPath + StreamName.actions.rawValue)
     } else {
       try write([.actions], width: part.episode.episode.derived[.actions]?.spec.elementCount ?? 0, as: "action", in: file.root)
     }
@@ -41,7 +41,7 @@ struct ALOHAFile {
     var isLinked = shard != nil
     for camera in plan.cameras {
       if let shard, part.episode.episode.streams[camera.stream]?.spec.sourceEncoding == nil {
-        try images.link(camera.name, toFile: shard, object: "/data/demo_0/obs/\(camera.stream)")
+        try images.link(camera.name, toFile: shard, object: "\(ShardNames.dataPath)obs/\(camera.stream)")
         isLinked = true
       } else {
         try write(camera, in: images, directory)

@@ -1,3 +1,4 @@
+import Datasets
 import Evidence
 import Foundation
 import HDF5
@@ -40,31 +41,25 @@ struct EpisodeMeasurements: Sendable {
   ///
   /// - Parameter keys: The observations to look at; empty for all.
   init(_ root: Group, demo: String, keys: Set<String> = [], measuresSharpness: Bool = false) throws {
-    let (data, meta) = (try root.group("data/\(demo)"), try root.group("meta/\(demo)"))
-    id = try data.textAttribute("take_id") ?? demo
+    let stored = try StoredEpisode(root, demo: demo)
+    id = try stored.id() ?? demo
     // Another program may have written any number.
-    rows = Int(min(max(try data.integerAttribute("num_samples") ?? 0, 0), 1 << 40))
-    let group = try data.group("obs")
-    let names = try group.members().filter { $0.kind == .dataset }.map(\.name)
-    let statistics = try? Self.statistics(meta)
+    rows = Int(min(max(try stored.rowCount() ?? 0, 0), 1 << 40))
+    let names = try stored.observationNames()
+    let statistics = try? stored.statistics()
     for name in names where keys.isEmpty || keys.contains(name) {
       // Masks belong to the array whose name they extend.
       if name.hasSuffix("_valid"), names.contains(String(name.dropLast("_valid".count))) { continue }
-      let dataset = try group.dataset(name)
+      let dataset = try stored.observation(name)
       if try dataset.textAttribute("kind") == StreamKind.confidence.word { continue }
-      let mask = meta.contains("streams/\(name)/valid") ? try meta.dataset("streams/\(name)/valid").readAll() : nil
-      let digests = meta.contains("row_sha256/\(name)") ? try meta.dataset("row_sha256/\(name)") : nil
-      var array = try ArrayMeasurements(name, dataset, mask: mask, digests: digests)
+      var array = try ArrayMeasurements(name, dataset, mask: stored.mask(of: name), digests: stored.rowDigests(of: name))
       if array.isDepth { (array.greatest, array.shareAboveOne) = Self.range(of: name, statistics) }
       observations[name] = array
     }
-    if data.contains("next_obs") { nextKeys = Set(try data.group("next_obs").members().map(\.name)) }
-    if data.contains("actions") {
-      let mask = data.contains("actions_valid") ? try data.dataset("actions_valid").readAll() : nil
-      actions = try ArrayMeasurements("actions", data.dataset("actions"), mask: mask, digests: nil)
-    }
+    nextKeys = Set(try stored.nextObservationNames())
+    actions = try stored.actions().map { try ArrayMeasurements(StreamName.actions.rawValue, $0.array, mask: $0.mask, digests: nil) }
     for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
-    let stamps = try meta.dataset("timestamp_ns")
+    let stamps = try stored.times()
     guard stamps.type == .int64 else {
       throw HDF5Error(
         call: "H5Dread", target: "timestamp_ns", message: "its times are \(stamps.type?.numpyName ?? "of an unknown type"), no <i8")
@@ -74,37 +69,29 @@ struct EpisodeMeasurements: Sendable {
       timestamps, nominalRate: try stamps.textAttribute("nominal_rate_hz").flatMap { Double($0) },
       tick: try stamps.integerAttribute("tick_ns") ?? 1)
     if let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name }), pose.shape == [7] {
-      let quality = meta.contains("quality") ? try meta.dataset("quality").readAll() : []
-      poses = try PoseMeasurements(group.dataset(pose.name), at: timestamps, quality: quality.map { FrameQuality(rawValue: $0) })
-      if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try group.dataset(pose.name).textAttribute("sha256") }
+      poses = try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: stored.quality())
+      if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try stored.observation(pose.name).textAttribute("sha256") }
     }
     if let image = images.first {
       if poses == nil, image.longestRepeat < rows, rows >= Self.fewestRows {
-        content = try group.dataset(image.name).textAttribute("sha256")
+        content = try stored.observation(image.name).textAttribute("sha256")
       }
-      hasIntrinsics = try Self.hasIntrinsics(meta, rows: rows, image)
-      if measuresSharpness { sharpness = try SharpnessMeasurements(group.dataset(image.name), image) }
+      hasIntrinsics = try Self.hasIntrinsics(stored, rows: rows, image)
+      if measuresSharpness { sharpness = try SharpnessMeasurements(stored.observation(image.name), image) }
     }
   }
 
   /// Fewer rows may be equal by chance.
   private static let fewestRows = 10
 
-  private static func hasIntrinsics(_ meta: Group, rows: Int, _ image: ArrayMeasurements) throws -> Bool {
-    guard let name = ["intrinsics", "\(image.name)_intrinsics"].first(where: { meta.contains($0) }) else { return false }
+  private static func hasIntrinsics(_ stored: StoredEpisode, rows: Int, _ image: ArrayMeasurements) throws -> Bool {
+    guard let intrinsics = try stored.intrinsics(of: image.name, isImage: true) else { return false }
     var known = 0
-    try ArrayMeasurements.forEachRow(of: meta.dataset(name)) { _, numbers in known += numbers.allSatisfy(\.isFinite) ? 1 : 0 }
+    try ArrayMeasurements.forEachRow(of: intrinsics) { _, numbers in known += numbers.allSatisfy(\.isFinite) ? 1 : 0 }
     return known >= rows - image.masked && known > 0
   }
 
   // MARK: Depth
-
-  /// The JSON of the shard's statistics.
-  private static func statistics(_ meta: Group) throws -> [JSONValue] {
-    let dataset = try meta.dataset("statistics")
-    guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= 1 << 28 else { return [] }
-    return try JSONReader(dataset.readAll()).value().array ?? []
-  }
 
   /// The greatest valid depth value, and the share of those above 1, both in the array's unit.
   private static func range(of name: String, _ statistics: [JSONValue]?) -> (greatest: Double?, shareAboveOne: Double?) {

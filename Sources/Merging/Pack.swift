@@ -107,8 +107,8 @@ package enum Pack {
       // Refuses what leads to other files.
       _ = try WrittenShard(shard)
       let episode = try File.open(shard)
-      try data.copy("demo_0", from: episode.root.group("data"), as: demo)
-      try meta.copy("demo_0", from: episode.root.group("meta"), as: demo)
+      try data.copy(ShardNames.demo, from: episode.root.group("data"), as: demo)
+      try meta.copy(ShardNames.demo, from: episode.root.group("meta"), as: demo)
       try episode.close()
     }
     let indexData = try index.root.group("data")

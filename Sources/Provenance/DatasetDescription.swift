@@ -48,7 +48,7 @@ package struct DatasetDescription {
   }
 
   /// Where the arrays of a shard's only episode are.
-  private static let group = "/data/demo_0/"
+  private static let group = ShardNames.dataPath
   /// Most episodes, takes or files that are listed one by one; of more, the manifest has the list.
   static let listed = 1000
 

@@ -35,7 +35,7 @@ struct TakesetCommand: ParsableCommand {
       PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self,
     ])
 
-  static let tool = ToolIdentity(version: "0.2.0", revision: String(cString: takeset_revision))
+  static let tool = ToolIdentity(version: "0.3.0", revision: String(cString: takeset_revision))
 
   static func main() {
     // Writing beyond a file-size limit or into a closed pipe is an error to report, not a reason to exit.

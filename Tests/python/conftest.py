@@ -132,7 +132,7 @@ def compiled(tmp_path_factory, name):
     if compiler is None:
         pytest.skip("needs a C compiler")
     library = tmp_path_factory.mktemp("preload") / f"{name}.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, ROOT / f"Tests/python/{name}.c", "-ldl"], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, ROOT / f"Tests/python/kit/{name}.c", "-ldl"], check=True)
     return library
 
 

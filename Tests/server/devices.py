@@ -99,7 +99,7 @@ def roots(folder, authority):
 def clock(tmp_path_factory):
     """clock(seconds): environment of a server whose clock of the day is that much ahead."""
     library = tmp_path_factory.mktemp("clock") / "other_time.so"
-    source = conftest.ROOT / "Tests/python/other_time.c"
+    source = conftest.ROOT / "Tests/python/kit/other_time.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     return lambda seconds: {"LD_PRELOAD": str(library), "TIME_OFFSET": str(seconds)}
 

@@ -38,7 +38,7 @@ def test_too_little_memory_never_rejects_a_capture(start, tmp_path):
 
 
 def test_every_capture_is_decoded_in_a_process_that_can_do_nothing_else(start, tmp_path):
-    """What such a process cannot do is in Tests/python/test_isolation.py; sessions are otherwise converted without one."""
+    """What such a process cannot do is in Tests/python/runs/test_isolation.py; sessions are otherwise converted without one."""
     server = start("--takeset", fake(tmp_path, "args", f'echo "$@" >>{tmp_path}/seen; exit 70'), "--conversion-attempts", 1, conversions=1)
     finished(server, queue(server.data, "video", bundle(tmp_path / "1")), queue(server.data, "session", {"session/poses.json": b"{}"}))
     assert [" --isolate always " in line for line in (tmp_path / "seen").read_text().splitlines()] == [True, True]

@@ -20,6 +20,6 @@ from ._manifest import Finding
 from ._stats import Statistics
 from ._stream import Stream
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = ["Camera", "Dataset", "Episode", "Finding", "Imu", "Statistics", "Stream", "TakesetError", "__version__", "convert", "open"]

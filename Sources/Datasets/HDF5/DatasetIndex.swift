@@ -12,12 +12,6 @@ package struct DatasetIndex {
   let identity: ShardIdentity
   var normalization: (any NormalizationRule)?
 
-  /// The name of an episode in the index.
-  package static func demoName(_ number: Int) -> String {
-    let digits = String(number)
-    return "demo_" + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
-  }
-
   /// Environment arguments that robomimic requires; type 2 is its "gym", of which it requires nothing more.
   static func environmentArguments(_ reader: String) -> String {
     JSONValue.object(["env_name": .string(reader), "type": 2, "env_kwargs": [:]]).canonicalText
@@ -56,8 +50,8 @@ package struct DatasetIndex {
     let meta = try root.createGroup("meta", isSmall: false)
     for (number, member) in members.enumerated() {
       // A file name in a link is relative to the file that holds the link.
-      try data.link(Self.demoName(number), toFile: DatasetFiles.shard(of: member.id), object: "/data/demo_0")
-      try meta.link(Self.demoName(number), toFile: DatasetFiles.shard(of: member.id), object: "/meta/demo_0")
+      try data.link(ShardNames.demo(number), toFile: DatasetFiles.shard(of: member.id), object: "/\(ShardNames.data)")
+      try meta.link(ShardNames.demo(number), toFile: DatasetFiles.shard(of: member.id), object: "/\(ShardNames.meta)")
     }
     try attributes.set(
       [
@@ -95,7 +89,7 @@ package struct DatasetIndex {
   /// Writes demo names as byte strings of one length, as robomimic requires.
   private func writeMasks(to root: Group) throws {
     let mask = try root.createGroup("mask")
-    let demos = members.indices.map(Self.demoName)
+    let demos = members.indices.map(ShardNames.demo(_:))
     let width = demos.map(\.utf8.count).max() ?? 11
     for part in SplitPart.allCases {
       let names = zip(demos, members).filter { $0.1.part == part }.map(\.0)
@@ -159,14 +153,14 @@ package struct DatasetIndex {
   private static func values(of entry: ShardStatistics.Entry, in root: Group) throws -> [[Float]]? {
     let (all, channels) = (entry.statistics, entry.statistics.channels)
     guard all.histograms.first?.buckets == .floats, all.moments.allSatisfy({ $0.count < Statistics.few }) else { return nil }
-    let (data, meta) = (try root.group("data/demo_0"), try root.group("meta/demo_0"))
+    let (data, meta) = (try root.group(ShardNames.data), try root.group(ShardNames.meta))
     let isAction = data.contains(entry.name)
-    let dataset = try data.dataset(isAction ? entry.name : "obs/\(entry.name)")
+    let dataset = try data.dataset(isAction ? entry.name : "\(ShardNames.observations)/\(entry.name)")
     guard dataset.type == .float32, dataset.dims.reduce(1, *) < mostElements else { return nil }
     // Programs take every member of action_dict for an action, so their masks are elsewhere.
     let mask = "\(entry.name)_valid"
     let masks: (group: Group, name: String) =
-      entry.name.hasPrefix(StreamName.actionFolder + "/") ? (meta, mask) : (data, isAction ? mask : "obs/\(mask)")
+      entry.name.hasPrefix(StreamName.actionFolder + "/") ? (meta, mask) : (data, isAction ? mask : "\(ShardNames.observations)/\(mask)")
     let valid = masks.group.contains(masks.name) ? try masks.group.dataset(masks.name).readAll() : []
     let numbers = try dataset.readAll(as: Float.self)
     var values = [[Float]](repeating: [], count: channels)
@@ -186,7 +180,7 @@ package struct DatasetIndex {
 
     mutating func add(_ shard: Group) throws {
       if paths?.isEmpty == true { return }
-      let text = try shard.group("data/demo_0").textAttribute(HDF5Shard.unusedOptions) ?? "[]"
+      let text = try shard.group(ShardNames.data).textAttribute(HDF5Shard.unusedOptions) ?? "[]"
       let own = Set((try? JSONReader(Array(text.utf8)).value())?.array?.compactMap(\.string) ?? [])
       paths = paths?.intersection(own) ?? own
     }

@@ -14,7 +14,7 @@ package enum ExternalCheck {
       let file = try File.open(path)
       defer { try? file.close() }
       var attributes = AttributeList()
-      for object in ["/", "/data", "/data/demo_0"] {
+      for object in ["/", "/data", "/\(ShardNames.data)"] {
         let group = object == "/" ? file.root : try file.root.group(String(object.dropFirst()))
         try note(group, object, ours(object), in: &attributes)
       }
@@ -26,7 +26,7 @@ package enum ExternalCheck {
           try note(dataset, array.path, nil, in: &attributes)
         }
         guard array.digestOf == .rows else { continue }
-        let rows = ShardLayout.rowDigests(of: array.path)
+        let rows = ShardNames.rowDigests(of: array.path)
         if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
       }
       if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
@@ -39,7 +39,7 @@ package enum ExternalCheck {
     switch object {
     case "/": ["format", "format_version", "pipeline_sha256", "tool_version"]
     case "/data": ["env_args", "total"]
-    default: ["camera_info", "num_samples", "reader", "take_id"]
+    default: ["camera_info", ShardNames.rowCount, ShardNames.reader, ShardNames.takeID]
     }
   }
 
@@ -83,7 +83,7 @@ package enum ExternalCheck {
   private static func checkRows(
     _ array: ArrayRecord, _ name: String, _ root: Group, into report: inout Verification, _ read: (Int) throws -> [UInt8]
   ) throws {
-    let digests = try root.dataset(ShardLayout.rowDigests(of: array.path)).readAll()
+    let digests = try root.dataset(ShardNames.rowDigests(of: array.path)).readAll()
     guard Digest.of(digests) == array.digest, digests.count % 32 == 0, digests.count / 32 == array.shape.first ?? 0 else {
       return report.differ(name, "the digests of its rows have changed")
     }
@@ -134,16 +134,18 @@ package enum ExternalCheck {
     for section in ["data", "meta"] {
       let group = try file.root.group(section)
       let names = try group.members().map(\.name)
-      if names != written.indices.map(DatasetIndex.demoName) {
+      if names != written.indices.map(ShardNames.demo(_:)) {
         report.differ(
-          "\(DatasetFiles.index):/\(section)", "has \(names.count) members, expected demo_000000 and so on for \(written.count) takes")
+          "\(DatasetFiles.index):/\(section)",
+          "has \(names.count) members, expected \(ShardNames.demo(0)) and so on for \(written.count) takes")
         continue
       }
       for (name, take) in zip(names, written) {
         let target = try? group.externalTarget(name)
-        if target?.file != take.output?.path || target?.object != "/\(section)/demo_0" {
+        if target?.file != take.output?.path || target?.object != "/\(section)/\(ShardNames.demo)" {
           report.differ(
-            "\(DatasetFiles.index):/\(section)/\(name)", "does not link to /\(section)/demo_0 of \(take.output?.path ?? "its shard")")
+            "\(DatasetFiles.index):/\(section)/\(name)",
+            "does not link to /\(section)/\(ShardNames.demo) of \(take.output?.path ?? "its shard")")
         }
       }
     }
@@ -164,7 +166,7 @@ package enum ExternalCheck {
         String(decoding: bytes[start..<(start + width)].prefix { $0 != 0 }, as: UTF8.self)
       }
       let ids = Set((manifest.splits[part.rawValue]?.array ?? []).compactMap(\.string))
-      let expected = written.indices.filter { ids.contains(written[$0].id) }.map(DatasetIndex.demoName)
+      let expected = written.indices.filter { ids.contains(written[$0].id) }.map(ShardNames.demo(_:))
       if names != expected { report.differ(name, "differs from the split in the manifest") }
     }
   }

@@ -32,16 +32,16 @@ struct HDF5Check {
   private func checkIdentity(_ take: TakeRecord, _ output: OutputRecord, _ pipelineDigest: String, into report: inout Verification) throws {
     let file = try File.open(directory + "/" + output.path)
     defer { try? file.close() }
-    let demo = try file.root.group("data/demo_0")
+    let stored = try StoredEpisode(file.root)
     func compare(_ what: String, _ found: String?, _ expected: String?) {
       if found != expected {
         report.differ("\(output.path):/", "\(what) is \(found ?? "missing"), the manifest says \(expected ?? "nothing")")
       }
     }
-    compare("its take_id", try demo.textAttribute("take_id"), take.id)
-    compare("its reader", try demo.textAttribute("reader"), take.reader)
+    compare("its take_id", try stored.id(), take.id)
+    compare("its reader", try stored.reader(), take.reader)
     compare("its pipeline_sha256", try file.root.textAttribute("pipeline_sha256"), pipelineDigest)
-    compare("its num_samples", try demo.integerAttribute("num_samples").map { "\($0)" }, "\(output.samples)")
+    compare("its num_samples", try stored.rowCount().map { "\($0)" }, "\(output.samples)")
     for array in output.arrays {
       let dataset = try file.root.dataset(String(array.path.dropFirst()))
       compare("the digest of \(array.path)", try dataset.textAttribute("sha256"), array.digest?.description)
@@ -83,7 +83,7 @@ struct HDF5Check {
     into report: inout Verification
   ) throws {
     let path = String(array.path.dropFirst())
-    guard let place = shard.map.whole[ShardLayout.rowDigests(of: path)], place.count % 32 == 0, place.count / 32 == layout.dims[0] else {
+    guard let place = shard.map.whole[ShardNames.rowDigests(of: path)], place.count % 32 == 0, place.count / 32 == layout.dims[0] else {
       throw FileMap.Damaged(description: "the digests of its rows are missing")
     }
     let digests = try shard.slice.bytes(place.offset..<(place.offset + Int64(place.count)))

@@ -206,16 +206,17 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
         "format": .text("takeset"), "format_version": .text(HDF5Writer.formatVersion), "tool_version": .text(identity.toolVersion),
         "pipeline_sha256": .text(identity.pipelineDigest),
       ], on: file.root, path: "/")
-    guard let data = groups["data"], let demo = groups["data/demo_0"] else { return }
+    guard let data = groups["data"], let demo = groups[ShardNames.data] else { return }
     try attributes.set(
       ["total": .integer(Int64(rowCount)), "env_args": .text(DatasetIndex.environmentArguments(identity.reader))], on: data, path: "/data")
     var own: [String: ShardLayout.Attribute] = [
-      "num_samples": .integer(Int64(rowCount)), "take_id": .text(layout.episode.id), "reader": .text(identity.reader),
+      ShardNames.rowCount: .integer(Int64(rowCount)), ShardNames.takeID: .text(layout.episode.id),
+      ShardNames.reader: .text(identity.reader),
     ]
     if let camera = layout.cameraInfo { own["camera_info"] = .text(camera.canonicalText) }
     let unused = layout.episode.unusedOptions
     if !unused.isEmpty { own[Self.unusedOptions] = .text(JSONValue.array(unused.map { .string($0) }).canonicalText) }
-    try attributes.set(own, on: demo, path: "/data/demo_0")
+    try attributes.set(own, on: demo, path: "/\(ShardNames.data)")
   }
 
   private func writeChecksums(_ statistics: ShardStatistics.Written) throws -> Digest {
@@ -246,7 +247,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     let specs = layout.episode.streams.mapValues(\.spec).merging(layout.episode.derived.mapValues(\.spec)) { own, _ in own }
     let entries = ShardStatistics(
       statistics.compactMap { name, statistics in specs[name].map { ShardStatistics.Entry(name, $0, statistics) } })
-    return try entries.write(to: groups["meta/demo_0"] ?? file.root)
+    return try entries.write(to: groups[ShardNames.meta] ?? file.root)
   }
 }
 

@@ -119,7 +119,7 @@ package struct ShardLayout: Sendable {
   private let compression: Compression
   private let imageCompression: Compression
   private var count: Int { episode.frames.count }
-  private static let data = "data/demo_0", meta = "meta/demo_0"
+  private static let data = ShardNames.data, meta = ShardNames.meta
 
   package init(_ episode: Episode, writer: HDF5Writer) throws {
     self.episode = episode
@@ -189,7 +189,7 @@ package struct ShardLayout: Sendable {
       attributes["raster_from_camera"] = .text(
         [map.xx, map.xy, map.x0, map.yx, map.yy, map.y0].map { JSONValue.number($0).canonicalText }.joined(separator: " "))
     }
-    let path = "\(Self.data)/obs/\(name)"
+    let path = "\(Self.data)/\(ShardNames.observations)/\(name)"
     var request = SampleRequest(form: encoding == .source ? .encoded : .decoded)
     request.isStandalone = blocks.isStandalone
     if let encoding {
@@ -263,7 +263,8 @@ package struct ShardLayout: Sendable {
   private mutating func addNextObservations(_ specs: [(name: StreamName, spec: StreamSpec)]) {
     func next(of array: Int) -> Int {
       var planned = arrays[array]
-      planned.path = planned.path.replacing("\(Self.data)/obs/", with: "\(Self.data)/next_obs/")
+      planned.path = planned.path.replacing(
+        "\(Self.data)/\(ShardNames.observations)/", with: "\(Self.data)/\(ShardNames.nextObservations)/")
       return add(planned)
     }
     for index in rasters.indices {
@@ -271,8 +272,8 @@ package struct ShardLayout: Sendable {
       rasters[index].next = RasterArrays.Next(samples: samples, mask: rasters[index].mask.map { next(of: $0) })
     }
     for (name, spec) in specs where !spec.kind.isRaster && spec.kind.place == .observation {
-      let path = "\(Self.data)/next_obs/\(name)"
-      let own = arrays.first { $0.path == "\(Self.data)/obs/\(name)" }?.attributes
+      let path = "\(Self.data)/\(ShardNames.nextObservations)/\(name)"
+      let own = arrays.first { $0.path == "\(Self.data)/\(ShardNames.observations)/\(name)" }?.attributes
       addColumn(path, .float32, spec.shape, .nextValues(name), own ?? ["unit": .text(spec.unit)])
       addMask(path + "_valid", spec, .mask(name, isNext: true))
     }
@@ -284,7 +285,8 @@ package struct ShardLayout: Sendable {
     let first = isAligned ? episode.frames.timestamps.first : stream.timestamps.first
     let origin = first ?? Timestamp(nanoseconds: 0)
     addColumn(
-      "\(Self.meta)/\(name)/timestamp_ns", .int64, [], rows: stream.timestamps.count, .integers(stream.timestamps.map { $0.since(origin) }),
+      "\(Self.meta)/\(name)/\(ShardNames.times)", .int64, [], rows: stream.timestamps.count,
+      .integers(stream.timestamps.map { $0.since(origin) }),
       ["unit": .text("ns"), "clock": .text(stream.spec.clock.rawValue), "origin_ns": .integer(origin.nanoseconds)])
     for (part, numbers, unit) in [("accel", 0..<3, "m/s^2"), ("gyro", 3..<6, "rad/s")] {
       var attributes: [String: Attribute] = [
@@ -313,7 +315,7 @@ package struct ShardLayout: Sendable {
     }
     if frames.tick != 1 { clock["tick_ns"] = .integer(frames.tick) }
     if let rate = frames.nominalRate { clock["nominal_rate_hz"] = .text(JSONValue.number(rate).canonicalText) }
-    addColumn("\(Self.meta)/timestamp_ns", .int64, [], .integers(frames.timestamps.map { $0.since(origin) }), clock)
+    addColumn("\(Self.meta)/\(ShardNames.times)", .int64, [], .integers(frames.timestamps.map { $0.since(origin) }), clock)
     addColumn("\(Self.meta)/source_index", .int64, [], .integers(frames.sourceIndex), ["unit": .text("source frame number")])
     if let segment = frames.segment {
       addColumn("\(Self.meta)/segment", .int64, [], .integers(segment), ["unit": .text("number of the segment without a gap")])
@@ -329,7 +331,7 @@ package struct ShardLayout: Sendable {
   /// Adds the provenance of each row's value.
   private mutating func addRows(_ name: StreamName, _ stream: SampleStream) {
     let rows = stream.rows ?? []
-    let group = "\(Self.meta)/streams/\(name)"
+    let group = "\(Self.meta)/\(ShardNames.streams)/\(name)"
     func number(_ sample: Int?) -> Int64 { sample.map { stream.sourceIndex[$0] } ?? -1 }
     addColumn(
       "\(group)/dt_ns", .int64, [],
@@ -354,17 +356,10 @@ package struct ShardLayout: Sendable {
     return isFirst ? "intrinsics" : "\(name)_intrinsics"
   }
 
-  /// Path of the digests of the rows of `data/demo_0/obs/x` (`meta/demo_0/row_sha256/x`) or of `data/demo_0/next_obs/x`.
-  package static func rowDigests(of path: some StringProtocol) -> String {
-    let parts = path.split(separator: "/")
-    guard parts.count > 2 else { return "" }
-    return "meta/\(parts[1])/row_sha256/" + (parts[2] == "next_obs" ? "next_obs/" : "") + parts[parts.count - 1]
-  }
-
   private mutating func addRowDigests(of array: Int) {
     let index = add(
       Planned(
-        path: Self.rowDigests(of: arrays[array].path), layout: Layout(type: .uint8, dims: [count, 32]),
+        path: ShardNames.rowDigests(of: arrays[array].path), layout: Layout(type: .uint8, dims: [count, 32]),
         attributes: ["unit": .text("sha256")]))
     columns.append(Column(array: index, content: .rowDigests(array: array)))
   }
@@ -375,7 +370,8 @@ package struct ShardLayout: Sendable {
     let chunks = arrays.filter { $0.layout.deflate != nil }.map(\.layout.chunkCount).reduce(ShardStatistics.chunkCount, +)
     checksums = add(
       Planned(
-        path: "\(Self.meta)/chunk_crc32", layout: Layout(type: .int64, dims: [chunks], isCompact: 8 * chunks <= Self.compactBytes),
+        path: "\(Self.meta)/\(ShardNames.checksums)",
+        layout: Layout(type: .int64, dims: [chunks], isCompact: 8 * chunks <= Self.compactBytes),
         attributes: ["unit": .text("CRC-32 of each deflated chunk, by dataset path and row")], digestOf: .bytes))
   }
 

@@ -11,8 +11,9 @@ struct ShardReader {
   /// Kept open while this reads, because closing it would close its groups.
   private let library: File
   private let id: String
-  private let data: Group
-  private let meta: Group
+  private let stored: StoredEpisode
+  private var data: Group { stored.data }
+  private var meta: Group { stored.meta }
   private let times: [Timestamp]
 
   /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not the shard of this episode.
@@ -24,31 +25,30 @@ struct ShardReader {
     file = StoredFile(path: path, stamp: shard.stamp)
     self.id = id
     library = try File.open(path)
-    (data, meta) = (try library.root.group("data/demo_0"), try library.root.group("meta/demo_0"))
-    if let own = try data.textAttribute("take_id"), own != id { throw FileMap.Damaged(description: "it is the shard of \(own)") }
-    let stored = try meta.dataset("timestamp_ns")
-    let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
-    times = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
+    stored = try StoredEpisode(library.root)
+    if let own = try stored.id(), own != id { throw FileMap.Damaged(description: "it is the shard of \(own)") }
+    let clocked = try stored.times()
+    let origin = Timestamp(nanoseconds: try clocked.integerAttribute("origin_ns") ?? 0)
+    times = try clocked.readAll(as: Int64.self).map { origin.advanced(by: $0) }
     guard zip(times, times.dropFirst()).allSatisfy(<) else { throw FileMap.Damaged(description: "its times do not ascend") }
   }
 
   func episode() throws -> Episode {
-    let stored = try meta.dataset("timestamp_ns")
+    let clocked = try stored.times()
     var frames = Episode.Frames(
-      timestamps: times, sourceIndex: try meta.dataset("source_index").readAll(as: Int64.self), clock: try clock(of: stored),
-      tick: try stored.integerAttribute("tick_ns") ?? 1)
-    frames.isResampled = try stored.textAttribute("timeline") == "resampled"
-    frames.nominalRate = try stored.textAttribute("nominal_rate_hz").flatMap { Double($0) }
-    frames.quality = try meta.dataset("quality").readAll().map { FrameQuality(rawValue: $0) }
-    if meta.contains("segment") { frames.segment = try meta.dataset("segment").readAll(as: Int64.self) }
+      timestamps: times, sourceIndex: try meta.dataset(ShardNames.sourceIndex).readAll(as: Int64.self), clock: try clock(of: clocked),
+      tick: try clocked.integerAttribute("tick_ns") ?? 1)
+    frames.isResampled = try clocked.textAttribute("timeline") == "resampled"
+    frames.nominalRate = try clocked.textAttribute("nominal_rate_hz").flatMap { Double($0) }
+    frames.quality = try stored.quality()
+    if meta.contains(ShardNames.segment) { frames.segment = try meta.dataset(ShardNames.segment).readAll(as: Int64.self) }
     var episode = Episode(id: id, sourceFrames: times.count, frames: frames, streams: [:])
     episode.captureStart = times.first
-    if let unix = try stored.integerAttribute("unix_origin_ns") {
-      episode.unixOrigin = Episode.UnixOrigin(nanoseconds: unix, resolution: try stored.integerAttribute("unix_origin_resolution_ns") ?? 1)
+    if let unix = try clocked.integerAttribute("unix_origin_ns") {
+      episode.unixOrigin = Episode.UnixOrigin(nanoseconds: unix, resolution: try clocked.integerAttribute("unix_origin_resolution_ns") ?? 1)
     }
-    let observations = try data.group("obs")
-    for (member, kind) in try observations.members() where kind == .dataset {
-      let dataset = try observations.dataset(member)
+    for member in try stored.observationNames() {
+      let dataset = try stored.observation(member)
       guard let streamKind = try self.kind(of: dataset) else { continue }
       let name = StreamName(member)
       episode.streams[name] =
@@ -58,8 +58,9 @@ struct ShardReader {
     if data.contains(StreamName.actionFolder) {
       try addActions(of: data.group(StreamName.actionFolder), inFolder: StreamName.actionFolder + "/", to: &episode)
     }
-    episode.storesNextObservations = data.contains("next_obs")
-    for (member, kind) in try meta.members() where kind == .group && !["streams", "row_sha256", StreamName.actionFolder].contains(member) {
+    episode.storesNextObservations = stored.hasNextObservations
+    for (member, kind) in try meta.members()
+    where kind == .group && ![ShardNames.streams, ShardNames.rowDigests, StreamName.actionFolder].contains(member) {
       let group = try meta.group(member)
       if group.contains("accel") { episode.streams[StreamName(member)] = try inertial(group) }
     }
@@ -106,7 +107,7 @@ struct ShardReader {
     }
     var spec = StreamSpec(
       kind: kind, type: type, shape: Array(dataset.dims.dropFirst()), unit: try dataset.textAttribute("unit") ?? "",
-      clock: try clock(of: meta.dataset("timestamp_ns")))
+      clock: try clock(of: stored.times()))
     spec.parts = try dataset.textAttribute("parts")?.split(separator: " ").compactMap { StreamSpec.Part($0) } ?? []
     if kind == .action {
       (spec.actionFrame, spec.rotationLayout) = (try frame(of: dataset), try dataset.textAttribute("rotation_layout"))
@@ -120,8 +121,8 @@ struct ShardReader {
 
   /// A stream with one sample for each row.
   private func stream(_ name: StreamName, _ spec: StreamSpec, _ source: any SampleSource) throws -> SampleStream {
-    let rows = try meta.group("streams/\(name)")
-    let numbers = try rows.dataset("source_index").readAll(as: Int64.self)
+    let rows = try meta.group("\(ShardNames.streams)/\(name)")
+    let numbers = try rows.dataset(ShardNames.sourceIndex).readAll(as: Int64.self)
     let next = try rows.dataset("next_index").readAll(as: Int64.self)
     let delays = try rows.dataset("dt_ns").readAll(as: Int64.self)
     guard numbers.count == times.count, next.count == times.count, delays.count == times.count else {
@@ -149,7 +150,7 @@ struct ShardReader {
       guard sides.count == 2 else { throw HDF5Error(call: "read", target: dataset.name, message: "it lacks the size of its images") }
       spec = StreamSpec(
         kind: kind, type: .uint8, shape: sides + [3], unit: try dataset.textAttribute("unit") ?? "",
-        clock: try clock(of: meta.dataset("timestamp_ns")))
+        clock: try clock(of: stored.times()))
       spec.sourceEncoding = try dataset.textAttribute("encoding") == "png" ? .png : .jpeg
       spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
     } else {
@@ -158,8 +159,10 @@ struct ShardReader {
     guard spec.shape.count == 3 else { throw HDF5Error(call: "read", target: dataset.name, message: "it is not an array of images") }
     let (raster, full) = try grid(ImageSize(width: spec.shape[1], height: spec.shape[0]), of: dataset)
     spec.raster = raster
-    let path = "data/demo_0/obs/\(name)"
-    let valid = try meta.dataset("streams/\(name)/valid").readAll()
+    let path = "\(ShardNames.data)/\(ShardNames.observations)/\(name)"
+    guard let valid = try stored.mask(of: name.rawValue) else {
+      throw HDF5Error(call: "read", target: dataset.name, message: "it lacks the mask of its rows")
+    }
     let source: any SampleSource
     if isEncoded {
       source = StoredImages(file: file, dataset: path, isReadable: valid, size: raster.size, isPNG: spec.sourceEncoding == .png)
@@ -193,13 +196,12 @@ struct ShardReader {
 
   /// The intrinsics that are stored for a stream's rows, at the times of their samples: so each row has its own again.
   private func intrinsics(_ name: StreamName, _ stream: SampleStream) throws -> IntrinsicsTrack? {
-    // Those of the first camera's images have no prefix.
-    let names = ["\(name)_intrinsics"] + (stream.spec.kind == .image ? ["intrinsics"] : [])
-    guard let raster = stream.spec.raster, let member = names.first(where: meta.contains) else { return nil }
-    let stored = try meta.dataset(member)
-    let numbers = try stored.readAll(as: Float.self)
+    guard let raster = stream.spec.raster,
+      let array = try stored.intrinsics(of: name.rawValue, isImage: stream.spec.kind == .image)
+    else { return nil }
+    let numbers = try array.readAll(as: Float.self)
     guard numbers.count == 4 * times.count else {
-      throw HDF5Error(call: "read", target: stored.name, message: "it does not have four numbers for each row")
+      throw HDF5Error(call: "read", target: array.name, message: "it does not have four numbers for each row")
     }
     let fullFromRaster = raster.rasterFromFull.inverse
     let moments = times.indices.compactMap { row -> IntrinsicsTrack.Moment? in
@@ -218,11 +220,12 @@ struct ShardReader {
     let known = episode.cameras[name]
     guard known?.intrinsicsTrack == nil || stream.spec.kind == .image && stream.intrinsicsTrack != nil else { return }
     episode.cameras[name] = Camera(
-      size: full, intrinsicsTrack: stream.intrinsicsTrack, pose: data.contains("obs/\(StreamName.pose)") ? .pose : nil)
+      size: full, intrinsicsTrack: stream.intrinsicsTrack,
+      pose: data.contains("\(ShardNames.observations)/\(StreamName.pose)") ? .pose : nil)
   }
 
   private func inertial(_ group: Group) throws -> SampleStream {
-    let stored = try group.dataset("timestamp_ns")
+    let stored = try group.dataset(ShardNames.times)
     let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
     let stamps = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
     let (accel, gyro) = (try group.dataset("accel").readAll(as: Float.self), try group.dataset("gyro").readAll(as: Float.self))

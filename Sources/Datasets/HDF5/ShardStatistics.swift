@@ -58,7 +58,6 @@ struct ShardStatistics {
   }
 
   let entries: [Entry]
-  static let path = "meta/demo_0/statistics"
   /// Size limit, far above the largest possible statistics.
   private static let limit = 1 << 28
 
@@ -82,12 +81,12 @@ struct ShardStatistics {
     try encoded.withUnsafeBytes { try dataset.writeChunk($0, at: [0], skipped: skipped) }
     return Written(
       dataset: dataset,
-      planned: ShardLayout.Planned(path: Self.path, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes),
+      planned: ShardLayout.Planned(path: ShardNames.statisticsPath, layout: layout, attributes: ["unit": .text("JSON")], digestOf: .bytes),
       digest: Digest.of(bytes), checksum: encoded.withUnsafeBytes(chunkChecksum))
   }
 
   init(from root: Group) throws {
-    let dataset = try root.dataset(Self.path)
+    let dataset = try root.dataset(ShardNames.statisticsPath)
     guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= Self.limit,
       let list = try JSONReader(dataset.readAll()).value().array
     else { throw HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON") }

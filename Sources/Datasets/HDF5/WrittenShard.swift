@@ -148,7 +148,7 @@ package struct WrittenShard: Sendable {
 
   /// The checksums of the stored chunks of each deflated array.
   func checksums(of arrays: [(path: String, layout: Layout)]) throws -> [String: ArraySlice<Int64>] {
-    guard let place = map.whole["meta/demo_0/chunk_crc32"] else {
+    guard let place = map.whole["\(ShardNames.meta)/\(ShardNames.checksums)"] else {
       throw FileMap.Damaged(description: "the checksums of its chunks are missing")
     }
     let all = try slice.bytes(place.offset..<(place.offset + Int64(place.count))).withUnsafeBytes { bytes in
@@ -169,7 +169,7 @@ extension WrittenShard {
   /// Whether a file is a shard that Takeset wrote for this episode.
   package static func isShard(_ path: String, of id: String) -> Bool {
     // Nobody has recorded what the file was, so the library must not see it: it may be damaged.
-    let times = "meta/demo_0/timestamp_ns"
+    let times = "\(ShardNames.meta)/\(ShardNames.times)"
     // Of a long take the times are in chunks.
     guard let shard = try? WrittenShard(path), shard.map.whole[times] != nil || shard.map.chunks[times] != nil else { return false }
     return (try? shard.holds(id)) == true

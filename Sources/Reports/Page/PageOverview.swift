@@ -116,7 +116,7 @@ struct PageOverview {
       var dtype: String
     }
     var forms: [Form: (episodes: Int, raw: Int)] = [:]
-    let folder = "/data/demo_0/"
+    let folder = ShardNames.dataPath
     for take in written.map(\.take) {
       for array in take.output?.arrays ?? [] where array.path.hasPrefix(folder) {
         let shape = array.shape.isEmpty ? "" : (["T"] + array.shape.dropFirst().map(String.init)).joined(separator: " x ")

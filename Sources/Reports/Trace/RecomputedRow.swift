@@ -48,18 +48,18 @@ struct RecomputedRow: Sendable {
       }
     }
     var columns = try ColumnWriter(layout, rowDigests: [], isUnreadable: flags)
-    let inertial = episode.streams.filter { $0.value.spec.kind.place == .meta }.map { "meta/demo_0/\($0.key)/" }
+    let inertial = episode.streams.filter { $0.value.spec.kind.place == .meta }.map { "\(ShardNames.meta)/\($0.key)/" }
     for column in layout.columns {
       let array = layout.arrays[column.array]
       if case .rowDigests = column.content { continue }
-      guard array.layout.dims.first == episode.frames.count, array.path != "meta/demo_0/gaps",
+      guard array.layout.dims.first == episode.frames.count, array.path != "\(ShardNames.meta)/gaps",
         !inertial.contains(where: array.path.hasPrefix)
       else { continue }
       fields[Self.key(array.path)] = try columns.bytes(of: column, row: row)
     }
   }
 
-  private static func key(_ path: String) -> String { path.replacing("/demo_0/", with: "/", maxReplacements: 1) }
+  private static func key(_ path: String) -> String { path.replacing("/\(ShardNames.demo)/", with: "/", maxReplacements: 1) }
 
   private mutating func add(_ cell: Cell, _ layout: ShardLayout, _ samples: Int, _ mask: Int?) {
     fields[Self.key(layout.arrays[samples].path)] = cell.samples

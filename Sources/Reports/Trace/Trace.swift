@@ -103,14 +103,14 @@ package struct Trace: Sendable {
   private static func find(_ name: String, in dataset: Dataset) throws -> (record: TakeRecord, demo: String) {
     let written = dataset.written
     if let index = written.firstIndex(where: { $0.id == name }) {
-      return (try dataset.record(of: written[index]), DatasetIndex.demoName(index))
+      return (try dataset.record(of: written[index]), ShardNames.demo(index))
     }
-    if name.hasPrefix("demo_"), let number = Int(name.dropFirst("demo_".count)), written.indices.contains(number) {
-      return (try dataset.record(of: written[number]), DatasetIndex.demoName(number))
+    if let number = ShardNames.number(of: name), written.indices.contains(number) {
+      return (try dataset.record(of: written[number]), ShardNames.demo(number))
     }
     let directory = dataset.directory
-    if name.hasPrefix("demo_"), Int(name.dropFirst("demo_".count)) != nil {
-      let last = written.isEmpty ? "" : "; the last is \(DatasetIndex.demoName(written.count - 1))"
+    if ShardNames.number(of: name) != nil {
+      let last = written.isEmpty ? "" : "; the last is \(ShardNames.demo(written.count - 1))"
       throw UsageError("\(directory) has no episode \(name)\(last)")
     }
     if let take = dataset.takes.first(where: { $0.id == name }) {
@@ -151,7 +151,7 @@ package struct Trace: Sendable {
       let file = try File.open(path)
       defer { try? file.close() }
       let recorded = Dictionary(output.arrays.compactMap { array in array.digest.map { (array.path, $0) } }) { first, _ in first }
-      let stored = try StoredRow(row, of: "demo_0", in: file, recorded: recorded)
+      let stored = try StoredRow(row, of: ShardNames.demo, in: file, recorded: recorded)
       guard stored.count == rows else { return problems.append("\(output.path) has \(stored.count) rows, recorded \(rows)") }
       guard stored.takeID == record.id else { return problems.append("\(output.path) is the shard of \(stored.takeID)") }
       // Arrays that can be read are compared with their digests below, of which other rows do not matter.
@@ -297,7 +297,7 @@ package struct Trace: Sendable {
     if demos.contains(name) { return name }
     var ids: [String] = []
     for demo in demos {
-      let id = try data.group(demo).textAttribute("take_id") ?? demo
+      let id = try StoredEpisode(file.root, demo: demo).id() ?? demo
       if id == name { return demo }
       ids.append(id)
     }

@@ -7,7 +7,7 @@ import Logging
 struct ServerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "takeset-server",
-    abstract: "Receive captures from phones, verify them and convert them into datasets.", version: "0.2.0",
+    abstract: "Receive captures from phones, verify them and convert them into datasets.", version: "0.3.0",
     subcommands: [ServeCommand.self, KeysCommand.self, ConvertCommand.self, UploadCommand.self, SimulateDeviceCommand.self])
 }
 

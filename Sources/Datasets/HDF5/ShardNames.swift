@@ -1,0 +1,32 @@
+/// The names inside shards, the index and packed files, described in `docs/layout.md`. No other code spells them, but for what it shows or
+/// writes about a dataset in words.
+package enum ShardNames {
+  /// The only episode of a shard.
+  package static let demo = "demo_0"
+  /// Its groups, and the same as the paths of arrays in records begin.
+  package static let data = "data/\(demo)", meta = "meta/\(demo)"
+  package static let dataPath = "/\(data)/", metaPath = "/\(meta)/"
+
+  static let observations = "obs", nextObservations = "next_obs", streams = "streams", rowDigests = "row_sha256"
+  static let times = "timestamp_ns", sourceIndex = "source_index", quality = "quality", segment = "segment", gaps = "gaps"
+  static let checksums = "chunk_crc32", statistics = "statistics", statisticsPath = "\(meta)/\(statistics)"
+  static let takeID = "take_id", rowCount = "num_samples", reader = "reader"
+
+  private static let prefix = "demo_"
+
+  /// The name of an episode in the index and in packed files, numbered from 0: `demo_000003`.
+  package static func demo(_ number: Int) -> String {
+    let digits = String(number)
+    return prefix + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+  }
+
+  /// The number in such a name, with any number of digits.
+  package static func number(of demo: String) -> Int? { demo.hasPrefix(prefix) ? Int(demo.dropFirst(prefix.count)) : nil }
+
+  /// The dataset with the digests of the rows of an array.
+  package static func rowDigests(of path: some StringProtocol) -> String {
+    let parts = path.split(separator: "/")
+    guard parts.count > 2 else { return "" }
+    return "meta/\(parts[1])/\(rowDigests)/" + (parts[2] == nextObservations ? nextObservations + "/" : "") + parts[parts.count - 1]
+  }
+}

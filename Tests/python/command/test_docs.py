@@ -1,0 +1,142 @@
+"""The documents match the code and the command."""
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from command import BINARY, ROOT
+from documents import blocks
+from outputs import manifest
+
+SWIFT = "\n".join(p.read_text() for folder in ("Sources", "Tests") for p in sorted((ROOT / folder).rglob("*.swift")))
+
+
+def test_every_finding_is_documented_and_every_documented_one_exists():
+    cases = re.findall(r'^  case \S+ = "([a-z0-9-]+)"$', (ROOT / "Sources/Model/FindingCode.swift").read_text(), re.M)
+    documented = re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "docs/findings.md").read_text(), re.M)
+    assert sorted(cases) == sorted(documented) and len(cases) > 100
+
+
+def test_the_table_of_quirks_has_each_row_once_and_names_the_tests_there_are():
+    page = (ROOT / "docs/formats/stack-session.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+) \| `(test_\w+\.py)`: (.+) \|$", page, re.M)
+    assert [int(row) for row, _, _, _ in rows] == [*range(1, 56), 60]
+    for row, _, file, names in rows:
+        tests = re.findall(rf"^def (test_row_{int(row):02}_\w+)\(", next((ROOT / "Tests/python").rglob(file)).read_text(), re.M)
+        assert re.findall(r"`(\w+)`", names) == tests and tests, row
+
+
+def test_links_between_documents_lead_somewhere():
+    documents = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    documents += [ROOT / folder / "README.md" for folder in ("Benchmarks", "Sources", "Tests")]
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            if not target.startswith("http"):
+                assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_architecture_page_names_what_is_there():
+    page = (ROOT / "Sources/README.md").read_text()
+    for folder in [p for p in (ROOT / "Sources").iterdir() if p.is_dir()]:
+        assert f"`{folder.name}`" in page
+    for target in "Steps", "Readers", "Datasets", "Runs":
+        for folder in [p for p in (ROOT / "Sources" / target).iterdir() if p.is_dir()]:
+            assert f"`{target}/{folder.name}/`" in page or target == "Readers"
+    declared = set(re.findall(r"\b(?:struct|class|enum|protocol|typealias) (\w+)", SWIFT))
+    for name in set(re.findall(r"`([A-Z][A-Za-z]+)`", page)) - {"NaN"}:
+        assert name in declared or (ROOT / "Sources" / name).exists(), name
+
+
+def test_no_target_imports_one_beside_or_above_it():
+    """The lines of the picture, from the top; what the compiler enforces is in Package.swift."""
+    page = (ROOT / "Sources/README.md").read_text()
+    picture = page[page.index("Package.swift` enforces this picture") : page.index("| target | holds |")]
+    levels = {name: level for level, line in enumerate(picture.splitlines()) if line.startswith("    ") for name in line.split()}
+    described = json.loads(subprocess.run(["swift", "package", "describe", "--type", "json"], cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    drawn = {target["name"]: target.get("target_dependencies", []) for target in described["targets"] if target["name"] in levels}
+    assert drawn.keys() == levels.keys()
+    swift = {t["name"] for t in described["targets"] if t["type"] in ("library", "executable") and t["module_type"] == "SwiftTarget"}
+    assert swift - levels.keys() == {"TestSupport"}
+    for target, below in drawn.items():
+        for other in set(below) & levels.keys():
+            assert levels[other] > levels[target], f"{target} imports {other}"
+
+
+def test_every_package_in_the_documents_command_is_installed_by_make():
+    script = (ROOT / "scripts/install-packages").read_text()
+    for target in re.findall(r'system\("\w+", "[^"]+", "([^"]+)"\)', (ROOT / "Package.swift").read_text()):
+        assert target in script
+
+
+# The README is a transcript
+
+
+@pytest.fixture(scope="module")
+def example(takeset, tmp_path_factory):
+    """The files that `make dataset` creates under build/, made by the same script."""
+    root = tmp_path_factory.mktemp("readme")
+    subprocess.run([ROOT / "scripts/make-examples", BINARY, "build/examples/sessions"], cwd=root, check=True, stdout=subprocess.DEVNULL)
+    takeset("run", "build/examples/sessions", "--output", "build/dataset", cwd=root, check=0)
+    return root
+
+
+def test_commands_of_the_readme_print_what_it_says(takeset, example):
+    seen = []
+    for block in blocks("README.md", "console"):
+        for command, expected in re.findall(r"^\$ takeset (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            done = takeset(*command.split(), cwd=example, check=0)
+            assert done.stdout == expected
+            seen.append(command.split()[0])
+    assert seen == ["inspect", "verify"]
+
+
+def test_lines_of_the_readme_about_make_dataset_are_the_commands_own(takeset, example):
+    text = "".join(blocks("README.md", "console"))
+    again = takeset("run", "build/examples/sessions", "--output", "build/dataset", cwd=example, check=0)
+    assert again.stdout in text
+    fresh = takeset("run", "build/examples/sessions", "--output", "build/fresh", "--jobs", "1", cwd=example, check=0)
+    assert fresh.stdout.replace("build/fresh", "build/dataset") in text
+    for line in fresh.stderr.splitlines():
+        assert re.sub(r"[0-9.]+ s$", "", line) in text
+
+
+def test_the_example_sessions_give_no_finding(example):
+    """Their names and times agree, and joints are from after the change of firmware."""
+    record = manifest(example / "build/dataset")["record"]
+    assert record["findings"] == [] and [t["findings"] for t in record["takes"]] == [[], []]
+    for take in record["takes"]:
+        start = json.loads((example / "build/examples/sessions" / take["id"] / "metadata.json").read_text())["startTime"]
+        assert start == f"{take['id'][8:18]}T{take['id'][19:21]}:{take['id'][21:23]}:{take['id'][23:25]}Z"
+
+
+def test_the_python_of_the_readme_runs(example):
+    (code,) = blocks("README.md", "python")
+    done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, check=True)
+    assert "session_2026-01-31_120000" in done.stdout and "demo_000001" in done.stdout
+
+
+def test_the_pipelines_of_the_documents_are_accepted(takeset, example):
+    texts = blocks("README.md", "yaml")
+    texts += [textwrap.dedent(t) for t in re.findall(r"((?:    .*\n)+)", (ROOT / "docs/pipeline.md").read_text()) if "version:" in t]
+    assert len(texts) == 2
+    for text in texts:
+        (example / "p.yaml").write_text(text)
+        takeset("plan", "build/examples/sessions", "--pipeline", "p.yaml", cwd=example, check=0)
+
+
+def test_the_default_pipeline_is_the_one_that_is_documented(takeset, example):
+    (text,) = [textwrap.dedent(t) for t in re.findall(r"((?:    .*\n)+)", (ROOT / "docs/pipeline.md").read_text()) if "version:" in t]
+    (example / "p.yaml").write_text(text)
+    done = takeset("run", "build/examples/sessions", "--output", "build/dataset", "--pipeline", "p.yaml", cwd=example, check=0)
+    assert "nothing to do" in done.stdout
+
+
+def test_the_model_imports_no_other_target():
+    targets = {p.name for p in (ROOT / "Sources").iterdir() if p.is_dir()} | {"Yams"}
+    for source in (ROOT / "Sources/Model").glob("*.swift"):
+        assert not targets & set(re.findall(r"^(?:package |public |@\w+ )?import (\w+)", source.read_text(), re.M)), source.name
+    (model,) = re.findall(r'\.target\(name: "Model"(.*)\)', (ROOT / "Package.swift").read_text())
+    assert "dependencies" not in model

@@ -1,0 +1,315 @@
+"""Workers that are killed, late, doubled or lied to; and every exit code that a scheduler sees."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import h5py
+import pytest
+from clusters import attempts, convert_all, plan, status, tasks, tiny_takes, with_other_record, worker
+from command import BINARY
+from run_outputs import outputs
+from system import stopped
+
+
+@pytest.fixture(scope="module")
+def few(takeset, tmp_path_factory):
+    return tiny_takes(takeset, tmp_path_factory.mktemp("few") / "takes", 3)
+
+
+@pytest.fixture(scope="module")
+def whole(takeset, few, tmp_path_factory):
+    output = tmp_path_factory.mktemp("whole") / "out"
+    takeset.convert(few, output=output)
+    return outputs(output)
+
+
+@pytest.fixture
+def planned(takeset, few, tmp_path):
+    plan(takeset, few, output=tmp_path / "out")
+    return tmp_path / "out"
+
+
+def published(takeset, output):
+    takeset("publish", output, check=0)
+    takeset("verify", output, check=0)
+    assert attempts(output) == []
+    return outputs(output)
+
+
+@pytest.mark.parametrize("isolate", ["never", "always"])
+def test_eight_workers_on_the_same_task(takeset, few, whole, planned, isolate):
+    several = [worker(planned, 0, "--count", 3, "--isolate", isolate) for _ in range(8)]
+    for process in several:
+        words, errors = process.communicate(timeout=120)
+        assert (process.returncode, errors) == (0, "") and words.count("take0") == 3
+    assert published(takeset, planned) == whole
+    assert "nothing to do" in takeset.convert(few, output=planned).stdout
+    assert outputs(planned) == whole
+
+
+@pytest.mark.slow
+def test_workers_killed_at_random_moments(takeset, whole, planned):
+    """Twenty times each, at any moment between start and end; whatever has its final name is complete."""
+    chance = random.Random(16)
+    started = time.monotonic()
+    reference = worker(planned, 0, "--isolate", "always")
+    assert reference.wait() == 0
+    longest = time.monotonic() - started
+    for number in range(3):
+        for _ in range(20):
+            (planned / "results").joinpath(f"take{number:02}.json").unlink(missing_ok=True)
+            process = worker(planned, number, "--isolate", chance.choice(["always", "never"]))
+            time.sleep(chance.uniform(0, longest))
+            process.kill()
+            process.communicate()
+            for path in (planned / "episodes").glob("*.h5"):
+                assert path.read_bytes() == whole[path.name]
+    assert convert_all(takeset, planned).returncode == 0
+    assert published(takeset, planned) == whole
+
+
+@pytest.mark.parametrize("isolate", ["never", "always"])
+def test_killed_before_each_name(takeset, failing_look, whole, planned, isolate):
+    """At every rename of one task, and then again."""
+    number = 0
+    while True:
+        number += 1
+        process = stopped([BINARY, "convert", planned, "--task", "0", "--isolate", isolate], failing_look, "rename", planned, number)
+        if process.returncode is not None:
+            assert process.returncode == 0
+            break
+        assert status(takeset, planned)["missing"] == [0, 1, 2]
+        process.kill()
+        process.wait()
+        for path in (planned / "episodes").glob("*.h5"):
+            assert path.read_bytes() == whole[path.name]
+    assert number > 2
+    assert convert_all(takeset, planned).returncode == 0
+    assert published(takeset, planned) == whole
+
+
+@pytest.mark.slow
+def test_a_killed_worker_leaves_no_process(takeset, tmp_path):
+    takeset.simulate(tmp_path / "takes/t", "--seconds", 4, "--size", "640x480")
+    plan(takeset, tmp_path / "takes", output=tmp_path / "out")
+    process = worker(tmp_path / "out", 0, "--isolate", "always", "--jobs", 1)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "out").glob(".attempt*/episodes/.*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    children = [int(words) for words in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()]
+    assert children
+    process.kill()
+    process.communicate()
+    for child in children:
+        while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not os.path.exists(f"/proc/{child}")
+    assert takeset("publish", tmp_path / "out").returncode == 75
+
+
+@pytest.mark.parametrize("where", ["before its shard", "before its result"])
+def test_a_zombie_that_publishes_late(takeset, failing_look, few, whole, planned, where):
+    """It stops before a name, another worker does the task, everything is published, and the zombie goes on."""
+    zombie = stopped([BINARY, "convert", planned, "--task", "1"], failing_look, "rename", planned / ("episodes" if "shard" in where else "results"), 1)
+    assert zombie.returncode is None
+    assert convert_all(takeset, planned).returncode == 0
+    assert published(takeset, planned) == whole
+    zombie.send_signal(signal.SIGCONT)
+    # Its own shard is gone with its attempt, or it repeats what is there.
+    assert zombie.wait(60) in (0, 75)
+    assert outputs(planned) == whole
+    takeset("verify", planned, check=0)
+    assert "nothing to do" in takeset("publish", planned, check=0).stdout
+    assert "nothing to do" in takeset.convert(few, output=planned).stdout
+
+
+def test_publishing_too_early_does_not_disturb_a_worker(takeset, failing_look, whole, planned):
+    busy = stopped([BINARY, "convert", planned, "--task", "1"], failing_look, "rename", planned, 1)
+    assert len(attempts(planned)) == 1
+    takeset("publish", planned, check=75)
+    plan(takeset, *{os.path.dirname(task["location"]["path"]) for task in tasks(planned)}, output=planned)
+    assert len(attempts(planned)) == 1
+    busy.send_signal(signal.SIGCONT)
+    assert busy.wait(60) == 0 and status(takeset, planned)["missing"] == [0, 2]
+    convert_all(takeset, planned)
+    assert published(takeset, planned) == whole
+
+
+def cut(path): path.write_bytes(path.read_bytes()[:-20])
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGE = {"shard removed": ("episodes/{}.h5", os.unlink), "shard cut": ("episodes/{}.h5", cut), "shard emptied": ("episodes/{}.h5", lambda p: p.write_bytes(b"")),
+          "result removed": ("results/{}.json", os.unlink), "result cut": ("results/{}.json", cut), "result flipped": ("results/{}.json", flip),
+          "result emptied": ("results/{}.json", lambda p: p.write_bytes(b""))}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("was_published", [False, True])
+def test_damage_is_named_and_mended(takeset, whole, planned, damage, was_published):
+    convert_all(takeset, planned)
+    if was_published:
+        takeset("publish", planned, check=0)
+    name, act = DAMAGE[damage]
+    for take in "take00", "take02":
+        act(planned / name.format(take))
+    done = takeset("publish", planned, check=75)
+    assert "2 of 3 tasks" in done.stderr and ": 0,2;" in done.stderr
+    assert was_published or not (planned / "manifest.json").exists()
+    assert status(takeset, planned)["missing"] == [0, 2]
+    assert convert_all(takeset, planned).stdout.count("done before") == 1
+    assert published(takeset, planned) == whole
+
+
+def test_a_shard_changed_in_place_is_noticed(takeset, whole, planned):
+    convert_all(takeset, planned)
+    shard = planned / "episodes/take01.h5"
+    data = shard.read_bytes()
+    with h5py.File(shard, "r+") as file:
+        pose = file["data/demo_0/obs/pose"]
+        row = pose[0]
+        row[4] += 1
+        pose[0] = row
+    assert shard.read_bytes() != data and shard.stat().st_size == len(data)
+    takeset("publish", planned, check=75)
+    assert convert_all(takeset, planned).stdout.count("written") == 1
+    assert published(takeset, planned) == whole
+
+
+def test_a_copied_directory_counts_as_done(takeset, whole, planned, tmp_path):
+    """Other times and inodes, the same bytes."""
+    convert_all(takeset, planned)
+    shutil.copytree(planned, tmp_path / "copy", copy_function=shutil.copyfile)
+    assert status(takeset, tmp_path / "copy")["missing"] == []
+    assert published(takeset, tmp_path / "copy") == whole
+
+
+# Exit codes; 0 and 65 also above.
+
+
+def test_65_a_bad_take_is_not_tried_again(takeset, tmp_path, few):
+    shutil.copytree(few, tmp_path / "takes")
+    (tmp_path / "takes/take01/poses.json").write_text("{")
+    plan(takeset, tmp_path / "takes", output=tmp_path / "out")
+    assert "failed: " in takeset("convert", tmp_path / "out", "--task", 1, check=65).stdout
+    before = (tmp_path / "out/results/take01.json").stat().st_mtime_ns
+    takeset("convert", tmp_path / "out", "--task", 0, "--count", 3, check=65)
+    assert (tmp_path / "out/results/take01.json").stat().st_mtime_ns == before
+    takeset("publish", tmp_path / "out", check=3)
+    takeset.convert(tmp_path / "takes", output=tmp_path / "run", check=3)
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "run")
+    # Files that are mended are another matter.
+    shutil.copy(few / "take01/poses.json", tmp_path / "takes/take01/poses.json")
+    takeset("convert", tmp_path / "out", "--task", 1, check=0)
+    takeset("publish", tmp_path / "out", check=0)
+
+
+def test_66_inputs_that_are_gone(takeset, tmp_path, few):
+    shutil.copytree(few, tmp_path / "takes")
+    output = tmp_path / "out"
+    plan(takeset, tmp_path / "takes", output=output)
+    takeset("convert", output, "--task", 0, check=0)
+    shutil.rmtree(tmp_path / "takes")
+    takeset("convert", output, "--task", 0, check=0)  # it is done
+    assert "is gone" in takeset("convert", output, "--task", 1, check=66).stdout
+    takeset("convert", output, "--count", 3, "--task", 0, check=66)
+    assert status(takeset, output)["missing"] == [1, 2]
+    takeset("convert", tmp_path / "nowhere", "--task", 0, check=66)
+    takeset("convert", tmp_path, "--task", 0, check=66)
+
+
+def test_64_and_78_stop_the_job(takeset, planned):
+    for arguments in ["--task", 3], ["--task", -1], ["--task", "x"], ["--count", 0, "--task", 0], ["--jobs", 0, "--task", 0], ["--tusk", 0]:
+        takeset("convert", planned, *arguments, check=64)
+    path = planned / "tasks.json"
+    whole = path.read_text()
+    version = json.loads(whole)["toolVersion"]
+    for old, new in [(f'"{version}"', '"9.9.9"'), ('"formatVersion":1', '"formatVersion":2')]:
+        assert whole.count(old) == 1
+        path.write_text(whole.replace(old, new))
+        for command in ["convert", planned, "--task", 0], ["status", planned], ["publish", planned]:
+            assert "one version" in takeset(*command, check=78).stderr
+    for damaged in whole[:-5], "", "{}", whole.replace("\n", " "), whole.replace('"pipelineDigest":"', '"pipelineDigest":"0'), "[" * 1000:
+        path.write_text(damaged)
+        takeset("convert", planned, "--task", 0, check=64)
+    assert list((planned / "results").iterdir()) == []
+
+
+def test_70_two_conversions_that_differ(takeset, failing_look, planned):
+    """A worker stops before it has a shard; another one does the task, and its result is changed to say something else."""
+    first = stopped([BINARY, "convert", planned, "--task", "0"], failing_look, "rename", planned, 1, stderr=subprocess.PIPE, text=True)
+    takeset("convert", planned, "--task", 0, check=0)
+    result = planned / "results/take00.json"
+    with_other_record(result, b'"outcome":"written"', b'"outcome":"written","reason":"another"')
+    changed = result.read_bytes()
+    assert status(takeset, planned)["missing"] == [1, 2]  # it is a result like any other
+    first.send_signal(signal.SIGCONT)
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == 70 and "something else" in errors
+    assert result.read_bytes() == changed and attempts(planned) == []
+
+
+def test_a_file_that_can_be_read_at_the_second_attempt(takeset, failing_look, few, whole, planned):
+    """One error of the disk: the worker tries again itself."""
+    fault = {"LD_PRELOAD": str(failing_look), "FAIL_KIND": "open", "FAIL_BELOW": str(few / "take00/poses.json"), "FAIL_AT": "1", "FAIL_ERRNO": "5"}
+    counted = planned.parent / "calls"
+    done = takeset("convert", planned, "--task", 0, check=0, env=os.environ | fault | {"FAIL_COUNT": str(counted)})
+    assert "written" in done.stdout and int(counted.read_text()) > 1  # it did fail, and was opened again
+    convert_all(takeset, planned)
+    assert published(takeset, planned) == whole
+
+
+def test_73_no_place_for_the_output(takeset, planned):
+    (planned / "results").rmdir()
+    (planned / "results").write_text("")
+    assert "cannot write" in takeset("convert", planned, "--task", 0, check=73).stderr
+
+
+@pytest.mark.parametrize("error, code", [(5, 74), (30, 73), (28, 75), (122, 75), (116, 75)])
+def test_74_and_75_a_disk_that_fails(takeset, failing_look, whole, planned, error, code):
+    """An error at the name of a shard, then of a result: EIO, EROFS, ENOSPC, EDQUOT, ESTALE."""
+    for below in "episodes", "results":
+        fault = {"LD_PRELOAD": str(failing_look), "FAIL_KIND": "rename", "FAIL_BELOW": str(planned / below), "FAIL_AT": "1", "FAIL_ERRNO": str(error)}
+        done = takeset("convert", planned, "--task", 0, check=code, env=os.environ | fault)
+        assert "cannot write" in done.stderr and attempts(planned) == []
+        assert status(takeset, planned)["missing"] == [0, 1, 2]
+    convert_all(takeset, planned)
+    assert published(takeset, planned) == whole
+
+
+def test_75_a_full_disk(takeset, failing_write, whole, planned):
+    fault = {"LD_PRELOAD": str(failing_write), "FAIL_AT": "1"}
+    takeset("convert", planned, "--task", 0, check=75, env=os.environ | fault)
+    assert attempts(planned) == [] and status(takeset, planned)["missing"] == [0, 1, 2]
+    convert_all(takeset, planned)
+    assert published(takeset, planned) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolate", ["never", "always"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_75_within_two_seconds_of_a_signal(takeset, tmp_path, isolate, number):
+    takeset.simulate(tmp_path / "takes/t", "--seconds", 6, "--size", "640x480")
+    takeset.simulate(tmp_path / "takes/u", "--seconds", 0.1, "--size", "48x32", "--variant", "v2")
+    output = tmp_path / "out"
+    plan(takeset, tmp_path / "takes", output=output)
+    process = worker(output, 0, "--count", 2, "--isolate", isolate, "--jobs", 1)
+    deadline = time.monotonic() + 60
+    while not list(output.glob(".attempt*/episodes/.*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    sent = time.monotonic()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - sent < 2
+    assert process.returncode == 75 and "interrupted" in errors
+    assert attempts(output) == [] and status(takeset, output)["missing"] == [0, 1]
