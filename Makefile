@@ -25,7 +25,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
 .PHONY: docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
-.PHONY: server serve test-server test-all torture-server
+.PHONY: server serve fuzz-builds test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
 help:
@@ -159,8 +159,11 @@ test-server: build server ## test the server by curl-like clients, phones and br
 	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
 	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n 2 --dist loadfile --durations 15 -m "not slow" $(SERVER_TESTS)
 
+fuzz-builds: build
+	TAKESET_FUZZ=1 swift build $(SWIFT_BUILD) --target fuzz
+
 test-all: TESTS = slow or not slow
-test-all: test test-server ## run what CI runs: all tests of the command, also the slow ones, then those of the server
+test-all: test fuzz-builds test-server ## run what CI runs: all tests of the command, also the slow ones, then those of the server
 
 torture-server: SERVER_TESTS = Tests/server -m slow
 torture-server: test-server ## kill the server a hundred times under load, fill its disk, and so on: half an hour

@@ -119,7 +119,9 @@ let package = Package(
 if Context.environment["TAKESET_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
-      name: "fuzz", dependencies: ["CZlib", "Evidence", "Datasets", "HDF5", "Media", "Model", "Readers", "Runs", "Steps"], path: "Fuzz",
+      name: "fuzz",
+      dependencies: ["CZlib", "Datasets", "Evidence", "HDF5", "Media", "Merging", "Model", "Provenance", "Readers", "Runs", "Steps"],
+      path: "Fuzz",
       exclude: ["README.md"],
       swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }

@@ -2,6 +2,8 @@ import Evidence
 import Media
 import Model
 
+@testable import Steps
+
 extension FuzzTarget {
   static let archives = [archive("zip", .zip), archive("tar", .tar)]
 

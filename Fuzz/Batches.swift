@@ -3,6 +3,11 @@ import Evidence
 import Foundation
 import Model
 
+@testable import Datasets
+@testable import Readers
+@testable import Runs
+@testable import Steps
+
 extension FuzzTarget {
   /// What a run leaves for the next one, workers for each other, and child processes for their parent.
   static let batches = [manifest, tasks, results, journal]
@@ -18,7 +23,7 @@ extension FuzzTarget {
     let damage = must("the digests") { try file.damage() }
     expect(file.record != nil || !damage.isEmpty, "a manifest without a record and without damage")
     _ = try? file.locations()
-    _ = file.record?.writer
+    _ = file.record?.contradictions(with: file.takes)
     for take in file.takes {
       guard let record = try? file.record(of: take) else { continue }
       expect(record.id == take.id && record.outcome == take.outcome && record.framesOut == take.framesOut, "an entry of another take")

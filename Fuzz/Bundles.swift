@@ -2,6 +2,8 @@ import Evidence
 import Media
 import Model
 
+@testable import Readers
+
 extension FuzzTarget {
   /// Parts of uploaded bundles, and the body of an upload.
   static let bundles = [bundleMetadata, hashChain, depthBlob, multipart]

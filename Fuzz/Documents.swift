@@ -2,6 +2,12 @@ import Evidence
 import Foundation
 import Model
 
+@testable import Datasets
+@testable import Merging
+@testable import Provenance
+@testable import Readers
+@testable import Steps
+
 extension FuzzTarget {
   /// JSON, CBOR, and texts of a line.
   static let documents = [json, cbor, keys, envelope, words]

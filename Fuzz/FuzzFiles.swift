@@ -2,6 +2,8 @@ import Evidence
 import Foundation
 import Media
 
+@testable import Steps
+
 /// Files for parsers that read files: a directory of this process, in memory where `TMPDIR` is.
 final class FuzzFiles: Sendable {
   static let shared = FuzzFiles()

@@ -33,7 +33,7 @@ extension FuzzTarget {
 
   private static let jpeg = FuzzTarget("jpeg", throws: MediaError.self) { bytes in
     let decoder = try JPEGDecoder()
-    _ = JPEGDecoder.orientation(of: bytes)
+    _ = JPEGMetadata.orientation(of: bytes)
     var pixels: [UInt8] = []
     try bytes.withUnsafeBytes { file in
       let size = try decoder.size(of: file)

@@ -1,6 +1,9 @@
 import Evidence
 import Model
 
+@testable import Readers
+@testable import Steps
+
 extension FuzzTarget {
   /// Files of StackCapture sessions.
   static let sessions = [poses, encoders, inertial, sessionMetadata, depthMap]

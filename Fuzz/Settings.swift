@@ -1,6 +1,10 @@
 import Evidence
 import Model
 
+@testable import Datasets
+@testable import Runs
+@testable import Steps
+
 extension FuzzTarget {
   /// Files that people write.
   static let settings = [pipeline, splitFile]

@@ -3,6 +3,9 @@ import Foundation
 import Media
 import Model
 
+@testable import Readers
+@testable import Steps
+
 extension FuzzTarget {
   /// Files of Stray Scanner recordings.
   static let tables = [odometry, stray]

@@ -17,8 +17,21 @@ from torture import Whole, takes_of_every_kind
 SPREAD = {"test_changing_inputs", "test_failing_disk", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_torture", "test_training_scale"}
 
 
+# Of a test with more cases than this, as many, spread evenly over them, are quick; the others are slow.
+QUICK_CASES = 8
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Tests that need much time or the software of others run only if `-m` names their marker."""
+    cases = {}
+    for item in items:
+        cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    for group in cases.values():
+        quick = {round(number * (len(group) - 1) / (QUICK_CASES - 1)) for number in range(QUICK_CASES)}
+        for number, item in enumerate(group):
+            if number not in quick and len(group) > QUICK_CASES:
+                item.add_marker(pytest.mark.slow)
     for marker in "torture", "cluster", "loaders", "packages":
         if marker not in config.option.markexpr:
             deselected = [item for item in items if item.get_closest_marker(marker)]

@@ -114,6 +114,7 @@ def test_a_folder_that_is_a_link_is_named_and_not_written_through(takeset, tiny_
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [-1, 2**53 - 1, 2**62])
 @pytest.mark.parametrize("place", ["samples", "bytes", "frames", "shape", "chunk", "count"])
 def test_numbers_of_a_manifest_never_trap(copy, tmp_path, place, number):

@@ -47,6 +47,7 @@ def sessions(takeset, tmp_path_factory):
 KINDS = [f"{name}-{kind}" for name in VARIANTS for kind in ("folder", "zip", "tar")] + ["v2-stored", "v2-csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_the_bytes_that_are_named_make_the_row_of_a_session(takeset, sessions, name):
     for row in 3, 7:
@@ -211,6 +212,7 @@ def check_bundle(takeset, bundles, tmp_path, name, found, size, kind):
 # Scans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "zip", "tar"])
 @pytest.mark.parametrize("times", ["time", "number"])
 def test_the_bytes_that_are_named_make_the_row_of_a_scan(takeset, tmp_path, kind, times):

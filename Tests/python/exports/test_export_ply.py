@@ -73,6 +73,7 @@ def test_colors_are_those_of_the_surfaces(exported, take, pipeline):
 # The rules, point by point
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("pipeline, options", [
     ("default", {}), ("default", {"confidence": 0, "edge": 0}), ("default", {"confidence": 1}),

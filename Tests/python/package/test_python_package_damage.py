@@ -215,6 +215,7 @@ def read(paths, seconds=SECONDS):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_whatever_a_file_holds_is_read_or_refused(given, kind, tmp_path):
     changes = {}

@@ -76,6 +76,7 @@ def test_an_unusable_size_in_the_metadata_is_a_finding(unusable_sizes, make, val
 # Numbers that JSON readers cannot hold
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2**53, 2**53 + 1, 2**63, 10**30, 1e19])
 def test_counts_of_2_to_the_53_and_more_are_reported_and_not_recorded(takeset, sessions, tmp_path, count):
     path = sessions / V1 / "metadata.json"

@@ -38,6 +38,7 @@ def faulty(takeset, tmp_path_factory):
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*FAULTS, *LONG_FAULTS])
 def test_each_fault_has_its_outcome_and_stops_no_other(faulty, fault):
     outcome, code = (FAULTS | LONG_FAULTS)[fault]

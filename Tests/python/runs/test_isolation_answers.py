@@ -63,11 +63,13 @@ LIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LIES)
 def test_an_answer_that_cannot_be(takeset, liar, takes, clean, tmp_path, what):
     assert "the child process that converted the take" in costs_its_take(takeset, liar, takes, clean, tmp_path / "out", lie=LIES[what])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["unlink", "shorten", "link", "garble"])
 @pytest.mark.parametrize("has_landlock", [True, False])
 def test_a_shard_that_is_not_there_or_none(takeset, liar, old_kernel, takes, clean, tmp_path, act, has_landlock):
@@ -115,6 +117,7 @@ def test_what_a_child_has_open_and_knows(takes, tmp_path, tmp_path_factory):
     assert int(status["CapEff"], 16) & ~0b110 == 0 and int(status["CapPrm"], 16) & ~0b110 == 0  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable, words", [
     ({"LANDLOCK_ERROR": errno.ENOSYS}, "no Landlock"), ({"LANDLOCK_ERROR": errno.EPERM}, "no Landlock"),
     ({"SECCOMP_ERROR": errno.ENOSYS}, "no seccomp filters"), ({"SECCOMP_ERROR": errno.EPERM}, "no seccomp filters"),

@@ -26,6 +26,7 @@ LENGTHS = pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=py
 # Kills
 
 
+@pytest.mark.slow
 @LENGTHS
 def test_kills_of_the_group_at_random_moments(whole, tmp_path, is_long):
     moments, seconds = random.Random(16), whole.duration(tmp_path)

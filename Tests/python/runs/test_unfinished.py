@@ -121,6 +121,7 @@ def test_a_take_of_the_same_name_in_another_run_replaces_nothing(takeset, failin
 # Faults of the machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, code", [("pread", 5), ("open", 12), ("read", 5), ("fstat", 5)])
 @pytest.mark.parametrize("form", ["tar", "zip", "folder"])
 def test_a_read_error_removes_no_episode(takeset, failing_look, tmp_path, form, kind, code):

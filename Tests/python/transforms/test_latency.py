@@ -33,6 +33,7 @@ def joints_equal(demo, other):
         assert np.array_equal(demo[f"obs/{name}"][:], other[f"obs/{name}"][:], equal_nan=True), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["nearest", "linear"])
 @pytest.mark.parametrize("seconds", [0.02, 0.1234, -0.013])
 def test_joints_come_from_later_stamps(takeset, tmp_path, method, seconds):

@@ -78,6 +78,7 @@ def brightness(demo, row):
     return demo["obs/camera_image"][row].mean(-1) / 255
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("take", ["session", "scan"])
 @pytest.mark.parametrize("name", ALL)
 def test_depth_is_that_of_the_room_at_the_stored_camera(runs, take, name):
@@ -93,6 +94,7 @@ def test_depth_is_that_of_the_room_at_the_stored_camera(runs, take, name):
         assert best_shift(depth[row], 0, poses[row], cameras[row]) <= 0.5, row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("take", ["session", "scan"])
 @pytest.mark.parametrize("name", ALL)
 def test_images_are_those_of_the_room_at_the_stored_camera(runs, take, name):

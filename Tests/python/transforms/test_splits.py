@@ -61,6 +61,7 @@ def shards(output):
 # Rules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule, group", [
     ({"group": "day"}, lambda name: name[8:18]),
     ({"group": "device"}, MODELS.get),
