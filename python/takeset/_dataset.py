@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, overload
 from ._episode import Episode
 from ._errors import OutOfRange, TakesetError, UnknownKey
 from ._files import Files, OpenFile
-from ._forks import call_after_fork
+from ._fork_safety import call_after_fork
 from ._hdf5 import Dataset as StoredDataset
 from ._hdf5 import File, Object, find, find_group, integer, members, outer_link, require_whole, text, texts
 from ._manifest import Finding, Manifest, Record, findings, is_plain_name
-from ._recent import Recent
+from ._lru_cache import LRUCache
 from ._recognition import check_format, dataset_file
 from ._regular import look, require_regular_below
 from ._stats import Statistics, StatisticsByKey
@@ -56,7 +56,7 @@ class Dataset:
         self.path = dataset_file(os.fspath(path))
         self._path = os.path.abspath(self.path)  # The working directory may change before a shard is opened.
         self._files = Files()
-        self._cache: Recent[Any, Any] = Recent(_CACHE_BYTES)
+        self._cache: LRUCache[Any, Any] = LRUCache(_CACHE_BYTES)
         call_after_fork(self)
         try:
             file = self._files[self._path].h5

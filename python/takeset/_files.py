@@ -11,7 +11,7 @@ import threading
 
 from ._errors import TakesetError
 from ._hdf5 import File, Object, find, find_group, open_hdf5, require_whole
-from ._recent import Recent
+from ._lru_cache import LRUCache
 from ._regular import open_regular, require_regular
 
 Stamp = tuple[int, int, int, int]
@@ -61,9 +61,9 @@ class Files:
     """The files that were used last, at most `limit`, and the groups and datasets in them."""
 
     def __init__(self, limit: int = 64, objects: int = 48) -> None:
-        self._open: Recent[str, OpenFile] = Recent(limit)
+        self._open: LRUCache[str, OpenFile] = LRUCache(limit)
         # A dataset keeps the chunks that HDF5 inflated last, up to 1 MiB, so that windows that overlap inflate them once.
-        self._objects: Recent[tuple[str, str], Object] = Recent(objects)
+        self._objects: LRUCache[tuple[str, str], Object] = LRUCache(objects)
         self._whole: set[tuple[str, str]] = set()
         self._stamps: dict[str, Stamp] = {}
         self.is_closed = False
@@ -107,7 +107,7 @@ class Files:
 
     def _after_fork(self) -> None:
         """Drops the parent's files. They are closed for HDF5 in this process, or it would go on with the parent's."""
-        inherited, self._open = self._open, Recent(self._open.limit)
+        inherited, self._open = self._open, LRUCache(self._open.limit)
         inherited._after_fork()
         self._objects._after_fork()
         self._objects.clear()

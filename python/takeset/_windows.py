@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._actions import Actions, RelativeActions, StoredActions, StoredChunks
-from ._alike import Alike
+from ._batchable import Batchable
 from ._dataset import Dataset
 from ._errors import TakesetError, UnknownKey
 from ._reading import EpisodeRows, Window, intact
@@ -53,7 +53,7 @@ class WindowReader:
         self._actions = self._make_actions()
         self._joints, self._joint_count = "", 0
         self.skipped, self.skipped_by = 0, dict[str, int]()
-        alike, tables, longest = Alike(options.keys, self._actions, resizes_images), [np.empty((0, 2), np.int64)], (0, "")
+        alike, tables, longest = Batchable(options.keys, self._actions, resizes_images), [np.empty((0, 2), np.int64)], (0, "")
         for number, rows in enumerate(self._all_rows()):
             self._require_keys(rows)
             longest = max(longest, *((end - first, str(rows.episode)) for first, end in rows.segments), key=lambda one: one[0])

@@ -385,5 +385,5 @@ def test_only_one_module_knows_hdf5_and_one_opens_files():
                 imports.add(path.stem)
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("open", "os.open", "json.load", "json.loads"):
                 opens.add(path.stem)
-    assert imports == {"_hdf5", "_forks"}  # `_forks` holds a lock of h5py.
+    assert imports == {"_hdf5", "_fork_safety"}  # `_fork_safety` holds a lock of h5py.
     assert opens == {"_regular", "_recognition", "_convert"}  # `_recognition` opens what `_regular` has found, `_convert` writes a pipeline.

@@ -19,7 +19,7 @@ from package_datasets import ARM, SCAN, STACK, convert, takes
 from PIL import Image
 
 import takeset as package
-from takeset import TakesetError, _frames, _images, _recent
+from takeset import TakesetError, _frames, _images, _lru_cache
 
 
 @pytest.fixture(scope="module")
@@ -323,7 +323,7 @@ def test_few_files_stay_open_and_many_are_read(whole, tmp_path):
 
 
 def test_the_values_used_last_are_kept_up_to_a_size():
-    recent = _recent.Recent(10)
+    recent = _lru_cache.LRUCache(10)
     for key, size in ("a", 4), ("b", 4), ("a", 5):
         recent.put(key, key.upper(), size)
     assert recent.size == 9 and recent.get("b") == "B"

@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LRUCache(Generic[K, V]):
     """Values by key, of which those that were used last are kept, up to a total size of `limit`. Threads may share it."""
 
     def __init__(self, limit: int) -> None:

@@ -25,7 +25,7 @@ _OTHERS = "choose the episodes that are alike, by their ids: split=[...]"
 _AXES = "bring them to the same axes in the pipeline: pose-frame: {axes: arkit}"
 
 
-class Alike:
+class Batchable:
     """Compares episodes, one after the other, so that a mistake is found before training and not in the middle of an epoch.
 
     Raises `TakesetError` with both episodes where samples cannot be read, or differ in shape, type, unit or camera axes; `UnknownKey` for
