@@ -27,7 +27,7 @@ extension FuzzTarget {
       must("the strict parser, of what the quick one reads") { try PosesFile.parseStrictly(JSONReader(bytes), into: &careful) }
       expect(quick.count == careful.count && zip(quick, careful).allSatisfy(isSame), "the two parsers of poses differ")
     }
-    let notes = Notes()
+    let notes = FindingCollector()
     let file = try PosesFile(FuzzFiles.shared.inputs(PosesFile.name, .poses, bytes), 0, limit: limit, notes: notes)
     expect(isAscending(file.entries.map(\.number)), "numbers of frames do not ascend")
     expect(isAscending(file.entries.filter(\.isInOrder).map(\.timestamp)), "times of frames in order do not ascend")
@@ -58,7 +58,7 @@ extension FuzzTarget {
     let name = first % 2 == 0 ? "encoders.json" : "encoders_1.csv"
     let file = try EncodersFile(
       FuzzFiles.shared.inputs(name, .encoders, Array(bytes.dropFirst())), 0, limit: limit, startTime: 1_771_532_632_000_000_000,
-      signs: [1, 1, -1, -1], csvOffset: first % 4 == 1 ? 0.25 : nil, notes: Notes())
+      signs: [1, 1, -1, -1], csvOffset: first % 4 == 1 ? 0.25 : nil, notes: FindingCollector())
     guard let stream = file.stream else { return }
     expect(isAscending(stream.timestamps, orEqual: true), "times of readings descend")
     expect(stream.timestamps.count == file.count && stream.sourceIndex.count == file.count, "readings are lost")
@@ -66,7 +66,7 @@ extension FuzzTarget {
   }
 
   private static let inertial = FuzzTarget("imu", throws: TakeFailure.self) { bytes in
-    let file = try IMUFile(FuzzFiles.shared.inputs(IMUFile.name, .imu, bytes), 0, limit: limit, notes: Notes())
+    let file = try IMUFile(FuzzFiles.shared.inputs(IMUFile.name, .imu, bytes), 0, limit: limit, notes: FindingCollector())
     guard let stream = file.stream else { return }
     expect(isAscending(stream.timestamps, orEqual: true), "times of readings descend")
     _ = file.span
@@ -93,7 +93,7 @@ extension FuzzTarget {
     FuzzFiles.shared.write(other, isCalibration ? plainMetadata : Array("365.2 365.2 240 180\n".utf8))
     let entries = [TakeInputs.Entry(path: "calib.txt", role: .calibration), TakeInputs.Entry(path: SessionMetadata.name, role: .metadata)]
     let folder = try SessionFolder(TakeInputs(root: FuzzFiles.shared.path, entries: entries))
-    let notes = Notes()
+    let notes = FindingCollector()
     let metadata = try SessionMetadata(folder, limit: limit, notes: notes)
     let camera = try SessionCamera(folder, metadata, notes)
     _ = camera.camera(for: ImageSize(width: 480, height: 360))

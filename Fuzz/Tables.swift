@@ -12,7 +12,7 @@ extension FuzzTarget {
 
   private static let odometry = FuzzTarget("odometry", throws: TakeFailure.self) { bytes in
     let inputs = FuzzFiles.shared.inputs(OdometryFile.name, .poses, bytes)
-    let file = try OdometryFile(inputs, 0, limit: 1 << 20, notes: Notes())
+    let file = try OdometryFile(inputs, 0, limit: 1 << 20, notes: FindingCollector())
     expect(isAscending(file.poses.entries.map(\.number)), "numbers of frames do not ascend")
     expect(isAscending(file.poses.entries.filter(\.isInOrder).map(\.timestamp)), "times of frames in order do not ascend")
     // The quick look at lines counts what the parser reads.

@@ -44,7 +44,7 @@ extension [Finding] {
 }
 
 /// The findings of one take, collected from all steps of opening it, in the order in which they were made.
-package final class Notes {
+package final class FindingCollector {
   package private(set) var findings: [Finding] = []
   package init() {}
 

@@ -115,7 +115,7 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure(error, writing: directory.journal)
     }
-    let ledger = Ledger(
+    let ledger = RunResults(
       journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
       report: report)
     // What a watch has found and is gone or cannot be read a moment later is found again; it is no failure.
@@ -183,10 +183,10 @@ package struct Run: Sendable {
   }
 
   private func convert(
-    _ search: TakeSearch, _ conversion: TakeConversion, _ journal: Journal, _ ledger: Ledger, _ directory: String,
+    _ search: TakeSearch, _ conversion: TakeConversion, _ journal: Journal, _ ledger: RunResults, _ directory: String,
     _ isCancelled: @escaping @Sendable () -> Bool
   ) throws {
-    let freshness = Freshness(
+    let freshness = UpToDateCheck(
       journal: journal, earlier: ledger.earlierByTake, conversion: conversion, directory: directory, checksContent: checksContent)
     // Made one after the other: a task holds all options of its reader.
     let jobs = search.found.lazy.map { TakeJob(task: $0.task, reader: $0.reader) }

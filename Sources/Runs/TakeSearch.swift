@@ -145,7 +145,7 @@ package struct TakeSearch: Sendable {
     }
   }
 
-  /// Notes an input without a take.
+  /// FindingCollector an input without a take.
   private mutating func refuse(_ input: TakeLocation) {
     let path = input.path
     // The failure says it.

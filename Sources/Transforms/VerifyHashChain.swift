@@ -26,7 +26,7 @@ package struct VerifyHashChain: Transform {
     verification.recordedFrames = evidence.recordedFrames
     verification.recordedSeconds = evidence.recordedSeconds
     verification.keysDigest = context.keys?.digest
-    let notes = Notes()
+    let notes = FindingCollector()
     let chain = checkChain(evidence, &verification, notes)
     checkAssertion(evidence, context.keys, chain, &verification, notes)
     verified.findings += notes.findings
@@ -49,7 +49,7 @@ package struct VerifyHashChain: Transform {
   // MARK: The chain
 
   private func checkChain(
-    _ evidence: BundleEvidence, _ verification: inout BundleVerification, _ notes: Notes
+    _ evidence: BundleEvidence, _ verification: inout BundleVerification, _ notes: FindingCollector
   ) -> HashChain? {
     guard let (bytes, file) = evidence.chain else {
       notes.add(.chainAbsent, "the bundle has no hash chain")
@@ -80,7 +80,7 @@ package struct VerifyHashChain: Transform {
 
   private func checkAssertion(
     _ evidence: BundleEvidence, _ keys: DeviceKeys?, _ chain: HashChain?, _ verification: inout BundleVerification,
-    _ notes: Notes
+    _ notes: FindingCollector
   ) {
     if evidence.isPartial == true { verification.partial = .partial }
     func end(_ state: BundleVerification.AssertionState, _ severity: Finding.Severity, _ code: FindingCode, _ message: String) {

@@ -40,7 +40,7 @@ import Testing
   }
 
   @Test func notesKeepTheirOrder() {
-    let notes = Notes()
+    let notes = FindingCollector()
     notes.add(.poseJump, "a")
     notes.add([Finding(.poseRepeated, "b"), Finding(.poseMissing, "c")])
     notes.add(.poseJump, "d", file: "f", field: ".x", count: 2)

@@ -5,10 +5,10 @@ struct DepthFolder {
   /// Poses whose depth map is present, with its entry in the inputs.
   private(set) var present: [(pose: PoseList.Entry, file: Int)] = []
 
-  /// Notes maps that no pose names, and names without a map.
+  /// FindingCollector maps that no pose names, and names without a map.
   ///
   /// - Parameter what: Source of the depth map names, for messages: `poses.json`.
-  init(_ files: [Int64: Int], of poses: PoseList, _ what: String, _ notes: Notes) {
+  init(_ files: [Int64: Int], of poses: PoseList, _ what: String, _ notes: FindingCollector) {
     let orphans = Set(files.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {
       notes.add(.depthOrphaned, "depth maps that \(what) does not name are skipped", file: "depth", count: orphans)

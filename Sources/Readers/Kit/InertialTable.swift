@@ -39,7 +39,8 @@ struct InertialTable {
   mutating func skip() { skipped += 1 }
 
   /// The readings in ascending time; `nil` when there are none.
-  func stream(clock: Clock, file: String, in place: InputOrigin, _ kind: SampleOrigin.Record.Kind, notes: Notes) -> SampleStream? {
+  func stream(clock: Clock, file: String, in place: InputOrigin, _ kind: SampleOrigin.Record.Kind, notes: FindingCollector) -> SampleStream?
+  {
     if skipped > 0 { notes.add(.imuUnusable, "readings that are not six finite numbers are skipped", file: file, count: skipped) }
     guard !times.isEmpty else { return nil }
     let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }

@@ -31,7 +31,7 @@ struct JPEGFiles: SampleSource {
 
   /// Size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first images
   /// cannot be decoded that the take fails anyway.
-  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, keepsLocation: Bool, notes: Notes) throws -> ImageSize {
+  static func size(of files: [Int], in inputs: TakeInputs, limit: Int, keepsLocation: Bool, notes: FindingCollector) throws -> ImageSize {
     let decoder = try JPEGDecoder()
     var bytes: [UInt8] = [], pixels: [UInt8] = []
     var first: TakeFailure?

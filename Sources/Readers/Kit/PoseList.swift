@@ -24,13 +24,13 @@ struct PoseList {
   let number: String
 
   /// Sorts entries by number and marks those whose time is out of order. Throws `TakeFailure` when too many are.
-  init(_ entries: [Entry], file: String, number: String, notes: Notes) throws {
+  init(_ entries: [Entry], file: String, number: String, notes: FindingCollector) throws {
     (self.entries, self.file, self.number) = (entries, file, number)
     sortByNumber(notes)
     try markDisorder(notes)
   }
 
-  private mutating func sortByNumber(_ notes: Notes) {
+  private mutating func sortByNumber(_ notes: FindingCollector) {
     let inversions = zip(entries, entries.dropFirst()).count { $0.number > $1.number }
     if inversions > 0 {
       entries = entries.enumerated().sorted { ($0.element.number, $0.offset) < ($1.element.number, $1.offset) }.map(\.element)
@@ -54,7 +54,7 @@ struct PoseList {
   }
 
   /// Keeps the longest sequence of entries whose times ascend, so that one outlier timestamp costs one frame.
-  private mutating func markDisorder(_ notes: Notes) throws {
+  private mutating func markDisorder(_ notes: FindingCollector) throws {
     // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
     var tails: [Int] = []
     var before: [Int?] = Array(repeating: nil, count: entries.count)
@@ -99,7 +99,7 @@ struct FrameJoin {
 
   /// - Parameter images: The source's image of each number; `nil` where a take has only poses, without images.
   /// - Parameter place: Location of the images, for messages.
-  init(poses: PoseList, images: [Int64: Int]?, in place: String, notes: Notes) throws {
+  init(poses: PoseList, images: [Int64: Int]?, in place: String, notes: FindingCollector) throws {
     var (unusable, disorder, withoutImage) = (0, 0, 0)
     var withImage = 0
     for (index, entry) in poses.entries.enumerated() {
@@ -142,7 +142,7 @@ struct FrameJoin {
     if rows.isEmpty { throw TakeFailure(.noFrames, "no image in \(place) has a pose with its number") }
   }
 
-  private mutating func note(_ code: FindingCode, _ count: Int, _ message: String?, _ notes: Notes) {
+  private mutating func note(_ code: FindingCode, _ count: Int, _ message: String?, _ notes: FindingCollector) {
     guard count > 0 else { return }
     dropped.append(Episode.Dropped(reason: code.rawValue, count: count))
     if let message { notes.add(code, message + "; these frames are dropped", count: count) }

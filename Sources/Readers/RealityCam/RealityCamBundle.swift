@@ -73,7 +73,7 @@ package struct RealityCamBundle: Reader {
     if let metadata { compare(metadata, movie, parts, &episode) }
 
     episode.variant = "no-depth"
-    let notes = Notes()
+    let notes = FindingCollector()
     let depth = try readDepth(parts, metadata, notes)
     episode.findings += notes.findings
     if let depth { addDepth(depth, movie, &episode) }
@@ -90,7 +90,7 @@ package struct RealityCamBundle: Reader {
     return try BundleMetadata(parts.bytes(part), file: part.file, isStrict: strict)
   }
 
-  /// Notes metadata that contradict the video; the video is believed.
+  /// FindingCollector metadata that contradict the video; the video is believed.
   private func compare(_ metadata: BundleMetadata, _ movie: MovieTake, _ parts: BundleParts, _ episode: inout Episode) {
     let file = parts.existing(.metadata)?.file
     func note(_ code: FindingCode, _ field: String, _ message: String) {
@@ -133,7 +133,7 @@ package struct RealityCamBundle: Reader {
   // MARK: Depth
 
   private func readDepth(
-    _ parts: BundleParts, _ metadata: BundleMetadata?, _ notes: Notes
+    _ parts: BundleParts, _ metadata: BundleMetadata?, _ notes: FindingCollector
   ) throws -> (blob: DepthBlob, part: BundleParts.Part)? {
     do {
       let part = try parts.required(.depth)

@@ -11,7 +11,7 @@ struct CaptureTimes {
 
   /// Chooses the source by trust: the video's presentation times, when it has as many samples as there are images; else the span of the
   /// IMU, divided evenly; else 60 fps.
-  init(images: Int, movie: Movie?, imuSpan: Int64?, notes: Notes) {
+  init(images: Int, movie: Movie?, imuSpan: Int64?, notes: FindingCollector) {
     if let movie, movie.samples.count == images {
       times = movie.nanoseconds.map { Timestamp(nanoseconds: $0) }
       (clock, tick) = (.mediaTime, movie.tickNanoseconds)

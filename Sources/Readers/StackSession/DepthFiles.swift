@@ -95,7 +95,7 @@ struct DepthFiles: SampleSource {
   let format: DepthFormat
 
   /// The format, inferred from the first files: the most frequent size, and the plausibility of the decoded values.
-  static func format(of files: [Int], in inputs: TakeInputs, declared: ImageSize?, notes: Notes) throws -> DepthFormat {
+  static func format(of files: [Int], in inputs: TakeInputs, declared: ImageSize?, notes: FindingCollector) throws -> DepthFormat {
     let usual = declared ?? ImageSize(width: 256, height: 192)
     let first = Array(files.prefix(15))
     let sizes = try first.map { try inputs.bytes(of: $0) }

@@ -27,7 +27,7 @@ struct EncodersFile {
   /// - Parameter signs: Factor for each channel, 1 or -1.
   /// - Parameter csvOffset: Seconds to add to the laptop's clock to get the phone's.
   init(
-    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], csvOffset: Double?, notes: Notes
+    _ inputs: TakeInputs, _ file: Int, limit: Int, startTime: Int64?, signs: [Float], csvOffset: Double?, notes: FindingCollector
   ) throws {
     name = inputs.entries[file].path
     var readings: [Reading] = []
@@ -78,7 +78,7 @@ struct EncodersFile {
     return valid.contains { $0 > 180 } ? "0..360" : "unknown"
   }
 
-  private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ notes: Notes) {
+  private func noteLink(_ arrivals: [Timestamp], _ startTime: Int64?, _ notes: FindingCollector) {
     if let startTime, let first = arrivals.first, first.since(Timestamp(nanoseconds: startTime)) > Self.lateStart {
       notes.add(.jointsLate, "the first reading arrived more than 1.1 s after the recording began", file: name)
     }
@@ -88,8 +88,8 @@ struct EncodersFile {
     }
   }
 
-  /// Notes a new zero, set while recording: every channel that answers steps at once.
-  private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ notes: Notes) {
+  /// FindingCollector a new zero, set while recording: every channel that answers steps at once.
+  private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ notes: FindingCollector) {
     let width = Self.channels.count
     var steps = 0
     for index in arrivals.indices.dropFirst() where arrivals[index].since(arrivals[index - 1]) <= Self.linkGap {
@@ -132,7 +132,7 @@ struct EncodersFile {
   /// The laptop logger's table: `local_time`, the sender's milliseconds, four angles; raw captures of the serial line lack the first column
   /// and the header.
   private static func table(
-    _ inputs: TakeInputs, _ file: Int, limit: Int, offset: Double?, _ notes: Notes
+    _ inputs: TakeInputs, _ file: Int, limit: Int, offset: Double?, _ notes: FindingCollector
   ) throws -> [Reading] {
     let name = inputs.entries[file].path
     var readings: [Reading] = []

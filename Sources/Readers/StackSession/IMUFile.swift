@@ -19,7 +19,7 @@ struct IMUFile {
     return last.since(first)
   }
 
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws {
     var table = InertialTable()
     try JSONRecord.forEach(in: inputs, file, limit: limit, "readings") { record in
       var time: Timestamp?

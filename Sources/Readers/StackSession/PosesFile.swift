@@ -27,7 +27,7 @@ struct PosesFile {
     var isTransposed: Bool
   }
 
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws {
     var records = try Self.parseFast(inputs, file, limit: limit) ?? []
     if records.isEmpty { records = try Self.parseStrictly(inputs, file, limit: limit, notes: notes) }
     let transposed = records.count(where: \.isTransposed)
@@ -125,7 +125,7 @@ struct PosesFile {
   }
 
   /// The entries of any file that has some; a file that is cut off yields its intact ones.
-  static func parseStrictly(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws -> [Record] {
+  static func parseStrictly(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws -> [Record] {
     var records: [Record] = []
     var cut: JSONError?
     try inputs.readJSON(file, limit: limit) { reader in

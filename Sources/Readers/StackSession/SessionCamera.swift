@@ -13,7 +13,7 @@ struct SessionCamera {
   /// Both sets of intrinsics, for the record.
   private(set) var json: [String: JSONValue] = [:]
 
-  init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ notes: Notes) throws {
+  init(_ folder: SessionFolder, _ metadata: SessionMetadata, _ notes: FindingCollector) throws {
     if let intrinsics = metadata.intrinsics, let resolution = metadata.rgbResolution {
       (camera, size) = (intrinsics, resolution)
       json[SessionMetadata.name] = intrinsics.json(for: resolution)

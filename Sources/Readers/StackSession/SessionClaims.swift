@@ -3,7 +3,7 @@ import Model
 /// Metadata claims that contradict a session's files, and the scale of its poses.
 struct SessionClaims {
   let session: SessionContents
-  let notes: Notes
+  let notes: FindingCollector
 
   func check() {
     let (metadata, folder) = (session.metadata, session.folder)

@@ -9,7 +9,7 @@ extension StackSession {
     if folder.metadata == nil { return hasRestedLong ? nil : "metadata.json, which lists its files, is missing" }
     let metadata: SessionMetadata
     do {
-      metadata = try SessionMetadata(folder, limit: 1 << 20, notes: Notes())
+      metadata = try SessionMetadata(folder, limit: 1 << 20, notes: FindingCollector())
     } catch let failure as TakeFailure where failure.code == .jsonInvalid {
       return failure.description
     } catch is TakeFailure {

@@ -25,7 +25,7 @@ struct SessionContents {
   /// Size limit; the metadata are a page of text.
   private static let metadataLimit = 1 << 20
 
-  init(_ inputs: TakeInputs, jsonLimit: Int, maxImageSide: Int, keepsLocation: Bool, notes: Notes) throws {
+  init(_ inputs: TakeInputs, jsonLimit: Int, maxImageSide: Int, keepsLocation: Bool, notes: FindingCollector) throws {
     folder = try SessionFolder(inputs)
     metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), notes: notes)
     poses = try Self.poses(folder, metadata, limit: jsonLimit, notes)
@@ -37,7 +37,9 @@ struct SessionContents {
     imu = try folder.imu.map { try IMUFile(inputs, $0, limit: jsonLimit, notes: notes) }
   }
 
-  private static func poses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ notes: Notes) throws -> PosesFile? {
+  private static func poses(_ folder: SessionFolder, _ metadata: SessionMetadata, limit: Int, _ notes: FindingCollector) throws
+    -> PosesFile?
+  {
     guard let file = folder.poses else { return nil }
     do {
       return try PosesFile(folder.inputs, file, limit: limit, notes: notes)
@@ -49,7 +51,7 @@ struct SessionContents {
   }
 
   /// Determines when images were taken, where the poses do not say, and gives poses from SLAM these times.
-  mutating func timeImages(_ notes: Notes) {
+  mutating func timeImages(_ notes: FindingCollector) {
     guard variant.poses.isSLAM || variant.poses == .none else { return }
     slam = variant.poses.isSLAM ? poses.map { SLAMNumbers($0, images.map(\.key)) } : nil
     let capture = CaptureTimes(images: slam?.recorded ?? images.count, movie: movie(notes), imuSpan: imu?.span, notes: notes)
@@ -65,7 +67,7 @@ struct SessionContents {
   }
 
   /// The video that v2 and later record next to the images; only its times are used.
-  private func movie(_ notes: Notes) -> Movie? {
+  private func movie(_ notes: FindingCollector) -> Movie? {
     guard let file = folder.movie else { return nil }
     let path = inputs.entries[file].path
     do {

@@ -51,7 +51,7 @@ struct SessionMetadata {
     return ["rgbResolution", "rgbFrameCount", "poseCount", "captureSource", "bleConnected"].contains { start.contains("\"\($0)\"") }
   }
 
-  init(_ folder: SessionFolder, limit: Int, notes: Notes) throws {
+  init(_ folder: SessionFolder, limit: Int, notes: FindingCollector) throws {
     func read(_ file: Int) throws -> JSONValue {
       try folder.inputs.readJSON(file, limit: limit) { reader in
         let value = try reader.value()

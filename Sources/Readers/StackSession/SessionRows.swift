@@ -14,7 +14,7 @@ struct SessionRows {
   private(set) var coverage: Double?
 
   /// Pairs images with poses by number; a session without poses contributes its images alone. Throws `TakeFailure` when no frame remains.
-  init(_ session: SessionContents, _ notes: Notes) throws {
+  init(_ session: SessionContents, _ notes: FindingCollector) throws {
     if session.variant.poses != .none, let poses = session.poses {
       let join = try FrameJoin(poses: poses.list, images: session.folder.images, in: "rgb", notes: notes)
       self.init(join, poses.list, session)

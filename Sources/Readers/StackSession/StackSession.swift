@@ -33,7 +33,7 @@ package struct StackSession: Reader {
 
   package func open(_ take: Take) throws -> Episode {
     try refuse(take)
-    let notes = Notes()
+    let notes = FindingCollector()
     var session = try SessionContents(
       take.inputs, jsonLimit: maxJsonMebibytes << 20, maxImageSide: maxImageSide, keepsLocation: keepLocation, notes: notes)
     if session.variant.poses == .none, poses == .required, !session.metadata.isLiveStream { throw missingPoses(session) }
@@ -119,7 +119,7 @@ package struct StackSession: Reader {
     return stream
   }
 
-  private func depthStream(_ session: SessionContents, _ phone: Camera, _ notes: Notes) throws -> SampleStream? {
+  private func depthStream(_ session: SessionContents, _ phone: Camera, _ notes: FindingCollector) throws -> SampleStream? {
     guard let poses = session.poses else { return nil }
     let depth = DepthFolder(session.folder.depths, of: poses.list, PosesFile.name, notes)
     guard !depth.present.isEmpty else { return nil }
@@ -146,7 +146,7 @@ package struct StackSession: Reader {
   }
 
   /// Adds the readings of the first encoder file that has some.
-  private func addJoints(to episode: inout Episode, _ session: SessionContents, _ claims: SessionClaims, _ notes: Notes) throws {
+  private func addJoints(to episode: inout Episode, _ session: SessionContents, _ claims: SessionClaims, _ notes: FindingCollector) throws {
     for file in session.folder.encoders where episode.streams[.joints] == nil {
       let encoders = try EncodersFile(
         session.inputs, file, limit: maxJsonMebibytes << 20, startTime: session.metadata.startTime, signs: jointSigns.signs,

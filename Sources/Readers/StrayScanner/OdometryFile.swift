@@ -13,7 +13,7 @@ struct OdometryFile {
   private static let required = ["timestamp", "frame", "x", "y", "z", "qx", "qy", "qz", "qw"]
   private static let intrinsics = ["fx", "fy", "cx", "cy"]
 
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: Notes) throws {
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws {
     var columns: Columns?
     var entries: [PoseList.Entry] = []
     var cameras: [Int64: Intrinsics] = [:]

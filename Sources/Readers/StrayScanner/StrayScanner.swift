@@ -74,7 +74,7 @@ package struct StrayScanner: Reader {
   package func open(_ take: Take) throws -> Episode {
     let inputs = take.inputs
     let limit = maxCsvMebibytes << 20
-    let notes = Notes()
+    let notes = FindingCollector()
     guard let table = inputs.index(of: OdometryFile.name) else {
       throw TakeFailure(.posesMissing, "the recording has no odometry", file: OdometryFile.name)
     }
@@ -155,7 +155,7 @@ package struct StrayScanner: Reader {
     return episode
   }
 
-  private func open(movie slice: FileSlice, at place: InputOrigin, _ notes: Notes) throws -> MovieTake {
+  private func open(movie slice: FileSlice, at place: InputOrigin, _ notes: FindingCollector) throws -> MovieTake {
     // Poses are those of the camera of the images as coded, the first of which players do not show.
     let movie = try MovieTake(slice, file: Self.movieName, at: place, options: video, rotation: .keep, includesHidden: true)
     if movie.movie.rotation != 0 {
@@ -169,7 +169,7 @@ package struct StrayScanner: Reader {
 
   private func addDepth(
     _ poses: PoseList, _ files: [Int64: Int], _ fullSize: ImageSize, _ inputs: TakeInputs,
-    _ streams: inout [StreamName: SampleStream], _ notes: Notes
+    _ streams: inout [StreamName: SampleStream], _ notes: FindingCollector
   ) throws {
     guard !files.isEmpty else { return }
     let present = DepthFolder(files, of: poses, OdometryFile.name, notes).present
@@ -195,7 +195,7 @@ package struct StrayScanner: Reader {
 
   /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions. The unit is that of the
   /// accelerations in the file: since February 2025 the app writes g, and gravity is part of them.
-  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: Notes) throws -> (stream: SampleStream, unit: String)? {
+  private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: FindingCollector) throws -> (stream: SampleStream, unit: String)? {
     var readings = InertialTable()
     var isFirst = true
     table.forEachLine { line in
@@ -226,7 +226,7 @@ private struct Calibration {
   private(set) var intrinsicsTrack: IntrinsicsTrack?
 
   /// - Parameter ordered: The rows of the odometry whose times ascend.
-  init(_ odometry: OdometryFile, _ ordered: [PoseList.Entry], matrix table: CSVFile?, _ notes: Notes) throws {
+  init(_ odometry: OdometryFile, _ ordered: [PoseList.Entry], matrix table: CSVFile?, _ notes: FindingCollector) throws {
     var lines: [CSVFile.Line] = []
     table?.forEachLine { if lines.count < 4 { lines.append($0) } }
     let places = [(0, 0), (1, 1), (0, 2), (1, 2)]
@@ -247,7 +247,7 @@ private struct Calibration {
 
   /// The size of the images that the intrinsics are for: the video's, unless the principal point shows that they are for the app's own
   /// images, and that the video was encoded again in another size.
-  func imageSize(of movie: ImageSize?, app: ImageSize, _ notes: Notes) -> ImageSize {
+  func imageSize(of movie: ImageSize?, app: ImageSize, _ notes: FindingCollector) -> ImageSize {
     guard let movie else { return app }
     guard movie != app, let usual = intrinsicsTrack?.usual, !usual.isCentered(in: movie), usual.isCentered(in: app) else { return movie }
     let stretch = Double(movie.width * app.height) / Double(movie.height * app.width)

@@ -4,7 +4,7 @@ import Steps
 import Synchronization
 
 /// The results of a run so far: appends them to the journal, counts them and reports events. Shared by all workers.
-final class Ledger: Sendable {
+final class RunResults: Sendable {
   private struct Counts {
     var summary = Run.Summary()
     var outputFailure: OutputFailure?
@@ -116,7 +116,7 @@ final class Ledger: Sendable {
       && entries.allSatisfy { entry in
         entry.pipeline == conversion.digest
           && (entry.outcome != .written
-            || entry.shard != nil && entry.shard == Freshness.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id)))
+            || entry.shard != nil && entry.shard == UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id)))
       }
   }
 
@@ -124,7 +124,7 @@ final class Ledger: Sendable {
     let record = result.record
     let shard = directory + "/" + DatasetFiles.shard(of: record.id)
     var entry = Journal.Entry(result, of: task, conversion)
-    if record.outcome == .written { entry.shard = Freshness.stamp(of: shard) }
+    if record.outcome == .written { entry.shard = UpToDateCheck.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =
       try earlier[entry.id].map { $0.outcome == entry.outcome && entry.outcome != .written } ?? false

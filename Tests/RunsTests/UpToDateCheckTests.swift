@@ -10,7 +10,7 @@ import TestSupport
 @testable import Steps
 @testable import Transforms
 
-@Suite struct FreshnessTests {
+@Suite struct UpToDateCheckTests {
   private let directory: TemporaryDirectory
   private let journal: Journal
   private let conversion: TakeConversion
@@ -41,7 +41,7 @@ import TestSupport
 
   private func isFresh(_ job: TakeJob, _ entry: Journal.Entry?, checksContent: Bool = false) throws -> Bool {
     if let entry { try journal.append(entry, record: Array("{}".utf8)) }
-    let freshness = Freshness(
+    let freshness = UpToDateCheck(
       journal: journal, earlier: entry.map { [$0.id: [$0]] } ?? [:], conversion: conversion, directory: directory.path,
       checksContent: checksContent)
     if case .fresh = try freshness.verdict(job) { return true }
@@ -90,7 +90,7 @@ import TestSupport
     record.output = OutputRecord(
       path: "episodes/a.memory", bytes: 0, samples: 0, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
     try journal.append(written, record: record.canonicalBytes)
-    let freshness = Freshness(
+    let freshness = UpToDateCheck(
       journal: journal, earlier: ["a": [written]], conversion: conversion, directory: directory.path, checksContent: false)
     guard case .stale(let reason) = try freshness.verdict(job) else { return #expect(Bool(false), "it is fresh") }
     #expect(reason?.contains("shard") == true)

@@ -3,7 +3,7 @@ import Model
 import Steps
 
 /// A check of whether the dataset already holds takes as this run would convert them.
-struct Freshness: Sendable {
+struct UpToDateCheck: Sendable {
   let journal: Journal
   /// Entries from before the run, by take.
   let earlier: [String: [Journal.Entry]]
