@@ -101,7 +101,7 @@ def main():
     parser.add_argument("--takeset", type=Path, default=HERE.parent / ".build/release/takeset")
     options = parser.parse_args()
     if not options.takeset.exists():
-        sys.exit("there is no release binary; build it with: swift build -c release")
+        sys.exit("there is no release binary; build it with: make build")
     if options.work:
         options.work.mkdir(parents=True, exist_ok=True)
     keep = contextlib.nullcontext(options.work) if options.work else tempfile.TemporaryDirectory(prefix="takeset-bench-")

@@ -99,5 +99,3 @@ package struct Dataset: Sendable {
     }
   }
 }
-
-extension HDF5Error: StorageError {}

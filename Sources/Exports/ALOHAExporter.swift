@@ -201,7 +201,7 @@ struct ALOHAPlan: Sendable {
     }
   }
 
-  /// FindingCollector what the format has no place for.
+  /// Notes what the format has no place for.
   func noteLosses(to directory: ExportDirectory) {
     for sentence in lost { directory.lose(sentence) }
     let kept = Set(qpos.map(\.name) + cameras.map(\.stream))

@@ -101,7 +101,7 @@ package final class ExportDirectory: Sendable {
     state.withLock { ($0.files, $0.bytes) = ($0.files + 1, $0.bytes + bytes) }
   }
 
-  /// FindingCollector what the format does not hold, as a sentence; the same sentence once.
+  /// Notes what the format does not hold, as a sentence; the same sentence once.
   package func lose(_ sentence: String) {
     state.withLock { if !$0.lost.contains(sentence) { $0.lost.append(sentence) } }
   }

@@ -135,7 +135,7 @@ struct CompleteRows: Sendable {
 }
 
 extension ExportDirectory {
-  /// FindingCollector that the format has no place for these streams, and for intrinsics if there are any.
+  /// Notes that the format has no place for these streams, and for intrinsics if there are any.
   func lose(_ streams: Set<StreamName>, of episodes: [ExportedEpisode]) {
     var names = streams.sorted().map(\.rawValue)
     if episodes.contains(where: { episode in (episode.images + episode.depths).contains { episode.hasIntrinsics($0.stream) } }) {
@@ -144,13 +144,13 @@ extension ExportDirectory {
     if !names.isEmpty { lose("The format has no place for \(names.joined(separator: ", ")).") }
   }
 
-  /// FindingCollector that positions have a unit other than meters.
+  /// Notes that positions have a unit other than meters.
   func loseUnit(of episode: ExportedEpisode) {
     guard let unit = episode.poseFrame?.unit, unit != "m" else { return }
     lose("\(episode.id): the unit of positions is \(unit), which the format cannot say.")
   }
 
-  /// FindingCollector that poses differ in what the format cannot say.
+  /// Notes that poses differ in what the format cannot say.
   func loseFrames(of episodes: [ExportedEpisode]) {
     let frames = EpisodeGroups(episodes.filter { $0.poseFrame != nil }) { episode in
       episode.poseFrame.map { "\($0.unit), camera axes \($0.cameraAxes.rawValue)" } ?? ""

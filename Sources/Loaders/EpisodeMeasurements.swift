@@ -69,7 +69,7 @@ struct EpisodeMeasurements: Sendable {
       timestamps, nominalRate: try stamps.textAttribute("nominal_rate_hz").flatMap { Double($0) },
       tick: try stamps.integerAttribute("tick_ns") ?? 1)
     if let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name }), pose.shape == [7] {
-      poses = try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: stored.quality())
+      poses = try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: stored.quality() ?? [])
       if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try stored.observation(pose.name).textAttribute("sha256") }
     }
     if let image = images.first {

@@ -131,7 +131,7 @@ extension Pipeline {
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode
       var named = rejection
-      (named.rule, named.episode) = (name, nil)
+      (named.rule, named.message, named.episode) = (name, rejection.reason, nil)
       trace.obstacle = named
     } catch {
       trace.obstacle = Self.named(error, name)

@@ -145,7 +145,7 @@ package struct TakeSearch: Sendable {
     }
   }
 
-  /// FindingCollector an input without a take.
+  /// Notes an input without a take.
   private mutating func refuse(_ input: TakeLocation) {
     let path = input.path
     // The failure says it.

@@ -10,7 +10,7 @@ extension Episode {
 
   private struct UnusedOptions: Sendable { var paths: [String] }
 
-  /// FindingCollector each name in an option by stream that the take before the step does not have.
+  /// Notes each name in an option by stream that the take before the step does not have.
   package mutating func noteUnused(_ names: some Sequence<String>, in option: String, of step: any Step.Type, before: Episode) {
     for name in names.sorted() where before.streams[StreamName(name)] == nil {
       findings.append(Finding(.optionUnused, "\(step.name): \(option) names \(name), which the take does not have", field: name))

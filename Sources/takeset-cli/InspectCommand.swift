@@ -126,7 +126,7 @@ struct InspectCommand: ParsableCommand {
     }
     for sentence in recall.sentences { standardOutput("\(style.warning("warning")): \(sentence)") }
     guard let first = dataset.written.first, let arrays = try dataset.record(of: first).output?.arrays, !console.quiet else { return }
-    let folder = "/data/demo_0/"
+    let folder = ShardNames.dataPath
     standardOutput("\n\(first.id) contains, below \(folder.dropLast()):")
     for array in arrays where array.path.hasPrefix(folder) {
       let shape = array.shape.map(String.init).joined(separator: "x")

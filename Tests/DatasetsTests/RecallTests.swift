@@ -3,6 +3,7 @@ import Model
 import Testing
 
 @testable import Datasets
+@testable import Readers
 
 @Suite struct RecallTests {
   /// The record of a take with a video of another count than its rows, as the app's had for Takeset 0.2.0.
@@ -24,6 +25,12 @@ import Testing
     let found = sentences(record(), record { $0.id = "other" })
     #expect(found.count == 2 && found.allSatisfy { $0.contains("other, scan") && $0.contains("--replace") })
     #expect(found[0].contains("pose of the frame before") && found[1].contains("m/s^2"))
+  }
+
+  /// Records are recognized by what the reader writes today.
+  @Test func knowsTheNamesThatTheReaderUses() {
+    #expect(StrayScanner.name == "stray-scanner" && StrayScanner.firstRowKey == "movie_first_row")
+    #expect(StrayScanner.accelerationKey == "acceleration_unit")
   }
 
   @Test func saysNothingOfOthers() {

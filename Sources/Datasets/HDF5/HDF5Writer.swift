@@ -53,3 +53,6 @@ package struct HDF5Writer: Writer {
   /// The version of the file layout, as in `docs/layout.md`.
   package static let formatVersion = "2.0.0"
 }
+
+/// Full disks are recognized by its code.
+extension HDF5Error: StorageError {}

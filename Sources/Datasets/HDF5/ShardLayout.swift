@@ -316,15 +316,17 @@ package struct ShardLayout: Sendable {
     if frames.tick != 1 { clock["tick_ns"] = .integer(frames.tick) }
     if let rate = frames.nominalRate { clock["nominal_rate_hz"] = .text(JSONValue.number(rate).canonicalText) }
     addColumn("\(Self.meta)/\(ShardNames.times)", .int64, [], .integers(frames.timestamps.map { $0.since(origin) }), clock)
-    addColumn("\(Self.meta)/source_index", .int64, [], .integers(frames.sourceIndex), ["unit": .text("source frame number")])
+    addColumn("\(Self.meta)/\(ShardNames.sourceIndex)", .int64, [], .integers(frames.sourceIndex), ["unit": .text("source frame number")])
     if let segment = frames.segment {
-      addColumn("\(Self.meta)/segment", .int64, [], .integers(segment), ["unit": .text("number of the segment without a gap")])
+      addColumn(
+        "\(Self.meta)/\(ShardNames.segment)", .int64, [], .integers(segment), ["unit": .text("number of the segment without a gap")])
     }
     addColumn(
-      "\(Self.meta)/quality", .uint8, [], .quality, ["unit": .text("bits"), "bits": .text(FrameQuality.names.joined(separator: " "))])
+      "\(Self.meta)/\(ShardNames.quality)", .uint8, [], .quality,
+      ["unit": .text("bits"), "bits": .text(FrameQuality.names.joined(separator: " "))])
     let gaps = frames.gaps
     addColumn(
-      "\(Self.meta)/gaps", .int64, [2], rows: gaps.count, .integers(gaps.flatMap { [Int64($0.row), $0.step] }),
+      "\(Self.meta)/\(ShardNames.gaps)", .int64, [2], rows: gaps.count, .integers(gaps.flatMap { [Int64($0.row), $0.step] }),
       ["unit": .text("row before the gap, ns")])
   }
 
@@ -338,7 +340,8 @@ package struct ShardLayout: Sendable {
       .integers(zip(rows, episode.frames.timestamps).map { row, frame in row.map { stream.delay(of: $0, at: frame) } ?? 0 }),
       ["unit": .text("ns, sample minus row; 0 where the value was interpolated to the row's time and where source_index is -1")])
     addColumn(
-      "\(group)/source_index", .int64, [], .integers(rows.map { number($0?.sample) }), ["unit": .text("source sample number; -1: none")])
+      "\(group)/\(ShardNames.sourceIndex)", .int64, [], .integers(rows.map { number($0?.sample) }),
+      ["unit": .text("source sample number; -1: none")])
     addColumn(
       "\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
     addColumn("\(group)/weight", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])

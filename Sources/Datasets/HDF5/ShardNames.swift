@@ -1,16 +1,17 @@
-/// The names inside shards, the index and packed files, described in `docs/layout.md`. No other code spells them, but for what it shows or
-/// writes about a dataset in words.
+/// The names inside shards, the index and packed files, described in `docs/layout.md`, for what writes and reads them. Other code spells names
+/// of an episode only where it shows them, or looks up a `StoredRow`'s fields.
 package enum ShardNames {
   /// The only episode of a shard.
   package static let demo = "demo_0"
   /// Its groups, and the same as the paths of arrays in records begin.
   package static let data = "data/\(demo)", meta = "meta/\(demo)"
-  package static let dataPath = "/\(data)/", metaPath = "/\(meta)/"
+  package static let dataPath = "/\(data)/"
 
   static let observations = "obs", nextObservations = "next_obs", streams = "streams", rowDigests = "row_sha256"
   static let times = "timestamp_ns", sourceIndex = "source_index", quality = "quality", segment = "segment", gaps = "gaps"
   static let checksums = "chunk_crc32", statistics = "statistics", statisticsPath = "\(meta)/\(statistics)"
-  static let takeID = "take_id", rowCount = "num_samples", reader = "reader"
+  package static let takeID = "take_id"
+  static let rowCount = "num_samples", reader = "reader"
 
   private static let prefix = "demo_"
 

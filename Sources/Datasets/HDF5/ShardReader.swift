@@ -40,7 +40,10 @@ struct ShardReader {
       tick: try clocked.integerAttribute("tick_ns") ?? 1)
     frames.isResampled = try clocked.textAttribute("timeline") == "resampled"
     frames.nominalRate = try clocked.textAttribute("nominal_rate_hz").flatMap { Double($0) }
-    frames.quality = try stored.quality()
+    guard let quality = try stored.quality() else {
+      throw HDF5Error(call: "read", target: meta.name, message: "it lacks the quality of its rows")
+    }
+    frames.quality = quality
     if meta.contains(ShardNames.segment) { frames.segment = try meta.dataset(ShardNames.segment).readAll(as: Int64.self) }
     var episode = Episode(id: id, sourceFrames: times.count, frames: frames, streams: [:])
     episode.captureStart = times.first

@@ -26,8 +26,9 @@ package struct StoredEpisode {
   /// Times of the rows in nanoseconds, since the attribute `origin_ns`.
   package func times() throws -> HDF5Array { try meta.dataset(ShardNames.times) }
 
-  package func quality() throws -> [FrameQuality] {
-    guard meta.contains(ShardNames.quality) else { return [] }
+  /// Bits of each row; `nil` where another program has removed them.
+  package func quality() throws -> [FrameQuality]? {
+    guard meta.contains(ShardNames.quality) else { return nil }
     return try meta.dataset(ShardNames.quality).readAll().map { FrameQuality(rawValue: $0) }
   }
 

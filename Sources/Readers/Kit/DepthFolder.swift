@@ -5,7 +5,7 @@ struct DepthFolder {
   /// Poses whose depth map is present, with its entry in the inputs.
   private(set) var present: [(pose: PoseList.Entry, file: Int)] = []
 
-  /// FindingCollector maps that no pose names, and names without a map.
+  /// Notes maps that no pose names, and names without a map.
   ///
   /// - Parameter what: Source of the depth map names, for messages: `poses.json`.
   init(_ files: [Int64: Int], of poses: PoseList, _ what: String, _ notes: FindingCollector) {

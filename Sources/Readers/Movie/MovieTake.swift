@@ -152,7 +152,7 @@ struct MovieTake {
     }
   }
 
-  /// FindingCollector private tags. Tags are never copied; a finding reports that some were private.
+  /// Notes private tags. Tags are never copied; a finding reports that some were private.
   private mutating func notePrivateTags() {
     if !options.keepLocation, movie.tags.contains(where: { Self.isLocation($0.key) }) {
       findings.append(Finding.locationRemoved(file: file))

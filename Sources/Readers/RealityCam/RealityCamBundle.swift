@@ -90,7 +90,7 @@ package struct RealityCamBundle: Reader {
     return try BundleMetadata(parts.bytes(part), file: part.file, isStrict: strict)
   }
 
-  /// FindingCollector metadata that contradict the video; the video is believed.
+  /// Notes metadata that contradict the video; the video is believed.
   private func compare(_ metadata: BundleMetadata, _ movie: MovieTake, _ parts: BundleParts, _ episode: inout Episode) {
     let file = parts.existing(.metadata)?.file
     func note(_ code: FindingCode, _ field: String, _ message: String) {

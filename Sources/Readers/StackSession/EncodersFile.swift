@@ -88,7 +88,7 @@ struct EncodersFile {
     }
   }
 
-  /// FindingCollector a new zero, set while recording: every channel that answers steps at once.
+  /// Notes a new zero, set while recording: every channel that answers steps at once.
   private func noteSteps(_ angles: [Float], _ arrivals: [Timestamp], _ notes: FindingCollector) {
     let width = Self.channels.count
     var steps = 0

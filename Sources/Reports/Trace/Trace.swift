@@ -297,7 +297,7 @@ package struct Trace: Sendable {
     if demos.contains(name) { return name }
     var ids: [String] = []
     for demo in demos {
-      let id = try StoredEpisode(file.root, demo: demo).id() ?? demo
+      let id = try data.group(demo).textAttribute(ShardNames.takeID) ?? demo
       if id == name { return demo }
       ids.append(id)
     }

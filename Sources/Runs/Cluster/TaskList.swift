@@ -148,7 +148,7 @@ package struct TaskList: Sendable {
     return bytes != Array("\(try SealedFile.digest(of: directory + "/" + DatasetFiles.tasks).digest)\n".utf8)
   }
 
-  /// FindingCollector that the list of a directory is published.
+  /// Notes that the list of a directory is published.
   static func markPublished(in directory: String) throws {
     guard try hasUnpublished(in: directory) else { return }
     let digest = try SealedFile.digest(of: directory + "/" + DatasetFiles.tasks).digest

@@ -187,13 +187,13 @@ struct TakeWatch {
     }
   }
 
-  /// FindingCollector a directory that cannot be searched: takes that were found in it keep their place, unless somebody has just removed it.
+  /// Notes a directory that cannot be searched: takes that were found in it keep their place, unless somebody has just removed it.
   private func fail(_ place: TakeLocation, _ error: any Error, _ depth: Int, _ walk: inout Walk) {
     if depth > 0, let error = error as? FileError, [ENOENT, ENOTDIR].contains(error.code) { return }
     walk.look.unreachable.insert(place.path)
   }
 
-  /// FindingCollector the state of a take's files, and gives it out if they rest and nothing is missing.
+  /// Notes the state of a take's files, and gives it out if they rest and nothing is missing.
   private mutating func observe(
     _ place: TakeLocation, _ stamp: FileStamp?, _ walk: inout Walk, _ obstacle: (_ hasRestedLong: Bool) throws -> String?
   ) {

@@ -42,9 +42,9 @@ def test_the_architecture_page_names_what_is_there():
     page = (ROOT / "Sources/README.md").read_text()
     for folder in [p for p in (ROOT / "Sources").iterdir() if p.is_dir()]:
         assert f"`{folder.name}`" in page
-    for target in "Steps", "Readers", "Datasets", "Runs":
-        for folder in [p for p in (ROOT / "Sources" / target).iterdir() if p.is_dir()]:
-            assert f"`{target}/{folder.name}/`" in page or target == "Readers"
+    for target in "Steps", "Datasets", "Runs", "Reports":
+        for folder in [p for p in (ROOT / "Sources" / target).iterdir() if any(p.glob("*.swift"))]:
+            assert f"`{target}/{folder.name}/`" in page or f"`{folder.name}/`" in page
     declared = set(re.findall(r"\b(?:struct|class|enum|protocol|typealias) (\w+)", SWIFT))
     for name in set(re.findall(r"`([A-Z][A-Za-z]+)`", page)) - {"NaN"}:
         assert name in declared or (ROOT / "Sources" / name).exists(), name
