@@ -212,6 +212,9 @@ def test_a_packed_file_tells_what_it_knows(takeset, takes, tmp_path):
     assert found["camera_image"]["sha256"] == streams(traced(takeset, takes, "b", 10))["camera_image"]["sha256"]
     assert "packed from" in trace["unavailable"]
     with h5py.File(tmp_path / "packed.h5", "r+") as file:
+        file["data/another/of/another/program"] = [1]  # an episode by its place, but for what belongs to one
+    assert traced(takeset, tmp_path / "packed.h5", "b", -2) == trace
+    with h5py.File(tmp_path / "packed.h5", "r+") as file:
         file["data/demo_000001/obs/pose"][10, 0] += 1
     assert traced(takeset, tmp_path / "packed.h5", "demo_000001", 10, check=2)["problems"]
     (tmp_path / "packed.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 40)
