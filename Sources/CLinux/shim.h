@@ -32,6 +32,9 @@ static inline void clinux_keep_buffers(int allocation, int free_bytes) {
 #endif
 }
 
+// Names the calling thread, for those who look at a process.
+static inline void clinux_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
+
 // Makes the kernel kill this process when its parent ends.
 static inline void clinux_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, 9); }
 

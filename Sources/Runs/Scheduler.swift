@@ -1,3 +1,4 @@
+import CLinux
 import Datasets
 import Foundation
 import Model
@@ -33,20 +34,35 @@ final class Scheduler: @unchecked Sendable {
     self.work = work
   }
 
-  /// Runs until every take is done or the work is cancelled.
+  /// Runs until every take is done or the work is cancelled. With little memory there may be fewer threads than asked for; without any, the
+  /// calling one does the work.
   func run() {
-    let group = DispatchGroup()
-    for number in 0..<threads {
-      group.enter()
-      let thread = Thread { [self] in
-        loop()
-        group.leave()
-      }
-      thread.name = "takeset-\(number)"
-      thread.stackSize = 4 << 20
-      thread.start()
+    var started: [pthread_t] = []
+    while started.count < threads, let thread = startThread() { started.append(thread) }
+    if started.isEmpty { loop() }
+    for thread in started { pthread_join(thread, nil) }
+  }
+
+  /// A thread that works; `nil` where the system has none. Foundation's would not say, and never run.
+  private func startThread() -> pthread_t? {
+    var attributes = pthread_attr_t()
+    pthread_attr_init(&attributes)
+    defer { pthread_attr_destroy(&attributes) }
+    pthread_attr_setstacksize(&attributes, 4 << 20)
+    var thread = pthread_t()
+    let own = Unmanaged.passRetained(self)
+    let code = pthread_create(
+      &thread, &attributes,
+      { argument in
+        clinux_name_thread("takeset-worker")
+        argument.map { Unmanaged<Scheduler>.fromOpaque($0).takeRetainedValue().loop() }
+        return nil
+      }, own.toOpaque())
+    guard code == 0 else {
+      own.release()
+      return nil
     }
-    group.wait()
+    return thread
   }
 
   private func loop() {

@@ -31,7 +31,6 @@ def test_memory_is_limited(start, tmp_path):
     assert found["status"] == "failed" and "MemoryError" in found["lastError"]
 
 
-@pytest.mark.slow
 def test_too_little_memory_never_rejects_a_capture(start, tmp_path):
     server = start("--takeset", TAKESET, "--conversion-memory", 256 << 20, "--conversion-attempts", 1, conversions=1)
     found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))

@@ -198,3 +198,15 @@ def subprocess_capabilities():
 def test_limits_that_make_no_sense(takeset, takes, tmp_path, argument, word):
     done = takeset("run", takes, "--output", tmp_path / "out", argument, check=64)
     assert word in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_a_run_ends_however_little_memory_there_is(takeset, tmp_path):
+    """Below 300 MiB of address space there is not always a thread to be had: a run that waits for one would never end."""
+    takeset("simulate", "realitycam-bundle", "--output", tmp_path / "in/bundle", "--seconds", 0.2, "--size", "160x120", check=0)
+    limited = ["sh", "-c", 'ulimit -c 0; ulimit -v "$1"; shift; exec "$@"', "sh"]
+    said = []
+    for mebibytes in range(240, 294, 2):
+        command = [BINARY, "run", tmp_path / "in", "--output", tmp_path / f"out-{mebibytes}", "--jobs", "1", "--isolate", "always", "--progress", "none"]
+        done = subprocess.run([*limited, str(mebibytes << 10), *map(str, command)], capture_output=True, text=True, timeout=30)
+        said.append((done.returncode, "of memory" in done.stdout + done.stderr))
+    assert (3, True) in said and all(code != 0 for code, _ in said), said
