@@ -196,11 +196,9 @@ package struct DatasetDescription {
   var sentence: String {
     let readers = Set(dataset.written.compactMap(\.reader)).sorted().joined(separator: ", ")
     let written = dataset.written.count
-    let content = "\(Self.counted(written, "episode")) with \(Self.counted(rows, "row")) in HDF5"
+    let content = "\(several(written, "episode")) with \(several(rows, "row")) in HDF5"
     return "\(content), made from raw phone captures\(readers.isEmpty ? "" : " (\(readers))") by Takeset \(version)."
   }
-
-  static func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
   // MARK: Files
 

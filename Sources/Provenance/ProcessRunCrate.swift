@@ -2,6 +2,7 @@ import Datasets
 import Evidence
 import Foundation
 import Model
+import Steps
 
 /// RO-Crate metadata (version 1.1) of a dataset after the profile Process Run Crate 0.5: the files, the program that made them, from what.
 struct ProcessRunCrate {
@@ -68,8 +69,8 @@ struct ProcessRunCrate {
     var members: [String: JSONValue] = [
       "@id": "#conversion", "@type": "CreateAction", "name": "Conversion of raw takes",
       "description": .string(
-        "takeset read \(DatasetDescription.counted(description.sourceCount, "take")) and wrote "
-          + "\(DatasetDescription.counted(description.dataset.written.count, "episode"))."
+        "takeset read \(several(description.sourceCount, "take")) and wrote "
+          + "\(several(description.dataset.written.count, "episode"))."
       ),
       "instrument": Self.reference(toolID),
       "object": .array([Self.reference("#pipeline")] + (isListed ? description.sources.map { Self.reference(Self.takeID($0)) } : [])),
@@ -126,7 +127,7 @@ struct ProcessRunCrate {
     description.sources.map { take in
       var members: [String: JSONValue] = [
         "@id": .string(Self.takeID(take)), "@type": "CreativeWork", "name": .string("take \(take.take ?? take.id)"),
-        "description": .string("\(DatasetDescription.counted(take.inputs.count, "file")) of \(take.reader ?? "no known format")."),
+        "description": .string("\(several(take.inputs.count, "file")) of \(take.reader ?? "no known format")."),
       ]
       members["sha256"] = take.inputDigest.map { .string($0.description) }
       return .object(members)

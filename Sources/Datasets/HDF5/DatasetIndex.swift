@@ -153,7 +153,8 @@ package struct DatasetIndex {
   private static func values(of entry: ShardStatistics.Entry, in root: Group) throws -> [[Float]]? {
     let (all, channels) = (entry.statistics, entry.statistics.channels)
     guard all.histograms.first?.buckets == .floats, all.moments.allSatisfy({ $0.count < Statistics.few }) else { return nil }
-    let (data, meta) = (try root.group(ShardNames.data), try root.group(ShardNames.meta))
+    let stored = try StoredEpisode(root)
+    let (data, meta) = (stored.data, stored.meta)
     let isAction = data.contains(entry.name)
     let dataset = try data.dataset(isAction ? entry.name : "\(ShardNames.observations)/\(entry.name)")
     guard dataset.type == .float32, dataset.dims.reduce(1, *) < mostElements else { return nil }
