@@ -74,6 +74,7 @@ class Episode:
 
     def __init__(self, dataset: Dataset, index: int, name: str) -> None:
         self.dataset = dataset
+        self._store = dataset._store
         self.index = index
         self.name = name
         self._id: str | None = None
@@ -84,7 +85,7 @@ class Episode:
     def id(self) -> str:
         """The episode's id: that of its take, with `.0`, `.1` and so on where the take was split."""
         if self._id is None:
-            self._id = self.dataset._id(self)
+            self._id = self._store.id(self.index)
         return self._id
 
     @property
@@ -100,7 +101,7 @@ class Episode:
     @property
     def take(self) -> Record | None:
         """The manifest's entry: inputs with their digests, alignment, steps, details; None for a file without a manifest."""
-        return self.dataset._entry(self)
+        return self._store.entry(self.index)
 
     @property
     def findings(self) -> list[Finding]:
@@ -110,7 +111,7 @@ class Episode:
     @property
     def split(self) -> str | None:
         """train, valid or test; None where the file has no masks."""
-        return self.dataset._split(self)
+        return self._store.split(self.index)
 
     @property
     def reader(self) -> str:
@@ -288,27 +289,27 @@ class Episode:
 
     @property
     def _file(self) -> OpenFile:
-        return self.dataset._shard(self)
+        return self._store.shard(self.index)
 
     def _group(self, section: str) -> Group:
-        group = self.dataset._object(self, section)
+        group = self._store.object(self.index, section)
         if not isinstance(group, Group):
-            place = self.dataset._place(self)
+            place = self._store.place(self.index)
             raise TakesetError(f"{place.file} has no group {place.group(section)}, so it has no episode {self.name}")
         return group
 
     def _whole_group(self, section: str) -> Group:
         """The group for a user of h5py, which follows every link."""
-        group, place = self._group(section), self.dataset._place(self)
-        self.dataset._files.require_whole(place.file, place.group(section))
+        group, place = self._group(section), self._store.place(self.index)
+        self._store.files.require_whole(place.file, place.group(section))
         return group
 
     def _remembered(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int] = lambda _: 256) -> T:
         """A value of this episode, from the file when it is first needed and after it was dropped for others."""
-        known = self.dataset._cache.get(place := (self.index, *key))
+        known = self._store.cache.get(place := (self.index, *key))
         if known is None:
             known = make()
-            self.dataset._cache.put(place, known, size(known))
+            self._store.cache.put(place, known, size(known))
         value: T = known
         return value
 

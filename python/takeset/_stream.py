@@ -138,12 +138,13 @@ class Stream:
 
         Takes that give a key different units or axes have separate statistics; these are the ones of this episode's unit and axes.
         """
-        return self.episode.dataset._statistics_of(self)
+        attrs, name = self.attrs, self.name.removeprefix("next_obs/")
+        return self.episode._store.statistics.find(name, self.unit, attrs.get("camera_axes"), self.shape[-1], self.dtype.name)
 
     @property
     def dataset(self) -> Dataset:
         """The dataset in the file, as h5py shows it."""
-        found = self.episode.dataset._object(self.episode, "data", self._stored.path)
+        found = self.episode._store.object(self.episode.index, "data", self._stored.path)
         if not isinstance(found, Dataset):
             raise TakesetError(f"{self._title()} is not there any more")
         return found

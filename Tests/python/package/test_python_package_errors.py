@@ -158,7 +158,7 @@ def test_a_relative_path_stays_the_same_file_when_the_working_directory_changes(
     with package.open("copy") as ds:
         assert ds.path == "copy/dataset.h5"
         monkeypatch.chdir("/")
-        ds._files._open.clear()
+        ds._store.files._open.clear()
         assert [episode["pose"][0].shape for episode in ds] == [(7,), (7,)] and len(ds.takes) == 2 and ds[V1].take["id"] == V1
 
 

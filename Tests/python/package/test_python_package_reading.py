@@ -336,10 +336,10 @@ def test_the_values_used_last_are_kept_up_to_a_size():
 
 def test_arrays_that_were_dropped_are_read_again(whole):
     with package.open(whole) as ds:
-        ds._cache.limit = 3000
+        ds._store.cache.limit = 3000
         for _ in range(2):
             assert sums(ds) == sums(package.open(whole))
-        assert ds._cache.size <= max(3000, *(episode["pose"].dataset.nbytes + 256 for episode in ds))
+        assert ds._store.cache.size <= max(3000, *(episode["pose"].dataset.nbytes + 256 for episode in ds))
 
 
 # Files that change, and closed ones
@@ -352,7 +352,7 @@ def test_a_shard_that_was_replaced_is_noticed(copy, whole):
             shutil.copy(path, path.with_suffix(".new"))
             os.replace(path.with_suffix(".new"), path)
         np.testing.assert_array_equal(ds[STACK]["camera_image"][5], kept)  # still open
-        ds._files._open.clear()  # as if others had been used since
+        ds._store.files._open.clear()  # as if others had been used since
         with pytest.raises(TakesetError, match="was replaced while the dataset was open; open the dataset again"):
             ds[STACK]["camera_image"][5]
     with package.open(copy) as ds:

@@ -176,7 +176,7 @@ def test_the_package_reads_a_large_manifest_as_a_small_one(batches, monkeypatch)
     assert whole.record_sha256
     monkeypatch.setattr(Manifest, "IN_MEMORY", 0)
     by_lines = package.open(path)
-    assert by_lines._manifest.head["takes"] == [] and len(whole._manifest.head["takes"]) == FEW
+    assert by_lines._store.manifest.head["takes"] == [] and len(whole._store.manifest.head["takes"]) == FEW
     assert by_lines.record == whole.record and by_lines.record_sha256 == whole.record_sha256
     name = whole[FEW - 1].id
     assert by_lines[name].index == whole[name].index == FEW - 1
