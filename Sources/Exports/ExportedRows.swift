@@ -146,7 +146,7 @@ extension ExportDirectory {
 
   /// Notes that positions have a unit other than meters.
   func loseUnit(of episode: ExportedEpisode) {
-    guard let unit = episode.poseFrame?.unit, unit != "m" else { return }
+    guard let unit = episode.poseFrame?.unit, unit != .meters else { return }
     lose("\(episode.id): the unit of positions is \(unit), which the format cannot say.")
   }
 

@@ -137,7 +137,7 @@ extension ExportedEpisode {
   }
 
   /// Whether positions are in meters, as depth is.
-  var hasMeters: Bool { poseFrame.map { $0.unit != "arbitrary" } ?? false }
+  var hasMeters: Bool { poseFrame?.unit.isMetric == true }
 
   /// The depth maps of an image's camera.
   func depth(of image: SampleStream) -> (name: StreamName, stream: SampleStream)? {

@@ -106,7 +106,7 @@ extension ReplayContents {
     contents.unplaced.formUnion(observations.subtracting(contents.streams))
     if episodes.contains(where: { $0.episode.derived[.actions] != nil }) { contents.unplaced.insert(.actions) }
     for episode in episodes {
-      if let unit = episode.poseFrame?.unit, unit != "m" {
+      if let unit = episode.poseFrame?.unit, unit != .meters {
         contents.lost.append("\(episode.id): the unit of positions is \(unit), and UMI takes them for meters.")
       }
     }

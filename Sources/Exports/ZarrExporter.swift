@@ -172,7 +172,7 @@ struct ReplayContents: Sendable {
     guard let spec = Self.spec(name, episode) else { return [] }
     var attributes: [String: JSONValue] = ["unit": .string(spec.unit)]
     if let frame = spec.kind.poseFrame {
-      attributes = ["unit": .string(frame.unit), "camera_axes": .string(frame.cameraAxes.rawValue), "quaternion_order": "xyzw"]
+      attributes = ["unit": .string(frame.unit.rawValue), "camera_axes": .string(frame.cameraAxes.rawValue), "quaternion_order": "xyzw"]
     }
     if !spec.parts.isEmpty { attributes["parts"] = .string(spec.parts.map(\.description).joined(separator: " ")) }
     let isRaster = spec.kind.isRaster

@@ -150,7 +150,8 @@ struct TimeMeasurements: Sendable {
 
 /// The poses of an episode.
 struct PoseMeasurements: Sendable {
-  var unit: String
+  /// `nil` where the file names none.
+  var unit: LengthUnit?
   /// Axes of the camera, and the body whose poses they are.
   var axes: String
   var body: String?
@@ -167,7 +168,7 @@ struct PoseMeasurements: Sendable {
   var extent = 0.0
 
   init(_ dataset: HDF5Array, at timestamps: [Timestamp], quality stored: [FrameQuality]) throws {
-    unit = try dataset.textAttribute("unit") ?? ""
+    unit = try dataset.textAttribute("unit").flatMap(LengthUnit.init)
     axes = try dataset.textAttribute("camera_axes") ?? ""
     body = try dataset.textAttribute("body")
     var poses: [(row: Int, pose: Pose)] = []
@@ -189,7 +190,7 @@ struct PoseMeasurements: Sendable {
     }
     // What the reader found in the frames, and what shows in the rows: poses may have been changed or resampled since.
     let shown = FrameQuality.of(
-      poses.map(\.pose), at: poses.map { timestamps[$0.row] }, isMetric: unit.hasPrefix("m"))
+      poses.map(\.pose), at: poses.map { timestamps[$0.row] }, isMetric: unit?.isMetric == true)
     for (index, (row, _)) in poses.enumerated() {
       let bits = shown[index].union(row < stored.count ? stored[row] : [])
       if bits.contains(.poseRepeated) { repeated += 1 }

@@ -184,8 +184,9 @@ extension Examined {
 
   private func mixture(of key: String, ofDepth: Bool, _ severity: Diagnosis.Severity?) -> Problem? {
     let all = arrays(key).filter { $0.array.encoding == nil && $0.array.type != nil && (ofDepth || !$0.array.isDepth) }
-    // A claimed scale is a scale.
-    let groups = Dictionary(grouping: all) { [$0.array.unit.replacing(" (claimed)", with: ""), $0.array.type ?? ""] }
+    // Actions have several units, positions first.
+    let claimed = LengthUnit.claimedMeters.rawValue
+    let groups = Dictionary(grouping: all) { [$0.array.unit.replacing(claimed, with: LengthUnit.meters.rawValue), $0.array.type ?? ""] }
     guard groups.count > 1 else { return nil }
     let hasTypes = Set(groups.keys.map { $0[1] }).count > 1
     let named = Dictionary(groups.map { ($0.key.filter { !$0.isEmpty }.joined(separator: ", "), $0.value.map(\.id)) }, uniquingKeysWith: +)

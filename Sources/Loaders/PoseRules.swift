@@ -22,7 +22,7 @@ extension Examined {
   func withInterpolatedPoses() -> [Problem] { rows(\.interpolated, "have a pose that SLAM filled in") }
 
   func withArbitraryScale() -> [Problem] {
-    problem({ $0.poses.map { !$0.unit.hasPrefix("m") } ?? false }) { "\($0) poses in an arbitrary unit" }
+    problem({ $0.poses.map { $0.unit?.isMetric != true } ?? false }) { "\($0) poses in an arbitrary unit" }
   }
   func withPosesOfABody() -> [Problem] { problem({ $0.poses?.body != nil }) { "\($0) the poses of another body than the camera" } }
 

@@ -23,30 +23,28 @@ package struct PoseFrame: Equatable, Sendable {
 
   package var cameraAxes: CameraAxes
   package var worldAxes: String
-  /// `m`, `m (claimed)` or `arbitrary`.
-  package var unit: String
+  package var unit: LengthUnit
   /// The pose in the camera's axes of the body that poses are given for, such as a gripper; `nil` for the camera itself.
   package var body: Pose?
 
   /// The camera of a structure-from-motion program, with OpenCV's axes, in an arbitrary world.
-  package static func slam(unit: String) -> PoseFrame {
+  package static func slam(unit: LengthUnit) -> PoseFrame {
     PoseFrame(cameraAxes: .opencv, worldAxes: "arbitrary rotation and origin, right-handed", unit: unit)
   }
 
   /// ARKit's world, with a camera whose y and z axes are reversed.
-  package static let strayScanner = PoseFrame(cameraAxes: .opencv, worldAxes: arkit.worldAxes, unit: "m")
+  package static let strayScanner = PoseFrame(cameraAxes: .opencv, worldAxes: arkit.worldAxes, unit: .meters)
 
   /// Poses of synthetic data, which belong to no camera.
-  package static let synthetic = PoseFrame(cameraAxes: .arbitrary, worldAxes: "arbitrary", unit: "arbitrary")
+  package static let synthetic = PoseFrame(cameraAxes: .arbitrary, worldAxes: "arbitrary", unit: .arbitrary)
 
-  package init(cameraAxes: CameraAxes, worldAxes: String, unit: String) {
+  package init(cameraAxes: CameraAxes, worldAxes: String, unit: LengthUnit) {
     (self.cameraAxes, self.worldAxes, self.unit) = (cameraAxes, worldAxes, unit)
   }
 
   /// ARKit's camera and gravity-aligned world.
   package static let arkit = PoseFrame(
-    cameraAxes: .arkit, worldAxes: "y up, gravity-aligned; origin and heading of the AR session",
-    unit: "m")
+    cameraAxes: .arkit, worldAxes: "y up, gravity-aligned; origin and heading of the AR session", unit: .meters)
 }
 
 /// A camera-to-world pose: position, and rotation as a unit quaternion, scalar last.

@@ -44,7 +44,7 @@ package struct EpisodeSummary: Sendable {
     gaps = episode.frames.gaps.count
     dropped = episode.dropped
     details = episode.details
-    poseUnit = episode.streams.values.compactMap { $0.spec.kind.poseFrame?.unit }.first
+    poseUnit = episode.streams.values.compactMap { $0.spec.kind.poseFrame?.unit.rawValue }.first
     streams = episode.streams.sorted { $0.key < $1.key }.map { name, stream in
       let rows = final.streams[name]?.rows
       let camera = episode.camera(of: stream)

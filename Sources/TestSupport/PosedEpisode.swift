@@ -20,7 +20,7 @@ extension Episode {
     let stamps = poses.indices.map { Timestamp(nanoseconds: Int64($0) * 100_000_000) }
     let numbers = poses.indices.map { Int64($0) }
     let stream = SampleStream(
-      spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit, clock: .deviceUptime),
+      spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit.rawValue, clock: .deviceUptime),
       source: VectorSource(poses.map { $0 ?? Pose(position: [99, 99, 99], quaternion: [0, 0, 0, 1]) }), timestamps: stamps,
       sourceIndex: numbers, rows: poses.enumerated().map { row, pose in pose.map { _ in Row(row) } })
     return Episode(

@@ -52,7 +52,7 @@ package struct Actions: Transform {
       episode.streams.filter { isWanted($0.value.spec.kind) }.min { $0.key < $1.key }.map { ($0.key, $0.value.spec) }
     }
     guard let (pose, poseSpec) = first({ $0.poseFrame != nil }) else { return episode }
-    let unit = poseSpec.kind.poseFrame?.unit ?? poseSpec.unit
+    let unit = poseSpec.kind.poseFrame?.unit.rawValue ?? poseSpec.unit
     var parts: [ActionPart]
     switch kind {
     case .relative6D: parts = [.position(.relative, unit), .rotation6D(.relative, byRows: rotationLayout == .rows)]

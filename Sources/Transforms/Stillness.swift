@@ -34,7 +34,7 @@ struct Stillness {
     let number = JSONValue.number(distance).canonicalText
     self.init(
       poses, distance: distance, angle: angle,
-      distanceWords: stream.spec.kind.poseFrame?.unit == "arbitrary" ? "\(number) units" : "\(number) m")
+      distanceWords: stream.spec.kind.poseFrame?.unit == .arbitrary ? "\(number) units" : "\(number) m")
   }
 
   init(_ poses: [Pose?], distance: Double, angle: Double, distanceWords: String = "") {

@@ -10,7 +10,7 @@ import Testing
     let times = milliseconds.map { Timestamp(nanoseconds: $0 * 1_000_000) }
     let poses = milliseconds.map { Pose(position: [Double($0) / 10, 0, 0], quaternion: [0, 0, 0, 1]) }
     var stream = SampleStream(
-      spec: StreamSpec(kind: .pose(.slam(unit: "m")), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
+      spec: StreamSpec(kind: .pose(.slam(unit: .meters)), type: .float32, shape: [7], unit: "m", clock: .deviceUptime),
       source: VectorSource(poses), timestamps: times, sourceIndex: poses.indices.map { Int64($0) })
     stream.rows = poses.indices.map { $0 == 2 ? nil : Row($0) }
     let episode = Episode(

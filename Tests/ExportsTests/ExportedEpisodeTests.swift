@@ -31,7 +31,7 @@ import TestSupport
       default: (-y, z, x)
       }
     }
-    let frame = PoseFrame(cameraAxes: own, worldAxes: "any", unit: "m")
+    let frame = PoseFrame(cameraAxes: own, worldAxes: "any", unit: .meters)
     let found = try #require(try ExportedEpisode("a", open: episode([turned], frame: frame)).cameraPoses(wanted)?[0])
     #expect(found.position == turned.position)
     let (before, after) = (viewing(turned, own), viewing(found, wanted))

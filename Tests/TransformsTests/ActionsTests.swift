@@ -133,7 +133,7 @@ import TestSupport
       try acting(["joints": "absolute", "angle": "radian", "gripper": "width"], episode).derived[.actions]?.spec)
     #expect(spec.parts.map(\.description) == ["relative_position:3", "relative_rotation_6d:6", "joints:2", "gripper:2"])
     #expect(spec.unit == "m, 1, rad, mm" && spec.shape == [13] && spec.kind == .action)
-    episode.streams[.pose]?.spec.kind = .pose(.slam(unit: "arbitrary"))
+    episode.streams[.pose]?.spec.kind = .pose(.slam(unit: .arbitrary))
     let delta = try acting(["kind": "delta-pose"], episode)
     #expect(delta.derived[.actions]?.spec.unit == "arbitrary, rad")
     #expect(

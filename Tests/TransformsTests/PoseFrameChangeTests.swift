@@ -143,7 +143,7 @@ import TestSupport
     #expect(back.streams[.pose]?.spec.kind.poseFrame == .arkit)
     for (before, after) in zip(poses, try back.poses()) { #expect(Matrix4(try #require(after)).difference(Matrix4(before)) < 2e-6) }
     #expect(try change(["up": "y"], .posed(poses)).streams[.pose]?.poseChange == nil)
-    let unknown = try change(["up": "z"], .posed(poses, frame: .slam(unit: "m")))
+    let unknown = try change(["up": "z"], .posed(poses, frame: .slam(unit: .meters)))
     #expect(unknown.findings.map(\.code) == [.axesUnknown] && unknown.streams[.pose]?.poseChange == nil)
   }
 

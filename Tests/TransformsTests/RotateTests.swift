@@ -166,7 +166,7 @@ import TestSupport
     var missing = seen([rolled(0)])
     missing.cameras[.phone]?.pose = nil
     let unknown = [
-      seen([pitched(76)]), seen([rolled(0), rolled(180)]), seen([nil, nil]), seen([rolled(0)], .slam(unit: "m")),
+      seen([pitched(76)]), seen([rolled(0), rolled(180)]), seen([nil, nil]), seen([rolled(0)], .slam(unit: .meters)),
       seen([rolled(0)], .synthetic), missing,
     ]
     for (number, episode) in unknown.enumerated() {

@@ -136,7 +136,7 @@ import TestSupport
 
   @Test func namesNoMetersForPosesInAnArbitraryUnit() throws {
     var episode = Episode.moving([.at(0), .at(1)])
-    episode.streams[.pose]?.spec.kind = .pose(.slam(unit: "arbitrary"))
+    episode.streams[.pose]?.spec.kind = .pose(.slam(unit: .arbitrary))
     let rejection = #expect(throws: Rejection.self) { try step(["start": "motion", "distance": 5]).apply(to: episode) }
     #expect(rejection?.reason.contains("within 5 units and") == true)
     #expect(try step(["start": "motion"]).apply(to: episode).frames.count == 2)

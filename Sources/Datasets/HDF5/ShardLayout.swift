@@ -231,7 +231,7 @@ package struct ShardLayout: Sendable {
     if let frame = spec.kind.poseFrame {
       attributes["transform"] = .text(frame.body == nil ? "camera_to_world" : "body_to_world")
       attributes["quaternion_order"] = .text("xyzw")
-      attributes["unit"] = .text(frame.unit)
+      attributes["unit"] = .text(frame.unit.rawValue)
     }
     if !spec.elements.isEmpty { attributes["order"] = .text(spec.elements.joined(separator: " ")) }
     if !spec.parts.isEmpty { attributes["parts"] = .text(spec.parts.map(\.description).joined(separator: " ")) }

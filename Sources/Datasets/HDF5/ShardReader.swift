@@ -91,7 +91,9 @@ struct ShardReader {
 
   private func frame(of dataset: HDF5Array) throws -> PoseFrame? {
     var frame: PoseFrame?
-    if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init), let unit = try dataset.textAttribute("unit")
+    // The unit of actions is those of their parts, positions first.
+    if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init),
+      let unit = try dataset.textAttribute("unit")?.split(separator: ",").first.flatMap({ LengthUnit(rawValue: String($0)) })
     {
       var own = PoseFrame(cameraAxes: axes, worldAxes: try dataset.textAttribute("world_axes") ?? "", unit: unit)
       own.body = try dataset.textAttribute("body").flatMap { Pose(measured: $0.split(separator: " ").compactMap { Double($0) }) }
@@ -114,8 +116,6 @@ struct ShardReader {
     spec.parts = try dataset.textAttribute("parts")?.split(separator: " ").compactMap { StreamSpec.Part($0) } ?? []
     if kind == .action {
       (spec.actionFrame, spec.rotationLayout) = (try frame(of: dataset), try dataset.textAttribute("rotation_layout"))
-      // Actions have the units of their parts.
-      spec.actionFrame?.unit = spec.unit.split(separator: ",").first.map(String.init) ?? spec.unit
     }
     spec.elements = try dataset.textAttribute("order")?.split(separator: " ").map(String.init) ?? []
     spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }

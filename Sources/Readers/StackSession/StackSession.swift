@@ -92,13 +92,13 @@ package struct StackSession: Reader {
     guard !rows.poses.isEmpty else { return nil }
     let frame: PoseFrame =
       switch session.variant.poses {
-      case .slam(.claimed): .slam(unit: "m (claimed)")
-      case .slam(.arbitrary): .slam(unit: "arbitrary")
+      case .slam(.claimed): .slam(unit: .claimedMeters)
+      case .slam(.arbitrary): .slam(unit: .arbitrary)
       case .synthetic: .synthetic
       case .arkit, .none: .arkit
       }
     return SampleStream(
-      spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit, clock: session.clock),
+      spec: StreamSpec(kind: .pose(frame), type: .float32, shape: [7], unit: frame.unit.rawValue, clock: session.clock),
       source: records(rows.places, session).source(rows.poses), timestamps: rows.frames.timestamps, sourceIndex: rows.frames.sourceIndex,
       rows: rows.frames.timestamps.indices.rows)
   }

@@ -154,11 +154,11 @@ struct EpisodeContents: Sendable {
   ) {
     let sound = positions.map { position in position.flatMap { ($0 * $0).sum().isFinite ? $0 : nil } }
     let plane = GroundPlane(worldAxes: frame.worldAxes, positions: sound.compactMap(\.self))
-    trajectory = TrajectoryDrawing(sound, breaks: breaks, plane: plane, unit: frame.unit)
+    trajectory = TrajectoryDrawing(sound, breaks: breaks, plane: plane, unit: frame.unit.rawValue)
     let heights = sound.map { position in position.map { ($0 * plane.up).sum() } ?? .nan }
     let words = plane.isLevel ? "Height" : "Distance from that plane"
     let curve = CurvesDrawing.Curve(name: words, values: heights)
-    if let drawing = CurvesDrawing.drawing(words, [curve], seconds: seconds, breaks: breaks, unit: frame.unit) {
+    if let drawing = CurvesDrawing.drawing(words, [curve], seconds: seconds, breaks: breaks, unit: frame.unit.rawValue) {
       curves.insert(("\(words) (\(frame.unit))", drawing), at: 0)
     }
   }

@@ -65,7 +65,7 @@ struct GroundPlane: Equatable {
 /// The path of a camera or a body from above, with a scale bar, and marks where it starts and ends.
 struct TrajectoryDrawing {
   /// The unit of poses, as a scale bar names it.
-  static func unitWords(_ unit: String) -> String { unit == "arbitrary" ? "(arbitrary unit)" : unit }
+  static func unitWords(_ unit: String) -> String { unit == LengthUnit.arbitrary.rawValue ? "(arbitrary unit)" : unit }
 
   /// Extent along the drawing's two axes, and the length of the path, in the poses' unit.
   let extent: SIMD2<Double>
