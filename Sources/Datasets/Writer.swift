@@ -5,6 +5,7 @@ package import Steps
 
 /// Writes each episode into its own shard, `DatasetFiles.shard(of:)`, and the index over them.
 package protocol Writer: Step {
+  var storage: SampleStorage { get }
   /// Throws `OptionError` when an option cannot be combined with a transform of the pipeline.
   func check(_ transforms: [any Transform]) throws
   /// The arrays an episode would be written as; nothing is read or written.

@@ -7,7 +7,7 @@ package import Model
 /// An estimate of the size of a dataset and of the time to write it, from a few rows that are read, decoded and encoded.
 package struct Estimate: Sendable {
   /// Bytes of the dataset with images stored as `raw`, `jpeg` or `png`, for datasets that have images.
-  package private(set) var choices: [(image: HDF5Writer.ImageEncoding, bytes: Int64)] = []
+  package private(set) var choices: [(image: SampleStorage.ImageEncoding, bytes: Int64)] = []
   /// Bytes of the dataset as the pipeline stores it.
   package private(set) var bytes: Int64 = 0
   /// Seconds on all threads.
@@ -18,11 +18,11 @@ package struct Estimate: Sendable {
   /// Sums over the rows that were read, by which all rows are estimated: everything is proportional to pixels.
   private struct Measured {
     var pixels = 0.0
-    var bytes: [HDF5Writer.ImageEncoding: Double] = [:]
+    var bytes: [SampleStorage.ImageEncoding: Double] = [:]
     var seconds = 0.0
   }
 
-  private let writer: HDF5Writer?
+  private let storage: SampleStorage
   private let threads: Int
   private var episodes = 0
   /// Pixels of all rows, and what was measured, by kind of raster.
@@ -35,7 +35,7 @@ package struct Estimate: Sendable {
   private static let rowsPerEpisode = 4
 
   package init(pipeline: Pipeline, threads: Int) {
-    writer = pipeline.writer as? HDF5Writer
+    storage = pipeline.writer.storage
     self.threads = threads
   }
 
@@ -67,7 +67,7 @@ package struct Estimate: Sendable {
     var cursor = try stream.source.makeCursor(SampleRequest(isStandalone: true))
     let size = stream.spec.gridSize
     var bytes: [UInt8] = [], mask: [UInt8] = [], encoded: [UInt8] = []
-    let deflater = try (writer?.compression.deflate).map { try ChunkEncoder(level: $0) }
+    let deflater = try storage.compression.deflate.map { try ChunkEncoder(level: $0) }
     func deflated(_ raw: [UInt8], _ elementSize: Int) -> Double {
       guard let deflater else { return Double(raw.count) }
       _ = raw.withUnsafeBytes { deflater.encode($0, elementSize: elementSize, into: &encoded) }
@@ -76,7 +76,7 @@ package struct Estimate: Sendable {
     let clock = ContinuousClock()
     for row in chosen {
       guard let sample = stream.rows?[row]?.sample else { continue }
-      var costs: [HDF5Writer.ImageEncoding: Double] = [:]
+      var costs: [SampleStorage.ImageEncoding: Double] = [:]
       var seconds = 0.0
       func timed(_ body: () throws -> Void) rethrows { seconds += try clock.measure(body) / .seconds(1) }
       do {
@@ -87,15 +87,15 @@ package struct Estimate: Sendable {
       timed { _ = Digest.of(bytes) }
       if stream.spec.kind == .image {
         costs[.raw] = Double(bytes.count)
-        for choice in [HDF5Writer.ImageEncoding.jpeg, .png] {
+        for choice in [SampleStorage.ImageEncoding.jpeg, .png] {
           let before = seconds
           try timed {
             costs[choice] = Double(
               choice == .png
                 ? try PNG.encode(bytes, size: size, isFast: true).count
-                : try JPEGEncoder().encode(bytes, size: size, quality: writer?.quality ?? 95).count)
+                : try JPEGEncoder().encode(bytes, size: size, quality: storage.quality).count)
           }
-          if writer?.image != choice { seconds = before }
+          if storage.image != choice { seconds = before }
         }
       } else {
         timed {
@@ -122,9 +122,9 @@ package struct Estimate: Sendable {
       return value(sums) / sums.pixels * (pixels[kind] ?? 0)
     }
     let others = otherBytes + pixels.keys.filter { $0 != "image" }.reduce(0) { $0 + share($1) { $0.bytes[.raw] ?? 0 } }
-    let images = pixels["image"] == nil ? [] : [HDF5Writer.ImageEncoding.raw, .jpeg, .png]
+    let images = pixels["image"] == nil ? [] : [SampleStorage.ImageEncoding.raw, .jpeg, .png]
     choices = images.map { choice in (choice, Int64(others + share("image") { $0.bytes[choice] ?? 0 })) }
-    let own = writer?.image == .jpegSource ? .jpeg : writer?.image ?? .raw
+    let own = storage.image == .jpegSource ? .jpeg : storage.image
     bytes = choices.first { $0.image == own }?.bytes ?? Int64(others)
     seconds = pixels.keys.reduce(0) { $0 + share($1) { $0.seconds } } / Double(max(threads, 1))
   }

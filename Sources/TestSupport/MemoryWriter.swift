@@ -7,6 +7,7 @@ import Synchronization
 
 /// A writer that keeps episodes in memory, row by row, for tests without files.
 package struct MemoryWriter: Writer {
+  package var storage = SampleStorage()
   package static let name = "memory"
   package static let summary = "Keeps episodes in memory, for tests"
 

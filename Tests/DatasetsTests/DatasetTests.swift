@@ -34,11 +34,11 @@ import TestSupport
     return try Dataset(directory: output)
   }
 
-  @Test(arguments: [HDF5Writer.ImageEncoding.raw, .jpeg, .png, .jpegSource]) func anEpisodeReadBackIsWrittenTheSame(
-    image: HDF5Writer.ImageEncoding
+  @Test(arguments: [SampleStorage.ImageEncoding.raw, .jpeg, .png, .jpegSource]) func anEpisodeReadBackIsWrittenTheSame(
+    image: SampleStorage.ImageEncoding
   ) throws {
     var writer = HDF5Writer()
-    writer.image = image
+    writer.storage.image = image
     if image == .jpegSource { try FileManager.default.removeItem(atPath: directory.path + "/in/scan") }
     let summary = try Run(
       inputs: [directory.path + "/in"], output: output, pipeline: Pipeline(readers: .auto, transforms: [Align()], writer: writer),

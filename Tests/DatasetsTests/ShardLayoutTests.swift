@@ -6,9 +6,9 @@ import TestSupport
 @testable import Transforms
 
 @Suite struct ShardLayoutTests {
-  private func arrays(_ episode: Episode, _ change: @escaping (inout HDF5Writer) -> Void = { _ in }) throws -> [String: ArrayRecord] {
+  private func arrays(_ episode: Episode, _ change: @escaping (inout SampleStorage) -> Void = { _ in }) throws -> [String: ArrayRecord] {
     var writer = HDF5Writer()
-    change(&writer)
+    change(&writer.storage)
     return Dictionary(uniqueKeysWithValues: try writer.plan(episode).map { ($0.path, $0) })
   }
 

@@ -71,7 +71,7 @@ private final class NotingSource: SampleSource {
     Int64(try episodes.reduce(0) { sum, episode in try sum + writer.plan(episode).reduce(0) { $0 + $1.rawBytes } })
   }
 
-  private func bytes(_ estimate: Estimate, _ image: HDF5Writer.ImageEncoding) -> Int64? {
+  private func bytes(_ estimate: Estimate, _ image: SampleStorage.ImageEncoding) -> Int64? {
     estimate.choices.first { $0.image == image }?.bytes
   }
 
@@ -108,8 +108,8 @@ private final class NotingSource: SampleSource {
   }
 
   /// Whatever the writer is set to, the choices are the same, and the total is that of its own encoding.
-  @Test(arguments: [("raw", HDF5Writer.ImageEncoding.raw), ("jpeg", .jpeg), ("png", .png), ("jpeg-source", .jpeg)])
-  func theTotalIsThatOfTheWritersEncoding(word: String, choice: HDF5Writer.ImageEncoding) throws {
+  @Test(arguments: [("raw", SampleStorage.ImageEncoding.raw), ("jpeg", .jpeg), ("png", .png), ("jpeg-source", .jpeg)])
+  func theTotalIsThatOfTheWritersEncoding(word: String, choice: SampleStorage.ImageEncoding) throws {
     var episodes = [try episode(6)]
     let raw = try estimate(writer([:]), episodes)
     if word == "jpeg-source" { episodes[0].streams[.image]?.spec.sourceEncoding = .jpeg }

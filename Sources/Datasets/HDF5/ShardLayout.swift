@@ -121,9 +121,9 @@ package struct ShardLayout: Sendable {
   private var count: Int { episode.frames.count }
   private static let data = ShardNames.data, meta = ShardNames.meta
 
-  package init(_ episode: Episode, writer: HDF5Writer) throws {
+  package init(_ episode: Episode, _ storage: SampleStorage) throws {
     self.episode = episode
-    (compression, imageCompression) = (writer.compression, writer.imageCompression)
+    (compression, imageCompression) = (storage.compression, storage.imageCompression)
     for (name, stream) in episode.streams where stream.rows == nil && stream.spec.kind.place != .meta {
       throw TakeFailure(
         .notAligned, "the stream \(name) is not on the frames' timeline; the pipeline needs the step align")
@@ -134,7 +134,7 @@ package struct ShardLayout: Sendable {
       if stream.spec.kind.place == .meta {
         addInertial(name, stream)
       } else if stream.spec.kind.isRaster {
-        addRaster(name, stream, try Self.encoding(name, stream.spec, writer))
+        addRaster(name, stream, try Self.encoding(name, stream.spec, storage))
       } else {
         addVector(name, stream.spec, hasRaw: stream.raw != nil)
       }
@@ -159,12 +159,12 @@ package struct ShardLayout: Sendable {
   // MARK: Streams
 
   /// The encoding of images, `nil` for arrays. Throws `TakeFailure` for images that are not JPEG files and must be.
-  private static func encoding(_ name: StreamName, _ spec: StreamSpec, _ writer: HDF5Writer) throws -> RasterArrays.Encoding? {
+  private static func encoding(_ name: StreamName, _ spec: StreamSpec, _ storage: SampleStorage) throws -> RasterArrays.Encoding? {
     guard spec.kind == .image else { return nil }
-    switch writer.image {
+    switch storage.image {
     case .raw: return nil
     case .png: return .png
-    case .jpeg: return spec.sourceEncoding == .jpeg ? .source : .jpeg(quality: writer.quality)
+    case .jpeg: return spec.sourceEncoding == .jpeg ? .source : .jpeg(quality: storage.quality)
     case .jpegSource:
       guard spec.sourceEncoding == .jpeg else {
         throw TakeFailure(.notJPEG, "the images of \(name) are not untouched JPEG files; store them with image: jpeg, png or raw")

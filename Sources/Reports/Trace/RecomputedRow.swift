@@ -34,8 +34,8 @@ struct RecomputedRow: Sendable {
   }
 
   /// Reads the samples of one row of an episode. Throws `TakeFailure`.
-  init(_ row: Int, of episode: Episode, writer: HDF5Writer) throws {
-    let layout = try ShardLayout(episode, writer: writer)
+  init(_ row: Int, of episode: Episode, stored storage: SampleStorage) throws {
+    let layout = try ShardLayout(episode, storage)
     var flags: [StreamName: [Bool]] = [:]
     for raster in layout.rasters {
       var cell = try Self.cell(raster, row, layout)

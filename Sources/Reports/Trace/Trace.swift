@@ -235,7 +235,7 @@ package struct Trace: Sendable {
     }
     do {
       for index in streams.indices { try streams[index].trace(row, in: take.episode) }
-      let again = try RecomputedRow(row, of: take.episode, writer: writer)
+      let again = try RecomputedRow(row, of: take.episode, stored: take.pipeline.writer.storage)
       remade = again
       if let stored {
         difference = again.difference(from: stored, in: stream)
