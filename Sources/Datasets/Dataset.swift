@@ -64,12 +64,6 @@ package struct Dataset: Sendable {
     return parts
   }
 
-  /// The episode of a written take. Throws `UsageError` if there is none.
-  package func episode(_ id: String) throws -> Episode {
-    guard let take = written.first(where: { $0.id == id }) else { throw UsageError("\(directory) has no episode \(id)") }
-    return try episode(take)
-  }
-
   /// The episode of a written take. Throws `ExportRefusal` where its shard cannot be read.
   package func episode(_ take: TakeEntry) throws -> Episode {
     let record = try record(of: take)
@@ -82,8 +76,10 @@ package struct Dataset: Sendable {
 
   /// Opens a shard as the episode that it contains. Throws what `problem` has words for.
   package static func episode(_ take: TakeRecord, in directory: String) throws -> Episode {
-    let path = directory + "/" + (take.output?.path ?? DatasetFiles.shard(of: take.id))
-    return try ShardReader(path: path, id: take.id, structure: take.output?.structureDigest).episode()
+    let path = directory + "/" + (take.output?.path ?? DatasetFiles.shard(of: take.id.text))
+    var episode = try ShardReader(path: path, id: take.id.text, structure: take.output?.structureDigest).episode()
+    episode.id = take.id
+    return episode
   }
 
   /// The reason why a take's file cannot be shown, as a sentence.

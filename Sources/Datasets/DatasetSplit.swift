@@ -6,9 +6,7 @@ package import Steps
 package struct DatasetSplit {
   /// An episode of the dataset.
   package struct Episode {
-    package var id: String
-    /// The id of its take.
-    package var take: String
+    package var id: EpisodeID
     package var reader: String
     /// `nil` without a rule.
     package var group: String?
@@ -17,8 +15,8 @@ package struct DatasetSplit {
     /// The `RecordingDigest`: takes with the same one are copies, too.
     package var recording: String?
 
-    package init(id: String, take: String, reader: String, group: String? = nil, content: String? = nil, recording: String? = nil) {
-      (self.id, self.take, self.reader, self.group, self.content, self.recording) = (id, take, reader, group, content, recording)
+    package init(id: EpisodeID, reader: String, group: String? = nil, content: String? = nil, recording: String? = nil) {
+      (self.id, self.reader, self.group, self.content, self.recording) = (id, reader, group, content, recording)
     }
   }
 
@@ -39,14 +37,14 @@ package struct DatasetSplit {
     } else if let rule {
       (self.rule, seed) = (rule.words, rule.seed)
       // A take counts once, however many episodes it has.
-      let takes = Dictionary(episodes.map { ($0.take, $0) }, uniquingKeysWith: { first, _ in first }).sorted { $0.key < $1.key }
+      let takes = Dictionary(episodes.map { ($0.id.take, $0) }, uniquingKeysWith: { first, _ in first }).sorted { $0.key < $1.key }
       // Copies of one recording count once and stay together: what is learned must not be what is tested.
       let copies = Copies(takes.map(\.value))
       let distinct = takes.filter { copies.original(of: $0.key) == $0.key }
       let members = distinct.map { SplitTake(group: $1.group ?? $0, reader: $1.reader, id: $0) }
       let assigned = rule.assign(members)
       let byTake = Dictionary(zip(distinct.map(\.key), assigned), uniquingKeysWith: { first, _ in first })
-      parts = episodes.map { byTake[copies.original(of: $0.take)] ?? .train }
+      parts = episodes.map { byTake[copies.original(of: $0.id.take)] ?? .train }
       findings = rule.findings(members, assigned)
     } else {
       (self.rule, seed) = ("none: all in train", nil)
@@ -73,7 +71,7 @@ package struct DatasetSplit {
     init(_ takes: [Episode]) {
       func groups(_ word: (Episode) -> String?) -> [[String]] {
         Dictionary(grouping: takes.filter { word($0) != nil }, by: { word($0) ?? "" }).values
-          .map { Set($0.map(\.take)).sorted() }.filter { $0.count > 1 }.sorted { $0[0] < $1[0] }
+          .map { Set($0.map(\.id.take)).sorted() }.filter { $0.count > 1 }.sorted { $0[0] < $1[0] }
       }
       ofFiles = groups(\.content)
       let known = Set(ofFiles)
@@ -93,8 +91,8 @@ package struct DatasetSplit {
 
   /// What is said of copies: they are in one part by a rule, and may be in several by a split file or in merged datasets.
   private func duplicates(_ episodes: [Episode]) -> [Finding] {
-    let places = Dictionary(zip(episodes.map(\.take), parts), uniquingKeysWith: { first, _ in first })
-    let copies = Copies(Array(Dictionary(episodes.map { ($0.take, $0) }, uniquingKeysWith: { first, _ in first }).values))
+    let places = Dictionary(zip(episodes.map(\.id.take), parts), uniquingKeysWith: { first, _ in first })
+    let copies = Copies(Array(Dictionary(episodes.map { ($0.id.take, $0) }, uniquingKeysWith: { first, _ in first }).values))
     return [("files", copies.ofFiles), ("poses", copies.ofPoses)].compactMap { what, groups in
       guard !groups.isEmpty else { return nil }
       let words = groups.map { "\($0.dropFirst().joined(separator: ", ")) of \($0[0])" }
@@ -111,17 +109,17 @@ package struct DatasetSplit {
   private mutating func assign(_ episodes: [Episode], _ file: SplitFile) {
     let named = file.parts
     var byTake: [String: SplitPart] = [:]
-    for episode in episodes { byTake[episode.take] = byTake[episode.take] ?? named[episode.take] ?? named[episode.id] }
-    parts = episodes.map { byTake[$0.take] ?? .train }
+    for episode in episodes { byTake[episode.id.take] = byTake[episode.id.take] ?? named[episode.id.take] ?? named[episode.id.text] }
+    parts = episodes.map { byTake[$0.id.take] ?? .train }
 
-    let takes = Set(episodes.map(\.take))
+    let takes = Set(episodes.map(\.id.take))
     let unlisted = takes.filter { byTake[$0] == nil }.sorted()
     if !unlisted.isEmpty {
       findings.append(
         Finding(
           .splitFileUnlisted, "takes that the split file does not name are in train: \(unlisted.abridged)", count: unlisted.count))
     }
-    let known = takes.union(episodes.map(\.id))
+    let known = takes.union(episodes.map(\.id.text))
     var seen = known
     let unknown = file.names.map(\.id).filter { seen.insert($0).inserted }
     if !unknown.isEmpty {

@@ -109,7 +109,7 @@ package final class Journal: Sendable {
     var state = State(descriptor: -1)
     try load(file, into: &state)
     guard let last = state.lines.values.max(by: { $0.offset < $1.offset }) else { return [] }
-    let current = state.lines.values.filter { $0.entry.pipeline == last.entry.pipeline }.sorted { $0.entry.precedes($1.entry) }
+    let current = state.lines.values.filter { $0.entry.pipeline == last.entry.pipeline }.sorted { $0.entry.id < $1.entry.id }
     return try current.map { try TakeRecord(json: record($0, in: file.descriptor, of: path)) }
   }
 
@@ -149,7 +149,7 @@ package final class Journal: Sendable {
         throw error
       }
       let line = Line(entry: entry, offset: state.end + Int64(pieces[0].count), length: record.count)
-      if state.lines.updateValue(line, forKey: entry.id) != nil { state.stale += 1 }
+      if state.lines.updateValue(line, forKey: entry.id.text) != nil { state.stale += 1 }
       state.end += Int64(length)
     }
   }
@@ -181,7 +181,7 @@ package final class Journal: Sendable {
       (state.lines.filter { !removed.contains($0.key) }, state.stale)
     }
     guard stale > 0 || !removed.isEmpty else { return }
-    try Self.write(kept.sorted { $0.key < $1.key }.map(\.value.entry), to: path) { try record(of: $0.id) }
+    try Self.write(kept.sorted { $0.key < $1.key }.map(\.value.entry), to: path) { try record(of: $0.id.text) }
     let descriptor = open(path, O_RDWR | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", path) }
     var fresh = State(descriptor: descriptor)
@@ -301,14 +301,14 @@ package final class Journal: Sendable {
       return
     }
     let line = Line(entry: entry, offset: offset + Int64(record.lowerBound), length: record.count)
-    if state.lines.updateValue(line, forKey: entry.id) != nil { state.stale += 1 }
+    if state.lines.updateValue(line, forKey: entry.id.text) != nil { state.stale += 1 }
   }
 }
 
 extension Journal.Entry {
   fileprivate var json: JSONValue {
     var members: [String: JSONValue] = [
-      "id": .string(id), "location": .string(location), "pipeline_sha256": .string(pipeline),
+      "location": .string(location), "pipeline_sha256": .string(pipeline),
       "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
       "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup), "keys": JSONValue(keys),
@@ -317,8 +317,7 @@ extension Journal.Entry {
     ]
     if framesRepeated > 0 { members["frames_repeated"] = JSONValue(framesRepeated) }
     if let recording { members["recording"] = .string(recording) }
-    if let take { members["take"] = .string(take) }
-    if let part { members["part"] = JSONValue(part) }
+    id.addMembers(to: &members)
     if let parts { members["parts"] = JSONValue(parts) }
     return .object(members)
   }
@@ -340,7 +339,7 @@ extension Journal.Entry {
       return true
     }
     try reader.expectEnd()
-    guard let id = strings["id"], let location = strings["location"], let pipeline = strings["pipeline_sha256"],
+    guard let name = strings["id"], let location = strings["location"], let pipeline = strings["pipeline_sha256"],
       let version = strings["tool_version"], let outcome = strings["outcome"].flatMap(TakeRecord.Outcome.init)
     else { throw IncompleteRecord(member: "id, location, pipeline_sha256, tool_version or outcome") }
     func shared(_ text: String) -> String {
@@ -348,17 +347,18 @@ extension Journal.Entry {
       texts[text] = text
       return text
     }
+    let id = try EpisodeID(name, take: strings["take"], part: counts["part"])
     self.init(
       id: id, location: location, pipeline: shared(pipeline), toolVersion: shared(version), outcome: outcome,
       reader: strings["reader"].map(shared), stamp: strings["stamp"], inputDigest: strings["input_sha256"], shard: strings["shard"],
       framesIn: counts["frames_in"] ?? 0, framesOut: counts["frames_out"] ?? 0, splitGroup: strings["split_group"],
       recording: strings["recording"], keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
-    (take, part, parts) = (strings["take"], counts["part"], counts["parts"])
+    parts = counts["parts"]
     // Builds between 0.2.0 and 0.3.0 kept both in one text; their takes are converted again.
     if recording == nil, splitGroup?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }
-    guard PlainName(id) != nil, PlainName(takeID) != nil else { throw IncompleteRecord(member: "a name that a file can have") }
-    guard [framesIn, framesOut, framesRepeated, part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {
+    guard PlainName(name) != nil else { throw IncompleteRecord(member: "a name that a file can have") }
+    guard [framesIn, framesOut, framesRepeated, id.part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {
       throw IncompleteRecord(member: "a count that a take can have")
     }
   }

@@ -1,4 +1,5 @@
 import Evidence
+package import Model
 
 extension Journal {
   /// What a line of the journal says of an episode, without its record. It determines whether the take must be converted again.
@@ -8,7 +9,7 @@ extension Journal {
   package struct Entry: @unchecked Sendable {
     /// Shared until one of the copies is changed, as an array's elements are.
     private final class Contents {
-      var id: String
+      var id: EpisodeID
       var location: String
       var pipeline: String
       var toolVersion: String
@@ -20,8 +21,6 @@ extension Journal {
       var framesIn: Int
       var framesOut: Int
       var framesRepeated: Int
-      var take: String?
-      var part: Int?
       var parts: Int?
       var splitGroup: String?
       var recording: String?
@@ -29,7 +28,7 @@ extension Journal {
       var hadDuplicateFolder: Bool
       var seconds: Double
 
-      init(id: String, location: String, pipeline: String, toolVersion: String, outcome: TakeRecord.Outcome) {
+      init(id: EpisodeID, location: String, pipeline: String, toolVersion: String, outcome: TakeRecord.Outcome) {
         (self.id, self.location, self.pipeline, self.toolVersion, self.outcome) = (id, location, pipeline, toolVersion, outcome)
         (framesIn, framesOut, framesRepeated, hadDuplicateFolder, seconds) = (0, 0, 0, false, 0)
       }
@@ -38,8 +37,7 @@ extension Journal {
         let copy = Contents(id: id, location: location, pipeline: pipeline, toolVersion: toolVersion, outcome: outcome)
         (copy.reader, copy.stamp, copy.inputDigest, copy.shard) = (reader, stamp, inputDigest, shard)
         (copy.framesIn, copy.framesOut, copy.framesRepeated) = (framesIn, framesOut, framesRepeated)
-        (copy.take, copy.part, copy.parts) = (take, part, parts)
-        (copy.splitGroup, copy.recording) = (splitGroup, recording)
+        (copy.parts, copy.splitGroup, copy.recording) = (parts, splitGroup, recording)
         (copy.keys, copy.hadDuplicateFolder, copy.seconds) = (keys, hadDuplicateFolder, seconds)
         return copy
       }
@@ -48,7 +46,7 @@ extension Journal {
     private var contents: Contents
 
     package init(
-      id: String, location: String, pipeline: String, toolVersion: String, outcome: TakeRecord.Outcome, reader: String? = nil,
+      id: EpisodeID, location: String, pipeline: String, toolVersion: String, outcome: TakeRecord.Outcome, reader: String? = nil,
       stamp: String? = nil, inputDigest: String? = nil, shard: String? = nil, framesIn: Int = 0, framesOut: Int = 0,
       splitGroup: String? = nil, recording: String? = nil, keys: String? = nil, hadDuplicateFolder: Bool = false, seconds: Double = 0
     ) {
@@ -65,7 +63,7 @@ extension Journal {
       change(contents)
     }
 
-    package var id: String {
+    package var id: EpisodeID {
       get { contents.id }
       set { change { $0.id = newValue } }
     }
@@ -117,15 +115,7 @@ extension Journal {
       get { contents.framesRepeated }
       set { change { $0.framesRepeated = newValue } }
     }
-    /// The id of the take, the number of the episode and how many there are, where a step has split the take.
-    package var take: String? {
-      get { contents.take }
-      set { change { $0.take = newValue } }
-    }
-    package var part: Int? {
-      get { contents.part }
-      set { change { $0.part = newValue } }
-    }
+    /// How many episodes the take has, where a step has split it.
     package var parts: Int? {
       get { contents.parts }
       set { change { $0.parts = newValue } }
@@ -155,19 +145,10 @@ extension Journal {
       set { change { $0.seconds = newValue } }
     }
 
-    /// The id of the take that the entry belongs to.
-    package var takeID: String { take ?? id }
-
     /// Whether a record is that of the entry, and not one of an earlier or later conversion.
     package func describes(_ record: TakeRecord) -> Bool {
       id == record.id && outcome == record.outcome && framesOut == record.framesOut && reader == record.reader
         && inputDigest == record.inputDigest?.description
-    }
-
-    /// Whether the entry comes before another in the manifest: by take, and by the number of the episode.
-    package func precedes(_ other: Entry) -> Bool {
-      if takeID == other.takeID { return (part ?? -1) < (other.part ?? -1) }
-      return takeID.utf8.lexicographicallyPrecedes(other.takeID.utf8)
     }
   }
 }
@@ -178,8 +159,8 @@ extension Journal.Entry: Equatable {
       || (a.id, a.location, a.pipeline, a.toolVersion, a.outcome) == (b.id, b.location, b.pipeline, b.toolVersion, b.outcome)
         && (a.reader, a.stamp, a.inputDigest, a.shard) == (b.reader, b.stamp, b.inputDigest, b.shard)
         && (a.framesIn, a.framesOut, a.framesRepeated, a.seconds) == (b.framesIn, b.framesOut, b.framesRepeated, b.seconds)
-        && (a.take, a.part, a.parts, a.splitGroup, a.recording) == (b.take, b.part, b.parts, b.splitGroup, b.recording)
-        && (a.keys, a.hadDuplicateFolder) == (b.keys, b.hadDuplicateFolder)
+        && (a.parts, a.splitGroup, a.recording, a.keys, a.hadDuplicateFolder)
+          == (b.parts, b.splitGroup, b.recording, b.keys, b.hadDuplicateFolder)
   }
 }
 

@@ -15,9 +15,9 @@ package struct Recall: Sendable, Equatable {
     let details = take.details ?? [:]
     // Where the video had a frame for each row, nothing was hidden.
     let hadOtherCount = take.findings.contains { [.samplesHidden, .movieCountMismatch].contains($0.code) }
-    if details["movie_pairing"] != nil, details["movie_first_row"] == nil, hadOtherCount { shiftedImages.append(take.id) }
+    if details["movie_pairing"] != nil, details["movie_first_row"] == nil, hadOtherCount { shiftedImages.append(take.id.text) }
     if take.streams.contains(where: { $0.name == .imu }), details["acceleration_unit"] == nil {
-      unscaledAccelerations.append(take.id)
+      unscaledAccelerations.append(take.id.text)
     }
   }
 

@@ -132,7 +132,7 @@ extension SplitFile {
     let takes = Set(takes)
     var parts: [String: Name] = [:]
     for name in names {
-      guard let take = Self.take(of: name.id, among: takes) else { continue }
+      guard let take = EpisodeID(name.id, among: takes)?.take else { continue }
       if let other = parts[take], other.part != name.part {
         throw UsageError(
           "\(file): \(name.path): \(name.id) is in \(name.part.rawValue), \(other.id) in \(other.part.rawValue) (\(other.path)); episodes of "
@@ -140,13 +140,5 @@ extension SplitFile {
       }
       parts[take] = name
     }
-  }
-
-  /// The take that a name stands for: `a` for `a`, or for `a.0` where that is not a take itself.
-  private static func take(of name: String, among takes: Set<String>) -> String? {
-    if takes.contains(name) { return name }
-    guard let dot = name.lastIndex(of: "."), Int(name[name.index(after: dot)...]) != nil else { return nil }
-    let take = String(name[..<dot])
-    return takes.contains(take) ? take : nil
   }
 }

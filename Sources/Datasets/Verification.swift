@@ -264,7 +264,7 @@ package struct Verification: Sendable, Codable {
         }
         report.checkShard(of: take, pipelineDigest: record.pipelineDigest)
         report.recall.add(take)
-        if inputs { report.checkInputs(take, location: locations[take.id]) }
+        if inputs { report.checkInputs(take, location: locations[take.id.text]) }
         return report
       }.forEach { merge($0) }
     }
@@ -308,7 +308,7 @@ package struct Verification: Sendable, Codable {
 
   private mutating func checkInputs(_ take: TakeRecord, location: String?) {
     guard let location else { return note("\(take.id): the location of its inputs is not recorded") }
-    catching(take.id) { report in
+    catching(take.id.text) { report in
       // A take may be a single file, which is then its only input.
       let isFile = try Directory.kind(at: location, followingLinks: true) == .file
       let root = isFile ? URL(fileURLWithPath: location).deletingLastPathComponent().path : location

@@ -89,7 +89,7 @@ struct ALOHAFile {
   /// The episode's shard as a path relative to the export, if its rows are the rows of the file; `nil` where values have to be written.
   private func linkable(_ dataset: Dataset, _ directory: ExportDirectory) throws -> String? {
     guard options.link, padding == 0, part.rows == 0..<part.episode.rows,
-      let shard = dataset.written.first(where: { $0.id == part.episode.id })?.output?.path
+      let shard = dataset.written.first(where: { $0.id.text == part.episode.id })?.output?.path
     else { return nil }
     return try Self.path(to: dataset.directory + "/" + shard, from: directory.path)
   }

@@ -99,13 +99,13 @@ extension Dataset {
   /// Throws `UsageError`, or `ExportRefusal` for a shard that cannot be read.
   func exported(_ selected: [String]) throws -> [ExportedEpisode] {
     let written = written
-    for id in selected where !written.contains(where: { $0.id == id || $0.take == id }) {
-      let meant = Spelling.nearest(to: id, among: written.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+    for id in selected where !written.contains(where: { [$0.id.text, $0.id.take].contains(id) }) {
+      let meant = Spelling.nearest(to: id, among: written.map(\.id.text)).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("\(directory) has no episode \(id)\(meant)")
     }
-    return try written.filter { take in selected.isEmpty || selected.contains { $0 == take.id || $0 == take.take } }.map {
+    return try written.filter { take in selected.isEmpty || selected.contains(take.id.text) || selected.contains(take.id.take) }.map {
       do {
-        return try ExportedEpisode($0.id, open: episode($0))
+        return try ExportedEpisode($0.id.text, open: episode($0))
       } catch {
         throw ExportRefusal("\(Dataset.unreadable(error, "the shard of \($0.id)"))")
       }

@@ -70,7 +70,7 @@ package struct DatasetMerge: Sendable {
       if let mistake = filter?.misspelledStream(among: Set(streams.joined())) { throw ExportRefusal("no episode matches: \(mistake)") }
       throw ExportRefusal("no episode matches; nothing was written")
     }
-    try splitFile?.check(Set(members.map(\.entry.takeID)))
+    try splitFile?.check(Set(members.map(\.entry.id.take)))
     let staged = try StagedDirectory(output, apartFrom: sources.map(\.directory), replacing: replacing ? Self.kind : nil)
     do {
       let entries = try place(members, in: staged.path)
@@ -80,7 +80,7 @@ package struct DatasetMerge: Sendable {
       var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
       publication.splitFile = splitFile
       if splitFile == nil, !splitsAnew {
-        publication.parts = Dictionary(members.map { ($0.entry.id, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
+        publication.parts = Dictionary(members.map { ($0.entry.id.text, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
       }
       publication.sources = .array(sourceRecords(members))
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
@@ -155,17 +155,18 @@ package struct DatasetMerge: Sendable {
     for (number, source) in sources.enumerated() {
       let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
       let parts = source.parts
-      for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id]) }) {
+      for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id.text]) }) {
         // A run that was stopped has put shards in place that the manifest does not know yet.
-        guard let entry = journal[take.id], entry.pipeline == source.record.pipelineDigest, try entry.describes(source.record(of: take))
+        guard let entry = journal[take.id.text], entry.pipeline == source.record.pipelineDigest,
+          try entry.describes(source.record(of: take))
         else {
           throw UsageError(
             "\(source.directory) is not finished: journal.jsonl has no line for \(take.id) as manifest.json has it; run takeset run again to complete it"
           )
         }
-        let member = Member(entry: entry, take: take, number: number, part: parts[take.id])
-        guard let other = members[take.id] else {
-          members[take.id] = member
+        let member = Member(entry: entry, take: take, number: number, part: parts[take.id.text])
+        guard let other = members[take.id.text] else {
+          members[take.id.text] = member
           continue
         }
         let (own, others) = (try self.record(of: member), try self.record(of: other))
@@ -179,37 +180,37 @@ package struct DatasetMerge: Sendable {
             "\(take.id) is in \(part.rawValue) of \(self.source(of: other).directory) and in \(differing.rawValue) of \(source.directory); say where it belongs by --split-file, or split all takes anew by --resplit"
           )
         }
-        duplicates.append(take.id)
+        duplicates.append(take.id.text)
       }
     }
-    try refuseMixedTakes(members.values.sorted { $0.entry.precedes($1.entry) })
+    try refuseMixedTakes(members.values.sorted { $0.entry.id < $1.entry.id })
     let all = selected.isEmpty ? [] : sources.flatMap(\.takes)
-    let known = Set(all.map(\.id) + all.compactMap(\.take))
+    let known = Set(all.map(\.id.text) + all.map(\.id.take))
     for id in selected where !known.contains(id) {
-      let meant = Spelling.nearest(to: id, among: all.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.nearest(to: id, among: all.map(\.id.text)).map { "; did you mean \($0)?" } ?? ""
       throw UsageError("there is no episode \(id)\(meant)")
     }
-    return members.values.sorted { $0.entry.precedes($1.entry) }
+    return members.values.sorted { $0.entry.id < $1.entry.id }
   }
 
   /// Throws `ExportRefusal` where episodes of one take's name are of different recordings: they would count as one, and be replaced as one.
   private func refuseMixedTakes(_ members: [Member]) throws {
     var firsts: [String: Member] = [:]
     for member in members {
-      guard let first = firsts[member.entry.takeID] else {
-        firsts[member.entry.takeID] = member
+      guard let first = firsts[member.entry.id.take] else {
+        firsts[member.entry.id.take] = member
         continue
       }
       guard first.entry.inputDigest != member.entry.inputDigest || first.entry.parts != member.entry.parts else { continue }
       throw ExportRefusal(
-        "\(first.entry.id) of \(source(of: first).directory) and \(member.entry.id) of \(source(of: member).directory) are episodes of different recordings, both named \(member.entry.takeID); leave one recording out with takeset select"
+        "\(first.entry.id) of \(source(of: first).directory) and \(member.entry.id) of \(source(of: member).directory) are episodes of different recordings, both named \(member.entry.id.take); leave one recording out with takeset select"
       )
     }
   }
 
   /// - Parameter selected: The ids to take; all if empty.
   private func isSelected(_ take: TakeEntry, among selected: Set<String>, in source: Dataset, _ part: SplitPart?) throws -> Bool {
-    guard selected.isEmpty || selected.contains(take.id) || selected.contains(take.takeID) else { return false }
+    guard selected.isEmpty || selected.contains(take.id.text) || selected.contains(take.id.take) else { return false }
     guard let filter else { return true }
     return try filter.matches(
       TakeFilter.Subject(record: source.record(of: take), split: part?.rawValue) {
@@ -267,8 +268,8 @@ package struct DatasetMerge: Sendable {
       var entry = member.entry
       if let stamp { entry.shard = stamp }
       // Frames of a take, and repeats from before it was split, count once, for the first of its episodes that is here.
-      let isFirst = counted.insert(entry.takeID).inserted
-      if entry.part != nil {
+      let isFirst = counted.insert(entry.id.take).inserted
+      if entry.id.part != nil {
         let record = try self.record(of: member)
         let steps = isFirst ? record.steps : Array(record.steps.drop { !(Registry.transform($0.name) is any EpisodeSplitter.Type) })
         entry.framesIn = isFirst ? record.framesIn : 0
@@ -287,7 +288,7 @@ package struct DatasetMerge: Sendable {
     guard try Directory.kind(at: source) == .file else { throw damaged(member, source, "it is missing") }
     try WrittenShard.checkFolder(of: source)
     let stamp = try? FileStamp.of(source)
-    let target = directory + "/" + DatasetFiles.shard(of: member.entry.id)
+    let target = directory + "/" + DatasetFiles.shard(of: member.entry.id.text)
     try links ? Self.link(source, to: target) : Self.copy(source, to: target)
     // What is checked is what is there now: a run may put another shard in the source's place at any time.
     let isSame = try stamp.map { try !links || FileStamp.of(target).isSame(as: $0.description) } ?? false

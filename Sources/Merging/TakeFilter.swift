@@ -35,9 +35,9 @@ package struct TakeFilter: Sendable {
 
   /// All fields, with an example of their type.
   static let fields: [(name: String, value: @Sendable (Subject) throws -> Value)] = [
-    ("id", { .text($0.record.id) }),
-    ("take", { .text($0.record.take ?? $0.record.id) }),
-    ("part", { .number($0.record.part.map { Double($0) }) }),
+    ("id", { .text($0.record.id.text) }),
+    ("take", { .text($0.record.id.take) }),
+    ("part", { .number($0.record.id.part.map { Double($0) }) }),
     ("reader", { .text($0.record.reader) }),
     ("variant", { .text($0.record.variant) }),
     ("outcome", { .text($0.record.outcome.rawValue) }),
@@ -214,7 +214,7 @@ package struct TakeFilter: Sendable {
         throw mistake("there is no field \(field.text); fields: \(names.joined(separator: ", "))\(meant)")
       }
       words = words.dropFirst()
-      let example = Subject(record: TakeRecord(id: "", reader: nil, outcome: .written, findings: [])) { nil }
+      let example = Subject(record: TakeRecord(id: EpisodeID(take: ""), reader: nil, outcome: .written, findings: [])) { nil }
       let operators = try TakeFilter.fields.first { $0.name == field.text }?.value(example).operators ?? []
       guard let operation = words.first, !operation.isQuoted, operators.contains(operation.text) else {
         throw mistake("expected \(operators.joined(separator: " or ")) after \(field.text), found \(words.first?.text ?? "nothing")")

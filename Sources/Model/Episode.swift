@@ -100,11 +100,7 @@ package struct Episode: Sendable {
     package var rows: [StreamName: Row?]
   }
 
-  package var id: String
-  /// The id of the take, if the episode is one of several of it.
-  package var takeID: String?
-  /// The number of the episode among those of its take, from 0.
-  package var part: Int?
+  package var id: EpisodeID
   /// The reader's name for the kind of take, where it has several.
   package var variant: String?
   /// Number of frames in the source, before any were dropped.
@@ -136,8 +132,9 @@ package struct Episode: Sendable {
   /// Values that only one format or one transform uses.
   package var extensions = Extensions()
 
+  /// - Parameter id: The take's id: a reader makes one episode of a take.
   package init(id: String, sourceFrames: Int, frames: Frames, streams: [StreamName: SampleStream]) {
-    self.id = id
+    self.id = EpisodeID(take: id)
     self.sourceFrames = sourceFrames
     self.frames = frames
     self.streams = streams

@@ -58,7 +58,7 @@ struct Croissant {
 
   private var distribution: [JSONValue] {
     var takes: [String: String] = [:]
-    for take in description.dataset.takes { if let path = take.output?.path { takes[path] = take.take ?? take.id } }
+    for take in description.dataset.takes { if let path = take.output?.path { takes[path] = take.id.take } }
     let files = description.files.map { file in
       let isIndex = file.path == record.index.path
       return Self.object(
@@ -125,7 +125,7 @@ struct Croissant {
       ],
       data: description.records.filter { $0.output != nil }.map { take in
         [
-          "id": .string(take.id), "take": .string(take.take ?? take.id), "split": JSONValue(description.parts[take.id] ?? ""),
+          "id": .string(take.id.text), "take": .string(take.id.take), "split": JSONValue(description.parts[take.id.text] ?? ""),
           "rows": JSONValue(take.framesOut), "file": JSONValue(take.output?.path),
           "content_sha256": JSONValue(take.output?.contentDigest.description),
         ]
@@ -220,7 +220,7 @@ struct Croissant {
       ]
     }
     return description.sources.map { take in
-      let id = take.take ?? take.id
+      let id = take.id.take
       var members: [String: JSONValue] = [
         "@type": "prov:Entity", "@id": .string(Self.identifier("#take/" + id)), "prov:label": .string("take \(id)"),
       ]

@@ -79,7 +79,7 @@ struct DatasetCard {
       "## Splits", "", "Rule: \(Self.escaped(record.splits["rule"]?.string ?? "none")).", "", "| part | episodes | rows |", "|---|--:|--:|",
     ]
     for part in SplitPart.allCases {
-      let own = description.dataset.written.filter { description.parts[$0.id] == part.rawValue }
+      let own = description.dataset.written.filter { description.parts[$0.id.text] == part.rawValue }
       lines.append("| \(part.rawValue) | \(own.count) | \(own.reduce(0) { $0 + $1.framesOut }) |")
     }
     return lines.joined(separator: "\n") + "\n"

@@ -86,7 +86,7 @@ package struct DatasetDescription {
     } catch let error where !(error is UsageError) {
       throw ExportRefusal("\(directory) cannot be described: \(error); takeset verify says what is damaged")
     }
-    sourceCount = Set(dataset.takes.map(\.takeID)).count
+    sourceCount = Set(dataset.takes.map(\.id.take)).count
     var parts: [String: String] = [:]
     for part in SplitPart.allCases {
       for id in dataset.record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part.rawValue } }
@@ -189,7 +189,7 @@ package struct DatasetDescription {
   /// The takes that were read, each once, in the order of the manifest, where they are listed.
   var sources: [TakeRecord] {
     var known: Set<String> = []
-    return records.filter { known.insert($0.take ?? $0.id).inserted }
+    return records.filter { known.insert($0.id.take).inserted }
   }
 
   /// One sentence on what the dataset is.

@@ -121,12 +121,12 @@ struct ProcessRunCrate {
     }
   }
 
-  private static func takeID(_ take: TakeRecord) -> String { "#take/" + identifier(take.take ?? take.id) }
+  private static func takeID(_ take: TakeRecord) -> String { "#take/" + identifier(take.id.take) }
 
   private var takes: [JSONValue] {
     description.sources.map { take in
       var members: [String: JSONValue] = [
-        "@id": .string(Self.takeID(take)), "@type": "CreativeWork", "name": .string("take \(take.take ?? take.id)"),
+        "@id": .string(Self.takeID(take)), "@type": "CreativeWork", "name": .string("take \(take.id.take)"),
         "description": .string("\(several(take.inputs.count, "file")) of \(take.reader ?? "no known format")."),
       ]
       members["sha256"] = take.inputDigest.map { .string($0.description) }

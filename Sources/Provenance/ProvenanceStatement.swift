@@ -33,15 +33,15 @@ struct ProvenanceStatement {
     (record, recordDigest, self.files) = (dataset.record, dataset.recordDigest, files)
     var known: Set<String> = []
     var dependencies: [Dependency] = []
-    for entry in dataset.takes where known.insert(entry.takeID).inserted {
+    for entry in dataset.takes where known.insert(entry.id.take).inserted {
       let take = try dataset.record(of: entry)
       guard let digest = take.inputDigest else {
         // Another episode of the take may have it.
-        known.remove(entry.takeID)
+        known.remove(entry.id.take)
         continue
       }
       let bytes = take.inputs.reduce(0) { $0 &+ $1.bytes }
-      dependencies.append(Dependency(name: entry.takeID, digest: digest.description, files: (take.inputs.count, bytes, take.reader)))
+      dependencies.append(Dependency(name: entry.id.take, digest: digest.description, files: (take.inputs.count, bytes, take.reader)))
     }
     for source in record.sources?.array ?? [] {
       if let digest = source["record_sha256"]?.string { dependencies.append(Dependency(name: "dataset", digest: digest)) }

@@ -9,7 +9,7 @@ extension Journal.Entry {
     self.init(record, location: task.location.path, conversion)
     (stamp, splitGroup, recording, keys) = (result.stamp, result.splitGroup, result.recording, result.keys)
     (framesIn, framesRepeated, seconds) = (result.framesIn, result.framesRepeated, result.seconds)
-    (take, part, parts) = (record.take, record.part, result.parts)
+    parts = result.parts
     hadDuplicateFolder = task.duplicateFolder != nil
   }
 

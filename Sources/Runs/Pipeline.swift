@@ -81,7 +81,7 @@ package struct TakeTrace: Sendable {
     var whole = self
     whole.steps = Array(steps.prefix(stepsBeforeSplit))
     (whole.parts, whole.repeatedBeforeSplit) = (nil, 0)
-    (whole.episode.takeID, whole.episode.part) = (nil, nil)
+    whole.episode.id.part = nil
     return whole
   }
 
@@ -150,8 +150,7 @@ extension Pipeline {
         trace.episode = whole.keeping(Array(rows), dropping: "other-episodes", goesOn: true)
         // Fewer rows do not change the rate.
         trace.episode.frames.nominalRate = whole.frames.nominalRate ?? whole.frames.cadence.rateHz
-        trace.episode.id = "\(whole.id).\(part)"
-        (trace.episode.takeID, trace.episode.part) = (whole.id, part)
+        trace.episode.id.part = part
         (trace.parts, trace.repeatedBeforeSplit, trace.stepsBeforeSplit) = (ranges.count, whole.repeated, take.steps.count)
         trace.steps.append(step(type(of: splitter), splitter.optionValues(), from: whole, to: trace.episode))
         return trace

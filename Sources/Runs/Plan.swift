@@ -92,11 +92,12 @@ package struct Plan: Sendable {
       let traces = try pipeline.open(take, with: found.reader, in: RunContext(keys: keys))
       if let failure = traces.compactMap(\.obstacle).first(where: { !($0 is Rejection) }) { throw failure }
       return try traces.map { trace in
-        if let rejection = trace.obstacle { return refused(rejection, as: trace.episode.id) }
+        if let rejection = trace.obstacle { return refused(rejection, as: trace.episode.id.text) }
         let arrays = try pipeline.writer.plan(trace.episode)
         estimate?.add(trace.episode, arrays)
         return Entry(
-          id: trace.episode.id, take: found.id, reader: type(of: found.reader).name, frames: trace.episode.frames.count, datasets: arrays,
+          id: trace.episode.id.text, take: found.id, reader: type(of: found.reader).name, frames: trace.episode.frames.count,
+          datasets: arrays,
           outcome: .written)
       }
     } catch {

@@ -30,11 +30,11 @@ package struct Publication {
 
   /// Writes both files from entries of the journal; returns the findings about the dataset as a whole. Throws `OutputFailure`.
   package func write(_ unordered: some Sequence<Journal.Entry>, of journal: Journal, to directory: String) throws -> [Finding] {
-    let entries = unordered.sorted { $0.precedes($1) }
+    let entries = unordered.sorted { $0.id < $1.id }
     let written = entries.filter { $0.outcome == .written }
     let digest = pipeline.digest().description
     let split = split(written)
-    let members = zip(written, split.parts).map { DatasetMember(id: $0.id, samples: $0.framesOut, part: $1) }
+    let members = zip(written, split.parts).map { DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1) }
     let readers = Set(written.map { $0.reader ?? "" })
     let identity = ShardIdentity(
       reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
@@ -44,7 +44,7 @@ package struct Publication {
       index.findings += split.findings
       let stamp = IndexStamp(
         directory + "/" + DatasetFiles.index, of: entries, pipeline: digest, splitFile: splitFile,
-        vanished: entries.map(\.id).filter(vanished.contains), ignored: ignored)
+        vanished: entries.map(\.id.text).filter(vanished.contains), ignored: ignored)
       let said = index.findings
       index.findings += ignored
       var manifest = Manifest(
@@ -68,9 +68,9 @@ package struct Publication {
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
     let episodes = written.map {
       DatasetSplit.Episode(
-        id: $0.id, take: $0.takeID, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest, recording: $0.recording)
+        id: $0.id, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest, recording: $0.recording)
     }
-    if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id] ?? .train }) }
+    if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id.text] ?? .train }) }
     return DatasetSplit(episodes, rule: pipeline.split, file: splitFile)
   }
 

@@ -136,7 +136,7 @@ package struct Run: Sendable {
       return summary
     }
     var seen = ledger.seen(search)
-    if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.takeID)) }
+    if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.id.take)) }
     var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
@@ -144,9 +144,10 @@ package struct Run: Sendable {
     // A watch looks at parts of the inputs.
     let ignored = watched == nil ? search.ignored.findings : []
     let stamp = IndexStamp(
-      directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id) },
+      directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id.text) },
       pipeline: conversion.digest, splitFile: splitFile,
-      vanished: journal.entries.values.filter { !seen.contains($0.takeID) }.map(\.id).filter { !removed.contains($0) }, ignored: ignored)
+      vanished: journal.entries.values.filter { !seen.contains($0.id.take) }.map(\.id.text).filter { !removed.contains($0) },
+      ignored: ignored)
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
     if !summary.isUpToDate {
@@ -299,18 +300,18 @@ package struct Run: Sendable {
     let gone = journal.entries.values.filter { entry in
       // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
       // are both gone.
-      if seen.contains(entry.takeID) { return false }
-      let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id)
+      if seen.contains(entry.id.take) { return false }
+      let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id.text)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
       return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
     }
     for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
-    return gone.map(\.id).sorted()
+    return gone.map(\.id.text).sorted()
   }
 
   /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.
   private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
-    directory.removeShards(except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id)))
+    directory.removeShards(except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id.text)))
   }
 
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
@@ -322,7 +323,7 @@ package struct Run: Sendable {
     var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
     (publication.splitFile, publication.ignored) = (splitFile, ignored)
     (publication.jobs, publication.recordsHost) = (jobs, recordsHost)
-    publication.vanished = Set(entries.filter { !seen.contains($0.takeID) }.map(\.id))
+    publication.vanished = Set(entries.filter { !seen.contains($0.id.take) }.map(\.id.text))
     return try publication.write(entries, of: journal, to: directory.path)
   }
 

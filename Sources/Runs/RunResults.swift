@@ -32,7 +32,7 @@ final class RunResults: Sendable {
     (self.journal, self.conversion, self.directory, self.stopsAtFailure) = (journal, conversion, directory, stopsAtFailure)
     (self.countsEarlierWarnings, self.report) = (countsEarlierWarnings, report)
     earlier = journal.entries
-    earlierByTake = Dictionary(grouping: earlier.values, by: \.takeID)
+    earlierByTake = Dictionary(grouping: earlier.values, by: \.id.take)
   }
 
   var summary: Run.Summary { counts.withLock(\.summary) }
@@ -51,16 +51,16 @@ final class RunResults: Sendable {
       unreachable.contains { entry.location == $0 || entry.location.hasPrefix($0 + "/") }
     }
     let others = search.unmatched.map(\.id).filter { earlier[$0]?.reader == nil }
-    return Set(search.found.map(\.id) + hidden.map(\.takeID) + others)
+    return Set(search.found.map(\.id) + hidden.map(\.id.take) + others)
   }
 
   func start(_ id: String) { report(.started(id: id)) }
 
   /// Records a take that the dataset already holds.
   func keep(_ entries: [Journal.Entry]) {
-    report(.unchanged(id: entries.first?.takeID ?? ""))
+    report(.unchanged(id: entries.first?.id.take ?? ""))
     let warnings =
-      countsEarlierWarnings ? entries.count { (try? TakeRecord(json: journal.record(of: $0.id)))?.hasWarnings ?? false } : 0
+      countsEarlierWarnings ? entries.count { (try? TakeRecord(json: journal.record(of: $0.id.text)))?.hasWarnings ?? false } : 0
     counts.withLock {
       $0.summary.withWarnings += warnings
       $0.summary.unchanged += 1
@@ -94,7 +94,7 @@ final class RunResults: Sendable {
         try add(result, of: job.task, isLast: index == results.count - 1)
       }
       // Episodes that an earlier conversion of the take had, and this one has not.
-      let gone = Set(earlierByTake[job.task.id, default: []].map(\.id)).subtracting(results.map(\.record.id))
+      let gone = Set(earlierByTake[job.task.id, default: []].map(\.id.text)).subtracting(results.map(\.record.id.text))
       if !gone.isEmpty {
         counts.withLock {
           $0.obsolete.formUnion(gone)
@@ -116,19 +116,19 @@ final class RunResults: Sendable {
       && entries.allSatisfy { entry in
         entry.pipeline == conversion.digest
           && (entry.outcome != .written
-            || entry.shard != nil && entry.shard == UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id)))
+            || entry.shard != nil && entry.shard == UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id.text)))
       }
   }
 
   private func add(_ result: TakeResult, of task: TakeTask, isLast: Bool) throws {
     let record = result.record
-    let shard = directory + "/" + DatasetFiles.shard(of: record.id)
+    let shard = directory + "/" + DatasetFiles.shard(of: record.id.text)
     var entry = Journal.Entry(result, of: task, conversion)
     if record.outcome == .written { entry.shard = UpToDateCheck.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =
-      try earlier[entry.id].map { $0.outcome == entry.outcome && entry.outcome != .written } ?? false
-      && journal.record(of: entry.id) == bytes
+      try earlier[entry.id.text].map { $0.outcome == entry.outcome && entry.outcome != .written } ?? false
+      && journal.record(of: entry.id.text) == bytes
     try append(entry, bytes)
     // The journal records first that the take has no shard; then its older shard is removed.
     if record.outcome != .written { unlink(shard) }
@@ -175,7 +175,7 @@ final class RunResults: Sendable {
     }
     report(
       .finished(
-        id: record.id, take: record.take ?? record.id, outcome: record.outcome, reason: record.reason, findings: record.findings,
+        id: record.id.text, take: record.id.take, outcome: record.outcome, reason: record.reason, findings: record.findings,
         rows: record.framesOut, seconds: seconds, endsTake: isLast))
   }
 

@@ -49,7 +49,7 @@ package struct TakeResult: Codable, Sendable {
 
   /// Whether the counts that totals are made of are such as a take can have, so that sums over any number of takes are numbers.
   var hasPlausibleCounts: Bool {
-    let counts = [framesIn, framesRepeated, record.framesIn, record.framesOut, parts ?? 1, record.part ?? 0]
+    let counts = [framesIn, framesRepeated, record.framesIn, record.framesOut, parts ?? 1, record.id.part ?? 0]
     return (counts + [Int(clamping: record.output?.bytes ?? 0)]).allSatisfy(TakeRecord.isPlausibleCount)
   }
 }
@@ -135,7 +135,7 @@ package struct TakeConversion: Sendable {
       let shards = ShardSequence(
         episodes.map { episode in
           ShardSequence.Part(blocks: writer.blocks(episode)) {
-            try writer.open(episode, identity: identity, at: directory + "/" + DatasetFiles.shard(of: episode.id))
+            try writer.open(episode, identity: identity, at: directory + "/" + DatasetFiles.shard(of: episode.id.text))
           }
         })
       job.shards = shards
@@ -186,9 +186,7 @@ package struct TakeConversion: Sendable {
       throw error
     } catch {}
     let trace = job.traces.first?.beforeSplit
-    var record = record(job, trace, outcomeOf: error)
-    record.id = job.task.id
-    return [result(job, record, trace)]
+    return [result(job, record(job, trace, outcomeOf: error), trace)]
   }
 
   /// The record of an episode that is not written.
@@ -197,7 +195,7 @@ package struct TakeConversion: Sendable {
     let failure = error as? TakeFailure ?? TakeFailure(.internal, "\(error)")
     let rejection = error as? Rejection
     var record = TakeRecord(
-      id: trace?.episode.id ?? job.task.id, reader: job.task.reader.name, outcome: rejection == nil ? .failed : .rejected,
+      id: trace?.episode.id ?? EpisodeID(take: job.task.id), reader: job.task.reader.name, outcome: rejection == nil ? .failed : .rejected,
       reason: rejection?.reason ?? failure.description,
       findings: job.task.findings + (trace?.episode.findings ?? []) + (rejection == nil ? [failure.finding] : []))
     record.variant = rejection?.variant
@@ -219,7 +217,7 @@ package struct TakeConversion: Sendable {
     // A take of many episodes shows one recording.
     if job.recording == nil, let trace { job.recording = RecordingDigest.word(for: trace.source) }
     // Frames of the take, and repeats from before it was split, count for its first episode only.
-    let isFirst = (episode?.part ?? 0) == 0
+    let isFirst = (episode?.id.part ?? 0) == 0
     return TakeResult(
       record: record, stamp: job.stamp?.description, splitGroup: episode?.splitGroup, recording: job.recording,
       keys: episode?.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds, parts: trace?.parts,

@@ -11,8 +11,8 @@ package struct TakeIDRegistry: Sendable {
   init(_ entries: [String: Journal.Entry]) {
     // Entries without a reader belong to unmatched inputs and reserve no id.
     let takes = entries.values.filter { $0.reader != nil }
-    self.entries = Dictionary(takes.map { ($0.takeID, $0) }) { first, second in first.precedes(second) ? first : second }
-    ids = Dictionary(takes.map { ($0.location, $0.takeID) }) { first, second in min(first, second) }
+    self.entries = Dictionary(takes.map { ($0.id.take, $0) }) { first, second in first.id < second.id ? first : second }
+    ids = Dictionary(takes.map { ($0.location, $0.id.take) }) { first, second in min(first, second) }
   }
 
   /// The id that the take at this location already has.

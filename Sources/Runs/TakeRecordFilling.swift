@@ -7,7 +7,7 @@ extension TakeRecord {
   /// Adds the results of reading and transforming a take. Frames that remain when a take is given up count as dropped by its outcome.
   mutating func add(_ trace: TakeTrace) {
     variant = variant ?? trace.source.variant
-    (take, part) = (trace.episode.takeID, trace.episode.part)
+    id = trace.episode.id
     streams = trace.source.streams.sorted { $0.key < $1.key }.map { name, stream in
       StreamRecord(name: name, samples: stream.timestamps.count, rateHz: stream.cadence.rateHz, clock: stream.spec.clock)
     }

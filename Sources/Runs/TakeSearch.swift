@@ -26,7 +26,7 @@ package struct TakeSearch: Sendable {
     package var failure: TakeFailure
 
     var record: TakeRecord {
-      TakeRecord(id: id, reader: nil, outcome: .failed, reason: failure.description, findings: [failure.finding])
+      TakeRecord(id: EpisodeID(take: id), reader: nil, outcome: .failed, reason: failure.description, findings: [failure.finding])
     }
   }
 
@@ -287,9 +287,7 @@ package struct TakeSearch: Sendable {
     let stems = Set(found.map(\.id))
     /// The take whose episode an id would name: `a` for `a.0`.
     func owner(of id: String) -> String? {
-      guard splitsTakes, let dot = id.lastIndex(of: ".") else { return nil }
-      let number = id[id.index(after: dot)...]
-      return !number.isEmpty && number.allSatisfy(\.isNumber) ? String(id[..<dot]) : nil
+      splitsTakes ? EpisodeID(ofPart: id)?.take : nil
     }
     /// The takes whose episodes the used ids would name.
     var owners: Set<String> = []

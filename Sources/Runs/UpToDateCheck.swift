@@ -25,10 +25,10 @@ struct UpToDateCheck: Sendable {
     guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
       let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
     else { return .stale(nil) }
-    let shards = entries.map { Self.stamp(of: directory + "/" + DatasetFiles.shard(of: $0.id)) }
+    let shards = entries.map { Self.stamp(of: directory + "/" + DatasetFiles.shard(of: $0.id.text)) }
     for (entry, shard) in zip(entries, shards) where entry.outcome == .written && entry.shard != shard {
       // A copied dataset has other times and inodes but the same contents.
-      let record = try TakeRecord(json: journal.record(of: entry.id))
+      let record = try TakeRecord(json: journal.record(of: entry.id.text))
       var report = Verification(.none, of: directory)
       report.checkShard(of: record, pipelineDigest: entry.pipeline)
       guard report.isSound, report.notes.isEmpty else { return .stale("its shard was changed or removed and is rebuilt") }
@@ -47,7 +47,7 @@ struct UpToDateCheck: Sendable {
         var entry = entry
         (entry.shard, entry.stamp, entry.location) = (shard, stamp.description, job.task.location.path)
         do {
-          try journal.append(entry, record: journal.record(of: entry.id))
+          try journal.append(entry, record: journal.record(of: entry.id.text))
         } catch {
           throw OutputFailure(error, writing: journal.path)
         }
@@ -57,7 +57,7 @@ struct UpToDateCheck: Sendable {
 
   /// The entries of a take in order, if they are those of one conversion: the take itself, or every one of its episodes.
   private func complete(_ entries: [Journal.Entry]) -> [Journal.Entry]? {
-    let sorted = entries.sorted { $0.precedes($1) }
+    let sorted = entries.sorted { $0.id < $1.id }
     guard let first = sorted.first else { return nil }
     guard let parts = first.parts else { return sorted.count == 1 ? sorted : nil }
     return sorted.count == parts && sorted.allSatisfy { $0.parts == parts } ? sorted : nil

@@ -35,7 +35,7 @@ package struct MemoryWriter: Writer {
   package func blocks(_ episode: Episode) -> RowBlocks { Writing.blocks(episode) }
 
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
-    Writing(episode: episode, reader: identity.reader, path: path, name: DatasetFiles.shard(of: episode.id), arrays: try plan(episode))
+    Writing(episode: episode, reader: identity.reader, path: path, name: DatasetFiles.shard(of: episode.id.text), arrays: try plan(episode))
   }
 
   package func publish(
@@ -54,12 +54,12 @@ package struct MemoryWriter: Writer {
     init(episode: Episode, reader: String, path: String, name: String, arrays: [ArrayRecord]) {
       (self.episode, self.reader, self.path, self.name, self.arrays) = (episode, reader, path, name, arrays)
       blocks = Self.blocks(episode)
-      shard = Mutex(Shard(episode: episode.id, reader: reader))
+      shard = Mutex(Shard(episode: episode.id.text, reader: reader))
     }
 
     static func blocks(_ episode: Episode) -> RowBlocks {
       let rasters = episode.streams.sorted { $0.key < $1.key }.map(\.value).filter { $0.spec.kind.isRaster && $0.rows != nil }
-      return RowBlocks(rasters, count: episode.frames.count, isPart: episode.part != nil)
+      return RowBlocks(rasters, count: episode.frames.count, isPart: episode.id.part != nil)
     }
 
     func publish() {}

@@ -133,7 +133,7 @@ package struct Split: SplitRule {
   private var zone: TimeZone? { timezone.flatMap { TimeZone(identifier: $0) } }
 
   private func groupName(of episode: Episode) throws -> String {
-    let take = episode.takeID ?? episode.id
+    let take = episode.id.take
     return switch group {
     case .day: episode.dates.first?.day(in: zone) ?? take
     // A moment counts more than a day without a time.

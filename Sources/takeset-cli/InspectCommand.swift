@@ -90,7 +90,7 @@ struct InspectCommand: ParsableCommand {
   /// Draws the first episodes of a dataset, as they are stored.
   private func draw(_ dataset: Dataset, to preview: String) throws {
     var sheet = Preview()
-    for take in dataset.written.prefix(Self.previewedEpisodes) { sheet.add(try dataset.episode(take.id)) }
+    for take in dataset.written.prefix(Self.previewedEpisodes) { sheet.add(try dataset.episode(take)) }
     try write(sheet, to: preview)
     let left = dataset.written.count - Self.previewedEpisodes
     if left > 0 { standardError("the preview shows the first \(Self.previewedEpisodes) episodes; \(counted(left, "other")) are left out") }
@@ -117,7 +117,7 @@ struct InspectCommand: ParsableCommand {
         try dataset.takes.map {
           let take = try record(of: $0)
           return Row(
-            id: take.id, reader: take.reader, outcome: take.outcome, reason: take.reason, frames: take.output?.samples,
+            id: take.id.text, reader: take.reader, outcome: take.outcome, reason: take.reason, frames: take.output?.samples,
             findings: take.findings)
         }))
     let style = console.style(for: STDOUT_FILENO)
@@ -243,7 +243,7 @@ struct InspectCommand: ParsableCommand {
 extension TakeRecord {
   fileprivate var summaryJSON: JSONValue {
     [
-      "id": .string(id), "reader": JSONValue(reader), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
+      "id": .string(id.text), "reader": JSONValue(reader), "outcome": .string(outcome.rawValue), "reason": JSONValue(reason),
       "frames": output.map { JSONValue($0.samples) } ?? .null, "findings": .array(findings.map(\.json)),
     ]
   }

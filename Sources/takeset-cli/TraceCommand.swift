@@ -162,7 +162,7 @@ private struct TraceText {
         ([trace.dataset, trace.demo] + [trace.part.map { "split \($0)" }, made, record].compactMap(\.self)).joined(separator: ", ")))
     if let record = trace.record {
       let kind = [record.reader, record.variant].compactMap(\.self).joined(separator: " ")
-      let part = record.part.map { ", episode \($0) of take \(record.take ?? "")" } ?? ""
+      let part = record.id.part.map { ", episode \($0) of take \(record.id.take)" } ?? ""
       lines.append(line("source", "\(trace.location ?? "at a place that is not recorded") (\(kind))\(part)"))
     }
     if case let sources = (trace.sources?.array ?? []).filter({ $0["indirect"] != true }), !sources.isEmpty {

@@ -9,7 +9,7 @@ import TestSupport
 @Suite struct DatasetSplitTests {
   private func episode(_ id: String, files: String, poses: String?, group: String? = nil) -> DatasetSplit.Episode {
     DatasetSplit.Episode(
-      id: id, take: id, reader: "scan", group: group, content: files, recording: poses)
+      id: EpisodeID(take: id), reader: "scan", group: group, content: files, recording: poses)
   }
 
   @Test func copiesOfCopiesAreOneRecording() throws {

@@ -47,7 +47,7 @@ import TestSupport
     #expect(summary.written == (image == .jpegSource ? 3 : 4))
     let dataset = try Dataset(directory: output)
     for take in dataset.written {
-      let episode = try dataset.episode(take.id)
+      let episode = try dataset.episode(take)
       #expect(episode.id == take.id && episode.frames.count == take.framesOut)
       // Written once more, every array has the digest that it had.
       let path = directory.path + "/again.h5"

@@ -8,7 +8,7 @@ import TestSupport
 @Suite struct JournalTests {
   private func entry(_ id: String, frames: Int = 3) -> Journal.Entry {
     Journal.Entry(
-      id: id, location: "/takes/\(id)", pipeline: "p", toolVersion: "1", outcome: .written, reader: "r", stamp: "s",
+      id: EpisodeID(take: id), location: "/takes/\(id)", pipeline: "p", toolVersion: "1", outcome: .written, reader: "r", stamp: "s",
       inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames, splitGroup: "day", recording: "0123456789abcdef", seconds: 0.25
     )
   }

@@ -77,13 +77,13 @@ import TestSupport
 
   // MARK: Dividing a dataset
 
-  private func split(_ text: String, _ episodes: [(id: String, take: String)]) throws -> DatasetSplit {
+  private func split(_ text: String, _ episodes: [EpisodeID]) throws -> DatasetSplit {
     DatasetSplit(
-      episodes.map { DatasetSplit.Episode(id: $0.id, take: $0.take, reader: "stack-session", group: nil) }, rule: Split(),
+      episodes.map { DatasetSplit.Episode(id: $0, reader: "stack-session", group: nil) }, rule: Split(),
       file: try file(text))
   }
 
-  private func takes(_ ids: String...) -> [(id: String, take: String)] { ids.map { ($0, $0) } }
+  private func takes(_ ids: String...) -> [EpisodeID] { ids.map { EpisodeID(take: $0) } }
 
   private func words(_ split: DatasetSplit) -> [String] {
     split.findings.map { "\($0.severity.rawValue) \($0.code.rawValue) \($0.count ?? 0): \($0.message)" }
@@ -107,13 +107,13 @@ import TestSupport
 
   @Test(arguments: ["{valid: [a]}", "{valid: [a.0, a.1]}", "{valid: [a.1]}", "{valid: [a.0, a], train: []}"])
   func keepsTheEpisodesOfATakeTogether(text: String) throws {
-    let split = try split(text, [("a.0", "a"), ("a.1", "a"), ("b.0", "b")])
+    let split = try split(text, ["a.0", "a.1", "b.0"])
     #expect(split.parts == [.valid, .valid, .train])
     #expect(split.findings.map(\.code) == [.splitFileUnlisted])
   }
 
   @Test func namesAnEpisodeThatATakeDoesNotHave() throws {
-    let split = try split("{valid: [a.0, a.2], train: [b]}", [("a.0", "a"), ("a.1", "a"), ("b.0", "b")])
+    let split = try split("{valid: [a.0, a.2], train: [b]}", ["a.0", "a.1", "b.0"])
     #expect(words(split) == ["warning split-file-unknown 1: names in the split file that no take of the dataset has: a.2"])
   }
 
@@ -129,8 +129,8 @@ import TestSupport
   @Test func aRuleCountsATakeOnceAndKeepsItsEpisodesTogether() {
     var rule = Split()
     (rule.group, rule.valid) = (.take, 0.5)
-    var episodes = (0..<40).map { DatasetSplit.Episode(id: "a.\($0)", take: "a", reader: "stack-session", group: "a") }
-    episodes += ["b", "c", "d"].map { DatasetSplit.Episode(id: "\($0).0", take: $0, reader: "stack-session", group: $0) }
+    var episodes = (0..<40).map { DatasetSplit.Episode(id: EpisodeID(take: "a", part: $0), reader: "stack-session", group: "a") }
+    episodes += ["b", "c", "d"].map { DatasetSplit.Episode(id: EpisodeID(take: $0, part: 0), reader: "stack-session", group: $0) }
     for seed in 0..<10 {
       rule.seed = seed
       let split = DatasetSplit(episodes, rule: rule, file: nil)
@@ -142,7 +142,7 @@ import TestSupport
 
   @Test func withoutARuleEverythingIsInTrain() {
     let split = DatasetSplit(
-      [DatasetSplit.Episode(id: "a", take: "a", reader: "stack-session", group: nil)], rule: nil, file: nil)
+      [DatasetSplit.Episode(id: "a", reader: "stack-session", group: nil)], rule: nil, file: nil)
     #expect(split.parts == [.train] && split.rule == "none: all in train" && split.seed == nil && split.findings.isEmpty)
   }
 }

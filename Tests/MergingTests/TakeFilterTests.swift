@@ -9,8 +9,9 @@ import Testing
   /// A written take of 100 frames with a jump of the pose, in train.
   private func subject() -> TakeFilter.Subject {
     var record = TakeRecord(
-      id: "a b.0", reader: "stack-session", outcome: .written, findings: [Finding(.poseJump, "one"), Finding(.framesDropped, "two")])
-    (record.take, record.part, record.variant) = ("a b", 0, "v2")
+      id: EpisodeID(take: "a b", part: 0), reader: "stack-session", outcome: .written,
+      findings: [Finding(.poseJump, "one"), Finding(.framesDropped, "two")])
+    record.variant = "v2"
     record.streams = [.init(name: "joints", samples: 3, rateHz: nil, clock: .phoneUnix)]
     record.output = OutputRecord(
       path: "episodes/a.h5", bytes: 1, samples: 100, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
@@ -34,7 +35,9 @@ import Testing
   }
 
   @Test func whatATakeLacksIsUnequal() throws {
-    let rejected = TakeFilter.Subject(record: TakeRecord(id: "x", reader: nil, outcome: .rejected, findings: []), split: nil) { nil }
+    let rejected = TakeFilter.Subject(
+      record: TakeRecord(id: EpisodeID(take: "x"), reader: nil, outcome: .rejected, findings: []), split: nil
+    ) { nil }
     #expect(try TakeFilter("part != 0 and seconds != 1 and split != train and frames = 0").matches(rejected))
     #expect(try !TakeFilter("part = 0 or seconds > 0 or seconds <= 0 or variant ~ '*'").matches(rejected))
   }

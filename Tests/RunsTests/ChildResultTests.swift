@@ -19,7 +19,7 @@ import Testing
     try IsolatedConversion.check(results, of: Self.task, conversion)
   }
 
-  private func result(_ id: String = "a", framesIn: Int = 6, repeated: Int = 0, parts: Int? = nil) -> TakeResult {
+  private func result(_ id: EpisodeID = "a", framesIn: Int = 6, repeated: Int = 0, parts: Int? = nil) -> TakeResult {
     TakeResult(
       record: TakeRecord(id: id, reader: "stack-session", outcome: .rejected, findings: []), seconds: 1, parts: parts, framesIn: framesIn,
       framesRepeated: repeated)

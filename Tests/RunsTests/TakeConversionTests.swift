@@ -87,7 +87,7 @@ private struct TwoCameras: Reader {
     let paths = Set(try dataset.record(of: dataset.written[0]).output?.arrays.map(\.path) ?? [])
     // The first camera's image has the plain name.
     #expect(paths.isSuperset(of: ["/meta/demo_0/intrinsics", "/meta/demo_0/wrist_image_intrinsics", "/data/demo_0/obs/left_arm_valid"]))
-    let episode = try dataset.episode("take")
+    let episode = try dataset.episode(dataset.written[0])
     #expect(Set(episode.cameras.keys) == ["scene", "wrist"])
     let wrist = try #require(episode.streams["wrist_image"])
     #expect(episode.intrinsics(of: wrist, at: Row(0)) == Intrinsics(fx: 6.75, fy: 6.75, cx: 3, cy: 3))

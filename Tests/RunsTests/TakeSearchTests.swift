@@ -131,7 +131,8 @@ private struct Marked: Reader {
 
   private func entry(_ id: String, at name: String) -> Journal.Entry {
     Journal.Entry(
-      id: id, location: URL(fileURLWithPath: directory.path).resolvingSymlinksInPath().path + "/" + name, pipeline: "p", toolVersion: "1",
+      id: EpisodeID(take: id), location: URL(fileURLWithPath: directory.path).resolvingSymlinksInPath().path + "/" + name, pipeline: "p",
+      toolVersion: "1",
       outcome: .written, reader: "marked", inputDigest: "other")
   }
 

@@ -35,14 +35,14 @@ import TestSupport
   private func entry(_ job: TakeJob) throws -> Journal.Entry {
     try job.inputs?.finishDigests()
     return Journal.Entry(
-      id: job.task.id, location: location.path, pipeline: conversion.digest, toolVersion: "1", outcome: .rejected,
+      id: EpisodeID(take: job.task.id), location: location.path, pipeline: conversion.digest, toolVersion: "1", outcome: .rejected,
       reader: "slow-motion-video", stamp: job.stamp?.description, inputDigest: job.inputs?.digest.description)
   }
 
   private func isFresh(_ job: TakeJob, _ entry: Journal.Entry?, checksContent: Bool = false) throws -> Bool {
     if let entry { try journal.append(entry, record: Array("{}".utf8)) }
     let freshness = UpToDateCheck(
-      journal: journal, earlier: entry.map { [$0.id: [$0]] } ?? [:], conversion: conversion, directory: directory.path,
+      journal: journal, earlier: entry.map { [$0.id.take: [$0]] } ?? [:], conversion: conversion, directory: directory.path,
       checksContent: checksContent)
     if case .fresh = try freshness.verdict(job) { return true }
     return false

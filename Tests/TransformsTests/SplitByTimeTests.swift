@@ -21,7 +21,7 @@ import TestSupport
 
   private func applied(_ split: Split, _ id: String, _ dates: [RecordingDate]) throws -> Episode {
     var episode = SyntheticEpisode().episode
-    (episode.id, episode.dates) = (id, dates)
+    (episode.id, episode.dates) = (EpisodeID(take: id), dates)
     return try split.apply(to: episode)
   }
 

@@ -118,7 +118,7 @@ import TestSupport
   @Test func asAStepOfItsOwnItChangesNothing() throws {
     let before = take([0, 100, 500])
     let after = try splitter(["at": "gaps"]).apply(to: before)
-    #expect(after.frames == before.frames && after.id == before.id && after.dropped.isEmpty && after.part == nil)
+    #expect(after.frames == before.frames && after.id == before.id && after.dropped.isEmpty && after.id.part == nil)
   }
 
   @Test(arguments: ["gaps", "pauses", 10, .number(0.25), .number(0.001), 86_400] as [JSONValue]) func placesSurviveARoundTrip(at: JSONValue)

@@ -88,7 +88,7 @@ import TestSupport
   /// A take as the run hands it to the rule, after the step has given it a group.
   private func take(_ split: Split, _ id: String, day: String?, variant: String?, reader: String = "stack-session") throws -> SplitTake {
     var episode = SyntheticEpisode().episode
-    (episode.id, episode.variant) = (id, variant)
+    (episode.id, episode.variant) = (EpisodeID(take: id), variant)
     episode.dates = day.map { [RecordingDate("the name", day: $0)] } ?? []
     return SplitTake(group: try #require(split.apply(to: episode).splitGroup), reader: reader)
   }
@@ -178,10 +178,10 @@ import TestSupport
 
   @Test func groupsEpisodesByTheirTake() throws {
     for kind in [Split.Group.take, .day, .device, .directory] {
-      #expect(try group(kind) { ($0.id, $0.takeID) = ("session_7.3", "session_7") } == "session_7")
+      #expect(try group(kind) { $0.id = EpisodeID(take: "session_7", part: 3) } == "session_7")
     }
     #expect(
-      try group(.regex, "[0-9.]+$") { ($0.id, $0.takeID) = ("session_7.3", "session_7") } == "7")
+      try group(.regex, "[0-9.]+$") { $0.id = EpisodeID(take: "session_7", part: 3) } == "7")
   }
 
   @Test(arguments: [

@@ -166,7 +166,7 @@ package enum ExternalCheck {
         String(decoding: bytes[start..<(start + width)].prefix { $0 != 0 }, as: UTF8.self)
       }
       let ids = Set((manifest.splits[part.rawValue]?.array ?? []).compactMap(\.string))
-      let expected = written.indices.filter { ids.contains(written[$0].id) }.map(ShardNames.demo(_:))
+      let expected = written.indices.filter { ids.contains(written[$0].id.text) }.map(ShardNames.demo(_:))
       if names != expected { report.differ(name, "differs from the split in the manifest") }
     }
   }

@@ -38,7 +38,7 @@ struct HDF5Check {
         report.differ("\(output.path):/", "\(what) is \(found ?? "missing"), the manifest says \(expected ?? "nothing")")
       }
     }
-    compare("its take_id", try stored.id(), take.id)
+    compare("its take_id", try stored.id(), take.id.text)
     compare("its reader", try stored.reader(), take.reader)
     compare("its pipeline_sha256", try file.root.textAttribute("pipeline_sha256"), pipelineDigest)
     compare("its num_samples", try stored.rowCount().map { "\($0)" }, "\(output.samples)")

@@ -210,7 +210,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     try attributes.set(
       ["total": .integer(Int64(rowCount)), "env_args": .text(DatasetIndex.environmentArguments(identity.reader))], on: data, path: "/data")
     var own: [String: ShardLayout.Attribute] = [
-      ShardNames.rowCount: .integer(Int64(rowCount)), ShardNames.takeID: .text(layout.episode.id),
+      ShardNames.rowCount: .integer(Int64(rowCount)), ShardNames.takeID: .text(layout.episode.id.text),
       ShardNames.reader: .text(identity.reader),
     ]
     if let camera = layout.cameraInfo { own["camera_info"] = .text(camera.canonicalText) }

@@ -153,7 +153,7 @@ package struct ShardLayout: Sendable {
   /// The blocks of the rows of images, depth and confidence.
   static func blocks(of episode: Episode) -> RowBlocks {
     let rasters = episode.streams.sorted { $0.key < $1.key }.map(\.value).filter(\.spec.kind.isRaster)
-    return RowBlocks(rasters, count: episode.frames.count, isPart: episode.part != nil)
+    return RowBlocks(rasters, count: episode.frames.count, isPart: episode.id.part != nil)
   }
 
   // MARK: Streams

@@ -1,7 +1,7 @@
 package import Evidence
 
 /// An array of a shard, as described in plans and manifests.
-package struct ArrayRecord: Codable, Sendable, Equatable {
+package struct ArrayRecord: Sendable, Equatable {
   /// Path from the root, with a leading slash.
   package var path: String
   /// NumPy's name: `<f4`, `|u1`.
@@ -15,17 +15,11 @@ package struct ArrayRecord: Codable, Sendable, Equatable {
   package var digestOf: DigestScope?
 
   /// Content that an array's digest covers.
-  package enum DigestScope: String, Codable, Sendable {
+  package enum DigestScope: String, Sendable {
     /// Logical content: row-major little-endian bytes, uncompressed.
     case bytes
     /// Concatenated digests of its rows' logical content, 32 bytes each.
     case rows
-  }
-
-  private enum CodingKeys: String, CodingKey {
-    case path, dtype, shape, chunk, filters
-    case digest = "sha256"
-    case digestOf = "sha256_of"
   }
 
   package init(path: String, dtype: String, shape: [Int], chunk: [Int]?, filters: [String]) {
@@ -57,7 +51,7 @@ package struct ArrayRecord: Codable, Sendable, Equatable {
 }
 
 /// A shard, as described in the manifest.
-package struct OutputRecord: Codable, Sendable, Equatable {
+package struct OutputRecord: Sendable, Equatable {
   /// Relative to the dataset's directory.
   package var path: String
   package var bytes: Int64
@@ -69,14 +63,6 @@ package struct OutputRecord: Codable, Sendable, Equatable {
   package var structureDigest: Digest
   /// Digest of every attribute of every object: lines `<object path>@<name>=<value as JSON>`, sorted bytewise.
   package var attributesDigest: Digest
-
-  private enum CodingKeys: String, CodingKey {
-    case path, bytes, samples
-    case arrays = "datasets"
-    case contentDigest = "content_sha256"
-    case structureDigest = "structure_sha256"
-    case attributesDigest = "attributes_sha256"
-  }
 
   /// - Parameter contentDigest: As recorded; by default that of the arrays.
   package init(

@@ -110,7 +110,7 @@ package struct Manifest {
       for (index, entry) in entries.enumerated() {
         if index > 0 { try emit(",") }
         try emit("\n", isCanonical: false)
-        try emit(record(entry.id))
+        try emit(record(entry.id.text))
       }
       try emit("\n", isCanonical: false)
       try emit("]")
@@ -134,9 +134,9 @@ package struct Manifest {
       isFirst = false
       guard key == "takes" else { continue }
       var separator = UInt8(ascii: "{")
-      for entry in entries.sorted(by: { $0.id.utf16.lexicographicallyPrecedes($1.id.utf16) }) {
+      for entry in entries.sorted(by: { $0.id.text.utf16.lexicographicallyPrecedes($1.id.text.utf16) }) {
         var take = [separator]
-        JSONValue.appendQuoted(entry.id, to: &take)
+        JSONValue.appendQuoted(entry.id.text, to: &take)
         take.append(UInt8(ascii: ":"))
         JSONValue.object(["location": .string(entry.location), "seconds": .number(entry.seconds)]).appendCanonical(to: &take)
         try emit(take)
@@ -173,7 +173,7 @@ package struct Manifest {
     let framesOut = entries.reduce(0) { $0 + $1.framesOut }
     let repeated = entries.reduce(0) { $0 + $1.framesRepeated }
     return [
-      "takes": JSONValue(Set(entries.map(\.takeID)).count), "written": count(.written), "rejected": count(.rejected),
+      "takes": JSONValue(Set(entries.map(\.id.take)).count), "written": count(.written), "rejected": count(.rejected),
       "failed": count(.failed),
       "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "frames_repeated": JSONValue(repeated),
       "frames_dropped": JSONValue(framesIn + repeated - framesOut),

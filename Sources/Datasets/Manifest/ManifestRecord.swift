@@ -44,7 +44,7 @@ package struct ManifestRecord: Sendable {
     func count(_ outcome: TakeRecord.Outcome) -> Int { takes.count { $0.outcome == outcome } }
     func total(_ key: String) -> Int { Int(totals[key]?.integer ?? -1) }
     let counted = [
-      ("takes", Set(takes.map(\.takeID)).count), ("written", count(.written)), ("rejected", count(.rejected)), ("failed", count(.failed)),
+      ("takes", Set(takes.map(\.id.take)).count), ("written", count(.written)), ("rejected", count(.rejected)), ("failed", count(.failed)),
       ("frames_out", takes.reduce(0) { $0 + $1.framesOut }),
     ]
     for (key, found) in counted where total(key) != found {
@@ -57,8 +57,8 @@ package struct ManifestRecord: Sendable {
     // Every reader knows where they are; what a manifest names elsewhere would be checked, and signed, in their place.
     if index.path != DatasetFiles.index { sentences.append("names \(index.path) as the index, which is \(DatasetFiles.index)") }
     for take in takes {
-      guard let path = take.output?.path, path != DatasetFiles.shard(of: take.id) else { continue }
-      sentences.append("names \(path) as the episode \(take.id), which is \(DatasetFiles.shard(of: take.id))")
+      guard let path = take.output?.path, path != DatasetFiles.shard(of: take.id.text) else { continue }
+      sentences.append("names \(path) as the episode \(take.id), which is \(DatasetFiles.shard(of: take.id.text))")
     }
     return sentences
   }
@@ -80,17 +80,13 @@ package struct TakeEntry: Sendable, Equatable {
     package var samples: Int
   }
 
-  package var id: String
-  /// The take's id and the number of the episode, where a step has split the take.
-  package var take: String?
-  package var part: Int?
+  package var id: EpisodeID
   package var reader: String?
   package var outcome: TakeRecord.Outcome
   package var output: Output?
   /// Where its record is in the file, in bytes.
   var place: Range<Int64>
 
-  package var takeID: String { take ?? id }
   package var framesOut: Int { output?.samples ?? 0 }
 
   /// Throws `JSONError`, or another error for JSON that is no record of a take.
@@ -112,7 +108,8 @@ package struct TakeEntry: Sendable, Equatable {
       return true
     }
     guard let id = texts["id"], let outcome else { throw IncompleteRecord(member: "id or outcome") }
-    (self.id, take, part, reader, self.outcome) = (id, texts["take"], number, texts["reader"], outcome)
+    self.id = try EpisodeID(id, take: texts["take"], part: number)
+    (reader, self.outcome) = (texts["reader"], outcome)
     (self.output, self.place) = (output, place)
   }
 }

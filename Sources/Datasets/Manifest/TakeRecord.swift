@@ -4,10 +4,10 @@ package import Model
 package import Steps
 
 /// The manifest's record of one take. Plain data: it can be decoded from the manifest, the journal or a worker's result.
-package struct TakeRecord: Codable, Sendable, Equatable {
-  package enum Outcome: String, Codable, Sendable { case written, rejected, failed }
+package struct TakeRecord: Sendable, Equatable {
+  package enum Outcome: String, Sendable { case written, rejected, failed }
 
-  package struct Input: Codable, Sendable, Equatable {
+  package struct Input: Sendable, Equatable {
     /// Relative to the take, `/`-separated.
     package var path: String
     package var bytes: Int64
@@ -17,14 +17,9 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     package init(path: String, bytes: Int64, digest: Digest, role: TakeInputs.Role) {
       (self.path, self.bytes, self.digest, self.role) = (path, bytes, digest, role)
     }
-
-    private enum CodingKeys: String, CodingKey {
-      case path, bytes, role
-      case digest = "sha256"
-    }
   }
 
-  package struct StreamRecord: Codable, Sendable, Equatable {
+  package struct StreamRecord: Sendable, Equatable {
     package var name: StreamName
     package var samples: Int
     package var rateHz: Double?
@@ -33,14 +28,9 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     package init(name: StreamName, samples: Int, rateHz: Double? = nil, clock: Clock) {
       (self.name, self.samples, self.rateHz, self.clock) = (name, samples, rateHz, clock)
     }
-
-    private enum CodingKeys: String, CodingKey {
-      case name, samples, clock
-      case rateHz = "rate_hz"
-    }
   }
 
-  package struct Step: Codable, Sendable, Equatable {
+  package struct Step: Sendable, Equatable {
     package var name: String
     package var options: JSONValue
     package var framesIn: Int
@@ -58,22 +48,15 @@ package struct TakeRecord: Codable, Sendable, Equatable {
       )
     }
 
-    package struct Dropped: Codable, Sendable, Equatable {
+    package struct Dropped: Sendable, Equatable {
       package var reason: String
       package var count: Int
 
       package init(reason: String, count: Int) { (self.reason, self.count) = (reason, count) }
     }
-
-    private enum CodingKeys: String, CodingKey {
-      case name, options, dropped, repeated
-      case skippedTicks = "skipped_ticks"
-      case framesIn = "frames_in"
-      case framesOut = "frames_out"
-    }
   }
 
-  package struct Alignment: Codable, Sendable, Equatable {
+  package struct Alignment: Sendable, Equatable {
     package var stream: StreamName
     package var method: String
     /// Decimal text: offsets between clocks can exceed 2^53 ns.
@@ -85,19 +68,9 @@ package struct TakeRecord: Codable, Sendable, Equatable {
     package init(stream: StreamName, method: String, offset: String? = nil, residual: Int64? = nil, latency: String? = nil) {
       (self.stream, self.method, self.offset, self.residual, self.latency) = (stream, method, offset, residual, latency)
     }
-
-    private enum CodingKeys: String, CodingKey {
-      case stream, method
-      case latency = "latency_ns"
-      case offset = "offset_ns"
-      case residual = "residual_ns"
-    }
   }
 
-  package var id: String
-  /// The take's id and the number of the episode, where a step has split the take.
-  package var take: String?
-  package var part: Int?
+  package var id: EpisodeID
   package var reader: String?
   package var variant: String?
   package var outcome: Outcome
@@ -112,12 +85,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   package var verification: JSONValue?
   package var output: OutputRecord?
 
-  private enum CodingKeys: String, CodingKey {
-    case id, take, part, reader, variant, outcome, reason, findings, inputs, streams, alignment, steps, details, verification, output
-    case inputDigest = "input_sha256"
-  }
-
-  package init(id: String, reader: String?, outcome: Outcome, reason: String? = nil, findings: [Finding]) {
+  package init(id: EpisodeID, reader: String?, outcome: Outcome, reason: String? = nil, findings: [Finding]) {
     (self.id, self.reader, self.outcome, self.reason, self.findings) = (id, reader, outcome, reason, findings)
   }
 
@@ -167,7 +135,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
   /// All members except the inputs.
   private var members: [String: JSONValue] {
     var members: [String: JSONValue] = [
-      "id": .string(id), "reader": JSONValue(reader), "variant": JSONValue(variant), "outcome": .string(outcome.rawValue),
+      "reader": JSONValue(reader), "variant": JSONValue(variant), "outcome": .string(outcome.rawValue),
       "reason": JSONValue(reason), "findings": .array(findings.map(\.json)), "input_sha256": JSONValue(inputDigest?.description),
       "streams": .array(
         streams.map {
@@ -178,8 +146,7 @@ package struct TakeRecord: Codable, Sendable, Equatable {
         }),
       "alignment": .array(alignment.map(\.json)), "steps": .array(steps.map(\.json)), "output": output?.json ?? .null,
     ]
-    if let take { members["take"] = .string(take) }
-    if let part { members["part"] = JSONValue(part) }
+    id.addMembers(to: &members)
     if let details { members["details"] = .object(details) }
     if let verification { members["verification"] = verification }
     return members

@@ -13,7 +13,6 @@ extension TakeRecord {
 
   /// Reads the record that is next.
   private init(_ json: JSONReader) throws {
-    var id: String?
     var outcome: Outcome?
     var findings: [Finding]?
     var lists: (inputs: [Input]?, streams: [StreamRecord]?, alignment: [Alignment]?, steps: [Step]?)
@@ -23,7 +22,7 @@ extension TakeRecord {
     var output: OutputRecord?
     try json.members { key in
       switch key {
-      case "id": id = try json.plainName()
+      case "id": texts[key] = try json.plainName()
       case "outcome": outcome = try json.word(Outcome.self)
       case "take": texts[key] = try json.optional { try json.plainName() }
       case "reader", "variant", "reason": texts[key] = try json.optional { try json.line() }
@@ -42,12 +41,40 @@ extension TakeRecord {
       return true
     }
     self.init(
-      id: try id.required("id"), reader: texts["reader"], outcome: try outcome.required("outcome"), reason: texts["reason"],
+      id: try EpisodeID(texts["id"].required("id"), take: texts["take"], part: number), reader: texts["reader"],
+      outcome: try outcome.required("outcome"), reason: texts["reason"],
       findings: try findings.required("findings"))
-    (take, part, variant, inputDigest) = (texts["take"], number, texts["variant"], digest)
+    (variant, inputDigest) = (texts["variant"], digest)
     (inputs, streams) = (try lists.inputs.required("inputs"), try lists.streams.required("streams"))
     (alignment, steps) = (try lists.alignment.required("alignment"), try lists.steps.required("steps"))
     (self.details, self.verification, self.output) = (details, verification, output)
+  }
+}
+
+/// To and from a process of its own a record goes as in the manifest, so that what comes back is read with the same care.
+extension TakeRecord: Codable {
+  package init(from decoder: any Decoder) throws {
+    self = try TakeRecord(json: Array(decoder.singleValueContainer().decode(String.self).utf8))
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(String(decoding: canonicalBytes, as: UTF8.self))
+  }
+}
+
+extension EpisodeID {
+  /// The members of a record that are an id: `take` and `part` only where the take was split. Throws for members that contradict each other.
+  init(_ id: String, take: String?, part: Int?) throws {
+    self.init(take: take ?? id, part: part)
+    guard text == id, (take == nil) == (part == nil) else {
+      throw UnexpectedValue(expected: "the id of episode \(part.map { "\($0)" } ?? "") of the take \(take ?? id), found \(id)")
+    }
+  }
+
+  func addMembers(to members: inout [String: JSONValue]) {
+    members["id"] = .string(text)
+    if let part { (members["take"], members["part"]) = (.string(take), JSONValue(part)) }
   }
 }
 
@@ -163,6 +190,9 @@ extension TakeRecord.Step.Dropped {
 }
 
 extension OutputRecord {
+  /// Reads the canonical form of `json`. Throws as a record does.
+  package init(json bytes: [UInt8]) throws { try self.init(JSONReader(bytes)) }
+
   fileprivate init(_ reader: JSONReader) throws {
     var (path, bytes, samples): (String?, Int?, Int?)
     var arrays: [ArrayRecord]?

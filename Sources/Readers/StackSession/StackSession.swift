@@ -167,7 +167,7 @@ package struct StackSession: Reader {
     episode.variant = session.variant.name
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.captureStart = session.captureStart
-    episode.dates = Day.dates(name: episode.id, metadata.startDate)
+    episode.dates = Day.dates(name: episode.id.text, metadata.startDate)
     episode.device = metadata.deviceModel
     episode.details["evidence"] = .array(session.variant.evidence.map { .string($0) })
     if session.variant.poses.isSLAM { episode.details["slam_backend"] = "unknown" }

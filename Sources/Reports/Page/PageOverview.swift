@@ -67,7 +67,7 @@ struct PageOverview {
   }
 
   var figures: Markup {
-    let takes = Set(summaries.map { $0.take.take ?? $0.take.id }).count
+    let takes = Set(summaries.map { $0.take.id.take }).count
     let (framesIn, framesOut) = (source.record?.totals["frames_in"]?.integer, written.reduce(0) { $0 &+ $1.take.framesOut })
     let seconds = written.reduce(0) { $0 + ($1.contents?.seconds ?? 0) }
     let isPartial = written.contains { $0.contents == nil }

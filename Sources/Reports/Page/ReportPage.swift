@@ -71,7 +71,7 @@ package struct ReportPage: Sendable {
           ? "Images and plots are shown for \(Figures.grouped(drawn)) of \(Figures.counted(readable, "episode")), worst first; the page is limited to \(Figures.bytes(Int64(limit)))."
           : nil),
       takes: summaries.count, illustrated: drawn,
-      problems: summaries.compactMap { summary in (summary.problem ?? summary.stripProblem).map { (summary.take.id, $0) } })
+      problems: summaries.compactMap { summary in (summary.problem ?? summary.stripProblem).map { (summary.take.id.text, $0) } })
   }
 
   /// The numbers of every take, in the order of the page, as JSON.
@@ -94,7 +94,7 @@ package struct ReportPage: Sendable {
   /// `drawingLimit`: Bytes of drawings after which none are made.
   private func read(_ source: ReportedTakes, _ cache: ReportCache, drawingLimit: Int) -> [TakeSummary] {
     let splits = source.splits
-    var summaries = source.takes.map { TakeSummary(take: $0, split: splits[$0.id]) }
+    var summaries = source.takes.map { TakeSummary(take: $0, split: splits[$0.id.text]) }
     summaries.sort { $0.precedes($1) }
     var (bytes, start) = (0, 0)
     // In portions, so that which takes have drawings does not depend on the number of threads.
@@ -186,6 +186,6 @@ package final class ReportCache: Sendable {
 
   private func key(_ take: TakeRecord, _ source: ReportedTakes) throws -> Key? {
     guard isKept, let output = take.output else { return nil }
-    return Key(id: take.id, shard: try FileStamp.of(source.directory + "/" + output.path).description)
+    return Key(id: take.id.text, shard: try FileStamp.of(source.directory + "/" + output.path).description)
   }
 }

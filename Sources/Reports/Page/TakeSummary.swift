@@ -28,7 +28,7 @@ struct TakeSummary: Sendable {
   /// The order of the page, and of who is first to get images.
   func precedes(_ other: TakeSummary) -> Bool {
     if rank != other.rank { return rank < other.rank }
-    return take.id.utf8.lexicographicallyPrecedes(other.take.id.utf8)
+    return take.id < other.take.id
   }
 
   /// The codes of its findings and of its rejection.
@@ -66,13 +66,13 @@ struct TakeSummary: Sendable {
   /// The take's line in the table; `--json` prints it too.
   var row: JSONValue {
     var members: [String: JSONValue] = [
-      "id": .string(take.id), "outcome": .string(take.outcome.rawValue), "severity": .string(severity),
+      "id": .string(take.id.text), "outcome": .string(take.outcome.rawValue), "severity": .string(severity),
       "codes": .array(codes.map { .string($0.rawValue) }), "frames_in": JSONValue(take.framesIn), "frames": JSONValue(take.framesOut),
       "frames_dropped": JSONValue(dropped.reduce(0) { $0 &+ $1.count }),
     ]
     func add(_ key: String, _ value: JSONValue?) { if let value { members[key] = value } }
-    add("take", take.take.map { .string($0) })
-    add("part", take.part.map { JSONValue($0) })
+    add("take", take.id.part.map { _ in .string(take.id.take) })
+    add("part", take.id.part.map { JSONValue($0) })
     add("reason", take.reason.map { .string($0) })
     add("reader", take.reader.map { .string($0) })
     add("variant", take.variant.map { .string($0) })
@@ -158,7 +158,7 @@ struct TakeSummary: Sendable {
   private var facts: [(String, String)] {
     var facts: [(String, String)] = []
     func add(_ name: String, _ value: String?) { if let value, !value.isEmpty { facts.append((name, value)) } }
-    add("part", take.part.map { "episode \($0) of take \(take.take ?? "")" })
+    add("part", take.id.part.map { "episode \($0) of take \(take.id.take)" })
     add("reader", [take.reader, take.variant].compactMap(\.self).joined(separator: ", "))
     let inputs = take.inputs.reduce(Int64(0)) { $0 &+ $1.bytes }
     if !take.inputs.isEmpty { add("inputs", "\(Figures.counted(take.inputs.count, "file")), \(Figures.bytes(inputs))") }

@@ -87,13 +87,13 @@ package struct Trace: Sendable {
     let dataset = try Dataset(directory: directory)
     let found = try Self.find(request.episode, in: dataset)
     let record = found.record
-    (self.dataset, isPacked, episode, demo) = (directory, false, record.id, found.demo)
+    (self.dataset, isPacked, episode, demo) = (directory, false, record.id.text, found.demo)
     rows = record.output?.samples ?? 0
-    row = try Self.number(request.row, of: rows, in: record.id)
+    row = try Self.number(request.row, of: rows, in: record.id.text)
     (self.record, recordDigest) = (record, dataset.recordDigest)
     tool = dataset.record.tool["version"]?.string
-    part = dataset.parts[record.id]?.rawValue
-    location = dataset.location(of: record.id)
+    part = dataset.parts[record.id.text]?.rawValue
+    location = dataset.location(of: record.id.text)
     (sources, writer) = (dataset.record.sources, dataset.record.pipeline["writer"])
     try readStored(record, in: directory, request.stream, checks)
     retrace(record, dataset, request)
@@ -102,7 +102,7 @@ package struct Trace: Sendable {
   /// The written episode of an id or of a name in the index. Throws `UsageError`.
   private static func find(_ name: String, in dataset: Dataset) throws -> (record: TakeRecord, demo: String) {
     let written = dataset.written
-    if let index = written.firstIndex(where: { $0.id == name }) {
+    if let index = written.firstIndex(where: { $0.id.text == name }) {
       return (try dataset.record(of: written[index]), ShardNames.demo(index))
     }
     if let number = ShardNames.number(of: name), written.indices.contains(number) {
@@ -113,15 +113,15 @@ package struct Trace: Sendable {
       let last = written.isEmpty ? "" : "; the last is \(ShardNames.demo(written.count - 1))"
       throw UsageError("\(directory) has no episode \(name)\(last)")
     }
-    if let take = dataset.takes.first(where: { $0.id == name }) {
+    if let take = dataset.takes.first(where: { $0.id.text == name }) {
       let reason = try dataset.record(of: take).reason
       throw UsageError("\(name) is \(take.outcome.rawValue) and has no rows: \(reason ?? "no reason is recorded")")
     }
-    let parts = written.filter { $0.take == name }
+    let parts = written.filter { $0.id.part != nil && $0.id.take == name }
     if let first = parts.first, let last = parts.last {
       throw UsageError("\(name) has \(parts.count) episodes; name one of \(first.id) to \(last.id)")
     }
-    let meant = Spelling.nearest(to: name, among: written.map(\.id)).map { "; did you mean \($0)?" }
+    let meant = Spelling.nearest(to: name, among: written.map(\.id.text)).map { "; did you mean \($0)?" }
     throw UsageError("\(directory) has no episode \(name)\(meant ?? "; takeset inspect \(directory) lists them")")
   }
 
@@ -153,7 +153,7 @@ package struct Trace: Sendable {
       let recorded = Dictionary(output.arrays.compactMap { array in array.digest.map { (array.path, $0) } }) { first, _ in first }
       let stored = try StoredRow(row, of: ShardNames.demo, in: file, recorded: recorded)
       guard stored.count == rows else { return problems.append("\(output.path) has \(stored.count) rows, recorded \(rows)") }
-      guard stored.takeID == record.id else { return problems.append("\(output.path) is the shard of \(stored.takeID)") }
+      guard stored.takeID == record.id.text else { return problems.append("\(output.path) is the shard of \(stored.takeID)") }
       // Arrays that can be read are compared with their digests below, of which other rows do not matter.
       let read = Set(stored.fields.values.map { "\(output.path):\($0.path)" })
       for difference in differences.prefix(Verification.rowsNamed) where difference.path != output.path {
@@ -229,9 +229,6 @@ package struct Trace: Sendable {
     guard take.episode.frames.count == rows else {
       (isReproduced, self.take) = (false, nil)
       throw TracedTake.Unavailable(reason: "made again, the episode has \(take.episode.frames.count) rows, not \(rows)")
-    }
-    guard let writer = take.pipeline.writer as? HDF5Writer else {
-      throw TracedTake.Unavailable(reason: "rows of this writer cannot be made again")
     }
     do {
       for index in streams.indices { try streams[index].trace(row, in: take.episode) }

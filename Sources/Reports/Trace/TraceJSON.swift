@@ -6,8 +6,8 @@ extension Trace {
   package var json: JSONValue {
     var members: [String: JSONValue] = [
       "dataset": .string(dataset), "packed": .bool(isPacked), "record_sha256": JSONValue(recordDigest), "tool_version": JSONValue(tool),
-      "episode": .string(episode), "demo": .string(demo), "take": JSONValue(record.map { $0.take ?? $0.id }),
-      "part": record?.part.map { JSONValue($0) } ?? .null, "split": JSONValue(part), "reader": JSONValue(record?.reader),
+      "episode": .string(episode), "demo": .string(demo), "take": JSONValue(record.map { $0.id.take }),
+      "part": record?.id.part.map { JSONValue($0) } ?? .null, "split": JSONValue(part), "reader": JSONValue(record?.reader),
       "variant": JSONValue(record?.variant), "location": JSONValue(location), "row": JSONValue(row), "rows": JSONValue(rows),
       "timestamp_ns": .integer(time), "clock": .string(clock), "timeline": .string(timeline),
       "source_index": frame.map { .integer($0) } ?? .null, "streams": .array(streams.map(\.json)), "steps": .array(steps.map(\.json)),

@@ -37,10 +37,10 @@ struct TracedTake: Sendable {
       guard let first = record.steps.first else { throw Unavailable(reason: "the record of the episode has no steps") }
       let reader = try PipelineFile.reader(first.name, options: first.options)
       inputs = try reader.inputs(of: place)
-      let take = Take(id: record.take ?? record.id, location: place, inputs: inputs)
+      let take = Take(id: record.id.take, location: place, inputs: inputs)
       let traces = try self.pipeline.open(take, with: reader, in: RunContext(keys: keys), keepsHistory: true)
       if let obstacle = traces.compactMap(\.obstacle).first(where: { !($0 is Rejection) }) { throw obstacle }
-      guard let own = traces.first(where: { $0.episode.part == record.part }) else {
+      guard let own = traces.first(where: { $0.episode.id == record.id }) else {
         throw Unavailable(reason: "the take no longer has an episode \(record.id)")
       }
       trace = own

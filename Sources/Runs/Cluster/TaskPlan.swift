@@ -60,7 +60,8 @@ package struct TaskPlan: Sendable {
         try list.forEach { _, task in
           if entries[task.id] != nil { return }
           var entry = Journal.Entry(
-            id: task.id, location: task.location.path, pipeline: list.head.pipelineDigest, toolVersion: list.head.toolVersion,
+            id: EpisodeID(take: task.id), location: task.location.path, pipeline: list.head.pipelineDigest,
+            toolVersion: list.head.toolVersion,
             outcome: .failed)
           entry.reader = task.reader.name
           entries[task.id] = entry

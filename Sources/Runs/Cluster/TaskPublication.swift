@@ -36,22 +36,22 @@ package struct TaskPublication: Sendable {
     do {
       try list.forEach { number, task in
         guard let episodes = try results.episodes(of: task) else { return missing.append(number) }
-        for episode in episodes { entries[episode.entry.id] = episode.entry }
+        for episode in episodes { entries[episode.entry.id.text] = episode.entry }
       }
     } catch let error as FileError {
       throw OutputFailure("\(error)")
     }
     if !missing.isEmpty { throw TasksMissing(numbers: missing, total: list.count, directory: directory) }
-    let takes = Set(entries.values.map(\.takeID))
-    let unmatched = Dictionary(list.head.unmatched.map { ($0.record.id, $0) }) { first, _ in first }
-    for input in unmatched.values where !takes.contains(input.record.id) {
-      entries[input.record.id] = Journal.Entry(input.record, location: input.path, conversion)
+    let takes = Set(entries.values.map(\.id.take))
+    let unmatched = Dictionary(list.head.unmatched.map { ($0.record.id.take, $0) }) { first, _ in first }
+    for input in unmatched.values where !takes.contains(input.record.id.take) {
+      entries[input.record.id.text] = Journal.Entry(input.record, location: input.path, conversion)
     }
     let known = takes.union(unmatched.keys)
     let (earlier, hasDamage) = try earlierJournal(output)
     // Takes that the dataset has and that are no longer among the tasks stay.
-    let kept = (earlier?.entries.values).map { $0.filter { !known.contains($0.takeID) && $0.pipeline == conversion.digest } } ?? []
-    let all = (Array(entries.values) + kept).sorted { $0.precedes($1) }
+    let kept = (earlier?.entries.values).map { $0.filter { !known.contains($0.id.take) && $0.pipeline == conversion.digest } } ?? []
+    let all = (Array(entries.values) + kept).sorted { $0.id < $1.id }
 
     var summary = Summary()
     for entry in all {
@@ -63,21 +63,21 @@ package struct TaskPublication: Sendable {
       }
     }
     let splitFile = try list.splitFile()
-    let vanished = Set(kept.map(\.id))
+    let vanished = Set(kept.map(\.id.text))
     let stamp = IndexStamp(
       output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.digest, splitFile: splitFile,
-      vanished: kept.map(\.id), ignored: list.head.ignored ?? [])
-    if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id, $0) }), stamp.isRecorded(in: output.path) {
+      vanished: kept.map(\.id.text), ignored: list.head.ignored ?? [])
+    if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id.text, $0) }), stamp.isRecorded(in: output.path) {
       summary.isUpToDate = true
       try finish(output)
       return summary
     }
     do {
       try Journal.write(all, to: output.journal) { entry in
-        if vanished.contains(entry.id) { return try earlier?.record(of: entry.id) ?? [] }
-        if let input = unmatched[entry.id], !takes.contains(entry.id) { return input.record.canonicalBytes }
-        let episode = try results.episodes(ofTake: entry.takeID)?.first { $0.entry.id == entry.id }
-        guard let episode else { throw OutputFailure("the result of \(entry.takeID) vanished while it was published") }
+        if vanished.contains(entry.id.text) { return try earlier?.record(of: entry.id.text) ?? [] }
+        if let input = unmatched[entry.id.text], !takes.contains(entry.id.take) { return input.record.canonicalBytes }
+        let episode = try results.episodes(ofTake: entry.id.take)?.first { $0.entry.id == entry.id }
+        guard let episode else { throw OutputFailure("the result of \(entry.id.take) vanished while it was published") }
         return episode.record
       }
       let journal = try Journal(path: output.journal)
@@ -91,7 +91,7 @@ package struct TaskPublication: Sendable {
     try finish(output)
     // A shard whose line in the journal was damaged may be the only remaining copy of its take.
     if !hasDamage {
-      output.removeShards(except: Set(all.filter { $0.outcome == .written }.map(\.id)))
+      output.removeShards(except: Set(all.filter { $0.outcome == .written }.map(\.id.text)))
     }
     return summary
   }

@@ -55,7 +55,7 @@ struct TaskResults: Sendable {
     }
     for episode in episodes {
       let entry = episode.entry
-      guard entry.takeID == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version,
+      guard entry.id.take == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version,
         let record = try? TakeRecord(json: episode.record), entry.describes(record)
       else { return nil }
       if entry.outcome == .written {
@@ -67,7 +67,7 @@ struct TaskResults: Sendable {
 
   /// Whether the shard of an episode is in place as the result has it.
   private func hasShard(_ episode: Episode) throws -> Bool {
-    let shard = directory + "/" + DatasetFiles.shard(of: episode.entry.id)
+    let shard = directory + "/" + DatasetFiles.shard(of: episode.entry.id.text)
     guard try Directory.kind(at: shard) == .file, let stamp = episode.entry.shard else { return false }
     let found: FileStamp
     do {

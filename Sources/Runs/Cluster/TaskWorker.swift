@@ -127,7 +127,7 @@ package struct TaskWorker: Sendable {
     let episodes = new.map { result in
       var entry = Journal.Entry(result, of: task, conversion)
       if entry.outcome == .written {
-        entry.shard = UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id))
+        entry.shard = UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id.text))
       }
       return TaskResults.Episode(entry: entry, record: result.record.canonicalBytes)
     }

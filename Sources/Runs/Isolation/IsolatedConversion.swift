@@ -176,9 +176,9 @@ package struct IsolatedConversion: Sendable {
     for (index, result) in results.enumerated() {
       let (record, part) = (result.record, parts.map { _ in index })
       try require(
-        record.take == part.map { _ in task.id } && record.part == part && record.id == part.map { "\(task.id).\($0)" } ?? task.id
-          && record.reader == task.reader.name && (record.outcome == .written) == (record.output != nil)
-          && record.output.map { $0.path == DatasetFiles.shard(of: record.id) } ?? true, "the result of another take")
+        record.id == EpisodeID(take: task.id, part: part) && record.reader == task.reader.name
+          && (record.outcome == .written) == (record.output != nil)
+          && record.output.map { $0.path == DatasetFiles.shard(of: record.id.text) } ?? true, "the result of another take")
       try require(result.hasPlausibleCounts && (0...1e9).contains(result.seconds), "numbers that cannot be")
     }
   }
@@ -188,7 +188,7 @@ package struct IsolatedConversion: Sendable {
     for record in results.map(\.record) {
       guard let output = record.output else { continue }
       let path = directory + "/" + output.path
-      guard let stamp = try? FileStamp.of(path), stamp.bytes == output.bytes, WrittenShard.isShard(path, of: record.id) else {
+      guard let stamp = try? FileStamp.of(path), stamp.bytes == output.bytes, WrittenShard.isShard(path, of: record.id.text) else {
         throw TakeFailure(.internal, "the child process that converted the take left no shard, or another one than it described")
       }
     }
