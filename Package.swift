@@ -47,6 +47,7 @@ let package = Package(
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
     .target(name: "Evidence", dependencies: ["CCrypto", "Model"], swiftSettings: settings),
+    .target(name: "Explanations", dependencies: ["Model"], resources: [.embedInCode("findings.md")], swiftSettings: settings),
     // What is true of takes, and the steps that convert them: a target imports only those above it.
     .target(
       name: "Steps",
@@ -73,18 +74,24 @@ let package = Package(
     .target(name: "Provenance", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Steps"], swiftSettings: settings),
     .target(
       name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps", "Transforms"], swiftSettings: settings),
-    .target(name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"], swiftSettings: settings),
+    .target(
+      name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"],
+      resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic"].map { .embedInCode("Recipes/\($0).yaml") },
+      swiftSettings: settings),
     .target(
       name: "Reports",
-      dependencies: ["CZlib", "Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps", "Transforms"],
-      swiftSettings: settings),
+      dependencies: [
+        "CZlib", "Datasets", "Evidence", "Explanations", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps", "Transforms",
+      ],
+      resources: [.embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
     .target(
       name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CLinux", "CRevision", "Datasets", "Evidence", "Exports", "Media", "Model", "Reports", "Merging", "Provenance", "Loaders",
+        "CLinux", "CRevision", "Datasets", "Evidence", "Explanations", "Exports", "Media", "Model", "Reports", "Merging", "Provenance",
+        "Loaders",
         "Documents", "Runs", "Simulate", "Steps",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -97,6 +104,7 @@ let package = Package(
     tests("Evidence", ["Model", "Simulate"]),
     tests("HDF5", ["Simulate"]),
     tests("Media", ["Model", "TestSupport"]),
+    tests("Explanations", ["Model"]),
     tests("Steps", ["Evidence", "Model", "TestSupport"]),
     tests("Rasters", ["Media", "Model", "Simulate", "TestSupport"]),
     tests("Readers", ["Evidence", "Media", "Model", "Simulate", "Steps", "TestSupport"]),

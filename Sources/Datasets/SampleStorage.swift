@@ -1,4 +1,4 @@
-package import Steps
+import Steps
 
 /// How a writer stores samples.
 package struct SampleStorage: StepOptionGroup {

@@ -3,7 +3,7 @@ import Foundation
 import Loaders
 import Model
 
-/// A document of the repository that is generated from declarations in code: the schema of pipeline files, a recipe, or sections of a page.
+/// A document of the repository that is generated from declarations in code: the schema of pipeline files, or sections of a page.
 /// A section is the text between `<!-- generated: NAME -->` and `<!-- end -->`.
 package struct GeneratedDocument {
   /// Path relative to the repository.
@@ -19,9 +19,8 @@ package struct GeneratedDocument {
     [
       GeneratedDocument(path: "schemas/pipeline.schema.json") { _ in try pretty(PipelineSchema.json) },
       GeneratedDocument(path: "docs/pipeline.md") { try fill($0, with: optionTables) },
-      GeneratedDocument(path: "docs/findings.md") { try fill($0, with: findingTables) },
       GeneratedDocument(path: "docs/doctor.md") { try fill($0, with: Loader.tables) },
-    ] + Recipe.allCases.map { recipe in GeneratedDocument(path: recipe.path) { _ in recipe.pipeline } }
+    ]
   }
 
   /// Writes the document below a directory; returns false if it was already up to date.
@@ -36,19 +35,6 @@ package struct GeneratedDocument {
   /// The options of each step, by its name.
   private static var optionTables: [String: String] {
     Dictionary(uniqueKeysWithValues: StepDescription.all.map { ("options of \($0.name)", $0.table) })
-  }
-
-  /// The codes of each group.
-  private static var findingTables: [String: String] {
-    Dictionary(
-      uniqueKeysWithValues: FindingPage.Group.allCases.map { group in
-        let codes = FindingCode.allCases.filter { $0.page.group == group }.sorted { $0.rawValue < $1.rawValue }
-        let rows = codes.map { "| `\($0.rawValue)` | \($0.page.severityWords) | \($0.page.meaning) | \($0.page.advice) |" }
-        return (
-          "findings \(group.rawValue)",
-          (["| code | severity | meaning | what to do |", "|---|---|---|---|"] + rows).joined(separator: "\n")
-        )
-      })
   }
 
   private static func fill(_ page: String, with sections: [String: String]) throws -> String {

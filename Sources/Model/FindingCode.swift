@@ -182,4 +182,38 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
 
   /// What the machine does, and not what the files are.
   package static let ofMachine: Set<FindingCode> = [.changedWhileReading, .permission, .unreadable]
+
+  /// The usual severity, which some findings raise; a rejection is a decision and no problem.
+  package var severity: Finding.Severity {
+    switch self {
+    case .accelerationInG, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
+      .duplicate, .frameRate, .hashEncoding, .inputIgnored, .intrinsicsScaled, .locationRemoved, .metadataNumber, .minFrames,
+      .nameRemoved, .needsSLAM, .optionUnused, .posesUnsorted, .samplesHidden, .timesFromMovie, .trim, .verifyDepth, .verifyHashChain:
+      .info
+    case .actionsMissing, .assertionInvalid, .assertionMock, .assertionPlaceholder, .captureSourceUnknown, .chainAbsent, .chainBroken,
+      .chainCountMismatch, .chainReordered, .chainShort, .checkpointSpacing, .clockUnaligned, .codecMismatch, .confidenceMissing,
+      .confidenceUndecodable, .countMismatch, .countUnusable, .dayUnknown, .depthAlignmentAmbiguous, .depthCountMismatch, .depthFormat,
+      .depthMetricsUnavailable, .depthMissing, .depthOrphaned, .depthSeveralMembers, .depthSuspicious, .depthTimesUnordered,
+      .depthTrailingBytes, .depthUndecodable, .depthWrongSize, .duplicateContent, .duplicateID, .durationMismatch, .editListRetimed,
+      .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped,
+      .imageMissing, .imageUndecodable, .imuUnusable, .inputVanished, .intrinsicsDiffer, .intrinsicsImplausible, .intrinsicsUnusable,
+      .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,
+      .metadataMissing, .metadataRange, .mixedSizes, .mixedUnits, .movieCountMismatch, .movieUnusable, .odometryTruncated,
+      .packedWithout, .partialMismatch, .partialUpload, .partiallyVerified, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
+      .poseUnusable, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .resolutionMismatch, .resolutionUnusable,
+      .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .scaleArbitrary, .scaleClaimed,
+      .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,
+      .splitFileUnlisted, .startTimeUnreadable, .timeNotAscending, .timesAssumed, .timesFromIMU:
+      .warning
+    case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
+      .changedWhileReading, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
+      .gridsDiffer, .imageSizeChanged, .inputMissing, .internal, .inputTooLarge, .intrinsicsMissing, .jsonInvalid, .jsonType, .limit,
+      .memoryLimit,
+      .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTruncated, .movieUnfinished, .nameTaken, .noFrames,
+      .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake, .notAligned, .notJPEG, .partEmpty, .partMissing, .permission,
+      .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit, .tooFewImages, .tooFewPoses, .tooFewTimes, .unreadable,
+      .videoAmbiguous:
+      .error
+    }
+  }
 }

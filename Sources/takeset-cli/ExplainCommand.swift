@@ -1,4 +1,5 @@
 import ArgumentParser
+import Explanations
 import Evidence
 import Loaders
 import Model

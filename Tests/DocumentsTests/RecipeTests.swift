@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import Documents
@@ -19,8 +20,13 @@ import Testing
     #expect(recipe.pipeline.hasSuffix("\n") && !recipe.pipeline.hasSuffix("\n\n"))
   }
 
-  @Test func namesTheFiveUses() {
-    #expect(Recipe.allCases.map(\.rawValue) == ["act", "diffusion-policy", "robomimic", "nerf", "lerobot"])
-    #expect(Recipe.diffusionPolicy.path == "examples/recipes/diffusion-policy.yaml")
+  @Test func everyFileIsTheRecipeOfItsName() throws {
+    let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../examples/recipes")
+      .standardizedFileURL
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+    #expect(Set(names) == Set(Recipe.allCases.map { "\($0.rawValue).yaml" }))
+    for recipe in Recipe.allCases {
+      #expect(try String(contentsOf: folder.appendingPathComponent("\(recipe.rawValue).yaml"), encoding: .utf8) == recipe.pipeline)
+    }
   }
 }

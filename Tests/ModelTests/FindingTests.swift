@@ -8,13 +8,6 @@ import Testing
     #expect(codes.allSatisfy { $0.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" } && !$0.hasPrefix("-") && !$0.hasSuffix("-") })
   }
 
-  @Test(arguments: FindingCode.allCases) func everyCodeSaysWhatItMeansAndWhatToDo(code: FindingCode) {
-    for text in [code.page.meaning, code.page.advice] {
-      #expect(text.count > 10 && text.hasSuffix(".") && text.first?.isLowercase == false, "\(code.rawValue): \(text)")
-      #expect(!text.contains("|") && !text.contains("\n"), "\(code.rawValue) is a row of a table")
-    }
-  }
-
   @Test func aFindingHasTheSeverityOfItsCodeUnlessGivenAnother() {
     #expect(Finding(.imageMissing, "m").severity == .warning)
     #expect(Finding(.frameRate, "m").severity == .info)

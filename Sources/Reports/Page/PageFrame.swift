@@ -1,4 +1,5 @@
 import Datasets
+import Explanations
 import Evidence
 import Foundation
 import Model
@@ -40,7 +41,7 @@ struct PageFrame {
       output += block
       output += "</script>\n".utf8
     }
-    output += "<script>\(PageScript.text)</script>\n</body>\n</html>\n".utf8
+    output += "<script>\(PageFiles.script)</script>\n</body>\n</html>\n".utf8
     return output
   }
 
@@ -64,7 +65,7 @@ struct PageFrame {
   private var policy: String {
     func digest(_ text: String) -> String { "'sha256-\(Data(Digest.of(text).bytes).base64EncodedString())'" }
     return """
-      default-src 'none'; img-src data:; style-src \(digest(PageStyle.text)); script-src \(digest(PageScript.text)); base-uri 'none'; form-action 'none'; \
+      default-src 'none'; img-src data:; style-src \(digest(PageFiles.style)); script-src \(digest(PageFiles.script)); base-uri 'none'; form-action 'none'; \
       require-trusted-types-for 'script'; trusted-types 'none'
       """
   }
@@ -82,7 +83,7 @@ struct PageFrame {
       <meta name="referrer" content="no-referrer">
       <meta name="generator" content="\(Self.generator) \(page.tool.version)">
       \(refresh)<title>\(page.title): \(overview.verdict)</title>
-      <style>\(Markup(verbatim: PageStyle.text))</style>
+      <style>\(Markup(verbatim: PageFiles.style))</style>
       </head>
       """
   }

@@ -1,4 +1,5 @@
 import Datasets
+import Explanations
 import Evidence
 import Foundation
 import Model

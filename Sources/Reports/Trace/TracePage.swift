@@ -22,7 +22,7 @@ package struct TracePage {
   }
 
   package func html() -> [UInt8] {
-    let style = PageStyle.text + Self.style
+    let style = PageFiles.style + Self.style
     let digest = Data(Digest.of(style.utf8).bytes).base64EncodedString()
     // Only this style sheet and the pictures in the page apply; nothing is fetched, and no script runs.
     let page: Markup = """

@@ -186,8 +186,7 @@ def test_a_report_of_a_problem_can_name_libraries_and_machine(takeset):
 
 
 def test_generated_documents_are_up_to_date(takeset, tmp_path):
-    recipes = [path.relative_to(ROOT) for path in (ROOT / "examples/recipes").glob("*.yaml")]
-    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/findings.md", "docs/takeset.1", *recipes:
+    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/doctor.md", "docs/takeset.1":
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     assert takeset("generate-documents", tmp_path, check=0).stdout == "", "run make generate"
