@@ -214,7 +214,7 @@ package final class Journal: Sendable {
   /// A line in pieces, so that the long record is not copied.
   private static func line(_ entry: Entry, _ record: [UInt8]) -> [[UInt8]] {
     var start = entryKey
-    entry.json.appendCanonical(to: &start)
+    entry.contents.json.appendCanonical(to: &start)
     start += recordKey
     let checksum = checksum([start, record])
     return [start, record, checksumKey + Array(checksum.utf8) + Array("\"}\n".utf8)]
@@ -254,7 +254,7 @@ package final class Journal: Sendable {
     let body = UnsafeRawBufferPointer(rebasing: line[..<(line.count - endingCount)])
     let ending = checksumKey + Array(digits(checksum(body, after: crc32(0, nil, 0))).utf8) + Array("\"}\n".utf8)
     guard line[body.count...].elementsEqual(ending), let start = recordStart(body), start - recordKey.count > entryKey.count,
-      let entry = try? Entry(JSONReader(Array(body[entryKey.count..<(start - recordKey.count)])), &texts)
+      let entry = try? Entry(Entry.Contents(JSONReader(Array(body[entryKey.count..<(start - recordKey.count)])), &texts))
     else { return nil }
     return (entry, start..<body.count)
   }
@@ -305,7 +305,7 @@ package final class Journal: Sendable {
   }
 }
 
-extension Journal.Entry {
+extension Journal.Entry.Contents {
   fileprivate var json: JSONValue {
     var members: [String: JSONValue] = [
       "location": .string(location), "pipeline_sha256": .string(pipeline),
@@ -347,12 +347,13 @@ extension Journal.Entry {
       texts[text] = text
       return text
     }
-    let id = try EpisodeID(name, take: strings["take"], part: counts["part"])
     self.init(
-      id: id, location: location, pipeline: shared(pipeline), toolVersion: shared(version), outcome: outcome,
-      reader: strings["reader"].map(shared), stamp: strings["stamp"], inputDigest: strings["input_sha256"], shard: strings["shard"],
-      framesIn: counts["frames_in"] ?? 0, framesOut: counts["frames_out"] ?? 0, splitGroup: strings["split_group"],
-      recording: strings["recording"], keys: strings["keys"].map(shared), hadDuplicateFolder: hadDuplicateFolder, seconds: seconds)
+      id: try EpisodeID(name, take: strings["take"], part: counts["part"]), location: location, pipeline: shared(pipeline),
+      toolVersion: shared(version), outcome: outcome, reader: strings["reader"].map(shared), stamp: strings["stamp"],
+      inputDigest: strings["input_sha256"], shard: strings["shard"], framesIn: counts["frames_in"] ?? 0,
+      framesOut: counts["frames_out"] ?? 0)
+    (splitGroup, recording, keys) = (strings["split_group"], strings["recording"], strings["keys"].map(shared))
+    (self.hadDuplicateFolder, self.seconds) = (hadDuplicateFolder, seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
     parts = counts["parts"]
     // Builds between 0.2.0 and 0.3.0 kept both in one text; their takes are converted again.

@@ -2,7 +2,7 @@ import Datasets
 import Model
 import Steps
 
-extension Journal.Entry {
+extension Journal.Entry.Contents {
   /// The entry of a result, without the stamp of its shard.
   init(_ result: TakeResult, of task: TakeTask, _ conversion: TakeConversion) {
     let record = result.record

@@ -123,7 +123,7 @@ final class RunResults: Sendable {
   private func add(_ result: TakeResult, of task: TakeTask, isLast: Bool) throws {
     let record = result.record
     let shard = directory + "/" + DatasetFiles.shard(of: record.id.text)
-    var entry = Journal.Entry(result, of: task, conversion)
+    var entry = Journal.Entry(.init(result, of: task, conversion))
     if record.outcome == .written { entry.shard = UpToDateCheck.stamp(of: shard) }
     let bytes = record.canonicalBytes
     let isSame =
@@ -146,7 +146,7 @@ final class RunResults: Sendable {
     report(.log("\(input.path.onOneLine): \(input.failure.message)"))
     let record = input.record
     do {
-      try append(Journal.Entry(record, location: input.path, conversion), record.canonicalBytes)
+      try append(Journal.Entry(.init(record, location: input.path, conversion)), record.canonicalBytes)
       count(record, seconds: 0, hasChanged: earlier[input.id].map { $0.outcome != .failed } ?? true)
     } catch {
       stop(OutputFailure(error, writing: journal.path))

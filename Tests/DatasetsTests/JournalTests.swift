@@ -7,10 +7,11 @@ import TestSupport
 
 @Suite struct JournalTests {
   private func entry(_ id: String, frames: Int = 3) -> Journal.Entry {
-    Journal.Entry(
+    var contents = Journal.Entry.Contents(
       id: EpisodeID(take: id), location: "/takes/\(id)", pipeline: "p", toolVersion: "1", outcome: .written, reader: "r", stamp: "s",
-      inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames, splitGroup: "day", recording: "0123456789abcdef", seconds: 0.25
-    )
+      inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames)
+    (contents.splitGroup, contents.recording, contents.seconds) = ("day", "0123456789abcdef", 0.25)
+    return Journal.Entry(contents)
   }
 
   @Test func givesBackEntriesAndRecords() throws {

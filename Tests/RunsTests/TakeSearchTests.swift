@@ -130,10 +130,11 @@ private struct Marked: Reader {
   // MARK: Ids over several runs
 
   private func entry(_ id: String, at name: String) -> Journal.Entry {
-    Journal.Entry(
-      id: EpisodeID(take: id), location: URL(fileURLWithPath: directory.path).resolvingSymlinksInPath().path + "/" + name, pipeline: "p",
-      toolVersion: "1",
-      outcome: .written, reader: "marked", inputDigest: "other")
+    let folder = URL(fileURLWithPath: directory.path).resolvingSymlinksInPath().path
+    return Journal.Entry(
+      .init(
+        id: EpisodeID(take: id), location: folder + "/" + name, pipeline: "p", toolVersion: "1", outcome: .written, reader: "marked",
+        inputDigest: "other"))
   }
 
   @Test func aTakeKeepsItsIdAndNobodyElseGetsIt() throws {

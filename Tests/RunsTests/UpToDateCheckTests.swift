@@ -35,8 +35,9 @@ import TestSupport
   private func entry(_ job: TakeJob) throws -> Journal.Entry {
     try job.inputs?.finishDigests()
     return Journal.Entry(
-      id: EpisodeID(take: job.task.id), location: location.path, pipeline: conversion.digest, toolVersion: "1", outcome: .rejected,
-      reader: "slow-motion-video", stamp: job.stamp?.description, inputDigest: job.inputs?.digest.description)
+      .init(
+        id: EpisodeID(take: job.task.id), location: location.path, pipeline: conversion.digest, toolVersion: "1", outcome: .rejected,
+        reader: "slow-motion-video", stamp: job.stamp?.description, inputDigest: job.inputs?.digest.description))
   }
 
   private func isFresh(_ job: TakeJob, _ entry: Journal.Entry?, checksContent: Bool = false) throws -> Bool {

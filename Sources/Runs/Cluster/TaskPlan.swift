@@ -59,12 +59,10 @@ package struct TaskPlan: Sendable {
       if try Directory.kind(at: path + "/" + DatasetFiles.tasks) == .file, let list = try? TaskList(in: path, tool: tool) {
         try list.forEach { _, task in
           if entries[task.id] != nil { return }
-          var entry = Journal.Entry(
-            id: EpisodeID(take: task.id), location: task.location.path, pipeline: list.head.pipelineDigest,
-            toolVersion: list.head.toolVersion,
-            outcome: .failed)
-          entry.reader = task.reader.name
-          entries[task.id] = entry
+          entries[task.id] = Journal.Entry(
+            .init(
+              id: EpisodeID(take: task.id), location: task.location.path, pipeline: list.head.pipelineDigest,
+              toolVersion: list.head.toolVersion, outcome: .failed, reader: task.reader.name))
         }
       }
     } catch {

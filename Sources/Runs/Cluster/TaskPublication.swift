@@ -45,7 +45,7 @@ package struct TaskPublication: Sendable {
     let takes = Set(entries.values.map(\.id.take))
     let unmatched = Dictionary(list.head.unmatched.map { ($0.record.id.take, $0) }) { first, _ in first }
     for input in unmatched.values where !takes.contains(input.record.id.take) {
-      entries[input.record.id.text] = Journal.Entry(input.record, location: input.path, conversion)
+      entries[input.record.id.text] = Journal.Entry(.init(input.record, location: input.path, conversion))
     }
     let known = takes.union(unmatched.keys)
     let (earlier, hasDamage) = try earlierJournal(output)

@@ -125,7 +125,7 @@ package struct TaskWorker: Sendable {
     }
     try attempt.publish(new)
     let episodes = new.map { result in
-      var entry = Journal.Entry(result, of: task, conversion)
+      var entry = Journal.Entry(.init(result, of: task, conversion))
       if entry.outcome == .written {
         entry.shard = UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id.text))
       }
