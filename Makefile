@@ -57,7 +57,7 @@ test-deps: deps
 test: test-deps build ## run the Swift tests, then the quick Python ones against the built command
 	swift build $(SWIFT_BUILD) --build-tests
 	swift test $(SWIFT_BUILD) --disable-xctest --skip-build
-	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 --durations-min 2 -m "$(TESTS)" Tests/python
+	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 --durations-min 2 -m "$(TESTS)" $(PYTEST_FLAGS) Tests/python
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
