@@ -335,7 +335,9 @@ def test_a_list_of_tasks_says_of_other_inputs_only_that_they_failed(takeset, tin
     first, rest = path.read_bytes().split(b"\n", 1)
     head = json.loads(first.removesuffix(b',"tasks":[') + b"}")
     assert head["unmatched"]
-    change(head["unmatched"][0]["record"])
+    record = json.loads(head["unmatched"][0]["record"])
+    change(record)
+    head["unmatched"][0]["record"] = json.dumps(record)
     path.write_bytes(json.dumps(head, separators=(",", ":")).encode().removesuffix(b"}") + b',"tasks":[\n' + rest)
     done = takeset("publish", output)
     assert done.returncode == 64 and "is damaged" in done.stderr, done
