@@ -50,7 +50,7 @@ package struct SplitFile: Sendable {
     for (key, place, list) in try lists(in: bytes) {
       guard let part = SplitPart(rawValue: key) else {
         let known = SplitPart.allCases.map(\.rawValue)
-        let suggestion = Spelling.nearest(to: key, among: known).map { "; did you mean \"\($0)\"?" } ?? ""
+        let suggestion = Spelling.hint(for: key, among: known, inQuotes: true)
         throw place.mistake("unknown key; a split file has \"train\", \"valid\", \"test\"\(suggestion)")
       }
       guard let list else { throw place.mistake("expected a list of ids of takes, such as [take-1, take-2]") }

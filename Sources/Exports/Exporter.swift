@@ -35,7 +35,7 @@ package struct Export: Sendable {
     guard let type = Exporters.all.first(where: { $0.name == name }) else {
       if let remedy = others[name] { throw UsageError("there is no format \"\(name)\"; use \(remedy)") }
       let names = Exporters.all.map { $0.name }
-      let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.hint(for: name, among: names)
       throw UsageError("there is no format \"\(name)\"; formats: \(names.joined(separator: ", "))\(meant)")
     }
     do {
@@ -100,7 +100,7 @@ extension Dataset {
   func exported(_ selected: [String]) throws -> [ExportedEpisode] {
     let written = written
     for id in selected where !written.contains(where: { [$0.id.text, $0.id.take].contains(id) }) {
-      let meant = Spelling.nearest(to: id, among: written.map(\.id.text)).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.hint(for: id, among: written.map(\.id.text))
       throw UsageError("\(directory) has no episode \(id)\(meant)")
     }
     return try written.filter { take in selected.isEmpty || selected.contains(take.id.text) || selected.contains(take.id.take) }.map {

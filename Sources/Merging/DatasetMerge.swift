@@ -187,7 +187,7 @@ package struct DatasetMerge: Sendable {
     let all = selected.isEmpty ? [] : sources.flatMap(\.takes)
     let known = Set(all.map(\.id.text) + all.map(\.id.take))
     for id in selected where !known.contains(id) {
-      let meant = Spelling.nearest(to: id, among: all.map(\.id.text)).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.hint(for: id, among: all.map(\.id.text))
       throw UsageError("there is no episode \(id)\(meant)")
     }
     return members.values.sorted { $0.entry.id < $1.entry.id }

@@ -72,7 +72,7 @@ package struct TakeFilter: Sendable {
       case .not(let inner): return find(inner)
       case .all(let conditions), .any(let conditions): return conditions.lazy.compactMap(find).first
       case .comparison("streams", _, let name) where !names.contains(name):
-        let meant = Spelling.nearest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
+        let meant = Spelling.hint(for: name, among: names)
         return "no take has a stream \(name); streams: \(names.joined(separator: ", "))\(meant)"
       case .comparison: return nil
       }
@@ -210,7 +210,7 @@ package struct TakeFilter: Sendable {
         let meant =
           isStream
           ? "; did you mean streams has \(stream)?"
-          : Spelling.nearest(to: field.text, among: names).map { "; did you mean \($0)?" } ?? ""
+          : Spelling.hint(for: field.text, among: names)
         throw mistake("there is no field \(field.text); fields: \(names.joined(separator: ", "))\(meant)")
       }
       words = words.dropFirst()
@@ -225,7 +225,7 @@ package struct TakeFilter: Sendable {
       }
       if operators.contains("<="), !DecimalNumber.isOne(value.text) { throw mistake("expected a number, found \(value.text)") }
       if operation.text != "~", let known = Self.known[field.text], !known.contains(value.text) {
-        let meant = Spelling.nearest(to: value.text, among: known).map { "; did you mean \($0)?" } ?? ""
+        let meant = Spelling.hint(for: value.text, among: known)
         let all = known.count < 10 ? " (\(known.joined(separator: ", ")))" : ""
         throw mistake("there is no \(field.text == "findings" ? "finding" : field.text) \(value.text)\(all)\(meant)")
       }

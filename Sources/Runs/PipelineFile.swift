@@ -152,7 +152,7 @@ package enum PipelineFile {
   private static func quoted(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
 
   private static func suggestion(_ word: String, _ names: [String]) -> String {
-    Spelling.nearest(to: word, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
+    Spelling.hint(for: word, among: names, inQuotes: true)
   }
 
   /// The JSON value of a YAML node in the core schema. Duplicate keys and nesting deeper than 32 are mistakes.

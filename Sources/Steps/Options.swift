@@ -29,7 +29,7 @@ package enum Options {
     /// The problem with a value; `nil` when the value is allowed.
     func mistake(in given: JSONValue) -> String? {
       if type.init(json: given) != nil, given.double.map({ range?.contains($0) ?? true }) ?? true { return nil }
-      let meant = given.string.flatMap { Spelling.nearest(to: $0, among: type.choices) }.map { "; did you mean \($0)?" } ?? ""
+      let meant = given.string.map { Spelling.hint(for: $0, among: type.choices) } ?? ""
       return "expected \(expectation), found \(given.kind)\(meant)"
     }
   }
@@ -88,7 +88,7 @@ package enum Options {
   }
 
   private static func unknown(_ what: String, _ name: String, _ owner: String, _ known: [String]) -> String {
-    let meant = Spelling.nearest(to: name, among: known).map { "; did you mean \"\($0)\"?" } ?? ""
+    let meant = Spelling.hint(for: name, among: known, inQuotes: true)
     return "unknown \(what); \(owner) has \(known.isEmpty ? "none" : known.sorted().map { "\"\($0)\"" }.joined(separator: ", "))\(meant)"
   }
 

@@ -11,6 +11,11 @@ package enum Spelling {
     return ranked.dropFirst().first?.0 == best ? nil : name
   }
 
+  /// `; did you mean NAME?` for the end of a sentence, or nothing.
+  package static func hint(for word: String, among names: [String], inQuotes: Bool = false) -> String {
+    nearest(to: word, among: names).map { inQuotes ? "; did you mean \"\($0)\"?" : "; did you mean \($0)?" } ?? ""
+  }
+
   /// The least number of insertions, deletions, substitutions and swaps of adjacent letters that change one word into the other.
   static func distance(_ a: [Character], _ b: [Character]) -> Int {
     guard !a.isEmpty, !b.isEmpty else { return max(a.count, b.count) }

@@ -16,7 +16,7 @@ enum CommandLineMistake {
     }
     let word = arguments.first == "help" ? arguments.dropFirst().first : arguments.first
     guard let word, !word.hasPrefix("-"), !known.contains(word) else { return nil }
-    let meant = Spelling.nearest(to: word, among: names).map { "; did you mean \($0)?" } ?? ""
+    let meant = Spelling.hint(for: word, among: names)
     return "there is no command \"\(word)\"\(meant)\nUsage: takeset <command>; commands: \(names.joined(separator: ", "))"
   }
 

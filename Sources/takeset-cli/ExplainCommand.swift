@@ -50,7 +50,7 @@ struct ExplainCommand: ParsableCommand {
   func run() throws {
     guard let code else { return list(Self.codes.compactMap { Entry($0) }) }
     guard let entry = Entry(code) else {
-      let meant = Spelling.nearest(to: code, among: Self.codes).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.hint(for: code, among: Self.codes)
       throw UsageError("there is no code \"\(code)\"\(meant); takeset explain lists all codes")
     }
     if json { return list([entry]) }

@@ -55,7 +55,7 @@ struct InitCommand: ParsableCommand {
       throw UsageError("say what the data is for, with --for:" + uses.joined())
     }
     if let recipe = Recipe(rawValue: use) { return recipe }
-    let meant = Spelling.nearest(to: use, among: Recipe.allCases.map(\.rawValue)).map { "; did you mean \($0)?" } ?? ""
+    let meant = Spelling.hint(for: use, among: Recipe.allCases.map(\.rawValue))
     throw UsageError("there is no recipe for \"\(use)\"; expected one of \(Recipe.names)\(meant)")
   }
 }

@@ -27,7 +27,7 @@ struct StepsCommand: ParsableCommand {
     let all = StepDescription.all
     let chosen = all.filter { name == nil || $0.name == name }
     if let name, chosen.isEmpty {
-      let meant = Spelling.nearest(to: name, among: all.map(\.name)).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.hint(for: name, among: all.map(\.name))
       throw UsageError("there is no step \"\(name)\"; expected one of \(all.map(\.name).joined(separator: ", "))\(meant)")
     }
     if json {

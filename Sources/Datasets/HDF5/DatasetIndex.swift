@@ -190,7 +190,7 @@ package struct DatasetIndex {
       (paths ?? []).sorted().map { path in
         // Steps and options have no dots in their names.
         let words = path.split(separator: ".", maxSplits: 2).map(String.init)
-        let meant = Spelling.nearest(to: words.last ?? "", among: streams.sorted()).map { "; did you mean \($0)?" } ?? ""
+        let meant = Spelling.hint(for: words.last ?? "", among: streams.sorted())
         return Finding(
           .optionUnused, "\(words.dropLast().joined(separator: ": ")) names \(words.last ?? ""), which no take of the dataset has\(meant)",
           severity: .warning, field: words.last)

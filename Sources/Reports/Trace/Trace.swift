@@ -177,7 +177,7 @@ package struct Trace: Sendable {
     frame = stored.integer("meta/source_index")
     let names = stored.streams
     if let stream, !names.contains(stream) {
-      let meant = Spelling.nearest(to: stream.rawValue, among: names.map(\.rawValue)).map { "; did you mean \($0)?" } ?? ""
+      let meant = Spelling.hint(for: stream.rawValue, among: names.map(\.rawValue))
       throw UsageError("\(episode) has no stream \(stream)\(meant); it has \(names.map(\.rawValue).joined(separator: ", "))")
     }
     for name in names where stream == nil || stream == name {
@@ -298,7 +298,7 @@ package struct Trace: Sendable {
       if id == name { return demo }
       ids.append(id)
     }
-    let meant = Spelling.nearest(to: name, among: ids).map { "; did you mean \($0)?" } ?? ""
+    let meant = Spelling.hint(for: name, among: ids)
     throw UsageError("\(path) has no episode \(name)\(meant)")
   }
 }
