@@ -30,8 +30,7 @@ struct ConvertCommand: ParsableCommand {
   var task: Int?
   @Option(help: ArgumentHelp("Number of tasks to convert; those beyond the last do not count.", valueName: "k"))
   var count = 1
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @OptionGroup var isolation: IsolationOptions
   @OptionGroup var console: OutputOptions
 
@@ -40,7 +39,6 @@ struct ConvertCommand: ParsableCommand {
   func validate() throws {
     if let task, task < 0 { throw ValidationError("--task: expected a number from 0, found \(task)") }
     if count < 1 { throw ValidationError("--count: expected at least 1, found \(count)") }
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
   }
 
   func run() throws {
@@ -49,7 +47,7 @@ struct ConvertCommand: ParsableCommand {
     var codes: Set<Int32> = []
     try withSchedulerCodes {
       let worker = try TaskWorker(
-        directory, tool: TakesetCommand.tool, isolation: isolation.isolation, threads: jobs ?? Cores.available)
+        directory, tool: TakesetCommand.tool, isolation: isolation.isolation, threads: jobs.threads)
       guard first < worker.count else { throw UsageError("there is no task \(first); \(directory) has \(counted(worker.count, "task"))") }
       var isWarned = false
       for number in first..<min(worker.count, first + min(count, worker.count)) {

@@ -38,20 +38,15 @@ struct DescribeCommand: ParsableCommand {
   var output: String?
   @Flag(help: "Overwrite files that somebody else wrote or edited.")
   var replace = false
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @OptionGroup var console: OutputOptions
-
-  func validate() throws {
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
-  }
 
   func run() throws {
     try checkIsFolder(directory)
     var options = DatasetDescription.Options()
     (options.name, options.license, options.creators) = (name, license, creator)
     (options.url, options.date, options.hasCrate, options.replaces) = (url, date, roCrate, replace)
-    let summary = try DatasetDescription(directory, options: options, threads: jobs ?? Cores.available).write(to: output ?? directory)
+    let summary = try DatasetDescription(directory, options: options, threads: jobs.threads).write(to: output ?? directory)
     guard !console.quiet else { return }
     standardOutput("\(summary.directory): \(summary.files.joined(separator: ", ")) written")
     if !summary.missing.isEmpty { standardOutput("left for you to give: \(summary.missing.joined(separator: ", "))") }

@@ -36,15 +36,13 @@ struct ExportCommand: ParsableCommand {
   var replace = false
   @Option(help: ArgumentHelp("Export only these episodes: ids of episodes or takes, separated by commas.", valueName: "ids"))
   var episodes: String?
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @Flag(name: .shortAndLong, help: "Print problems only.")
   var quiet = false
   @Flag(help: "Print JSON.")
   var json = false
 
   func validate() throws {
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
     if let episodes, Self.ids(episodes).isEmpty { throw ValidationError("--episodes: name at least one episode or take") }
   }
 
@@ -55,7 +53,7 @@ struct ExportCommand: ParsableCommand {
       throw UsageError("name the directory of a dataset: takeset export dataset/ --to \(to) …")
     }
     guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
-    var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs ?? Cores.available)
+    var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs.threads)
     export.selected = episodes.map(Self.ids) ?? []
     let summary = try interruptibly { isCancelled in
       export.isCancelled = isCancelled

@@ -43,8 +43,7 @@ struct ReportCommand: ParsableCommand {
   var maxSize: Double?
   @Option(help: ArgumentHelp("Heading of the page.", valueName: "text"))
   var title: String?
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @Flag(help: "Print the numbers of every take as JSON; --output is then not needed.")
   var json = false
   @Flag(name: .shortAndLong, help: "Print problems only.")
@@ -57,13 +56,12 @@ struct ReportCommand: ParsableCommand {
     if !(0...24).contains(thumbnails) { throw ValidationError("--thumbnails: expected 0 to 24, found \(thumbnails)") }
     if !(0.1...3600).contains(interval) { throw ValidationError("--interval: expected 0.1 to 3600 seconds, found \(interval)") }
     if let maxSize, !(0.1...2000).contains(maxSize) { throw ValidationError("--max-size: expected 0.1 to 2000 MB, found \(maxSize)") }
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
   }
 
   func run() throws {
     var page = ReportPage(tool: TakesetCommand.tool)
     if let title { page.title = title }
-    (page.thumbnails, page.threads) = (thumbnails, jobs ?? Cores.available)
+    (page.thumbnails, page.threads) = (thumbnails, jobs.threads)
     page.byteLimit = maxSize.map { Int($0 * 1e6) }
     let file = try output.map { try ReportFile($0, of: directory, replacing: replace, watching: watch) }
     if try Directory.kind(at: directory, followingLinks: true) == .file { try checkIsFolder(directory) }

@@ -42,8 +42,7 @@ struct RunCommand: ParsableCommand {
       "An explicit split (YAML or JSON: lists of take ids under train, valid, test), in place of the pipeline's.", valueName: "file"),
     completion: .file(extensions: ["yaml", "yml", "json"]))
   var splitFile: String?
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @Option(help: "Action after a take fails: skip it, or stop.")
   var onFailure = OnFailure.skip
   @Option(help: ArgumentHelp("Also exit with 3 when a take has a warning.", valueName: "severity"))
@@ -78,7 +77,6 @@ struct RunCommand: ParsableCommand {
 
   func validate() throws {
     if inputs.isEmpty { throw ValidationError("give at least one input") }
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
     if logFormat == .json, progress == .bar || progress == .plain {
       throw ValidationError("--log-format json: --progress \(progress.rawValue) would mix text into the log; give auto, json or none")
     }
@@ -98,7 +96,7 @@ struct RunCommand: ParsableCommand {
     let log = RunLog(logFormat, progress, console)
     var run = Run(
       inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
-    run.jobs = jobs ?? Cores.available
+    run.jobs = jobs.threads
     run.followsLinks = search.followLinks
     run.stopsAtFailure = onFailure == .stop
     run.checksContent = check == .content

@@ -29,18 +29,13 @@ struct SignCommand: ParsableCommand {
   var key: String
   @Flag(help: "Replace another attestation.")
   var replace = false
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @OptionGroup var console: OutputOptions
-
-  func validate() throws {
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
-  }
 
   func run() throws {
     let dataset = try dataset(at: directory)
     let privateKey = try SignatureKeys.privateKey(key, warning: console.style(for: STDERR_FILENO))
-    let threads = jobs ?? Cores.available
+    let threads = jobs.threads
     var verification = try Verification(directory: directory, inputs: false, threads: threads, external: CheckProcess.checks)
     verification.refuseUnlisted()
     guard verification.isSound else {

@@ -52,12 +52,10 @@ struct VerifyCommand: ParsableCommand {
   var window: Int?
   @Flag(help: "Print JSON.")
   var json = false
-  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
-  var jobs: Int?
+  @OptionGroup var jobs: JobOptions
   @OptionGroup var console: OutputOptions
 
   func validate() throws {
-    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
     if let window, !(1...1_000_000).contains(window) { throw ValidationError("--window: expected 1 to 1000000, found \(window)") }
     if loader != nil, inputs || fileDigests {
       throw ValidationError(
@@ -78,9 +76,9 @@ struct VerifyCommand: ParsableCommand {
     case nil: throw NoInputs(path: path)
     case .directory:
       verification = try Verification(
-        directory: path, inputs: inputs, isQuick: quick, digestsFiles: fileDigests, threads: jobs ?? Cores.available,
+        directory: path, inputs: inputs, isQuick: quick, digestsFiles: fileDigests, threads: jobs.threads,
         external: CheckProcess.checks)
-      if let key { verification.checkAttestation(of: path, signedBy: key, threads: jobs ?? Cores.available) }
+      if let key { verification.checkAttestation(of: path, signedBy: key, threads: jobs.threads) }
     case _ where quick: throw UsageError("\(path) is a file, and --quick needs the dataset's folder, which has manifest.json")
     case _ where key != nil: throw UsageError("\(path) is a file, and --public-key needs the dataset's folder, which has attestation.json")
     default: verification = try CheckProcess.file(path)
@@ -106,7 +104,7 @@ struct VerifyCommand: ParsableCommand {
 
   /// Applies the rules of a loader: two lines for each diagnosis, worst first, and the summary.
   private func examine(for loader: Loader) throws {
-    let doctor = try Doctor(path, for: loader, keys: obs, window: window, threads: jobs ?? Cores.available)
+    let doctor = try Doctor(path, for: loader, keys: obs, window: window, threads: jobs.threads)
     let (broken, weak) = (doctor.count(.breaks), doctor.count(.trainsBadly))
     if json {
       standardOutput(doctor.json(path).canonicalText)
