@@ -2,12 +2,19 @@ package import Model
 
 /// What a code means and what to do about it: a row of a table of `docs/findings.md`, which is part of the program.
 package struct FindingPage: Sendable {
-  /// Outcome of the take, or `dataset` for a finding about the dataset as a whole. The raw value is the heading of the table.
+  /// Outcome of the take, or `dataset` for a finding about the dataset as a whole.
   package enum Group: String, Sendable, CaseIterable {
-    case written = "The take is written"
-    case dataset = "The dataset"
-    case failed = "The take failed"
-    case rejected = "The take is rejected"
+    case written, dataset, failed, rejected
+
+    /// The heading of its table.
+    fileprivate var heading: String {
+      switch self {
+      case .written: "The take is written"
+      case .dataset: "The dataset"
+      case .failed: "The take failed"
+      case .rejected: "The take is rejected"
+      }
+    }
   }
 
   package var group: Group
@@ -23,7 +30,7 @@ package struct FindingPage: Sendable {
   static func pages(in document: String) -> [String: FindingPage] {
     var (pages, group): ([String: FindingPage], Group?) = ([:], nil)
     for line in document.split(separator: "\n") {
-      if line.hasPrefix("## ") { group = Group(rawValue: String(line.dropFirst(3))) }
+      if line.hasPrefix("## ") { group = Group.allCases.first { $0.heading == line.dropFirst(3) } }
       guard line.hasPrefix("| `"), let group else { continue }
       let cells = line.dropFirst(2).dropLast(2).split(separator: " | ", omittingEmptySubsequences: false).map(String.init)
       guard cells.count == 4 else { continue }

@@ -41,7 +41,7 @@ class WindowReader:
         self, source: str | os.PathLike[str] | Dataset, split: str | Sequence[str] | None, options: WindowOptions,
         resizes_images: bool = False,
     ) -> None:  # fmt: skip
-        self._dataset: Dataset | None = Dataset(source._path if isinstance(source, Dataset) else source)
+        self._dataset: Dataset | None = Dataset(source._store.path if isinstance(source, Dataset) else source)
         self.path, self.options = os.path.abspath(self._dataset.path), options
         self._rows: dict[int, EpisodeRows] = {}
         self._numbers = _select(self._dataset, split)
