@@ -186,6 +186,7 @@ def test_the_bytes_that_are_named_make_the_row_of_a_bundle(takeset, bundles, tmp
     check_bundle(takeset, bundles, tmp_path, f"{container}-{kind}", bundle(30, **(SMALL | {"container": container})), (6, 8), kind)
 
 
+@pytest.mark.slow
 def test_headerless_depth_is_found(takeset, bundles, tmp_path):
     check_bundle(takeset, bundles, tmp_path, "headerless-folder", bundle(30), (192, 256), "folder")
 

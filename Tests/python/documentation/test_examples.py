@@ -34,7 +34,7 @@ def shell(tmp_path_factory, takeset):
 
 
 # test_simulation.py compares what those of `bundles` print.
-@pytest.mark.parametrize("name", ["exports", "first-dataset"])
+@pytest.mark.parametrize("name", [pytest.param("exports", marks=pytest.mark.slow), "first-dataset"])
 def test_every_line_of_the_readme_runs(shell, tmp_path, name):
     for shared, target in ("build", shell / "build"), ("examples", ROOT / "examples"), ("python", ROOT / "python"):
         (tmp_path / shared).symlink_to(target)

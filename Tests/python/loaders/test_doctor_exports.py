@@ -78,6 +78,7 @@ def agrees(found, code, err, name):
     return "exported"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loader", ["aloha", "nerfstudio"])
 def test_swift_exports(takeset, zoo, tmp_path, loader):
     outcomes = []

@@ -20,6 +20,7 @@ def notebook():
     return nbformat.read(NOTEBOOK, as_version=4)
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_draws(notebook, dataset, monkeypatch):
     monkeypatch.setenv("TAKESET_DATASET", str(dataset))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))

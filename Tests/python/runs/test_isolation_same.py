@@ -74,7 +74,7 @@ def mixed(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("arguments", [(), PLAIN], ids=["default", "plain"])
+@pytest.mark.parametrize("arguments", [pytest.param((), marks=pytest.mark.slow), PLAIN], ids=["default", "plain"])
 def test_every_reader_reads_the_same_in_a_child(takeset, mixed, tmp_path, arguments):
     found = same(takeset, mixed, tmp_path, "--jobs", 2, *arguments, check=3)
     assert {entry["outcome"] for entry in found.values()} >= {"written", "failed"}

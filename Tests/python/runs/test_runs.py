@@ -200,6 +200,7 @@ def test_a_replacement_that_is_stopped_claims_nothing_of_the_old_pipeline(takes,
     assert record["takes"][0]["output"]["samples"] == 15
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_costs_the_damaged_takes_alone(takes, takeset, tmp_path):
     output = tmp_path / "out"
     takeset.convert(takes, output=output, arguments=["--jobs", "1"])
