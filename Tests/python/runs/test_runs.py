@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+import pytest
 from outputs import demos, manifest, take
 from run_outputs import outputs
 
