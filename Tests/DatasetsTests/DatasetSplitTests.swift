@@ -28,6 +28,19 @@ import TestSupport
     #expect(result.findings.allSatisfy { $0.code == .duplicateContent && $0.severity == .warning && $0.count == 1 })
   }
 
+  @Test func copiesOfFilesAreNotNamedAgainForTheirPoses() {
+    // Equal files have equal poses. The poses of d are those of c alone.
+    let episodes = [
+      episode("a", files: "1", poses: "x"), episode("b", files: "1", poses: "x"), episode("c", files: "2", poses: "y"),
+      episode("d", files: "3", poses: "y"),
+    ]
+    #expect(
+      DatasetSplit(episodes, keeping: [.train, .train, .train, .train]).findings.map(\.message) == [
+        "takes with the same files as another one: b of a", "takes with the same poses as another one: d of c",
+      ])
+    #expect(DatasetSplit(Array(episodes[..<2]), keeping: [.train, .train]).findings.map(\.count) == [1])
+  }
+
   @Test func copiesInSeveralPartsAreNamedWithThem() {
     let episodes = [episode("a", files: "1", poses: "a"), episode("b", files: "2", poses: "a"), episode("c", files: "3", poses: "c")]
     #expect(

@@ -75,6 +75,17 @@ import TestSupport
     try split.check(["a", "a.1", "a.x"])
   }
 
+  @Test func aTakesNameMayHaveDotsBeforeTheEpisodesNumber() throws {
+    let file = try file("{train: [day.2.a.0], valid: [day.2.a.1]}")
+    let error = #expect(throws: UsageError.self) { try file.check(["day.2.a"]) }
+    #expect(error?.message.contains("day.2.a.1 is in valid, day.2.a.0 in train") == true)
+    // Neither name is an episode of this take.
+    try file.check(["day", "day.2"])
+    let episodes = (0..<2).map { EpisodeID(take: "day.2.a", part: $0) }
+    let split = try split("{valid: [day.2.a.1]}", episodes + [EpisodeID(take: "day.2.b")])
+    #expect(split.parts == [.valid, .valid, .train])
+  }
+
   // MARK: Dividing a dataset
 
   private func split(_ text: String, _ episodes: [EpisodeID]) throws -> DatasetSplit {

@@ -91,4 +91,22 @@ import TestSupport
     #expect(bytes == (30..<39).map { UInt8($0) } + (54..<63).map { UInt8($0) })
     #expect(episode.intrinsics(of: cropped, at: Row(0)) == Intrinsics(fx: 8, fy: 8, cx: 2, cy: 2))
   }
+
+  /// Whatever the buffer held before: buffers are used again.
+  @Test(
+    arguments: [
+      (-1, -1, [0, 0, 0, 1]), (7, 5, [48, 0, 0, 0]), (-1, 0, [0, 1, 0, 9]), (7, 2, [24, 0, 32, 0]), (2, -1, [0, 0, 3, 4]),
+      (9, 9, [0, 0, 0, 0]),
+    ] as [(Int, Int, [UInt8])])
+  func pixelsBeyondTheEdgeAreZero(x: Int, y: Int, expected: [UInt8]) throws {
+    var stream = try #require(SyntheticEpisode().episode.streams[.image])
+    (stream.spec.type, stream.spec.shape) = (.uint8, [6, 8, 1])
+    // 1 to 8 in the first row, 41 to 48 in the last.
+    stream.source = CountingSource([(1...48).map { UInt8($0) }])
+    let window = stream.applying(.window(x: x, y: y, size: ImageSize(width: 2, height: 2)))
+    var cursor = try window.source.makeCursor(SampleRequest())
+    var bytes = [UInt8](repeating: 77, count: 4)
+    try cursor.read(0, into: &bytes)
+    #expect(bytes == expected)
+  }
 }

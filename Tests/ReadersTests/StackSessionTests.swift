@@ -58,6 +58,7 @@ import TestSupport
     ("[{\"rgbIndex\":-1}]", "json-type", "expected a whole number from 0"),
     ("[{\"rgbIndex\":0,\"transform\":[[1,0,0]]}]", "json-type", "[0].transform[0]: expected four numbers, found 3"),
     ("[{\"rgbIndex\":0,\"timestamp\":NaN}]", "json-type", "the key is missing"),
+    ("[{\"rgbIndex\":0,\"transform\":[1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1]}]", "json-type", "[0].timestamp: the key is missing"),
     ("[{\"rgbIndex\":0,}]", "json-invalid", "line 1, column 16"),
     ("[]", "no-frames", "empty"),
   ]) func saysWhatIsWrongWithThePoses(text: String, code: String, message: String) throws {
@@ -164,6 +165,32 @@ import TestSupport
     var half: [Float] = [180, 181]
     _ = EncodersFile.unwrap(&half, channel: 0, width: 1)
     #expect(half == [180, 181])
+  }
+
+  /// The findings on readings of index and middle joints, 20 ms apart; `nil` where a sensor does not answer.
+  private func codes(_ index: [Float?], _ middle: [Float?]) throws -> [FindingCode: Int?] {
+    let directory = try TemporaryDirectory()
+    let readings = zip(index, middle).enumerated().map { number, angles in
+      func text(_ angle: Float?) -> String { angle.map { "\($0)" } ?? "null" }
+      let others = "\"three_finger_mcp\":-1,\"three_finger_pip\":-1"
+      return "{\"timestamp\":\(1000 + 0.02 * Double(number)),\"esp_timestamp_ms\":\(20 * number),"
+        + "\"index_mcp\":\(text(angles.0)),\"index_pip\":\(text(angles.1)),\(others)}"
+    }
+    try directory.write("encoders.json", "[\(readings.joined(separator: ","))]".utf8)
+    let inputs = TakeInputs(root: directory.path, entries: [TakeInputs.Entry(path: "encoders.json", role: .encoders)])
+    let notes = FindingCollector()
+    let file = try EncodersFile(inputs, 0, limit: 1 << 20, startTime: nil, signs: [1, 1, 1, 1], csvOffset: nil, notes: notes)
+    #expect(file.count == index.count)
+    return Dictionary(notes.findings.map { ($0.code, $0.count) }, uniquingKeysWith: { first, _ in first })
+  }
+
+  @Test func aNewZeroIsAStepOfAllJointsThatAnswer() throws {
+    #expect(try codes([10, 10, 40, 41], [50, 51, 90, 90])[.jointsRecalibrated] == 1)
+    // One joint may be moved alone.
+    #expect(try codes([10, 10, 40, 41], [50, 51, 51, 50])[.jointsRecalibrated] == nil)
+    // The only joint that answers does not say what the others do.
+    #expect(try codes([10, 10, 40, 41], [nil, nil, nil, nil])[.jointsRecalibrated] == nil)
+    #expect(try codes([10, 10, 40, 41], [50, nil, 90, 90])[.jointsRecalibrated] == nil)
   }
 
   @Test func readsNumbersInFileNames() {

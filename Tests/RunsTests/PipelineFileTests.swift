@@ -61,6 +61,10 @@ import Testing
     ("version: 2", "version", "expected 1"), ("transforms: []", "version", "missing"),
     ("version: 1\ntransform: []", "transform", "unknown key"), ("[1, 2]", "", "expected an object"), ("", "", "empty"),
     ("version: 1\ntransforms: {align: {}}", "transforms", "expected a list"), ("version: [", "", "not YAML"),
+    (
+      "version: 1\ntransforms:\n- split\n- resample: {rate: 30}\n- align: {}", "transforms[2].align",
+      "resample needs streams that are aligned; put align before it"
+    ),
     ("version: 1\ntransforms:\n- split: {valid: 0.6, test: 0.5}", "transforms[0].split.test", "leave nothing to train on"),
   ]) func namesTheFirstMistake(text: String, path: String, message: String) {
     let error = #expect(throws: PipelineFileError.self) { try PipelineFile.parse(text) }

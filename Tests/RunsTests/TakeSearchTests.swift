@@ -67,6 +67,18 @@ private struct Marked: Reader {
     #expect(Set(search("y", reader: generic).found.map(\.id)).isSubset(of: found.map(\.id)), "the id does not depend on the other takes")
   }
 
+  @Test func noTakeHasTheNameOfAnEpisodeOfAnother() throws {
+    try write("in/a.0.take", "in/a.take", "in/b.1.take", "in/c.x.take", "in/c.take")
+    func ids(splitting: Bool) -> [String] {
+      TakeSearch(inputs: [directory.path + "/in"], readers: [Marked()], splitsTakes: splitting).found.map {
+        "\($0.location.name) \($0.id)"
+      }.sorted()
+    }
+    // The take a has an episode a.0, whichever of them is found first; there is no take b.
+    #expect(ids(splitting: true) == ["a.0.take a.0-2", "a.take a", "b.1.take b.1", "c.take c", "c.x.take c.x"])
+    #expect(ids(splitting: false) == ["a.0.take a.0", "a.take a", "b.1.take b.1", "c.take c", "c.x.take c.x"])
+  }
+
   @Test func linksAndOtherThingsAreNoticedAndNotFollowed() throws {
     try write("in/a.take", "out/b.take")
     try FileManager.default.createSymbolicLink(
@@ -158,5 +170,17 @@ private struct Marked: Reader {
     #expect(search("here", registry: TakeIDRegistry(["a": known])).found.map(\.id) == ["a"])
     known.inputDigest = "other files"
     #expect(search("here", registry: TakeIDRegistry(["a": known])).found.map(\.id) == ["a-2"])
+  }
+
+  @Test func aCopyOfATakeThatIsStillThereIsAnotherTake() throws {
+    for place in ["there/a.take", "here/a.take"] { try directory.write(place, Array("the same".utf8)) }
+    let inputs = TakeInputs(file: directory.path + "/there/a.take", role: .metadata)
+    try inputs.finishDigests()
+    var known = entry("a", at: "there/a.take")
+    known.inputDigest = inputs.digest.description
+    let registry = TakeIDRegistry(["a": known])
+    #expect(search("here", registry: registry).found.map(\.id) == ["a-2"], "also where a run is not given the original")
+    try FileManager.default.removeItem(atPath: directory.path + "/there/a.take")
+    #expect(search("here", registry: registry).found.map(\.id) == ["a"])
   }
 }

@@ -41,9 +41,13 @@ import TestSupport
   }
 
   private func isFresh(_ job: TakeJob, _ entry: Journal.Entry?, checksContent: Bool = false) throws -> Bool {
-    if let entry { try journal.append(entry, record: Array("{}".utf8)) }
+    try isFresh(job, entries: entry.map { [$0] } ?? [], checksContent: checksContent)
+  }
+
+  private func isFresh(_ job: TakeJob, entries: [Journal.Entry], checksContent: Bool = false) throws -> Bool {
+    for entry in entries { try journal.append(entry, record: Array("{}".utf8)) }
     let freshness = UpToDateCheck(
-      journal: journal, earlier: entry.map { [$0.id.take: [$0]] } ?? [:], conversion: conversion, directory: directory.path,
+      journal: journal, earlier: Dictionary(grouping: entries, by: \.id.take), conversion: conversion, directory: directory.path,
       checksContent: checksContent)
     if case .fresh = try freshness.verdict(job) { return true }
     return false
@@ -69,6 +73,23 @@ import TestSupport
     }
     let job = try listed(duplicateFolder: TakeLocation(path: "/folder", isDirectory: true))
     #expect(try !isFresh(job, entry(job)))
+  }
+
+  @Test func aTakeThatLacksAnEpisodeIsStale() throws {
+    let job = try listed()
+    let whole = try entry(job)
+    func episodes(_ numbers: [Int], of count: Int) -> [Journal.Entry] {
+      numbers.map { number in
+        var contents = whole.contents
+        (contents.id.part, contents.parts) = (number, count)
+        return Journal.Entry(contents)
+      }
+    }
+    #expect(try isFresh(job, entries: episodes([2, 0, 1], of: 3)))
+    for lacking in [[0, 1], [1, 2], [0]] { #expect(try !isFresh(job, entries: episodes(lacking, of: 3)), "\(lacking)") }
+    // Of two conversions.
+    #expect(try !isFresh(job, entries: episodes([0, 1], of: 2) + episodes([2], of: 3)))
+    #expect(try !isFresh(job, entries: [whole] + episodes([0], of: 1)))
   }
 
   @Test func touchedFilesAreComparedByContentAndNotedAgain() throws {

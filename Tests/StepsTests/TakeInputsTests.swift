@@ -46,6 +46,23 @@ import TestSupport
     try inputs.read(1, limit: 100, hasher: SHA256(), into: &bytes)
   }
 
+  @Test func aFileThatGrowsWhileItIsReadFailsTheTake() throws {
+    let inputs = try inputs("a", "b")
+    let failure = #expect(throws: TakeFailure.self) {
+      try inputs.stream(0, limit: 100) { refill in
+        var buffer = [UInt8](repeating: 0, count: 16)
+        while try buffer.withUnsafeMutableBytes({ try refill($0) }) > 0 {}
+        // Another program goes on writing.
+        let file = try #require(FileHandle(forWritingAtPath: directory.path + "/a"))
+        try file.seekToEnd()
+        try file.write(contentsOf: Data("more".utf8))
+        try file.close()
+      }
+    }
+    #expect(failure?.code == .changedWhileReading && failure?.file == "a")
+    #expect(try inputs.stream(1, limit: 100) { _ in "read" } == "read")
+  }
+
   @Test func aFileThatChangesAfterItWasListedFailsTheTake() throws {
     let inputs = try inputs("a", "b")
     let stamp = try inputs.stamp()

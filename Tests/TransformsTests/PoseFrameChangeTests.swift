@@ -70,14 +70,15 @@ import TestSupport
 
   @Test func aSecondBodyIsGivenInTheAxesOfTheFirst() throws {
     let poses = Pose.random(5, seed: 5)
-    let turn: JSONValue = ["body": [1, 0, 0, 0, 0, .number(0.6), .number(0.8)]]
-    let twice = try change(turn, change(turn, .posed(poses)))
-    let offset = Matrix4(Pose(position: [1, 0, 0], quaternion: [0, 0, 0.6, 0.8]))
+    let hand = Matrix4(Pose(position: [1, 0, 0], quaternion: [0, 0, 0.6, 0.8]))
+    let finger = Matrix4(Pose(position: [0, 2, 1], quaternion: [0.8, 0, 0, 0.6]))
+    let carried = try change(["body": [1, 0, 0, 0, 0, .number(0.6), .number(0.8)]], .posed(poses))
+    let twice = try change(["body": [0, 2, 1, .number(0.8), 0, 0, .number(0.6)]], carried)
     for (before, after) in zip(poses, try twice.poses()) {
-      #expect(Matrix4(try #require(after)).difference(Matrix4(before) * offset * offset) < 2e-6)
+      #expect(Matrix4(try #require(after)).difference(Matrix4(before) * hand * finger) < 5e-6)
     }
     let body = try #require(twice.streams[.pose]?.spec.kind.poseFrame?.body)
-    #expect(Matrix4(body).difference(offset * offset) < 1e-12)
+    #expect(Matrix4(body).difference(hand * finger) < 1e-12)
   }
 
   @Test(arguments: [("opencv", PoseFrame.CameraAxes.opencv), ("ros", .ros)])

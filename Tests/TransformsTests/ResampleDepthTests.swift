@@ -163,6 +163,15 @@ import TestSupport
     #expect(resampled.depthResampling == ["maps": 1, "mean_m": .null, "max_m": .null, "lost_fraction": .null])
   }
 
+  @Test func theMeanErrorIsThatOfTheValuesThatAreNotLost() throws {
+    var episode = SyntheticEpisode().episode
+    // The left half becomes 2. On the right, too little is valid, so that 7 is lost.
+    episode.streams[.depth]?.source = CountingSource([floats([1, 3, 7, 0, 1, 3, 0, 0, 1, 3, 0, 0])])
+    let resampled = try step { ($0.width, $0.height, $0.method) = (2, 1, .area) }.apply(to: episode)
+    #expect(try read(try #require(resampled.streams[.depth]), 0) == floats([2, 0]))
+    #expect(resampled.depthResampling == ["maps": 1, "mean_m": 1, "max_m": 1, "lost_fraction": (1.0 / 7).json])
+  }
+
   // MARK: Helpers
 
   private func step(_ change: (inout ResampleDepth) -> Void) -> ResampleDepth {
