@@ -118,6 +118,13 @@ import TestSupport
     }
   }
 
+  @Test func readsAsManyKeyframesAsTheLimit() throws {
+    let limit = Int(DepthBlob.keyframeLimit)
+    #expect(try blob(Self.rldp(Self.maps(limit, (2, 1)), (2, 1)), claimed: nil).keyframes == limit)
+    let failure = try refusal(Self.rldp(Self.maps(limit + 1, (2, 1)), (2, 1)), claimed: nil)
+    #expect(failure.code == .limit && failure.message.contains("\(limit + 1) keyframes"))
+  }
+
   private func refusal(_ bytes: [UInt8], claimed: Int64? = 3) throws -> DepthBlob.Undecodable {
     try #require(throws: DepthBlob.Undecodable.self) { try blob(bytes, claimed: claimed) }
   }

@@ -26,6 +26,13 @@ import Testing
     #expect(zip(pairing.timestamps, rows(frames)).allSatisfy { abs($0.since($1.time)) < 1_000_000 })
   }
 
+  /// A recording whose video ends early has the times of the frames that are there.
+  @Test func followsTheTimesOfAVideoThatIsMuchShorterThanTheRows() {
+    let images = frames(25, without: [10, 11])
+    let pairing = MoviePairing(rows: rows(frames(60, without: [10, 11])), presentationTimes: times(images), tick: 1_666_667)
+    #expect(pairing.method == .time && (0..<23).allSatisfy { pairing.samples[Int64($0)] == $0 } && pairing.samples.count == 23)
+  }
+
   @Test func findsAImageThatIsMissingByItsTime() {
     let images = times(frames(40, without: [17]))
     let pairing = MoviePairing(rows: rows(frames(40)), presentationTimes: images, tick: 1_666_667)

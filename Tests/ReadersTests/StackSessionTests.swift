@@ -69,6 +69,18 @@ import TestSupport
     #expect(failure?.description.contains(message) == true, "\(String(describing: failure))")
   }
 
+  @Test(arguments: [("[1001,10]", true), ("[10,1001]", true), ("[1000,1000]", false)])
+  func depthMapsHaveAtMostAThousandPixelsASide(resolution: String, isRefused: Bool) throws {
+    try writeImages(0..<2)
+    let poses = "[\(entry(0)),\(entry(1))]", metadata = "{\"depthResolution\":\(resolution)}"
+    if isRefused {
+      let failure = #expect(throws: TakeFailure.self) { try open(poses, metadata: metadata) }
+      #expect(failure?.code == .limit && failure?.field == ".depthResolution")
+    } else {
+      #expect(try open(poses, metadata: metadata).frames.count == 2)
+    }
+  }
+
   @Test func leavesOutFramesWithoutAUsablePose() throws {
     try writeImages(0..<10)
     let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[NaN,0,0,0]")
