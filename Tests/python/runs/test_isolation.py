@@ -200,6 +200,7 @@ def test_limits_that_make_no_sense(takeset, takes, tmp_path, argument, word):
     assert word in done.stderr and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_ends_however_little_memory_there_is(takeset, tmp_path):
     """Below 300 MiB of address space there is not always a thread to be had: a run that waits for one would never end."""
     takeset("simulate", "realitycam-bundle", "--output", tmp_path / "in/bundle", "--seconds", 0.2, "--size", "160x120", check=0)

@@ -276,6 +276,7 @@ def test_words_behind_a_card_make_it_somebodys_own(takeset, made, tmp_path):
 # Records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("publishes", [False, True], ids=["run", "publish"])
 def test_a_damaged_manifest_is_written_again(takeset, made, tmp_path, publishes):
     output = tmp_path / "out"

@@ -16,6 +16,7 @@ def test_the_number_of_jobs_does_not_show(takes, takeset, tmp_path):
     assert outputs(tmp_path / "out1") == outputs(tmp_path / "out2") == outputs(tmp_path / "out7")
 
 
+@pytest.mark.slow
 def test_takes_that_follow_each_other_closely_are_not_mixed_up(takeset, tmp_path):
     """Tiny takes end as fast as they begin, so the next one's state is often where that of the last one was."""
     for index in range(6):
