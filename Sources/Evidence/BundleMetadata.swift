@@ -22,9 +22,7 @@ package struct BundleMetadata {
   package init(_ part: [UInt8], file: String, isStrict: Bool) throws {
     let document: JSONValue
     do {
-      let reader = JSONReader(part)
-      document = try reader.value()
-      try reader.expectEnd()
+      document = try JSONReader(part).document()
     } catch let error as JSONError {
       throw TakeFailure(.jsonInvalid, error.message, file: file, field: ", " + error.place)
     }

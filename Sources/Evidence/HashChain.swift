@@ -33,9 +33,7 @@ package struct HashChain: Sendable {
   package init(_ part: [UInt8], file: String, frameLimit: Int = limit) throws {
     let document: JSONValue
     do {
-      let reader = JSONReader(part)
-      document = try reader.value()
-      try reader.expectEnd()
+      document = try JSONReader(part).document()
     } catch let error as JSONError {
       throw Broken("not JSON: \(error.message), \(error.place)")
     }

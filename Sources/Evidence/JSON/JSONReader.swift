@@ -87,6 +87,13 @@ package final class JSONReader {
     return key
   }
 
+  /// Reads the value that is next, with nothing but white space after it.
+  package func document() throws -> JSONValue {
+    let value = try value()
+    try expectEnd()
+    return value
+  }
+
   /// Throws if anything but white space is left.
   package func expectEnd() throws {
     if try peek() != nil { throw error("text after the end of the JSON value") }

@@ -53,11 +53,7 @@ struct SessionMetadata {
 
   init(_ folder: SessionFolder, limit: Int, notes: FindingCollector) throws {
     func read(_ file: Int) throws -> JSONValue {
-      try folder.inputs.readJSON(file, limit: limit) { reader in
-        let value = try reader.value()
-        try reader.expectEnd()
-        return value
-      }
+      try folder.inputs.readJSON(file, limit: limit) { try $0.document() }
     }
     guard let file = folder.metadata ?? folder.sidecar else {
       notes.add(.metadataMissing, "the session has no metadata.json; sizes and times come from the files alone")

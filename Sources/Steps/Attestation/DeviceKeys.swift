@@ -20,9 +20,7 @@ package struct DeviceKeys: Sendable {
     func mistake(_ message: String) -> UsageError { UsageError("\(name): \(message)") }
     let document: JSONValue
     do {
-      let reader = JSONReader(bytes)
-      document = try reader.value()
-      try reader.expectEnd()
+      document = try JSONReader(bytes).document()
     } catch {
       throw mistake("not JSON: \(error)")
     }
