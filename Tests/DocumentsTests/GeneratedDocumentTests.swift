@@ -28,4 +28,27 @@ import TestSupport
     let document = try #require(GeneratedDocument.all.first { $0.path == "docs/pipeline.md" })
     #expect(throws: GeneratedDocument.Missing.self) { try document.write(below: copy.path) }
   }
+
+  @Test func aStaleDocumentIsWrittenAnew() throws {
+    let path = "schemas/pipeline.schema.json"
+    let document = try #require(GeneratedDocument.all.first { $0.path == path })
+    let copy = try TemporaryDirectory()
+    try copy.write(path, Array("{}\n".utf8))
+    #expect(try document.write(below: copy.path))
+    #expect(try copy.read(path) == Array(try Data(contentsOf: root.appendingPathComponent(path))))
+    #expect(try !document.write(below: copy.path))
+  }
+
+  @Test func onlySectionsAreReplaced() throws {
+    let path = "docs/pipeline.md"
+    let document = try #require(GeneratedDocument.all.first { $0.path == path })
+    let step = try #require(StepDescription.all.first { $0.name == "align" })
+    func page(_ section: String) -> String {
+      "# Steps\n\n<!-- generated: options of align -->\n\(section)\n<!-- end -->\n\nWritten by hand.\n"
+    }
+    let copy = try TemporaryDirectory()
+    try copy.write(path, Array(page("| of an |\n| earlier version |").utf8))
+    #expect(try document.write(below: copy.path))
+    #expect(String(decoding: try copy.read(path), as: UTF8.self) == page(step.table))
+  }
 }

@@ -48,6 +48,28 @@ import TestSupport
     #expect(String(decoding: zip.entries[18].name, as: UTF8.self) == "meta/.zgroup")
   }
 
+  /// 65535 in the record of 16 bits means that the number is in the one of 64.
+  @Test func aZipOf65535MembersOrMoreHasTheirNumberIn64Bits() throws {
+    final class End { var bytes: [UInt8] = [] }
+    let end = End()
+    func number(_ start: Int, _ count: Int) -> Int { end.bytes[start..<(start + count)].reversed().reduce(0) { $0 << 8 | Int($1) } }
+    var zip = StoredZip { end.bytes = Array($0) }
+    for index in 1...65536 {
+      try zip.add([], named: "m")
+      guard index >= 65534 else { continue }
+      var finished = zip
+      try finished.finish()
+      let last = end.bytes.count - 22
+      #expect(number(last, 4) == 0x0605_4B50 && number(last + 10, 2) == min(index, 65535))
+      if index < 65535 {
+        #expect(last == 0)
+      } else {
+        try #require(last == 56 + 20)
+        #expect(number(0, 4) == 0x0606_4B50 && number(24, 8) == index && number(32, 8) == index && number(56, 4) == 0x0706_4B50)
+      }
+    }
+  }
+
   @Test func aTarIsReadAsItWasWritten() throws {
     let long = String(repeating: "x", count: 93) + "-000000.json"
     let members = [("a-000000.png", [UInt8](1...255)), ("empty", []), (long, Array("{}".utf8)), ("b", [UInt8](repeating: 7, count: 1024))]

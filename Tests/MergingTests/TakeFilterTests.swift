@@ -26,6 +26,7 @@ import Testing
     ("split = test", false),
     ("streams has joints", true), ("streams has pose", false), ("findings has pose-jump", true), ("not findings has pose-jump", false),
     ("outcome=written", true), ("outcome=failed or outcome=written", true),
+    ("outcome ~ w*", true), ("outcome ~ f*", false),
     // `and` binds more tightly than `or`, and `not` most tightly.
     ("frames > 1 or frames > 1 and frames > 1000", true), ("(frames > 1 or frames > 1) and frames > 1000", false),
     ("not frames > 1000 and frames > 1", true), ("not (frames > 1000 and frames > 1)", true), ("not not frames > 1", true),
@@ -49,6 +50,13 @@ import Testing
     }
     #expect(try TakeFilter("frames > 10").matches(unread))
     #expect(try !TakeFilter("frames > 1000 and seconds > 1").matches(unread))
+  }
+
+  @Test(arguments: ["streams has pse", "not streams has pse", "frames > 1 and not (streams has joints or not streams has pse)"])
+  func aMisspelledStreamIsFoundAnywhere(_ text: String) throws {
+    let sentence = try #require(try TakeFilter(text).misspelledStream(among: ["pose", "joints"]))
+    #expect(sentence.contains("no take has a stream pse") && sentence.contains("did you mean pose?"))
+    #expect(try TakeFilter("not streams has pose").misspelledStream(among: ["pose"]) == nil)
   }
 
   /// As a program makes it of a list of ids.

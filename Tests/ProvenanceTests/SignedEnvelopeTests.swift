@@ -49,10 +49,31 @@ import Testing
     #expect(other.payload(signedBy: key) == nil)
   }
 
+  /// A key may sign other things, too, in envelopes of the same form.
+  @Test(arguments: [(SignedEnvelope.payloadType, true), ("application/json", false), ("", false)])
+  func givesOnlyPayloadsOfTheTypeOfStatements(_ type: String, _ isGiven: Bool) throws {
+    let secret = try Ed25519.PrivateKey(pem: Self.privatePEM)
+    var envelope = try SignedEnvelope(signing: ["a": 1], with: secret)
+    let body = Array(#"{"a":1}"#.utf8)
+    envelope.payloadType = type
+    envelope.signatures[0].sig = Data(try secret.sign(SignedEnvelope.signed(body, type: type))).base64EncodedString()
+    #expect(try envelope.payload(signedBy: Ed25519.PublicKey(pem: Self.publicPEM)) == (isGiven ? body : nil))
+  }
+
   @Test func refusesKeysThatAreNotOfThisKind() {
     #expect(throws: Ed25519.KeyError.self) { try Ed25519.PrivateKey(pem: Self.publicPEM) }
     #expect(throws: Ed25519.KeyError.self) { try Ed25519.PublicKey(pem: Self.privatePEM) }
     #expect(throws: Ed25519.KeyError.self) { try Ed25519.PrivateKey(pem: Array(Self.privatePEM.dropLast(40))) }
     #expect(throws: Ed25519.KeyError.self) { try Ed25519.PublicKey(pem: []) }
+  }
+
+  /// What a key has signed as something else proves nothing of a dataset.
+  @Test func refusesAnotherTypeThoughTheKeySignedIt() throws {
+    let key = try Ed25519.PrivateKey(pem: Self.privatePEM)
+    var envelope = try SignedEnvelope(signing: ["a": 1], with: key)
+    envelope.payloadType = "application/json"
+    let message = SignedEnvelope.signed(Array(#"{"a":1}"#.utf8), type: envelope.payloadType)
+    envelope.signatures[0].sig = Data(try key.sign(message)).base64EncodedString()
+    #expect(envelope.payload(signedBy: try key.publicKey) == nil)
   }
 }
