@@ -31,7 +31,7 @@ import TestSupport
   /// Without the override, nerfstudio would turn a world whose vertical is known after the mean of the cameras.
   @Test(arguments: [
     (PoseFrame.arkit.worldAxes, "none", true), ("z up, gravity-aligned; origin and heading of the AR session", "none", false),
-    (PoseFrame.structureFromMotion(unit: .meters).worldAxes, nil, false),
+    (PoseFrame.slam(unit: .meters).worldAxes, nil, false),
   ])
   func aWorldWhoseVerticalIsKnownKeepsIt(_ worldAxes: String, _ override: String?, _ turns: Bool) throws {
     let transforms = try transforms(worldAxes)

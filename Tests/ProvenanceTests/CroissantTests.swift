@@ -4,9 +4,11 @@ import Testing
 @testable import Provenance
 
 @Suite struct CroissantTests {
+  private let takes: PublishedTakes
+  init() throws { takes = try PublishedTakes() }
+
   /// The provenance knows takes, not their episodes.
   @Test func everyFileOfASplitTakeDerivesFromTheTakeThatWasUsed() throws {
-    let takes = try PublishedTakes()
     let dataset = try takes.convertSplit()
     let croissant = try Croissant(DatasetDescription(takes.path, options: .init(), threads: 1)).json
     let used = croissant["prov:wasGeneratedBy"]?["prov:used"]?.array?.map { $0["@id"]?.string }

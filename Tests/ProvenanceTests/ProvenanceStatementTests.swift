@@ -5,9 +5,12 @@ import TestSupport
 @testable import Provenance
 
 @Suite struct ProvenanceStatementTests {
+  private let takes: PublishedTakes
+  init() throws { takes = try PublishedTakes() }
+
   /// The first episode of the take b has no digest, and the take d has none at all.
   @Test func aTakeIsADependencyOnceAnEpisodeHasItsDigest() throws {
-    let dataset = try PublishedTakes().publish([
+    let dataset = try takes.publish([
       .rejected("a", digest: "A"), .rejected("b.0"), .rejected("b.1", digest: "B"), .rejected("b.2", digest: "B"),
       .rejected("c.0", digest: "C"), .rejected("c.1"), .rejected("d"),
     ])

@@ -32,7 +32,7 @@ struct PublishedTakes {
     return try Dataset(directory: path)
   }
 
-  /// A dataset with the takes `session a`, in episodes of 0.2 seconds.
+  /// A dataset with the take `session_a`, in episodes of 0.2 seconds.
   func convertSplit() throws -> Dataset {
     var session = SimulatedSession()
     (session.variant, session.seconds) = (.v3SLAM, 0.5)

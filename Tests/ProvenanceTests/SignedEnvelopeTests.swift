@@ -49,17 +49,6 @@ import Testing
     #expect(other.payload(signedBy: key) == nil)
   }
 
-  /// A key may sign other things, too, in envelopes of the same form.
-  @Test(arguments: [(SignedEnvelope.payloadType, true), ("application/json", false), ("", false)])
-  func givesOnlyPayloadsOfTheTypeOfStatements(_ type: String, _ isGiven: Bool) throws {
-    let secret = try Ed25519.PrivateKey(pem: Self.privatePEM)
-    var envelope = try SignedEnvelope(signing: ["a": 1], with: secret)
-    let body = Array(#"{"a":1}"#.utf8)
-    envelope.payloadType = type
-    envelope.signatures[0].sig = Data(try secret.sign(SignedEnvelope.signed(body, type: type))).base64EncodedString()
-    #expect(try envelope.payload(signedBy: Ed25519.PublicKey(pem: Self.publicPEM)) == (isGiven ? body : nil))
-  }
-
   @Test func refusesKeysThatAreNotOfThisKind() {
     #expect(throws: Ed25519.KeyError.self) { try Ed25519.PrivateKey(pem: Self.publicPEM) }
     #expect(throws: Ed25519.KeyError.self) { try Ed25519.PublicKey(pem: Self.privatePEM) }
