@@ -20,7 +20,7 @@ SPREAD = {"test_changing_inputs", "test_failing_disk", "test_flips", "test_full_
 
 
 # Of a test with more cases than this, as many, spread evenly over them, are quick; the others are slow.
-QUICK_CASES = 8
+QUICK_CASES = 6
 
 
 @pytest.hookimpl(tryfirst=True)
