@@ -8,19 +8,9 @@ import h5py
 import numpy as np
 import pytest
 from PIL import Image
-from window_datasets import SMALL, tampered, with_actions, with_holes
+from window_datasets import SMALL, tampered, with_actions
 
 loaders = pytest.mark.loaders
-
-
-@pytest.fixture(scope="module")
-def holes(tmp_path_factory, takeset, masters):
-    return with_holes(tmp_path_factory.mktemp("holes"), takeset, masters)
-
-
-@pytest.fixture(scope="module")
-def acting(tmp_path_factory, takeset):
-    return with_actions(tmp_path_factory.mktemp("acting"), takeset)
 
 
 def windows(*arguments, **options):

@@ -3,7 +3,7 @@
 import h5py
 import numpy as np
 import pytest
-from window_datasets import SMALL, V1, V2, expected_index, tampered, training_actions, with_actions, with_holes
+from window_datasets import SMALL, V1, V2, expected_index, tampered, training_actions, with_actions
 
 from takeset import TakesetError, _images
 from takeset._window_options import WindowOptions
@@ -12,16 +12,6 @@ from takeset._windows import WindowReader
 
 def windows(source, split="train", resizes_images=False, **options):
     return WindowReader(source, split, WindowOptions(**{"keys": ("camera_image", "pose"), **options}), resizes_images)
-
-
-@pytest.fixture(scope="module")
-def holes(tmp_path_factory, takeset, masters):
-    return with_holes(tmp_path_factory.mktemp("holes"), takeset, masters)
-
-
-@pytest.fixture(scope="module")
-def acting(tmp_path_factory, takeset):
-    return with_actions(tmp_path_factory.mktemp("acting"), takeset)
 
 
 @pytest.fixture(scope="module")

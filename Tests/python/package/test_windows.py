@@ -8,7 +8,7 @@ import pickle
 import h5py
 import numpy as np
 import pytest
-from window_datasets import SMALL, V1, V2, expected_index, relative, with_actions, with_holes
+from window_datasets import SMALL, V1, V2, expected_index, relative, with_actions
 
 from takeset import TakesetError, _files
 from takeset import open as open_dataset
@@ -18,16 +18,6 @@ from takeset._windows import WindowReader
 
 def windows(source, split="train", **options):
     return WindowReader(source, split, WindowOptions(**{**options, "keys": tuple(options.get("keys", ("camera_image", "pose")))}))
-
-
-@pytest.fixture(scope="module")
-def holes(tmp_path_factory, takeset, masters):
-    return with_holes(tmp_path_factory.mktemp("holes"), takeset, masters)
-
-
-@pytest.fixture(scope="module")
-def acting(tmp_path_factory, takeset):
-    return with_actions(tmp_path_factory.mktemp("acting"), takeset)
 
 
 def assert_same(a, b):
