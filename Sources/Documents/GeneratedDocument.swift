@@ -8,7 +8,7 @@ import Model
 package struct GeneratedDocument {
   /// Path relative to the repository.
   package var path: String
-  /// The complete text. Throws `GeneratedDocument.Missing` for a section that code does not have.
+  /// The complete text. Throws `GeneratedDocument.Missing` for a section that code does not have, and for one that the page does not have.
   private let render: (_ old: String) throws -> String
 
   package struct Missing: Error, CustomStringConvertible {
@@ -40,6 +40,7 @@ package struct GeneratedDocument {
   private static func fill(_ page: String, with sections: [String: String]) throws -> String {
     var output: [Substring] = []
     var isInside = false
+    var missing = Set(sections.keys)
     for line in page.split(separator: "\n", omittingEmptySubsequences: false) {
       if line == "<!-- end -->" { isInside = false }
       if !isInside { output.append(line) }
@@ -48,6 +49,10 @@ package struct GeneratedDocument {
       guard let section = sections[name] else { throw Missing(description: "there is no generated section named \(name)") }
       output += section.split(separator: "\n", omittingEmptySubsequences: false)
       isInside = true
+      missing.remove(name)
+    }
+    if let name = missing.min() {
+      throw Missing(description: "the page has no place for \(name): add the lines <!-- generated: \(name) --> and <!-- end -->")
     }
     return output.joined(separator: "\n")
   }

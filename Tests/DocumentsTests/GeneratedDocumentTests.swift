@@ -17,9 +17,15 @@ import TestSupport
     #expect(try !document.write(below: copy.path))
   }
 
-  @Test func everyStepHasItsSection() throws {
-    let pipeline = try String(contentsOf: root.appendingPathComponent("docs/pipeline.md"), encoding: .utf8)
-    for step in StepDescription.all { #expect(pipeline.contains("<!-- generated: options of \(step.name) -->\n")) }
+  /// Who adds a step forgets its section once, and is told.
+  @Test func aStepWithoutASectionIsRefused() throws {
+    let path = "docs/pipeline.md"
+    let document = try #require(GeneratedDocument.all.first { $0.path == path })
+    let page = try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+    let copy = try TemporaryDirectory()
+    try copy.write(path, Array(page.replacing("<!-- generated: options of trim -->\n", with: "").utf8))
+    let error = #expect(throws: GeneratedDocument.Missing.self) { try document.write(below: copy.path) }
+    #expect(error?.description.contains("add the lines <!-- generated: options of trim --> and <!-- end -->") == true)
   }
 
   @Test func aSectionThatCodeDoesNotHaveIsRefused() throws {
@@ -43,12 +49,10 @@ import TestSupport
     let path = "docs/pipeline.md"
     let document = try #require(GeneratedDocument.all.first { $0.path == path })
     let step = try #require(StepDescription.all.first { $0.name == "align" })
-    func page(_ section: String) -> String {
-      "# Steps\n\n<!-- generated: options of align -->\n\(section)\n<!-- end -->\n\nWritten by hand.\n"
-    }
+    let page = try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8) + "\nWritten by hand.\n"
     let copy = try TemporaryDirectory()
-    try copy.write(path, Array(page("| of an |\n| earlier version |").utf8))
+    try copy.write(path, Array(page.replacing(step.table, with: "| of an |\n| earlier version |").utf8))
     #expect(try document.write(below: copy.path))
-    #expect(String(decoding: try copy.read(path), as: UTF8.self) == page(step.table))
+    #expect(String(decoding: try copy.read(path), as: UTF8.self) == page)
   }
 }
