@@ -24,6 +24,7 @@ def test_first():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_a_quick_test_must_be_quick_alone(tmp_path, late):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")

@@ -40,9 +40,14 @@ def old_kernel(tmp_path_factory):
     return compiled(tmp_path_factory, "old_kernel")
 
 
+def quoted(text):
+    """Text of a record as it is in a child's answer."""
+    return text.replace('"', '\\"')
+
+
 def costs_its_take(takeset, library, takes, clean, output, **lie):
     """The reason why the liar's take failed. The others are there, the dataset is sound, and the next run makes it whole."""
-    environment = os.environ | {"LD_PRELOAD": str(library), "LD_LIAR": '"id":"liar"'} | {f"LD_{k.upper()}": v for k, v in lie.items()}
+    environment = os.environ | {"LD_PRELOAD": str(library), "LD_LIAR": quoted('"id":"liar"')} | {f"LD_{k.upper()}": v for k, v in lie.items()}
     takeset("run", takes, "--output", output, "--isolate", "always", "--jobs", 2, check=3, env=environment)
     found = entries(output)
     assert {name for name, entry in found.items() if entry["outcome"] == "written"} == GOOD
@@ -53,13 +58,18 @@ def costs_its_take(takeset, library, takes, clean, output, **lie):
     return found["liar"]["reason"]
 
 
+# Changes of the answer, and of the records in it, which are texts in JSON.
 LIES = {
-    "nothing": "", "no results": "[]", "no JSON": "{]", "deeply nested": "[" * 100_000, "another take": '"id":"liar">"id":"a"',
-    "a longer id": '"id":"liar">"id":"..\\/liar"', "another path": "episodes\\/liar.h5>..\\/..\\/liar.h5", "another file": "episodes\\/liar.h5>episodes\\/a.h5",
-    "more rows than there are numbers": '"samples":8>"samples":9223372036854775807', "fewer rows than none": '"samples":8>"samples":-8',
-    "a sum that overflows": '"framesIn":8>"framesIn":9223372036854775807', "more bytes": '"bytes":>"bytes":9', "one of two parts": '"framesRepeated":0>"framesRepeated":0,"parts":2',
-    "a part of none": '"outcome":"written">"outcome":"written","part":7', "a rejection with a shard": '"outcome":"written">"outcome":"rejected"',
-    "another reader": '"reader":"stack-session">"reader":"other"',
+    "nothing": "", "no results": "[]", "no JSON": "{]", "deeply nested": "[" * 100_000,
+    "another path": "episodes\\/liar.h5>..\\/..\\/liar.h5", "another file": "episodes\\/liar.h5>episodes\\/a.h5",
+    "a sum that overflows": '"framesIn":8>"framesIn":9223372036854775807', "one of two parts": '"framesRepeated":0>"framesRepeated":0,"parts":2',
+} | {
+    what: quoted(lie) for what, lie in {
+        "another take": '"id":"liar">"id":"a"', "a longer id": '"id":"liar">"id":"..\\/liar"',
+        "more rows than there are numbers": '"samples":8>"samples":9223372036854775807', "fewer rows than none": '"samples":8>"samples":-8',
+        "more bytes": '"bytes":>"bytes":9', "a part of none": '"outcome":"written">"outcome":"written","part":7',
+        "a rejection with a shard": '"outcome":"written">"outcome":"rejected"', "another reader": '"reader":"stack-session">"reader":"other"',
+    }.items()
 }
 
 
