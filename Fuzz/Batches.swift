@@ -67,7 +67,7 @@ extension FuzzTarget {
     var rows = 0
     for result in results {
       checkRecord(result.record)
-      let entry = Journal.Entry(result, of: task, conversion)
+      let entry = Journal.Entry(.init(result, of: task, conversion))
       rows += entry.framesIn + entry.framesOut + entry.framesRepeated
       let line = Journal.encode(entry, record: result.record.canonicalBytes)
       expect(Journal.decode(line.dropLast())?.entry == entry, "another entry in the journal")

@@ -106,7 +106,7 @@ extension FuzzTarget {
       if let number = NumberedFiles.number(in: text[...]) { expect(number >= 0, "a frame of number \(number)") }
     default:
       let filter = try TakeFilter(text)
-      let subject = TakeFilter.Subject(record: TakeRecord(id: "a", reader: nil, outcome: .written, findings: [])) { 1.5 }
+      let subject = TakeFilter.Subject(record: TakeRecord(id: EpisodeID(take: "a"), reader: nil, outcome: .written, findings: [])) { 1.5 }
       _ = try filter.matches(subject)
       _ = filter.misspelledStream(among: [])
     }
