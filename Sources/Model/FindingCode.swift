@@ -207,12 +207,11 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
       .changedWhileReading, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
-      .gridsDiffer, .imageSizeChanged, .inputMissing, .internal, .inputTooLarge, .intrinsicsMissing, .jsonInvalid, .jsonType, .limit,
-      .memoryLimit,
-      .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTruncated, .movieUnfinished, .nameTaken, .noFrames,
-      .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake, .notAligned, .notJPEG, .partEmpty, .partMissing, .permission,
-      .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit, .tooFewImages, .tooFewPoses, .tooFewTimes, .unreadable,
-      .videoAmbiguous:
+      .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .jsonInvalid, .jsonType, .limit,
+      .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTruncated, .movieUnfinished, .nameTaken,
+      .noFrames, .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake, .notAligned, .notJPEG, .partEmpty, .partMissing,
+      .permission, .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit, .tooFewImages, .tooFewPoses, .tooFewTimes,
+      .unreadable, .videoAmbiguous:
       .error
     }
   }
