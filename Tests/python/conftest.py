@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import slurm_cluster
 from bundles import Device, keys_file
 from command import BINARY, ROOT, Takeset
+from preloads import compiled
 from torture import Whole, takes_of_every_kind
 
 
@@ -139,16 +139,6 @@ def tiny_dataset(tiny_takes, tmp_path_factory, takeset):
 def keys(tmp_path_factory):
     """Arguments that name the keys of two phones."""
     return "--keys", keys_file(tmp_path_factory.mktemp("keys") / "keys.json", {"phone-1": Device(1), "phone-2": Device(2)})
-
-
-def compiled(tmp_path_factory, name):
-    """A library to preload into the command, compiled from the source of this name."""
-    compiler = shutil.which("cc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    library = tmp_path_factory.mktemp("preload") / f"{name}.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, ROOT / f"Tests/python/kit/{name}.c", "-ldl"], check=True)
-    return library
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Fixtures for tests that import them: the preloaded decoders of `strange_decoder.c`, a batch with takes at which they are strange, and its dataset."""
 
 import pytest
-from conftest import compiled
+from preloads import compiled
 from strange_takes import batch
 
 

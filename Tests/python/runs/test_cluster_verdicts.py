@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from clusters import attempts, convert_all, plan, status, tiny_takes, worker
 from command import BINARY
-from conftest import compiled
+from preloads import compiled
 from run_outputs import outputs
 from strange_takes import preloaded, session
 from system import stopped

@@ -6,8 +6,8 @@ import signal
 import time
 
 import pytest
-from conftest import compiled
 from outputs import manifest
+from preloads import compiled
 from strange_batch import clean, library, takes  # noqa: F401 (fixtures)
 from strange_takes import assert_same, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from command import BINARY
-from conftest import compiled
+from preloads import compiled
 from run_outputs import outputs
 from strange_takes import assert_same, entries, preloaded, session, started, unfinished, waiting
 
