@@ -55,12 +55,7 @@ extension Loader {
       DoctorRule(
         .mixedUnits, .trainsBadly, "ACT reads numbers without their unit, and mixes them", .oneUnit
       ) { $0.withMixedUnits() },
-      .duplicateContent,
-      .scaleArbitrary,
-      .columnConstant,
-      .jointDead,
-      .originDiffers,
-    ] + DoctorRule.policyPoses + [
+    ] + DoctorRule.policyContent + [.originDiffers] + DoctorRule.policyPoses + [
       DoctorRule(
         .timesUneven, .trainsBadly, "ACT reads no times: rows are steps of one length (50 Hz on ALOHA)", .resampling(50)
       ) { $0.withUnevenTimes() },

@@ -56,11 +56,7 @@ extension Loader {
         .imageUndecodable, .trainsBadly, incomplete,
         .copyAgain
       ) { $0.withUndecodableImages() },
-      .duplicateContent,
-      .scaleArbitrary,
-      .columnConstant,
-      .jointDead,
-    ] + DoctorRule.policyPoses + [
+    ] + DoctorRule.policyContent + DoctorRule.policyPoses + [
       DoctorRule(
         .gaps, .trainsBadly, "the export ends the episode there, and pieces shorter than a window are of no use", .atGaps
       ) { $0.withGaps() },

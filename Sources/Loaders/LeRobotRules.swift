@@ -53,12 +53,7 @@ extension Loader {
         "H.264 has even sides only, so the export refuses videos of it; images, which are the default, and AV1 may have odd ones",
         Remedy("export images, or videos of AV1", command: "python -m takeset.lerobot DATASET OUT --images video --codec av1")
       ) { $0.withImages { $0.width % 2 != 0 || $0.height % 2 != 0 } },
-      .duplicateContent,
-      .scaleArbitrary,
-      .columnConstant,
-      .jointDead,
-      .originDiffers,
-    ] + DoctorRule.policyPoses + [
+    ] + DoctorRule.policyContent + [.originDiffers] + DoctorRule.policyPoses + [
       .imagesRepeated,
       DoctorRule(
         .shortEpisode, .trainsBadly, "every window of actions ends in padding", Remedy("leave them out", steps: "min-frames: {count: 16}")

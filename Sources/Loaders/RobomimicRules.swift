@@ -50,11 +50,7 @@ extension Loader {
       DoctorRule(
         .mixedUnits, .trainsBadly, "robomimic reads numbers without their unit, and mixes them", .oneUnit
       ) { $0.withMixedUnits() },
-      .duplicateContent,
-      .scaleArbitrary,
-      .columnConstant,
-      .jointDead,
-    ] + DoctorRule.policyPoses + [
+    ] + DoctorRule.policyContent + DoctorRule.policyPoses + [
       DoctorRule(
         .gaps, .trainsBadly, "sequences run across them as if no time had passed", .atGaps
       ) { $0.withGaps() },

@@ -71,6 +71,9 @@ extension DoctorRule {
     Remedy("check that the camera and the joints moved, or record takes in which they do")
   ) { $0.withConstantColumns() }
 
+  /// Of a policy: what its numbers cannot teach.
+  static let policyContent = [duplicateContent, scaleArbitrary, columnConstant, jointDead]
+
   static let imagesRepeated = DoctorRule(
     .imagesRepeated, .trainsBadly, "a policy learns that nothing is seen to move",
     Remedy("resample no faster than the camera, or leave these takes out", steps: "resample: {rate: 20}")
