@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from resumable import Tus
 from tus_stub import TusStub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +106,11 @@ def start(tmp_path):
 @pytest.fixture
 def server(start):
     return start()
+
+
+@pytest.fixture
+def tus(server):
+    return Tus(server)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import random
 import socket
 import tarfile
 import zipfile
@@ -24,6 +25,11 @@ def checksum(data, algorithm="sha256"):
 
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
+
+
+def data(count, seed=1):
+    """Bytes that do not compress."""
+    return random.Random(seed).randbytes(count)
 
 
 class Tus:

@@ -1,6 +1,5 @@
 """tus 1.0: creation, offsets, checksums, expiration, termination - over raw requests."""
 
-import random
 import sqlite3
 import subprocess
 import time
@@ -10,16 +9,7 @@ import pytest
 import requests
 
 from conftest import BINARY
-from resumable import CHUNK, SESSION, Tus, checksum, metadata, sha256, stored, zipped
-
-
-@pytest.fixture
-def tus(server):
-    return Tus(server)
-
-
-def data(count, seed=1):
-    return random.Random(seed).randbytes(count)
+from resumable import CHUNK, SESSION, Tus, checksum, data, metadata, sha256, stored, zipped
 
 
 def test_options_say_what_the_server_can_do(tus):

@@ -4,20 +4,9 @@ import random
 import sqlite3
 import threading
 
-import pytest
-
-from resumable import Tus, metadata, patch_head, raw, read_answer, stored
+from resumable import Tus, data, metadata, patch_head, raw, read_answer, stored
 
 SIZE = 400_000
-
-
-@pytest.fixture
-def tus(server):
-    return Tus(server)
-
-
-def data(count, seed=1):
-    return random.Random(seed).randbytes(count)
 
 
 def writing(server, tus, part, length=SIZE, **headers):

@@ -11,18 +11,9 @@ import requests
 from tusclient import client
 from tusclient.exceptions import TusCommunicationError
 
-from resumable import SESSION, Tus, checksum, metadata, patch_head, raw, read_answer, sha256, stored, zipped
+from resumable import SESSION, Tus, checksum, data, metadata, patch_head, raw, read_answer, sha256, stored, zipped
 
 SIZE = 400_000
-
-
-@pytest.fixture
-def tus(server):
-    return Tus(server)
-
-
-def data(count, seed=1):
-    return random.Random(seed).randbytes(count)
 
 
 def wait_for_writer(server, path):

@@ -8,17 +8,7 @@ import numpy as np
 import pytest
 from outputs import demos, manifest
 from PIL import Image
-from report_pages import HOSTILE, cells, csp_digest, distance, paths, polylines, report, reported
-
-
-@pytest.fixture(scope="module")
-def dataset(takeset, tmp_path_factory, keys):
-    return reported(takeset, tmp_path_factory.mktemp("reported"), keys)
-
-
-@pytest.fixture(scope="module")
-def page(takeset, dataset):
-    return report(takeset, dataset, dataset.parent / "report.html")[0]
+from report_pages import HOSTILE, cells, csp_digest, dataset, distance, page, paths, polylines, report  # noqa: F401 (fixtures)
 
 
 # What the page says

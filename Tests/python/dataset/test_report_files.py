@@ -10,19 +10,9 @@ import h5py
 import pytest
 from command import BINARY, measured
 from outputs import manifest
-from report_pages import Page, multiplied, polylines, report, reported
+from report_pages import Page, dataset, multiplied, page, polylines, report  # noqa: F401 (fixtures)
 from sealing import rewrite, seal
 from system import stopped
-
-
-@pytest.fixture(scope="module")
-def dataset(takeset, tmp_path_factory, keys):
-    return reported(takeset, tmp_path_factory.mktemp("reported"), keys)
-
-
-@pytest.fixture(scope="module")
-def page(takeset, dataset):
-    return report(takeset, dataset, dataset.parent / "report.html")[0]
 
 
 @pytest.fixture

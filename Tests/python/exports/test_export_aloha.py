@@ -6,7 +6,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
+from export_checks import check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
 from geometry_oracle import Runs, steps_file
 from outputs import demos
 from scene_oracle import export, files, lost, record
@@ -354,14 +354,6 @@ def test_the_output(dataset, takeset, tmp_path):
 
 def test_a_full_disk(dataset, takeset, tmp_path):
     check_full_disk(takeset, dataset, "aloha", tmp_path, "--fixed-length", "pad")
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_full_at_any_write(takeset, failing_write, tmp_path):
-    takeset.simulate(tmp_path / "in", "--variant", "v2", "--seconds", 0.05, "--size", "32x24")
-    takeset.convert(tmp_path / "in", output=tmp_path / "set", arguments=steps_file(tmp_path, ABSOLUTE))
-    (tmp_path / "work").mkdir()
-    assert check_each_write(takeset, failing_write, tmp_path / "set", "aloha", tmp_path / "work") > 10
 
 
 def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):

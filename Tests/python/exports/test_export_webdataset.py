@@ -10,7 +10,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
+from export_checks import check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
 from geometry_oracle import Runs, steps_file
 from images import frame_code
 from outputs import demos
@@ -314,14 +314,6 @@ def test_mistakes_in_options(dataset, takeset, tmp_path, arguments, words):
 
 def test_a_full_disk(dataset, takeset, tmp_path):
     check_full_disk(takeset, dataset, "webdataset", tmp_path)
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_full_at_any_write(takeset, failing_write, tmp_path):
-    takeset.simulate(tmp_path / "in", "--variant", "v2", "--seconds", 0.05, "--size", "32x24")
-    takeset.convert(tmp_path / "in", output=tmp_path / "set")
-    (tmp_path / "work").mkdir()
-    assert check_each_write(takeset, failing_write, tmp_path / "set", "webdataset", tmp_path / "work", "--shard-rows", 2) > 10
 
 
 def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):

@@ -4,7 +4,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from export_checks import check_each_write, check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
+from export_checks import check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
 from geometry_oracle import Runs, steps_file
 from outputs import demos
 from scene_oracle import export, files, lost, record
@@ -251,15 +251,6 @@ def test_a_zip_has_nothing_of_its_time(dataset, takeset, tmp_path):
 @pytest.mark.parametrize("options", [["--compression", 0], ["--zip"]])
 def test_a_full_disk(dataset, takeset, tmp_path, options):
     check_full_disk(takeset, dataset, "zarr", tmp_path, *options, limit=15_000)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--zip"]])
-def test_a_disk_that_is_full_at_any_write(takeset, failing_write, tmp_path, options):
-    takeset.simulate(tmp_path / "in", "--variant", "v2", "--seconds", 0.05, "--size", "32x24")
-    takeset.convert(tmp_path / "in", output=tmp_path / "set")
-    (tmp_path / "work").mkdir()
-    assert check_each_write(takeset, failing_write, tmp_path / "set", "zarr", tmp_path / "work", *options) > 15
 
 
 def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):

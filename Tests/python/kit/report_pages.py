@@ -1,4 +1,4 @@
-"""Pages of `takeset report`, read by Python's HTML parser, and datasets to make pages of."""
+"""Pages of `takeset report`, read by Python's HTML parser, and datasets to make pages of: `dataset` and `page` are fixtures for the tests that import them."""
 
 import base64
 import hashlib
@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import h5py
 import numpy as np
+import pytest
 from bundles import SMALL, Device, bundle
 from PIL import Image
 from sealing import rewrite, seal
@@ -159,8 +160,10 @@ transforms:
 """
 
 
-def reported(takeset, root, keys):
+@pytest.fixture(scope="module")
+def dataset(takeset, tmp_path_factory, keys):
     """Written takes of each kind, with gaps, dead joints and a partial signature; a rejected and a failed one."""
+    root = tmp_path_factory.mktemp("reported")
     small = ["--seconds", 0.6, "--size", "160x120", "--depth-size", "32x24"]
     takeset.simulate(root / "in/v1", *small, "--quirk", "frames-dropped")
     takeset.simulate(root / "in/v2", *small[:4], "--variant", "v2", "--quirk", "joint-dead")
@@ -179,6 +182,11 @@ def reported(takeset, root, keys):
     (root / "p.yaml").write_text(PIPELINE)
     takeset.convert(root / "in", output=root / "out", check=3, arguments=["--pipeline", root / "p.yaml", *keys])
     return root / "out"
+
+
+@pytest.fixture(scope="module")
+def page(takeset, dataset):
+    return report(takeset, dataset, dataset.parent / "report.html")[0]
 
 
 def multiplied(source, target, count):
