@@ -15,7 +15,7 @@ from conftest import ROOT, free_port
 from live import frame, next_binary
 from phone import Phone, capture
 from resumable import Tus, metadata, sha256, stored
-from test_keys import add, bearer
+from test_keys import add
 
 pytestmark = pytest.mark.slow
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")

@@ -15,7 +15,7 @@ from botocore.credentials import Credentials
 from conftest import BINARY
 from phone import Phone, rows
 from queued import bundle, files_below, simulate
-from resumable import MOVIE, SESSION, Tus, zipped
+from resumable import SESSION, Tus, zipped
 from stores import SECRET, bucket, converted  # noqa: F401
 from types import SimpleNamespace
 

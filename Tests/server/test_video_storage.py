@@ -5,7 +5,6 @@ import time
 
 import pytest
 import requests
-from bundles import form_part
 from phone import LIMITS, Phone, capture, error, exchange, head, rows
 
 FULL = (507, "STORAGE_ERROR")

@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 import pytest
-from doctor_sets import FIRST, PIPELINES, SECOND, SPLIT, changed, checkup, converted, edited, simulated
+from doctor_sets import PIPELINES, SPLIT, changed, checkup, converted, edited, simulated
 
 DEMO, META = "data/demo_0", "meta/demo_0"
 TINY = ("--seconds", 0.8, "--size", "64x48")

@@ -2,14 +2,10 @@
 
 import errno
 import os
-import resource
 import signal
-import subprocess
 
 import pytest
-from command import BINARY
 from preloads import compiled
-from run_outputs import outputs
 from strange_takes import assert_same, entries, preloaded, session, started, unfinished, waiting
 
 GOOD = {"a", "z"}
