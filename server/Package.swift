@@ -53,6 +53,11 @@ let package = Package(
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "Yams", package: "Yams"),
       ],
+      resources: [
+        "Pages/Templates/capture.mustache", "Pages/Templates/captures.mustache", "Pages/Templates/datasets.mustache",
+        "Pages/Templates/devices.mustache", "Pages/Templates/live.mustache", "Pages/Templates/message.mustache",
+        "Pages/Templates/page.mustache", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
+      ].map { .embedInCode($0) },
       swiftSettings: settings),
     .target(
       name: "Uploader",

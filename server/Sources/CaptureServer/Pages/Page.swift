@@ -10,7 +10,7 @@ struct Page: Sendable {
 
   /// Throws if a template is malformed.
   init() throws {
-    library = try PageTemplates.library()
+    library = try PageFiles.templates()
   }
 
   /// Nothing but the page's own style, images and script is ever loaded, whatever a name contains. A script may talk to this server, play
@@ -18,7 +18,7 @@ struct Page: Sendable {
   private static func policy(_ script: String?) -> String {
     let allowed = script.map { " blob:; script-src '\(digest($0))'; connect-src 'self'; media-src 'self'" } ?? ""
     return """
-      default-src 'none'; style-src '\(digest(PageStyle.text))'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+      default-src 'none'; style-src '\(digest(PageFiles.style))'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
       img-src 'self'\(allowed)
       """
   }
@@ -51,7 +51,7 @@ struct Page: Sendable {
     let links = [("Captures", "/"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")].map {
       Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place)
     }
-    let frame = Frame(title: title, links: links, style: PageStyle.text, body: body, script: script)
+    let frame = Frame(title: title, links: links, style: PageFiles.style, body: body, script: script)
     let text = library.render(frame, withTemplate: "page") ?? ""
     let headers: HTTPFields = [
       .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: Self.policy(script),

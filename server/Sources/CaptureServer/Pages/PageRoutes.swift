@@ -15,17 +15,12 @@ struct PageRoutes {
   }
 
   /// For everybody: a browser that was let in by a key in an address sends none for this.
+  /// Browsers ask for it, and note it as a failure if there is none.
   func addIcon(to routes: some RouterMethods<CaptureContext>) {
     routes.get("favicon.ico") { _, _ in
       Response(
         status: .ok, headers: [.contentType: "image/svg+xml", .cacheControl: "private, max-age=86400"],
-        body: .init(byteBuffer: ByteBuffer(string: Self.icon)))
+        body: .init(byteBuffer: ByteBuffer(string: PageFiles.icon)))
     }
   }
-
-  /// Browsers ask for one, and note it as a failure if there is none.
-  private static let icon = """
-    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b61a4"/>\
-    <circle cx="8" cy="8" r="4" fill="none" stroke="#fff" stroke-width="2"/></svg>
-    """
 }
