@@ -45,7 +45,7 @@ struct InspectCommand: ParsableCommand {
       if let preview { try draw(Dataset(directory: paths[0]), to: preview) }
       return
     }
-    var sheet = Preview()
+    var sheet = ContactSheet()
     let (inspections, notices) = try Inspection.all(
       inputs: paths, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks,
       context: RunContext(keys: deviceKeys(keys))
@@ -72,10 +72,10 @@ struct InspectCommand: ParsableCommand {
 
   private func checkPreview() throws {
     guard let preview else { return }
-    try OutputFile.check(preview, markedBy: Preview.mark, "a contact sheet by Takeset")
+    try OutputFile.check(preview, markedBy: ContactSheet.mark, "a contact sheet by Takeset")
   }
 
-  private func write(_ sheet: Preview, to preview: String) throws {
+  private func write(_ sheet: ContactSheet, to preview: String) throws {
     guard let png = try sheet.png() else { return standardError("there is no image or depth map to preview") }
     guard FileManager.default.createFile(atPath: preview, contents: Data(png)) else {
       throw OutputFailure("cannot write the preview \(preview)")
@@ -89,7 +89,7 @@ struct InspectCommand: ParsableCommand {
 
   /// Draws the first episodes of a dataset, as they are stored.
   private func draw(_ dataset: Dataset, to preview: String) throws {
-    var sheet = Preview()
+    var sheet = ContactSheet()
     for take in dataset.written.prefix(Self.previewedEpisodes) { sheet.add(try dataset.episode(take)) }
     try write(sheet, to: preview)
     let left = dataset.written.count - Self.previewedEpisodes

@@ -29,7 +29,8 @@ struct TakesetCommand: ParsableCommand {
     version: "takeset \(tool.version) (\(tool.revision))",
     subcommands: [
       RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
-      MergeCommand.self, SelectCommand.self, ReportCommand.self, TraceCommand.self, DescribeCommand.self, SignCommand.self,
+      MergeCommand.self, SelectCommand.self, ReportCommand.self, PreviewCommand.self, TraceCommand.self, DescribeCommand.self,
+      SignCommand.self,
       ConvertCommand.self, StatusCommand.self, PublishCommand.self,
       StepsCommand.self, ExplainCommand.self, SimulateCommand.self, ServeCommand.self, UploadCommand.self, CheckExternalCommand.self,
       PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self,

@@ -2,13 +2,16 @@ import Foundation
 import Media
 import Model
 
-/// Some images or depth maps of an episode side by side, evenly spaced in time, in one JPEG file.
+/// Some images or depth maps of an episode, evenly spaced in time, in one JPEG file: side by side, in lines of 24.
 struct ContactStrip: Sendable {
   /// Key of the stream.
   var key: StreamName
   /// Size of one image.
   var cell: ImageSize
-  /// Seconds since the first row, of each image.
+  /// Images in a line; the last line may have fewer.
+  var columns: Int
+  /// Rows of the images, and their seconds since the first row.
+  var rows: [Int]
   var seconds: [Double]
   /// Images that cannot be read; they are gray.
   var missing: Int
@@ -24,10 +27,12 @@ struct ContactStrip: Sendable {
   /// The least bytes that a useful pair of strips needs.
   static let leastBytes = 3000
 
-  /// Reads the strips of an episode: its images, and the depth maps of every second one. Their files have no more than `bytes` together: they
+  private static let columns = 24
+
+  /// Reads the strips of an episode: its images, and the depth maps of every `step`th one. Their files have no more than `bytes` together: they
   /// are as large as that allows, down to the smallest form, and then there are fewer of them. Empty without images and depth, or where not
   /// even one fits.
-  static func strips(of episode: Episode, count: Int, bytes: Int) throws -> [ContactStrip] {
+  static func strips(of episode: Episode, count: Int, depthOfEvery step: Int = 2, bytes: Int) throws -> [ContactStrip] {
     guard count > 0, episode.frames.count > 0 else { return [] }
     func first(_ kind: StreamKind) -> (name: StreamName, stream: SampleStream)? {
       episode.streams.filter { $0.value.spec.kind == kind && $0.value.rows != nil && $0.value.spec.gridSize.width > 0 }
@@ -38,7 +43,7 @@ struct ContactStrip: Sendable {
     var originals: [Original] = []
     if let image { originals.append(try Original(images: image.stream, key: image.name, rows: rows)) }
     if let depth {
-      let some = rows.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+      let some = rows.enumerated().filter { $0.offset % step == 0 }.map(\.element)
       originals.append(try Original(depth: depth.stream, besides: image?.stream, key: depth.name, rows: some))
     }
     originals.removeAll { !$0.cells.contains { $0 != nil } }
@@ -46,7 +51,7 @@ struct ContactStrip: Sendable {
   }
 
   /// Rows evenly spaced from the first to the last.
-  private static func rows(_ count: Int, of all: Int) -> [Int] {
+  static func rows(_ count: Int, of all: Int) -> [Int] {
     count == 1 ? [all / 2] : (0..<count).map { $0 * (all - 1) / (count - 1) }
   }
 
@@ -130,22 +135,26 @@ struct ContactStrip: Sendable {
     func encoded(_ episode: Episode, _ form: (box: ImageSize, quality: Int)) throws -> ContactStrip {
       let cell = size.fitted(within: form.box)
       let resizer = ImageResizer(from: size, to: cell)
-      let width = cell.width * cells.count
-      var sheet = [UInt8](repeating: 128, count: width * cell.height * 3)
+      let columns = min(cells.count, ContactStrip.columns)
+      let width = cell.width * columns
+      let height = cell.height * ((cells.count + columns - 1) / columns)
+      var sheet = [UInt8](repeating: 128, count: width * height * 3)
       var scaled: [UInt8] = []
-      for (column, image) in cells.enumerated() {
+      for (index, image) in cells.enumerated() {
         guard let image else { continue }
+        let place = (index / columns * cell.height * width + index % columns * cell.width) * 3
         if cell == size { scaled = image } else { resizer.resize(image, into: &scaled) }
         for y in 0..<cell.height {
-          let target = (y * width + column * cell.width) * 3
+          let target = place + y * width * 3
           sheet.replaceSubrange(target..<(target + cell.width * 3), with: scaled[(y * cell.width * 3)..<((y + 1) * cell.width * 3)])
         }
       }
       let times = episode.frames.timestamps
       return ContactStrip(
-        key: key, cell: cell, seconds: rows.map { Double(times[$0].since(times[0])) / 1e9 }, missing: cells.count { $0 == nil },
+        key: key, cell: cell, columns: columns, rows: rows, seconds: rows.map { Double(times[$0].since(times[0])) / 1e9 },
+        missing: cells.count { $0 == nil },
         isDepth: isDepth,
-        jpeg: try JPEGEncoder().encode(sheet, size: ImageSize(width: width, height: cell.height), quality: form.quality))
+        jpeg: try JPEGEncoder().encode(sheet, size: ImageSize(width: width, height: height), quality: form.quality))
     }
   }
 

@@ -71,6 +71,9 @@ struct TrajectoryDrawing {
   let extent: SIMD2<Double>
   let length: Double
   let drawing: Drawing
+  private let plane: GroundPlane
+  private let scale: Double
+  private let center: SIMD2<Double>
 
   private static let box = (width: 270.0, height: 210.0, margin: 14.0, bar: 22.0)
 
@@ -89,11 +92,11 @@ struct TrajectoryDrawing {
     }
     // Both axes have one scale; a take that hardly moves is not magnified without end.
     let (width, height) = (Self.box.width - 2 * Self.box.margin, Self.box.height - 2 * Self.box.margin - Self.box.bar)
+    self.plane = plane
     let scale = min(width / max(extent.x, 1e-3), height / max(extent.y, 1e-3))
     let center = (low + high) / 2
-    func place(_ point: SIMD2<Double>) -> SIMD2<Double> {
-      (point - center) * scale + [Self.box.width / 2, Self.box.margin + height / 2]
-    }
+    (self.scale, self.center) = (scale, center)
+    func place(_ point: SIMD2<Double>) -> SIMD2<Double> { Self.place(point, scale, center) }
     let size = "\(Figures.short(extent.x)) by \(Figures.short(extent.y)) \(Self.unitWords(unit))"
     var drawing = Drawing(
       width: Self.box.width, height: Self.box.height,
@@ -109,6 +112,15 @@ struct TrajectoryDrawing {
     Self.addBar(&drawing, scale, unit)
     drawing.write(plane.words, at: Self.box.width - 4, Self.box.height - 6, .end)
     self.drawing = drawing
+  }
+
+  private static func place(_ point: SIMD2<Double>, _ scale: Double, _ center: SIMD2<Double>) -> SIMD2<Double> {
+    (point - center) * scale + [box.width / 2, (box.height - box.bar) / 2]
+  }
+
+  /// Where a position is in the drawing, in its pixels.
+  func place(_ position: SIMD3<Double>) -> SIMD2<Double> {
+    Self.place([(position * plane.right).sum(), (position * plane.down).sum()], scale, center)
   }
 
   /// Positions without interruption.

@@ -4,7 +4,7 @@ package import Model
 
 /// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps, near in cyan, far in magenta, absent
 /// in black, and a row of the images overlaid with depth edges.
-package struct Preview {
+package struct ContactSheet {
   private static let cell = ImageSize(width: 200, height: 150)
   private static let columns = 6
   private static let margin = 4
