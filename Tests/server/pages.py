@@ -60,7 +60,7 @@ def view(browser):
     view = View(browser)
     yield view
     view.close()
-    assert view.said == []
+    assert view.said == [], view.said
 
 
 class View:

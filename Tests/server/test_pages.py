@@ -64,8 +64,6 @@ def test_a_complete_capture_says_what_is_proven_and_what_is_not(captures, view):
     assert shown["signed hashes"] == "30 of 30" and shown["rows"] == "30" and shown["likely a real scene"] == "yes"
     assert re.fullmatch(r"0\.9\d+", shown["depth consistency"]) and shown["suspicious depth maps"] == "none"
     assert page.locator("h2:text-is('Findings')").count() == 0
-    page.wait_for_function("[...document.images].every((image) => image.complete && image.naturalWidth > 100)")
-    assert page.locator("img").count() == 2 and all(image.get_attribute("alt") for image in page.locator("img").all())
     with page.expect_navigation():
         page.click("dd a")
     assert page.url == f"{captures.url}/datasets/default/report"
@@ -107,7 +105,6 @@ def test_a_capture_that_is_processed_is_looked_at_again(captures, view):
 def test_captures_that_cannot_be_verified_have_no_badge(captures, view):
     page = view.open(f"{captures.url}/verify/{captures.ids['session']}")
     assert badges(page) == ["complete"] and items(page, "What is proven") == []
-    assert page.locator("img").count() >= 1
 
 
 def test_what_does_not_exist_is_a_page(captures):
@@ -138,9 +135,14 @@ def test_every_page_is_legible(captures, view, scheme, width, tmp_path):
         page.screenshot(path=tmp_path / f"{name or 'captures'}-{scheme}-{width}.png", full_page=True)
 
 
-def test_pages_have_no_scripts_and_work_without(captures, view):
+def test_pages_work_without_scripts(captures, view):
     for path in PAGES:
-        assert "<script" not in captures.server.get(path.replace(path.split("/")[-1], captures.ids.get(path.split("/")[-1], path.split("/")[-1]))).text
+        name = path.split("/")[-1]
+        text = captures.server.get(path.replace(name, captures.ids.get(name, name))).text
+        assert ("<script" in text) == (name in ("complete", "partial")), path
+    page = view.open(f"{captures.url}/verify/{captures.ids['complete']}", java_script_enabled=False)
+    assert page.locator("#player").is_hidden() and all(page.locator(".stills img").nth(n).is_visible() for n in range(2))
+    assert all(image.get_attribute("alt") for image in page.locator("img").all())
     page = view.open(captures.url, java_script_enabled=False)
     page.select_option("select[name=status]", "rejected")
     page.click("button")

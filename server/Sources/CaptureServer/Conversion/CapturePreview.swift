@@ -1,37 +1,56 @@
+import Evidence
 import Foundation
 import Logging
 
-/// The small images of a capture that pages show, taken from the converter's report about its dataset.
-enum CapturePreview {
-  /// What we read of the report: its first take's strips, of one image each.
-  private struct Strips: Decodable {
-    struct Strip: Decodable {
-      var depth: Bool
-      var jpeg: String
-    }
-    var strips: [Strip]?
+/// What pages show of a capture besides words: the files of `takeset preview` of its first take, beside its conversion.
+struct CapturePreview {
+  static let folder = "preview"
+  private static let contents = "preview.json"
+  private static let seconds = 120
+  /// Larger than any that the converter writes.
+  private static let byteLimit = 4 << 20
+
+  struct Trajectory {
+    /// Made by the converter, without anything that a client named.
+    var svg: String
+    var title: String
   }
 
-  private static let seconds = 120
-  private static let opening = #"<script type="application/json" id="take-0">"#
+  /// `nil` without poses.
+  var trajectory: Trajectory?
 
-  /// Writes `thumbnail.jpg` and, where there is depth, `overlay.jpg`. A capture without them is complete too, so problems are only logged.
+  /// Writes the preview of a dataset, and its first images as `thumbnail.jpg` and, where there is depth, `overlay.jpg`. A capture without
+  /// them is complete too, so problems are only logged.
   static func make(of dataset: String, in folder: String, _ takeset: TakesetCommand, _ logger: Logger) async {
-    let page = folder + "/report.html"
-    defer { unlink(page) }
     do {
-      let end = try await takeset(
-        ["report", dataset, "--output", page, "--thumbnails", "1", "--jobs", "1", "--quiet"], in: folder, seconds: seconds)
-      guard end.code == 0, let text = try? String(contentsOfFile: page, encoding: .utf8), let start = text.range(of: opening),
-        let stop = text.range(of: "</script>", range: start.upperBound..<text.endIndex)
-      else { return logger.warning("no preview: \(end.output)") }
-      let take = try JSONDecoder().decode(Strips.self, from: Data(text[start.upperBound..<stop.lowerBound].utf8))
-      for strip in take.strips ?? [] {
-        guard let bytes = Data(base64Encoded: strip.jpeg) else { continue }
-        try bytes.write(to: URL(fileURLWithPath: folder + (strip.depth ? "/overlay.jpg" : "/thumbnail.jpg")))
+      let made = folder + "/" + Self.folder
+      let end = try await takeset(["preview", dataset, "--output", made, "--first", "1", "--quiet"], in: folder, seconds: seconds)
+      guard end.code == 0 else { return logger.warning("no preview: \(end.output)") }
+      let episode = try read(made)?["episodes"]?.array?.first
+      for (member, name) in [("poster", "thumbnail.jpg"), ("depth_poster", "overlay.jpg")] {
+        if let file = episode?[member]?["file"]?.string { try DurableFile.link(made + "/" + file, to: folder + "/" + name) }
       }
     } catch {
       logger.warning("no preview: \(error)")
     }
+  }
+
+  /// The preview beside a conversion; `nil` where there is none, as of captures that an earlier version converted.
+  init?(besides conversion: String) {
+    guard let found = try? Self.read(conversion + "/" + Self.folder), let episode = found["episodes"]?.array?.first else { return nil }
+    if let drawing = episode["trajectory"], let svg = drawing["svg"]?.string {
+      trajectory = Trajectory(svg: svg, title: drawing["title"]?.string ?? "Trajectory")
+    }
+  }
+
+  private static func read(_ folder: String) throws -> JSONValue? {
+    let data = try Data(contentsOf: URL(fileURLWithPath: folder + "/" + contents))
+    return data.count <= byteLimit ? try JSONDecoder().decode(JSONValue.self, from: data) : nil
+  }
+
+  /// Whether a preview may have a file of this name, and its type.
+  static func type(of name: String) -> String? {
+    if name == contents { return "application/json" }
+    return name.wholeMatch(of: /[0-9]{6}-(image|images|depth|depths)\.jpg/) != nil ? "image/jpeg" : nil
   }
 }

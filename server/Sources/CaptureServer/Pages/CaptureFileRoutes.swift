@@ -3,24 +3,30 @@ import GRDB
 import HTTPTypes
 import Hummingbird
 
-/// The small images of a capture, and its files as they were received.
+/// The small images of a capture, its preview, and its files as they were received.
 struct CaptureFileRoutes {
   let services: Services
 
   func add(to routes: some RouterMethods<CaptureContext>) {
     for name in ["thumbnail.jpg", "overlay.jpg"] {
-      routes.get("captures/:id/\(name)") { _, context in try await image(name, context) }
+      routes.get("captures/:id/\(name)") { _, context in try await shown(name, "image/jpeg", context) }
+    }
+    routes.get("captures/:id/preview/:name") { _, context in
+      let name = context.parameters.get("name") ?? ""
+      guard let type = CapturePreview.type(of: name) else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
+      return try await shown(CapturePreview.folder + "/" + name, type, context)
     }
     routes.get("captures/:id/files/**") { request, context in try await file(request, context) }
     routes.head("captures/:id/files/**") { request, context in try await file(request, context) }
   }
 
-  private func image(_ name: String, _ context: CaptureContext) async throws -> Response {
+  /// A file that the converter made.
+  private func shown(_ name: String, _ type: String, _ context: CaptureContext) async throws -> Response {
     let id = try await capture(context)
     guard let body = try? await FileIO().loadFile(path: services.data.conversion(of: id) + "/" + name, context: context) else {
-      throw Failure(.notFound, "NOT_FOUND", "The capture has no such image")
+      throw Failure(.notFound, "NOT_FOUND", "The capture has no such file")
     }
-    let headers: HTTPFields = [.contentType: "image/jpeg", .cacheControl: "private, max-age=60", .xContentTypeOptions: "nosniff"]
+    let headers: HTTPFields = [.contentType: type, .cacheControl: "private, max-age=60", .xContentTypeOptions: "nosniff"]
     return Response(status: .ok, headers: headers, body: body)
   }
 

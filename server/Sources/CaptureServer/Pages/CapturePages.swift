@@ -129,6 +129,12 @@ struct CapturePages {
     var href: String
   }
 
+  private struct Player {
+    /// Address of the preview's files, with a slash at its end.
+    var folder: String
+    /// Address of a movie whose frames the rows are; empty where there is none.
+    var movie: String
+  }
   private struct CaptureContents {
     var name: String
     var status: String
@@ -139,6 +145,8 @@ struct CapturePages {
     var badgeTone: String
     var thumbnail: String?
     var overlay: String?
+    var player: Player?
+    var trajectory: CapturePreview.Trajectory?
     var levels: [Level]
     var unverified: [String]
     var facts: [Fact]
@@ -183,7 +191,8 @@ struct CapturePages {
     }
     guard let found else { throw Failure.captureNotFound }
     let contents = contents(found)
-    return page.response(Self.name(found.capture), template: "capture", contents, place: "/")
+    return page.response(
+      Self.name(found.capture), template: "capture", contents, place: "/", script: contents.player == nil ? nil : PageFiles.captureScript)
   }
 
   private func contents(_ found: Found) -> CaptureContents {
@@ -215,17 +224,23 @@ struct CapturePages {
       File(name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: "\($0.bytes)", sha256: $0.sha256)
     }
     let (thumbnail, overlay) = (image(of: capture.id, "thumbnail.jpg"), image(of: capture.id, "overlay.jpg"))
+    let preview = CapturePreview(besides: services.data.conversion(of: capture.id))
+    let movie = found.files.first { $0.name == "video.mp4" || capture.type == .movie && MediaType.isMovie($0.name) }
+    let player = preview.map { _ in
+      Player(
+        folder: "/captures/\(capture.id)/\(CapturePreview.folder)/",
+        movie: movie.map { "/captures/\(capture.id)/files/\(Figure.address($0.name))" } ?? "")
+    }
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
       name: Self.name(capture), status: capture.status.rawValue, tone: Self.tone(capture.status),
       reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
       badge: evidence?.badgeText, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
-      overlay: overlay,
-      levels: levels, unverified: unverified, facts: facts,
+      overlay: overlay, player: player, trajectory: preview?.trajectory, levels: levels, unverified: unverified, facts: facts,
       dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
       findings: findings, files: files,
       moreFiles: found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
-      hasImages: thumbnail != nil || overlay != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
+      hasImages: thumbnail != nil || overlay != nil || player != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
       hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty)
   }
 

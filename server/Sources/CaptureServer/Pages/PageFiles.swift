@@ -1,10 +1,11 @@
 import Mustache
 
-/// The files of the pages, which are in the binary: templates, the style, scripts and the icon. Pages work without JavaScript but for the
-/// live view, and templates escape whatever a client named.
+/// The files of the pages, which are in the binary: templates, the style, scripts and the icon. Pages work without
+/// JavaScript, but for the live view and the player, and templates escape whatever a client named.
 enum PageFiles {
   static let style = String(decoding: PackageResources.page_css, as: UTF8.self)
   static let liveScript = String(decoding: PackageResources.live_js, as: UTF8.self)
+  static let captureScript = String(decoding: PackageResources.capture_js, as: UTF8.self)
   static let icon = String(decoding: PackageResources.icon_svg, as: UTF8.self)
 
   /// Throws if a template is malformed.

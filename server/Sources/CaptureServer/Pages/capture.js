@@ -1,0 +1,134 @@
+'use strict';
+// Plays a capture: its movie, or its images where there is none that the browser can play, with depth maps over it, and the place on the
+// trajectory beside it. Without this script, the page shows still images.
+(() => {
+  const root = document.getElementById('player');
+  const part = name => document.getElementById('player-' + name);
+  const movie = part('movie'), canvas = part('canvas'), slider = part('slider'), play = part('play'), depthBox = part('depth');
+  const pen = canvas.getContext('2d');
+  // Depth maps are drawn this opaque over an image.
+  const opacity = 0.6;
+
+  let episode, images, depth, dot;
+  let hasMovie = false, isPlaying = false;
+  // Seconds since the first row, of the image that is shown.
+  let now = 0, last = 0;
+
+  const seconds = () => hasMovie && isFinite(movie.duration) ? movie.duration : episode.seconds;
+
+  // The moment of a list that is nearest to a time.
+  function nearest(times, time) {
+    let low = 0, high = times.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (times[middle] < time) low = middle + 1; else high = middle;
+    }
+    return low > 0 && time - times[low - 1] <= times[low] - time ? low - 1 : low;
+  }
+
+  function drawCell(sheet, time, alpha) {
+    const times = sheet.about.seconds, index = nearest(times, time);
+    // What is shown is of this moment, or nothing is.
+    const apart = times.length > 1 ? (times[times.length - 1] - times[0]) / (times.length - 1) : Infinity;
+    if (Math.abs(times[index] - time) > Math.max(0.25, 1.5 * apart)) return;
+    const { width, height, columns } = sheet.about;
+    pen.globalAlpha = alpha;
+    pen.drawImage(sheet.image, (index % columns) * width, Math.floor(index / columns) * height, width, height, 0, 0, canvas.width, canvas.height);
+  }
+
+  function draw() {
+    pen.clearRect(0, 0, canvas.width, canvas.height);
+    if (!hasMovie && images) drawCell(images, now, 1);
+    if (depth && depthBox.checked) drawCell(depth, now, hasMovie || images ? opacity : 1);
+    slider.max = seconds();
+    slider.value = now;
+    const words = now.toFixed(1) + ' of ' + seconds().toFixed(1) + ' s';
+    part('time').textContent = words;
+    slider.setAttribute('aria-valuetext', words);
+    moveDot();
+  }
+
+  function moveDot() {
+    const track = episode.trajectory?.track;
+    if (!dot || !track?.length) return;
+    const next = track.findIndex(point => point[0] >= now);
+    const to = track[next < 0 ? track.length - 1 : next], from = track[next > 0 ? next - 1 : next < 0 ? track.length - 1 : 0];
+    const share = to[0] > from[0] ? (now - from[0]) / (to[0] - from[0]) : 0;
+    dot.setAttribute('cx', from[1] + share * (to[1] - from[1]));
+    dot.setAttribute('cy', from[2] + share * (to[2] - from[2]));
+  }
+
+  function setPlaying(value) {
+    isPlaying = value;
+    play.textContent = value ? 'Pause' : 'Play';
+    if (value && now >= seconds() - 0.01) seek(0);
+    if (hasMovie) { if (value) movie.play().catch(() => setPlaying(false)); else movie.pause(); }
+    last = performance.now();
+    if (value) requestAnimationFrame(tick);
+  }
+
+  function tick(time) {
+    if (!isPlaying) return;
+    now = hasMovie ? movie.currentTime : Math.min(now + Math.max(time - last, 0) / 1000, seconds());
+    last = time;
+    if (now >= seconds() - 0.001 || hasMovie && movie.ended) setPlaying(false);
+    draw();
+    if (isPlaying) requestAnimationFrame(tick);
+  }
+
+  function seek(time) {
+    now = time;
+    if (hasMovie) movie.currentTime = time;
+    draw();
+  }
+
+  async function sheet(about) {
+    if (!about?.seconds.length) return undefined;
+    const image = new Image();
+    image.src = root.dataset.folder + about.file;
+    await image.decode();
+    return { about, image };
+  }
+
+  // Whether the browser can play the movie. Rows are those of the movie from its first frame on, or times would not be the same.
+  function opens() {
+    if (!root.dataset.movie || episode.first_source_index !== 0) return false;
+    return new Promise(done => {
+      movie.onloadeddata = () => done(movie.videoWidth > 0);
+      movie.onerror = () => done(false);
+      setTimeout(() => done(false), 10000);
+      movie.src = root.dataset.movie;
+    });
+  }
+
+  async function start() {
+    const answer = await fetch(root.dataset.folder + 'preview.json');
+    if (!answer.ok) return;
+    episode = (await answer.json()).episodes[0];
+    if (!episode) return;
+    [images, depth, hasMovie] = await Promise.all([sheet(episode.images), sheet(episode.depth), opens()]);
+    const shape = images ?? depth;
+    if (!shape && !hasMovie) return;
+    [canvas.width, canvas.height] = shape ? [shape.about.width * 2, shape.about.height * 2] : [movie.videoWidth, movie.videoHeight];
+    movie.hidden = !hasMovie;
+    part('unplayable').hidden = hasMovie || !root.dataset.movie;
+    part('depth-choice').hidden = !depth;
+    const svg = document.querySelector('.path svg');
+    if (svg && episode.trajectory?.track.length) {
+      dot = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
+      dot.setAttribute('r', 5);
+      dot.setAttribute('class', 'now');
+      svg.append(dot);
+    }
+    play.onclick = () => setPlaying(!isPlaying);
+    slider.oninput = () => seek(Number(slider.value));
+    depthBox.onchange = draw;
+    movie.onseeked = () => { if (!isPlaying) draw(); };
+    movie.onended = () => setPlaying(false);
+    root.hidden = false;
+    for (const still of document.querySelectorAll('.stills')) still.hidden = true;
+    draw();
+  }
+
+  start().catch(() => {});
+})();
