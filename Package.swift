@@ -76,7 +76,7 @@ let package = Package(
       name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps", "Transforms"], swiftSettings: settings),
     .target(
       name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"],
-      resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic"].map { .embedInCode("Recipes/\($0).yaml") },
+      resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic", "server"].map { .embedInCode("Recipes/\($0).yaml") },
       swiftSettings: settings),
     .target(
       name: "Reports",

@@ -54,7 +54,8 @@ let package = Package(
         .product(name: "Yams", package: "Yams"),
       ],
       resources: [
-        "Pages/Templates/capture.mustache", "Pages/Templates/captures.mustache", "Pages/Templates/datasets.mustache",
+        "Conversion/server.yaml", "Pages/Templates/capture.mustache", "Pages/Templates/captures.mustache",
+        "Pages/Templates/datasets.mustache",
         "Pages/Templates/devices.mustache", "Pages/Templates/live.mustache", "Pages/Templates/message.mustache",
         "Pages/Templates/page.mustache", "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
       ].map { .embedInCode($0) },

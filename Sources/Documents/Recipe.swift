@@ -5,6 +5,7 @@ package enum Recipe: String, CaseIterable, Sendable {
   case robomimic
   case nerf
   case lerobot
+  case server
 
   /// What the data is for, in a few words.
   package var title: String {
@@ -14,6 +15,7 @@ package enum Recipe: String, CaseIterable, Sendable {
     case .robomimic: "robomimic: relative motions at 20 Hz, images of 84x84"
     case .nerf: "NeRF and Gaussian splatting: unchanged images with camera poses and depth"
     case .lerobot: "LeRobot: relative motions at 30 Hz, JPEG images of 640x480, depth in millimeters"
+    case .server: "the capture server: the default pipeline, and the depth measured"
     }
   }
 
@@ -26,6 +28,7 @@ package enum Recipe: String, CaseIterable, Sendable {
       case .robomimic: PackageResources.robomimic_yaml
       case .nerf: PackageResources.nerf_yaml
       case .lerobot: PackageResources.lerobot_yaml
+      case .server: PackageResources.server_yaml
       }
     return String(decoding: bytes, as: UTF8.self)
   }

@@ -11,6 +11,15 @@ import Testing
     #expect(pipeline.transforms.first.map { type(of: $0).name } == "align")
   }
 
+  @Test func thatOfTheServerIsTheDefaultAndMeasuresDepth() throws {
+    let server = try PipelineFile.parse(Recipe.server.pipeline).canonical()
+    let expected = try PipelineFile.defaultPipeline().canonical()
+    #expect(server["reader"] == expected["reader"] && server["writer"] == expected["writer"])
+    let (steps, usual) = (try #require(server["transforms"]?.array), try #require(expected["transforms"]?.array))
+    let depth = try PipelineFile.parse("{version: 1, transforms: [align, verify-depth]}").canonical()["transforms"]?.array?.last
+    #expect(Array(steps.dropLast()) == usual && steps.last == depth)
+  }
+
   @Test(arguments: Recipe.allCases) func saysHowToRunItAndWhyEachStepIsThere(recipe: Recipe) {
     let lines = recipe.pipeline.split(separator: "\n", omittingEmptySubsequences: false)
     #expect(lines.contains("#     takeset run sessions/ --output dataset/ --pipeline \(recipe.rawValue).yaml"))

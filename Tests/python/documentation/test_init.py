@@ -17,7 +17,7 @@ from outputs import demos, manifest
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-USES = ["act", "diffusion-policy", "robomimic", "nerf", "lerobot"]
+USES = ["act", "diffusion-policy", "robomimic", "nerf", "lerobot", "server"]
 RATES = {"act": 50, "diffusion-policy": 20, "robomimic": 20, "lerobot": 30}
 
 
@@ -151,7 +151,7 @@ def test_rows_are_at_the_rate_of_the_recipe(episode, session, use):
 @pytest.mark.parametrize("use", USES)
 def test_actions_are_there_when_the_use_has_them(episode, use):
     demo, _ = episode(use)
-    width = {"act": 11, "diffusion-policy": 13, "robomimic": 9, "lerobot": 9, "nerf": None}[use]
+    width = {"act": 11, "diffusion-policy": 13, "robomimic": 9, "lerobot": 9, "server": 9, "nerf": None}[use]
     assert (demo["actions"].shape if "actions" in demo else None) == (width and (demo.attrs["num_samples"], width))
     if width:
         assert demo["actions_valid"][:].mean() > 0.8
@@ -241,7 +241,7 @@ def test_lerobot_has_depth_in_millimeters(takeset, made, tmp_path):
 # The comments
 
 
-@pytest.mark.parametrize("use", [use for use in USES if use not in ("robomimic", "lerobot")])
+@pytest.mark.parametrize("use", [use for use in USES if use not in ("robomimic", "lerobot", "server")])
 def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
     root = made(use)
     text = (root / f"{use}.yaml").read_text()

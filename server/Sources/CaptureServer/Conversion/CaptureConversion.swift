@@ -76,7 +76,7 @@ struct CaptureConversion: Sendable {
     if let given = configuration.pipeline {
       arguments += ["--pipeline", URL(fileURLWithPath: given).standardizedFileURL.path]
     } else {
-      try Data(ConversionPipeline.text.utf8).write(to: URL(fileURLWithPath: work.path + "/pipeline.yaml"))
+      try Data(PackageResources.server_yaml).write(to: URL(fileURLWithPath: work.path + "/pipeline.yaml"))
       arguments += ["--pipeline", work.path + "/pipeline.yaml"]
     }
     if let keys {
