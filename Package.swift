@@ -22,6 +22,7 @@ let package = Package(
     .executable(name: "takeset", targets: ["takeset-cli"]),
     // What the server in server/ shares with the command.
     .library(name: "Evidence", targets: ["Evidence"]),
+    .library(name: "Model", targets: ["Model"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),

@@ -1,6 +1,6 @@
 /// The kind of a finding, a failure or a rejection. The raw value is the code that `inspect`, `run` and the manifest show, and that
 /// `takeset explain` looks up. Codes are stable.
-package enum FindingCode: String, CaseIterable, Sendable, Codable {
+public enum FindingCode: String, CaseIterable, Sendable, Codable {
   // MARK: Findings of a take that is written
   case accelerationInG = "acceleration-in-g"
   case assertionAbsent = "assertion-absent"
@@ -182,6 +182,11 @@ package enum FindingCode: String, CaseIterable, Sendable, Codable {
 
   /// What the machine does, and not what the files are.
   package static let ofMachine: Set<FindingCode> = [.changedWhileReading, .permission, .unreadable]
+
+  /// Failures that another try, or more memory or time, may not have.
+  public static let mayPass: Set<FindingCode> = ofMachine.union([
+    .conversionCrashed, .inputMissing, .internal, .memoryLimit, .sampleSize, .timeLimit,
+  ])
 
   /// The usual severity, which some findings raise; a rejection is a decision and no problem.
   package var severity: Finding.Severity {

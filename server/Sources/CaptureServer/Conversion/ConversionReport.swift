@@ -1,5 +1,6 @@
 import Evidence
 import Foundation
+import Model
 
 /// What a conversion found out, from the manifest of its dataset.
 struct ConversionReport: Sendable {
@@ -30,12 +31,6 @@ struct ConversionReport: Sendable {
 
   /// Findings of which nobody would read more.
   private static let findingsLimit = 200
-  /// Failures that say more about this machine than about the capture.
-  private static let ownFailures: Set<String> = [
-    "changed-while-reading", "conversion-crashed", "input-missing", "internal", "memory-limit", "permission", "sample-size", "time-limit",
-    "unreadable",
-  ]
-
   /// Reads a manifest. Throws if there is none, or it is not one.
   init(manifest path: String) throws {
     let manifest = try JSONDecoder().decode(Manifest.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
@@ -49,7 +44,9 @@ struct ConversionReport: Sendable {
   /// Why a take could not be converted for a reason that may go away, such as a disk that cannot be read.
   var ownFailure: String? {
     for take in takes where take.outcome == "failed" {
-      if take.findings.contains(where: { $0["severity"]?.string == "error" && Self.ownFailures.contains($0["code"]?.string ?? "") }) {
+      if take.findings.contains(where: {
+        $0["severity"]?.string == "error" && FindingCode(rawValue: $0["code"]?.string ?? "").map(FindingCode.mayPass.contains) ?? false
+      }) {
         return take.reason ?? take.id
       }
     }
