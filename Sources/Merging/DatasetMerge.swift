@@ -56,7 +56,7 @@ package struct DatasetMerge: Sendable {
 
   /// Writes the dataset. The directory appears once it is complete.
   ///
-  /// Throws `ExportRefusal` if the sources do not fit together or a shard is damaged, `UsageError`, `OutputExists`, `OutputFailure`,
+  /// Throws `ExportRefusal` if the sources do not fit together, `UnusableSource` if one is damaged or not finished, `UsageError`, `OutputExists`, `OutputFailure`,
   /// `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> Summary {
     let started = Date()
@@ -95,7 +95,7 @@ package struct DatasetMerge: Sendable {
       let failure = OutputFailure(error, writing: output, isResumed: false)
       staged.discard()
       switch error {
-      case is ExportRefusal, is UsageError, is OutputFailure, is OutputExists, is CancellationError: throw error
+      case is ExportRefusal, is UnusableSource, is UsageError, is OutputFailure, is OutputExists, is CancellationError: throw error
       default: throw failure
       }
     }
@@ -160,9 +160,11 @@ package struct DatasetMerge: Sendable {
         guard let entry = journal[take.id.text], entry.pipeline == source.record.pipelineDigest,
           try entry.describes(source.record(of: take))
         else {
-          throw UsageError(
-            "\(source.directory) is not finished: journal.jsonl has no line for \(take.id) as manifest.json has it; run takeset run again to complete it"
-          )
+          throw UnusableSource(
+            source.directory,
+            UsageError(
+              "\(source.directory) is not finished: journal.jsonl has no line for \(take.id) as manifest.json has it; run takeset run again to complete it"
+            ))
         }
         let member = Member(entry: entry, take: take, number: number, part: parts[take.id.text])
         guard let other = members[take.id.text] else {
@@ -297,7 +299,7 @@ package struct DatasetMerge: Sendable {
     return isAsWritten ? try FileStamp.of(target).description : nil
   }
 
-  /// Throws `ExportRefusal` for a shard that is damaged, or another one. What another program has added to it may stay.
+  /// Throws `UnusableSource` for a shard that is damaged, or another one. What another program has added to it may stay.
   private func check(_ member: Member, in directory: String) throws {
     let source = self.source(of: member)
     var report = Verification(externalChecks, of: directory)
@@ -306,10 +308,13 @@ package struct DatasetMerge: Sendable {
     throw damaged(member, source.directory + "/" + (member.take.output?.path ?? ""), "\(first.path) \(first.message)")
   }
 
-  private func damaged(_ member: Member, _ path: String, _ reason: String) -> ExportRefusal {
-    ExportRefusal(
-      "\(member.entry.id): \(path) is damaged: \(reason); takeset verify \(source(of: member).directory) says what else differs, and takeset run makes it again"
-    )
+  private func damaged(_ member: Member, _ path: String, _ reason: String) -> UnusableSource {
+    let directory = source(of: member).directory
+    return UnusableSource(
+      directory,
+      ExportRefusal(
+        "\(member.entry.id): \(path) is damaged: \(reason); takeset verify \(directory) says what else differs, and takeset run makes it again"
+      ))
   }
 
   private static func link(_ source: String, to target: String) throws {

@@ -91,6 +91,14 @@ package struct ExportRefusal: Error, CustomStringConvertible {
   package init(_ message: String) { description = message }
 }
 
+/// A dataset that cannot be a source, because it is missing, not one, not finished or damaged. The exit code is that of the reason.
+package struct UnusableSource: Error, CustomStringConvertible {
+  package let directory: String
+  package let reason: any Error
+  package var description: String { "\(reason)" }
+  package init(_ directory: String, _ reason: any Error) { (self.directory, self.reason) = (directory, reason) }
+}
+
 /// An output that exists already, or that another command is writing: exit code 73.
 package struct OutputExists: Error, CustomStringConvertible {
   package var description: String

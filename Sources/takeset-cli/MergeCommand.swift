@@ -1,4 +1,5 @@
 import ArgumentParser
+import Evidence
 import Foundation
 import Merging
 import Model
@@ -41,8 +42,13 @@ struct MergeCommand: ParsableCommand {
       limit.rlim_cur = limit.rlim_max
       setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
-    var merge = DatasetMerge(try all.map { try dataset(at: $0) }, tool: TakesetCommand.tool)
-    try output.write(&merge)
+    try output.reporting {
+      var merge = DatasetMerge(
+        try all.map { path in
+          do { return try dataset(at: path) } catch { throw UnusableSource(path, error) }
+        }, tool: TakesetCommand.tool)
+      return try output.write(&merge)
+    }
   }
 
   /// The datasets that the file of `--from` names; empty lines are skipped.
@@ -91,10 +97,12 @@ struct SelectCommand: ParsableCommand {
   }
 
   func run() throws {
-    var merge = DatasetMerge([try dataset(at: directory)], tool: TakesetCommand.tool)
-    merge.filter = try condition.map { try TakeFilter($0) }
-    merge.selected = ids
-    try output.write(&merge)
+    try output.reporting {
+      var merge = DatasetMerge([try dataset(at: directory)], tool: TakesetCommand.tool)
+      merge.filter = try condition.map { try TakeFilter($0) }
+      merge.selected = ids
+      return try output.write(&merge)
+    }
   }
 }
 
@@ -110,6 +118,8 @@ struct MergeOptions: ParsableArguments {
   var resplit = false
   @Option(help: ArgumentHelp("Split the takes by a file of ids by part.", valueName: "file"), completion: .file())
   var splitFile: String?
+  @Flag(help: "Print JSON: what was written, or which dataset cannot be used, and why.")
+  var json = false
   @Flag(name: .shortAndLong, help: "Print problems only.")
   var quiet = false
 
@@ -117,20 +127,44 @@ struct MergeOptions: ParsableArguments {
     if resplit, splitFile != nil { throw ValidationError("give either --resplit or --split-file, not both") }
   }
 
-  func write(_ merge: inout DatasetMerge) throws {
+  func write(_ merge: inout DatasetMerge) throws -> DatasetMerge.Summary {
     (merge.links, merge.splitsAnew, merge.commandLine) = (link, resplit, CommandLine.arguments)
     merge.splitFile = try explicitSplit(splitFile)
     (merge.externalChecks, merge.threads) = (CheckProcess.checks, Cores.available)
-    let summary = try interruptibly { isCancelled in
+    return try interruptibly { isCancelled in
       merge.isCancelled = isCancelled
       return try merge.write(to: output, replacing: replace)
     }
+  }
+
+  /// Says what became of a merge.
+  func reporting(_ write: () throws -> DatasetMerge.Summary) throws {
+    let summary: DatasetMerge.Summary
+    do {
+      summary = try write()
+    } catch let error as UnusableSource {
+      if json {
+        let unusable: JSONValue = ["dataset": .string(error.directory), "reason": .string(error.description)]
+        standardOutput(JSONValue.object(["unusable": .array([unusable])]).canonicalText)
+      }
+      throw error
+    }
     for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.message)") }
+    if json { return standardOutput(summary.json(output: output).canonicalText) }
     if quiet { return }
     if !summary.duplicates.isEmpty {
       standardError("\(counted(summary.duplicates.count, "episode")) that several datasets have count once: \(summary.duplicates.abridged)")
     }
     let others = summary.others > 0 ? ", and the records of \(counted(summary.others, "take")) without an episode" : ""
     standardOutput("\(output): \(counted(summary.episodes, "episode")), \(counted(summary.rows, "frame"))\(others)")
+  }
+}
+
+extension DatasetMerge.Summary {
+  fileprivate func json(output: String) -> JSONValue {
+    [
+      "output": .string(output), "episodes": JSONValue(episodes), "frames": JSONValue(rows), "without_episode": JSONValue(others),
+      "duplicates": .array(duplicates.map { .string($0) }), "findings": .array(findings.map(\.json)),
+    ]
   }
 }

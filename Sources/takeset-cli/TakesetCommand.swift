@@ -56,6 +56,8 @@ struct TakesetCommand: ParsableCommand {
       try command.run()
     } catch let error as ExitCode {
       exit(withError: error)
+    } catch let error as UnusableSource {
+      finish("\(error)", error.reason is ExportRefusal ? 65 : error.reason is UsageError ? 64 : 1)
     } catch let error as PipelineFileError {
       finish("pipeline: \(error)", 64)
     } catch let error as UsageError {

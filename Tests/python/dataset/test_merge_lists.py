@@ -1,6 +1,8 @@
 """`merge --from`, and merging again and again into hard links."""
 
+import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -117,3 +119,27 @@ def test_more_datasets_are_merged_than_files_may_be_open_at_first(takeset, days)
     done = subprocess.run(["bash", "-c", limited.replace("day ", "day\\ ")], input=names, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert ids(days / "many") == ["take_0", "take_1", "take_2"]
+
+
+def test_json_says_what_was_written_or_which_dataset_cannot_be_used(takeset, takes, tmp_path):
+    names = ["a", "b"]
+    for name, take in zip(names, sorted(takes.iterdir())):
+        takeset.convert(take, output=tmp_path / name)
+    command = ["merge", "a", "b", "--output", "out", "--json"]
+    answer = json.loads(takeset(*command, cwd=tmp_path, check=0).stdout)
+    frames = sum(t["output"]["samples"] for name in names for t in manifest(tmp_path / name)["record"]["takes"])
+    assert (answer["output"], answer["episodes"], answer["frames"], answer["without_episode"], answer["duplicates"]) == ("out", 2, frames, 0, [])
+    shutil.rmtree(tmp_path / "out")
+    (shard,) = (tmp_path / "b/episodes").iterdir()
+    whole = shard.read_bytes()
+    for damage, code, words in (
+        (lambda: shard.write_bytes(whole[:-100] + bytes(100)), 65, "is damaged"), (shard.unlink, 65, "is missing"),
+        (lambda: (tmp_path / "b/journal.jsonl").write_text(""), 64, "is not finished"),
+        (lambda: (tmp_path / "b/manifest.json").write_text("{"), 64, "is not a Takeset dataset"),
+        (lambda: shutil.rmtree(tmp_path / "b"), 1, "b"),
+    ):
+        damage()
+        done = takeset(*command, cwd=tmp_path, check=code)
+        (unusable,) = json.loads(done.stdout)["unusable"]
+        assert unusable["dataset"] == "b" and words in unusable["reason"] and unusable["reason"] in done.stderr
+        assert not (tmp_path / "out").exists()

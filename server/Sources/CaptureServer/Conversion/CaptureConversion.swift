@@ -91,13 +91,13 @@ struct CaptureConversion: Sendable {
       let isMistake = end.code == 64
       return .failed(
         isMistake ? "The server's converter is not set up correctly." : "The conversion could not finish.",
-        detail: "exit code \(end.code ?? -1): \(end.output)", isFinal: isMistake)
+        detail: "exit code \(end.code ?? -1): \(end.words)", isFinal: isMistake)
     }
     let report: ConversionReport
     do {
       report = try ConversionReport(manifest: dataset + "/manifest.json")
     } catch {
-      return .failed("The conversion gave no result.", detail: "\(error): \(end.output)", isFinal: false)
+      return .failed("The conversion gave no result.", detail: "\(error): \(end.words)", isFinal: false)
     }
     if let failure = report.ownFailure { return .failed("The conversion could not finish.", detail: failure, isFinal: false) }
     guard report.written.isEmpty else {
@@ -112,15 +112,15 @@ struct CaptureConversion: Sendable {
   private func failure(of end: ChildProcess.End) -> Outcome? {
     if end.isOverdue {
       return .failed(
-        "The conversion took longer than \(configuration.conversionSeconds) seconds.", detail: end.output, isFinal: false)
+        "The conversion took longer than \(configuration.conversionSeconds) seconds.", detail: end.words, isFinal: false)
     }
     if end.code == 126 || end.code == 127 {
-      return .failed("The server's converter cannot be started.", detail: end.output, isFinal: false)
+      return .failed("The server's converter cannot be started.", detail: end.words, isFinal: false)
     }
     if end.signal != nil || end.code.map({ $0 > 125 }) ?? true {
       return .failed(
         "The conversion stopped unexpectedly.",
-        detail: "\(end.signal.map { "signal \($0)" } ?? "exit code \(end.code ?? -1)"): \(end.output)", isFinal: false)
+        detail: "\(end.signal.map { "signal \($0)" } ?? "exit code \(end.code ?? -1)"): \(end.words)", isFinal: false)
     }
     return nil
   }

@@ -20,8 +20,10 @@ final class ChildProcess: Sendable {
     var signal: Int32?
     /// Whether it was ended because its time was up.
     var isOverdue = false
-    /// The end of what it wrote to its output and its error output.
+    /// The start of its output, which programs read.
     var output = ""
+    /// What it said last, for people: the end of its error output or, if that is empty, of its output.
+    var words = ""
   }
 
   /// Arguments: KiB of memory, folder, command. The subshell is the watch; all else becomes the command.
@@ -34,20 +36,24 @@ final class ChildProcess: Sendable {
     shift 2
     exec "$@"
     """
-  private static let outputLimit = 8 << 10
+  private static let outputLimit = 1 << 20
+  private static let wordLimit = 8 << 10
 
   private struct State {
     var isGone = false
     var isOverdue = false
     var output: [UInt8] = []
+    /// The ends of output and error output.
+    var lastOutput: [UInt8] = []
+    var lastErrors: [UInt8] = []
   }
 
   private let state = Mutex(State())
   private let pid: pid_t
   /// Our end of the pipe that keeps the command alive.
   private let lifeline: Int32
-  /// The end of the command's output that we read.
-  private let output: Int32
+  /// The ends of the command's output and error output that we read.
+  private let output, errors: Int32
 
   /// Runs a command until it ends, its time is up, or the task is cancelled, when its whole group is killed.
   ///
@@ -75,20 +81,21 @@ final class ChildProcess: Sendable {
   private init(_ command: [String], _ folder: String, _ limits: Limits) throws {
     let life = try Self.pipe()
     defer { close(life.read) }
-    let text: (read: Int32, write: Int32)
+    var texts: [(read: Int32, write: Int32)] = []
     do {
-      text = try Self.pipe()
+      for _ in 0..<2 { texts.append(try Self.pipe()) }
     } catch {
       close(life.write)
+      for text in texts { [text.read, text.write].forEach { close($0) } }
       throw error
     }
-    defer { close(text.write) }
+    defer { for text in texts { close(text.write) } }
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-    posix_spawn_file_actions_adddup2(&actions, text.write, 1)
-    posix_spawn_file_actions_adddup2(&actions, text.write, 2)
+    posix_spawn_file_actions_adddup2(&actions, texts[0].write, 1)
+    posix_spawn_file_actions_adddup2(&actions, texts[1].write, 2)
     posix_spawn_file_actions_adddup2(&actions, life.read, 3)
     Self.closeAll(from: 4, &actions)
 
@@ -111,10 +118,10 @@ final class ChildProcess: Sendable {
     }
     guard code == 0 else {
       close(life.write)
-      close(text.read)
+      for text in texts { close(text.read) }
       throw ChildProcessFailure(description: "cannot start \(command.first ?? "a command"): \(String(cString: strerror(code)))")
     }
-    (pid, lifeline, output) = (child, life.write, text.read)
+    (pid, lifeline, output, errors) = (child, life.write, texts[0].read, texts[1].read)
   }
 
   private func kill(isOverdue: Bool) {
@@ -129,9 +136,20 @@ final class ChildProcess: Sendable {
   /// Waits for the end, in the calling thread.
   private func wait() -> End {
     let isRead = DispatchSemaphore(value: 0)
-    Thread.detachNewThread {
-      self.readOutput()
-      isRead.signal()
+    let readers: [@Sendable () -> Void] = [
+      {
+        self.read(self.output) { state, block in
+          if state.output.count < Self.outputLimit { state.output += block }
+          Self.keepEnd(&state.lastOutput, block)
+        }
+      },
+      { self.read(self.errors) { Self.keepEnd(&$0.lastErrors, $1) } },
+    ]
+    for reader in readers {
+      Thread.detachNewThread {
+        reader()
+        isRead.signal()
+      }
     }
     var information = siginfo_t()
     while waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
@@ -154,24 +172,29 @@ final class ChildProcess: Sendable {
       end.isOverdue = $0.isOverdue
     }
     close(lifeline)
-    _ = isRead.wait(timeout: .now() + 1)
-    state.withLock { end.output = String(decoding: $0.output, as: UTF8.self) }
+    for _ in readers { _ = isRead.wait(timeout: .now() + 1) }
+    state.withLock {
+      end.output = String(decoding: $0.output, as: UTF8.self)
+      end.words = String(decoding: $0.lastErrors.isEmpty ? $0.lastOutput : $0.lastErrors, as: UTF8.self)
+    }
     return end
   }
 
-  /// Keeps the last bytes of the output.
-  private func readOutput() {
+  private static func keepEnd(_ words: inout [UInt8], _ block: ArraySlice<UInt8>) {
+    words += block
+    if words.count > 2 * wordLimit { words.removeFirst(words.count - wordLimit) }
+  }
+
+  /// Reads a pipe to its end, and closes it.
+  private func read(_ descriptor: Int32, _ keep: (inout State, ArraySlice<UInt8>) -> Void) {
     var block = [UInt8](repeating: 0, count: 4096)
     while true {
-      let count = read(output, &block, block.count)
+      let count = Foundation.read(descriptor, &block, block.count)
       if count < 0, errno == EINTR { continue }
       guard count > 0 else { break }
-      state.withLock {
-        $0.output += block[..<count]
-        if $0.output.count > 2 * Self.outputLimit { $0.output.removeFirst($0.output.count - Self.outputLimit) }
-      }
+      state.withLock { keep(&$0, block[..<count]) }
     }
-    close(output)
+    close(descriptor)
   }
 
   /// Of the server's environment only what commands need: it may hold secrets.

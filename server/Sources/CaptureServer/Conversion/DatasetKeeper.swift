@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import GRDB
 import Logging
@@ -150,10 +151,10 @@ struct DatasetKeeper: Sendable {
     // Parts of the split are drawn anew: a dataset of one take has it in train. Links take no space, and the takes of a capture are kept
     // beside its files anyway.
     let end = try await takeset(
-      ["merge", "--from", list, "--output", made, "--link", "--resplit", "--quiet"], in: data.conversions)
+      ["merge", "--from", list, "--output", made, "--link", "--resplit", "--json"], in: data.conversions)
     guard end.code == 0 else {
-      logger.error("dataset \(name): \(end.isOverdue ? "merging takes too long" : "cannot be merged"): \(end.output)")
-      try await repair(captures, named: end.output)
+      logger.error("dataset \(name): \(end.isOverdue ? "merging takes too long" : "cannot be merged"): \(end.words)")
+      try await repair(captures, by: end.output)
       return false
     }
     try await NIOThreadPool.singleton.runIfActive {
@@ -164,12 +165,16 @@ struct DatasetKeeper: Sendable {
     return true
   }
 
-  /// Has conversions made again that a failed merge names and that are damaged.
-  private func repair(_ captures: Set<String>, named text: String) async throws {
-    for capture in captures.sorted() where text.contains(capture) {
+  /// Has conversions made again that a failed merge could not use and that are damaged.
+  ///
+  /// - Parameter answer: JSON of `takeset merge --json`.
+  private func repair(_ captures: Set<String>, by answer: String) async throws {
+    let found = try? JSONDecoder().decode(JSONValue.self, from: Data(answer.utf8))
+    let unusable = (found?["unusable"]?.array ?? []).compactMap { $0["dataset"]?.string }
+    for capture in captures.sorted() where unusable.contains("\(capture)/dataset") {
       let end = try await takeset(["verify", "\(capture)/dataset", "--quiet", "--jobs", "1"], in: data.conversions)
       guard let code = end.code, [1, 2, 64].contains(code) else { continue }
-      logger.warning("capture \(capture): its conversion is damaged: \(end.output)")
+      logger.warning("capture \(capture): its conversion is damaged: \(end.words)")
       try await database.pool.write { [data] database in
         if try Reconversion.hasFiles(capture, database) { return try Reconversion.replace(capture, database) }
         // Code 1 may be the fault of the machine, and then it is whole.

@@ -90,7 +90,7 @@ actor DatasetReports {
       let end = try await takeset(
         ["report", data.dataset(name), "--output", made, "--title", "Dataset \(name)", "--jobs", "1", "--quiet"], in: work.path,
         seconds: Self.seconds)
-      problem = end.code == 0 && stamp.set(on: made) ? nil : end.isOverdue ? "it takes too long" : end.output
+      problem = end.code == 0 && stamp.set(on: made) ? nil : end.isOverdue ? "it takes too long" : end.words
       if problem == nil {
         try DurableFile.makeFolder(data.path + "/reports")
         try DurableFile.rename(made, to: data.report(of: name))
