@@ -57,7 +57,8 @@ let package = Package(
       resources: [
         "Conversion/server.yaml", "Pages/Templates/capture.mustache", "Pages/Templates/captures.mustache",
         "Pages/Templates/datasets.mustache",
-        "Pages/Templates/devices.mustache", "Pages/Templates/live.mustache", "Pages/Templates/message.mustache",
+        "Pages/Templates/devices.mustache", "Pages/Templates/jobs.mustache", "Pages/Templates/live.mustache",
+        "Pages/Templates/message.mustache",
         "Pages/Templates/page.mustache", "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
       ].map { .embedInCode($0) },
       swiftSettings: settings),

@@ -3,7 +3,7 @@
 /// It is about a signature over a chain of hashes. No file of a bundle is bound to the chain, so it never says that frames or a video are
 /// verified.
 public struct VerificationBadge: Equatable, Sendable {
-  public enum State: String, Sendable { case complete, partial, none }
+  public enum State: String, Sendable, Codable, CaseIterable { case complete, partial, none }
 
   public let state: State
   public let text: String

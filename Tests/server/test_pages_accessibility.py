@@ -27,7 +27,7 @@ def site(tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("site") / "data").start()
     empty = Server(tmp_path_factory.mktemp("empty") / "data").start()
     try:
-        addresses = [empty.url + path for path in ("/", "/datasets", "/devices", "/live")]
+        addresses = [empty.url + path for path in ("/", "/jobs", "/datasets", "/devices", "/live")]
         for status in ("processing", "complete", "failed", "rejected", "quarantined"):
             capture = insert(server, status=status, reason=None if status in ("processing", "complete") else "why it is so", evidence=json.dumps(EVIDENCE))
             insert_file(server, capture, "video.mp4", b"abc")
@@ -36,7 +36,7 @@ def site(tmp_path_factory):
         Phone(server)
         add(server.data, "--name", "reader")
         upload(server)
-        addresses += [server.url + path for path in ("/", "/datasets", "/devices", "/live", "/verify/none", "/?cursor=x", "/datasets/none/report")]
+        addresses += [server.url + path for path in ("/", "/jobs", "/datasets", "/devices", "/live", "/verify/none", "/?cursor=x", "/datasets/none/report")]
         yield addresses
     finally:
         server.kill()
@@ -79,7 +79,7 @@ def test_every_control_of_the_live_view_is_reached_by_keyboard(site, view):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.textContent"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
-    assert reached[4:8] == ["Start recording on the phone", "Stop recording on the phone", "Keep the live stream", "Play"]
+    assert reached[5:9] == ["Start recording on the phone", "Stop recording on the phone", "Keep the live stream", "Play"]
     page.focus("#keep")
     page.keyboard.press("Space")
     page.locator("#keep[aria-pressed=true]").wait_for()
@@ -90,7 +90,7 @@ def test_every_control_of_the_live_view_is_reached_by_keyboard(site, view):
 
 def test_no_information_is_by_color_only(site, view):
     """Levels have a mark and a word, a pressed button a mark, statuses and findings their words."""
-    page = view.open(site[5])
+    page = view.open(site[6])
     levels = page.locator(".levels li").all_inner_texts()
     assert [text[0] for text in levels] == ["\u2713", "\u2713", "\u2717"] and "Not proven: " in levels[2]
     assert page.locator("h2:text-is('Findings') + ul span").all_inner_texts() == ["info", "warning", "error"]

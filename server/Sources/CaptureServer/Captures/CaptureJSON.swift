@@ -32,19 +32,7 @@ enum CaptureJSON {
   static func page(_ listing: CaptureListing, root: String, _ database: GRDB.Database) throws -> (
     json: String, next: CaptureListing.Cursor?
   ) {
-    var conditions: [String] = []
-    var arguments: StatementArguments = []
-    func only(_ condition: String, _ values: StatementArguments) {
-      conditions.append(condition)
-      arguments += values
-    }
-    if let cursor = listing.cursor { only("(receivedAt, id) < (?, ?)", [cursor.receivedAt, cursor.id]) }
-    if let status = listing.status { only("status = ?", [status.rawValue]) }
-    if let type = listing.type { only("type = ?", [type.rawValue]) }
-    if let device = listing.device { only("device = ?", [device]) }
-    for project in [listing.visibleProject, listing.project] { if let project { only("project = ?", [project]) } }
-    let filter = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
-    let order = "\(filter) ORDER BY receivedAt DESC, id DESC"
+    let (order, arguments) = listing.selection
     let json = try String.fetchOne(
       database, sql: "SELECT json_group_array(json_object(\(members))) FROM (SELECT \(columns) FROM capture \(order) LIMIT ?)",
       arguments: [root] + arguments + [listing.limit])

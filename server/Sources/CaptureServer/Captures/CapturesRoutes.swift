@@ -48,23 +48,8 @@ struct CapturesRoutes {
     return try CaptureJSON.response(json, Meta(context))
   }
 
-  /// Removes a capture and its files. Its take leaves the dataset of its project soon afterwards.
   @Sendable private func delete(_ request: Request, _ context: CaptureContext) async throws -> Response {
-    let id = try Self.id(context)
-    try await services.database.pool.write { database in
-      guard let capture = try Capture.fetchOne(database, key: id), context.key == nil || context.key?.project == capture.project else {
-        throw Failure.captureNotFound
-      }
-      if try Conversion.fetchOne(database, key: id)?.state == "running" {
-        throw Failure(
-          .conflict, "CAPTURE_BUSY", "The capture is being converted. Try again when that has ended.", headers: [.retryAfter: "10"])
-      }
-      try capture.delete(database)
-      try Leftovers.add(id, isDue: true, database)
-    }
-    await services.intake.leftovers.remove(id)
-    services.conversions.wake()
-    context.logger.info("capture \(id) was deleted \(context.key.map { "with the key \($0.id)" } ?? "without a key")")
+    try await CaptureDeeds(services: services).delete(Self.id(context), context)
     return Response(status: .noContent)
   }
 

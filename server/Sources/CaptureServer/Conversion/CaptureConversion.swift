@@ -93,7 +93,7 @@ struct CaptureConversion: Sendable {
         isMistake ? "The server's converter is not set up correctly." : "The conversion could not finish.",
         detail: "exit code \(end.code ?? -1): \(end.words)", isFinal: isMistake)
     }
-    let report: ConversionReport
+    var report: ConversionReport
     do {
       report = try ConversionReport(manifest: dataset + "/manifest.json")
     } catch {
@@ -102,6 +102,7 @@ struct CaptureConversion: Sendable {
     if let failure = report.ownFailure { return .failed("The conversion could not finish.", detail: failure, isFinal: false) }
     guard report.written.isEmpty else {
       await CapturePreview.make(of: dataset, in: work.path + "/result", takeset, logger)
+      report.seconds = await seconds(of: dataset, in: work)
       return .complete(report)
     }
     DurableFile.removeFolder(dataset)
@@ -133,6 +134,13 @@ struct CaptureConversion: Sendable {
     return takes.allSatisfy { take in
       (take["findings"]?.array ?? []).contains { ["no-take-found", "not-a-take"].contains($0["code"]?.string ?? "") }
     }
+  }
+
+  /// How long the takes of a dataset are together; `nil` if that cannot be read.
+  private func seconds(of dataset: String, in work: WorkFolder) async -> Double? {
+    let end = try? await takeset(["report", dataset, "--json"], in: work.path, seconds: Self.lookSeconds)
+    guard let end, end.code == 0, let found = try? JSONDecoder().decode(JSONValue.self, from: Data(end.output.utf8)) else { return nil }
+    return found["takes"]?.array?.reduce(0) { $0 + ($1["seconds"]?.double ?? 0) }
   }
 
   /// A reason without the names of this machine's folders.
@@ -196,8 +204,11 @@ struct CaptureConversion: Sendable {
         return .again
       }
       try database.execute(
-        sql: "UPDATE capture SET status = ?, reason = ?, evidence = ?, rows = ? WHERE id = ?",
-        arguments: [status.rawValue, reason, evidence, report?.rows, capture.id])
+        sql: "UPDATE capture SET status = ?, reason = ?, evidence = ?, rows = ?, seconds = ?, badge = ? WHERE id = ?",
+        arguments: [
+          status.rawValue, reason, evidence, report?.rows, report?.seconds,
+          evidence.flatMap { CaptureEvidence($0)?.badge?.state.rawValue }, capture.id,
+        ])
       if database.changesCount == 0 { return .deleted }
       try database.execute(
         sql:

@@ -142,7 +142,8 @@ final class ConversionQueue: Service {
     let withStrangers = data.freeBytes >= configuration.reserve(isStranger: true)
     return try await database.pool.write { [self] database in
       guard let capture = try turns.withLock({ try $0.next(at: Time.now(), withStrangers: withStrangers, database) }) else { return nil }
-      try database.execute(sql: "UPDATE conversion SET state = 'running' WHERE capture = ?", arguments: [capture.id])
+      try database.execute(
+        sql: "UPDATE conversion SET state = 'running', startedAt = ? WHERE capture = ?", arguments: [Time.now(), capture.id])
       return capture
     }
   }

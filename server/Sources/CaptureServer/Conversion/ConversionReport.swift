@@ -28,6 +28,8 @@ struct ConversionReport: Sendable {
   private let takes: [Take]
   /// Digest of the pipeline's options.
   let pipeline: String
+  /// How long the written takes are together, where that is known.
+  var seconds: Double?
 
   /// Findings of which nobody would read more.
   private static let findingsLimit = 200

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import GRDB
 import SharedDatabase
@@ -139,6 +140,31 @@ package struct Database: Sendable {
         table.add(column: "expiresAt", .integer)
       }
     }
+    migrator.registerMigration("listing", migrate: Capture.addListing)
     return migrator
+  }
+}
+
+extension Capture {
+  /// Lists show how long a capture is and how much of it is verified.
+  fileprivate static func addListing(_ database: GRDB.Database) throws {
+    try database.alter(table: "capture") { table in
+      table.add(column: "seconds", .double)
+      table.add(column: "badge", .text)
+    }
+    try database.alter(table: "conversion") { $0.add(column: "startedAt", .integer) }
+    let known = try Row.fetchCursor(database, sql: "SELECT id, evidence FROM capture WHERE evidence IS NOT NULL")
+    var badges: [(String, VerificationBadge.State)] = []
+    while let row = try known.next() {
+      let (id, evidence): (String, String) = (row["id"], row["evidence"])
+      if let badge = CaptureEvidence(evidence)?.badge { badges.append((id, badge.state)) }
+    }
+    for (id, state) in badges { try database.execute(sql: "UPDATE capture SET badge = ? WHERE id = ?", arguments: [state.rawValue, id]) }
+    for name in ["captureByTime", "captureByProject"] { try database.execute(sql: "DROP INDEX \(name)") }
+    let listed = [
+      "receivedAt", "id", "type", "status", "device", "name", "bytes", "reason", "signature", "isVerified", "rows", "seconds", "badge",
+    ]
+    try database.create(index: "captureByTime", on: "capture", columns: listed + ["project"])
+    try database.create(index: "captureByProject", on: "capture", columns: ["project"] + listed)
   }
 }

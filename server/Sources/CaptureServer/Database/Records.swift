@@ -1,3 +1,4 @@
+import Evidence
 package import Foundation
 import GRDB
 
@@ -50,8 +51,11 @@ struct Capture: Codable, Sendable, FetchableRecord, PersistableRecord {
   var isVerified: Bool
   /// JSON of what the conversion found out, in the manifest's words.
   var evidence: String?
-  /// Number of rows of the take in the dataset.
+  /// Number of rows of the take in the dataset, and seconds from the first to the last.
   var rows: Int64?
+  var seconds: Double?
+  /// How much of it a signature covers, as far as a conversion has found out.
+  var badge: VerificationBadge.State?
   /// Whether nobody vouches for it: it came without an API key and without a verified signature, where others need one of both.
   var isStranger = false
 
@@ -171,4 +175,6 @@ struct Conversion: Codable, Sendable, FetchableRecord, PersistableRecord {
   /// Milliseconds since 1970.
   var notBefore: Int64
   var lastError: String?
+  /// When the conversion that is running began.
+  var startedAt: Int64?
 }

@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import GRDB
 import HTTPTypes
@@ -16,6 +17,7 @@ struct CaptureFileRoutes {
       guard let type = CapturePreview.type(of: name) else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
       return try await shown(CapturePreview.folder + "/" + name, type, context)
     }
+    routes.get("captures/:id/download") { _, context in try await download(context) }
     routes.get("captures/:id/files/**") { request, context in try await file(request, context) }
     routes.head("captures/:id/files/**") { request, context in try await file(request, context) }
   }
@@ -40,6 +42,32 @@ struct CaptureFileRoutes {
     guard let found else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
     let last = found.name.split(separator: "/").last.map(String.init) ?? ""
     return try FileAnswer(store: services.store, file: found, name: last, isShown: false).response(to: request)
+  }
+
+  /// All files of a capture as a tar file, in a folder of its id.
+  private func download(_ context: CaptureContext) async throws -> Response {
+    let id = try await capture(context)
+    let files = try await services.database.pool.read { try CaptureFile.filter(Column("capture") == id).order(Column("name")).fetchAll($0) }
+    guard !files.isEmpty else { throw Failure(.notFound, "NOT_FOUND", "The capture's files are no longer kept") }
+    let heads = files.map { TarBlocks.header(of: "\(id)/\($0.name)", bytes: $0.bytes) }
+    let length = zip(files, heads).reduce(Int64(TarBlocks.end.count)) { sum, member in
+      sum + Int64(member.1.count) + member.0.bytes + Int64(TarBlocks.padding(after: member.0.bytes).count)
+    }
+    let headers: HTTPFields = [
+      .contentType: "application/x-tar", .contentDisposition: "attachment; filename=\"\(id).tar\"", .contentLength: "\(length)",
+      .cacheControl: "private, no-cache", .xContentTypeOptions: "nosniff",
+    ]
+    return Response(
+      status: .ok, headers: headers,
+      body: ResponseBody(contentLength: Int(length)) { [store = services.store] writer in
+        for (file, head) in zip(files, heads) {
+          try await writer.write(ByteBuffer(bytes: head))
+          try await store.read(file, 0..<file.bytes) { try await writer.write($0) }
+          try await writer.write(ByteBuffer(bytes: TarBlocks.padding(after: file.bytes)))
+        }
+        try await writer.write(ByteBuffer(bytes: TarBlocks.end))
+        try await writer.finish(nil)
+      })
   }
 
   /// The id of a capture that the reader may see.

@@ -3,102 +3,25 @@ import GRDB
 import HTTPTypes
 import Hummingbird
 
-/// The list of captures, and one capture with what is proven of it.
+/// One capture with what is proven of it, and what can be done with it.
 struct CapturePages {
   let services: Services
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("") { request, context in try await list(request, of: context.key?.project) }
-    routes.get("verify/:id") { _, context in try await capture(context.parameters.get("id") ?? "", of: context.key?.project) }
-  }
-
-  // MARK: Captures
-
-  private struct Choice {
-    var value: String
-    var name: String
-    var isChosen: Bool
-  }
-
-  private struct Row {
-    var id: String
-    var name: String
-    var type: String
-    var project: String
-    var status: String
-    var tone: String
-    var reason: String?
-    var received: String
-    var size: String
-    var thumbnail: String?
-  }
-
-  private struct Captures {
-    var summary: String
-    var types: [Choice]
-    var statuses: [Choice]
-    var captures: [Row]
-    var isEmpty: Bool
-    var next: String?
-  }
-
-  private func list(_ request: Request, of project: String?) async throws -> Response {
-    let query = request.uri.queryParameters
-    // A form sends the fields that were left open, too.
-    let listing = try CaptureListing(project: project) { name in query[name[...]].map(String.init).flatMap { $0.isEmpty ? nil : $0 } }
-    let (type, status) = (listing.type, listing.status)
-    let (found, counts) = try await services.database.pool.read { database in
-      var captures = Capture.order(Column("receivedAt").desc, Column("id").desc)
-      if let project { captures = captures.filter(Column("project") == project) }
-      if let type { captures = captures.filter(Column("type") == type.rawValue) }
-      if let status { captures = captures.filter(Column("status") == status.rawValue) }
-      if let cursor = listing.cursor {
-        captures = captures.filter(sql: "(receivedAt, id) < (?, ?)", arguments: [cursor.receivedAt, cursor.id])
+    routes.get("verify/:id") { _, context in try await capture(context) }
+    for (name, deed) in [("convert", CaptureDeeds.convert), ("delete", CaptureDeeds.delete)] {
+      routes.post("captures/:id/\(name)") { _, context in
+        let id = try CapturesRoutes.id(context)
+        try await deed(CaptureDeeds(services: services))(id, context)
+        return Response.redirect(to: name == "delete" ? "/" : "/verify/\(id)", type: .normal)
       }
-      let counts = try GRDB.Row.fetchAll(
-        database, sql: "SELECT status, COUNT(*) AS number FROM capture WHERE (? IS NULL OR project = ?) GROUP BY status ORDER BY status",
-        arguments: [project, project])
-      return (
-        try captures.limit(listing.limit + 1).fetchAll(database), counts.map { ($0["number"] as Int64, $0["status"] as String) }
-      )
     }
-    let shown = found.prefix(listing.limit)
-    var next: String?
-    if found.count > listing.limit, let last = shown.last {
-      let cursor = CaptureListing.Cursor(receivedAt: last.receivedAt, id: last.id)
-      next = "/?type=\(type?.rawValue ?? "")&status=\(status?.rawValue ?? "")&limit=\(listing.limit)&cursor=\(cursor.text)"
-    }
-    func choices(_ all: [String], _ chosen: String?) -> [Choice] {
-      [Choice(value: "", name: "all", isChosen: chosen == nil)] + all.map { Choice(value: $0, name: $0, isChosen: $0 == chosen) }
-    }
-    let contents = Captures(
-      summary: counts.isEmpty ? "None yet." : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", "),
-      types: choices(CaptureType.allCases.map(\.rawValue), type?.rawValue),
-      statuses: choices(CaptureStatus.allCases.map(\.rawValue), status?.rawValue),
-      captures: shown.map { capture in
-        Row(
-          id: capture.id, name: Self.name(capture), type: capture.type.rawValue, project: Figure.short(capture.project, 100),
-          status: capture.status.rawValue, tone: Self.tone(capture.status), reason: capture.reason.map { Figure.short($0, 300) },
-          received: Figure.time(capture.receivedAt), size: Figure.size(capture.bytes), thumbnail: image(of: capture.id, "thumbnail.jpg"))
-      }, isEmpty: shown.isEmpty, next: next)
-    return page.response("Captures", template: "captures", contents, place: "/")
   }
 
   private static func name(_ capture: Capture) -> String { Figure.short(capture.name, 200) }
 
-  private static func tone(_ status: CaptureStatus) -> String {
-    switch status {
-    case .complete: "good"
-    case .processing: "soft"
-    case .quarantined: "fair"
-    case .failed, .rejected: "bad"
-    }
-  }
-
-  private func image(of capture: String, _ name: String) -> String? {
-    FileManager.default.fileExists(atPath: "\(services.data.conversions)/\(capture)/\(name)") ? "/captures/\(capture)/\(name)" : nil
-  }
+  private func image(of capture: String, _ name: String) -> String? { services.data.image(of: capture, name) }
 
   // MARK: One capture
 
@@ -136,6 +59,7 @@ struct CapturePages {
     var movie: String
   }
   private struct CaptureContents {
+    var id: String
     var name: String
     var status: String
     var tone: String
@@ -164,6 +88,10 @@ struct CapturePages {
     var hasTakes: Bool
     var hasFindings: Bool
     var hasFiles: Bool
+    var canConvert: Bool
+    var canDelete: Bool
+    /// Whether another try is the next thing to do.
+    var isFailed: Bool
   }
 
   /// Files of a capture that its page lists; a folder may have thousands.
@@ -178,9 +106,10 @@ struct CapturePages {
     var deviceLevel: String?
   }
 
-  private func capture(_ id: String, of project: String?) async throws -> Response {
+  private func capture(_ context: CaptureContext) async throws -> Response {
+    let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
     let found = try await services.database.pool.read { database -> Found? in
-      guard let capture = try Capture.fetchOne(database, key: id.lowercased()), project == nil || project == capture.project
+      guard let capture = try Capture.fetchOne(database, key: id), project == nil || project == capture.project
       else { return nil }
       let files = CaptureFile.filter(Column("capture") == capture.id)
       return Found(
@@ -190,12 +119,12 @@ struct CapturePages {
         deviceLevel: try capture.device.flatMap { try Device.fetchOne(database, key: $0) }?.level)
     }
     guard let found else { throw Failure.captureNotFound }
-    let contents = contents(found)
+    let contents = contents(found, canChange: context.key?.allows(.change) ?? true)
     return page.response(
       Self.name(found.capture), template: "capture", contents, place: "/", script: contents.player == nil ? nil : PageFiles.captureScript)
   }
 
-  private func contents(_ found: Found) -> CaptureContents {
+  private func contents(_ found: Found, canChange: Bool) -> CaptureContents {
     let (capture, evidence) = (found.capture, found.capture.evidence.flatMap(CaptureEvidence.init))
     var facts = [
       Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue),
@@ -204,6 +133,7 @@ struct CapturePages {
       Fact(name: "request", value: Self.signature(capture, by: found.deviceLevel)),
     ]
     if let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
+    if let seconds = capture.seconds { facts.append(Fact(name: "duration", value: Figure.duration(seconds))) }
     func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
     facts += shown(evidence?.facts)
     if let rows = capture.rows { facts.append(Fact(name: "rows", value: "\(rows)")) }
@@ -221,7 +151,8 @@ struct CapturePages {
         message: finding.message)
     }
     let files = found.files.map {
-      File(name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: "\($0.bytes)", sha256: $0.sha256)
+      File(
+        name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: Figure.grouped($0.bytes), sha256: $0.sha256)
     }
     let (thumbnail, overlay) = (image(of: capture.id, "thumbnail.jpg"), image(of: capture.id, "overlay.jpg"))
     let preview = CapturePreview(besides: services.data.conversion(of: capture.id))
@@ -233,15 +164,17 @@ struct CapturePages {
     }
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
-      name: Self.name(capture), status: capture.status.rawValue, tone: Self.tone(capture.status),
+      id: capture.id, name: Self.name(capture), status: capture.status.rawValue, tone: capture.status.tone,
       reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
-      badge: evidence?.badgeText, badgeTone: evidence?.badge?.state == .complete ? "good" : "fair", thumbnail: thumbnail,
+      badge: evidence?.badgeText, badgeTone: evidence?.badge?.state.tone ?? "soft", thumbnail: thumbnail,
       overlay: overlay, player: player, trajectory: preview?.trajectory, levels: levels, unverified: unverified, facts: facts,
       dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
       findings: findings, files: files,
       moreFiles: found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
       hasImages: thumbnail != nil || overlay != nil || player != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
-      hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty)
+      hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty,
+      canConvert: canChange && capture.status != .processing && !files.isEmpty,
+      canDelete: canChange, isFailed: capture.status == .failed)
   }
 
   private static func signature(_ capture: Capture, by level: String?) -> String {

@@ -41,6 +41,7 @@ struct DatasetPages {
     var name: String
     var href: String
     var project: String
+    var projectAddress: String
     var captures: String
     var takes: String
     var rows: String
@@ -60,8 +61,8 @@ struct DatasetPages {
         guard let stamp = FileStamp(of: folder + "/manifest.json") else { return nil }
         return Row(
           name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report", project: dataset.project,
-          captures: "\(dataset.captures)",
-          takes: "\(dataset.takes)", rows: "\(dataset.rows)", size: Figure.size(Self.bytes(below: folder)),
+          projectAddress: Figure.escaped(dataset.project), captures: Figure.grouped(dataset.captures), takes: Figure.grouped(dataset.takes),
+          rows: Figure.grouped(dataset.rows), size: Figure.size(Self.bytes(below: folder)),
           written: Figure.time(stamp.milliseconds))
       }
     }

@@ -48,7 +48,7 @@ struct Page: Sendable {
     _ title: String, template: String, _ contents: Any, place: String, script: String? = nil, status: HTTPResponse.Status = .ok
   ) -> Response {
     let body = library.render(contents, withTemplate: template) ?? ""
-    let links = [("Captures", "/"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")].map {
+    let links = [("Captures", "/"), ("Jobs", "/jobs"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")].map {
       Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place)
     }
     let frame = Frame(title: title, links: links, style: PageFiles.style, body: body, script: script)
@@ -123,7 +123,25 @@ enum Figure {
 
   /// A path below an address.
   static func address(_ path: String) -> String {
-    path.split(separator: "/").map { $0.addingPercentEncoding(withAllowedCharacters: Self.unreserved) ?? "" }.joined(separator: "/")
+    path.split(separator: "/").map(escaped).joined(separator: "/")
+  }
+
+  /// A value of a query, or a part of a path.
+  static func escaped(_ text: some StringProtocol) -> String { text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? "" }
+
+  /// Such as 12.3 s, or 4 min 5 s.
+  static func duration(_ seconds: Double) -> String {
+    guard seconds.isFinite, seconds >= 0 else { return "" }
+    if seconds < 100 { return "\(tenths(seconds)) s" }
+    let whole = Int64(min(seconds, 1e12).rounded())
+    return whole < 6000 ? "\(whole / 60) min \(whole % 60) s" : "\(whole / 3600) h \(whole % 3600 / 60) min"
+  }
+
+  /// Such as 12,345,678.
+  static func grouped(_ number: Int64) -> String {
+    let digits = Array(String(number.magnitude))
+    return (number < 0 ? "-" : "")
+      + digits.enumerated().map { ($0 > 0 && (digits.count - $0) % 3 == 0 ? "," : "") + String($1) }.joined()
   }
 
   /// RFC 3986, section 2.3.

@@ -14,6 +14,7 @@ enum PageFiles {
     for (name, bytes) in [
       ("capture", PackageResources.capture_mustache), ("captures", PackageResources.captures_mustache),
       ("datasets", PackageResources.datasets_mustache), ("devices", PackageResources.devices_mustache),
+      ("jobs", PackageResources.jobs_mustache),
       ("live", PackageResources.live_mustache), ("message", PackageResources.message_mustache), ("page", PackageResources.page_mustache),
     ] {
       try library.register(String(decoding: bytes, as: UTF8.self), named: name)

@@ -8,7 +8,9 @@ struct PageRoutes {
   /// - Parameter routes: Routes that recognize keys.
   func add(to routes: some RouterMethods<CaptureContext>) {
     let pages = routes.group().add(middleware: PageFailures(page: page))
+    CaptureListPage(services: services, page: page).add(to: pages)
     CapturePages(services: services, page: page).add(to: pages)
+    JobsPage(services: services, page: page).add(to: pages)
     CaptureFileRoutes(services: services).add(to: pages)
     DatasetPages(services: services, page: page, reports: DatasetReports(services)).add(to: pages)
     DevicesPage(services: services, page: page).add(to: pages)

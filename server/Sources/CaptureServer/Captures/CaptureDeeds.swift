@@ -1,0 +1,50 @@
+import GRDB
+import Hummingbird
+
+/// What can be done with a capture, by a script or by the buttons of its page. A key reaches only its project's.
+struct CaptureDeeds: Sendable {
+  let services: Services
+
+  /// Removes a capture and its files. Its take leaves the dataset of its project soon afterwards. Throws `Failure` 404, 409 while it is
+  /// converted.
+  func delete(_ id: String, _ context: CaptureContext) async throws {
+    try await services.database.pool.write { database in
+      let capture = try Self.capture(id, context, database)
+      if try Conversion.fetchOne(database, key: id)?.state == "running" {
+        throw Failure(
+          .conflict, "CAPTURE_BUSY", "The capture is being converted. Try again when that has ended.", headers: [.retryAfter: "10"])
+      }
+      try capture.delete(database)
+      try Leftovers.add(id, isDue: true, database)
+    }
+    await services.intake.leftovers.remove(id)
+    services.conversions.wake()
+    context.logger.info("capture \(id) was deleted \(context.key.map { "with the key \($0.id)" } ?? "without a key")")
+  }
+
+  /// Queues a capture once more. Throws `Failure` 404, 409 while it waits or is converted and where its files are gone.
+  func convert(_ id: String, _ context: CaptureContext) async throws {
+    try await services.database.pool.write { database in
+      _ = try Self.capture(id, context, database)
+      switch try Reconversion.queue(id, database) {
+      case .unknown: throw Failure.captureNotFound
+      case .busy:
+        throw Failure(
+          .conflict, "CAPTURE_BUSY", "The capture waits for its conversion, or is being converted.", headers: [.retryAfter: "10"])
+      case .withoutFiles:
+        throw Failure(.conflict, "FILES_REMOVED", "The capture's files are no longer kept, so it cannot be converted again.")
+      case .queued: break
+      }
+    }
+    services.conversions.wake()
+    context.logger.info("capture \(id) is converted again")
+  }
+
+  /// Of another project, it is as if it were not there.
+  private static func capture(_ id: String, _ context: CaptureContext, _ database: GRDB.Database) throws -> Capture {
+    guard let capture = try Capture.fetchOne(database, key: id), context.key == nil || context.key?.project == capture.project else {
+      throw Failure.captureNotFound
+    }
+    return capture
+  }
+}

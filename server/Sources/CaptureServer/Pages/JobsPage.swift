@@ -1,0 +1,102 @@
+import GRDB
+import Hummingbird
+
+/// `/jobs`: conversions that run, wait or have failed.
+struct JobsPage {
+  let services: Services
+  let page: Page
+
+  func add(to routes: some RouterMethods<CaptureContext>) {
+    routes.get("jobs") { _, context in try await jobs(context) }
+  }
+
+  private struct Job: FetchableRecord, Decodable {
+    var capture: String
+    var name: String
+    var project: String
+    var state: String
+    var attempts: Int
+    var notBefore: Int64
+    var startedAt: Int64?
+    var finishedAt: Int64?
+    var receivedAt: Int64
+    var lastError: String?
+    var isStranger: Bool
+  }
+
+  private struct Row {
+    var href: String
+    var name: String
+    var project: String
+    var state: String
+    var tone: String
+    var time: String
+    var attempts: String
+    var problem: String?
+  }
+
+  private struct Contents {
+    var summary: String
+    /// Why nothing goes on.
+    var notice: String?
+    var isIdle: Bool
+    var jobs: [Row]
+    var more: String?
+  }
+
+  private static let limit = 200
+
+  private func jobs(_ context: CaptureContext) async throws -> Response {
+    let (project, now) = (context.key?.project, Time.now())
+    let (jobs, counts) = try await services.database.pool.read { database in
+      let mine = "FROM conversion JOIN capture ON capture.id = conversion.capture WHERE (? IS NULL OR project = ?)"
+      let counts = try GRDB.Row.fetchAll(
+        database,
+        sql: """
+          SELECT iif(state = 'done', status, state) AS state, COUNT(*) AS number \(mine) AND (state <> 'done' OR status = 'failed') GROUP BY 1
+          """, arguments: [project, project])
+      return (
+        try Job.fetchAll(
+          database,
+          sql: """
+            SELECT conversion.*, name, project, receivedAt, isStranger \(mine) AND (state <> 'done' OR status = 'failed')
+            ORDER BY state = 'running' DESC, state = 'waiting' DESC, isStranger, receivedAt LIMIT ?
+            """, arguments: [project, project, Self.limit]),
+        counts.reduce(into: [String: Int64]()) { $0[$1["state"]] = $1["number"] }
+      )
+    }
+    let (running, waiting, failed) = (counts["running"] ?? 0, counts["waiting"] ?? 0, counts["failed"] ?? 0)
+    // What went wrong names programs and files of this machine.
+    let showsProblems = context.key?.allows(.change) ?? true
+    let all = running + waiting + failed
+    let contents = Contents(
+      summary: "\(Figure.grouped(running)) running, \(Figure.grouped(waiting)) waiting, \(Figure.grouped(failed)) failed", notice: notice,
+      isIdle: all == 0, jobs: jobs.map { row($0, now, showsProblems: showsProblems) },
+      more: all > jobs.count ? "These are \(jobs.count) of \(Figure.grouped(all)) jobs." : nil)
+    return page.response("Jobs", template: "jobs", contents, place: "/jobs")
+  }
+
+  private var notice: String? {
+    if services.configuration.conversions == 0 { return "This server converts nothing: it was started with --conversions 0." }
+    if services.data.freeBytes < services.configuration.reserve {
+      return "Conversions wait: the disk has less free space than the reserve of \(Figure.size(services.configuration.reserve))."
+    }
+    return nil
+  }
+
+  private func row(_ job: Job, _ now: Int64, showsProblems: Bool) -> Row {
+    func ago(_ time: Int64) -> String { Figure.duration(Double(max(now - time, 0) / 1000)) }
+    let (state, tone, time): (String, String, String) =
+      switch job.state {
+      case "running": ("running", "info", job.startedAt.map { "for \(ago($0))" } ?? "")
+      case "waiting" where job.notBefore > now:
+        ("waiting", "fair", "tried again in \(Figure.duration(Double((job.notBefore - now) / 1000)))")
+      case "waiting":
+        ("waiting", "soft", "received \(ago(job.receivedAt)) ago" + (job.isStranger ? ", after all others: nobody vouches for it" : ""))
+      default: ("failed", "bad", "no longer tried")
+      }
+    return Row(
+      href: "/verify/\(job.capture)", name: Figure.short(job.name, 200), project: Figure.short(job.project, 100), state: state, tone: tone,
+      time: time, attempts: "\(job.attempts)", problem: showsProblems ? job.lastError.map { Figure.short($0, 400) } : nil)
+  }
+}
