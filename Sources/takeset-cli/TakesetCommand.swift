@@ -27,13 +27,22 @@ struct TakesetCommand: ParsableCommand {
       pipeline file; 130, 143 interrupted.
       """,
     version: "takeset \(tool.version) (\(tool.revision))",
-    subcommands: [
-      RunCommand.self, InspectCommand.self, PlanCommand.self, InitCommand.self, VerifyCommand.self, PackCommand.self, ExportCommand.self,
-      MergeCommand.self, SelectCommand.self, ReportCommand.self, PreviewCommand.self, TraceCommand.self, DescribeCommand.self,
-      SignCommand.self,
-      ConvertCommand.self, StatusCommand.self, PublishCommand.self,
-      StepsCommand.self, ExplainCommand.self, SimulateCommand.self, ServeCommand.self, UploadCommand.self, CheckExternalCommand.self,
-      PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self,
+    // Hidden ones.
+    subcommands: [CheckExternalCommand.self, PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self],
+    groupedSubcommands: [
+      CommandGroup(
+        name: "Everyday",
+        subcommands: [
+          RunCommand.self, InspectCommand.self, VerifyCommand.self, ReportCommand.self, ExportCommand.self, SelectCommand.self,
+          MergeCommand.self, PackCommand.self, TraceCommand.self, PlanCommand.self, InitCommand.self, StepsCommand.self,
+          ExplainCommand.self, SimulateCommand.self,
+        ]),
+      CommandGroup(
+        name: "Operation",
+        subcommands: [
+          ConvertCommand.self, StatusCommand.self, PublishCommand.self, DescribeCommand.self, SignCommand.self, PreviewCommand.self,
+          ServeCommand.self, UploadCommand.self,
+        ]),
     ])
 
   static let tool = ToolIdentity(version: "0.3.0", revision: String(cString: takeset_revision))

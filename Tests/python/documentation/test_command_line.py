@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from command import BINARY
+from command import BINARY, ROOT
 from outputs import take
 from session_faults import V1, tree
 
@@ -131,3 +131,14 @@ def test_an_output_that_is_not_writable(sessions, tmp_path_factory):
             )
             assert done.returncode == 1 and "Permission denied" in done.stderr, done.stderr
         assert os.listdir(root + "/out") == []
+
+
+def test_everyday_commands_come_before_those_of_operation(takeset):
+    text = takeset("--help", check=0).stdout
+    groups = {name: re.findall(r"^  (\S+)  ", part, re.M) for name, part in re.findall(r"^([A-Z]+) SUBCOMMANDS:\n((?:  .*\n)+)", text, re.M)}
+    assert [*groups] == ["EVERYDAY", "OPERATION"]
+    assert groups["EVERYDAY"][:5] == ["run", "inspect", "verify", "report", "export"]
+    assert {"convert", "status", "publish", "describe", "sign", "serve", "upload"} < set(groups["OPERATION"])
+    # Each once, and none that is hidden.
+    documented = re.findall(r'^\.SS "takeset ([a-z-]+)"$', (ROOT / "docs/takeset.1").read_text(), re.M)
+    assert sorted(sum(groups.values(), [])) == sorted(documented)
