@@ -16,7 +16,7 @@ from referencing.jsonschema import DRAFT202012
 from resumable import MOVIE, SESSION, Tus, zipped
 
 METHODS = ["get", "put", "post", "delete", "patch", "head", "options"]
-VALUES = {"id": "00000000-0000-4000-8000-000000000000", "session": "absent", "upload": "absent", "name": "absent.mov", "key": "tks_absent", "path": "a", "project": "absent"}
+VALUES = {"id": "00000000-0000-4000-8000-000000000000", "session": "absent", "upload": "absent", "name": "absent.mov", "key": "tks_absent", "path": "a", "project": "absent", "link": "absent"}
 
 
 @pytest.fixture(scope="module")

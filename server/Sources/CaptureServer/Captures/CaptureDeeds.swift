@@ -1,3 +1,4 @@
+import Crypto
 import GRDB
 import Hummingbird
 
@@ -38,6 +39,27 @@ struct CaptureDeeds: Sendable {
     }
     services.conversions.wake()
     context.logger.info("capture \(id) is converted again")
+  }
+
+  /// The address at which everybody may see a capture's page, without a key; it stays the same until it is taken back. Throws `Failure` 404.
+  func share(_ id: String, _ context: CaptureContext, root: String) async throws -> String {
+    let link = try await services.database.pool.write { database in
+      if let link = try Self.capture(id, context, database).link { return link }
+      let link = SymmetricKey(size: .bits128).withUnsafeBytes { Hex.text($0) }
+      try database.execute(sql: "UPDATE capture SET link = ? WHERE id = ?", arguments: [link, id])
+      return link
+    }
+    context.logger.info("capture \(id) is shown to whoever has its link")
+    return "\(root)/shown/\(link)"
+  }
+
+  /// Takes the address back: it leads nowhere from now on. Throws `Failure` 404.
+  func unshare(_ id: String, _ context: CaptureContext) async throws {
+    try await services.database.pool.write { database in
+      _ = try Self.capture(id, context, database)
+      try database.execute(sql: "UPDATE capture SET link = NULL WHERE id = ?", arguments: [id])
+    }
+    context.logger.info("capture \(id) is no longer shown")
   }
 
   /// Of another project, it is as if it were not there.

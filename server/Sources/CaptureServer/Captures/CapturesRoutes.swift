@@ -10,6 +10,7 @@ struct CapturesRoutes {
   /// - Parameter group: Routes that recognize keys.
   func add(to group: some RouterMethods<CaptureContext>) {
     group.group("api/v1/captures").get(use: list).get(":id", use: show).delete(":id", use: delete)
+      .post(":id/link", use: share).delete(":id/link", use: unshare)
   }
 
   private struct ListMeta: Encodable {
@@ -50,6 +51,19 @@ struct CapturesRoutes {
 
   @Sendable private func delete(_ request: Request, _ context: CaptureContext) async throws -> Response {
     try await CaptureDeeds(services: services).delete(Self.id(context), context)
+    return Response(status: .noContent)
+  }
+
+  private struct Link: Encodable { var url: String }
+
+  @Sendable private func share(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    let root = services.configuration.root(for: request)
+    let url = try await CaptureDeeds(services: services).share(Self.id(context), context, root: root)
+    return try JSONAnswer.response(Answer(Link(url: url), context))
+  }
+
+  @Sendable private func unshare(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    try await CaptureDeeds(services: services).unshare(Self.id(context), context)
     return Response(status: .noContent)
   }
 

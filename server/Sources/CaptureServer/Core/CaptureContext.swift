@@ -36,6 +36,8 @@ extension HTTPField.Name {
     guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no name of a header") }
     return name
   }
+  static let referrerPolicy = custom("Referrer-Policy")
+  static let robots = custom("X-Robots-Tag")
   static let requestID = custom("X-Request-Id")
   static let deviceID = custom("X-Device-Id")
   static let deviceTimestamp = custom("X-Device-Timestamp")

@@ -32,6 +32,7 @@ package struct CaptureServer {
     MetricsRoutes(services: services, metrics: metrics).add(to: guarded)
     PageRoutes(services: services, page: page).add(to: guarded)
     PageRoutes(services: services, page: page).addIcon(to: router)
+    PageRoutes(services: services, page: page).addShared(to: router)
     SessionRoutes(services: services).add(to: guarded)
     SlowMotionRoutes(services: services, relay: relay, page: page).add(to: router)
     TusRoutes(services: services).add(to: guarded)

@@ -56,6 +56,8 @@ struct Capture: Codable, Sendable, FetchableRecord, PersistableRecord {
   var seconds: Double?
   /// How much of it a signature covers, as far as a conversion has found out.
   var badge: VerificationBadge.State?
+  /// The secret in the address at which everybody may see its page; `nil` where nobody may without a key.
+  var link: String?
   /// Whether nobody vouches for it: it came without an API key and without a verified signature, where others need one of both.
   var isStranger = false
 

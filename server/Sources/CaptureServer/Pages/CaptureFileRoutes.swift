@@ -9,17 +9,36 @@ struct CaptureFileRoutes {
   let services: Services
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    for name in ["thumbnail.jpg", "overlay.jpg"] {
-      routes.get("captures/:id/\(name)") { _, context in try await shown(name, "image/jpeg", context) }
+    addShown(to: routes, below: "captures/:id")
+    routes.get("captures/:id/download") { _, context in try await download(context) }
+    routes.get("captures/:id/files/**") { request, context in try await file(request, context) }
+    routes.head("captures/:id/files/**") { request, context in try await file(request, context) }
+  }
+
+  /// For everybody: what the page of a capture shows whose link was given away.
+  func addShared(to routes: some RouterMethods<CaptureContext>) {
+    addShown(to: routes, below: "shown/:link")
+    routes.get("shown/:link/movie") { request, context in
+      let id = try await capture(context)
+      let (capture, files) = try await services.database.pool.read { database in
+        (try Capture.fetchOne(database, key: id), try CaptureFile.filter(Column("capture") == id).order(Column("name")).fetchAll(database))
+      }
+      guard let capture, let movie = files.first(where: { $0.isMovie(of: capture.type) }) else {
+        throw Failure(.notFound, "NOT_FOUND", "The capture has no movie")
+      }
+      return try FileAnswer(store: services.store, file: movie, name: movie.name, isShown: true).response(to: request)
     }
-    routes.get("captures/:id/preview/:name") { _, context in
+  }
+
+  private func addShown(to routes: some RouterMethods<CaptureContext>, below path: String) {
+    for name in ["thumbnail.jpg", "overlay.jpg"] {
+      routes.get("\(path)/\(name)") { _, context in try await shown(name, "image/jpeg", context) }
+    }
+    routes.get("\(path)/preview/:name") { _, context in
       let name = context.parameters.get("name") ?? ""
       guard let type = CapturePreview.type(of: name) else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
       return try await shown(CapturePreview.folder + "/" + name, type, context)
     }
-    routes.get("captures/:id/download") { _, context in try await download(context) }
-    routes.get("captures/:id/files/**") { request, context in try await file(request, context) }
-    routes.head("captures/:id/files/**") { request, context in try await file(request, context) }
   }
 
   /// A file that the converter made.
@@ -72,6 +91,13 @@ struct CaptureFileRoutes {
 
   /// The id of a capture that the reader may see.
   private func capture(_ context: CaptureContext) async throws -> String {
+    if let link = context.parameters.get("link") {
+      let found = try await services.database.pool.read {
+        try String.fetchOne($0, sql: "SELECT id FROM capture WHERE link = ?", arguments: [link])
+      }
+      guard let found else { throw Failure.captureNotFound }
+      return found
+    }
     let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
     let isKnown = try await services.database.pool.read { database in
       try Bool.fetchOne(
@@ -81,4 +107,9 @@ struct CaptureFileRoutes {
     guard isKnown == true else { throw Failure.captureNotFound }
     return id
   }
+}
+
+extension CaptureFile {
+  /// Whether it is the movie of its capture, whose frames rows are.
+  func isMovie(of type: CaptureType) -> Bool { type == .video ? name == "video.mp4" : type == .movie && MediaType.isMovie(name) }
 }

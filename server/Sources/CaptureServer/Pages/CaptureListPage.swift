@@ -130,15 +130,13 @@ struct CaptureListPage {
       badge: capture.badge?.words, badgeTone: capture.badge?.tone ?? "soft", device: capture.device.map(Figure.escaped),
       deviceName: Figure.short(capture.model ?? capture.device.map { String($0.prefix(8)) } ?? "", 60),
       duration: capture.seconds.map(Figure.duration) ?? "", received: Figure.time(capture.receivedAt), size: Figure.size(capture.bytes),
-      thumbnail: services.data.image(of: capture.id, "thumbnail.jpg"))
+      thumbnail: services.data.hasImage(of: capture.id, "thumbnail.jpg") ? "/captures/\(capture.id)/thumbnail.jpg" : nil)
   }
 }
 
 extension DataFolder {
-  /// Address of an image that a conversion made; `nil` where it made none.
-  func image(of capture: String, _ name: String) -> String? {
-    access("\(conversion(of: capture))/\(name)", F_OK) == 0 ? "/captures/\(capture)/\(name)" : nil
-  }
+  /// Whether a conversion made an image of this name.
+  func hasImage(of capture: String, _ name: String) -> Bool { access("\(conversion(of: capture))/\(name)", F_OK) == 0 }
 }
 
 extension CaptureStatus {

@@ -9,8 +9,17 @@ struct CapturePages {
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("verify/:id") { _, context in try await capture(context) }
-    for (name, deed) in [("convert", CaptureDeeds.convert), ("delete", CaptureDeeds.delete)] {
+    routes.get("verify/:id") { request, context in
+      let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
+      let found = try await found(Capture.filter(key: id)) { project == nil || project == $0.project }
+      return show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: services.configuration.root(for: request)))
+    }
+    routes.post("captures/:id/share") { request, context in
+      let id = try CapturesRoutes.id(context)
+      _ = try await CaptureDeeds(services: services).share(id, context, root: services.configuration.root(for: request))
+      return Response.redirect(to: "/verify/\(id)", type: .normal)
+    }
+    for (name, deed) in [("convert", CaptureDeeds.convert), ("delete", CaptureDeeds.delete), ("unshare", CaptureDeeds.unshare)] {
       routes.post("captures/:id/\(name)") { _, context in
         let id = try CapturesRoutes.id(context)
         try await deed(CaptureDeeds(services: services))(id, context)
@@ -21,7 +30,29 @@ struct CapturePages {
 
   private static func name(_ capture: Capture) -> String { Figure.short(capture.name, 200) }
 
-  private func image(of capture: String, _ name: String) -> String? { services.data.image(of: capture, name) }
+  /// For everybody: the pages of captures whose link was given away.
+  func addShared(to routes: some RouterMethods<CaptureContext>) {
+    routes.get("shown/:link") { _, context in
+      let link = try context.parameters.require("link")
+      return show(try await found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link))
+    }
+  }
+
+  /// Who sees a page, and thereby what of it.
+  private enum Audience {
+    /// Whoever may see the project.
+    case members(canChange: Bool, root: String)
+    /// Whoever has the link: what is proven and shown, and nothing that leads to anything else.
+    case guests(link: String)
+
+    /// Address of what is below a capture.
+    func address(of capture: Capture) -> String {
+      switch self {
+      case .members: "/captures/\(capture.id)"
+      case .guests(let link): "/shown/\(link)"
+      }
+    }
+  }
 
   // MARK: One capture
 
@@ -88,8 +119,11 @@ struct CapturePages {
     var hasTakes: Bool
     var hasFindings: Bool
     var hasFiles: Bool
+    var isGuest: Bool
+    /// Address that can be given away.
+    var link: String?
     var canConvert: Bool
-    var canDelete: Bool
+    var canChange: Bool
     /// Whether another try is the next thing to do.
     var isFailed: Bool
   }
@@ -106,11 +140,12 @@ struct CapturePages {
     var deviceLevel: String?
   }
 
-  private func capture(_ context: CaptureContext) async throws -> Response {
-    let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
+  /// A capture that the reader may see. Throws `Failure` 404.
+  private func found(
+    _ request: QueryInterfaceRequest<Capture>, isVisible: @escaping @Sendable (Capture) -> Bool
+  ) async throws -> Found {
     let found = try await services.database.pool.read { database -> Found? in
-      guard let capture = try Capture.fetchOne(database, key: id), project == nil || project == capture.project
-      else { return nil }
+      guard let capture = try request.fetchOne(database), isVisible(capture) else { return nil }
       let files = CaptureFile.filter(Column("capture") == capture.id)
       return Found(
         capture: capture, files: try files.order(Column("name")).limit(Self.filesLimit).fetchAll(database),
@@ -119,20 +154,39 @@ struct CapturePages {
         deviceLevel: try capture.device.flatMap { try Device.fetchOne(database, key: $0) }?.level)
     }
     guard let found else { throw Failure.captureNotFound }
-    let contents = contents(found, canChange: context.key?.allows(.change) ?? true)
-    return page.response(
-      Self.name(found.capture), template: "capture", contents, place: "/", script: contents.player == nil ? nil : PageFiles.captureScript)
+    return found
   }
 
-  private func contents(_ found: Found, canChange: Bool) -> CaptureContents {
+  private func show(_ found: Found, to audience: Audience) -> Response {
+    let contents = contents(found, audience)
+    var place: String?
+    if case .members = audience { place = "/" }
+    var response = page.response(
+      Self.name(found.capture), template: "capture", contents, place: place, script: contents.player == nil ? nil : PageFiles.captureScript)
+    // The address is a secret, which other sites and search engines need not know.
+    if place == nil {
+      response.headers[.referrerPolicy] = "no-referrer"
+      response.headers[.robots] = "noindex"
+    }
+    return response
+  }
+
+  private func contents(_ found: Found, _ audience: Audience) -> CaptureContents {
     let (capture, evidence) = (found.capture, found.capture.evidence.flatMap(CaptureEvidence.init))
+    let (canChange, link): (Bool?, String?) =
+      switch audience {
+      case .members(let canChange, let root): (canChange, capture.link.map { "\(root)/shown/\($0)" })
+      case .guests: (nil, nil)
+      }
+    let isGuest = canChange == nil
+    let address = audience.address(of: capture)
     var facts = [
       Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue),
-      Fact(name: "project", value: Figure.short(capture.project, 100)),
       Fact(name: "received", value: Figure.time(capture.receivedAt)), Fact(name: "size", value: Figure.size(capture.bytes)),
       Fact(name: "request", value: Self.signature(capture, by: found.deviceLevel)),
     ]
-    if let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
+    if !isGuest { facts.insert(Fact(name: "project", value: Figure.short(capture.project, 100)), at: 2) }
+    if !isGuest, let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
     if let seconds = capture.seconds { facts.append(Fact(name: "duration", value: Figure.duration(seconds))) }
     func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
     facts += shown(evidence?.facts)
@@ -150,17 +204,20 @@ struct CapturePages {
         severity: severity, tone: severity == "error" ? "bad" : severity == "warning" ? "fair" : "soft", code: finding.code,
         message: finding.message)
     }
-    let files = found.files.map {
+    let files = (isGuest ? [] : found.files).map {
       File(
         name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: Figure.grouped($0.bytes), sha256: $0.sha256)
     }
-    let (thumbnail, overlay) = (image(of: capture.id, "thumbnail.jpg"), image(of: capture.id, "overlay.jpg"))
+    func image(_ name: String) -> String? {
+      services.data.hasImage(of: capture.id, name) ? "\(address)/\(name)" : nil
+    }
+    let (thumbnail, overlay) = (image("thumbnail.jpg"), image("overlay.jpg"))
     let preview = CapturePreview(besides: services.data.conversion(of: capture.id))
-    let movie = found.files.first { $0.name == "video.mp4" || capture.type == .movie && MediaType.isMovie($0.name) }
+    let movie = found.files.first { $0.isMovie(of: capture.type) }
     let player = preview.map { _ in
       Player(
-        folder: "/captures/\(capture.id)/\(CapturePreview.folder)/",
-        movie: movie.map { "/captures/\(capture.id)/files/\(Figure.address($0.name))" } ?? "")
+        folder: "\(address)/\(CapturePreview.folder)/",
+        movie: movie.map { isGuest ? "\(address)/movie" : "\(address)/files/\(Figure.address($0.name))" } ?? "")
     }
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
@@ -168,13 +225,14 @@ struct CapturePages {
       reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
       badge: evidence?.badgeText, badgeTone: evidence?.badge?.state.tone ?? "soft", thumbnail: thumbnail,
       overlay: overlay, player: player, trajectory: preview?.trajectory, levels: levels, unverified: unverified, facts: facts,
-      dataset: found.dataset.map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth, takes: takes,
+      dataset: (isGuest ? nil : found.dataset).map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth,
+      takes: takes,
       findings: findings, files: files,
-      moreFiles: found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
+      moreFiles: !isGuest && found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
       hasImages: thumbnail != nil || overlay != nil || player != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
       hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty,
-      canConvert: canChange && capture.status != .processing && !files.isEmpty,
-      canDelete: canChange, isFailed: capture.status == .failed)
+      isGuest: isGuest, link: link, canConvert: canChange == true && capture.status != .processing && !files.isEmpty,
+      canChange: canChange == true, isFailed: !isGuest && capture.status == .failed)
   }
 
   private static func signature(_ capture: Capture, by level: String?) -> String {

@@ -36,22 +36,22 @@ struct Page: Sendable {
   private struct Frame {
     var title: String
     var links: [Link]
+    var hasLinks: Bool
     var style: String
     var body: String
     var script: String?
   }
 
   /// - Parameters:
-  ///   - place: Address of the page in the navigation that this one belongs to.
+  ///   - place: Address of the page in the navigation that this one belongs to; `nil` for pages without navigation.
   ///   - script: JavaScript of the page.
   func response(
-    _ title: String, template: String, _ contents: Any, place: String, script: String? = nil, status: HTTPResponse.Status = .ok
+    _ title: String, template: String, _ contents: Any, place: String?, script: String? = nil, status: HTTPResponse.Status = .ok
   ) -> Response {
     let body = library.render(contents, withTemplate: template) ?? ""
-    let links = [("Captures", "/"), ("Jobs", "/jobs"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")].map {
-      Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place)
-    }
-    let frame = Frame(title: title, links: links, style: PageFiles.style, body: body, script: script)
+    let places = [("Captures", "/"), ("Jobs", "/jobs"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")]
+    let links = place.map { place in places.map { Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place) } } ?? []
+    let frame = Frame(title: title, links: links, hasLinks: !links.isEmpty, style: PageFiles.style, body: body, script: script)
     let text = library.render(frame, withTemplate: "page") ?? ""
     let headers: HTTPFields = [
       .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: Self.policy(script),

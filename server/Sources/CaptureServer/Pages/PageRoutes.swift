@@ -16,6 +16,13 @@ struct PageRoutes {
     DevicesPage(services: services, page: page).add(to: pages)
   }
 
+  /// For everybody: captures whose link was given away.
+  func addShared(to routes: some RouterMethods<CaptureContext>) {
+    let pages = routes.group().add(middleware: PageFailures(page: page))
+    CapturePages(services: services, page: page).addShared(to: pages)
+    CaptureFileRoutes(services: services).addShared(to: pages)
+  }
+
   /// For everybody: a browser that was let in by a key in an address sends none for this.
   /// Browsers ask for it, and note it as a failure if there is none.
   func addIcon(to routes: some RouterMethods<CaptureContext>) {
