@@ -81,15 +81,12 @@ struct KeysCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Days after which it is useless; without it, never.", valueName: "n")) var days: Int?
 
     func run() async throws {
-      guard project.wholeMatch(of: /[A-Za-z0-9][A-Za-z0-9_-]{0,62}/) != nil else {
-        throw ValidationError("--project \(project): expected letters, digits, - and _")
-      }
-      guard (1...100).contains(name.count), name.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
-        throw ValidationError("--name: expected 1 to 100 characters on one line")
-      }
       guard let power = APIKey.Power(rawValue: power) else { throw ValidationError("--power \(power): expected upload, read or all") }
-      guard days.map((1...36_500).contains) ?? true else { throw ValidationError("--days: expected 1 to 36500") }
-      print(try await options.keys(isNew: true).add(name: name, project: project, power: power, days: days).key)
+      do {
+        print(try await options.keys(isNew: true).add(name: name, project: project, power: power, days: days).key)
+      } catch let mistake as Mistake {
+        throw ValidationError("--\(mistake)")
+      }
     }
   }
 

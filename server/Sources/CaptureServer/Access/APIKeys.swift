@@ -10,27 +10,46 @@ package struct APIKeys: Sendable {
 
   /// Makes a key, which is shown this once.
   ///
-  /// - Parameter days: After so many it is useless; `nil` for never.
+  /// - Parameters:
+  ///   - days: After so many it is useless; `nil` for never.
+  ///   - maker: The key by which it is made: it ends no later, also where that one is revoked.
+  /// - Throws: `Mistake`.
   package func add(
-    name: String, project: String, power: APIKey.Power = .all, days: Int? = nil
+    name: String, project: String, power: APIKey.Power = .all, days: Int? = nil, by maker: APIKey? = nil
   ) async throws -> (key: String, record: APIKey) {
+    guard project.wholeMatch(of: /[A-Za-z0-9][A-Za-z0-9_-]{0,62}/) != nil else {
+      throw Mistake("project \(project): expected letters, digits, - and _")
+    }
+    guard (1...100).contains(name.count), name.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
+      throw Mistake("name: expected 1 to 100 characters on one line")
+    }
+    guard days.map((1...36_500).contains) ?? true else { throw Mistake("days: expected 1 to 36500") }
     let secret = SymmetricKey(size: .bits256).withUnsafeBytes { Data($0) }.base64EncodedString()
       .replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
     let key = "tks_" + secret
     let record = APIKey(
       id: String(UUID().uuidString.lowercased().prefix(8)), name: name, project: project, digest: Self.digest(key), createdAt: Time.now(),
-      power: power, expiresAt: days.map { Time.now() + Int64($0) * 86_400_000 })
+      power: power, expiresAt: [days.map { Time.now() + Int64($0) * 86_400_000 }, maker?.expiresAt].compactMap(\.self).min(),
+      maker: maker?.id)
     try await database.pool.write { try record.insert($0) }
     return (key, record)
   }
 
   package func all() async throws -> [APIKey] { try await database.pool.read { try APIKey.order(Column("createdAt")).fetchAll($0) } }
 
-  /// Whether there was such a key in use.
-  package func revoke(_ id: String) async throws -> Bool {
+  /// Whether there was such a key in use. Keys that were made by it end with it: whoever had it may have made some for later.
+  ///
+  /// - Parameter project: The only project whose keys may be revoked; `nil` for all.
+  package func revoke(_ id: String, of project: String? = nil) async throws -> Bool {
     try await database.pool.write { database in
-      try database.execute(sql: "UPDATE apiKey SET revokedAt = ? WHERE id = ? AND revokedAt IS NULL", arguments: [Time.now(), id])
-      return database.changesCount > 0
+      let isInUse = "SELECT EXISTS (SELECT 1 FROM apiKey WHERE id = ? AND revokedAt IS NULL AND (? IS NULL OR project = ?))"
+      guard try Bool.fetchOne(database, sql: isInUse, arguments: [id, project, project]) == true else { return false }
+      try database.execute(
+        sql: """
+          WITH RECURSIVE made(id) AS (VALUES (?) UNION SELECT apiKey.id FROM apiKey JOIN made ON apiKey.maker = made.id)
+          UPDATE apiKey SET revokedAt = ? WHERE revokedAt IS NULL AND id IN made
+          """, arguments: [id, Time.now()])
+      return true
     }
   }
 

@@ -141,6 +141,7 @@ package struct Database: Sendable {
       }
     }
     migrator.registerMigration("listing", migrate: Capture.addListing)
+    migrator.registerMigration("makers") { try $0.alter(table: "apiKey") { $0.add(column: "maker", .text) } }
     migrator.registerMigration("links") { database in
       try database.alter(table: "capture") { $0.add(column: "link", .text) }
       try database.create(index: "captureByLink", on: "capture", columns: ["link"], options: .unique, condition: Column("link") != nil)

@@ -132,6 +132,8 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
   package var power: Power
   /// Milliseconds since 1970 from which on it is useless.
   package var expiresAt: Int64?
+  /// Id of the key by which it was made, on a page.
+  package var maker: String?
 
   /// What a key is good for, in its project.
   package enum Power: String, Codable, Sendable, CaseIterable {

@@ -1,13 +1,51 @@
 import GRDB
 import Hummingbird
 
-/// `/devices`: who may send captures and read them.
+/// `/devices`: who may send captures and read them. Whoever may change something makes keys there, and revokes them.
 struct DevicesPage {
   let services: Services
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("devices") { _, context in try await devices(of: context.key?.project) }
+    routes.get("devices") { _, context in try await devices(context) }
+    routes.post("keys") { request, context in
+      let form: NewKey
+      do {
+        form = try await URLEncodedFormDecoder().decode(NewKey.self, from: request, context: context)
+      } catch let error as any HTTPResponseError {
+        throw error
+      } catch {
+        throw Failure.invalid("the form is not understood")
+      }
+      return try await devices(context, made: try await make(form, context))
+    }
+    routes.post("keys/:key/revoke") { _, context in
+      guard try await APIKeys(services.database).revoke(try context.parameters.require("key"), of: context.key?.project) else {
+        throw Failure(.notFound, "NOT_FOUND", "There is no such key in use")
+      }
+      return Response.redirect(to: "/devices", type: .normal)
+    }
+  }
+
+  /// What the form of a new key sends; fields that are left open are empty.
+  private struct NewKey: Decodable {
+    var name: String
+    var project: String?
+    var power: String
+    var days: String
+  }
+
+  /// Makes a key; with a key, only for its own project. Throws `Failure` 400.
+  private func make(_ form: NewKey, _ context: CaptureContext) async throws -> (key: String, record: APIKey) {
+    guard let power = APIKey.Power(rawValue: form.power) else { throw Failure.invalid("power: expected upload, read or all") }
+    let days = Int(form.days)
+    guard form.days.isEmpty || days != nil else { throw Failure.invalid("days: expected a whole number, or nothing for ever") }
+    do {
+      let project = context.key?.project ?? form.project.flatMap { $0.isEmpty ? nil : $0 } ?? "default"
+      return try await APIKeys(services.database).add(name: form.name, project: project, power: power, days: days, by: context.key)
+    } catch let mistake as Mistake {
+      throw Failure.invalid("\(mistake)")
+    }
   }
 
   private struct DeviceRow {
@@ -23,6 +61,8 @@ struct DevicesPage {
     var name: String
     var project: String
     var state: String
+    var isInUse: Bool
+    var canChange: Bool
   }
   private struct Devices {
     var noDevices: Bool
@@ -30,6 +70,12 @@ struct DevicesPage {
     var more: String?
     var noKeys: Bool
     var keys: [KeyRow]
+    var canChange: Bool
+    /// Whether any project can be named.
+    var hasProjects: Bool
+    /// The key that was just made, which is never shown again.
+    var made: String?
+    var madeFor: String
   }
 
   private static let limit = 500
@@ -43,7 +89,8 @@ struct DevicesPage {
     }
   }
 
-  private func devices(of project: String?) async throws -> Response {
+  private func devices(_ context: CaptureContext, made: (key: String, record: APIKey)? = nil) async throws -> Response {
+    let (project, canChange) = (context.key?.project, context.key?.allows(.change) ?? true)
     let (devices, number, counts, keys) = try await services.database.pool.read { database in
       var devices = Device.order(Column("registeredAt").desc)
       var keys = APIKey.order(Column("createdAt"))
@@ -51,10 +98,13 @@ struct DevicesPage {
         devices = devices.filter(Column("project") == project)
         keys = keys.filter(Column("project") == project)
       }
+      let shown = try devices.limit(Self.limit).fetchAll(database)
       let counts = try Row.fetchAll(
-        database, sql: "SELECT device, COUNT(*) AS number FROM capture WHERE device IS NOT NULL GROUP BY device")
+        database,
+        Capture.select(Column("device"), count(Column("id")).forKey("number")).filter(shown.map(\.id).contains(Column("device")))
+          .group(Column("device")).asRequest(of: Row.self))
       return (
-        try devices.limit(Self.limit).fetchAll(database), try devices.fetchCount(database),
+        shown, try devices.fetchCount(database),
         counts.reduce(into: [String: Int64]()) { $0[$1["device"]] = $1["number"] }, try keys.fetchAll(database)
       )
     }
@@ -69,8 +119,9 @@ struct DevicesPage {
       keys: keys.map {
         KeyRow(
           id: $0.id, name: Figure.short($0.name, 100), project: Figure.short($0.project, 100),
-          state: $0.state)
-      })
+          state: $0.state, isInUse: $0.revokedAt == nil && !$0.isExpired, canChange: canChange)
+      }, canChange: canChange, hasProjects: context.key == nil, made: made?.key,
+      madeFor: made.map { "\(Figure.short($0.record.name, 100)), \($0.record.project)" } ?? "")
     return page.response("Devices and keys", template: "devices", contents, place: "/devices")
   }
 }
