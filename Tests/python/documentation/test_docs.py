@@ -1,6 +1,7 @@
 """The documents match the code and the command."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_every_package_in_the_documents_command_is_installed_by_make():
         assert target in script
 
 
-# The README is a transcript
+# The README is a transcript, and so is the page of commands
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +84,9 @@ def example(takeset, tmp_path_factory):
     return root
 
 
-def test_commands_of_the_readme_print_what_it_says(takeset, example):
+def test_commands_of_the_page_print_what_it_says(takeset, example):
     seen = []
-    for block in blocks("README.md", "console"):
+    for block in blocks("docs/commands.md", "console"):
         for command, expected in re.findall(r"^\$ takeset (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
             done = takeset(*command.split(), cwd=example, check=0)
             assert done.stdout == expected
@@ -96,7 +97,7 @@ def test_commands_of_the_readme_print_what_it_says(takeset, example):
 def test_lines_of_the_readme_about_make_dataset_are_the_commands_own(takeset, example):
     text = "".join(blocks("README.md", "console"))
     again = takeset("run", "build/examples/sessions", "--output", "build/dataset", cwd=example, check=0)
-    assert again.stdout in text
+    assert "nothing to do (2 unchanged" in again.stdout
     fresh = takeset("run", "build/examples/sessions", "--output", "build/fresh", "--jobs", "1", cwd=example, check=0)
     assert fresh.stdout.replace("build/fresh", "build/dataset") in text
     for line in fresh.stderr.splitlines():
@@ -112,14 +113,55 @@ def test_the_example_sessions_give_no_finding(example):
         assert start == f"{take['id'][8:18]}T{take['id'][19:21]}:{take['id'][21:23]}:{take['id'][23:25]}Z"
 
 
-def test_the_python_of_the_readme_runs(example):
-    (code,) = blocks("README.md", "python")
-    done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, check=True)
-    assert "session_2026-01-31_120000" in done.stdout and "demo_000001" in done.stdout
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    """A folder in which somebody has run the README's lines, to the plot."""
+    root = tmp_path_factory.mktemp("followed")
+    (root / "bin").mkdir()
+    (root / "bin/takeset").symlink_to(BINARY)
+    environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "python"), "MPLBACKEND": "Agg"}
+    (shell,), (python,) = blocks("README.md", "sh"), blocks("README.md", "python")
+    assert len(shell.splitlines()) + len(python.splitlines()) <= 20
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", shell], cwd=root, env=environment, capture_output=True, text=True, check=True)
+    subprocess.run([sys.executable, "-c", python], cwd=root, env=environment, check=True)
+    return root, done.stdout
+
+
+@pytest.mark.slow
+def test_the_first_lines_of_the_readme_lead_to_a_plot(followed):
+    root, printed = followed
+    assert "dataset/: ready for robomimic; 8 episodes" in printed
+    assert (root / "first.png").read_bytes().startswith(b"\x89PNG")
+
+
+VERDICTS = {
+    "robomimic": ("robomimic", "robomimic"), "diffusion policy, UMI": ("diffusion-policy", "diffusion-policy"), "LeRobot 3.0": ("lerobot", "lerobot"),
+    "ACT, ALOHA": ("act", "aloha"), "nerfstudio": ("nerf", "nerfstudio"),
+}
+
+
+@pytest.mark.slow
+def test_the_verdicts_of_the_readme_are_the_doctors(takeset, followed):
+    root, _ = followed
+    takeset("simulate", "stray-scanner", "--output", root / "scans/scan", "--seconds", 2, "--size", "320x240", "--depth-size", "64x48", check=0)
+    said = dict(re.findall(r"^\| ([^|]+?) \| [^|]+ \| ([^|]+?) \|$", (ROOT / "README.md").read_text(), re.M))
+    for program, (use, loader) in VERDICTS.items():
+        takeset("init", "--for", use, "--output", root / f"{use}.yaml", "--replace", check=0)
+        takeset("run", root / ("scans" if use == "nerf" else "takes"), "--output", root / use, "--pipeline", root / f"{use}.yaml", check=0)
+        last = takeset("verify", "--for", loader, root / use).stdout.splitlines()[-1]
+        verdict = re.search(r": (?:(ready) for [a-z-]+(, \d+ warnings?)?|(\d+ problems)[^;]*);", last)
+        found = (verdict[1] or "") + (verdict[2] or "") + (verdict[3] or "")
+        assert said[program] == found or said[program].startswith(found + ", "), (program, last)
+    # What the page says of the option.
+    takeset("export", root / "act", "--to", "aloha", "--masked", "longest", "--fixed-length", "pad", "--output", root / "exported", check=0)
+
+
+def test_the_first_page_is_short_and_its_picture_small():
+    assert len((ROOT / "README.md").read_bytes()) < 8192 and (ROOT / "docs/images/overview.png").stat().st_size < 100_000
 
 
 def test_the_pipelines_of_the_documents_are_accepted(takeset, example):
-    texts = blocks("README.md", "yaml")
+    texts = blocks("docs/commands.md", "yaml")
     texts += [textwrap.dedent(t) for t in re.findall(r"((?:    .*\n)+)", (ROOT / "docs/pipeline.md").read_text()) if "version:" in t]
     assert len(texts) == 2
     for text in texts:
