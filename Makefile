@@ -174,8 +174,11 @@ generate: build ## regenerate the documents that are generated from code
 format: ## format the Swift code
 	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift server/Sources server/Package.swift
 
-lint: ## check the format of the Swift code
+lint: ## check the format of the Swift code, and the scripts, styles and templates of the pages
 	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift server/Sources server/Package.swift
+	@scripts/install-packages python3 python3-venv
+	@scripts/make-venv .build/lint-venv Tests/lint-requirements.txt
+	@.build/lint-venv/bin/python scripts/lint-pages
 
 clean: ## remove build products
 	rm -rf .build build server/.build
