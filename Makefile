@@ -24,7 +24,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
-.PHONY: docs test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
+.PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
 .PHONY: server serve fuzz-builds test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
@@ -61,6 +61,11 @@ test: test-deps build ## run the Swift tests, then the quick Python ones against
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
+
+site: ## make a site of the documents into build/site, with checked links; python3 -m http.server -d build/site shows it
+	@scripts/install-packages python3 python3-venv
+	@scripts/make-venv build/site-venv docs/site/requirements.txt
+	@build/site-venv/bin/python scripts/make-site build/site
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
 	@scripts/make-venv build/loaders-venv Tests/python/requirements.txt Tests/python/requirements-loaders.txt
