@@ -52,7 +52,18 @@ package struct DatasetMerge: Sendable {
   }
 
   private func source(of member: Member) -> Dataset { sources[member.number] }
-  private func record(of member: Member) throws -> TakeRecord { try sources[member.number].record(of: member.take) }
+  private func record(of member: Member) throws -> TakeRecord {
+    try Self.reading(source(of: member)) { try $0.record(of: member.take) }
+  }
+
+  /// Throws `UnusableSource` where a source cannot be read, whatever of it.
+  private static func reading<Result>(_ source: Dataset, _ body: (Dataset) throws -> Result) throws -> Result {
+    do {
+      return try body(source)
+    } catch let error where !(error is UnusableSource || error is CancellationError) {
+      throw UnusableSource(source.directory, error)
+    }
+  }
 
   /// Writes the dataset. The directory appears once it is complete.
   ///
@@ -153,12 +164,12 @@ package struct DatasetMerge: Sendable {
     var members: [String: Member] = [:]
     let chosen = Set(selected)
     for (number, source) in sources.enumerated() {
-      let journal = try Journal.contents(at: source.directory + "/" + DatasetFiles.journal).entries
+      let journal = try Self.reading(source) { try Journal.contents(at: $0.directory + "/" + DatasetFiles.journal).entries }
       let parts = source.parts
       for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id.text]) }) {
         // A run that was stopped has put shards in place that the manifest does not know yet.
         guard let entry = journal[take.id.text], entry.pipeline == source.record.pipelineDigest,
-          try entry.describes(source.record(of: take))
+          try Self.reading(source, { try entry.describes($0.record(of: take)) })
         else {
           throw UnusableSource(
             source.directory,
@@ -288,7 +299,7 @@ package struct DatasetMerge: Sendable {
     guard let output = member.take.output else { return nil }
     let source = self.source(of: member).directory + "/" + output.path
     guard try Directory.kind(at: source) == .file else { throw damaged(member, source, "it is missing") }
-    try WrittenShard.checkFolder(of: source)
+    try Self.reading(self.source(of: member)) { _ in try WrittenShard.checkFolder(of: source) }
     let stamp = try? FileStamp.of(source)
     let target = directory + "/" + DatasetFiles.shard(of: member.entry.id.text)
     try links ? Self.link(source, to: target) : Self.copy(source, to: target)

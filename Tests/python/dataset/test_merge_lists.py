@@ -135,6 +135,7 @@ def test_json_says_what_was_written_or_which_dataset_cannot_be_used(takeset, tak
     for damage, code, words in (
         (lambda: shard.write_bytes(whole[:-100] + bytes(100)), 65, "is damaged"), (shard.unlink, 65, "is missing"),
         (lambda: (tmp_path / "b/journal.jsonl").write_text(""), 64, "is not finished"),
+        (lambda: ((tmp_path / "b/journal.jsonl").unlink(), (tmp_path / "b/journal.jsonl").mkdir()), 64, "journal.jsonl"),
         (lambda: (tmp_path / "b/manifest.json").write_text("{"), 64, "is not a Takeset dataset"),
         (lambda: shutil.rmtree(tmp_path / "b"), 1, "b"),
     ):
