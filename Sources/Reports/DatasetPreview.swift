@@ -38,12 +38,14 @@ package struct DatasetPreview {
     do {
       for (number, take) in dataset.written.prefix(most).enumerated() {
         let preview: EpisodePreview
-        let record = try dataset.record(of: take)
+        var record: TakeRecord?
         do {
+          let found = try dataset.record(of: take)
+          record = found
           preview = try EpisodePreview(
-            Dataset.episode(record, in: dataset.directory), count: count, bytes: Self.bytes, posterBytes: Self.posterBytes)
+            Dataset.episode(found, in: dataset.directory), count: count, bytes: Self.bytes, posterBytes: Self.posterBytes)
         } catch {
-          summary.problems.append((take.id.text, Dataset.problem(error, record)))
+          summary.problems.append((take.id.text, record.map { Dataset.problem(error, $0) } ?? "\(error)"))
           continue
         }
         episodes.append(try preview.write(in: staged.path, named: String(format: "%06d", number), id: take.id.text))

@@ -25,7 +25,13 @@ struct CapturePreview {
     do {
       let made = folder + "/" + Self.folder
       let end = try await takeset(["preview", dataset, "--output", made, "--first", "1", "--quiet"], in: folder, seconds: seconds)
-      guard end.code == 0 else { return logger.warning("no preview: \(end.words)") }
+      guard end.code == 0 else {
+        // One that was killed leaves what it had.
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder) where name.hasPrefix(".\(Self.folder)") {
+          DurableFile.removeFolder(folder + "/" + name)
+        }
+        return logger.warning("no preview: \(end.words)")
+      }
       let episode = try read(made)?["episodes"]?.array?.first
       for (member, name) in [("poster", "thumbnail.jpg"), ("depth_poster", "overlay.jpg")] {
         if let file = episode?[member]?["file"]?.string { try DurableFile.link(made + "/" + file, to: folder + "/" + name) }
