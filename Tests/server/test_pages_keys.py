@@ -1,11 +1,13 @@
 """Keys that are made and revoked on a page."""
 
 import re
+import socket
 
 import pytest
+from conftest import free_port
 from pages import browser, view  # noqa: F401 (fixtures)
 from phone import rows
-from test_keys import add, bearer, listed
+from test_keys import add, bearer, keys, listed
 
 
 @pytest.fixture
@@ -90,8 +92,6 @@ def test_keys_end_with_those_that_made_them(guarded):
     assert server.get("/", headers=bearer(grandchild)).status_code == 200
     identity = next(found[0] for found in listed(server.data) if "owner" in found)
     server.stop()
-    from test_keys import keys
-
     assert keys(server.data, "revoke", identity).returncode == 0
     server.start()
     for key in owner, child, grandchild:
@@ -105,3 +105,36 @@ def test_a_key_that_expires_makes_none_that_lasts_longer(guarded):
         made(make(server, short, days=days))
     (end,) = {row[0] for row in rows(server, "SELECT expiresAt FROM apiKey WHERE expiresAt IS NOT NULL")}
     assert end is not None
+
+
+def test_a_key_that_is_revoked_while_its_form_arrives_makes_none(guarded):
+    server, owner = guarded
+    (identity,) = [found[0] for found in listed(server.data)]
+    form = b"name=late&power=all&days="
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        head = f"POST /keys HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {owner}\r\nContent-Length: {len(form)}\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode() + form[:10])
+        # The head was read and the key recognized: other requests are answered.
+        assert server.get("/devices", headers=bearer(owner)).status_code == 200
+        assert keys(server.data, "revoke", identity).returncode == 0
+        connection.sendall(form[10:])
+        answer = b""
+        while block := connection.recv(65536):
+            answer += block
+    assert b" 400 " in answer.split(b"\r\n")[0] and b"tks_" not in answer and len(listed(server.data)) == 1
+
+
+def test_without_keys_only_this_machine_makes_some(start):
+    """A key would last longer than the setting that lets everybody in."""
+    server = start()
+    for headers in {"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=192.0.2.1"}:
+        assert server.post("/keys", headers=headers, data={"name": "n", "power": "all", "days": ""}).status_code in (401, 403)
+    assert listed(server.data) == [] and make(server).status_code == 200
+    reachable = start("--camera-listen", f"0.0.0.0:{free_port()}", "--require-key=false")
+    assert make(reachable).status_code == 403 and "Make a key" not in reachable.get("/devices").text
+    assert reachable.post("/keys/absent/revoke").status_code == 403 and reachable.get("/").status_code == 200
+
+
+def test_a_long_form_is_refused(server):
+    assert server.post("/keys", data={"name": "x" * 20_000, "power": "all", "days": ""}).status_code == 413
+    assert listed(server.data) == []

@@ -31,7 +31,13 @@ package struct APIKeys: Sendable {
       id: String(UUID().uuidString.lowercased().prefix(8)), name: name, project: project, digest: Self.digest(key), createdAt: Time.now(),
       power: power, expiresAt: [days.map { Time.now() + Int64($0) * 86_400_000 }, maker?.expiresAt].compactMap(\.self).min(),
       maker: maker?.id)
-    try await database.pool.write { try record.insert($0) }
+    try await database.pool.write { database in
+      // A request may take as long as it likes, and its key may have ended meanwhile.
+      if let maker, try APIKey.fetchOne(database, key: maker.id).map({ $0.revokedAt != nil || $0.isExpired }) ?? true {
+        throw Mistake("the key by which it is made is no longer in use")
+      }
+      try record.insert(database)
+    }
     return (key, record)
   }
 

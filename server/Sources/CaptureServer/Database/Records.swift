@@ -150,7 +150,10 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
   package var state: String {
     if revokedAt != nil { return "revoked" }
     if isExpired { return "expired" }
-    let limits: [String?] = [power == .all ? nil : "\(power.rawValue) only", expiresAt.map { "until \(Time.text($0).prefix(10))" }]
+    let limits: [String?] = [
+      power == .all ? nil : "\(power.rawValue) only", expiresAt.map { "until \(Time.text($0).prefix(10))" },
+      maker.map { "made by \($0)" },
+    ]
     return (["in use"] + limits.compactMap(\.self)).joined(separator: ", ")
   }
 }

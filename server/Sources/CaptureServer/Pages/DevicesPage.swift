@@ -7,23 +7,35 @@ struct DevicesPage {
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("devices") { _, context in try await devices(context) }
+    routes.get("devices") { request, context in try await devices(request, context) }
     routes.post("keys") { request, context in
-      let form: NewKey
-      do {
-        form = try await URLEncodedFormDecoder().decode(NewKey.self, from: request, context: context)
-      } catch let error as any HTTPResponseError {
-        throw error
-      } catch {
+      try checkMayManage(request, context)
+      let text = String(buffer: try await request.body.collect(upTo: Self.formLimit))
+      guard let form = try? URLEncodedFormDecoder().decode(NewKey.self, from: text) else {
         throw Failure.invalid("the form is not understood")
       }
-      return try await devices(context, made: try await make(form, context))
+      return try await devices(request, context, made: try await make(form, context))
     }
-    routes.post("keys/:key/revoke") { _, context in
+    routes.post("keys/:key/revoke") { request, context in
+      try checkMayManage(request, context)
       guard try await APIKeys(services.database).revoke(try context.parameters.require("key"), of: context.key?.project) else {
         throw Failure(.notFound, "NOT_FOUND", "There is no such key in use")
       }
       return Response.redirect(to: "/devices", type: .normal)
+    }
+  }
+
+  private static let formLimit = 8 << 10
+
+  /// Whether a request may make and revoke keys: with a key for everything, or on this machine. Elsewhere, where nobody needs a key, a key
+  /// would last longer than that is so.
+  private func mayManage(_ request: Request, _ context: CaptureContext) -> Bool {
+    context.key?.allows(.change) ?? (services.configuration.isLoopback && !request.isForwarded)
+  }
+
+  private func checkMayManage(_ request: Request, _ context: CaptureContext) throws {
+    guard mayManage(request, context) else {
+      throw Failure(.forbidden, "FORBIDDEN", "Keys are made and revoked with a key for everything, or on the server's own machine")
     }
   }
 
@@ -89,8 +101,10 @@ struct DevicesPage {
     }
   }
 
-  private func devices(_ context: CaptureContext, made: (key: String, record: APIKey)? = nil) async throws -> Response {
-    let (project, canChange) = (context.key?.project, context.key?.allows(.change) ?? true)
+  private func devices(
+    _ request: Request, _ context: CaptureContext, made: (key: String, record: APIKey)? = nil
+  ) async throws -> Response {
+    let (project, canChange) = (context.key?.project, mayManage(request, context))
     let (devices, number, counts, keys) = try await services.database.pool.read { database in
       var devices = Device.order(Column("registeredAt").desc)
       var keys = APIKey.order(Column("createdAt"))
