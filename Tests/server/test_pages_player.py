@@ -78,6 +78,16 @@ def test_the_movie_plays_and_depth_is_drawn_over_it(player):
     until(page, "(t => t > 0 && t < 0.5)(document.getElementById('player-movie').currentTime)")
     page.click("text=Pause")
     assert page.evaluate("document.getElementById('player-movie').paused")
+    # Somebody else pauses it, such as a key of the keyboard.
+    page.click("text=Play")
+    page.evaluate("document.getElementById('player-movie').pause()")
+    until(page, "document.getElementById('player-play').textContent === 'Play'")
+
+
+def test_a_sheet_that_cannot_be_loaded_is_left_out(player, view):
+    page = player("complete", lambda page: page.route("**/000000-depths.jpg", lambda route: route.fulfill(status=404)))
+    view.said.clear()  # the browser notes the status
+    assert page.locator("#player-movie").is_visible() and page.locator("#player-depth-choice").is_hidden()
 
 
 def test_depth_is_of_the_time_that_is_shown(player, captures):

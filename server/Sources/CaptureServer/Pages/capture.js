@@ -86,18 +86,24 @@
     if (!about?.seconds.length) return undefined;
     const image = new Image();
     image.src = root.dataset.folder + about.file;
-    await image.decode();
-    return { about, image };
+    // What cannot be loaded is not shown; the rest is.
+    return image.decode().then(() => ({ about, image }), () => undefined);
   }
 
   // Whether the browser can play the movie. Rows are those of the movie from its first frame on, or times would not be the same.
   function opens() {
     if (!root.dataset.movie || episode.first_source_index !== 0) return false;
     return new Promise(done => {
-      movie.onloadeddata = () => done(movie.videoWidth > 0);
+      // Some browsers load no image of a movie before somebody plays it.
+      movie.onloadedmetadata = () => done(movie.videoWidth > 0);
       movie.onerror = () => done(false);
       setTimeout(() => done(false), 10000);
       movie.src = root.dataset.movie;
+    }).then(isPlayable => {
+      if (isPlayable) return true;
+      movie.removeAttribute('src');
+      movie.load();
+      return false;
     });
   }
 
@@ -124,7 +130,8 @@
     slider.oninput = () => seek(Number(slider.value));
     depthBox.onchange = draw;
     movie.onseeked = () => { if (!isPlaying) draw(); };
-    movie.onended = () => setPlaying(false);
+    // Others pause it too: a key of the keyboard, a call, a tab in the background.
+    movie.onended = movie.onpause = movie.onerror = () => { if (isPlaying) setPlaying(false); };
     root.hidden = false;
     for (const still of document.querySelectorAll('.stills')) still.hidden = true;
     draw();
