@@ -58,6 +58,12 @@ def test_an_id_is_found_by_its_start(server, filled):
     assert text == filled[5]
 
 
+def test_letters_of_any_alphabet_are_found(server):
+    insert(server, name="\u00dcbung 7")
+    for text in "\u00dcBUNG", "\u00fcbung", "bung":
+        assert "\u00dcbung 7" in server.get("/", params={"q": text}).text, text
+
+
 @pytest.mark.parametrize("query", ["from=yesterday", "to=2026-13-01", "verified=maybe", "newer=x", "from=2026-1-1", "limit=0", "from=2026-01-31T00:00:00Z"])
 def test_filters_that_make_no_sense_are_said(server, query):
     answer = server.get(f"/?{query}", headers={"Accept": "text/html"})

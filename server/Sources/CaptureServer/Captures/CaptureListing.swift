@@ -113,7 +113,7 @@ struct CaptureListing: Sendable {
     if let text {
       let start = text.lowercased()
       only(
-        "(instr(lower(name), ?) > 0 OR substr(id, 1, length(?)) = ? OR substr(device, 1, length(?)) = ?)",
+        "(instr(swiftLowercaseString(name), ?) > 0 OR substr(id, 1, length(?)) = ? OR substr(device, 1, length(?)) = ?)",
         [start, start, start, start, start])
     }
     for project in [visibleProject, project] { if let project { only("project = ?", [project]) } }
