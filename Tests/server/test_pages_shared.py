@@ -31,15 +31,17 @@ def shared(tmp_path_factory):
         server.kill()
 
 
-def test_the_link_shows_what_is_proven_and_plays_the_capture(shared, view):
+def test_the_link_shows_what_is_proven_and_plays_images_of_the_capture(shared, view):
+    """Not the movie, which may say where it was recorded."""
     server, key, capture, url = shared
     assert re.fullmatch(re.escape(server.url) + "/shown/[0-9a-f]{32}", url)
     page = view.open(url)
     assert page.locator(".badge").all_inner_texts() == ["complete", "Verified: 1.0 s of 1.0 s recorded"]
     assert page.locator(".levels li").count() == 3
     page.wait_for_selector("#player:not([hidden])")
-    assert page.locator("#player-movie").is_visible()
-    assert page.evaluate("document.getElementById('player-movie').videoWidth") > 0
+    assert page.locator("#player-movie").is_hidden() and page.locator("#player-unplayable").is_hidden()
+    page.click("text=Play")
+    page.locator("#player-time:text-is('1.0 of 1.0 s')").wait_for()
     assert page.evaluate(CONTRAST) == []
 
 
@@ -49,12 +51,12 @@ def test_the_link_leads_to_nothing_else(shared):
     text = answer.text
     assert answer.headers["Referrer-Policy"] == "no-referrer" and answer.headers["X-Robots-Tag"] == "noindex"
     assert "<nav" not in text and "<form" not in text and "Files as received" not in text and "/datasets/" not in text and "/captures/" not in text
-    assert "<dt>project" not in text and "<dt>device" not in text
-    for name in "thumbnail.jpg", "overlay.jpg", "movie", "preview/preview.json", "preview/000000-images.jpg":
+    assert "<dt>project" not in text and "<dt>device" not in text and "signing device" not in text
+    (device,) = rows(server, "SELECT device FROM capture WHERE id = ?", capture)[0]
+    assert device not in text and device in server.get(f"/verify/{capture}", headers=bearer(key)).text
+    for name in "thumbnail.jpg", "overlay.jpg", "preview/preview.json", "preview/000000-images.jpg":
         assert requests.get(f"{url}/{name}", timeout=30).status_code == 200, name
-    movie = requests.get(f"{url}/movie", headers={"Range": "bytes=4-7"}, timeout=30)
-    assert (movie.status_code, movie.content) == (206, b"ftyp")
-    for name in "files/metadata.json", "download", "convert", "delete", "preview/manifest.json", "preview/..%2fdataset%2fmanifest.json":
+    for name in "movie", "files/video.mp4", "files/metadata.json", "download", "convert", "delete", "preview/manifest.json", "preview/..%2fdataset%2fmanifest.json":
         assert requests.get(f"{url}/{name}", timeout=30).status_code == 404, name
         assert requests.post(f"{url}/{name}", timeout=30).status_code in (404, 405), name
     # What the link does not name still needs a key.
@@ -67,8 +69,9 @@ def test_a_link_stays_until_it_is_taken_back(shared):
     address = f"/api/v1/captures/{capture}/link"
     assert server.post(address, headers=bearer(key)).json()["data"]["url"] == url
     assert requests.delete(server.url + address, headers=bearer(key), timeout=30).status_code == 204
-    for name in "", "/movie", "/thumbnail.jpg", "/preview/preview.json":
-        assert requests.get(url + name, timeout=30).status_code == 404
+    for name in "", "/thumbnail.jpg", "/preview/preview.json":
+        gone = requests.get(url + name, timeout=30)
+        assert gone.status_code == 404 and "<nav" not in gone.text and gone.headers["Referrer-Policy"] == "no-referrer"
     assert requests.delete(server.url + address, headers=bearer(key), timeout=30).status_code == 204
     other = server.post(address, headers=bearer(key)).json()["data"]["url"]
     assert other != url and requests.get(other, timeout=30).status_code == 200 and requests.get(url, timeout=30).status_code == 404
@@ -84,6 +87,10 @@ def test_who_may_make_links(shared):
         assert requests.delete(server.url + address, headers=headers, timeout=30).status_code == status
         for name in "share", "unshare":
             assert server.post(f"/captures/{capture}/{name}", headers=headers, allow_redirects=False).status_code == status
+    # Whoever may only read could keep the link for longer than the key.
+    reader = add(server.data, "--power", "read")
+    text = server.get(f"/verify/{capture}", headers=bearer(reader)).text
+    assert "Whoever has its link" in text and "/shown/" not in text
     assert server.post(address, headers={**bearer(key), "Origin": "http://evil.example"}).status_code == 403
     assert requests.get(url, timeout=30).status_code == 200
 
@@ -113,3 +120,11 @@ def test_a_deleted_capture_is_not_shown(server):
     assert requests.get(url, timeout=30).status_code == 200
     assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=30).status_code == 204
     assert requests.get(url, timeout=30).status_code == 404
+
+
+@pytest.mark.parametrize("status, is_said", [("rejected", True), ("failed", False), ("complete", False)])
+def test_only_what_is_wrong_with_the_capture_itself_is_said(server, status, is_said):
+    capture = insert(server, status=status, reason="Another capture of the project is named pour-7.")
+    url = server.post(f"/api/v1/captures/{capture}/link").json()["data"]["url"]
+    assert ("pour-7" in requests.get(url, timeout=30).text) == is_said
+    assert "pour-7" in server.get(f"/verify/{capture}").text

@@ -54,6 +54,8 @@ struct CaptureEvidence {
 
   typealias Fact = (name: String, value: String)
 
+  static let signingDevice = "signing device"
+
   /// Of the chain and its signature.
   var facts: [Fact] {
     var facts: [Fact] = []
@@ -68,7 +70,7 @@ struct CaptureEvidence {
     if let verified = partial?["verified_frames"]?.shown, let recorded = partial?["recorded_frames"]?.shown {
       add("signed hashes", ["\(verified) of \(recorded)"])
     }
-    add("signing device", [assertion?["key"]?.string])
+    add(Self.signingDevice, [assertion?["key"]?.string])
     return facts
   }
 

@@ -18,16 +18,6 @@ struct CaptureFileRoutes {
   /// For everybody: what the page of a capture shows whose link was given away.
   func addShared(to routes: some RouterMethods<CaptureContext>) {
     addShown(to: routes, below: "shown/:link")
-    routes.get("shown/:link/movie") { request, context in
-      let id = try await capture(context)
-      let (capture, files) = try await services.database.pool.read { database in
-        (try Capture.fetchOne(database, key: id), try CaptureFile.filter(Column("capture") == id).order(Column("name")).fetchAll(database))
-      }
-      guard let capture, let movie = files.first(where: { $0.isMovie(of: capture.type) }) else {
-        throw Failure(.notFound, "NOT_FOUND", "The capture has no movie")
-      }
-      return try FileAnswer(store: services.store, file: movie, name: movie.name, isShown: true).response(to: request)
-    }
   }
 
   private func addShown(to routes: some RouterMethods<CaptureContext>, below path: String) {

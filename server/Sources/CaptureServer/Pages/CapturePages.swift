@@ -120,6 +120,7 @@ struct CapturePages {
     var hasFindings: Bool
     var hasFiles: Bool
     var isGuest: Bool
+    var isShared: Bool
     /// Address that can be given away.
     var link: String?
     var canConvert: Bool
@@ -161,21 +162,16 @@ struct CapturePages {
     let contents = contents(found, audience)
     var place: String?
     if case .members = audience { place = "/" }
-    var response = page.response(
+    return page.response(
       Self.name(found.capture), template: "capture", contents, place: place, script: contents.player == nil ? nil : PageFiles.captureScript)
-    // The address is a secret, which other sites and search engines need not know.
-    if place == nil {
-      response.headers[.referrerPolicy] = "no-referrer"
-      response.headers[.robots] = "noindex"
-    }
-    return response
   }
 
   private func contents(_ found: Found, _ audience: Audience) -> CaptureContents {
     let (capture, evidence) = (found.capture, found.capture.evidence.flatMap(CaptureEvidence.init))
     let (canChange, link): (Bool?, String?) =
       switch audience {
-      case .members(let canChange, let root): (canChange, capture.link.map { "\(root)/shown/\($0)" })
+      // Whoever may only read could keep it for longer than the key.
+      case .members(let canChange, let root): (canChange, canChange ? capture.link.map { "\(root)/shown/\($0)" } : nil)
       case .guests: (nil, nil)
       }
     let isGuest = canChange == nil
@@ -189,7 +185,7 @@ struct CapturePages {
     if !isGuest, let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
     if let seconds = capture.seconds { facts.append(Fact(name: "duration", value: Figure.duration(seconds))) }
     func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
-    facts += shown(evidence?.facts)
+    facts += shown(evidence?.facts).filter { !isGuest || $0.name != CaptureEvidence.signingDevice }
     if let rows = capture.rows { facts.append(Fact(name: "rows", value: "\(rows)")) }
     let levels = (evidence?.levels ?? []).map {
       Level(
@@ -213,16 +209,19 @@ struct CapturePages {
     }
     let (thumbnail, overlay) = (image("thumbnail.jpg"), image("overlay.jpg"))
     let preview = CapturePreview(besides: services.data.conversion(of: capture.id))
-    let movie = found.files.first { $0.isMovie(of: capture.type) }
+    // A movie may say where and by whom it was recorded, so guests see images of it.
+    let movie = isGuest ? nil : found.files.first { $0.isMovie(of: capture.type) }
     let player = preview.map { _ in
       Player(
         folder: "\(address)/\(CapturePreview.folder)/",
-        movie: movie.map { isGuest ? "\(address)/movie" : "\(address)/files/\(Figure.address($0.name))" } ?? "")
+        movie: movie.map { "\(address)/files/\(Figure.address($0.name))" } ?? "")
     }
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
       id: capture.id, name: Self.name(capture), status: capture.status.rawValue, tone: capture.status.tone,
-      reason: capture.reason.map { Figure.short($0) }, isProcessing: capture.status == .processing,
+      // Other reasons are about this server, or about another capture.
+      reason: isGuest && capture.status != .rejected ? nil : capture.reason.map { Figure.short($0) },
+      isProcessing: capture.status == .processing,
       badge: evidence?.badgeText, badgeTone: evidence?.badge?.state.tone ?? "soft", thumbnail: thumbnail,
       overlay: overlay, player: player, trajectory: preview?.trajectory, levels: levels, unverified: unverified, facts: facts,
       dataset: (isGuest ? nil : found.dataset).map { Dataset(name: $0, href: "/datasets/\(Figure.address($0))/report") }, depth: depth,
@@ -231,7 +230,8 @@ struct CapturePages {
       moreFiles: !isGuest && found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
       hasImages: thumbnail != nil || overlay != nil || player != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
       hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty,
-      isGuest: isGuest, link: link, canConvert: canChange == true && capture.status != .processing && !files.isEmpty,
+      isGuest: isGuest, isShared: !isGuest && capture.link != nil, link: link,
+      canConvert: canChange == true && capture.status != .processing && !files.isEmpty,
       canChange: canChange == true, isFailed: !isGuest && capture.status == .failed)
   }
 

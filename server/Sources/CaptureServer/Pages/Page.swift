@@ -53,10 +53,15 @@ struct Page: Sendable {
     let links = place.map { place in places.map { Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place) } } ?? []
     let frame = Frame(title: title, links: links, hasLinks: !links.isEmpty, style: PageFiles.style, body: body, script: script)
     let text = library.render(frame, withTemplate: "page") ?? ""
-    let headers: HTTPFields = [
+    var headers: HTTPFields = [
       .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: Self.policy(script),
       .xContentTypeOptions: "nosniff",
     ]
+    if place == nil {
+      // The address is a secret, which other sites and search engines need not know.
+      headers[.referrerPolicy] = "no-referrer"
+      headers[.robots] = "noindex"
+    }
     return Response(status: status, headers: headers, body: .init(byteBuffer: ByteBuffer(string: text)))
   }
 
@@ -67,7 +72,7 @@ struct Page: Sendable {
   }
 
   /// A page of one sentence, with a link to itself where it will soon say something else.
-  func message(_ title: String, _ message: String, canRepeat: Bool = false, place: String, status: HTTPResponse.Status) -> Response {
+  func message(_ title: String, _ message: String, canRepeat: Bool = false, place: String?, status: HTTPResponse.Status) -> Response {
     response(title, template: "message", Message(title: title, message: message, canRepeat: canRepeat), place: place, status: status)
   }
 }
@@ -77,6 +82,8 @@ struct PageFailures: RouterMiddleware {
   let page: Page
   /// Whether only those get a page that ask for one, as browsers do for what a person opens.
   var isForBrowsersOnly = false
+  /// Whether the pages are for everybody: then they lead nowhere.
+  var isForGuests = false
 
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
@@ -88,11 +95,12 @@ struct PageFailures: RouterMiddleware {
       let isMissing = error.status == .notFound
       return page.message(
         isMissing ? "Not found" : "Not possible", isMissing ? "There is nothing at this address." : "That cannot be done at this address.",
-        place: "", status: error.status)
+        place: isForGuests ? nil : "", status: error.status)
     } catch let failure as Failure {
       context.logger.info("\(failure.status.code) \(failure.code): \(failure.reason ?? failure.message)")
       var response = page.message(
-        failure.status == .notFound ? "Not found" : "Not possible", failure.message, place: "", status: failure.status)
+        failure.status == .notFound ? "Not found" : "Not possible", failure.message, place: isForGuests ? nil : "",
+        status: failure.status)
       for field in failure.headers { response.headers[field.name] = field.value }
       return response
     }

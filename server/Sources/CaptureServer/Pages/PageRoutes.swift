@@ -18,7 +18,7 @@ struct PageRoutes {
 
   /// For everybody: captures whose link was given away.
   func addShared(to routes: some RouterMethods<CaptureContext>) {
-    let pages = routes.group().add(middleware: PageFailures(page: page))
+    let pages = routes.group().add(middleware: PageFailures(page: page, isForGuests: true))
     CapturePages(services: services, page: page).addShared(to: pages)
     CaptureFileRoutes(services: services).addShared(to: pages)
   }
