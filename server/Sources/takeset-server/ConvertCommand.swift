@@ -23,8 +23,8 @@ struct ConvertCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    guard Database.exists(in: data) else { throw ValidationError("--data \(data): there is no data of a server") }
-    let reconversion = Reconversion(try Database(data: data))
+    guard ServerDatabase.exists(in: data) else { throw ValidationError("--data \(data): there is no data of a server") }
+    let reconversion = Reconversion(try ServerDatabase(data: data))
     let count = try await reconversion.queue(failed ? .failed : all ? .all : .captures(captures))
     print("\(count) \(count == 1 ? "capture" : "captures") queued")
     if count < captures.count { throw ValidationError("\(captures.count - count) cannot be: unknown, queued already, or without files") }

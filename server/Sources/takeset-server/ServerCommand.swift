@@ -67,8 +67,8 @@ struct KeysCommand: AsyncParsableCommand {
 
     /// - Parameter isNew: Whether the folder is made if need be; otherwise a mistyped one would look like a server without keys.
     func keys(isNew: Bool = false) throws -> APIKeys {
-      guard isNew || Database.exists(in: data) else { throw ValidationError("--data \(data): there is no data of a server") }
-      return APIKeys(try Database(data: data))
+      guard isNew || ServerDatabase.exists(in: data) else { throw ValidationError("--data \(data): there is no data of a server") }
+      return APIKeys(try ServerDatabase(data: data))
     }
   }
 

@@ -4,9 +4,9 @@ import GRDB
 
 /// Keys for scripts and readers. Only their digests are kept.
 package struct APIKeys: Sendable {
-  private let database: Database
+  private let database: ServerDatabase
 
-  package init(_ database: Database) { self.database = database }
+  package init(_ database: ServerDatabase) { self.database = database }
 
   /// Makes a key, which is shown this once.
   ///

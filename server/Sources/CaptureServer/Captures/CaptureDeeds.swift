@@ -63,7 +63,7 @@ struct CaptureDeeds: Sendable {
   }
 
   /// Of another project, it is as if it were not there.
-  private static func capture(_ id: String, _ context: CaptureContext, _ database: GRDB.Database) throws -> Capture {
+  private static func capture(_ id: String, _ context: CaptureContext, _ database: Database) throws -> Capture {
     guard let capture = try Capture.fetchOne(database, key: id), context.key == nil || context.key?.project == capture.project else {
       throw Failure.captureNotFound
     }

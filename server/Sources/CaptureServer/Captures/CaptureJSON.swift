@@ -17,7 +17,7 @@ enum CaptureJSON {
   private static let columns = "bytes, device, id, isVerified, name, project, reason, receivedAt, rows, signature, status, type"
 
   /// A capture with its files and with what is known of its evidence; `nil` if there is none.
-  static func capture(_ id: String, of project: String?, root: String, _ database: GRDB.Database) throws -> String? {
+  static func capture(_ id: String, of project: String?, root: String, _ database: Database) throws -> String? {
     try String.fetchOne(
       database,
       sql: """
@@ -29,7 +29,7 @@ enum CaptureJSON {
   }
 
   /// The captures of a page as an array, and where the next page begins, if there is one.
-  static func page(_ listing: CaptureListing, root: String, _ database: GRDB.Database) throws -> (
+  static func page(_ listing: CaptureListing, root: String, _ database: Database) throws -> (
     json: String, next: CaptureListing.Cursor?
   ) {
     let (order, arguments) = listing.selection

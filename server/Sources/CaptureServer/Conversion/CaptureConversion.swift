@@ -8,7 +8,7 @@ import NIOPosix
 struct CaptureConversion: Sendable {
   let configuration: Configuration
   let data: DataFolder
-  let database: Database
+  let database: ServerDatabase
   let store: any CaptureStore
   let takeset: TakesetCommand
   let logger: Logger

@@ -42,7 +42,7 @@ struct ConversionInput {
   }
 
   /// Whether another capture of the project has a take of this name.
-  static func isTaken(_ name: String, byOthersThan capture: Capture, _ database: GRDB.Database) throws -> Bool {
+  static func isTaken(_ name: String, byOthersThan capture: Capture, _ database: Database) throws -> Bool {
     try Bool.fetchOne(
       database,
       sql: """
@@ -57,7 +57,7 @@ struct ConversionKeys: Encodable {
   var devices: [String: String]
 
   /// The key of the capture's device; without a device, those of its project. `nil` if there are none, or no app is configured.
-  init?(for capture: Capture, apps: [String], _ database: GRDB.Database) throws {
+  init?(for capture: Capture, apps: [String], _ database: Database) throws {
     guard !apps.isEmpty else { return nil }
     var request = Device.filter(Column("publicKey") != nil && ["secure_enclave", "registered_key"].contains(Column("level")))
     request = if let device = capture.device { request.filter(key: device) } else { request.filter(Column("project") == capture.project) }

@@ -11,7 +11,7 @@ import Synchronization
 final class ConversionQueue: Service {
   private let configuration: Configuration
   private let data: DataFolder
-  private let database: Database
+  private let database: ServerDatabase
   private let store: any CaptureStore
   private let logger: Logger
   private let datasets: DatasetKeeper
@@ -19,7 +19,7 @@ final class ConversionQueue: Service {
   /// One for each worker and one for the datasets.
   private let bells: [(stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)]
 
-  init(_ configuration: Configuration, data: DataFolder, database: Database, store: any CaptureStore, logger: Logger) {
+  init(_ configuration: Configuration, data: DataFolder, database: ServerDatabase, store: any CaptureStore, logger: Logger) {
     self.configuration = configuration
     self.data = data
     self.database = database

@@ -1,6 +1,6 @@
 import GRDB
 
-extension Database {
+extension ServerDatabase {
   /// What the conversions remember besides the queue.
   static func addConversions(to migrator: inout DatabaseMigrator) {
     migrator.registerMigration("conversions") { database in

@@ -22,7 +22,7 @@ struct ConversionTurns: Sendable {
   /// The next capture of the queue; of one sender, the oldest first. `nil` if none is due.
   ///
   /// - Parameter withStrangers: Whether those of strangers have a turn.
-  mutating func next(at now: Int64, withStrangers: Bool, _ database: GRDB.Database) throws -> Capture? {
+  mutating func next(at now: Int64, withStrangers: Bool, _ database: Database) throws -> Capture? {
     let waiting = """
       FROM conversion JOIN capture ON capture.id = conversion.capture
       WHERE state = 'waiting' AND notBefore <= ?\(withStrangers ? "" : " AND NOT isStranger")

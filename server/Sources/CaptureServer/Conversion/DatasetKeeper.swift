@@ -13,12 +13,12 @@ import NIOPosix
 struct DatasetKeeper: Sendable {
   private let configuration: Configuration
   private let data: DataFolder
-  private let database: Database
+  private let database: ServerDatabase
   private let store: any CaptureStore
   private let takeset: TakesetCommand
   private let logger: Logger
 
-  init(_ configuration: Configuration, data: DataFolder, database: Database, store: any CaptureStore, logger: Logger) {
+  init(_ configuration: Configuration, data: DataFolder, database: ServerDatabase, store: any CaptureStore, logger: Logger) {
     self.configuration = configuration
     self.data = data
     self.database = database

@@ -3,9 +3,9 @@ import GRDB
 /// Captures that are queued once more: after a failure on the server's side, an upgrade of the converter or a changed pipeline. What an
 /// earlier conversion wrote stays in the dataset until the new one has an outcome.
 package struct Reconversion: Sendable {
-  private let database: Database
+  private let database: ServerDatabase
 
-  package init(_ database: Database) { self.database = database }
+  package init(_ database: ServerDatabase) { self.database = database }
 
   package enum Selection: Sendable {
     case failed
@@ -33,7 +33,7 @@ package struct Reconversion: Sendable {
     case queued, busy, withoutFiles, unknown
   }
 
-  static func queue(_ id: String, _ database: GRDB.Database) throws -> Answer {
+  static func queue(_ id: String, _ database: Database) throws -> Answer {
     guard let capture = try Capture.fetchOne(database, key: id) else { return .unknown }
     guard capture.status != .processing else { return .busy }
     guard try Self.hasFiles(id, database) else { return .withoutFiles }
@@ -42,16 +42,16 @@ package struct Reconversion: Sendable {
   }
 
   /// Has a conversion made again that is damaged or gone, so that the dataset cannot hold it until then.
-  static func replace(_ id: String, _ database: GRDB.Database) throws {
+  static func replace(_ id: String, _ database: Database) throws {
     try database.execute(sql: "DELETE FROM take WHERE capture = ?", arguments: [id])
     try begin(id, database)
   }
 
-  static func hasFiles(_ id: String, _ database: GRDB.Database) throws -> Bool {
+  static func hasFiles(_ id: String, _ database: Database) throws -> Bool {
     try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM file WHERE capture = ?)", arguments: [id]) ?? false
   }
 
-  private static func begin(_ id: String, _ database: GRDB.Database) throws {
+  private static func begin(_ id: String, _ database: Database) throws {
     // A capture that was kept in quarantine as it arrived was never queued.
     try database.execute(
       sql: """

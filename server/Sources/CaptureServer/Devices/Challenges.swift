@@ -4,7 +4,7 @@ import GRDB
 
 /// Random bytes that a phone's attestation must cover. Each counts once, within five minutes.
 struct Challenges: Sendable {
-  let database: Database
+  let database: ServerDatabase
   static let length = 32
   static let lifetime: Int64 = 5 * 60 * 1000
   /// How long a spent challenge is remembered, so that the log can say why it was refused.
@@ -22,7 +22,7 @@ struct Challenges: Sendable {
   }
 
   /// Why a challenge does not count; `nil` for a good one.
-  static func problem(with value: Data, at now: Int64, in database: GRDB.Database) throws -> String? {
+  static func problem(with value: Data, at now: Int64, in database: Database) throws -> String? {
     guard let row = try Row.fetchOne(database, sql: "SELECT expiresAt, isUsed FROM challenge WHERE value = ?", arguments: [value]) else {
       return "the challenge is unknown"
     }
@@ -31,7 +31,7 @@ struct Challenges: Sendable {
   }
 
   /// Uses up a challenge, in the transaction that decides about the device. Why it does not count, or `nil`.
-  static func use(_ value: Data, at now: Int64, in database: GRDB.Database) throws -> String? {
+  static func use(_ value: Data, at now: Int64, in database: Database) throws -> String? {
     if let problem = try problem(with: value, at: now, in: database) { return problem }
     try database.execute(sql: "UPDATE challenge SET isUsed = TRUE WHERE value = ?", arguments: [value])
     return nil

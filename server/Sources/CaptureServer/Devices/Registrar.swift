@@ -120,7 +120,7 @@ struct Registrar: Sendable {
   }
 
   /// Bounds the number of strangers: beyond it, the oldest go that are older than a day. Throws `Failure` 429 if none is.
-  private static func makeRoom(for device: Device, _ database: GRDB.Database) throws {
+  private static func makeRoom(for device: Device, _ database: Database) throws {
     let all = try Int64.fetchOne(database, sql: "SELECT COUNT(*) FROM device WHERE publicKey IS NULL") ?? 0
     guard all >= strangers else { return }
     let stranger = "publicKey IS NULL AND NOT EXISTS (SELECT 1 FROM capture WHERE capture.device = device.id)"

@@ -44,7 +44,7 @@ struct MetricsRoutes {
     var number, bytes: Int64
   }
 
-  private static func sums(_ database: GRDB.Database, _ query: String) throws -> [String: Sum] {
+  private static func sums(_ database: Database, _ query: String) throws -> [String: Sum] {
     try GRDB.Row.fetchAll(database, sql: query).reduce(into: [:]) { sums, row in
       sums[row["name"]] = Sum(number: row["number"], bytes: row["bytes"])
     }

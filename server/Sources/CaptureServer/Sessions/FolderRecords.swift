@@ -14,7 +14,7 @@ struct FolderRecord: Codable, Sendable, FetchableRecord, PersistableRecord {
   /// The capture that it became.
   var capture: String?
 
-  static func create(_ database: GRDB.Database) throws {
+  static func create(_ database: Database) throws {
     try database.create(table: "folder") { table in
       table.primaryKey("id", .text)
       table.column("project", .text).notNull()
@@ -35,7 +35,7 @@ struct FolderRecord: Codable, Sendable, FetchableRecord, PersistableRecord {
     }
   }
 
-  static func find(_ name: String, project: String, in database: GRDB.Database) throws -> FolderRecord? {
+  static func find(_ name: String, project: String, in database: Database) throws -> FolderRecord? {
     try filter(Column("project") == project && Column("name") == name).fetchOne(database)
   }
 }

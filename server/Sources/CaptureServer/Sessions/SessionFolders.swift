@@ -74,7 +74,7 @@ struct SessionFolders: Sendable {
   /// Inserts the file, or returns the one of the same name and bytes. Throws `Failure`: 409 for other bytes and for a name that is both a
   /// file and a folder, 422 for too many files, 507 for more than the project's quota.
   private static func insert(
-    _ file: FolderFile, session: String, project: String, expiresAt: Int64, _ configuration: Configuration, in database: GRDB.Database
+    _ file: FolderFile, session: String, project: String, expiresAt: Int64, _ configuration: Configuration, in database: Database
   ) throws -> FolderFile {
     guard var folder = try FolderRecord.fetchOne(database, key: file.folder) else {
       throw Failure(.conflict, "SESSION_REMOVED", "The session was removed meanwhile; send the file again")
@@ -258,7 +258,7 @@ struct SessionFolders: Sendable {
   }
 
   /// An earlier session with the same contents, if there is one. Throws `Failure` 409 for one with the same name and others.
-  static func known(_ capture: Capture, in database: GRDB.Database) throws -> Capture? {
+  static func known(_ capture: Capture, in database: Database) throws -> Capture? {
     if let earlier = try Capture.withContents(capture.contentDigest, in: database) { return earlier }
     let sameName = Capture.filter(
       Column("project") == capture.project && Column("type") == CaptureType.session.rawValue && Column("name") == capture.name

@@ -7,7 +7,7 @@ struct Intake: Sendable {
   let configuration: Configuration
   let data: DataFolder
   let store: any CaptureStore
-  let database: Database
+  let database: ServerDatabase
   let leftovers: Leftovers
   let conversions: ConversionQueue
 
@@ -29,14 +29,14 @@ struct Intake: Sendable {
   /// - Returns: The capture as it is in the database.
   func accept(
     _ staging: Staging, files: [CaptureFile], as capture: Capture, checksQuota: Bool = true,
-    deciding: @escaping @Sendable (GRDB.Database) throws -> Capture? = { _ in nil }
+    deciding: @escaping @Sendable (Database) throws -> Capture? = { _ in nil }
   ) async throws -> Capture {
     try await uninterrupted { try await keep(staging, files: files, as: capture, checksQuota: checksQuota, deciding: deciding) }
   }
 
   private func keep(
     _ staging: Staging, files: [CaptureFile], as capture: Capture, checksQuota: Bool,
-    deciding: @escaping @Sendable (GRDB.Database) throws -> Capture?
+    deciding: @escaping @Sendable (Database) throws -> Capture?
   ) async throws -> Capture {
     let files = files.map { CaptureFile(capture: capture.id, name: $0.name, bytes: $0.bytes, sha256: $0.sha256) }
     try await database.pool.write { try Leftovers.add(capture.id, isDue: false, $0) }
@@ -70,7 +70,7 @@ struct Intake: Sendable {
   /// quota.
   static func checkQuota(
     _ bytes: Int64, of device: String?, in project: String, isStranger: Bool = false, _ configuration: Configuration,
-    _ database: GRDB.Database
+    _ database: Database
   ) throws {
     func check(_ owner: String, _ quota: Int64, _ sql: String, _ arguments: StatementArguments) throws {
       guard quota > 0 else { return }

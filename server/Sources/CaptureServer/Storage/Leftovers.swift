@@ -7,11 +7,11 @@ import Logging
 ///
 /// Files are removed only if their capture stands there. A database that is lost or restored therefore costs no capture.
 struct Leftovers: Sendable {
-  let database: Database
+  let database: ServerDatabase
   let store: any CaptureStore
   let logger: Logger
 
-  static func createTable(_ database: GRDB.Database) throws {
+  static func createTable(_ database: Database) throws {
     try database.create(table: "leftover") { table in
       table.primaryKey("capture", .text)
       /// Whether a running server may remove the files; otherwise only the next one.
@@ -19,11 +19,11 @@ struct Leftovers: Sendable {
     }
   }
 
-  static func add(_ capture: String, isDue: Bool, _ database: GRDB.Database) throws {
+  static func add(_ capture: String, isDue: Bool, _ database: Database) throws {
     try database.execute(sql: "INSERT OR REPLACE INTO leftover VALUES (?, ?)", arguments: [capture, isDue])
   }
 
-  static func forget(_ capture: String, _ database: GRDB.Database) throws {
+  static func forget(_ capture: String, _ database: Database) throws {
     try database.execute(sql: "DELETE FROM leftover WHERE capture = ?", arguments: [capture])
   }
 
@@ -48,7 +48,7 @@ struct Leftovers: Sendable {
     for capture in try await database.pool.read({ try Self.all(where: "isDue", [], $0) }) { await remove(capture) }
   }
 
-  private static func all(where condition: String, _ arguments: StatementArguments, _ database: GRDB.Database) throws -> [String] {
+  private static func all(where condition: String, _ arguments: StatementArguments, _ database: Database) throws -> [String] {
     try String.fetchAll(database, sql: "SELECT capture FROM leftover WHERE \(condition)", arguments: arguments)
   }
 }

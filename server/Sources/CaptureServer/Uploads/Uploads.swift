@@ -112,7 +112,7 @@ struct Uploads: Sendable {
   /// Throws `Failure` 507 if the project has no room for an upload up to an offset, beyond what its row counts for already. That can only
   /// be where it has not announced its length.
   private static func checkQuota(
-    _ upload: Upload, upTo end: Int64, _ configuration: Configuration, _ database: GRDB.Database
+    _ upload: Upload, upTo end: Int64, _ configuration: Configuration, _ database: Database
   ) throws {
     let counted = try Upload.fetchOne(database, key: upload.id).map { $0.length ?? $0.offset } ?? 0
     let more = (upload.length ?? end) - counted
@@ -252,7 +252,7 @@ struct Uploads: Sendable {
 
 extension Capture {
   /// An earlier capture with the same contents.
-  static func withContents(_ digest: String?, in database: GRDB.Database) throws -> Capture? {
+  static func withContents(_ digest: String?, in database: Database) throws -> Capture? {
     guard let digest else { return nil }
     return try Capture.filter(Column("contentDigest") == digest).fetchOne(database)
   }

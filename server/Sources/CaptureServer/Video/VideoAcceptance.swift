@@ -32,7 +32,7 @@ struct VideoAcceptance: Sendable {
 
   /// The capture that answered this request before, or `nil` for a new one. Throws `Failure`: 401 for a number that signed something else,
   /// 409 for an idempotency key of other parts, 429 above the limit.
-  func earlier(_ database: GRDB.Database) throws -> Capture? {
+  func earlier(_ database: Database) throws -> Capture? {
     if let proof, let seen = try SeenAssertion.fetchOne(database, key: ["device": device, "counter": proof.number]) {
       guard seen.requestDigest == proof.digest, let first = try Capture.fetchOne(database, key: seen.capture) else {
         throw Failure(
@@ -50,7 +50,7 @@ struct VideoAcceptance: Sendable {
   }
 
   /// The capture of the idempotency key. Throws `Failure` 409 if it has other parts.
-  private func known(_ database: GRDB.Database) throws -> Capture? {
+  private func known(_ database: Database) throws -> Capture? {
     guard let idempotencyKey, let known = try Self.capture(of: device, idempotencyKey: idempotencyKey, database) else { return nil }
     guard known.contentDigest == contentDigest else {
       throw Failure(.conflict, "IDEMPOTENCY_KEY_REUSED", "The Idempotency-Key belongs to a capture with other contents")
@@ -58,13 +58,13 @@ struct VideoAcceptance: Sendable {
     return known
   }
 
-  private static func capture(of device: String, idempotencyKey: String, _ database: GRDB.Database) throws -> Capture? {
+  private static func capture(of device: String, idempotencyKey: String, _ database: Database) throws -> Capture? {
     try Capture.filter(Column("device") == device && Column("idempotencyKey") == idempotencyKey).fetchOne(database)
   }
 
   /// Throws `Failure` 429 if a device has sent as many videos in the last hour as it may. What strangers sent in its name does not count
   /// against those who can prove something: a device's id is no secret.
-  static func checkRate(of device: String, isStranger: Bool, limit: Int, now: Int64, _ database: GRDB.Database) throws {
+  static func checkRate(of device: String, isStranger: Bool, limit: Int, now: Int64, _ database: Database) throws {
     let last = try Int64.fetchOne(
       database,
       sql:
@@ -81,7 +81,7 @@ struct VideoAcceptance: Sendable {
 
   /// Whether a request whose body has not come yet may be one that was answered before: it then counts against no limit and no quota.
   static func mayBeRepeated(
-    _ device: String, signature number: Int64?, idempotencyKey: String?, length: Int64?, _ database: GRDB.Database
+    _ device: String, signature number: Int64?, idempotencyKey: String?, length: Int64?, _ database: Database
   ) throws -> Bool {
     if let number, try SeenAssertion.exists(database, key: ["device": device, "counter": number]) { return true }
     if let idempotencyKey, try capture(of: device, idempotencyKey: idempotencyKey, database) != nil { return true }

@@ -4,7 +4,7 @@ import GRDB
 import SharedDatabase
 
 /// What the server remembers, in SQLite. A commit is on the disk when it returns.
-package struct Database: Sendable {
+package struct ServerDatabase: Sendable {
   let pool: DatabasePool
 
   /// Whether a data folder has a database.
@@ -152,7 +152,7 @@ package struct Database: Sendable {
 
 extension Capture {
   /// Lists show how long a capture is and how much of it is verified.
-  fileprivate static func addListing(_ database: GRDB.Database) throws {
+  fileprivate static func addListing(_ database: Database) throws {
     try database.alter(table: "capture") { table in
       table.add(column: "seconds", .double)
       table.add(column: "badge", .text)

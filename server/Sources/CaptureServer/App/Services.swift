@@ -5,7 +5,7 @@ package import Logging
 package struct Services: Sendable {
   let configuration: Configuration
   let data: DataFolder
-  let database: Database
+  let database: ServerDatabase
   let store: any CaptureStore
   let intake: Intake
   let conversions: ConversionQueue
@@ -21,7 +21,7 @@ package struct Services: Sendable {
     self.logger = logger
     attestation = try AttestationVerifier(configuration)
     data = try DataFolder(configuration.data)
-    database = try Database(path: data.database)
+    database = try ServerDatabase(path: data.database)
     if let place = configuration.store, S3Location.isAddress(place) {
       store = try await S3Store(S3Client(S3Location(place)), cache: data.path + "/cache")
     } else {
