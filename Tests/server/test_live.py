@@ -107,6 +107,13 @@ def is_red(page):
     return found is not None and found[0] > 120 > found[2]
 
 
+@pytest.mark.parametrize("path", ["/viewer.html", "/viewer-webrtc.html"])
+def test_the_apps_addresses_of_viewers_lead_to_the_live_view(server, path):
+    answer = server.get(f"{path}?x=a%26b", allow_redirects=False)
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/live?x=a%26b")
+    assert "Live view" in server.get(path).text
+
+
 @pytest.mark.parametrize("since", [0, SECONDS_TO_2001])
 def test_the_image_its_age_and_its_rate_are_those_of_the_camera(server, view, since):
     page = view.open(f"{server.url}/live")

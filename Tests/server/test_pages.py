@@ -242,7 +242,7 @@ def test_a_signature_is_green_only_where_it_is_about_a_whole_chain(server, chain
 def test_a_browser_gets_a_page_whatever_it_asks_for(start):
     server = start("--require-key")
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    for path, status in (("/", 401), ("/live", 401), ("/api/v1/captures", 401), ("/viewer.html", 404)):
+    for path, status in (("/", 401), ("/live", 401), ("/api/v1/captures", 401), ("/viewer.html", 401), ("/nowhere.html", 404)):
         answer = server.get(path, headers=browser)
         assert (answer.status_code, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8"), path
         assert "</html>" in answer.text and answer.headers["X-Request-Id"]

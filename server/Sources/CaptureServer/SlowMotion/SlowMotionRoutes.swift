@@ -34,6 +34,12 @@ struct SlowMotionRoutes {
         Status(cameras: counts.cameras, viewers: counts.viewers, recordings: counts.recordings, timestamp: Time.now()))
     }
     routes.get("live") { _, _ in LivePage(page: page).response }
+    // Where the app's own server has its viewers.
+    for path in ["viewer.html", "viewer-webrtc.html"] {
+      routes.get(RouterPath(path)) { request, _ -> Response in
+        Response.redirect(to: "/live" + (request.uri.query.map { "?" + $0 } ?? ""), type: .found)
+      }
+    }
     for path in ["camera", "viewer", "k/{key}/camera", "k/{key}/viewer"] {
       // What arrives here asked for no WebSocket, or came from a page of another site.
       routes.get(RouterPath(path)) { request, _ -> Response in
