@@ -56,6 +56,19 @@ def test_the_window_is_a_setting(start):
     assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() + 2000))) == (401, "TIMESTAMP_INVALID")
 
 
+def test_a_request_that_waited_for_a_network_for_weeks_is_accepted_once(start):
+    """It is not the time that keeps a signature from counting twice."""
+    server = start("--timestamp-age", 30 * 86_400, "--policy", "strict")
+    phone = Phone(server, level="registered_key")
+    body = capture().body()
+    old = phone.headers(body, "s1", timestamp=now() - 29 * 86_400_000)
+    assert phone.post(body, old).status_code == 202
+    # The same bytes again are the same capture; others by that signature are refused.
+    assert phone.post(body, old).status_code == 202 and rows(server, "SELECT COUNT(*) FROM capture") == [(1,)]
+    assert phone.post(capture(1).body(), old).status_code == 401 and rows(server, "SELECT COUNT(*) FROM capture") == [(1,)]
+    assert error(phone.send(capture(2), "s1", timestamp=now() - 31 * 86_400_000)) == (401, "TIMESTAMP_EXPIRED")
+
+
 def test_a_device_without_a_verified_key_is_403_in_strict(start):
     phone = Phone(start("--policy", "strict"), level="unverified")
     for scheme in ("s0", "s1", "s2"):

@@ -117,7 +117,7 @@ package struct Setting: Sendable {
       }, show: { $0 }),
     number("device-quota", "most bytes kept of a device; 0 for no limit", \.deviceQuota, 0...(1 << 60)),
     number("project-quota", "most bytes kept of a project, unfinished uploads included; 0 for no limit", \.projectQuota, 0...(1 << 60)),
-    number("timestamp-age", "seconds for which a request's timestamp is valid", \.timestampAge, 1...86_400),
+    number("timestamp-age", "seconds for which a request's timestamp is valid", \.timestampAge, 1...2_592_000),
     number("timestamp-lead", "seconds that a request's timestamp may be ahead", \.timestampLead, 0...86_400),
     number("videos-per-hour", "video captures accepted of a device in an hour", \.videosPerHour, 1...100_000),
     number("upload-expiry", "seconds for which an unfinished upload is kept after its last byte", \.uploadExpiry, 60...31_536_000),
