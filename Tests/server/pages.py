@@ -86,6 +86,12 @@ class View:
             context.close()
 
 
+def follow(page, selector):
+    """Clicks what leads to another page, which is there when this returns; a click alone may return before."""
+    with page.expect_navigation():
+        page.click(selector)
+
+
 # Texts with less contrast than 4.5 : 1 against what is behind them.
 CONTRAST = """() => {
   const numbers = (text) => text.match(/[0-9.]+/g).map(Number);

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TAKESET, Server
-from pages import CONTRAST, HOSTILE, browser, insert, insert_file, view
+from pages import CONTRAST, HOSTILE, browser, follow, insert, insert_file, view
 from phone import Phone, rows
 from queued import bundle, finished, merged, queue
 from test_conversion import APP, register, session, zipped
@@ -145,10 +145,10 @@ def test_pages_work_without_scripts(captures, view):
     assert all(image.get_attribute("alt") for image in page.locator("img").all())
     page = view.open(captures.url, java_script_enabled=False)
     page.select_option("select[name=status]", "rejected")
-    page.click("button")
+    follow(page, "button")
     assert page.locator("tbody tr").count() == 1 and badges(page) == ["rejected", "not verified"]
     assert page.locator("select[name=status]").input_value() == "rejected"
-    page.click("tbody a")
+    follow(page, "tbody a")
     assert page.url == f"{captures.url}/verify/{captures.ids['rejected']}"
     for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Captures", "Captures")):
         page.click(f"nav a:text-is('{name}')")
@@ -189,7 +189,7 @@ def test_pages_of_a_long_list(server, view):
         seen += page.locator("tbody a").all_inner_texts()
         if not page.locator("a[rel=next]").count():
             break
-        page.click("a[rel=next]")
+        follow(page, "a[rel=next]")
         count += 1
     assert seen == [f"n{number:03}" for number in range(329, -1, -3)] and count == 3
     assert page.locator("main > p").first.inner_text() == "330 complete"

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from conftest import free_port
-from pages import browser, view  # noqa: F401 (fixtures)
+from pages import browser, follow, view  # noqa: F401 (fixtures)
 from phone import rows
 from test_keys import add, bearer, keys, listed
 
@@ -33,7 +33,7 @@ def test_a_key_is_made_shown_once_and_revoked(server, view):
     page.fill("input[name=project]", "lab-2")
     page.select_option("select[name=power]", "read")
     page.fill("input[name=days]", "30")
-    page.click("text=Make a key")
+    follow(page, "text=Make a key")
     key = page.locator(".panel code").inner_text()
     assert re.fullmatch("tks_[A-Za-z0-9_-]{43}", key) and "(phones <b>, lab-2)" in page.locator(".panel").inner_text()
     (found,) = listed(server.data)
@@ -41,7 +41,7 @@ def test_a_key_is_made_shown_once_and_revoked(server, view):
     assert server.get("/api/v1/captures", headers=bearer(key)).status_code == 200
     page.goto(f"{server.url}/devices")
     assert key not in page.content() and "read only, until " in page.locator("tbody").inner_text()
-    page.click("text=Revoke")
+    follow(page, "text=Revoke")
     assert page.url == f"{server.url}/devices" and "revoked" in page.locator("tbody").inner_text() and page.locator("tbody button").count() == 0
     assert server.get("/api/v1/captures", headers=bearer(key)).status_code == 401
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from conftest import TAKESET
-from pages import HOSTILE, browser, insert, insert_file, view  # noqa: F401 (fixtures)
+from pages import HOSTILE, browser, follow, insert, insert_file, view  # noqa: F401 (fixtures)
 from phone import rows
 from queued import bundle, finished, queue
 from test_keys import add, bearer
@@ -76,12 +76,12 @@ def test_pages_lead_to_older_and_back_to_newer_ones(server, filled, view):
     page = view.open(f"{server.url}/?limit=15&verified=")
     pages = [listed(page)]
     while page.locator("a[rel=next]").count():
-        page.click("a[rel=next]")
+        follow(page, "a[rel=next]")
         pages.append(listed(page))
     assert pages == [names(*range(39, 24, -1)), names(*range(24, 9, -1)), names(*range(9, -1, -1))]
     back = [listed(page)]
     while page.locator("a[rel=prev]").count():
-        page.click("a[rel=prev]")
+        follow(page, "a[rel=prev]")
         back.append(listed(page))
     assert back == pages[::-1]
     assert parse_qs(urlsplit(page.url).query)["limit"] == ["15"]
@@ -89,13 +89,13 @@ def test_pages_lead_to_older_and_back_to_newer_ones(server, filled, view):
 
 def test_links_keep_the_filters(server, filled, view):
     page = view.open(f"{server.url}/?q=pour&from=2026-01-02&verified=complete&limit=3")
-    page.click("a[rel=next]")
+    follow(page, "a[rel=next]")
     assert listed(page) == names(25, 21, 17)
     assert page.locator("input[name=q]").input_value() == "pour" and page.locator("input[name=from]").input_value() == "2026-01-02"
     page.fill("input[name=q]", "pour-0")
-    page.click("button:text('Show')")
+    follow(page, "button:text('Show')")
     assert listed(page) == names(9, 5, 1)
-    page.click("text=Show all")
+    follow(page, "text=Show all")
     assert page.url == f"{server.url}/" and len(listed(page)) == 40
 
 
@@ -105,7 +105,7 @@ def test_a_row_says_what_a_capture_is(server, filled, view):
     cells = dict(zip(heads, page.locator("tbody td").all_inner_texts(), strict=True))
     assert cells["Verification"] == "not verified" and cells["Duration"] == "4.5 s" and cells["Device"] == "550e8400"
     assert cells["Status"] == "complete" and cells["Received"] == "2026-01-04 00:00:00 UTC" and cells["Size"] == "3.0 kB"
-    page.click("tbody a[href^='/?device=']")
+    follow(page, "tbody a[href^='/?device=']")
     assert listed(page) == names(7, 3)
 
 
@@ -166,10 +166,10 @@ def test_a_failed_capture_is_converted_again(failed, view):
     assert page.locator("p.soft").inner_text() == "0 running, 0 waiting, 1 failed"
     cells = page.locator("tbody td").all_inner_texts()
     assert cells[1] == "failed" and cells[3] == "1" and "no luck" in cells[4]
-    page.click("tbody a")
+    follow(page, "tbody a")
     assert "The fault is the server's" in page.locator("main").inner_text()
     command.write_text(f'#!/bin/sh\nexec {TAKESET} "$@"\n')
-    page.click("text=Convert again")
+    follow(page, "text=Convert again")
     assert page.url == f"{server.url}/verify/{capture}"
     finished(server, capture)
     page.reload()
@@ -182,7 +182,8 @@ def test_a_capture_is_deleted_after_a_second_look(failed, view):
     button = page.locator("button:text('Delete for good')")
     assert button.is_hidden()
     page.click("summary:text('Delete')")
-    button.click()
+    with page.expect_navigation():
+        button.click()
     assert page.url == f"{server.url}/" and page.locator("tbody").count() == 0
     assert server.get(f"/api/v1/captures/{capture}").status_code == 404
     assert not (server.data / "captures" / capture).exists()

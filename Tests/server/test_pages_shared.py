@@ -5,7 +5,7 @@ import re
 import pytest
 import requests
 from conftest import TAKESET
-from pages import CONTRAST, browser, insert, insert_file, view  # noqa: F401 (fixtures)
+from pages import CONTRAST, browser, follow, insert, insert_file, view  # noqa: F401 (fixtures)
 from phone import rows
 from queued import bundle, finished, queue
 from test_conversion import APP, register
@@ -105,12 +105,12 @@ def test_buttons_make_a_link_and_take_it_back(server, view):
     capture = insert(server, name="pour")
     insert_file(server, capture, "video.mp4", b"abc")
     page = view.open(f"{server.url}/verify/{capture}")
-    page.click("text=Make a link for others")
+    follow(page, "text=Make a link for others")
     link = page.locator("main a[href*='/shown/']")
     url = link.get_attribute("href")
     assert link.inner_text() == url and page.url == f"{server.url}/verify/{capture}"
     assert requests.get(url, timeout=30).status_code == 200
-    page.click("text=Take the link back")
+    follow(page, "text=Take the link back")
     assert page.locator("a[href*='/shown/']").count() == 0 and requests.get(url, timeout=30).status_code == 404
 
 
