@@ -11,7 +11,7 @@ package struct DatasetPreview {
   private let dataset: Dataset
   private let count: Int
 
-  package static let file = "preview.json"
+  private static let file = "preview.json"
   /// Most bytes of the images and depth maps of an episode.
   private static let bytes = 3_000_000
   private static let posterBytes = 200_000

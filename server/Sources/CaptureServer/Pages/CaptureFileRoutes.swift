@@ -98,8 +98,3 @@ struct CaptureFileRoutes {
     return id
   }
 }
-
-extension CaptureFile {
-  /// Whether it is the movie of its capture, whose frames rows are.
-  func isMovie(of type: CaptureType) -> Bool { type == .video ? name == "video.mp4" : type == .movie && MediaType.isMovie(name) }
-}

@@ -210,7 +210,12 @@ struct CapturePages {
     let (thumbnail, overlay) = (image("thumbnail.jpg"), image("overlay.jpg"))
     let preview = CapturePreview(besides: services.data.conversion(of: capture.id))
     // A movie may say where and by whom it was recorded, so guests see images of it.
-    let movie = isGuest ? nil : found.files.first { $0.isMovie(of: capture.type) }
+    let movie =
+      isGuest
+      ? nil
+      : found.files.first {
+        capture.type == .video ? $0.name == "video.mp4" : capture.type == .movie && MediaType.isMovie($0.name)
+      }
     let player = preview.map { _ in
       Player(
         folder: "\(address)/\(CapturePreview.folder)/",
