@@ -151,7 +151,7 @@ def test_pages_work_without_scripts(captures, view):
     follow(page, "tbody a")
     assert page.url == f"{captures.url}/verify/{captures.ids['rejected']}"
     for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Captures", "Captures")):
-        page.click(f"nav a:text-is('{name}')")
+        follow(page, f"nav a:text-is('{name}')")
         assert page.locator("h1").first.inner_text() == heading
         assert page.locator("nav a[aria-current]").inner_text() == name
 
