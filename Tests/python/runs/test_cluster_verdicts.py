@@ -39,12 +39,12 @@ def published(takeset, output, takes, root):
 
 ISOLATED = ["--isolate", "always", "--jobs", 1]
 FAILURES = {"wait": "longer than 2 s", "crash": "crashed twice", "memory": "limit of 256 MiB"}
+LIMITS = {"wait": ["--take-time", 2], "crash": [], "memory": ["--take-memory", "256M"]}
 
 
 def given_up(takeset, planned, library, what):
     """A worker on a machine that is too slow, too small or broken."""
-    limits = ["--take-time", 2, "--take-memory", "256M"]
-    done = takeset("convert", planned, "--task", 0, *ISOLATED, *limits, check=65, env=preloaded(library, what))
+    done = takeset("convert", planned, "--task", 0, *ISOLATED, *LIMITS[what], check=65, env=preloaded(library, what))
     assert FAILURES[what] in done.stdout
 
 
