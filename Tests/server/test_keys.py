@@ -275,6 +275,14 @@ def test_the_log_names_the_key_that_removed_a_capture(guarded):
     assert f"POST /control/stop: 200, key {name}, 127.0.0.1" in log and "/status" not in log and key not in log
 
 
+def test_the_log_names_the_sender_behind_a_trusted_proxy(start):
+    server = start("--require-key", "--trusted-proxy", "127.0.0.1")
+    key = add(server.data)
+    assert server.post("/control/stop", headers=bearer(key) | {"X-Forwarded-For": "198.51.100.1, 203.0.113.9"}).status_code == 200
+    log = server.log.read_text()
+    assert f"POST /control/stop: 200, key {listed(server.data)[0][0]}, 203.0.113.9" in log and "198.51.100.1" not in log
+
+
 def test_a_key_for_uploads_reads_no_file_whatever_its_name(guarded):
     from pages import insert, insert_file
 

@@ -41,7 +41,7 @@ class Camera(threading.Thread):
         super().__init__(daemon=True)
         self.address = f"ws://127.0.0.1:{server.port}{path}"
         self.rate, self.age, self.since, self.image = rate, age, since, RED
-        self.sent, self.heard, self.stopped = [], [], threading.Event()
+        self.says, self.sent, self.heard, self.stopped = None, [], [], threading.Event()
         self.start()
 
     def run(self):
@@ -53,6 +53,9 @@ class Camera(threading.Thread):
                     moment = struct.pack("<d", time.time() - self.age - self.since) if self.age is not None else b""
                     socket.send(moment + self.image)
                     self.sent.append(time.monotonic())
+                    if (status := self.says) is not None:
+                        self.says = None
+                        socket.send(json.dumps({"type": "status", "status": status}))
                     due = max(due + 1 / self.rate, time.monotonic() - 0.1)
                     while (rest := due - time.monotonic()) > 0:
                         try:
@@ -243,6 +246,37 @@ def test_the_live_stream_is_kept_and_let_go(server, view):
         shows(page, "Streams being kept", "0")
         assert page.get_attribute("#keep", "aria-pressed") == "false"
         server.until(lambda: len(captures(server)) == 1)
+
+
+def test_a_stream_that_cannot_be_kept_is_not_said_to_be(start, view):
+    server = start("--reserve", 1 << 60)
+    page = view.open(f"{server.url}/live")
+    with Camera(server):
+        becomes(page, lambda: is_red(page))
+        page.click("#keep")
+        page.locator("#said", has_text="The live stream is not kept. The server is short of disk space.").wait_for()
+        shows(page, "Streams being kept", "0")
+
+
+def test_a_key_for_reading_has_no_commands(start, view):
+    server = start("--require-key")
+    page = view.open(f"{server.url}/live?key={add(server.data, '--power', 'read')}")
+    page.locator("#connection:text-is('Connected.')").wait_for()
+    assert page.locator("#start, #stop, #keep").count() == 0
+    page.locator("#none", has_text=f"ws://127.0.0.1:{server.port}/camera?key=KEY").wait_for()
+
+
+def test_a_command_without_effect_is_said_to_be_one(server, view):
+    page = view.open(f"{server.url}/live")
+    with Camera(server) as camera:
+        shows(page, "Cameras", "waiting")
+        page.click("#start")
+        page.locator("#said:text-is('Sent start to 1 camera')").wait_for()
+        page.locator("#said", has_text="No phone has said that it did so.").wait_for()
+        page.click("#stop")
+        page.locator("#said:text-is('Sent stop to 1 camera')").wait_for()
+        camera.says = "recording"
+        page.locator("#said:text-is('The phone says: recording.')").wait_for()
 
 
 def test_without_javascript_the_page_says_what_it_needs(server, view):

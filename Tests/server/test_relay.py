@@ -240,6 +240,29 @@ async def test_a_key_is_asked_for_where_one_is_needed(start):
 
 
 @live
+async def test_what_viewers_command_is_in_the_log(start):
+    server = start("--require-key", "--trusted-proxy", "127.0.0.1")
+    make = ["keys", "add", "--data", server.data, "--power"]
+    everything, reading = (subprocess.run([BINARY, *make, power], capture_output=True, text=True, check=True).stdout.strip() for power in ("all", "read"))
+    ids = [line.split()[0] for line in subprocess.run([BINARY, "keys", "list", "--data", server.data], capture_output=True, text=True, check=True).stdout.splitlines()]
+    proxy = {"additional_headers": {"X-Forwarded-For": "203.0.113.9"}}
+    async with socket(server, f"/viewer?key={everything}", **proxy) as one, socket(server, f"/viewer?key={reading}") as other:
+        await one.send('{"command":"start"}')
+        await one.send('{"type":"record","on":true}')
+        assert await next_text(one) == {"type": "keeping", "on": True}
+        await one.send('{"type":"record","on":false}')
+        assert await next_text(one) == {"type": "keeping", "on": False}
+        # One who may only look is told that nothing is kept.
+        await other.send('{"command":"stop"}')
+        await other.send('{"type":"record","on":true}')
+        assert await next_text(other) == {"type": "keeping", "on": False, "problem": "The API key is for reading only."}
+    log = server.log.read_text()
+    for words in (f"start: done, key {ids[0]}, 203.0.113.9", f"record: done, key {ids[0]}", f"record no more: done, key {ids[0]}",
+                  f"stop: refused, key {ids[1]}, 127.0.0.1", f"record: refused, key {ids[1]}"):
+        assert f"/viewer {words}" in log
+
+
+@live
 async def test_a_key_shows_and_tells_only_the_cameras_of_its_project(start):
     server = start("--require-key")
 

@@ -10,7 +10,7 @@ import time
 import h5py
 import numpy
 from conftest import TAKESET
-from live import SECONDS_TO_2001, counts, frame, jpeg, live, next_binary, socket
+from live import SECONDS_TO_2001, counts, frame, jpeg, live, next_binary, next_text, socket
 
 START = 1_761_000_000.0
 
@@ -204,6 +204,35 @@ def test_below_the_reserve_a_stream_is_shown_and_not_kept(start):
     server = start("--reserve", 1 << 60)
     asyncio.run(stream(server, "/camera?record=1", [START, START + 1]))
     assert captures(server) == []
+
+
+@live
+async def test_whoever_wants_a_stream_kept_is_told_that_it_is_not(start):
+    server = start("--reserve", 1 << 60)
+    async with socket(server, "/viewer?record=1") as viewer, socket(server, "/viewer") as other, socket(server, "/camera") as camera:
+        await counts(server, 1, 2)
+        for number in range(3):
+            await camera.send(frame(START + number, number))
+        await camera.send('{"type":"status","status":"done"}')
+        problem = {"type": "keeping", "on": True, "problem": "The server is short of disk space. Try again later."}
+        for one, expected in ((viewer, [problem]), (other, [])):
+            texts = []
+            while not texts or texts[-1].get("status") != "done":
+                texts.append(await next_text(one))
+            assert [text for text in texts if text["type"] == "keeping"] == expected
+
+
+@live
+async def test_what_cannot_be_kept_is_said_once(server):
+    async with socket(server, "/viewer?record=1") as viewer, socket(server, "/camera") as camera:
+        await counts(server, 1, 1)
+        for _ in range(3):
+            await camera.send(bytes(5000))
+        await camera.send('{"type":"status","status":"done"}')
+        texts = []
+        while not texts or texts[-1].get("status") != "done":
+            texts.append(await next_text(viewer))
+    assert [text["problem"] for text in texts if text["type"] == "keeping"] == ["It is not made of JPEG images, which alone can be kept."]
 
 
 @live

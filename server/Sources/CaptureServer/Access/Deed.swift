@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import NIOCore
 
 /// What a request does, as far as API keys are concerned.
 enum Deed: Sendable {
@@ -23,14 +24,19 @@ enum Deed: Sendable {
 
 extension CaptureContext {
   /// Notes in the log who has changed something, by the key's id, and from where.
-  func note(_ request: Request, _ status: HTTPResponse.Status) {
+  func note(_ request: Request, _ status: HTTPResponse.Status, _ configuration: Configuration) {
     guard Deed(request) == .change || request.method == .delete else { return }
-    let sender = key.map { "key \($0.id)" } ?? "no key"
-    logger.info("\(request.method) \(request.uri.path): \(status.code), \(sender), \(channel.remoteAddress?.ipAddress ?? "?")")
+    let address = ClientAddress.of(request, self, trusting: configuration.trustedProxies)
+    logger.info("\(request.method) \(request.uri.path): \(status.code), \(APIKey.sender(key, at: address))")
   }
 }
 
 extension APIKey {
+  /// Who has sent something, for the log: the key's id, and from where.
+  static func sender(_ key: APIKey?, at address: SocketAddress?) -> String {
+    "\(key.map { "key \($0.id)" } ?? "no key"), \(address?.ipAddress ?? "?")"
+  }
+
   func allows(_ deed: Deed) -> Bool {
     switch power {
     case .all: true

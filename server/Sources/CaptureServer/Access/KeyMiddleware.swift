@@ -21,12 +21,14 @@ struct KeyMiddleware: RouterMiddleware {
       throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
     }
     let response = try await next(request, context)
-    context.note(request, response.status)
+    context.note(request, response.status, services.configuration)
     return response
   }
 
+  static let keyRequired = "KEY_REQUIRED"
+
   static func refusal(_ message: String) -> Failure {
-    Failure(.unauthorized, "KEY_REQUIRED", message, headers: [.wwwAuthenticate: "Basic realm=\"takeset\", charset=\"UTF-8\""])
+    Failure(.unauthorized, keyRequired, message, headers: [.wwwAuthenticate: "Basic realm=\"takeset\", charset=\"UTF-8\""])
   }
 
   static func unknown(_ key: String) -> Failure {

@@ -61,6 +61,11 @@ extension Configuration {
     }
     return "\(scheme)://\((try? ListenAddress(listen, option: "listen").reachable) ?? listen)"
   }
+
+  /// The options of the commands that send something here, such as `takeset upload`, for whoever reads a page.
+  func sendOptions(for request: Request) -> String {
+    "--to \(root(for: request))\(needsKey(isForwarded: request.isForwarded) ? " --key KEY" : "")"
+  }
 }
 
 extension HTTPResponse.Status {

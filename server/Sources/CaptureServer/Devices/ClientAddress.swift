@@ -7,13 +7,19 @@ import NIOCore
 enum ClientAddress {
   /// The address of the connection; or, where that is a trusted proxy's, the last address of `X-Forwarded-For` that is not one. What stands
   /// before it was written by the client, so it counts for nothing.
-  static func of(_ request: Request, on connection: SocketAddress?, trusting proxies: [String]) -> SocketAddress? {
+  ///
+  /// - Parameter forwardedFor: All values of that header, in their order.
+  static func of(_ connection: SocketAddress?, forwardedFor: [String], trusting proxies: [String]) -> SocketAddress? {
     guard !proxies.isEmpty, let connection, isTrusted(connection, proxies) else { return connection }
-    for text in request.headers[values: .forwardedFor].joined(separator: ",").split(separator: ",").reversed() {
+    for text in forwardedFor.joined(separator: ",").split(separator: ",").reversed() {
       guard let address = try? SocketAddress(ipAddress: text.trimmingCharacters(in: .whitespaces), port: 0) else { return connection }
       if !isTrusted(address, proxies) { return address }
     }
     return connection
+  }
+
+  static func of(_ request: Request, _ context: CaptureContext, trusting proxies: [String]) -> SocketAddress? {
+    of(context.channel.remoteAddress, forwardedFor: request.headers[values: .forwardedFor], trusting: proxies)
   }
 
   /// What proxies add to requests that they pass on.

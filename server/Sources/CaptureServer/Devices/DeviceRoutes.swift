@@ -31,7 +31,7 @@ struct DeviceRoutes {
   }
 
   private func client(of request: Request, _ context: CaptureContext) -> SocketAddress? {
-    ClientAddress.of(request, on: context.channel.remoteAddress, trusting: services.configuration.trustedProxies)
+    ClientAddress.of(request, context, trusting: services.configuration.trustedProxies)
   }
 
   /// Throws `Failure` 429 if an address has used up a limit.

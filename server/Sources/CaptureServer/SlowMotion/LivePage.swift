@@ -2,9 +2,22 @@ import Hummingbird
 
 /// `GET /live`: the live view, with the stream's true age and rate, the phone's controls, and the recorded movies.
 struct LivePage {
+  let services: Services
   let page: Page
 
-  var response: Response {
-    page.response("Live view", template: "live", (), place: "/live", script: PageFiles.liveScript)
+  private struct Contents {
+    /// Whether commands and recording are for whoever sees it.
+    var canChange: Bool
+    /// Where phones connect, and what follows their address.
+    var socket: String
+    var key: String
+  }
+
+  func response(_ request: Request, _ context: CaptureContext) -> Response {
+    let contents = Contents(
+      canChange: context.key?.allows(.change) ?? true,
+      socket: services.configuration.root(for: request).replacing(/^http/, with: "ws"),
+      key: services.configuration.needsKey(isForwarded: request.isForwarded) ? "?key=KEY" : "")
+    return page.response("Live view", template: "live", contents, place: "/live", script: PageFiles.liveScript)
   }
 }

@@ -18,6 +18,9 @@ struct MovieUpload {
       try found?.check(.upload)
       return try await receive(request, found?.project ?? "default")
     } catch {
+      // Nobody else learns of it: the phone gets no answer, and keeps its movie.
+      let address = ClientAddress.of(request, context, trusting: services.configuration.trustedProxies)?.ipAddress ?? "?"
+      services.logger.warning("a movie from \(address) is refused: \((error as? Failure)?.message ?? "\(error)")")
       throw await context.drop(because: error)
     }
   }

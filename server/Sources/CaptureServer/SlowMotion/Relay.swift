@@ -21,6 +21,10 @@ final class Relay: Sendable {
     /// Of its key; `nil` for one without a key, who sees all.
     let project: String?
     var records: Bool
+    /// Whether it may do more than look.
+    let mayCommand: Bool
+    /// Who it is, for the log.
+    let sender: String
   }
 
   private struct State: Sendable {
@@ -88,7 +92,14 @@ final class Relay: Sendable {
     defer { watch?.cancel() }
     switch request.role {
     case .camera: await serveCamera(socket, peer, request, key?.project ?? "default")
-    case .viewer: await serveViewer(socket, peer, request, key?.project, mayCommand: key?.allows(.change) ?? true)
+    case .viewer:
+      let address = ClientAddress.of(
+        socket.channel.remoteAddress, forwardedFor: request.forwardedFor, trusting: services.configuration.trustedProxies)
+      let mayCommand = key?.allows(.change) ?? true
+      let viewer = Viewer(
+        peer: peer, project: key?.project, records: request.records && mayCommand, mayCommand: mayCommand,
+        sender: APIKey.sender(key, at: address))
+      await serve(viewer, socket)
     }
   }
 
@@ -110,7 +121,7 @@ final class Relay: Sendable {
           (state.viewers(of: project), state.cameras[id].map(state.records) ?? false)
         }
         for viewer in viewers { viewer.peer.offer(bytes) }
-        if records { await recorder.append(bytes) }
+        if records, let problem = await recorder.append(bytes) { self.warn(problem, of: project) }
       case .text(let text): self.hear(text, from: id, of: project)
       case .other: break
       }
@@ -120,18 +131,15 @@ final class Relay: Sendable {
     await recorder.finish()
   }
 
-  /// - Parameter mayCommand: Whether it may do more than look.
-  private func serveViewer(
-    _ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String?, mayCommand: Bool
-  ) async {
-    let id = ObjectIdentifier(peer)
+  private func serve(_ viewer: Viewer, _ socket: CaptureChannel.Socket) async {
+    let id = ObjectIdentifier(viewer.peer)
     let known = state.withLockedValue { state in
-      state.viewers[id] = Viewer(peer: peer, project: project, records: request.records && mayCommand)
-      return state.cameras.filter { project == nil || project == $0.value.project }
+      state.viewers[id] = viewer
+      return state.cameras.filter { viewer.project == nil || viewer.project == $0.value.project }
     }
-    for (id, camera) in known.sorted(by: { $0.key < $1.key }) { peer.send(Self.status(id, camera.status ?? "waiting")) }
-    await read(socket, peer) { message in
-      if case .text(let text) = message { await self.hear(text, fromViewer: id, of: project, mayCommand: mayCommand) }
+    for (id, camera) in known.sorted(by: { $0.key < $1.key }) { viewer.peer.send(Self.status(id, camera.status ?? "waiting")) }
+    await read(socket, viewer.peer) { message in
+      if case .text(let text) = message { await self.hear(text, from: viewer) }
     }
     state.withLockedValue { _ = $0.viewers.removeValue(forKey: id) }
     await finishIdleRecordings()
@@ -174,21 +182,41 @@ final class Relay: Sendable {
     }
   }
 
-  private func hear(_ text: LiveText, fromViewer id: ObjectIdentifier, of project: String?, mayCommand: Bool) async {
-    guard mayCommand || (text.command == nil && ["answer", "ice"].contains(text.type)) else { return }
-    if let command = text.command {
-      if ["start", "stop"].contains(command) { self.command(command, to: project) }
-      return
-    }
-    switch text.type {
-    case "reconnect_request": command("reconnect", to: project)
-    case "answer", "ice": _ = tell(text.bytes, project)
-    case "record":
+  private func hear(_ text: LiveText, from viewer: Viewer) async {
+    switch (text.command, text.type) {
+    case (nil, "answer"), (nil, "ice"): _ = tell(text.bytes, viewer.project)
+    case ("start"?, _), ("stop"?, _), (nil, "reconnect_request"):
+      let command = text.command ?? "reconnect"
+      if may(command, viewer) { self.command(command, to: viewer.project) }
+    case (nil, "record"):
       guard let isOn = text.isOn else { return }
-      state.withLockedValue { $0.viewers[id]?.records = isOn }
+      guard may(isOn ? "record" : "record no more", viewer) else {
+        return viewer.peer.send(Self.json(Keeping(on: false, problem: "The API key is for reading only.")))
+      }
+      state.withLockedValue { $0.viewers[ObjectIdentifier(viewer.peer)]?.records = isOn }
+      viewer.peer.send(Self.json(Keeping(on: isOn, problem: nil)))
       if !isOn { await finishIdleRecordings() }
     default: break
     }
+  }
+
+  /// Whether a viewer may do something, which is noted in the log either way.
+  private func may(_ deed: String, _ viewer: Viewer) -> Bool {
+    services.logger.info("/viewer \(deed): \(viewer.mayCommand ? "done" : "refused"), \(viewer.sender)")
+    return viewer.mayCommand
+  }
+
+  /// Whether the stream is kept for a viewer, and why some of it is not.
+  private struct Keeping: Encodable {
+    var type = "keeping"
+    var on: Bool
+    var problem: String?
+  }
+
+  /// Tells those who want a project's streams kept that they are not.
+  private func warn(_ problem: String, of project: String) {
+    let text = Self.json(Keeping(on: true, problem: problem))
+    for viewer in state.withLockedValue({ $0.viewers(of: project) }) where viewer.records { viewer.peer.send(text) }
   }
 
   /// Ends the recordings that nobody wants any more.

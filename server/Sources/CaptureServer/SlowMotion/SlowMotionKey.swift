@@ -43,7 +43,7 @@ struct SlowMotionKeyMiddleware: RouterMiddleware {
     var context = context
     context.key = found
     let response = try await next(request, context)
-    context.note(request, response.status)
+    context.note(request, response.status, services.configuration)
     return response
   }
 }

@@ -33,7 +33,7 @@ struct SlowMotionRoutes {
       return try JSONAnswer.response(
         Status(cameras: counts.cameras, viewers: counts.viewers, recordings: counts.recordings, timestamp: Time.now()))
     }
-    routes.get("live") { _, _ in LivePage(page: page).response }
+    routes.get("live") { LivePage(services: services, page: page).response($0, $1) }
     // Where the app's own server has its viewers.
     for path in ["viewer.html", "viewer-webrtc.html"] {
       routes.get(RouterPath(path)) { request, _ -> Response in

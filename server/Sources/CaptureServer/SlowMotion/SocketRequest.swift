@@ -19,6 +19,8 @@ struct SocketRequest: Sendable {
   let host: String?
   /// Whether it came through a proxy.
   let isForwarded: Bool
+  /// All values of `X-Forwarded-For`.
+  let forwardedFor: [String]
 
   /// `nil` where the address names neither a camera nor a viewer. Apps and relays put other things around the names.
   init?(_ head: HTTPRequestHead) {
@@ -35,6 +37,7 @@ struct SocketRequest: Sendable {
     origin = head.headers.first(name: "origin")
     host = head.headers.first(name: "host")
     isForwarded = ClientAddress.proxyFields.contains { head.headers.contains(name: $0.rawName) }
+    forwardedFor = head.headers["X-Forwarded-For"]
   }
 
   /// Whether a request asks for a camera's or a viewer's WebSocket as it must (RFC 6455, section 4.2.1).

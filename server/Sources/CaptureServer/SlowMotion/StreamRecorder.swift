@@ -12,7 +12,9 @@ final class StreamRecorder: Sendable {
     var nextCheck: Int64 = 0
     /// Whether times are those of arrival, because the sender's clock went back.
     var usesArrival = false
-    var hasFailed = false
+    /// When it is tried again to keep the stream, in microseconds since 1970, after that has failed.
+    var retry: Int64 = 0
+    var isUnreadable = false
     /// Segments that are being made captures.
     var keeping: [Task<Void, Never>] = []
   }
@@ -32,12 +34,18 @@ final class StreamRecorder: Sendable {
   /// Read without waiting for the disk.
   var isRecording: Bool { recording.withLockedValue { $0 } }
 
-  /// Keeps a frame. What is no JPEG is relayed and not kept.
-  func append(_ bytes: ByteBuffer) async {
-    guard let frame = LiveFrame(bytes) else { return }
+  /// Keeps a frame. Returns a sentence for people as soon as frames are not kept: what is no JPEG is only relayed, and after a failure, such
+  /// as of a full disk, they are lost for some seconds, until it is tried again.
+  func append(_ bytes: ByteBuffer) async -> String? {
+    guard let frame = LiveFrame(bytes) else {
+      return state.withLockedValue { state in
+        defer { state.isUnreadable = true }
+        return state.isUnreadable ? nil : "It is not made of JPEG images, which alone can be kept."
+      }
+    }
     let arrival = Time.microseconds()
     // The pool ends with the process only.
-    _ = try? await NIOThreadPool.singleton.runIfActive { self.write(frame, arrival: arrival) }
+    return try? await NIOThreadPool.singleton.runIfActive { self.write(frame, arrival: arrival) }
   }
 
   /// Ends the recording; it is a capture when this returns. The next frame starts another.
@@ -45,7 +53,8 @@ final class StreamRecorder: Sendable {
     _ = try? await NIOThreadPool.singleton.runIfActive {
       self.state.withLockedValue { state in
         self.end(&state)
-        state.hasFailed = false
+        state.retry = 0
+        state.isUnreadable = false
         state.usesArrival = false
       }
     }
@@ -57,9 +66,9 @@ final class StreamRecorder: Sendable {
   }
 
   /// Blocks; the lock keeps frames in order.
-  private func write(_ frame: LiveFrame, arrival: Int64) {
+  private func write(_ frame: LiveFrame, arrival: Int64) -> String? {
     state.withLockedValue { state in
-      guard !state.hasFailed else { return }
+      guard arrival >= state.retry else { return nil }
       do {
         var time = state.usesArrival ? arrival : frame.time ?? arrival
         let size = frame.size
@@ -88,16 +97,20 @@ final class StreamRecorder: Sendable {
           try checkRoom(for: bytes + Int64(frame.jpeg.readableBytes))
         }
         try state.segment?.append(frame.jpeg, at: time)
+        return nil
       } catch {
-        let reason = (error as? Failure).map { $0.reason ?? $0.message } ?? "\(error)"
-        services.logger.error("a live stream cannot be kept: \(reason)")
-        state.hasFailed = true
+        let failure = error as? Failure
+        services.logger.error("a live stream cannot be kept: \(failure.map { $0.reason ?? $0.message } ?? "\(error)")")
+        state.retry = arrival + Self.pause
         end(&state)
+        return failure?.message ?? "It cannot be written."
       }
     }
   }
 
   private static let checkStep: Int64 = 1 << 20
+  /// Microseconds.
+  private static let pause: Int64 = 10_000_000
 
   /// Throws `Failure` 507 if the disk or the project has no room for a segment of so many bytes. Blocks.
   private func checkRoom(for bytes: Int64) throws {

@@ -9,6 +9,8 @@ const link = (path, query = {}) => {
 // Milliseconds by which the server's clock is ahead of ours, and those of the round trip that has shown it.
 let ahead = 0, trip = Infinity;
 let socket, pause = 1000, isKeeping = false;
+// The command whose effect no phone has reported yet, and when each camera said what it does.
+let asked = null;
 const cameras = new Map();
 
 function connect() {
@@ -36,9 +38,17 @@ function connect() {
 function hear(text) {
   let message;
   try { message = JSON.parse(text); } catch { return; }
+  if (message.type === 'keeping') kept(message);
   if (message.type !== 'camera_status') return;
   if (message.status === 'disconnected') cameras.delete(message.cameraId);
-  else cameras.set(message.cameraId, message.status);
+  else {
+    // Those that are known already are told again to each page that connects.
+    if (asked && cameras.has(message.cameraId)) {
+      say('The phone says: ' + message.status + '.');
+      asked = null;
+    }
+    cameras.set(message.cameraId, message.status);
+  }
   // A camera waits again after it has sent its movie.
   if (message.status === 'waiting') list();
 }
@@ -162,30 +172,47 @@ function item(video) {
   return item;
 }
 
+const say = text => { at('said').textContent = text; };
+
 async function control(command) {
+  const question = asked = { command };
   try {
     const answer = await (await fetch(link('/control/' + command), { method: 'POST' })).json();
-    at('said').textContent = answer.message ?? answer.error.message;
-  } catch { at('said').textContent = 'The server cannot be reached.'; }
+    if (asked !== question) return;
+    say(answer.message ?? answer.error.message);
+    if (!cameras.size) return;
+    setTimeout(() => {
+      if (asked === question) say('No phone has said that it did so. It may not be listening.');
+    }, 5000);
+  } catch { say('The server cannot be reached.'); }
 }
 
 function keep(isOn) {
-  if (socket.readyState !== WebSocket.OPEN) {
-    at('said').textContent = 'The server cannot be reached.';
-    return;
-  }
+  if (socket.readyState !== WebSocket.OPEN) return say('The server cannot be reached.');
   socket.send(JSON.stringify({ type: 'record', on: isOn }));
-  isKeeping = isOn;
-  at('keep').setAttribute('aria-pressed', String(isOn));
-  at('said').textContent = isOn
-    ? 'What cameras send from now on is kept as captures, for as long as this page is open.'
-    : 'The live stream is no longer kept.';
+}
+
+// What the server says of it counts: the disk may be full, or the key for reading only.
+function kept(message) {
+  const wasKeeping = isKeeping;
+  isKeeping = message.on;
+  at('keep').setAttribute('aria-pressed', String(isKeeping));
+  if (message.problem) {
+    say('The live stream is not kept. ' + message.problem + (isKeeping ? ' It is tried again.' : ''));
+  } else if (isKeeping) {
+    say('What cameras send from now on is kept as captures, for as long as this page is open.');
+  } else if (wasKeeping) {
+    say('The live stream is no longer kept.');
+  }
   setTimeout(ask, 500);
 }
 
-at('start').onclick = () => control('start');
-at('stop').onclick = () => control('stop');
-at('keep').onclick = () => keep(!isKeeping);
+// They are not there for those who may only look.
+if (at('start')) {
+  at('start').onclick = () => control('start');
+  at('stop').onclick = () => control('stop');
+  at('keep').onclick = () => keep(!isKeeping);
+}
 at('video').onerror = () => { at('unplayable').hidden = false; };
 at('view').hidden = false;
 connect();
