@@ -199,6 +199,8 @@ def test_pages_of_a_long_list(server, view):
 def test_an_empty_server_has_pages(server, view):
     for path, text in (("/", "Nothing has been received yet"), ("/jobs", "Nothing waits"), ("/datasets", "none yet"), ("/devices", "No device")):
         assert text in view.open(server.url + path).locator("main").inner_text()
+    for path, command in (("/", "upload session/"), ("/datasets", "upload session/"), ("/devices", "simulate device")):
+        assert f"takeset {command} --to {server.url}\n" in view.open(server.url + path).locator("main pre").all_inner_texts()[0] + "\n"
 
 
 @pytest.mark.parametrize("scheme, level, words", [

@@ -93,6 +93,12 @@ def test_the_list_of_datasets(reporter):
     assert cells[15:21] == ["Report of kitchen", "kitchen.0123456789ab", "kitchen", "1", "1", "7"]
     assert abs(time.time() - time.mktime(time.strptime(cells[6], "%Y-%m-%d %H:%M:%S UTC")) + time.timezone) < 60
     assert 'href="/datasets/kitchen.0123456789ab/report"' in text
+    # Its captures are those that it holds, not all of its project.
+    assert 'href="/?dataset=kitchen.0123456789ab"' in text
+    listed = server.get("/?dataset=kitchen.0123456789ab").text
+    assert listed.count("<tr>") == 2 and "Only captures of the dataset <bdi>kitchen.0123456789ab</bdi>." in listed
+    assert len(server.get("/api/v1/captures?dataset=kitchen.0123456789ab").json()["data"]) == 1
+    assert server.get("/api/v1/captures?dataset=nothing").json()["data"] == []
     for name in ("..", "%2e%2e", "nothing", "..%2fcaptures"):
         assert server.get(f"/datasets/{name}/report").status_code == 404
 

@@ -176,6 +176,16 @@ def test_a_failed_capture_is_converted_again(failed, view):
     assert page.locator(".badge").first.inner_text() == "complete" and page.locator("text=The fault is").count() == 0
 
 
+def test_a_failed_capture_is_converted_again_from_the_jobs(failed, view):
+    server, capture, command = failed
+    page = view.open(f"{server.url}/jobs")
+    command.write_text(f'#!/bin/sh\nexec {TAKESET} "$@"\n')
+    follow(page, "button:text('Convert again')")
+    assert page.url == f"{server.url}/verify/{capture}"
+    finished(server, capture)
+    assert "Nothing waits" in view.open(f"{server.url}/jobs").locator("main").inner_text()
+
+
 def test_a_capture_is_deleted_after_a_second_look(failed, view):
     server, capture, _ = failed
     page = view.open(f"{server.url}/verify/{capture}")
@@ -200,6 +210,7 @@ def test_buttons_are_for_those_who_may_change_something(failed, tmp_path):
     # What went wrong names files of the machine.
     assert "no luck" in server.get("/jobs", headers=bearer(keys["all"])).text
     assert "no luck" not in server.get("/jobs", headers=bearer(keys["read"])).text
+    assert all(("Convert again" in server.get("/jobs", headers=bearer(keys[power])).text) == (power == "all") for power in ("all", "read"))
     for name in "convert", "delete":
         for key, status in (keys["read"], 403), (keys["upload"], 403), (foreign, 404):
             assert server.post(f"/captures/{capture}/{name}", headers=bearer(key), allow_redirects=False).status_code == status

@@ -11,6 +11,8 @@ struct CaptureListing: Sendable {
   /// Id of a device, in lower case.
   private(set) var device: String?
   private(set) var project: String?
+  /// Name of a dataset that holds them.
+  private(set) var dataset: String?
   private(set) var badge: VerificationBadge.State?
   /// What the name contains, or the id or the device's begins with, whatever the case of its letters.
   private(set) var text: String?
@@ -73,6 +75,7 @@ struct CaptureListing: Sendable {
     status = try Self.value("status", query)
     type = try Self.value("type", query)
     self.project = query("project")
+    dataset = query("dataset")
     device = query("device")?.lowercased()
     guard device.map({ UUID(uuidString: $0) != nil }) ?? true else { throw Failure.invalid("device must be a UUID") }
     badge = try Self.value("verified", query)
@@ -107,6 +110,7 @@ struct CaptureListing: Sendable {
     if let status { only("status = ?", [status.rawValue]) }
     if let type { only("type = ?", [type.rawValue]) }
     if let device { only("device = ?", [device]) }
+    if let dataset { only("id IN (SELECT capture FROM merged WHERE dataset = ?)", [dataset]) }
     if let badge { only("badge = ?", [badge.rawValue]) }
     if let first { only("receivedAt >= ?", [first.start]) }
     if let last { only("receivedAt < ?", [last.end]) }
@@ -125,7 +129,8 @@ struct CaptureListing: Sendable {
   func query(_ place: (name: String, cursor: Cursor)? = nil) -> String {
     let values: [(String, String?)] = [
       ("q", text), ("type", type?.rawValue), ("status", status?.rawValue), ("verified", badge?.rawValue), ("device", device),
-      ("project", project), ("from", first?.text), ("to", last?.text), ("limit", limit == Self.standardLimit ? nil : "\(limit)"),
+      ("project", project), ("dataset", dataset), ("from", first?.text), ("to", last?.text),
+      ("limit", limit == Self.standardLimit ? nil : "\(limit)"),
       (place?.name ?? "", place?.cursor.text),
     ]
     let parts = values.compactMap { name, value in value.map { "\(name)=\(Figure.escaped($0))" } }

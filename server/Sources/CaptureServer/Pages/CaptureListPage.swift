@@ -47,13 +47,12 @@ struct CaptureListPage {
     var sizes: [Choice]
     var device: String?
     var project: String?
+    var dataset: String?
     var captures: [Row]
     var isEmpty: Bool
     /// Whether nothing was ever received, rather than nothing found.
     var isNew: Bool
-    /// Address and key for the commands that send something.
-    var root: String
-    var key: String
+    var sendOptions: String
     var isFiltered: Bool
     var older: String?
     var newer: String?
@@ -86,9 +85,11 @@ struct CaptureListPage {
     try listing.turn(at: value("newer"))
     let (found, counts) = try await services.database.pool.read { [listing] database in
       let (order, arguments) = listing.selection
+      // Without OR, an index has all that is needed.
       let counts = try GRDB.Row.fetchAll(
-        database, sql: "SELECT status, COUNT(*) AS number FROM capture WHERE (? IS NULL OR project = ?) GROUP BY status ORDER BY status",
-        arguments: [project, project])
+        database,
+        sql: "SELECT status, COUNT(*) AS number FROM capture \(project == nil ? "" : "WHERE project = ?") GROUP BY status ORDER BY status",
+        arguments: project.map { [$0] } ?? [])
       return (
         try Listed.fetchAll(
           database,
@@ -111,9 +112,9 @@ struct CaptureListPage {
       badges: Self.choices(VerificationBadge.State.allCases.map { ($0.rawValue, $0.words) }, listing.badge?.rawValue),
       first: listing.first?.text ?? "", last: listing.last?.text ?? "",
       sizes: [50, 200, 1000].map { Choice(value: "\($0)", name: "\($0)", isChosen: $0 == listing.limit) },
-      device: listing.device, project: listing.project, captures: shown.map(row), isEmpty: shown.isEmpty, isNew: counts.isEmpty,
-      root: services.configuration.root(for: request),
-      key: services.configuration.needsKey(isForwarded: request.isForwarded) ? " --key KEY" : "", isFiltered: listing.query() != "/",
+      device: listing.device, project: listing.project, dataset: listing.dataset, captures: shown.map(row), isEmpty: shown.isEmpty,
+      isNew: counts.isEmpty,
+      sendOptions: services.configuration.sendOptions(for: request), isFiltered: listing.query() != "/",
       older: older, newer: newer)
     return page.response("Captures", template: "captures", contents, place: "/")
   }

@@ -11,7 +11,7 @@ struct DatasetPages {
   let reports: DatasetReports
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("datasets") { _, context in try await list(context) }
+    routes.get("datasets") { request, context in try await list(request, context) }
     routes.get("datasets/:name/report") { _, context in try await report(context) }
   }
 
@@ -41,7 +41,7 @@ struct DatasetPages {
     var name: String
     var href: String
     var project: String
-    var projectAddress: String
+    var address: String
     var captures: String
     var takes: String
     var rows: String
@@ -50,10 +50,11 @@ struct DatasetPages {
   }
   private struct Datasets {
     var isEmpty: Bool
+    var sendOptions: String
     var datasets: [Row]
   }
 
-  private func list(_ context: CaptureContext) async throws -> Response {
+  private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let found = try await datasets(context)
     let rows = try await NIOThreadPool.singleton.runIfActive { [data = services.data] in
       found.compactMap { dataset -> Row? in
@@ -61,12 +62,13 @@ struct DatasetPages {
         guard let stamp = FileStamp(of: folder + "/manifest.json") else { return nil }
         return Row(
           name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report", project: dataset.project,
-          projectAddress: Figure.escaped(dataset.project), captures: Figure.grouped(dataset.captures), takes: Figure.grouped(dataset.takes),
+          address: Figure.escaped(dataset.name), captures: Figure.grouped(dataset.captures), takes: Figure.grouped(dataset.takes),
           rows: Figure.grouped(dataset.rows), size: Figure.size(Self.bytes(below: folder)),
           written: Figure.time(stamp.milliseconds))
       }
     }
-    return page.response("Datasets", template: "datasets", Datasets(isEmpty: rows.isEmpty, datasets: rows), place: "/datasets")
+    let contents = Datasets(isEmpty: rows.isEmpty, sendOptions: services.configuration.sendOptions(for: request), datasets: rows)
+    return page.response("Datasets", template: "datasets", contents, place: "/datasets")
   }
 
   private static func bytes(below folder: String) -> Int64 {

@@ -78,6 +78,7 @@ struct DevicesPage {
   }
   private struct Devices {
     var noDevices: Bool
+    var sendOptions: String
     var devices: [DeviceRow]
     var more: String?
     var noKeys: Bool
@@ -123,7 +124,7 @@ struct DevicesPage {
       )
     }
     let contents = Devices(
-      noDevices: devices.isEmpty,
+      noDevices: devices.isEmpty, sendOptions: services.configuration.sendOptions(for: request),
       devices: devices.map {
         DeviceRow(
           id: $0.id, model: Figure.short($0.model, 100), level: $0.level.replacing("_", with: " "),

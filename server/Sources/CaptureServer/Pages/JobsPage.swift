@@ -25,7 +25,8 @@ struct JobsPage {
   }
 
   private struct Row {
-    var href: String
+    var id: String
+    var canConvert: Bool
     var name: String
     var project: String
     var state: String
@@ -73,11 +74,11 @@ struct JobsPage {
     }
     let (running, waiting, failed) = (counts["running"] ?? 0, counts["waiting"] ?? 0, counts["failed"] ?? 0)
     // What went wrong names programs and files of this machine.
-    let showsProblems = context.key?.allows(.change) ?? true
+    let canChange = context.key?.allows(.change) ?? true
     let all = running + waiting + failed
     let contents = Contents(
       summary: "\(Figure.grouped(running)) running, \(Figure.grouped(waiting)) waiting, \(Figure.grouped(failed)) failed", notice: notice,
-      isIdle: all == 0, jobs: jobs.map { row($0, now, showsProblems: showsProblems) },
+      isIdle: all == 0, jobs: jobs.map { row($0, now, canChange: canChange) },
       more: all > jobs.count ? "These are \(jobs.count) of \(Figure.grouped(all)) jobs." : nil)
     return page.response("Jobs", template: "jobs", contents, place: "/jobs")
   }
@@ -90,7 +91,7 @@ struct JobsPage {
     return nil
   }
 
-  private func row(_ job: Job, _ now: Int64, showsProblems: Bool) -> Row {
+  private func row(_ job: Job, _ now: Int64, canChange: Bool) -> Row {
     func ago(_ time: Int64) -> String { Figure.duration(Double(max(now - time, 0) / 1000)) }
     let (state, tone, time): (String, String, String) =
       switch job.state {
@@ -102,7 +103,8 @@ struct JobsPage {
       default: ("failed", "bad", "no longer tried")
       }
     return Row(
-      href: "/verify/\(job.capture)", name: Figure.short(job.name, 200), project: Figure.short(job.project, 100), state: state, tone: tone,
-      time: time, attempts: "\(job.attempts)", problem: showsProblems ? job.lastError.map { Figure.short($0, 400) } : nil)
+      id: job.capture, canConvert: canChange && state == "failed", name: Figure.short(job.name, 200),
+      project: Figure.short(job.project, 100), state: state, tone: tone,
+      time: time, attempts: "\(job.attempts)", problem: canChange ? job.lastError.map { Figure.short($0, 400) } : nil)
   }
 }

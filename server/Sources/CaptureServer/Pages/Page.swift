@@ -98,8 +98,10 @@ struct PageFailures: RouterMiddleware {
         place: isForGuests ? nil : "", status: error.status)
     } catch let failure as Failure {
       context.logger.info("\(failure.status.code) \(failure.code): \(failure.reason ?? failure.message)")
+      let advice =
+        failure.code == KeyMiddleware.keyRequired ? ". Load the page again, and give the key as the password; any user name will do." : ""
       var response = page.message(
-        failure.status == .notFound ? "Not found" : "Not possible", failure.message, place: isForGuests ? nil : "",
+        failure.status == .notFound ? "Not found" : "Not possible", failure.message + advice, place: isForGuests ? nil : "",
         status: failure.status)
       for field in failure.headers { response.headers[field.name] = field.value }
       return response
