@@ -29,7 +29,7 @@ struct Failure: Error, HTTPResponseError {
   }
   static func tooLarge(_ message: String) -> Failure { Failure(.contentTooLarge, "PAYLOAD_TOO_LARGE", message) }
   static func insufficientStorage() -> Failure {
-    Failure(.fullDisk, "STORAGE_ERROR", "The server is short of disk space. Try again later.", headers: [.retryAfter: "60"])
+    Failure(.fullDisk, "STORAGE_ERROR", "The server is short of disk space. Try again later.")
   }
   static let captureNotFound = Failure(.notFound, "CAPTURE_NOT_FOUND", "There is no such capture")
 

@@ -19,8 +19,10 @@ struct MovieUpload {
       return try await receive(request, found?.project ?? "default")
     } catch {
       // Nobody else learns of it: the phone gets no answer, and keeps its movie.
-      let address = ClientAddress.of(request, context, trusting: services.configuration.trustedProxies)?.ipAddress ?? "?"
-      services.logger.warning("a movie from \(address) is refused: \((error as? Failure)?.message ?? "\(error)")")
+      if let failure = error as? Failure {
+        let address = ClientAddress.of(request, context, trusting: services.configuration.trustedProxies)?.ipAddress ?? "?"
+        services.logger.warning("a movie from \(address) is refused: \(failure.message)")
+      }
       throw await context.drop(because: error)
     }
   }
