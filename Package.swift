@@ -22,6 +22,7 @@ let package = Package(
     .executable(name: "takeset", targets: ["takeset-cli"]),
     // What the server in server/ shares with the command.
     .library(name: "Evidence", targets: ["Evidence"]),
+    .library(name: "HTTP", targets: ["HTTP"]),
     .library(name: "Model", targets: ["Model"]),
   ],
   dependencies: [
@@ -36,6 +37,7 @@ let package = Package(
     system("CCrypto", "libcrypto", "libssl-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CZip", "libzip", "libzip-dev"),
+    .target(name: "CCurl"),
     .target(name: "CFFmpeg"),
     .target(name: "CPixels"),
     .target(name: "CSandbox"),
@@ -48,6 +50,7 @@ let package = Package(
     .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
     .target(name: "Evidence", dependencies: ["CCrypto", "Model"], swiftSettings: settings),
+    .target(name: "HTTP", dependencies: ["CCrypto", "CCurl"], swiftSettings: settings),
     .target(name: "Explanations", dependencies: ["Model"], resources: [.embedInCode("findings.md")], swiftSettings: settings),
     // What is true of takes, and the steps that convert them: a target imports only those above it.
     .target(

@@ -325,8 +325,8 @@ def test_another_certificate_than_the_named_one_is_not_trusted(client, tmp_path)
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret", "--ca-cert", tmp_path / "other/cert.pem")
     by_name = client.run(tmp_path, "--to", stub.url.replace("127.0.0.1", "localhost"), "--ca-cert", tmp_path / "cert.pem")
     stub.close()
-    for ended in (done, by_name):
-        assert ended.returncode == 1 and "nor --ca-cert trusts the server's certificate for that name" in ended.stderr
+    for ended, named in (done, "other/cert.pem"), (by_name, "cert.pem"):
+        assert ended.returncode == 1 and f"nor {tmp_path / named} trusts the server's certificate for that name" in ended.stderr
     assert not stub.requests and {item["state"] for item in client.items().values()} == {"pending"}
 
 

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 
 /// Deletes local files, once the server has shown that it keeps them.
 struct LocalRemoval: Sendable {

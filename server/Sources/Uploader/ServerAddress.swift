@@ -1,11 +1,11 @@
 import Foundation
 
 /// The root of a server, from `--to`.
-struct ServerAddress: Sendable, Equatable {
+package struct ServerAddress: Sendable, Equatable {
   let url: URL
 
   /// Throws `UploaderProblem` unless the text is an http or https URL with a host.
-  init(_ text: String) throws {
+  package init(_ text: String) throws {
     let trimmed = text.hasSuffix("/") ? String(text.dropLast(while: { $0 == "/" })) : text
     guard let parts = URLComponents(string: trimmed), let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme),
       parts.host?.isEmpty == false, parts.query == nil, parts.fragment == nil, parts.user == nil, let url = parts.url
@@ -13,7 +13,7 @@ struct ServerAddress: Sendable, Equatable {
     self.url = url
   }
 
-  var text: String { url.absoluteString }
+  package var text: String { url.absoluteString }
 
   /// Whether what is sent can be read on its way.
   var isOpen: Bool {

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 
 extension Setback {
   /// What an answer that is no success means.

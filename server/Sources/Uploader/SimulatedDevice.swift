@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import HTTP
 
 /// `takeset simulate device`: a phone that registers its key, makes captures and sends them, signed.
 package struct SimulatedDevice: Sendable {
@@ -69,7 +70,7 @@ package struct SimulatedDevice: Sendable {
     self.signing = signing
     fault = options.fault.flatMap(RequestFault.init)
     client = try HTTPClient(
-      key: options.key ?? environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }, timeout: options.timeout,
+      sending: options.key ?? environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }, timeout: options.timeout,
       certificates: options.certificates)
   }
 

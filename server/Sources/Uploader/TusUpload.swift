@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import HTTP
 import Synchronization
 
 /// Sends one item by the resumable protocol tus 1.0 (https://tus.io/protocols/resumable-upload), a block at a time.

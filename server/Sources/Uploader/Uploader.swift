@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import Synchronization
 
 /// `takeset upload`: sends captures to a server by a queue that outlives the process.
@@ -88,7 +89,7 @@ package struct Uploader: Sendable {
       }
       limit = RateLimit(rate: rate)
     }
-    client = try HTTPClient(key: key, timeout: options.timeout, certificates: options.certificates)
+    client = try HTTPClient(sending: key, timeout: options.timeout, certificates: options.certificates)
     tus = TusUpload(client: client, server: server, queue: queue, limit: limit, progress: progress, outage: outage)
     if key != nil, server.isOpen { progress.problem("warning: the key goes to \(server.text) unencrypted; https would hide it") }
   }

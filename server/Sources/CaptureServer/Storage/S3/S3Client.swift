@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import FoundationNetworking
+import HTTP
 
 /// Requests to one bucket of an S3-compatible server, with the bucket's name in the path. Failures that may pass are tried again.
 struct S3Client: Sendable {
@@ -33,15 +33,18 @@ struct S3Client: Sendable {
   let location: S3Location
   private let signature: S3Signature
   private let gate = S3Gate(places: 16)
-  /// For requests without a body. Those with one have connections of their own: URLSession sends a request again without its body where
-  /// a connection that it used again was reset.
-  private let reader = URLSession(configuration: .ephemeral)
+  private let client: HTTPClient
   private static let attempts = 6
 
-  /// Throws `Mistake` where the environment has no credentials.
+  /// Throws `Mistake` where the environment has no credentials, or without libcurl.
   init(_ location: S3Location, environment: [String: String] = ProcessInfo.processInfo.environment) throws {
     guard let key = environment["AWS_ACCESS_KEY_ID"], let secret = environment["AWS_SECRET_ACCESS_KEY"], !key.isEmpty, !secret.isEmpty
     else { throw Mistake("store: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set") }
+    do {
+      client = try HTTPClient(timeout: 60, keepsConnections: true)
+    } catch {
+      throw Mistake("store: \(error)")
+    }
     self.location = location
     let token = environment["AWS_SESSION_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
     signature = S3Signature(credentials: .init(key: key, secret: secret, token: token), region: location.region)
@@ -86,8 +89,6 @@ struct S3Client: Sendable {
       "/" + S3Signature.encoded(location.bucket) + (key.map { "/" + S3Signature.encoded(location.prefix + $0, keepsSlashes: true) } ?? "")
     let address = "\(location.endpoint)\(path)\(query.isEmpty ? "" : "?" + S3Signature.encoded(query))"
     guard let url = URL(string: address) else { throw Refusal(status: 400, description: "\(address) is no address") }
-    var request = URLRequest(url: url, timeoutInterval: 60)
-    request.httpMethod = method
     let digest = SHA256.hash(data: body)
     let sent = method == "PUT" ? Data(digest).base64EncodedString() : nil
     var headers = headers
@@ -95,32 +96,26 @@ struct S3Client: Sendable {
     let signed = signature.headers(
       method: method, host: location.host, path: path, query: query, headers: headers, bodyDigest: Hex.text(digest),
       time: Time.now() / 1000)
-    for (name, value) in signed { request.setValue(value, forHTTPHeaderField: name) }
-    let session = body.isEmpty ? reader : URLSession(configuration: .ephemeral)
-    defer { if session !== reader { session.finishTasksAndInvalidate() } }
-    if !body.isEmpty { request.httpBody = body }
-    let (data, response): (Data, URLResponse)
+    let got: HTTPClient.Answer
     do {
-      (data, response) = try await session.data(for: request)
-    } catch let error as URLError {
-      throw Refusal(status: 0, description: "\(method) \(path): \(error.localizedDescription)")
+      got = try await client.send(method, url, headers: signed, body: body.isEmpty ? .none : .data(body))
+    } catch let failure as HTTPClient.NoAnswer {
+      throw Refusal(status: 0, description: "\(method) \(path): \(failure)")
     }
-    guard let response = response as? HTTPURLResponse else { throw Refusal(status: 0, description: "\(method) \(path): no HTTP") }
-    if let place = response.url, place.host != url.host || place.scheme != url.scheme || place.path != url.path {
+    if (300..<400).contains(got.status), let place = got.headers["location"].flatMap({ URLComponents(string: $0) }) {
       throw Refusal(
         status: 301, description: "\(method) \(path) was redirected to \(place.scheme ?? "")://\(place.host ?? "")\(place.path)")
     }
-    let fields = response.allHeaderFields.reduce(into: [:]) { $0["\($1.key)".lowercased()] = "\($1.value)" }
-    let answer = Answer(body: data, headers: fields, sent: sent)
-    guard (200..<300).contains(response.statusCode) else {
+    let answer = Answer(body: got.body, headers: got.headers, sent: sent)
+    guard (200..<300).contains(got.status) else {
       let code = [answer.element("Code"), answer.element("Message")].compactMap { $0 }.map { " " + $0 }.joined(separator: ":")
-      throw Refusal(status: response.statusCode, description: "\(method) \(path): \(response.statusCode)\(code.prefix(300))")
+      throw Refusal(status: got.status, description: "\(method) \(path): \(got.status)\(code.prefix(300))")
     }
     // Completing an upload can fail after the head of a success was sent.
     if method != "GET", answer.element("Code") != nil, answer.element("ETag") == nil {
       throw Refusal(status: 500, description: "\(method) \(path): \(answer.element("Code") ?? "")")
     }
-    if let sent, let stored = fields["x-amz-checksum-sha256"], stored != sent {
+    if let sent, let stored = got.headers["x-amz-checksum-sha256"], stored != sent {
       throw Refusal(status: 500, description: "\(method) \(path): other bytes were stored")
     }
     return answer
