@@ -214,6 +214,7 @@ def test_the_page_recovers_when_the_camera_comes_back(server, view):
 
 def test_the_page_recovers_when_the_server_comes_back(server, view):
     page = view.open(f"{server.url}/live")
+    page.locator("#connection:text-is('Connected.')").wait_for()
     page.click("#keep")
     with Camera(server):
         becomes(page, lambda: is_red(page))
