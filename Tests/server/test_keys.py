@@ -253,7 +253,7 @@ def test_an_expired_key_is_refused(guarded):
     assert listed(guarded.data)[0][-1] == "expired"
 
 
-@pytest.mark.parametrize("options, words", [(["--power", "write"], "expected upload, read or all"), (["--days", "0"], "expected 1 to 36500")])
+@pytest.mark.parametrize("options, words", [(["--power", "write"], "expected upload, read, work or all"), (["--days", "0"], "expected 1 to 36500")])
 def test_a_key_has_a_power_that_exists(tmp_path, options, words):
     ended = keys(tmp_path / "data", "add", *options)
     assert ended.returncode != 0 and words in ended.stderr

@@ -7,8 +7,10 @@ import Logging
 struct ServerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "takeset-server",
-    abstract: "Receive captures from phones, verify them and convert them into datasets.", version: "0.3.0",
-    subcommands: [ServeCommand.self, KeysCommand.self, ConvertCommand.self, UploadCommand.self, SimulateDeviceCommand.self])
+    abstract: "Receive captures from phones, verify them and convert them into datasets.", version: CaptureServer.version,
+    subcommands: [
+      ServeCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, UploadCommand.self, SimulateDeviceCommand.self,
+    ])
 }
 
 struct ServeCommand: AsyncParsableCommand {
@@ -77,11 +79,12 @@ struct KeysCommand: AsyncParsableCommand {
     @OptionGroup var options: Options
     @Option(help: "What the key is for.") var name = "key"
     @Option(help: "Project of the captures that come with it.") var project = "default"
-    @Option(help: "What it is good for: upload (for phones), read, or all.") var power = "all"
+    @Option(help: "What it is good for: upload (for phones), read, work (for workers on other machines, of all projects), or all.")
+    var power = "all"
     @Option(help: ArgumentHelp("Days after which it is useless; without it, never.", valueName: "n")) var days: Int?
 
     func run() async throws {
-      guard let power = APIKey.Power(rawValue: power) else { throw ValidationError("--power \(power): expected upload, read or all") }
+      guard let power = APIKey.Power(rawValue: power) else { throw ValidationError("--power \(power): expected upload, read, work or all") }
       do {
         print(try await options.keys(isNew: true).add(name: name, project: project, power: power, days: days).key)
       } catch let mistake as Mistake {

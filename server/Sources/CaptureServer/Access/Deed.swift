@@ -10,11 +10,14 @@ enum Deed: Sendable {
   case upload
   /// Removes captures, converts them again, commands cameras, vouches for a device's key.
   case change
+  /// Converts captures of all projects on another machine.
+  case work
 
   init(_ request: Request) {
     let parts = request.uri.path.split(separator: "/").map(String.init)
     switch (parts.first, parts.count) {
     case ("files", _): self = .upload
+    case ("api", 3...) where parts[2] == "work": self = .work
     case ("api", 4...) where ["sessions", "devices"].contains(parts[2]): self = .upload
     case ("api", 4) where parts[2] == "captures" && parts[3] == "video": self = .upload
     default: self = request.isHarmless ? .read : request.method == .post && parts.last == "upload" ? .upload : .change
@@ -39,15 +42,16 @@ extension APIKey {
 
   func allows(_ deed: Deed) -> Bool {
     switch power {
-    case .all: true
+    case .all: deed != .work
     case .upload: deed == .upload
     case .read: deed == .read
+    case .work: deed == .work
     }
   }
 
   /// Throws `Failure` 403 unless the key allows it.
   func check(_ deed: Deed) throws {
-    guard allows(deed) else { throw Failure(.forbidden, "FORBIDDEN", "The API key is for \(power == .read ? "reading" : "uploads") only") }
+    guard allows(deed) else { throw Failure(.forbidden, "FORBIDDEN", "The API key is for \(power.purpose) only") }
   }
 }
 

@@ -5,6 +5,7 @@ import Metrics
 
 /// The server: routes by topic, and the services that run beside them.
 package struct CaptureServer {
+  package static let version = "0.3.0"
   private let services: Services
   private let relay: Relay
 
@@ -37,6 +38,7 @@ package struct CaptureServer {
     SlowMotionRoutes(services: services, relay: relay, page: page).add(to: router)
     TusRoutes(services: services).add(to: guarded)
     VideoRoutes(services: services).add(to: router)
+    WorkRoutes(services: services).add(to: guarded)
     return router
   }
 

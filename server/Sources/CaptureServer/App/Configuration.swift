@@ -47,6 +47,8 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var conversionSeconds = 3600
   package var conversionMemory: Int64 = 4 << 30
   package var conversionAttempts = 3
+  /// Seconds for which a worker on another machine may be silent.
+  package var workerSilence = 60
   /// The command `takeset`; by default next to this one, then from PATH.
   package var takeset: String?
   /// Pipeline file for all conversions.

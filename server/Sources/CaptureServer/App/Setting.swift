@@ -126,6 +126,7 @@ package struct Setting: Sendable {
     number("conversion-seconds", "seconds that a conversion may take", \.conversionSeconds, 1...604_800),
     number("conversion-memory", "bytes of memory that a conversion may take", \.conversionMemory, (256 << 20)...(1 << 50)),
     number("conversion-attempts", "how often a conversion is tried", \.conversionAttempts, 1...100),
+    number("worker-silence", "seconds after which a worker that is not heard of loses its capture", \.workerSilence, 4...86_400),
     text("takeset", "the command takeset, if it is neither next to this one nor on PATH", \.takeset),
     text("pipeline", "pipeline file of all conversions", \.pipeline),
     number("head-seconds", "seconds for a complete request head", \.headSeconds, 1...3600),

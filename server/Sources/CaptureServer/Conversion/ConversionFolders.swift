@@ -12,10 +12,10 @@ extension DataFolder {
 struct WorkFolder: Sendable {
   let path: String
 
-  init(in data: DataFolder) throws {
-    try DurableFile.makeFolder(data.work)
-    path = data.work + "/" + UUID().uuidString.lowercased()
-    try DurableFile.makeFolder(path)
+  /// - Parameter name: Unique; by default drawn.
+  init(below folder: String, name: String = UUID().uuidString.lowercased()) throws {
+    path = folder + "/" + name
+    try DurableFile.makeFolders(path)
   }
 
   func discard() { DurableFile.removeFolder(path) }

@@ -35,6 +35,15 @@ struct ConversionInput {
     self.files = names.map { ($0, "\(capture.id)/\($0.dropFirst(root.count))") }
   }
 
+  /// The files of a capture, what the converter should see of them, and the keys of its device.
+  static func all(
+    of capture: Capture, apps: [String], _ database: Database
+  ) throws -> (files: [CaptureFile], input: ConversionInput, keys: ConversionKeys?) {
+    let files = try CaptureFile.filter(Column("capture") == capture.id).order(Column("name")).fetchAll(database)
+    let input = try ConversionInput(capture, files: files) { try isTaken($0, byOthersThan: capture, database) }
+    return (files, input, try ConversionKeys(for: capture, apps: apps, database))
+  }
+
   /// Puts the files below a folder, without copying them where that is possible; returns the input's path.
   func place(from source: String, in folder: String) throws -> String {
     try DurableFile.link(files, from: source, to: folder)
@@ -52,7 +61,7 @@ struct ConversionInput {
 }
 
 /// Public keys of devices, for the converter's `--keys`.
-struct ConversionKeys: Encodable {
+struct ConversionKeys: Codable, Sendable {
   var app_ids: [String]
   var devices: [String: String]
 

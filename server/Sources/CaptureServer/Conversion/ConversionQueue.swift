@@ -4,18 +4,22 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Converts finished captures by child processes, a few at a time, and keeps the datasets of projects up to date.
+/// Converts finished captures by child processes, a few at a time, or gives them to workers on other machines, and keeps the datasets of
+/// projects up to date.
 ///
 /// The queue is the table `conversion`. A row that is being converted is `running`; a server that starts makes it `waiting` again, so a
-/// conversion that ended with the server is repeated from its beginning and counts as no attempt.
+/// conversion that ended with the server is repeated from its beginning and counts as no attempt. Those of workers go on, by their leases.
 final class ConversionQueue: Service {
   private let configuration: Configuration
   private let data: DataFolder
   private let database: ServerDatabase
-  private let store: any CaptureStore
   private let logger: Logger
+  private let conversion: CaptureConversion
+  let leases: ConversionLeases
   private let datasets: DatasetKeeper
   private let turns = Mutex(ConversionTurns())
+  /// Captures whose outcome could not be written, such as on a full disk, and why.
+  private let unwritten = Mutex<[(capture: Capture, reason: String)]>([])
   /// One for each worker and one for the datasets.
   private let bells: [(stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)]
 
@@ -23,8 +27,11 @@ final class ConversionQueue: Service {
     self.configuration = configuration
     self.data = data
     self.database = database
-    self.store = store
     self.logger = logger
+    conversion = CaptureConversion(
+      configuration: configuration, data: data, database: database, store: store,
+      converter: Converter(takeset: TakesetCommand(configuration), logger: logger), logger: logger)
+    leases = ConversionLeases(database: database, duration: Int64(configuration.workerSilence) * 1000)
     datasets = DatasetKeeper(configuration, data: data, database: database, store: store, logger: logger)
     bells = (0...configuration.conversions).map { _ in AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
   }
@@ -51,6 +58,8 @@ final class ConversionQueue: Service {
   private func tick() async {
     var seconds = 0
     while !Task.isCancelled {
+      await writeOutcomes()
+      await expireLeases()
       for bell in bells.dropFirst() { bell.continuation.yield() }
       if seconds % 10 == 0 { bells[0].continuation.yield() }
       seconds += 1
@@ -59,34 +68,25 @@ final class ConversionQueue: Service {
   }
 
   private func work(_ bell: AsyncStream<Void>) async {
-    let conversion = CaptureConversion(
-      configuration: configuration, data: data, database: database, store: store, takeset: TakesetCommand(configuration), logger: logger)
     var isHeld = false
-    // Its outcome could not be written, such as on a full disk.
-    var unwritten: (capture: Capture, reason: String)?
     for await _ in bell {
       do {
         while !Task.isCancelled {
-          if let (capture, reason) = unwritten {
-            try await conversion.fail(
-              capture, reason: "The outcome of the conversion could not be written.", detail: reason, isFinal: false)
-            unwritten = nil
-          }
           // A conversion on a full disk would fail, and uploads come first.
           let isFull = data.freeBytes < configuration.reserve
           if isFull, !isHeld { logger.warning("conversions wait: the disk has less free space than the reserve") }
           isHeld = isFull
-          guard !isFull, let capture = try await claim() else { break }
+          guard !isFull, let capture = try await claim()?.capture else { break }
           do {
-            try await yielding(capture) { try await conversion.run(capture) }
+            try await yielding(capture) { [conversion] in try await conversion.run(capture) }
           } catch is Yielded {
             logger.info("capture \(capture.id): its conversion gives way to others")
-            do { try await postpone(capture, for: 0) } catch { unwritten = (capture, "\(error)") }
+            await postpone(capture, for: 0)
           } catch let away as StoreUnavailable {
             logger.warning("capture \(capture.id): \(away)")
-            do { try await postpone(capture, for: 60) } catch { unwritten = (capture, away.description) }
+            await postpone(capture, for: 60)
           } catch let error where !(error is CancellationError) {
-            unwritten = (capture, (error as? Failure)?.reason ?? "\(error)")
+            keep(capture, error)
           }
           wake()
         }
@@ -97,6 +97,80 @@ final class ConversionQueue: Service {
       }
     }
   }
+
+  /// An outcome could not be written, and the conversion was in vain.
+  private func keep(_ capture: Capture, _ error: any Error) {
+    unwritten.withLock { $0.append((capture, (error as? Failure)?.reason ?? "\(error)")) }
+  }
+
+  private func writeOutcomes() async {
+    for (capture, reason) in unwritten.withLock({ $0 }) {
+      do {
+        try await conversion.fail(capture, reason: "The outcome of the conversion could not be written.", detail: reason, isFinal: false)
+        unwritten.withLock { $0.removeAll { $0.capture.id == capture.id } }
+      } catch {
+        logger.error("conversion: \((error as? Failure)?.reason ?? "\(error)")")
+      }
+    }
+  }
+
+  // MARK: Workers
+
+  private func expireLeases() async {
+    do {
+      for lapse in try await leases.expire() {
+        logger.warning(
+          "capture \(lapse.capture): the worker \(lapse.worker) fell silent; \(lapse.isLast ? "it is tried no longer" : "it waits again")")
+        DurableFile.removeFolder(data.work + "/" + lapse.lease)
+      }
+    } catch {
+      logger.error("workers: \((error as? Failure)?.reason ?? "\(error)")")
+    }
+  }
+
+  /// The next capture, for a worker; `nil` if none waits. Throws `Failure` 500 where the server's pipeline cannot be read.
+  func assign(to worker: String) async throws -> WorkAssignment? {
+    guard data.freeBytes >= configuration.reserve else { return nil }
+    let pipeline: String
+    if let path = configuration.pipeline {
+      guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+        throw Failure(
+          .internalServerError, "PIPELINE_MISSING", "The server's pipeline cannot be read", reason: "\(path) cannot be read")
+      }
+      pipeline = text
+    } else {
+      pipeline = String(decoding: PackageResources.server_yaml, as: UTF8.self)
+    }
+    while let (capture, lease) = try await claim(for: worker), let lease {
+      let (files, input, keys) = try await database.pool.read { [configuration] in
+        try ConversionInput.all(of: capture, apps: configuration.appIDs, $0)
+      }
+      guard !files.isEmpty else {
+        try await conversion.finish(
+          try await leases.take(lease), .withoutFiles, in: try WorkFolder(below: data.work, name: lease))
+        continue
+      }
+      let sizes = files.reduce(into: [:]) { $0[$1.name] = $1 }
+      return WorkAssignment(
+        lease: lease, capture: capture.id, input: input.name,
+        files: input.files.compactMap { name, place in
+          sizes[name].map { .init(name: name, place: place, bytes: $0.bytes, sha256: $0.sha256) }
+        }, pipeline: pipeline, keys: keys, seconds: configuration.conversionSeconds, memory: configuration.conversionMemory,
+        silence: Double(leases.duration) / 1000)
+    }
+    return nil
+  }
+
+  /// Writes what a worker made of a capture that was its.
+  func finish(_ capture: Capture, _ result: ConversionResult, in work: WorkFolder) async {
+    do {
+      try await conversion.finish(capture, result, in: work)
+    } catch {
+      keep(capture, error)
+    }
+  }
+
+  // MARK: Turns
 
   /// A stranger's conversion was ended because somebody else's waits.
   private struct Yielded: Error {}
@@ -123,7 +197,7 @@ final class ConversionQueue: Service {
   /// Whether the capture of somebody who is no stranger waits while no worker is free.
   private func isAwaited() async throws -> Bool {
     try await database.pool.read { [configuration] database in
-      let running = try Int.fetchOne(database, sql: "SELECT COUNT(*) FROM conversion WHERE state = 'running'") ?? 0
+      let running = try Int.fetchOne(database, sql: "SELECT COUNT(*) FROM conversion WHERE state = 'running' AND lease IS NULL") ?? 0
       let waits = """
         SELECT EXISTS (
           SELECT 1 FROM conversion JOIN capture ON capture.id = conversion.capture
@@ -133,8 +207,8 @@ final class ConversionQueue: Service {
     }
   }
 
-  /// Takes up the next capture.
-  private func claim() async throws -> Capture? {
+  /// Takes up the next capture, for this machine or for a worker, which gets a lease.
+  private func claim(for worker: String? = nil) async throws -> (capture: Capture, lease: String?)? {
     let due = "SELECT EXISTS (SELECT 1 FROM conversion WHERE state = 'waiting' AND notBefore <= ?)"
     // Most looks find nothing, and need not wait for a writer.
     guard try await database.pool.read({ try Bool.fetchOne($0, sql: due, arguments: [Time.now()]) }) == true else { return nil }
@@ -144,16 +218,20 @@ final class ConversionQueue: Service {
       guard let capture = try turns.withLock({ try $0.next(at: Time.now(), withStrangers: withStrangers, database) }) else { return nil }
       try database.execute(
         sql: "UPDATE conversion SET state = 'running', startedAt = ? WHERE capture = ?", arguments: [Time.now(), capture.id])
-      return capture
+      return (capture, try worker.map { try leases.give(capture, to: $0, database) })
     }
   }
 
   /// Lets a claimed capture wait for so many seconds; that was no attempt.
-  private func postpone(_ capture: Capture, for seconds: Int64) async throws {
-    try await database.pool.write { database in
-      try database.execute(
-        sql: "UPDATE conversion SET state = 'waiting', notBefore = ? WHERE capture = ?",
-        arguments: [Time.now() + seconds * 1000, capture.id])
+  private func postpone(_ capture: Capture, for seconds: Int64) async {
+    do {
+      try await database.pool.write { database in
+        try database.execute(
+          sql: "UPDATE conversion SET state = 'waiting', notBefore = ? WHERE capture = ?",
+          arguments: [Time.now() + seconds * 1000, capture.id])
+      }
+    } catch {
+      keep(capture, error)
     }
   }
 
@@ -161,8 +239,9 @@ final class ConversionQueue: Service {
   private func recover() async throws {
     DurableFile.removeFolder(data.work)
     let folders = Set(try FileManager.default.contentsOfDirectory(atPath: data.conversions))
-    let lost = try await database.pool.write { [data, configuration] database in
-      try database.execute(sql: "UPDATE conversion SET state = 'waiting' WHERE state = 'running'")
+    let lost = try await database.pool.write { [data, configuration, leases] database in
+      try database.execute(sql: "UPDATE conversion SET state = 'waiting' WHERE state = 'running' AND lease IS NULL")
+      try leases.recover(database)
       guard configuration.conversions > 0 else { return 0 }
       // A data folder that was restored without what can be made again.
       let complete = try String.fetchAll(

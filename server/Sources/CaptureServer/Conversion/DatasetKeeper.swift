@@ -136,7 +136,7 @@ struct DatasetKeeper: Sendable {
 
   /// Writes a dataset and puts it in place of the earlier one at once. False if it could not be written, which is logged.
   private func write(_ name: String, _ captures: Set<String>) async throws -> Bool {
-    let work = try WorkFolder(in: data)
+    let work = try WorkFolder(below: data.work)
     defer { work.discard() }
     let (path, made) = (data.dataset(name), work.path + "/dataset")
     if captures.isEmpty {

@@ -7,8 +7,14 @@ struct TakesetCommand: Sendable {
   let limits: ChildProcess.Limits
 
   init(_ configuration: Configuration) {
-    limits = ChildProcess.Limits(seconds: configuration.conversionSeconds, memory: configuration.conversionMemory)
-    if let given = configuration.takeset {
+    self.init(
+      configuration.takeset, ChildProcess.Limits(seconds: configuration.conversionSeconds, memory: configuration.conversionMemory))
+  }
+
+  /// - Parameter given: A path or a name; by default the command next to this one, then from PATH.
+  init(_ given: String?, _ limits: ChildProcess.Limits) {
+    self.limits = limits
+    if let given {
       path = given.contains("/") ? URL(fileURLWithPath: given).standardizedFileURL.path : given
       return
     }

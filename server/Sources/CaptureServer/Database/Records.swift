@@ -142,6 +142,18 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
     case upload
     /// Looking at what there is.
     case read
+    /// Converting captures, of whatever project, on a machine of the operator's.
+    case work
+
+    /// For people.
+    var purpose: String {
+      switch self {
+      case .all: "everything in its project"
+      case .upload: "uploads"
+      case .read: "reading"
+      case .work: "converting"
+      }
+    }
   }
 
   var isExpired: Bool { expiresAt.map { $0 <= Time.now() } ?? false }
@@ -184,4 +196,6 @@ struct Conversion: Codable, Sendable, FetchableRecord, PersistableRecord {
   var lastError: String?
   /// When the conversion that is running began.
   var startedAt: Int64?
+  /// The machine that does it, if that is another one.
+  var worker: String?
 }

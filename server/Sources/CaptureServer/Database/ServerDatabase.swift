@@ -146,6 +146,7 @@ package struct ServerDatabase: Sendable {
       try database.alter(table: "capture") { $0.add(column: "link", .text) }
       try database.create(index: "captureByLink", on: "capture", columns: ["link"], options: .unique, condition: Column("link") != nil)
     }
+    migrator.registerMigration("leases", migrate: ConversionLeases.addColumns)
     return migrator
   }
 }

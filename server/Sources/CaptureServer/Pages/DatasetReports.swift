@@ -84,7 +84,7 @@ actor DatasetReports {
     defer { making.remove(name) }
     var problem: String?
     do {
-      let work = try WorkFolder(in: data)
+      let work = try WorkFolder(below: data.work)
       defer { work.discard() }
       let made = work.path + "/report.html"
       let end = try await takeset(

@@ -49,7 +49,10 @@ struct DevicesPage {
 
   /// Makes a key; with a key, only for its own project. Throws `Failure` 400.
   private func make(_ form: NewKey, _ context: CaptureContext) async throws -> (key: String, record: APIKey) {
-    guard let power = APIKey.Power(rawValue: form.power) else { throw Failure.invalid("power: expected upload, read or all") }
+    // Keys for workers are for all projects, so only the command makes them.
+    guard let power = APIKey.Power(rawValue: form.power), power != .work else {
+      throw Failure.invalid("power: expected upload, read or all")
+    }
     let days = Int(form.days)
     guard form.days.isEmpty || days != nil else { throw Failure.invalid("days: expected a whole number, or nothing for ever") }
     do {

@@ -22,6 +22,7 @@ struct JobsPage {
     var receivedAt: Int64
     var lastError: String?
     var isStranger: Bool
+    var worker: String?
   }
 
   private struct Row {
@@ -77,7 +78,8 @@ struct JobsPage {
     let canChange = context.key?.allows(.change) ?? true
     let all = running + waiting + failed
     let contents = Contents(
-      summary: "\(Figure.grouped(running)) running, \(Figure.grouped(waiting)) waiting, \(Figure.grouped(failed)) failed", notice: notice,
+      summary: "\(Figure.grouped(running)) running, \(Figure.grouped(waiting)) waiting, \(Figure.grouped(failed)) failed",
+      notice: jobs.contains { $0.worker != nil } ? nil : notice,
       isIdle: all == 0, jobs: jobs.map { row($0, now, canChange: canChange) },
       more: all > jobs.count ? "These are \(jobs.count) of \(Figure.grouped(all)) jobs." : nil)
     return page.response("Jobs", template: "jobs", contents, place: "/jobs")
@@ -95,7 +97,7 @@ struct JobsPage {
     func ago(_ time: Int64) -> String { Figure.duration(Double(max(now - time, 0) / 1000)) }
     let (state, tone, time): (String, String, String) =
       switch job.state {
-      case "running": ("running", "info", job.startedAt.map { "for \(ago($0))" } ?? "")
+      case "running": ("running", "info", (job.startedAt.map { "for \(ago($0))" } ?? "") + (job.worker.map { " by \($0)" } ?? ""))
       case "waiting" where job.notBefore > now:
         ("waiting", "fair", "tried again in \(Figure.duration(Double((job.notBefore - now) / 1000)))")
       case "waiting":

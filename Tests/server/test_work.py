@@ -1,0 +1,248 @@
+"""Workers on other machines: `takeset-server work`, which is killed at random and loses nothing."""
+
+import hashlib
+import json
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+import requests
+from conftest import BINARY, TAKESET
+from queued import bundle, connect, delete, evidence, fake, files_below, finished, merged, queue, row, running, script, simulate
+from test_keys import add, bearer
+
+QUICK = ("--worker-silence", 4)
+
+
+@pytest.fixture
+def workers(tmp_path):
+    """Starts workers, which end with the test: workers(server, "--jobs", 2)."""
+    found = []
+
+    def start(server, *options, key=None, takeset=TAKESET, scratch=None):
+        command = [BINARY, "work", "--to", server.url, "--takeset", takeset, "--scratch", scratch or tmp_path / f"scratch{len(found)}", *options]
+        log = (tmp_path / f"worker{len(found)}.log").open("wb")
+        process = subprocess.Popen([*map(str, command), *(["--key", key] if key else [])], stdout=log, stderr=log)
+        process.log = tmp_path / f"worker{len(found)}.log"
+        found.append(process)
+        return process
+
+    yield start
+    for process in found:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def ended(process, seconds=90):
+    process.wait(timeout=seconds)
+    return process.returncode, process.log.read_text()
+
+
+def ask(server, **options):
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return server.post("/api/v1/work", json={"worker": "test", "version": version}, **options)
+
+
+def test_a_worker_converts_as_the_server_does(start, workers, tmp_path):
+    """Sessions, movies and bundles; what is damaged; what is no take. Each result is the same as at home."""
+    server = start(*QUICK)
+    sources = {
+        "session": {name: path for name, path in files_below(simulate("stack-session", tmp_path / "s", "--seconds", "0.3", "--variant", "v2")).items() if name != "truth.json"},
+        "video": bundle(tmp_path / "b"),
+        "broken": bundle(tmp_path / "c") | {"hash_chain.json": b"{}"},
+        "text": {"notes.txt": b"nothing to see"},
+    }
+    kinds = {"session": "session", "video": "video", "broken": "video", "text": "session"}
+    there = {name: queue(server.data, kinds[name], files) for name, files in sources.items()}
+    code, words = ended(workers(server, "--until-idle", "--name", "node12"))
+    assert code == 0, words
+    away = {name: finished(server, capture) for name, capture in there.items()}
+    home = start(conversions=1)
+    here = {name: queue(home.data, kinds[name], files) for name, files in sources.items()}
+    for name, capture in here.items():
+        found = finished(home, capture)
+        same = {key: away[name][key] for key in ("status", "rows", "seconds", "badge", "state", "attempts")}
+        assert same == {key: found[key] for key in same}, name
+        assert (away[name]["reason"] or "").replace(there[name], "") == (found["reason"] or "").replace(capture, ""), name
+        if found["evidence"]:
+            taken = [json.dumps(evidence(one)).replace(there[name], "").replace(capture, "") for one in (away[name], found)]
+            assert taken[0] == taken[1]
+        for image in ("thumbnail.jpg", "overlay.jpg", "preview/preview.json"):
+            paths = [root.data / "conversions" / id / image for root, id in ((server, there[name]), (home, capture))]
+            assert paths[0].exists() == paths[1].exists(), (name, image)
+    assert [away[name]["status"] for name in sources] == ["complete", "complete", "rejected", "quarantined"]
+    merged(server, there["session"], there["video"])
+    assert f"capture {there['video']}: the worker node12 converts it" in server.log.read_text()
+    assert list(tmp_path.glob("scratch0/*")) == [] and not list((server.data / "conversions/.work").iterdir())
+
+
+def test_workers_that_are_killed_at_random_lose_nothing(start, workers, tmp_path):
+    """So is the server. Every capture is in the dataset once in the end."""
+    server = start(*QUICK, "--conversion-attempts", 1)
+    captures = [queue(server.data, "video", bundle(tmp_path / f"b{number}", "--seed", number)) for number in range(8)]
+    chance = random.Random(5)
+    for _ in range(8):
+        process = workers(server, "--jobs", 2, "--until-idle", scratch=tmp_path / "shared")
+        time.sleep(chance.uniform(0.1, 1.5))
+        process.kill()
+        process.wait()
+        if chance.random() < 0.4:
+            server.restart()
+    # What a killed worker left is removed by the next one.
+    process = workers(server, "--jobs", 2, scratch=tmp_path / "shared")
+    rows = finished(server, *captures, seconds=90)
+    assert [found["status"] for found in rows] == ["complete"] * 8 and {found["attempts"] for found in rows} == {1}
+    merged(server, *captures)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 143
+    assert list((tmp_path / "shared").iterdir()) == [] and not list((server.data / "conversions/.work").iterdir())
+    assert running(str(tmp_path / "shared")) == []
+
+
+def test_a_silent_worker_loses_its_capture(start, workers, tmp_path):
+    server = start(*QUICK)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    slow = workers(server, "--name", "slow", takeset=fake(tmp_path, "takeset", "sleep 600"))
+    server.until(lambda: row(server.data, capture)["state"] == "running")
+    assert " by slow</td>" in server.get("/jobs").text
+    time.sleep(6)  # Longer than it may be silent, but it is heard of.
+    assert row(server.data, capture)["state"] == "running" and ask(server).status_code == 204
+    slow.send_signal(signal.SIGSTOP)
+    good = workers(server, "--until-idle")
+    time.sleep(1)
+    server.until(lambda: row(server.data, capture)["state"] == "waiting", 20)
+    if good.poll() is not None:
+        good = workers(server, "--until-idle")
+    assert ended(good)[0] == 0 and finished(server, capture)["status"] == "complete"
+    slow.send_signal(signal.SIGCONT)
+    server.until(lambda: "somebody else converts it now" in slow.log.read_text(), 20)
+    assert "the worker slow fell silent; it waits again" in server.log.read_text()
+    merged(server, capture)
+
+
+def test_a_capture_that_ends_its_workers_is_given_up(start, tmp_path):
+    server = start(*QUICK)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    for number in range(10):
+        assert row(server.data, capture)["status"] == "processing"
+        assert ask(server).json()["data"]["capture"] == capture
+        with connect(server.data) as database:
+            database.execute("UPDATE conversion SET expiresAt = 1")
+        server.until(lambda number=number: server.log.read_text().count("fell silent") == number + 1)
+    found = row(server.data, capture)
+    assert (found["status"], found["state"], found["reason"]) == ("failed", "done", "10 workers in a row fell silent while they converted it.")
+    assert ask(server).status_code == 204
+
+
+def test_what_comes_too_late_changes_nothing(start, tmp_path):
+    server = start(*QUICK)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    lease = ask(server).json()["data"]["lease"]
+    at = f"{server.url}/api/v1/work/{lease}"
+    assert requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=60).status_code == 204
+    with connect(server.data) as database:
+        database.execute("UPDATE conversion SET expiresAt = 1")
+    server.until(lambda: row(server.data, capture)["state"] == "waiting")
+    done = {"result": {"outcome": "unknown", "reason": "", "detail": "", "isFinal": False, "folder": ""}, "files": {}}
+    for answer in (
+            requests.post(f"{at}/alive", timeout=60), requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=60), requests.delete(at, timeout=60),
+            requests.get(f"{at}/files/video.mp4", timeout=60), requests.post(f"{at}/done", json=done, timeout=60)):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (410, "LEASE_ENDED")
+    assert row(server.data, capture)["status"] == "processing" and not list((server.data / "conversions/.work").iterdir())
+    # A capture that was deleted is nobody's, either.
+    lease = ask(server).json()["data"]["lease"]
+    delete(server.data, capture)
+    assert requests.post(f"{server.url}/api/v1/work/{lease}/alive", timeout=60).status_code == 410
+
+
+def test_results_have_only_names_that_conversions_write(start, tmp_path):
+    server = start(*QUICK)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    lease = ask(server).json()["data"]["lease"]
+    at = f"{server.url}/api/v1/work/{lease}"
+    for name in ("dataset/%2e%2e/%2e%2e/x", "..%2f..%2fx", "%2fetc%2fx", "other.txt", "dataset/.hidden", "dataset", "dataset/a%00b", "thumbnail.jpg/x"):
+        answer = requests.put(f"{at}/result/{name}", data=b"x", timeout=60)
+        assert answer.status_code in (400, 404), name
+    wrong = requests.put(f"{at}/result/dataset/a", data=b"x", headers={"X-Content-SHA256": "0" * 64}, timeout=60)
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "CHECKSUM_MISMATCH")
+    done = {"result": {"outcome": "converted", "reason": "", "detail": "", "isFinal": False, "folder": ""}, "files": {"dataset/a": 1}}
+    answer = requests.post(f"{at}/done", json=done, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "FILES_MISSING")
+    # A result without a manifest is a failed attempt, and the capture is kept.
+    assert requests.post(f"{at}/done", json=done | {"files": {}}, timeout=60).status_code == 204
+    found = row(server.data, capture)
+    assert (found["state"], found["attempts"], found["status"]) == ("waiting", 1, "processing") and "no manifest" in found["lastError"]
+
+
+def test_a_worker_gives_back_what_it_cannot_do(start, workers, tmp_path):
+    server = start(*QUICK)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    worker = workers(server, takeset=fake(tmp_path, "takeset", "sleep 600"))
+    server.until(lambda: row(server.data, capture)["state"] == "running")
+    worker.send_signal(signal.SIGTERM)
+    assert ended(worker)[0] == 143 and row(server.data, capture)["state"] == "waiting"
+    assert row(server.data, capture)["attempts"] == 0
+    # A converter that crashes is an attempt.
+    crashing = workers(server, takeset=fake(tmp_path, "crashing", "kill -SEGV $$"))
+    server.until(lambda: row(server.data, capture)["attempts"] == 1)
+    crashing.kill()
+    assert "signal 11" in row(server.data, capture)["lastError"]
+
+
+def test_somebody_elses_capture_comes_before_a_strangers(start, workers, tmp_path):
+    server = start("--worker-silence", 8)
+    stranger = queue(server.data, "video", bundle(tmp_path / "b"), stranger=True)
+    worker = workers(server, takeset=script(tmp_path / "takeset", f"#!/bin/sh\ncase \"$*\" in *run*{stranger}*) sleep 600;; esac\nexec '{TAKESET}' \"$@\"\n"))
+    server.until(lambda: row(server.data, stranger)["state"] == "running")
+    other = queue(server.data, "video", bundle(tmp_path / "c", "--seed", 2))
+    assert finished(server, other, seconds=60)["status"] == "complete"
+    assert worker.poll() is None
+
+
+def test_only_keys_for_workers_get_work(start, workers, tmp_path):
+    server = start("--require-key", *QUICK)
+    keys = {power: add(server.data, "--power", power) for power in ("all", "read", "upload", "work")}
+    capture = queue(server.data, "video", bundle(tmp_path / "b"), project="kitchen")
+    assert [ask(server, headers=bearer(keys[power])).status_code for power in ("all", "read", "upload")] == [403] * 3
+    assert ask(server).status_code == 401
+    for path in ("/", f"/api/v1/captures/{capture}", "/metrics"):
+        assert server.get(path, headers=bearer(keys["work"])).status_code == 403
+    code, words = ended(workers(server, "--until-idle", key=keys["read"]))
+    assert code == 77 and "The API key is for reading only" in words
+    assert ended(workers(server, "--until-idle", key=keys["work"]))[0] == 0
+    assert finished(server, capture)["status"] == "complete"
+    # Pages make none.
+    form = {"name": "a", "power": "work", "days": ""}
+    assert server.post("/keys", data=form, headers=bearer(keys["all"])).status_code == 400
+
+
+def test_a_worker_of_another_version_gets_nothing(start, tmp_path):
+    server = start()
+    queue(server.data, "video", bundle(tmp_path / "b"))
+    answer = server.post("/api/v1/work", json={"worker": "old", "version": "0.2.0"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "OTHER_VERSION")
+    assert server.post("/api/v1/work", data=b"nothing").status_code == 400
+
+
+def test_files_arrive_as_they_were_sent(start, tmp_path):
+    server = start(*QUICK)
+    files = {"dir with space/ü%41.bin": b"one" * 1000, "metadata.json": b"{}"}
+    capture = queue(server.data, "session", files)
+    work = ask(server).json()["data"]
+    assert work["capture"] == capture and work["seconds"] == 3600 and work["keys"] is None if "keys" in work else True
+    for file in work["files"]:
+        got = server.get(f"/api/v1/work/{work['lease']}/files/{requests.utils.quote(file['name'])}")
+        assert got.content == files[file["name"]] and hashlib.sha256(got.content).hexdigest() == file["sha256"]
+        assert file["place"] == f"{capture}/{file['name']}"
+    assert server.get(f"/api/v1/work/{work['lease']}/files/other").status_code == 404
+
+
+def test_mistakes_of_the_command(start, workers, tmp_path):
+    server = start()
+    assert ended(workers(server, "--jobs", "0"))[0] == 64
+    for options, code, words in ((["--to", "ftp://x"], 64, "expected the server's address"), (["--to", "http://127.0.0.1:1", "--ca-cert", tmp_path / "none"], 1, "expected a PEM file")):
+        done = subprocess.run([*map(str, [BINARY, "work", "--until-idle", "--scratch", tmp_path / "s", *options])], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code and words in done.stderr, done.stderr

@@ -1,0 +1,51 @@
+import ArgumentParser
+import CaptureServer
+import Foundation
+import Logging
+import Uploader
+
+struct WorkCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "work", abstract: "Convert the captures of a server on this machine.",
+    discussion: """
+        takeset-server work --to https://captures.example.org --key KEY
+        takeset-server work --to https://captures.example.org --key KEY --jobs 8 --until-idle
+
+      Asks the server for captures, one after the other, converts them with this machine's takeset and sends the results back. The key is \
+      made with `takeset-server keys add --power work`. Several workers, on any number of machines, share what waits. One that is killed \
+      loses nothing: its capture is converted by another one.
+
+      Exit codes: 0 nothing waits any more (--until-idle); 77 the server wants another key; 64 a mistake in the command; 1 it cannot go \
+      on; 130, 143 interrupted.
+      """)
+
+  @Option(help: ArgumentHelp("The server's root.", valueName: "url")) var to: String
+  @Option(help: "API key; by default from TAKESET_KEY, where others do not see it.") var key: String?
+  @Option(help: ArgumentHelp("PEM file of certificates that count beside those of the system.", valueName: "file")) var caCert: String?
+  @Option(help: ArgumentHelp("Captures at a time.", valueName: "n")) var jobs = 1
+  @Option(help: "What the server calls this worker; by default the machine's name.") var name: String?
+  @Option(help: ArgumentHelp("Where captures are while they are converted; by default TMPDIR.", valueName: "dir")) var scratch: String?
+  @Option(help: "The command takeset, if it is neither next to this one nor on PATH.") var takeset: String?
+  @Flag(help: "End when nothing waits.") var untilIdle = false
+
+  func validate() throws {
+    guard (1...256).contains(jobs) else { throw ValidationError("--jobs: expected 1 to 256") }
+  }
+
+  func run() async throws {
+    try await Uploading.run("; its captures are for others") {
+      var options = Worker.Options()
+      options.server = try ServerAddress(to).text
+      options.key = key ?? ProcessInfo.processInfo.environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }
+      (options.certificates, options.jobs, options.takeset, options.endsWhenIdle) = (caCert, jobs, takeset, untilIdle)
+      options.name = name ?? ProcessInfo.processInfo.hostName
+      options.scratch = scratch ?? NSTemporaryDirectory()
+      do {
+        try await Worker(options, logger: Logger(label: "takeset-server")).run()
+      } catch let refusal as Worker.Refusal {
+        throw UploaderProblem(refusal.description, exitCode: refusal.isForKey ? 77 : 1)
+      }
+      return 0
+    }
+  }
+}
