@@ -47,7 +47,7 @@ def ask(server, **options):
 
 
 def test_a_worker_converts_as_the_server_does(start, workers, tmp_path):
-    """Sessions, movies and bundles; what is damaged; what is no take. Each result is the same as at home."""
+    """A session, a bundle, a damaged one, and what is no take: each result is the same as at home."""
     server = start(*QUICK)
     sources = {
         "session": {name: path for name, path in files_below(simulate("stack-session", tmp_path / "s", "--seconds", "0.3", "--variant", "v2")).items() if name != "truth.json"},
@@ -192,6 +192,17 @@ def test_a_worker_gives_back_what_it_cannot_do(start, workers, tmp_path):
     assert "signal 11" in row(server.data, capture)["lastError"]
 
 
+def test_a_result_that_is_refused_is_a_failed_attempt(start, workers, tmp_path):
+    """It ends no worker."""
+    server = start(*QUICK, "--conversion-attempts", 1)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    hidden = fake(tmp_path, "hidden", f"'{TAKESET}' \"$@\"; code=$?; echo x > result/dataset/.hidden; exit $code")
+    worker = workers(server, takeset=hidden)
+    found = finished(server, capture)
+    assert (found["status"], found["reason"]) == ("failed", "Its conversion could not be delivered.") and "no file of this name" in found["lastError"]
+    assert worker.poll() is None
+
+
 def test_somebody_elses_capture_comes_before_a_strangers(start, workers, tmp_path):
     server = start("--worker-silence", 8)
     stranger = queue(server.data, "video", bundle(tmp_path / "b"), stranger=True)
@@ -232,7 +243,7 @@ def test_files_arrive_as_they_were_sent(start, tmp_path):
     files = {"dir with space/ü%41.bin": b"one" * 1000, "metadata.json": b"{}"}
     capture = queue(server.data, "session", files)
     work = ask(server).json()["data"]
-    assert work["capture"] == capture and work["seconds"] == 3600 and work["keys"] is None if "keys" in work else True
+    assert work["capture"] == capture and work["seconds"] == 3600 and "keys" not in work
     for file in work["files"]:
         got = server.get(f"/api/v1/work/{work['lease']}/files/{requests.utils.quote(file['name'])}")
         assert got.content == files[file["name"]] and hashlib.sha256(got.content).hexdigest() == file["sha256"]

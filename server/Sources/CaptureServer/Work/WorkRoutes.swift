@@ -121,7 +121,7 @@ struct WorkRoutes {
       }
       return found
     }
-    guard found == done.files else {
+    guard done.result.outcome != .converted || found == done.files else {
       throw Failure(.conflict, "FILES_MISSING", "Other files have arrived than were listed; send them again")
     }
     // From here on it is the server's, and ends in one way or another, also if the worker goes away.

@@ -86,6 +86,11 @@ package struct Worker: Sendable {
         logger.info("capture \(assignment.capture): done")
       } catch is Ended {
         logger.warning("capture \(assignment.capture): somebody else converts it now")
+      } catch let refusal as Refusal where !refusal.isForKey {
+        // Such as a result that is too large: another worker would fare no better.
+        logger.error("capture \(assignment.capture): \(refusal)")
+        let failure = ConversionResult.failed("Its conversion could not be delivered.", detail: refusal.description)
+        do { try await end(assignment, failure, files: [:]) } catch is Ended {}
       } catch {
         // The task may be cancelled, and the server should know at once.
         _ = try? await Task { try await client.send("DELETE", address(assignment)) }.value
@@ -238,8 +243,6 @@ package struct Worker: Sendable {
   private func send(_ result: ConversionResult, of assignment: WorkAssignment, from work: WorkFolder) async throws {
     let folder = work.path + "/" + Converter.result
     let files = result.outcome == .converted ? FolderContents.files(below: folder) : [:]
-    let body = try JSONAnswer.data(WorkDone(result: result, files: files))
-    let done = try address(assignment, "/done")
     // A server that was restarted has forgotten what came before.
     for attempt in 1...3 {
       for name in files.keys.sorted() {
@@ -248,10 +251,19 @@ package struct Worker: Sendable {
         let digest = try FileDigest.sha256(of: path)
         _ = try await persist { try await client.send("PUT", url, headers: ["X-Content-SHA256": digest], body: .file(path)) }
       }
-      let answer = try await persist(accepting: attempt < 3 ? 409 : nil) {
-        try await client.send("POST", done, headers: ["Content-Type": "application/json"], body: .data(body))
-      }
-      if answer.status != 409 { return }
+      if try await end(assignment, result, files: files, accepting: attempt < 3 ? 409 : nil).status != 409 { return }
+    }
+  }
+
+  /// The conversion is over. Throws as `persist` does.
+  @discardableResult
+  private func end(
+    _ assignment: WorkAssignment, _ result: ConversionResult, files: [String: Int64], accepting accepted: Int? = nil
+  ) async throws -> HTTPClient.Answer {
+    let body = try JSONAnswer.data(WorkDone(result: result, files: files))
+    let done = try address(assignment, "/done")
+    return try await persist(accepting: accepted) {
+      try await client.send("POST", done, headers: ["Content-Type": "application/json"], body: .data(body))
     }
   }
 }
