@@ -57,6 +57,7 @@ def queue(data, kind, files, project="default", device=None, status="processing"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(source) if isinstance(source, bytes) else shutil.copyfile(source, target)
         rows.append((capture, name, target.stat().st_size, hashlib.sha256(target.read_bytes()).hexdigest()))
+    staged.mkdir(parents=True, exist_ok=True)
     os.rename(staged, data / "captures" / capture)
     with connect(data) as database:
         database.execute("BEGIN IMMEDIATE")

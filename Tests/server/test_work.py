@@ -158,6 +158,15 @@ def test_what_comes_too_late_changes_nothing(start, tmp_path):
     assert requests.post(f"{server.url}/api/v1/work/{lease}/alive", timeout=60).status_code == 410
 
 
+def test_a_capture_without_files_goes_to_no_worker(start):
+    server = start(*QUICK)
+    capture = queue(server.data, "session", {})
+    assert ask(server).status_code == 204
+    found = row(server.data, capture)
+    assert (found["status"], found["reason"]) == ("failed", "Its files are no longer kept.")
+    assert not list((server.data / "conversions/.work").iterdir())
+
+
 def test_results_have_only_names_that_conversions_write(start, tmp_path):
     server = start(*QUICK)
     capture = queue(server.data, "video", bundle(tmp_path / "b"))

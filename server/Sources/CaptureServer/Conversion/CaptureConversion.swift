@@ -1,4 +1,3 @@
-import Evidence
 import Foundation
 import GRDB
 import Logging

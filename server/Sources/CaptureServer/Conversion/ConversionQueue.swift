@@ -146,15 +146,16 @@ final class ConversionQueue: Service {
         try ConversionInput.all(of: capture, apps: configuration.appIDs, $0)
       }
       guard !files.isEmpty else {
-        try await conversion.finish(
-          try await leases.take(lease), .withoutFiles, in: try WorkFolder(below: data.work, name: lease))
+        let work = try WorkFolder(below: data.work, name: lease)
+        defer { work.discard() }
+        await finish(try await leases.take(lease), .withoutFiles, in: work)
         continue
       }
-      let sizes = files.reduce(into: [:]) { $0[$1.name] = $1 }
+      let digests = files.reduce(into: [:]) { $0[$1.name] = $1.sha256 }
       return WorkAssignment(
         lease: lease, capture: capture.id, input: input.name,
         files: input.files.compactMap { name, place in
-          sizes[name].map { .init(name: name, place: place, bytes: $0.bytes, sha256: $0.sha256) }
+          digests[name].map { .init(name: name, place: place, sha256: $0) }
         }, pipeline: pipeline, keys: keys, seconds: configuration.conversionSeconds, memory: configuration.conversionMemory,
         silence: Double(leases.duration) / 1000)
     }

@@ -5,7 +5,6 @@ struct WorkAssignment: Codable, Sendable {
     var name: String
     /// Where the converter is to find it, below the folder of inputs.
     var place: String
-    var bytes: Int64
     /// 64 hexadecimal digits.
     var sha256: String
   }

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import HTTP
 package import Logging
+import NIOPosix
 
 /// Converts the captures of a server on another machine: asks for one, fetches its files, converts it and sends back what came of it.
 ///
@@ -220,10 +221,8 @@ package struct Worker: Sendable {
         let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
         defer { try? handle.close() }
         let answer = try await client.send("GET", url, into: handle)
-        if answer.status == 200, try FileDigest.sha256(of: path) != file.sha256 {
-          return nil
-        }
-        return answer
+        guard answer.status == 200 else { return answer }
+        return try await FileDigest.sha256(of: path) == file.sha256 ? answer : nil
       }
     }
   }
@@ -248,7 +247,7 @@ package struct Worker: Sendable {
       for name in files.keys.sorted() {
         let path = folder + "/" + name
         let url = try address(assignment, "/result/\(Figure.address(name))")
-        let digest = try FileDigest.sha256(of: path)
+        let digest = try await FileDigest.sha256(of: path)
         _ = try await persist { try await client.send("PUT", url, headers: ["X-Content-SHA256": digest], body: .file(path)) }
       }
       if try await end(assignment, result, files: files, accepting: attempt < 3 ? 409 : nil).status != 409 { return }
@@ -269,13 +268,15 @@ package struct Worker: Sendable {
 }
 
 enum FileDigest {
-  /// 64 hexadecimal digits. Reads the file in blocks.
-  static func sha256(of path: String) throws -> String {
-    let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
-    defer { try? file.close() }
-    var hasher = SHA256()
-    while let block = try file.read(upToCount: 1 << 20), !block.isEmpty { hasher.update(data: block) }
-    return Hex.text(hasher.finalize())
+  /// 64 hexadecimal digits. Reads the file in blocks, on a thread that may wait: workers must stay heard of meanwhile.
+  static func sha256(of path: String) async throws -> String {
+    try await NIOThreadPool.singleton.runIfActive {
+      let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+      defer { try? file.close() }
+      var hasher = SHA256()
+      while let block = try file.read(upToCount: 1 << 20), !block.isEmpty { hasher.update(data: block) }
+      return Hex.text(hasher.finalize())
+    }
   }
 }
 
