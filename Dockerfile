@@ -21,6 +21,23 @@ WORKDIR /data
 ENTRYPOINT ["takeset"]
 CMD ["--help"]
 
+# The capture server: docker build --target server -t takeset-server . && docker run -p 8080:8080 -v takeset:/data takeset-server
+FROM build AS build-server
+RUN apt-get update && make server-deb && rm -rf /var/lib/apt/lists/*
+
+FROM debian AS server
+COPY --from=build-server /src/build/packages/takeset-server_*_amd64.deb /tmp/
+# The small program that makes the package's user, in place of all of systemd.
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends systemd-standalone-sysusers ca-certificates /tmp/takeset-server_*_amd64.deb \
+ && rm -rf /var/lib/apt/lists/* /tmp/takeset-server_*_amd64.deb \
+ && install -d -m 750 -o takeset-server -g takeset-server /data
+USER takeset-server
+VOLUME /data
+EXPOSE 8080
+ENTRYPOINT ["takeset-server", "serve", "--data", "/data", "--listen", "0.0.0.0:8080"]
+CMD []
+
 # The archive is unpacked in the build stage, so that its compressed form is in no layer.
 FROM build AS unpacked
 RUN mkdir /takeset && tar -xzf build/packages/takeset-*-x86_64-linux.tar.gz -C /takeset --strip-components=1

@@ -28,6 +28,7 @@ LIBRARIES = {
     "libpng16-16": ("libpng", "libpng-2.0"),
     "libsimdjson14": ("simdjson", "Apache-2.0"),
     "libssl3": ("OpenSSL (libcrypto)", "Apache-2.0"),
+    "libsqlite3-0": ("SQLite", "blessing"),
     "libsz2": ("libaec (libsz)", "BSD-2-Clause"),
     "libturbojpeg0": ("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib"),
     "libzip4": ("libzip", "BSD-3-Clause"),

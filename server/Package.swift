@@ -25,11 +25,9 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
-    .target(name: "SharedDatabase", dependencies: [.product(name: "GRDB", package: "GRDB.swift")], swiftSettings: settings),
     .target(
       name: "CaptureServer",
       dependencies: [
-        "SharedDatabase",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "Evidence", package: "takeset"),
         .product(name: "GRDB", package: "GRDB.swift"),
@@ -63,20 +61,10 @@ let package = Package(
         "Pages/Templates/page.mustache", "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
       ].map { .embedInCode($0) },
       swiftSettings: settings),
-    .target(
-      name: "Uploader",
-      dependencies: [
-        "SharedDatabase",
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "Evidence", package: "takeset"),
-        .product(name: "GRDB", package: "GRDB.swift"),
-        .product(name: "HTTP", package: "takeset"),
-      ],
-      swiftSettings: settings),
     .executableTarget(
       name: "takeset-server",
       dependencies: [
-        "CaptureServer", "Uploader",
+        "CaptureServer",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],

@@ -6,6 +6,11 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
 
   fileprivate init(words: SIMD4<UInt64>) { self.words = words }
 
+  init(bigEndian state: (UInt32, UInt32, UInt32, UInt32, UInt32, UInt32, UInt32, UInt32)) {
+    func pair(_ first: UInt32, _ second: UInt32) -> UInt64 { (UInt64(first) << 32 | UInt64(second)).bigEndian }
+    words = [pair(state.0, state.1), pair(state.2, state.3), pair(state.4, state.5), pair(state.6, state.7)]
+  }
+
   /// 64 lower-case hexadecimal digits.
   package var description: String {
     func digit(_ value: UInt8) -> UInt8 { value < 10 ? 48 + value : 87 + value }

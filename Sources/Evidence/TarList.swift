@@ -11,12 +11,6 @@ public enum TarList {
     public var data: Range<Int64>
   }
 
-  /// Why a file is not a tar that can be read, as the end of a sentence about it. Names of members are not repeated.
-  public struct Malformed: Error, Equatable, CustomStringConvertible {
-    public var description: String
-    init(_ description: String) { self.description = description }
-  }
-
   public static let blockSize = 512
   /// Size limit of a long name and of pax records, in bytes.
   private static let recordsLimit: Int64 = 1 << 16
@@ -32,7 +26,7 @@ public enum TarList {
   ///
   /// - Parameter bytes: Reads a range of the file; fewer bytes at its end.
   ///
-  /// Throws `Malformed`, and what the closures throw.
+  /// Throws `MalformedArchive`, and what the closures throw.
   public static func read(_ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8], _ add: (Member) throws -> Bool) throws {
     let block = Int64(blockSize)
     var offset: Int64 = 0
@@ -41,20 +35,20 @@ public enum TarList {
     var extensions = 0
     while true {
       let header = try bytes(offset..<offset + block)
-      guard header.count == blockSize else { throw Malformed("it is cut off: there is no end mark at byte \(offset)") }
+      guard header.count == blockSize else { throw MalformedArchive("it is cut off: there is no end mark at byte \(offset)") }
       if !header.contains(where: { $0 != 0 }) { return try refuseAnother(at: offset + block, count, bytes) }
-      guard isValid(header) else { throw Malformed("the header at byte \(offset) has a wrong checksum") }
-      guard let ownSize = number(header[124..<136]) else { throw Malformed("the header at byte \(offset) has no size") }
+      guard isValid(header) else { throw MalformedArchive("the header at byte \(offset) has a wrong checksum") }
+      guard let ownSize = number(header[124..<136]) else { throw MalformedArchive("the header at byte \(offset) has no size") }
       let type = header[156]
       let isExtension = "xgLK".utf8.contains(type)
       let size = isExtension ? ownSize : paxSize ?? ownSize
       let start = offset + block
       guard size <= count - start else {
-        throw Malformed("it is cut off: the member at byte \(offset) claims \(size) bytes, \(max(0, count - start)) are left")
+        throw MalformedArchive("it is cut off: the member at byte \(offset) claims \(size) bytes, \(max(0, count - start)) are left")
       }
       let data = start..<start + size
       guard isExtension else {
-        guard let kind = kind(type) else { throw Malformed("the member at byte \(offset) is of an unsupported type") }
+        guard let kind = kind(type) else { throw MalformedArchive("the member at byte \(offset) is of an unsupported type") }
         let name = longName ?? nameOfAll ?? Self.name(header)
         let isFolder = kind == .file && name.last == UInt8(ascii: "/")
         guard try add(Member(name: name, kind: isFolder ? .folder : kind, data: data)) else { return }
@@ -63,8 +57,8 @@ public enum TarList {
         continue
       }
       extensions += 1
-      guard extensions <= extensionLimit else { throw Malformed("the header at byte \(offset) is one of too many without a member") }
-      guard size <= recordsLimit else { throw Malformed("the header at byte \(offset) has \(size) bytes of names") }
+      guard extensions <= extensionLimit else { throw MalformedArchive("the header at byte \(offset) is one of too many without a member") }
+      guard size <= recordsLimit else { throw MalformedArchive("the header at byte \(offset) has \(size) bytes of names") }
       let body = try bytes(data)
       switch type {
       case UInt8(ascii: "L"): longName = Array(body.prefix { $0 != 0 })
@@ -74,9 +68,9 @@ public enum TarList {
           switch key {
           case "path": longName = value
           case "size":
-            guard let size = decimal(value) else { throw Malformed("a pax size is not a number") }
+            guard let size = decimal(value) else { throw MalformedArchive("a pax size is not a number") }
             paxSize = size
-          case _ where key.hasPrefix("GNU.sparse"): throw Malformed("it has sparse members, which are not supported")
+          case _ where key.hasPrefix("GNU.sparse"): throw MalformedArchive("it has sparse members, which are not supported")
           default: break
           }
         }
@@ -93,7 +87,7 @@ public enum TarList {
     guard let first = rest.firstIndex(where: { $0 != 0 }) else { return }
     let start = first / blockSize * blockSize
     guard isHeader(Array(rest[start...].prefix(blockSize))) else { return }
-    throw Malformed("a second tar follows its end at byte \(end + Int64(start)); split them, or pack the members into one")
+    throw MalformedArchive("a second tar follows its end at byte \(end + Int64(start)); split them, or pack the members into one")
   }
 
   /// The next header after these contents, which fill whole blocks.
@@ -109,10 +103,10 @@ public enum TarList {
     while let first = rest.first, first != 0 {
       guard let space = rest.firstIndex(of: UInt8(ascii: " ")), let length = decimal(rest[..<space]),
         length > space - rest.startIndex + 1, length <= rest.count
-      else { throw Malformed("a pax header is malformed") }
+      else { throw MalformedArchive("a pax header is malformed") }
       let record = rest.prefix(Int(length))
       guard let equals = record[space...].firstIndex(of: UInt8(ascii: "=")), equals + 1 < record.endIndex else {
-        throw Malformed("a pax header is malformed")
+        throw MalformedArchive("a pax header is malformed")
       }
       records.append((String(decoding: record[(space + 1)..<equals], as: UTF8.self), Array(record[(equals + 1)...].dropLast())))
       rest = rest.dropFirst(Int(length))
@@ -173,23 +167,5 @@ public enum TarList {
     case UInt8(ascii: "3"), UInt8(ascii: "4"), UInt8(ascii: "6"): .other
     default: nil
     }
-  }
-}
-
-/// What a member of an archive is.
-public enum MemberKind: Sendable {
-  case file, folder, link
-  /// A device or a pipe.
-  case other
-
-  /// By the Unix mode, which is 0 where the archiver wrote none.
-  public init(mode: UInt32) {
-    self =
-      switch mode & 0o170000 {
-      case 0, 0o100000: .file
-      case 0o040000: .folder
-      case 0o120000: .link
-      default: .other
-      }
   }
 }

@@ -24,6 +24,8 @@ package struct DatasetMerge: Sendable {
   /// Whether the pipeline's rule splits the takes anew, instead of each keeping its part.
   package var splitsAnew = false
   package var splitFile: SplitFile?
+  /// A dataset whose takes keep the part they have in it; the pipeline's rule deals the others.
+  package var splitsLike: Dataset?
   /// How shards are checked that another program has written to.
   package var externalChecks = Verification.ExternalChecks.inProcess
   package var threads = 1
@@ -90,7 +92,13 @@ package struct DatasetMerge: Sendable {
       try Journal.write(entries, to: journalPath) { try numbers[$0.id].map { try self.record(of: members[$0]).canonicalBytes } ?? [] }
       var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
       publication.splitFile = splitFile
-      if splitFile == nil, !splitsAnew {
+      if let splitsLike {
+        publication.earlierParts = try Self.reading(splitsLike) { earlier in
+          let parts = earlier.parts
+          return Dictionary(
+            earlier.takes.compactMap { take in parts[take.id.text].map { (take.id.take, $0) } }, uniquingKeysWith: { first, _ in first })
+        }
+      } else if splitFile == nil, !splitsAnew {
         publication.parts = Dictionary(members.map { ($0.entry.id.text, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
       }
       publication.sources = .array(sourceRecords(members))
@@ -188,7 +196,7 @@ package struct DatasetMerge: Sendable {
             "\(self.source(of: other).directory) and \(source.directory) both have an episode \(take.id), and they differ; leave one out with takeset select"
           )
         }
-        if let part = other.part, let differing = member.part, part != differing, splitFile == nil, !splitsAnew {
+        if let part = other.part, let differing = member.part, part != differing, splitFile == nil, splitsLike == nil, !splitsAnew {
           throw ExportRefusal(
             "\(take.id) is in \(part.rawValue) of \(self.source(of: other).directory) and in \(differing.rawValue) of \(source.directory); say where it belongs by --split-file, or split all takes anew by --resplit"
           )

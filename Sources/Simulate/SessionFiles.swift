@@ -1,4 +1,3 @@
-import CZip
 import Evidence
 import Foundation
 import Model
@@ -77,33 +76,12 @@ struct SessionArchive {
     let root = URL(fileURLWithPath: directory).lastPathComponent
     let members = paths.sorted().map { (name: "\(root)/\($0)", path: "\(directory)/\($0)") }
     switch quirk {
-    case .zip: try zip(members)
+    case .zip: try ZipFile.write(members, to: directory + ".zip")
     case .tar: try tar(members)
     default: break
     }
     if quirk != .tar { try metadata.write(to: URL(fileURLWithPath: directory + ".metadata.json")) }
     try FileManager.default.removeItem(atPath: directory)
-  }
-
-  private func zip(_ members: [(name: String, path: String)]) throws {
-    let path = directory + ".zip"
-    var code: Int32 = 0
-    guard let archive = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code) else {
-      throw UsageError("\(path) cannot be created; it may exist already")
-    }
-    for member in members {
-      let source = zip_source_file(archive, member.path, 0, 0)
-      let index = zip_file_add(archive, member.name, source, zip_flags_t(ZIP_FL_ENC_UTF_8))
-      // A constant time, so that the same session gives the same bytes: 2026-01-01 in DOS format.
-      guard index >= 0, zip_file_set_dostime(archive, zip_uint64_t(index), 0, 46 << 9 | 1 << 5 | 1, 0) == 0 else {
-        zip_discard(archive)
-        throw UsageError("\(path) cannot be created")
-      }
-    }
-    guard zip_close(archive) == 0 else {
-      zip_discard(archive)
-      throw UsageError("\(path) cannot be written")
-    }
   }
 
   private func tar(_ members: [(name: String, path: String)]) throws {

@@ -4,18 +4,21 @@ import Model
 
 /// A P-256 key made from a seed. It signs as a phone's Secure Enclave does, but with a nonce that depends only on key and message, so
 /// that the same seed gives the same bytes. It is for simulated takes, not for secrets.
-struct SigningKey {
-  private let secret: [UInt8]
+package struct SigningKey {
+  /// 32 bytes.
+  package let secret: [UInt8]
   /// The public key: 04, X and Y.
-  let publicPoint: [UInt8]
+  package let publicPoint: [UInt8]
 
-  init(seed: UInt64) {
-    secret = Digest.of("takeset simulate key \(seed)").bytes
+  package init(seed: UInt64) { self.init(secret: Digest.of("takeset simulate key \(seed)").bytes) }
+
+  package init(secret: [UInt8]) {
+    self.secret = secret
     publicPoint = Curve().point(secret)
   }
 
   /// ECDSA with SHA-256 over `message` (FIPS 186-5, section 6.4), as ASN.1 DER.
-  func sign(_ message: [UInt8]) -> [UInt8] {
+  package func sign(_ message: [UInt8]) -> [UInt8] {
     let curve = Curve()
     let nonce = Digest.of(secret + message).bytes
     let r = curve.number(Array(curve.point(nonce)[1...32]))
@@ -27,7 +30,7 @@ struct SigningKey {
   }
 
   /// An App Attest assertion over `clientData`, in base64.
-  func assertion(over clientData: [UInt8], appID: String, counter: UInt32) -> [UInt8] {
+  package func assertion(over clientData: [UInt8], appID: String, counter: UInt32) -> [UInt8] {
     let authenticatorData = Digest.of(appID).bytes + [0x40] + withUnsafeBytes(of: counter.bigEndian) { Array($0) }
     let nonce = Digest.of(authenticatorData + Digest.of(clientData).bytes).bytes
     return Self.cbor(signature: sign(nonce), authenticatorData: authenticatorData)

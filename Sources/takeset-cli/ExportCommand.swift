@@ -28,7 +28,9 @@ struct ExportCommand: ParsableCommand {
 
   @Argument(parsing: .allUnrecognized, help: ArgumentHelp("A dataset directory, and options of the format.", valueName: "dir"))
   var arguments: [String] = []
-  @Option(help: ArgumentHelp("The format: \(Exporters.all.map { $0.name }.joined(separator: ", ")).", valueName: "format"))
+  @Option(
+    help: ArgumentHelp(
+      "The format: \((Exporters.all.map { $0.name } + ["lerobot"]).sorted().joined(separator: ", ")).", valueName: "format"))
   var to: String
   @Option(name: .shortAndLong, help: ArgumentHelp("The directory to write; must not exist.", valueName: "directory"))
   var output: String
@@ -47,6 +49,7 @@ struct ExportCommand: ParsableCommand {
   }
 
   func run() throws {
+    if to == "lerobot" { try becomeLeRobotExport() }
     let (directories, options) = try ExportArguments(arguments, of: to).parsed()
     let exporter = try Export.exporter(to, options: options)
     guard let directory = directories.first else {
@@ -70,6 +73,16 @@ struct ExportCommand: ParsableCommand {
     if !quiet { standardOutput("\(output): \(counted(summary.files, "file")), \(megabytes(summary.bytes))") }
   }
 
+  /// LeRobot's Parquet files and videos are written by the Python package, which has the libraries for them.
+  private func becomeLeRobotExport() throws -> Never {
+    var words = arguments + [output]
+    if let number = jobs.jobs { words += ["--jobs", "\(number)"] }
+    if let episodes { words += ["--episodes", episodes] }
+    words += [(replace, "--replace"), (quiet, "--quiet"), (json, "--json")].filter(\.0).map(\.1)
+    try PythonPackage.become(
+      "takeset.lerobot.__main__", extra: "lerobot", for: "takeset export --to lerobot", arguments: words)
+  }
+
   private static func ids(_ text: String) -> [String] {
     text.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
   }
@@ -79,7 +92,11 @@ struct ExportCommand: ParsableCommand {
       let description = StepDescription(exporter: type)
       let options = description.signatures.map { "\n    --\($0.name.padded(to: 20)) \($0.meaning)" }
       return "  \(description.name.padded(to: 12)) \(description.summary)" + options.joined()
-    }.joined(separator: "\n")
+    }.joined(separator: "\n") + """
+
+        lerobot      LeRobot 3.0, by the Python package: pip install 'takeset[lerobot]'
+          --fps N, --task TEXT, and others: python -m takeset.lerobot --help
+      """
   }
 }
 

@@ -118,18 +118,27 @@ struct MergeOptions: ParsableArguments {
   var resplit = false
   @Option(help: ArgumentHelp("Split the takes by a file of ids by part.", valueName: "file"), completion: .file())
   var splitFile: String?
+  @Option(
+    help: ArgumentHelp(
+      "Keep each take in the part that it has in this dataset, and split the others by the pipeline's rule.", valueName: "dir"),
+    completion: .directory)
+  var splitLike: String?
   @Flag(help: "Print JSON: what was written, or which dataset cannot be used, and why.")
   var json = false
   @Flag(name: .shortAndLong, help: "Print problems only.")
   var quiet = false
 
   func validate() throws {
-    if resplit, splitFile != nil { throw ValidationError("give either --resplit or --split-file, not both") }
+    let given = [(resplit, "--resplit"), (splitFile != nil, "--split-file"), (splitLike != nil, "--split-like")].filter(\.0).map(\.1)
+    if given.count > 1 { throw ValidationError("give only one of \(given.joined(separator: " and "))") }
   }
 
   func write(_ merge: inout DatasetMerge) throws -> DatasetMerge.Summary {
     (merge.links, merge.splitsAnew, merge.commandLine) = (link, resplit, CommandLine.arguments)
     merge.splitFile = try explicitSplit(splitFile)
+    if let splitLike {
+      do { merge.splitsLike = try dataset(at: splitLike) } catch { throw UnusableSource(splitLike, error) }
+    }
     (merge.externalChecks, merge.threads) = (CheckProcess.checks, Cores.available)
     return try interruptibly { isCancelled in
       merge.isCancelled = isCancelled

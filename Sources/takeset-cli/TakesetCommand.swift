@@ -33,7 +33,8 @@ struct TakesetCommand: ParsableCommand {
       CommandGroup(
         name: "Everyday",
         subcommands: [
-          RunCommand.self, InspectCommand.self, VerifyCommand.self, ReportCommand.self, ExportCommand.self, SelectCommand.self,
+          RunCommand.self, InspectCommand.self, VerifyCommand.self, ReportCommand.self, ExportCommand.self, ViewCommand.self,
+          SelectCommand.self,
           MergeCommand.self, PackCommand.self, TraceCommand.self, PlanCommand.self, InitCommand.self, StepsCommand.self,
           ExplainCommand.self, SimulateCommand.self,
         ]),

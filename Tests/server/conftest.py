@@ -36,8 +36,8 @@ class Server:
 
     def start(self):
         command = [BINARY, "serve", "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--conversions", self.conversions, "--takeset", TAKESET, *self.options]
-        if "--stranger-reserve" not in self.options:
-            command += ["--stranger-reserve", 0]  # tests run on any disk
+        for reserve in {"--reserve", "--stranger-reserve"} - {*self.options}:
+            command += [reserve, 0]  # tests run on any disk
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*map(str, command)], stderr=log, stdout=log, env=self.environment)
         end = time.monotonic() + 30

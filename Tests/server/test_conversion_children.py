@@ -33,7 +33,7 @@ def test_memory_is_limited(start, tmp_path):
 
 def test_too_little_memory_never_rejects_a_capture(start, tmp_path):
     server = start("--takeset", TAKESET, "--conversion-memory", 256 << 20, "--conversion-attempts", 1, conversions=1)
-    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1")))
+    found = finished(server, queue(server.data, "video", bundle(tmp_path / "1", "--size", "1920x1440")))
     assert (found["status"], found["evidence"]) == ("failed", None) and "memory" in found["lastError"]
 
 

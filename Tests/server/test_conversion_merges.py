@@ -1,5 +1,6 @@
 """Datasets that cannot be written for a while, and servers that end between a merge and its row."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -44,6 +45,31 @@ def test_a_dataset_that_cannot_be_written_stops_no_other(start, tmp_path):
     assert (dataset / "manifest.json").read_bytes() == before and row(server.data, second)["status"] == "complete"
     (tmp_path / "space").touch()
     merged(server, first, second, project="a")
+
+
+def parts(dataset):
+    splits = json.loads((dataset / "manifest.json").read_text())["record"]["splits"]
+    return {take: part for part in ("train", "valid", "test") for take in splits[part]}
+
+
+def test_takes_keep_their_part_of_the_split_while_others_arrive(start, tmp_path):
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("version: 1\ntransforms: [{align: {}}, {split: {valid: 0.3, group: take}}]\n")
+    server = start("--takeset", TAKESET, "--pipeline", pipeline, conversions=1)
+    sent, known = [], {}
+    for number in range(7):
+        sent.append(queue(server.data, "video", bundle(tmp_path / str(number), "--seed", number)))
+        finished(server, sent[-1])
+        found = parts(merged(server, *sent))
+        assert {take: found[take] for take in known} == known and len(found) == number + 1
+        known = found
+    assert list(known.values()).count("valid") == 2
+    # What says the parts is damaged: the takes are split anew, and the dataset is whole again.
+    (server.data / "datasets/default/manifest.json").write_text("{")
+    sent.append(queue(server.data, "video", bundle(tmp_path / "last", "--seed", 99)))
+    finished(server, sent[-1])
+    server.until(lambda: "dataset default: it is damaged, and its takes are split anew" in server.log.read_text() and "dataset default: 8 captures" in server.log.read_text())
+    assert len(parts(merged(server, *sent))) == 8
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")

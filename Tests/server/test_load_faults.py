@@ -15,10 +15,10 @@ from resumable import Tus, metadata, patch_head, raw, sha256, stored
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 128 MiB."""
+    """A disk of 1 GiB, which the clients alone do not fill: they store 30 MB a second."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder], capture_output=True, check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", folder], capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip("needs the right to mount")
     yield folder
@@ -42,12 +42,12 @@ def test_a_full_disk_loses_nothing_and_the_server_goes_on(start, small_disk, lef
         load.until(captures=15)
         filler = small_disk / "filler"
         for _ in range(3):
-            with filler.open("wb") as file:
+            # Without a buffer, of which the rest would fail again when the file is closed.
+            with filler.open("wb", buffering=0) as file:
                 # The clients write at the same time; in the end only so much is free.
                 while (free := shutil.disk_usage(small_disk).free) > left:
                     try:
-                        file.write(bytes(min(free - left, 1 << 20)))
-                        file.flush()
+                        file.write(bytes(min(free - left, 8 << 20)))
                     except OSError:
                         break
             refused = load.counts["507"]

@@ -103,7 +103,14 @@ def test_strange_paths_make_no_new_series(server):
     metrics(server)
     server.get("/nothing/0")
     server.get("/verify/0")
-    known = len(metrics(server))
+
+    def settled():
+        """How many there are once the requests so far are counted, which happens after their answers."""
+        found = metrics(server)
+        counted = {dict(labels).get("http_route") for name, labels in found if name == "hb_requests_total"}
+        return {"NotFound", "/verify/{id}", "/metrics"} <= counted and len(found)
+
+    known = server.until(settled)
     for number in range(50):
         server.get(f"/nothing/{number}\"\\\n")
         server.get(f"/verify/{number}")

@@ -100,4 +100,6 @@ def test_no_information_is_by_color_only(site, view):
     assert page.evaluate(mark) == "none"
     page.locator("#connection:text-is('Connected.')").wait_for()
     page.click("#keep")
+    # Pressed once the server has answered that it keeps the stream.
+    page.locator("#keep[aria-pressed=true]").wait_for()
     assert "\u2713" in page.evaluate(mark)

@@ -1,7 +1,10 @@
 """Datasets and their reports, and what a key of a project lets a reader see."""
 
+import io
 import os
 import re
+import subprocess
+import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -89,8 +92,8 @@ def test_the_list_of_datasets(reporter):
     text = server.get("/datasets").text
     cells = [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td.*?</td>", text)]
     assert cells[:6] == ["default", "default", "2", "2", "42", "2.3 MB"]
-    assert cells[7:13] == ["Report of default", "kitchen", "kitchen", "1", "1", "8"]
-    assert cells[15:21] == ["Report of kitchen", "kitchen.0123456789ab", "kitchen", "1", "1", "7"]
+    assert cells[7:14] == ["Report of default", "Download default", "kitchen", "kitchen", "1", "1", "8"]
+    assert cells[16:23] == ["Report of kitchen", "Download kitchen", "kitchen.0123456789ab", "kitchen", "1", "1", "7"]
     assert abs(time.time() - time.mktime(time.strptime(cells[6], "%Y-%m-%d %H:%M:%S UTC")) + time.timezone) < 60
     assert 'href="/datasets/kitchen.0123456789ab/report"' in text
     # Its captures are those that it holds, not all of its project.
@@ -101,6 +104,38 @@ def test_the_list_of_datasets(reporter):
     assert server.get("/api/v1/captures?dataset=nothing").json()["data"] == []
     for name in ("..", "%2e%2e", "nothing", "..%2fcaptures"):
         assert server.get(f"/datasets/{name}/report").status_code == 404
+        assert server.get(f"/datasets/{name}/download").status_code == 404
+
+
+def test_a_dataset_is_downloaded_as_it_is_at_one_moment(start, tmp_path):
+    """Also while it is replaced again and again; what was linked for it is gone afterwards, and after a reader who leaves."""
+    server = start("--takeset", TAKESET, conversions=1)
+    first = queue(server.data, "movie", {"video_1771446000.mov": movie(tmp_path / "first", "--seed", 50)})
+    finished(server, first)
+    merged(server, "video_1771446000")
+    server.until(lambda: server.get("/datasets/default/download").ok)
+    sizes = set()
+    for number in range(3):
+        queue(server.data, "movie", {f"video_177144610{number}.mov": movie(tmp_path / f"m{number}", "--seed", number)})
+        # Read slowly, over the moment in which the next capture comes into it.
+        with server.get("/datasets/default/download", stream=True) as answer:
+            assert answer.headers["Content-Disposition"] == 'attachment; filename="default.tar"'
+            pieces = []
+            for piece in answer.iter_content(1 << 18):
+                pieces.append(piece)
+                time.sleep(0.02)
+        body = b"".join(pieces)
+        assert len(body) == int(answer.headers["Content-Length"])
+        folder = tmp_path / f"unpacked{number}"
+        with tarfile.open(fileobj=io.BytesIO(body)) as archive:
+            archive.extractall(folder, filter="data")
+        done = subprocess.run([TAKESET, "verify", folder / "default"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        sizes.add(len(body))
+        server.until(lambda: server.get("/api/v1/captures?status=processing").json()["data"] == [])
+    with server.get("/datasets/default/download", stream=True) as answer:
+        next(answer.iter_content(1000))
+    server.until(lambda: not list((server.data / "conversions/.work").glob("*")))
 
 
 def test_the_converters_report_works_in_its_sandbox(start, view, tmp_path):

@@ -20,10 +20,10 @@ GOOD = [("s/metadata.json", b"{}"), ("s/poses.json", b"[]"), ("s/rgb/000000.jpg"
 ZIP = [Member(name, data) for name, data in GOOD]
 TAR = b"".join(entry(name, data) for name, data in GOOD)
 
-ABSOLUTE, ABOVE, LINKED, DEVICE = "a member with an absolute name", "a member with .. in its name", "a link", "a device or a pipe"
-TWICE, CUT, DAMAGED = "two members of the same name", "it is cut off", "its list of members is damaged"
+ABSOLUTE, ABOVE, LINKED, DEVICE = "has an absolute name", "has .. in its name", "a link", "a device or a pipe"
+TWICE, CUT, DAMAGED = "a member that occurs twice", "it is cut off", "its list of members is damaged"
 NAMES = {
-    "absolute": (f"{OUTSIDE}/evil", ABSOLUTE), "absolute-slashes": ("//evil", ABSOLUTE), "drive": ("C:\\evil", ABSOLUTE), "share": ("\\\\host\\evil", ABSOLUTE),
+    "absolute": (f"{OUTSIDE}/evil", ABSOLUTE), "absolute-slashes": ("//evil", ABSOLUTE), "drive": ("C:\\evil", "names a drive"), "share": ("\\\\host\\evil", ABSOLUTE),
     "above": ("../evil", ABOVE), "above-within": ("s/rgb/../../../evil", ABOVE), "above-and-back": ("s/../s/evil", ABOVE),
     "ends-above": ("s/evil/..", ABOVE), "backslash": ("..\\..\\evil", ABOVE), "twice": ("s/poses.json", TWICE), "twice-dotted": ("./s/./poses.json", TWICE),
 }  # fmt: skip
@@ -40,9 +40,9 @@ def encrypted():
 ZIPS = {
     **{name: (lambda evil=evil: zipped([*ZIP, Member(evil, b"x")]), says) for name, (evil, says) in NAMES.items()},
     **{f"{name}-first": (lambda evil=evil: zipped([Member(evil, b"x"), *ZIP]), says) for name, (evil, says) in NAMES.items()},
-    "nul": (lambda: zipped([*ZIP, Member("s/a\0b", b"x")]), "an impossible name"),
-    "long": (lambda: zipped([*ZIP, Member("x" * 5000, b"x")]), "an impossible name"),
-    "empty-name": (lambda: zipped([*ZIP, Member("", b"x")]), TWICE),
+    "nul": (lambda: zipped([*ZIP, Member("s/a\0b", b"x")]), "has a zero in its name"),
+    "long": (lambda: zipped([*ZIP, Member("x" * 5000, b"x")]), "more than 4096 bytes"),
+    "empty-name": (lambda: zipped([*ZIP, Member("", b"x")]), "has no name"),
     "link": (lambda: zipped([*ZIP, Member("s/evil", b"/etc/passwd", mode=LINK)]), LINKED),
     "link-with-slash": (lambda: zipped([*ZIP, Member("s/evil/", b"/etc", mode=LINK, method=0)]), LINKED),
     **{f"mode-{mode:o}": (lambda mode=mode: zipped([*ZIP, Member("s/evil", mode=mode)]), DEVICE) for mode in (FIFO, CHARACTERS, BLOCKS, SOCKET)},

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import uploads
-from conftest import BINARY, TAKESET
+from conftest import TAKESET
 from devices import add_key
 from proxies import CuttingProxy
 from queued import running
@@ -19,10 +20,9 @@ SMALL = ["--size", "160x120", "--seconds", "0.5"]
 
 
 def device(server_url, *options, key=None, environment=None):
-    command = [str(BINARY), "simulate-device", "--to", server_url, *SMALL, "--first-pause", "0.05", "--json", *map(str, options)]
+    command = [str(TAKESET), "simulate", "device", "--to", server_url, *SMALL, "--first-pause", "0.05", "--json", *map(str, options)]
     done = subprocess.run(
-        command + (["--key", key] if key else []), capture_output=True, text=True, timeout=60,
-        env={**os.environ, "TAKESET": str(TAKESET), **(environment or {})})
+        command + (["--key", key] if key else []), capture_output=True, text=True, timeout=60, env={**os.environ, **(environment or {})})
     return done, [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -198,14 +198,15 @@ def test_the_dataset_knows_the_assertion(start):
     assert (assertion["state"], assertion["covers"]) == ("verified", "checkpoint"), assertion
 
 
-def test_it_is_found_from_the_command(tmp_path):
-    """`takeset upload` hands all its arguments to this program."""
-    listed = subprocess.run(
-        [str(TAKESET), "upload", "--list", "--state", str(tmp_path / "queue.sqlite")], capture_output=True, text=True,
-        env={**os.environ, "TAKESET_SERVER": str(BINARY)})
-    assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "")
-    missing = subprocess.run(
-        [str(TAKESET), "simulate", "device"], capture_output=True, text=True, env={**os.environ, "TAKESET_SERVER": str(Path("/nowhere"))})
+def test_sending_needs_no_server_program(tmp_path, server):
+    """A copy of the command alone sends; only `serve` looks for the server's program, and says how to get it."""
+    alone, nothing = tmp_path / "bin/takeset", {**os.environ, "PATH": "/usr/bin:/bin", "TAKESET_SERVER": "/nowhere"}
+    alone.parent.mkdir()
+    shutil.copy(TAKESET, alone)
+    path = movie(tmp_path / "in")
+    done = subprocess.run([alone, "upload", path, "--to", server.url, "--state", tmp_path / "queue.sqlite"], capture_output=True, text=True, env=nothing)
+    assert (done.returncode, [item["bytes"] for item in captures(server)]) == (0, [path.stat().st_size]), done.stderr
+    missing = subprocess.run([alone, "serve"], capture_output=True, text=True, env=nothing)
     assert missing.returncode == 1 and "make server" in missing.stderr
 
 
@@ -217,8 +218,8 @@ def test_an_interrupted_device_leaves_nothing_behind(server, tmp_path, number, c
     # A machine that has other work may be late now and then, but not each time.
     while not took or (took[-1] > 1.5 and len(took) < 4):
         process = subprocess.Popen(
-            [str(BINARY), "simulate-device", "--to", server.url, "--key", add_key(server), "--seconds", "100", "--size", "1920x1080"],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, "TAKESET": str(TAKESET), "TMPDIR": str(temporary)})
+            [str(TAKESET), "simulate", "device", "--to", server.url, "--key", add_key(server), "--seconds", "100", "--size", "1920x1080"],
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)})
         server.until(lambda: list(temporary.glob("*/0/*")))
         began = time.monotonic()
         process.send_signal(number)

@@ -1,7 +1,6 @@
 """The whole way, with real programs only: from a recording over a bad connection into a dataset and onto a page."""
 
 import json
-import os
 import subprocess
 
 import h5py
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import requests
 import uploads
-from conftest import BINARY, TAKESET
+from conftest import TAKESET
 from devices import add_key
 from pages import CHROMIUM, View
 from proxies import RandomCuts
@@ -56,8 +55,7 @@ def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(sta
     line = proxy(server, b"POST /api/v1/captures/video ", seed=15)
     phone = [TAKESET, "simulate", "device", "--to", line.url, "--key", add_key(server), "--partial", "--seconds", 6, "--size", "320x240"]
     done = subprocess.run(
-        [*map(str, phone), "--first-pause", "0.05", "--wait", "--json"], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "TAKESET_SERVER": str(BINARY), "TAKESET": str(TAKESET)})
+        [*map(str, phone), "--first-pause", "0.05", "--wait", "--json"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert len(line.cuts) == 3 and len({cut for cut, _ in line.cuts}) == 3, line.cuts
     assert done.stderr.count("; attempt ") == 3, done.stderr

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -44,6 +45,23 @@ def ended(process, seconds=90):
 def ask(server, **options):
     version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return server.post("/api/v1/work", json={"worker": "test", "version": version}, **options)
+
+
+def test_what_a_restored_server_lacks_is_made_again_by_workers(start, workers, tmp_path):
+    """A server that converts nothing itself, after its conversions were lost."""
+    server = start(*QUICK, "--require-key")
+    key = add(server.data, "--power", "work")
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    worker = workers(server, key=key)
+    assert finished(server, capture)["status"] == "complete"
+    server.stop()
+    shutil.rmtree(server.data / "conversions")
+    shutil.rmtree(server.data / "datasets")
+    server.start()
+    server.until(lambda: "1 conversions are missing and are made again" in server.log.read_text())
+    server.until(lambda: row(server.data, capture)["status"] == "complete")
+    merged(server, capture)
+    assert worker.poll() is None
 
 
 def test_a_worker_converts_as_the_server_does(start, workers, tmp_path):
@@ -151,7 +169,9 @@ def test_what_comes_too_late_changes_nothing(start, tmp_path):
             requests.post(f"{at}/alive", timeout=60), requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=60), requests.delete(at, timeout=60),
             requests.get(f"{at}/files/video.mp4", timeout=60), requests.post(f"{at}/done", json=done, timeout=60)):
         assert (answer.status_code, answer.json()["error"]["code"]) == (410, "LEASE_ENDED")
-    assert row(server.data, capture)["status"] == "processing" and not list((server.data / "conversions/.work").iterdir())
+    assert row(server.data, capture)["status"] == "processing"
+    # The folder of the lease goes soon after the lease.
+    server.until(lambda: not list((server.data / "conversions/.work").iterdir()))
     # A capture that was deleted is nobody's, either.
     lease = ask(server).json()["data"]["lease"]
     delete(server.data, capture)

@@ -7,7 +7,7 @@ import random
 import subprocess
 from pathlib import Path
 
-from conftest import BINARY
+from conftest import TAKESET
 
 QUICK = ["--first-pause", "0.02"]
 
@@ -27,7 +27,7 @@ class Client:
         self.state = Path(folder) / "queue/uploads.sqlite"
 
     def command(self, *arguments):
-        return [str(BINARY), "upload", "--state", str(self.state), *map(str, arguments)]
+        return [str(TAKESET), "upload", "--state", str(self.state), *map(str, arguments)]
 
     def environment(self, extra=None):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TAKESET_")}

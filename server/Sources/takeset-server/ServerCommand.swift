@@ -9,7 +9,7 @@ struct ServerCommand: AsyncParsableCommand {
     commandName: "takeset-server",
     abstract: "Receive captures from phones, verify them and convert them into datasets.", version: CaptureServer.version,
     subcommands: [
-      ServeCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, UploadCommand.self, SimulateDeviceCommand.self,
+      ServeCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, RestoreCommand.self,
     ])
 }
 

@@ -1,8 +1,9 @@
 import ArgumentParser
 import CaptureServer
 import Foundation
+import HTTP
 import Logging
-import Uploader
+import Synchronization
 
 struct WorkCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -33,19 +34,48 @@ struct WorkCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    try await Uploading.run("; its captures are for others") {
-      var options = Worker.Options()
-      options.server = try ServerAddress(to).text
-      options.key = key ?? ProcessInfo.processInfo.environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }
-      (options.certificates, options.jobs, options.takeset, options.endsWhenIdle) = (caCert, jobs, takeset, untilIdle)
-      options.name = name ?? ProcessInfo.processInfo.hostName
-      options.scratch = scratch ?? NSTemporaryDirectory()
-      do {
-        try await Worker(options, logger: Logger(label: "takeset-server")).run()
-      } catch let refusal as Worker.Refusal {
-        throw UploaderProblem(refusal.description, exitCode: refusal.isForKey ? 77 : 1)
-      }
-      return 0
+    var options = Worker.Options()
+    do { options.server = try ServerAddress(to).text } catch { throw ValidationError("\(error)") }
+    options.key = key ?? ProcessInfo.processInfo.environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }
+    (options.certificates, options.jobs, options.takeset, options.endsWhenIdle) = (caCert, jobs, takeset, untilIdle)
+    options.name = name ?? ProcessInfo.processInfo.hostName
+    options.scratch = scratch ?? NSTemporaryDirectory()
+    let worker: Worker
+    do {
+      worker = try Worker(options, logger: Logger(label: "takeset-server"))
+    } catch let refusal as Worker.Refusal {
+      throw Self.end(refusal.description, refusal.isForKey ? 77 : 1)
     }
+    signal(SIGPIPE, SIG_IGN)
+    let work = Task { try await worker.run() }
+    let received = Mutex(SIGINT)
+    let sources = [SIGINT, SIGTERM].map { (number: Int32) in
+      signal(number, SIG_IGN)
+      let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+      source.setEventHandler {
+        if work.isCancelled { Foundation.exit(128 + number) }
+        received.withLock { $0 = number }
+        work.cancel()
+        // A disk or a server that hangs holds up nobody.
+        DispatchQueue.global().asyncAfter(deadline: .now() + 0.8) { Foundation.exit(Self.interrupted(by: number).rawValue) }
+      }
+      source.resume()
+      return source
+    }
+    defer { sources.forEach { $0.cancel() } }
+    do {
+      try await work.value
+    } catch let refusal as Worker.Refusal {
+      throw Self.end(refusal.description, refusal.isForKey ? 77 : 1)
+    } catch  where work.isCancelled {
+      throw Self.interrupted(by: received.withLock { $0 })
+    }
+  }
+
+  private static func interrupted(by signal: Int32) -> ExitCode { end("interrupted; its captures are for others", 128 + signal) }
+
+  private static func end(_ reason: String, _ code: Int32) -> ExitCode {
+    FileHandle.standardError.write(Data("takeset: \(reason)\n".utf8))
+    return ExitCode(code)
   }
 }

@@ -5,7 +5,8 @@ import Hummingbird
 
 /// Recognizes API keys: `Authorization: Bearer KEY`, or `Basic` with the key as password, which browsers can send.
 struct KeyMiddleware: RouterMiddleware {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
   /// Whether a request without a key is refused, where the server needs keys. A key that is sent must be right in any case.
   let isRequired: Bool
 
@@ -14,14 +15,14 @@ struct KeyMiddleware: RouterMiddleware {
   ) async throws -> Response {
     var context = context
     if let sent = request.headers[.authorization].map(Self.key) {
-      guard let key = try await APIKeys(services.database).find(sent) else { throw Self.unknown(sent) }
+      guard let key = try await APIKeys(database).find(sent) else { throw Self.unknown(sent) }
       try key.check(Deed(request))
       context.key = key
-    } else if isRequired, services.configuration.needsKey(isForwarded: request.isForwarded) {
+    } else if isRequired, configuration.needsKey(isForwarded: request.isForwarded) {
       throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
     }
     let response = try await next(request, context)
-    context.note(request, response.status, services.configuration)
+    context.note(request, response.status, configuration)
     return response
   }
 

@@ -2,6 +2,7 @@ import Foundation
 import Hummingbird
 import Logging
 import Metrics
+import ServiceLifecycle
 
 /// The server: routes by topic, and the services that run beside them.
 package struct CaptureServer {
@@ -11,7 +12,9 @@ package struct CaptureServer {
 
   package init(_ services: Services) {
     self.services = services
-    relay = Relay(services)
+    relay = Relay(
+      configuration: services.configuration, data: services.data, database: services.database, intake: services.intake,
+      logger: services.logger)
   }
 
   private func router() throws -> CaptureRouter {
@@ -25,28 +28,54 @@ package struct CaptureServer {
     router.add(middleware: PageFailures(page: page, isForBrowsersOnly: true))
     router.add(middleware: SiteMiddleware(configuration: services.configuration))
     // What people and scripts read.
-    let guarded = router.group().add(middleware: KeyMiddleware(services: services, isRequired: true))
-    CapturesRoutes(services: services).add(to: guarded)
-    ConversionRoutes(services: services).add(to: guarded)
-    DeviceRoutes(services: services).add(to: router)
+    let guarded = router.group().add(
+      middleware: KeyMiddleware(configuration: services.configuration, database: services.database, isRequired: true))
+    CapturesRoutes(
+      configuration: services.configuration, database: services.database, intake: services.intake, conversions: services.conversions
+    ).add(to: guarded)
+    ConversionRoutes(
+      configuration: services.configuration, database: services.database, intake: services.intake, conversions: services.conversions
+    ).add(to: guarded)
+    DeviceRoutes(
+      configuration: services.configuration, database: services.database, intake: services.intake, attestation: services.attestation
+    ).add(to: router)
     HealthRoutes().add(to: router)
-    MetricsRoutes(services: services, metrics: metrics).add(to: guarded)
-    PageRoutes(services: services, page: page).add(to: guarded)
-    PageRoutes(services: services, page: page).addIcon(to: router)
-    PageRoutes(services: services, page: page).addShared(to: router)
-    SessionRoutes(services: services).add(to: guarded)
-    SlowMotionRoutes(services: services, relay: relay, page: page).add(to: router)
-    TusRoutes(services: services).add(to: guarded)
-    VideoRoutes(services: services).add(to: router)
-    WorkRoutes(services: services).add(to: guarded)
+    MetricsRoutes(database: services.database, intake: services.intake, shipping: services.shipping, metrics: metrics).add(to: guarded)
+    let pages = PageRoutes(
+      configuration: services.configuration, data: services.data, database: services.database, store: services.store,
+      intake: services.intake, conversions: services.conversions, logger: services.logger, page: page)
+    pages.add(to: guarded)
+    pages.addIcon(to: router)
+    pages.addShared(to: router)
+    SessionRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(
+      to: guarded)
+    SlowMotionRoutes(
+      configuration: services.configuration, data: services.data, database: services.database, store: services.store,
+      intake: services.intake, logger: services.logger, relay: relay, page: page
+    ).add(to: router)
+    TusRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(
+      to: guarded)
+    VideoRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(
+      to: router)
+    WorkRoutes(
+      data: services.data, database: services.database, store: services.store, intake: services.intake, conversions: services.conversions
+    ).add(to: guarded)
     return router
   }
 
   /// Serves until SIGTERM or SIGINT; requests under way are then finished.
   package func run() async throws {
-    await StreamTake.recover(services)
+    await StreamTake.recover(data: services.data, intake: services.intake, logger: services.logger)
+    // The first one ends last.
+    var beside: [any Service] = [
+      services.conversions,
+      UploadSweeper(
+        configuration: services.configuration, data: services.data, database: services.database, intake: services.intake,
+        logger: services.logger),
+    ]
+    if let shipping = services.shipping { beside.insert(shipping, at: 0) }
     try await Listeners(configuration: services.configuration, relay: relay, logger: services.logger)
-      .run(try router(), services: [services.conversions, UploadSweeper(services: services)]) { [services] in
+      .run(try router(), services: beside) { [services] in
         services.logger.notice("\(services.configuration.keyRule)")
         if services.configuration.appIDs.isEmpty {
           services.logger.notice("No signature of a capture is checked: \(ConversionReport.noApps)")

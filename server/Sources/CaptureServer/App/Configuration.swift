@@ -29,6 +29,8 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var strangerReserve: Int64 = 4 << 30
   /// Where finished captures are kept: a folder in `data`, or `s3://bucket/prefix?endpoint=…&region=…`.
   package var store: String?
+  /// A folder or `s3://…` that gets a copy of each change of the database.
+  package var standby: String?
   /// Most bytes kept per device and per project; 0 for no limit.
   package var deviceQuota: Int64 = 0
   package var projectQuota: Int64 = 0

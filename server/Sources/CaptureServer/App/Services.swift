@@ -9,6 +9,7 @@ package struct Services: Sendable {
   let store: any CaptureStore
   let intake: Intake
   let conversions: ConversionQueue
+  let shipping: DatabaseShipping?
   /// `nil` where no roots of App Attest are configured.
   let attestation: AttestationVerifier?
   let logger: Logger
@@ -21,13 +22,19 @@ package struct Services: Sendable {
     self.logger = logger
     attestation = try AttestationVerifier(configuration)
     data = try DataFolder(configuration.data)
-    database = try ServerDatabase(path: data.database)
+    database = try ServerDatabase(path: data.database, writesLogBack: configuration.standby == nil)
     if let place = configuration.store, S3Location.isAddress(place) {
       store = try await S3Store(S3Client(S3Location(place)), cache: data.path + "/cache")
     } else {
       store = try LocalStore(configuration.store ?? data.captures)
     }
     conversions = ConversionQueue(configuration, data: data, database: database, store: store, logger: logger)
+    shipping =
+      if let place = configuration.standby {
+        try await DatabaseShipping(to: StandbyPlace(place), from: database, path: data.database, logger: logger)
+      } else {
+        nil
+      }
     let leftovers = Leftovers(database: database, store: store, logger: logger)
     intake = Intake(
       configuration: configuration, data: data, store: store, database: database, leftovers: leftovers, conversions: conversions)

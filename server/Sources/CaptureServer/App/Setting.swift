@@ -41,6 +41,16 @@ package struct Setting: Sendable {
     Setting(name, meaning, path, parse: { $0 }, show: { $0 })
   }
 
+  /// A folder or an S3 bucket.
+  private static func place(_ name: String, _ meaning: String, _ path: WritableKeyPath<Configuration, String?> & Sendable) -> Setting {
+    Setting(
+      name, meaning + ": a folder, or s3://bucket/prefix?endpoint=URL&region=NAME", path,
+      parse: { text in
+        if S3Location.isAddress(text) { _ = try S3Location(text) }
+        return text
+      }, show: { $0 })
+  }
+
   private static func list(
     _ name: String, _ meaning: String, _ path: WritableKeyPath<Configuration, [String]> & Sendable,
     parse: @escaping @Sendable (String) throws -> String = { $0 }
@@ -109,12 +119,8 @@ package struct Setting: Sendable {
     text("tls-key", "PEM file of the private key", \.tlsKey),
     number("reserve", "free bytes below which nothing is accepted", \.reserve, 0...(1 << 60)),
     number("stranger-reserve", "free bytes below which nothing is accepted of strangers", \.strangerReserve, 0...(1 << 60)),
-    Setting(
-      "store", "where finished captures are kept: a folder, or s3://bucket/prefix?endpoint=URL&region=NAME", \.store,
-      parse: { text in
-        if S3Location.isAddress(text) { _ = try S3Location(text) }
-        return text
-      }, show: { $0 }),
+    place("store", "where finished captures are kept", \.store),
+    place("standby", "where each change of the database is copied, for a machine that takes this one's place", \.standby),
     number("device-quota", "most bytes kept of a device; 0 for no limit", \.deviceQuota, 0...(1 << 60)),
     number("project-quota", "most bytes kept of a project, unfinished uploads included; 0 for no limit", \.projectQuota, 0...(1 << 60)),
     number("timestamp-age", "seconds for which a request's timestamp is valid", \.timestampAge, 1...2_592_000),

@@ -4,12 +4,14 @@ import Hummingbird
 
 /// What can be done with a capture, by a script or by the buttons of its page. A key reaches only its project's.
 struct CaptureDeeds: Sendable {
-  let services: Services
+  let database: ServerDatabase
+  let intake: Intake
+  let conversions: ConversionQueue
 
   /// Removes a capture and its files. Its take leaves the dataset of its project soon afterwards. Throws `Failure` 404, 409 while it is
   /// converted.
   func delete(_ id: String, _ context: CaptureContext) async throws {
-    try await services.database.pool.write { database in
+    try await database.pool.write { database in
       let capture = try Self.capture(id, context, database)
       if try Conversion.fetchOne(database, key: id)?.state == "running" {
         throw Failure(
@@ -18,14 +20,14 @@ struct CaptureDeeds: Sendable {
       try capture.delete(database)
       try Leftovers.add(id, isDue: true, database)
     }
-    await services.intake.leftovers.remove(id)
-    services.conversions.wake()
+    await intake.leftovers.remove(id)
+    conversions.wake()
     context.logger.info("capture \(id) was deleted \(context.key.map { "with the key \($0.id)" } ?? "without a key")")
   }
 
   /// Queues a capture once more. Throws `Failure` 404, 409 while it waits or is converted and where its files are gone.
   func convert(_ id: String, _ context: CaptureContext) async throws {
-    try await services.database.pool.write { database in
+    try await database.pool.write { database in
       _ = try Self.capture(id, context, database)
       switch try Reconversion.queue(id, database) {
       case .unknown: throw Failure.captureNotFound
@@ -37,13 +39,13 @@ struct CaptureDeeds: Sendable {
       case .queued: break
       }
     }
-    services.conversions.wake()
+    conversions.wake()
     context.logger.info("capture \(id) is converted again")
   }
 
   /// The address at which everybody may see a capture's page, without a key; it stays the same until it is taken back. Throws `Failure` 404.
   func share(_ id: String, _ context: CaptureContext, root: String) async throws -> String {
-    let link = try await services.database.pool.write { database in
+    let link = try await database.pool.write { database in
       if let link = try Self.capture(id, context, database).link { return link }
       let link = SymmetricKey(size: .bits128).withUnsafeBytes { Hex.text($0) }
       try database.execute(sql: "UPDATE capture SET link = ? WHERE id = ?", arguments: [link, id])
@@ -55,7 +57,7 @@ struct CaptureDeeds: Sendable {
 
   /// Takes the address back: it leads nowhere from now on. Throws `Failure` 404.
   func unshare(_ id: String, _ context: CaptureContext) async throws {
-    try await services.database.pool.write { database in
+    try await database.pool.write { database in
       _ = try Self.capture(id, context, database)
       try database.execute(sql: "UPDATE capture SET link = NULL WHERE id = ?", arguments: [id])
     }

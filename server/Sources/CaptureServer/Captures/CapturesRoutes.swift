@@ -5,7 +5,12 @@ import Hummingbird
 
 /// `/api/v1/captures`: what was received, of all kinds. A key sees only its project.
 struct CapturesRoutes {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
+  let intake: Intake
+  let conversions: ConversionQueue
+
+  private var deeds: CaptureDeeds { CaptureDeeds(database: database, intake: intake, conversions: conversions) }
 
   /// - Parameter group: Routes that recognize keys.
   func add(to group: some RouterMethods<CaptureContext>) {
@@ -32,7 +37,7 @@ struct CapturesRoutes {
   @Sendable private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let query = request.uri.queryParameters
     let listing = try CaptureListing(project: context.key?.project) { name in query[name[...]].map(String.init) }
-    let page = try await services.database.pool.read { [root = services.configuration.root(for: request)] in
+    let page = try await database.pool.read { [root = configuration.root(for: request)] in
       try CaptureJSON.page(listing, root: root, $0)
     }
     let meta = Meta(context)
@@ -42,7 +47,7 @@ struct CapturesRoutes {
 
   @Sendable private func show(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let id = try Self.id(context)
-    let json = try await services.database.pool.read { [root = services.configuration.root(for: request)] in
+    let json = try await database.pool.read { [root = configuration.root(for: request)] in
       try CaptureJSON.capture(id, of: context.key?.project, root: root, $0)
     }
     guard let json else { throw Failure.captureNotFound }
@@ -50,20 +55,21 @@ struct CapturesRoutes {
   }
 
   @Sendable private func delete(_ request: Request, _ context: CaptureContext) async throws -> Response {
-    try await CaptureDeeds(services: services).delete(Self.id(context), context)
+    try await deeds.delete(Self.id(context), context)
     return Response(status: .noContent)
   }
 
   private struct Link: Encodable { var url: String }
 
   @Sendable private func share(_ request: Request, _ context: CaptureContext) async throws -> Response {
-    let root = services.configuration.root(for: request)
-    let url = try await CaptureDeeds(services: services).share(Self.id(context), context, root: root)
+    let root = configuration.root(for: request)
+    let url = try await deeds.share(
+      Self.id(context), context, root: root)
     return try JSONAnswer.response(Answer(Link(url: url), context))
   }
 
   @Sendable private func unshare(_ request: Request, _ context: CaptureContext) async throws -> Response {
-    try await CaptureDeeds(services: services).unshare(Self.id(context), context)
+    try await deeds.unshare(Self.id(context), context)
     return Response(status: .noContent)
   }
 

@@ -123,6 +123,8 @@ final class ConversionQueue: Service {
           "capture \(lapse.capture): the worker \(lapse.worker) fell silent; \(lapse.isLast ? "it is tried no longer" : "it waits again")")
         DurableFile.removeFolder(data.work + "/" + lapse.lease)
       }
+    } catch is CancellationError {
+      // The server ends.
     } catch {
       logger.error("workers: \((error as? Failure)?.reason ?? "\(error)")")
     }
@@ -243,7 +245,8 @@ final class ConversionQueue: Service {
     let lost = try await database.pool.write { [data, configuration, leases] database in
       try database.execute(sql: "UPDATE conversion SET state = 'waiting' WHERE state = 'running' AND lease IS NULL")
       try leases.recover(database)
-      guard configuration.conversions > 0 else { return 0 }
+      let hasWorkers = try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM apiKey WHERE power = 'work')") ?? false
+      guard configuration.conversions > 0 || hasWorkers else { return 0 }
       // A data folder that was restored without what can be made again.
       let complete = try String.fetchAll(
         database,

@@ -5,7 +5,10 @@ import Hummingbird
 
 /// `POST /api/v1/captures/{id}/convert`: converts a capture once more.
 struct ConversionRoutes {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
+  let intake: Intake
+  let conversions: ConversionQueue
 
   /// - Parameter group: Routes that recognize keys.
   func add(to group: some RouterMethods<CaptureContext>) {
@@ -14,8 +17,8 @@ struct ConversionRoutes {
 
   @Sendable private func convert(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let id = try CapturesRoutes.id(context)
-    try await CaptureDeeds(services: services).convert(id, context)
-    let json = try await services.database.pool.read { [root = services.configuration.root(for: request)] in
+    try await CaptureDeeds(database: database, intake: intake, conversions: conversions).convert(id, context)
+    let json = try await database.pool.read { [root = configuration.root(for: request)] in
       try CaptureJSON.capture(id, of: nil, root: root, $0)
     }
     guard let json else { throw Failure.captureNotFound }

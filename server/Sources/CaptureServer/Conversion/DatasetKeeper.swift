@@ -148,10 +148,16 @@ struct DatasetKeeper: Sendable {
     // In a file: a command line would end at some 30,000.
     let list = work.path + "/captures"
     try Data(captures.sorted().map { "\($0)/dataset\n" }.joined().utf8).write(to: URL(fileURLWithPath: list))
-    // Parts of the split are drawn anew: a dataset of one take has it in train. Links take no space, and the takes of a capture are kept
-    // beside its files anyway.
-    let end = try await takeset(
-      ["merge", "--from", list, "--output", made, "--link", "--resplit", "--json"], in: data.conversions)
+    // Links take no space, and the takes of a capture are kept beside its files anyway.
+    let merge = ["merge", "--from", list, "--output", made, "--link", "--json"]
+    // A take stays in its part of the split, so that no model is tested on what an earlier one was trained on. Only where nothing says its part
+    // are all parts drawn anew: a dataset of one take has it in train.
+    let hasEarlier = access(path + "/manifest.json", F_OK) == 0
+    var end = try await takeset(merge + (hasEarlier ? ["--split-like", path] : ["--resplit"]), in: data.conversions)
+    if hasEarlier, end.code != 0, Self.unusable(end.output).contains(path) {
+      logger.warning("dataset \(name): it is damaged, and its takes are split anew: \(end.words)")
+      end = try await takeset(merge + ["--resplit"], in: data.conversions)
+    }
     guard end.code == 0 else {
       logger.error("dataset \(name): \(end.isOverdue ? "merging takes too long" : "cannot be merged"): \(end.words)")
       try await repair(captures, by: end.output)
@@ -169,8 +175,7 @@ struct DatasetKeeper: Sendable {
   ///
   /// - Parameter answer: JSON of `takeset merge --json`.
   private func repair(_ captures: Set<String>, by answer: String) async throws {
-    let found = try? JSONDecoder().decode(JSONValue.self, from: Data(answer.utf8))
-    let unusable = (found?["unusable"]?.array ?? []).compactMap { $0["dataset"]?.string }
+    let unusable = Self.unusable(answer)
     for capture in captures.sorted() where unusable.contains("\(capture)/dataset") {
       let end = try await takeset(["verify", "\(capture)/dataset", "--quiet", "--jobs", "1"], in: data.conversions)
       guard let code = end.code, [1, 2, 64].contains(code) else { continue }
@@ -185,6 +190,12 @@ struct DatasetKeeper: Sendable {
           arguments: ["Its conversion is damaged, and its files are no longer kept.", capture])
       }
     }
+  }
+
+  /// The datasets that `takeset merge --json` could not use.
+  private static func unusable(_ answer: String) -> [String] {
+    let found = try? JSONDecoder().decode(JSONValue.self, from: Data(answer.utf8))
+    return (found?["unusable"]?.array ?? []).compactMap { $0["dataset"]?.string }
   }
 
   // MARK: Removing

@@ -1,7 +1,6 @@
 import Evidence
 import Foundation
 import GRDB
-import SharedDatabase
 
 /// What the server remembers, in SQLite. A commit is on the disk when it returns.
 package struct ServerDatabase: Sendable {
@@ -11,20 +10,32 @@ package struct ServerDatabase: Sendable {
   package static func exists(in folder: String) -> Bool { FileManager.default.fileExists(atPath: folder + "/server.sqlite") }
 
   /// The database in a data folder, which is made if need be.
-  package init(data folder: String) throws { try self.init(path: try DataFolder(folder, isServing: false).database) }
+  package init(data folder: String) throws {
+    // A server that runs may copy the log, and writes it back by itself.
+    try self.init(path: try DataFolder(folder, isServing: false).database, writesLogBack: false)
+  }
 
-  init(path: String) throws {
+  /// - Parameter writesLogBack: Whether SQLite writes its log into the database when that is large; otherwise `DatabaseShipping` does.
+  init(path: String, writesLogBack: Bool = true) throws {
     var configuration = GRDB.Configuration()
     configuration.prepareDatabase { database in
       // WAL alone would lose the last commits when power fails.
       try database.execute(sql: "PRAGMA synchronous = FULL")
+      if !writesLogBack { try database.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
     }
+    configuration.busyMode = .timeout(30)
     Self.protect(path)
-    do {
-      pool = try SharedDatabase.open(path, configuration: configuration, migrator: Self.migrations)
-    } catch let error as SharedDatabase.Newer {
-      throw Mistake("\(path): \(error)")
+    // SQLite waits for another's transaction, but not for another that changes a new file to write-ahead logging as well: it fails at once,
+    // whatever the busy mode says. And two migrators that both found no table both make it. So one process at a time opens.
+    let folder = Glibc.open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    defer { if folder >= 0 { close(folder) } }
+    // A file system without such locks opens as before: rarely, one of two first openers fails.
+    while folder >= 0, flock(folder, LOCK_EX) != 0, errno == EINTR {}
+    pool = try DatabasePool(path: path, configuration: configuration)
+    guard try !pool.read(Self.migrations.hasBeenSuperseded) else {
+      throw Mistake("\(path): a newer version of this program has changed the database")
     }
+    try Self.migrations.migrate(pool)
   }
 
   /// Lets only the owner write, and others not read: the files that SQLite makes beside the database get its mode.

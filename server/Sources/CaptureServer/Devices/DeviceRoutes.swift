@@ -6,17 +6,18 @@ import NIOCore
 
 /// Registration of devices and their list.
 struct DeviceRoutes {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
+  let intake: Intake
+  let attestation: AttestationVerifier?
   private let challengeLimit = AddressLimit(10, in: .seconds(60))
   private let strangerLimit = AddressLimit(60, in: .seconds(3600))
 
-  init(services: Services) { self.services = services }
-
   func add(to router: CaptureRouter) {
-    router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: false))
+    router.group("api/v1/devices").add(middleware: KeyMiddleware(configuration: configuration, database: database, isRequired: false))
       .get("challenge", use: challenge)
       .post("register", use: register)
-    router.group("api/v1/devices").add(middleware: KeyMiddleware(services: services, isRequired: true))
+    router.group("api/v1/devices").add(middleware: KeyMiddleware(configuration: configuration, database: database, isRequired: true))
       .get(use: list)
   }
 
@@ -24,14 +25,14 @@ struct DeviceRoutes {
 
   @Sendable private func challenge(_ request: Request, context: CaptureContext) async throws -> Response {
     try check(challengeLimit, of: client(of: request, context), "Too many challenges were asked for.")
-    try services.intake.checkSpace()
-    let issued = try await Challenges(database: services.database).issue()
+    try intake.checkSpace()
+    let issued = try await Challenges(database: database).issue()
     let answer = ChallengeAnswer(challenge: issued.value.base64EncodedString(), expires_at: Time.text(issued.expiresAt))
     return try JSONAnswer.response(Answer(answer, context), headers: [.cacheControl: "no-store"])
   }
 
   private func client(of request: Request, _ context: CaptureContext) -> SocketAddress? {
-    ClientAddress.of(request, context, trusting: services.configuration.trustedProxies)
+    ClientAddress.of(request, context, trusting: configuration.trustedProxies)
   }
 
   /// Throws `Failure` 429 if an address has used up a limit.
@@ -57,7 +58,7 @@ struct DeviceRoutes {
       throw tooLarge
     }
     let client = client(of: request, context)
-    let registrar = Registrar(services: services) {
+    let registrar = Registrar(configuration: configuration, database: database, intake: intake, attestation: attestation) {
       try check(strangerLimit, of: client, "Too many devices that prove nothing were registered from this address.")
     }
     let device = try await registrar.register(
@@ -96,7 +97,7 @@ struct DeviceRoutes {
       devices = devices.filter(
         Column("registeredAt") < time || (Column("registeredAt") == time && Column("id") < String(parts[1])))
     }
-    let found = try await services.database.pool.read { [devices] in try devices.fetchAll($0) }
+    let found = try await database.pool.read { [devices] in try devices.fetchAll($0) }
     let page = found.prefix(limit)
     let items = page.map {
       Item(

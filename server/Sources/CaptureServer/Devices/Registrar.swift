@@ -5,7 +5,10 @@ import Logging
 
 /// Decides what a device that registers has proven, and keeps it.
 struct Registrar: Sendable {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
+  let intake: Intake
+  let attestation: AttestationVerifier?
   /// Called before a device is kept that proves nothing and that nobody vouches for. Throws `Failure` if its address has registered
   /// enough of them.
   let allowStranger: @Sendable () throws -> Void
@@ -28,7 +31,7 @@ struct Registrar: Sendable {
 
   /// Throws `Failure`.
   func register(_ request: RegistrationRequest, key: APIKey?, project: String, logger: Logger) async throws -> Device {
-    try services.intake.checkSpace()
+    try intake.checkSpace()
     var device = Device(
       id: UUID().uuidString.lowercased(), keyID: nil, platform: request.platform, model: request.model, hasLidar: request.hasLidar,
       level: Level.unverified.rawValue, publicKey: nil, project: project, registeredAt: Time.now())
@@ -61,7 +64,7 @@ struct Registrar: Sendable {
   private func verify(_ attested: RegistrationRequest.Attested, platform: String) async throws -> [UInt8] {
     guard !attested.isMock else { throw Refusal("mock: the attestation of a debug build") }
     guard platform == "ios" else { throw Refusal("only App Attest of iOS can be verified") }
-    guard let verifier = services.attestation else { throw Refusal("no roots are configured: see --app-attest-root") }
+    guard let verifier = attestation else { throw Refusal("no roots are configured: see --app-attest-root") }
     guard let digest = attested.keyDigest else { throw Refusal("wrong key id: it is not base64 of 32 bytes") }
     guard let object = attested.object else { throw Refusal("the attestation is not base64") }
     let now = Date(timeIntervalSince1970: Double(Time.now()) / 1000)
@@ -69,7 +72,7 @@ struct Registrar: Sendable {
   }
 
   private func problem(with challenge: Data) async throws -> String? {
-    try await services.database.pool.read { try Challenges.problem(with: challenge, at: Time.now(), in: $0) }
+    try await database.pool.read { try Challenges.problem(with: challenge, at: Time.now(), in: $0) }
   }
 
   private enum Outcome {
@@ -82,9 +85,9 @@ struct Registrar: Sendable {
   /// Uses up the challenge and inserts the device in one transaction. A refused attempt uses up its challenge as well: the next one needs
   /// another.
   private func keep(_ device: Device, challenge: Data?, refusal: String?, key: APIKey?, logger: Logger) async throws -> Device {
-    let isStrict = services.configuration.policy == .strict
+    let isStrict = configuration.policy == .strict
     if device.publicKey == nil, key == nil, !isStrict { try allowStranger() }
-    let outcome = try await services.database.pool.write { [device] database -> Outcome in
+    let outcome = try await database.pool.write { [device] database -> Outcome in
       var device = device
       var refusal = refusal
       if let challenge, let problem = try Challenges.use(challenge, at: Time.now(), in: database) {

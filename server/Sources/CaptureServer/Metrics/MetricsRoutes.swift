@@ -4,7 +4,9 @@ import Hummingbird
 
 /// `/metrics`: requests, captures by status, conversions by state, free disk.
 struct MetricsRoutes {
-  let services: Services
+  let database: ServerDatabase
+  let intake: Intake
+  let shipping: DatabaseShipping?
   let metrics: PrometheusMetrics
 
   /// What the metrics mean: those of every request, and ours.
@@ -16,11 +18,12 @@ struct MetricsRoutes {
     "takeset_captures": "Captures in the database.",
     "takeset_conversions": "Conversions in the queue and done.",
     "takeset_free_bytes": "Free bytes where captures are kept.",
+    "takeset_standby_lag_seconds": "Seconds since the standby's copy of the database was whole.",
   ]
 
   func add(to routes: some RouterMethods<CaptureContext>) {
     routes.get("metrics") { _, _ in
-      let (captures, conversions) = try await services.database.pool.read { database in
+      let (captures, conversions) = try await database.pool.read { database in
         (
           try Self.sums(database, "SELECT status AS name, COUNT(*) AS number, SUM(bytes) AS bytes FROM capture GROUP BY status"),
           try Self.sums(database, "SELECT state AS name, COUNT(*) AS number, 0 AS bytes FROM conversion GROUP BY state")
@@ -33,7 +36,8 @@ struct MetricsRoutes {
       for state in ["waiting", "running", "done"] {
         metrics.set("takeset_conversions", [("state", state)], to: Double(conversions[state]?.number ?? 0))
       }
-      metrics.set("takeset_free_bytes", to: Double(services.intake.freeBytes))
+      if let shipping = shipping { metrics.set("takeset_standby_lag_seconds", to: shipping.lag) }
+      metrics.set("takeset_free_bytes", to: Double(intake.freeBytes))
       return Response(
         status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
         body: .init(byteBuffer: ByteBuffer(string: metrics.text)))

@@ -1,4 +1,3 @@
-import Evidence
 import Foundation
 import GRDB
 import HTTPTypes
@@ -6,7 +5,9 @@ import Hummingbird
 
 /// The small images of a capture, its preview, and its files as they were received.
 struct CaptureFileRoutes {
-  let services: Services
+  let data: DataFolder
+  let database: ServerDatabase
+  let store: any CaptureStore
 
   func add(to routes: some RouterMethods<CaptureContext>) {
     addShown(to: routes, below: "captures/:id")
@@ -34,7 +35,7 @@ struct CaptureFileRoutes {
   /// A file that the converter made.
   private func shown(_ name: String, _ type: String, _ context: CaptureContext) async throws -> Response {
     let id = try await capture(context)
-    guard let body = try? await FileIO().loadFile(path: services.data.conversion(of: id) + "/" + name, context: context) else {
+    guard let body = try? await FileIO().loadFile(path: data.conversion(of: id) + "/" + name, context: context) else {
       throw Failure(.notFound, "NOT_FOUND", "The capture has no such file")
     }
     let headers: HTTPFields = [.contentType: type, .cacheControl: "private, max-age=60", .xContentTypeOptions: "nosniff"]
@@ -45,51 +46,36 @@ struct CaptureFileRoutes {
   private func file(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let id = try await capture(context)
     let name = context.parameters.getCatchAll().map { $0.removingPercentEncoding ?? "" }.joined(separator: "/")
-    let found = try await services.database.pool.read {
+    let found = try await database.pool.read {
       try CaptureFile.filter(Column("capture") == id && Column("name") == name).fetchOne($0)
     }
     guard let found else { throw Failure(.notFound, "NOT_FOUND", "The capture has no such file") }
     let last = found.name.split(separator: "/").last.map(String.init) ?? ""
-    return try FileAnswer(store: services.store, file: found, name: last, isShown: false).response(to: request)
+    return try FileAnswer(store: store, file: found, name: last, isShown: false).response(to: request)
   }
 
   /// All files of a capture as a tar file, in a folder of its id.
   private func download(_ context: CaptureContext) async throws -> Response {
     let id = try await capture(context)
-    let files = try await services.database.pool.read { try CaptureFile.filter(Column("capture") == id).order(Column("name")).fetchAll($0) }
+    let files = try await database.pool.read { try CaptureFile.filter(Column("capture") == id).order(Column("name")).fetchAll($0) }
     guard !files.isEmpty else { throw Failure(.notFound, "NOT_FOUND", "The capture's files are no longer kept") }
-    let heads = files.map { TarBlocks.header(of: "\(id)/\($0.name)", bytes: $0.bytes) }
-    let length = zip(files, heads).reduce(Int64(TarBlocks.end.count)) { sum, member in
-      sum + Int64(member.1.count) + member.0.bytes + Int64(TarBlocks.padding(after: member.0.bytes).count)
-    }
-    let headers: HTTPFields = [
-      .contentType: "application/x-tar", .contentDisposition: "attachment; filename=\"\(id).tar\"", .contentLength: "\(length)",
-      .cacheControl: "private, no-cache", .xContentTypeOptions: "nosniff",
-    ]
-    return Response(
-      status: .ok, headers: headers,
-      body: ResponseBody(contentLength: Int(length)) { [store = services.store] writer in
-        for (file, head) in zip(files, heads) {
-          try await writer.write(ByteBuffer(bytes: head))
-          try await store.read(file, 0..<file.bytes) { try await writer.write($0) }
-          try await writer.write(ByteBuffer(bytes: TarBlocks.padding(after: file.bytes)))
-        }
-        try await writer.write(ByteBuffer(bytes: TarBlocks.end))
-        try await writer.finish(nil)
-      })
+    return TarAnswer(name: id, members: files.map { .init(name: "\(id)/\($0.name)", bytes: $0.bytes) }) {
+      number, write in
+      try await store.read(files[number], 0..<files[number].bytes, write)
+    }.response()
   }
 
   /// The id of a capture that the reader may see.
   private func capture(_ context: CaptureContext) async throws -> String {
     if let link = context.parameters.get("link") {
-      let found = try await services.database.pool.read {
+      let found = try await database.pool.read {
         try String.fetchOne($0, sql: "SELECT id FROM capture WHERE link = ?", arguments: [link])
       }
       guard let found else { throw Failure.captureNotFound }
       return found
     }
     let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
-    let isKnown = try await services.database.pool.read { database in
+    let isKnown = try await database.pool.read { database in
       try Bool.fetchOne(
         database, sql: "SELECT EXISTS (SELECT 1 FROM capture WHERE id = ? AND (? IS NULL OR project = ?))",
         arguments: [id, project, project])

@@ -5,7 +5,9 @@ import Hummingbird
 
 /// `/`: the captures, newest first, with filters that are the query of its address.
 struct CaptureListPage {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
@@ -83,7 +85,7 @@ struct CaptureListPage {
     func value(_ name: String) -> String? { query[name[...]].map(String.init).flatMap { $0.isEmpty ? nil : $0 } }
     var listing = try CaptureListing(project: project, query: value)
     try listing.turn(at: value("newer"))
-    let (found, counts) = try await services.database.pool.read { [listing] database in
+    let (found, counts) = try await database.pool.read { [listing] database in
       let (order, arguments) = listing.selection
       // Without OR, an index has all that is needed.
       let counts = try GRDB.Row.fetchAll(
@@ -114,7 +116,7 @@ struct CaptureListPage {
       sizes: [50, 200, 1000].map { Choice(value: "\($0)", name: "\($0)", isChosen: $0 == listing.limit) },
       device: listing.device, project: listing.project, dataset: listing.dataset, captures: shown.map(row), isEmpty: shown.isEmpty,
       isNew: counts.isEmpty,
-      sendOptions: services.configuration.sendOptions(for: request), isFiltered: listing.query() != "/",
+      sendOptions: configuration.sendOptions(for: request), isFiltered: listing.query() != "/",
       older: older, newer: newer)
     return page.response("Captures", template: "captures", contents, place: "/")
   }
@@ -131,7 +133,7 @@ struct CaptureListPage {
       badge: capture.badge?.words, badgeTone: capture.badge?.tone ?? "soft", device: capture.device.map(Figure.escaped),
       deviceName: Figure.short(capture.model ?? capture.device.map { String($0.prefix(8)) } ?? "", 60),
       duration: capture.seconds.map(Figure.duration) ?? "", received: Figure.time(capture.receivedAt), size: Figure.size(capture.bytes),
-      thumbnail: services.data.hasImage(of: capture.id, "thumbnail.jpg") ? "/captures/\(capture.id)/thumbnail.jpg" : nil)
+      thumbnail: data.hasImage(of: capture.id, "thumbnail.jpg") ? "/captures/\(capture.id)/thumbnail.jpg" : nil)
   }
 }
 

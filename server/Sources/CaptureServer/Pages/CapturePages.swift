@@ -5,24 +5,31 @@ import Hummingbird
 
 /// One capture with what is proven of it, and what can be done with it.
 struct CapturePages {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
+  let conversions: ConversionQueue
   let page: Page
+
+  private var deeds: CaptureDeeds { CaptureDeeds(database: database, intake: intake, conversions: conversions) }
 
   func add(to routes: some RouterMethods<CaptureContext>) {
     routes.get("verify/:id") { request, context in
       let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
       let found = try await found(Capture.filter(key: id)) { project == nil || project == $0.project }
-      return show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: services.configuration.root(for: request)))
+      return show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request)))
     }
     routes.post("captures/:id/share") { request, context in
       let id = try CapturesRoutes.id(context)
-      _ = try await CaptureDeeds(services: services).share(id, context, root: services.configuration.root(for: request))
+      _ = try await deeds.share(
+        id, context, root: configuration.root(for: request))
       return Response.redirect(to: "/verify/\(id)", type: .normal)
     }
     for (name, deed) in [("convert", CaptureDeeds.convert), ("delete", CaptureDeeds.delete), ("unshare", CaptureDeeds.unshare)] {
       routes.post("captures/:id/\(name)") { _, context in
         let id = try CapturesRoutes.id(context)
-        try await deed(CaptureDeeds(services: services))(id, context)
+        try await deed(deeds)(id, context)
         return Response.redirect(to: name == "delete" ? "/" : "/verify/\(id)", type: .normal)
       }
     }
@@ -145,7 +152,7 @@ struct CapturePages {
   private func found(
     _ request: QueryInterfaceRequest<Capture>, isVisible: @escaping @Sendable (Capture) -> Bool
   ) async throws -> Found {
-    let found = try await services.database.pool.read { database -> Found? in
+    let found = try await database.pool.read { database -> Found? in
       guard let capture = try request.fetchOne(database), isVisible(capture) else { return nil }
       let files = CaptureFile.filter(Column("capture") == capture.id)
       return Found(
@@ -205,10 +212,10 @@ struct CapturePages {
         name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: Figure.grouped($0.bytes), sha256: $0.sha256)
     }
     func image(_ name: String) -> String? {
-      services.data.hasImage(of: capture.id, name) ? "\(address)/\(name)" : nil
+      data.hasImage(of: capture.id, name) ? "\(address)/\(name)" : nil
     }
     let (thumbnail, overlay) = (image("thumbnail.jpg"), image("overlay.jpg"))
-    let preview = CapturePreview(besides: services.data.conversion(of: capture.id))
+    let preview = CapturePreview(besides: data.conversion(of: capture.id))
     // A movie may say where and by whom it was recorded, so guests see images of it.
     let movie =
       isGuest

@@ -6,13 +6,16 @@ import NIOPosix
 
 /// `/datasets`, and the report about each.
 struct DatasetPages {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
   let page: Page
   let reports: DatasetReports
 
   func add(to routes: some RouterMethods<CaptureContext>) {
     routes.get("datasets") { request, context in try await list(request, context) }
     routes.get("datasets/:name/report") { _, context in try await report(context) }
+    routes.get("datasets/:name/download") { _, context in try await download(context) }
   }
 
   private struct Dataset: FetchableRecord, Decodable {
@@ -25,7 +28,7 @@ struct DatasetPages {
 
   private func datasets(_ context: CaptureContext, named name: String? = nil) async throws -> [Dataset] {
     let project = context.key?.project
-    return try await services.database.pool.read { database in
+    return try await database.pool.read { database in
       try Dataset.fetchAll(
         database,
         sql: """
@@ -40,6 +43,7 @@ struct DatasetPages {
   private struct Row {
     var name: String
     var href: String
+    var download: String
     var project: String
     var address: String
     var captures: String
@@ -56,18 +60,19 @@ struct DatasetPages {
 
   private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let found = try await datasets(context)
-    let rows = try await NIOThreadPool.singleton.runIfActive { [data = services.data] in
+    let rows = try await NIOThreadPool.singleton.runIfActive {
       found.compactMap { dataset -> Row? in
         let folder = data.dataset(dataset.name)
         guard let stamp = FileStamp(of: folder + "/manifest.json") else { return nil }
         return Row(
-          name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report", project: dataset.project,
+          name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report",
+          download: "/datasets/\(Figure.address(dataset.name))/download", project: dataset.project,
           address: Figure.escaped(dataset.name), captures: Figure.grouped(dataset.captures), takes: Figure.grouped(dataset.takes),
           rows: Figure.grouped(dataset.rows), size: Figure.size(Self.bytes(below: folder)),
           written: Figure.time(stamp.milliseconds))
       }
     }
-    let contents = Datasets(isEmpty: rows.isEmpty, sendOptions: services.configuration.sendOptions(for: request), datasets: rows)
+    let contents = Datasets(isEmpty: rows.isEmpty, sendOptions: configuration.sendOptions(for: request), datasets: rows)
     return page.response("Datasets", template: "datasets", contents, place: "/datasets")
   }
 
@@ -87,12 +92,24 @@ struct DatasetPages {
     frame-ancestors 'none'; sandbox allow-scripts
     """
 
-  private func report(_ context: CaptureContext) async throws -> Response {
+  private static let missing = Failure(.notFound, "NOT_FOUND", "There is no such dataset")
+
+  /// The name of a dataset that the reader may see.
+  private func name(_ context: CaptureContext) async throws -> String {
     let name = context.parameters.get("name") ?? ""
-    let missing = Failure(.notFound, "NOT_FOUND", "There is no such dataset")
-    guard try await !datasets(context, named: name).isEmpty else { throw missing }
+    guard try await !datasets(context, named: name).isEmpty else { throw Self.missing }
+    return name
+  }
+
+  private func download(_ context: CaptureContext) async throws -> Response {
+    let name = try await name(context)
+    return try await DatasetDownload(of: name, in: data).response(named: name)
+  }
+
+  private func report(_ context: CaptureContext) async throws -> Response {
+    let name = try await name(context)
     switch await reports.report(of: name) {
-    case .none: throw missing
+    case .none: throw Self.missing
     case .making:
       return page.message("Report of \(name)", "The report is being made.", canRepeat: true, place: "/datasets", status: .accepted)
     case .failed:

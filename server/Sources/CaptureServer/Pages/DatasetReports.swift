@@ -56,10 +56,8 @@ actor DatasetReports {
   /// How long a failure is believed.
   private static let pause = Duration.seconds(60)
 
-  init(_ services: Services) {
-    data = services.data
-    takeset = TakesetCommand(services.configuration)
-    logger = services.logger
+  init(configuration: Configuration, data: DataFolder, logger: Logger) {
+    (self.data, self.logger, takeset) = (data, logger, TakesetCommand(configuration))
   }
 
   func report(of name: String) async -> State {

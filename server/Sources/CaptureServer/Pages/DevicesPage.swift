@@ -3,7 +3,8 @@ import Hummingbird
 
 /// `/devices`: who may send captures and read them. Whoever may change something makes keys there, and revokes them.
 struct DevicesPage {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
@@ -18,7 +19,7 @@ struct DevicesPage {
     }
     routes.post("keys/:key/revoke") { request, context in
       try checkMayManage(request, context)
-      guard try await APIKeys(services.database).revoke(try context.parameters.require("key"), of: context.key?.project) else {
+      guard try await APIKeys(database).revoke(try context.parameters.require("key"), of: context.key?.project) else {
         throw Failure(.notFound, "NOT_FOUND", "There is no such key in use")
       }
       return Response.redirect(to: "/devices", type: .normal)
@@ -30,7 +31,7 @@ struct DevicesPage {
   /// Whether a request may make and revoke keys: with a key for everything, or on this machine. Elsewhere, where nobody needs a key, a key
   /// would last longer than that is so.
   private func mayManage(_ request: Request, _ context: CaptureContext) -> Bool {
-    context.key?.allows(.change) ?? (services.configuration.isLoopback && !request.isForwarded)
+    context.key?.allows(.change) ?? (configuration.isLoopback && !request.isForwarded)
   }
 
   private func checkMayManage(_ request: Request, _ context: CaptureContext) throws {
@@ -57,7 +58,7 @@ struct DevicesPage {
     guard form.days.isEmpty || days != nil else { throw Failure.invalid("days: expected a whole number, or nothing for ever") }
     do {
       let project = context.key?.project ?? form.project.flatMap { $0.isEmpty ? nil : $0 } ?? "default"
-      return try await APIKeys(services.database).add(name: form.name, project: project, power: power, days: days, by: context.key)
+      return try await APIKeys(database).add(name: form.name, project: project, power: power, days: days, by: context.key)
     } catch let mistake as Mistake {
       throw Failure.invalid("\(mistake)")
     }
@@ -109,7 +110,7 @@ struct DevicesPage {
     _ request: Request, _ context: CaptureContext, made: (key: String, record: APIKey)? = nil
   ) async throws -> Response {
     let (project, canChange) = (context.key?.project, mayManage(request, context))
-    let (devices, number, counts, keys) = try await services.database.pool.read { database in
+    let (devices, number, counts, keys) = try await database.pool.read { database in
       var devices = Device.order(Column("registeredAt").desc)
       var keys = APIKey.order(Column("createdAt"))
       if let project {
@@ -127,7 +128,7 @@ struct DevicesPage {
       )
     }
     let contents = Devices(
-      noDevices: devices.isEmpty, sendOptions: services.configuration.sendOptions(for: request),
+      noDevices: devices.isEmpty, sendOptions: configuration.sendOptions(for: request),
       devices: devices.map {
         DeviceRow(
           id: $0.id, model: Figure.short($0.model, 100), level: $0.level.replacing("_", with: " "),

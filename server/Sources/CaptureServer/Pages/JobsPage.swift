@@ -3,7 +3,9 @@ import Hummingbird
 
 /// `/jobs`: conversions that run, wait or have failed.
 struct JobsPage {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
   let page: Page
 
   func add(to routes: some RouterMethods<CaptureContext>) {
@@ -50,7 +52,7 @@ struct JobsPage {
 
   private func jobs(_ context: CaptureContext) async throws -> Response {
     let (project, now) = (context.key?.project, Time.now())
-    let (jobs, counts) = try await services.database.pool.read { database in
+    let (jobs, counts) = try await database.pool.read { database in
       // By two indexes: there are few of these among very many captures.
       let mine = """
         FROM conversion JOIN capture ON capture.id = conversion.capture
@@ -86,9 +88,9 @@ struct JobsPage {
   }
 
   private var notice: String? {
-    if services.configuration.conversions == 0 { return "This server converts nothing: it was started with --conversions 0." }
-    if services.data.freeBytes < services.configuration.reserve {
-      return "Conversions wait: the disk has less free space than the reserve of \(Figure.size(services.configuration.reserve))."
+    if configuration.conversions == 0 { return "This server converts nothing: it was started with --conversions 0." }
+    if data.freeBytes < configuration.reserve {
+      return "Conversions wait: the disk has less free space than the reserve of \(Figure.size(configuration.reserve))."
     }
     return nil
   }

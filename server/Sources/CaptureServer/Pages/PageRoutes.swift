@@ -1,26 +1,38 @@
 import Hummingbird
+import Logging
 
 /// Pages for people, and what they load. With a key, a reader sees only the project of the key.
 struct PageRoutes {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let store: any CaptureStore
+  let intake: Intake
+  let conversions: ConversionQueue
+  let logger: Logger
   let page: Page
 
   /// - Parameter routes: Routes that recognize keys.
   func add(to routes: some RouterMethods<CaptureContext>) {
     let pages = routes.group().add(middleware: PageFailures(page: page))
-    CaptureListPage(services: services, page: page).add(to: pages)
-    CapturePages(services: services, page: page).add(to: pages)
-    JobsPage(services: services, page: page).add(to: pages)
-    CaptureFileRoutes(services: services).add(to: pages)
-    DatasetPages(services: services, page: page, reports: DatasetReports(services)).add(to: pages)
-    DevicesPage(services: services, page: page).add(to: pages)
+    CaptureListPage(configuration: configuration, data: data, database: database, page: page).add(to: pages)
+    CapturePages(configuration: configuration, data: data, database: database, intake: intake, conversions: conversions, page: page).add(
+      to: pages)
+    JobsPage(configuration: configuration, data: data, database: database, page: page).add(to: pages)
+    CaptureFileRoutes(data: data, database: database, store: store).add(to: pages)
+    DatasetPages(
+      configuration: configuration, data: data, database: database, page: page,
+      reports: DatasetReports(configuration: configuration, data: data, logger: logger)
+    ).add(to: pages)
+    DevicesPage(configuration: configuration, database: database, page: page).add(to: pages)
   }
 
   /// For everybody: captures whose link was given away.
   func addShared(to routes: some RouterMethods<CaptureContext>) {
     let pages = routes.group().add(middleware: PageFailures(page: page, isForGuests: true))
-    CapturePages(services: services, page: page).addShared(to: pages)
-    CaptureFileRoutes(services: services).addShared(to: pages)
+    CapturePages(configuration: configuration, data: data, database: database, intake: intake, conversions: conversions, page: page)
+      .addShared(to: pages)
+    CaptureFileRoutes(data: data, database: database, store: store).addShared(to: pages)
   }
 
   /// For everybody: a browser that was let in by a key in an address sends none for this.

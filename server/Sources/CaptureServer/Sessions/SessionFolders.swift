@@ -7,12 +7,13 @@ import NIOPosix
 /// Sessions that arrive file by file. A file is acknowledged when it is on the disk and in the database; after a cut, a kill or a restart
 /// the client asks which ones are there and sends the others. `complete` makes all of them one capture.
 struct SessionFolders: Sendable {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
 
-  init(_ services: Services) { self.services = services }
-
-  private var lifetime: Int64 { Int64(services.configuration.uploadExpiry) * 1000 }
-  private func path(_ folder: String) -> String { services.data.uploads + "/" + folder }
+  private var lifetime: Int64 { Int64(configuration.uploadExpiry) * 1000 }
+  private func path(_ folder: String) -> String { data.uploads + "/" + folder }
   private static func missing() -> Failure { Failure(.notFound, "SESSION_NOT_FOUND", "Nothing of this session has arrived") }
   private static func otherBytes() -> Failure {
     Failure(.conflict, "NAME_TAKEN", "There are other bytes of this name")
@@ -22,15 +23,15 @@ struct SessionFolders: Sendable {
 
   /// Receives a file. `isNew` is false if the same bytes were there.
   func put(_ request: Request, _ name: String, in session: String, project: String) async throws -> (FolderFile, isNew: Bool) {
-    let staging = try Staging(in: services.data)
+    let staging = try Staging(in: data)
     defer { staging.discard() }
-    let (file, sha256) = try await request.receive(as: "file", in: staging, services.intake)
+    let (file, sha256) = try await request.receive(as: "file", in: staging, intake)
     let bytes = file.bytes
     return try await uninterrupted {
       let folder = try await self.folder(session, project: project)
       let new = FolderFile(folder: folder.id, name: name, bytes: bytes, sha256: sha256, stored: UUID().uuidString.lowercased())
       let stored = path(folder.id) + "/" + new.stored
-      try await NIOThreadPool.singleton.runIfActive { [uploads = services.data.uploads, path = path(folder.id)] in
+      try await NIOThreadPool.singleton.runIfActive { [uploads = data.uploads, path = path(folder.id)] in
         try DurableFile.makeFolder(path)
         // With a file in the database, the folder is on the disk.
         if folder.files == 0 { try DurableFile.syncFolder(uploads) }
@@ -38,7 +39,7 @@ struct SessionFolders: Sendable {
         try DurableFile.syncFolder(path)
       }
       do {
-        let kept = try await services.database.pool.write { [lifetime, configuration = services.configuration] database in
+        let kept = try await database.pool.write { [lifetime, configuration = configuration] database in
           try Self.insert(new, session: session, project: project, expiresAt: Time.now() + lifetime, configuration, in: database)
         }
         if kept.stored != new.stored { unlink(stored) }
@@ -52,12 +53,12 @@ struct SessionFolders: Sendable {
 
   /// The folder's row, which is made if need be.
   private func folder(_ session: String, project: String) async throws -> FolderRecord {
-    if let folder = try await services.database.pool.read({ try FolderRecord.find(session, project: project, in: $0) }),
+    if let folder = try await database.pool.read({ try FolderRecord.find(session, project: project, in: $0) }),
       folder.capture == nil
     {
       return folder
     }
-    return try await services.database.pool.write { [lifetime] database in
+    return try await database.pool.write { [lifetime] database in
       if let folder = try FolderRecord.find(session, project: project, in: database) {
         // A capture that was deleted makes room for another of its name.
         guard let capture = folder.capture, try !Capture.exists(database, key: capture) else { return folder }
@@ -117,7 +118,7 @@ struct SessionFolders: Sendable {
   // MARK: Questions
 
   func file(_ name: String, in session: String, project: String) async throws -> FolderFile? {
-    try await services.database.pool.read { database in
+    try await database.pool.read { database in
       guard let folder = try FolderRecord.find(session, project: project, in: database) else { return nil }
       if let capture = folder.capture {
         return try CaptureFile.fetchOne(database, key: ["capture": capture, "name": "session/" + name]).map {
@@ -132,7 +133,7 @@ struct SessionFolders: Sendable {
   func list(
     _ session: String, project: String, after name: String, limit: Int
   ) async throws -> (record: FolderRecord, files: [FolderFile]) {
-    try await services.database.pool.read { database in
+    try await database.pool.read { database in
       guard let folder = try FolderRecord.find(session, project: project, in: database) else { throw Self.missing() }
       let files = FolderFile.filter(Column("folder") == folder.id && Column("name") > name).order(Column("name")).limit(limit)
       return (folder, try files.fetchAll(database))
@@ -141,7 +142,7 @@ struct SessionFolders: Sendable {
 
   /// Removes what has arrived of an incomplete session. A capture stays.
   func remove(_ session: String, project: String) async throws {
-    guard let folder = try await services.database.pool.read({ try FolderRecord.find(session, project: project, in: $0) }) else {
+    guard let folder = try await database.pool.read({ try FolderRecord.find(session, project: project, in: $0) }) else {
       throw Self.missing()
     }
     guard folder.capture == nil else { throw Failure(.conflict, "SESSION_COMPLETE", "The session is complete; delete its capture") }
@@ -150,7 +151,7 @@ struct SessionFolders: Sendable {
 
   /// Removes folders that got no file for too long.
   func sweep(at now: Int64) async throws {
-    let expired = try await services.database.pool.read {
+    let expired = try await database.pool.read {
       try String.fetchAll($0, sql: "SELECT id FROM folder WHERE expiresAt <= ? AND capture IS NULL", arguments: [now])
     }
     for folder in expired { try await discard(folder, expiredAt: now) }
@@ -159,8 +160,8 @@ struct SessionFolders: Sendable {
   /// Removes an incomplete folder, unless a file has prolonged it beyond `time` meanwhile.
   private func discard(_ folder: String, expiredAt time: Int64 = .max) async throws {
     let path = path(folder)
-    try await uninterrupted { [services] in
-      let isGone = try await services.database.pool.write { database in
+    try await uninterrupted {
+      let isGone = try await database.pool.write { database in
         try FolderRecord.filter(Column("id") == folder && Column("capture") == nil && Column("expiresAt") <= time).deleteAll(database) > 0
       }
       if isGone { try await NIOThreadPool.singleton.runIfActive { DurableFile.removeFolder(path) } }
@@ -172,7 +173,7 @@ struct SessionFolders: Sendable {
   /// Makes the folder a capture. Throws `Failure`: 404 if nothing has arrived, 409 if a file is missing or another session has the name,
   /// 422 if a file is not the one that the client lists.
   func complete(_ session: String, project: String, expected: [SessionRoutes.ExpectedFile]?) async throws -> (Capture, isNew: Bool) {
-    let (folder, files, capture) = try await services.database.pool.read { database in
+    let (folder, files, capture) = try await database.pool.read { database in
       guard let folder = try FolderRecord.find(session, project: project, in: database) else { throw Self.missing() }
       guard let id = folder.capture else {
         return (folder, try FolderFile.filter(Column("folder") == folder.id).order(Column("name")).fetchAll(database), Capture?.none)
@@ -193,7 +194,7 @@ struct SessionFolders: Sendable {
   }
 
   private func accept(_ folder: FolderRecord, _ files: [FolderFile]) async throws -> (Capture, isNew: Bool) {
-    let staging = try Staging(in: services.data)
+    let staging = try Staging(in: data)
     defer { staging.discard() }
     let source = path(folder.id)
     try await NIOThreadPool.singleton.runIfActive { try Self.link(files, from: source, to: staging.path) }
@@ -203,7 +204,7 @@ struct SessionFolders: Sendable {
     let capture = Capture(
       type: .session, project: folder.project, name: folder.name, bytes: folder.bytes,
       contentDigest: Hex.text(SHA256.hash(data: Data("folder\0\(folder.project)\0\(contents)".utf8))))
-    let kept = try await services.intake.accept(
+    let kept = try await intake.accept(
       staging, files: files.map { CaptureFile(capture: capture.id, name: "session/" + $0.name, bytes: $0.bytes, sha256: $0.sha256) },
       as: capture
     ) { database in

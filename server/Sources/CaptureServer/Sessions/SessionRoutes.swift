@@ -6,8 +6,11 @@ import Hummingbird
 
 /// Sessions as archives, `PUT /api/v1/sessions/NAME.zip`, and as folders, file by file.
 struct SessionRoutes {
-  let services: Services
-  private var folders: SessionFolders { SessionFolders(services) }
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
+  private var folders: SessionFolders { SessionFolders(configuration: configuration, data: data, database: database, intake: intake) }
   private static let prefix: RouterPath = "api/v1/sessions"
 
   func add(to group: some RouterMethods<CaptureContext>) {
@@ -27,9 +30,9 @@ struct SessionRoutes {
     guard let ending = name.split(separator: ".").last?.lowercased(), ["zip", "tar"].contains(ending), name.count > 4 else {
       throw Failure(.notFound, "NOT_FOUND", "A session is sent as NAME.zip, as NAME.tar, or as NAME/files/PATH")
     }
-    let staging = try Staging(in: services.data)
+    let staging = try Staging(in: data)
     defer { staging.discard() }
-    let (file, sha256) = try await request.receive(as: "session.\(ending)", in: staging, services.intake)
+    let (file, sha256) = try await request.receive(as: "session.\(ending)", in: staging, intake)
     var metadata = try UploadMetadata("")
     metadata.kind = .session
     let received = try await ReceivedFile.inspect(file.path, metadata)
@@ -40,8 +43,8 @@ struct SessionRoutes {
     let capture = Capture(
       type: .session, project: context.project, name: name, bytes: file.bytes,
       contentDigest: received.contentDigest(sha256: sha256, project: context.project))
-    let kept = try await uninterrupted { [services] in
-      try await services.intake.accept(
+    let kept = try await uninterrupted {
+      try await intake.accept(
         staging, files: [CaptureFile(capture: capture.id, name: received.name, bytes: capture.bytes, sha256: sha256)], as: capture
       ) { try SessionFolders.known(capture, in: $0) }
     }
@@ -143,8 +146,8 @@ struct SessionRoutes {
         Contents(
           capture_id: capture.id, type: capture.type.rawValue, status: capture.status.rawValue, name: capture.name,
           received_at: Time.text(capture.receivedAt),
-          verification_url: "\(services.configuration.root(for: request))/verify/\(capture.id)", bytes: capture.bytes), context),
+          verification_url: "\(configuration.root(for: request))/verify/\(capture.id)", bytes: capture.bytes), context),
       status: isNew ? .created : .ok,
-      headers: [.captureID: capture.id, .location: "\(services.configuration.baseURL ?? "")/api/v1/captures/\(capture.id)"])
+      headers: [.captureID: capture.id, .location: "\(configuration.baseURL ?? "")/api/v1/captures/\(capture.id)"])
   }
 }

@@ -2,7 +2,7 @@ import Hummingbird
 
 /// `GET /live`: the live view, with the stream's true age and rate, the phone's controls, and the recorded movies.
 struct LivePage {
-  let services: Services
+  let configuration: Configuration
   let page: Page
 
   private struct Contents {
@@ -16,8 +16,8 @@ struct LivePage {
   func response(_ request: Request, _ context: CaptureContext) -> Response {
     let contents = Contents(
       canChange: context.key?.allows(.change) ?? true,
-      socket: services.configuration.root(for: request).replacing(/^http/, with: "ws"),
-      key: services.configuration.needsKey(isForwarded: request.isForwarded) ? "?key=KEY" : "")
+      socket: configuration.root(for: request).replacing(/^http/, with: "ws"),
+      key: configuration.needsKey(isForwarded: request.isForwarded) ? "?key=KEY" : "")
     return page.response("Live view", template: "live", contents, place: "/live", script: PageFiles.liveScript)
   }
 }

@@ -3,7 +3,8 @@ import Hummingbird
 
 /// Lists the movies that phones sent, and serves them: `GET /videos` and `GET /uploads/{name}`.
 struct MovieRoutes {
-  let services: Services
+  let database: ServerDatabase
+  let store: any CaptureStore
 
   func add(to routes: some RouterMethods<CaptureContext>) {
     routes.get("videos") { request, context in try await list(request, context) }
@@ -45,7 +46,7 @@ struct MovieRoutes {
   private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let project = context.key?.project
     let limit = request.uri.queryParameters["limit"].flatMap { Int64($0) }.map { max($0, 0) } ?? -1
-    let movies = try await services.database.pool.read { database in
+    let movies = try await database.pool.read { database in
       try Movie.fetchAll(
         database,
         sql: Self.movies + " AND capture.status <> 'quarantined' AND (? IS NULL OR capture.project = ?) "
@@ -60,7 +61,7 @@ struct MovieRoutes {
   private func movie(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let name = try context.parameters.require("name")
     let project = context.key?.project
-    let found = try await services.database.pool.read { database -> Movie? in
+    let found = try await database.pool.read { database -> Movie? in
       guard let start = MovieName.captureID(name) else { return nil }
       return try Movie.fetchAll(
         database, sql: Self.movies + " AND capture.id BETWEEN ? AND ? AND (? IS NULL OR capture.project = ?)",
@@ -69,7 +70,7 @@ struct MovieRoutes {
     }
     guard let found else { throw Failure(.notFound, "NOT_FOUND", "There is no such movie") }
     return try FileAnswer(
-      store: services.store, file: found.file, name: name, isShown: found.capture.status != .quarantined && MediaType.isMovie(name)
+      store: store, file: found.file, name: name, isShown: found.capture.status != .quarantined && MediaType.isMovie(name)
     ).response(to: request)
   }
 }

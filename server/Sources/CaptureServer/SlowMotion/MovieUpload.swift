@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Hummingbird
+import Logging
 import NIOCore
 
 /// `POST /upload`: a movie of a slow-motion phone.
@@ -8,20 +9,24 @@ import NIOCore
 /// The phone takes any answer, whatever its status, for a success and then deletes its movie. So an odd upload is kept and quarantined; and
 /// when its bytes cannot be kept there is no answer at all, and the phone keeps its movie.
 struct MovieUpload {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
+  let logger: Logger
 
   func respond(_ request: Request, _ context: CaptureContext) async throws -> Response {
     do {
       let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
-      let access = try await SlowMotionKey(services: services).access(key, isForwarded: request.isForwarded)
+      let access = try await SlowMotionKey(configuration: configuration, database: database).access(key, isForwarded: request.isForwarded)
       guard case .granted(let found) = access else { throw KeyMiddleware.refusal("An API key is needed") }
       try found?.check(.upload)
       return try await receive(request, found?.project ?? "default")
     } catch {
       // Nobody else learns of it: the phone gets no answer, and keeps its movie.
       if let failure = error as? Failure {
-        let address = ClientAddress.of(request, context, trusting: services.configuration.trustedProxies)?.ipAddress ?? "?"
-        services.logger.warning("a movie from \(address) is refused: \(failure.message)")
+        let address = ClientAddress.of(request, context, trusting: configuration.trustedProxies)?.ipAddress ?? "?"
+        logger.warning("a movie from \(address) is refused: \(failure.message)")
       }
       throw await context.drop(because: error)
     }
@@ -51,9 +56,9 @@ struct MovieUpload {
   private func receive(_ request: Request, _ project: String) async throws -> Response {
     let length = request.headers[.contentLength].flatMap { Int64($0) }
     if let length, length > Self.limit { throw Self.tooLarge }
-    try services.intake.checkSpace(for: length ?? 0)
+    try intake.checkSpace(for: length ?? 0)
     let receivedAt = Time.now()
-    let staging = try Staging(in: services.data)
+    let staging = try Staging(in: data)
     defer { staging.discard() }
 
     let form = MovieForm(staging, contentType: request.headers[.contentType])
@@ -64,7 +69,7 @@ struct MovieUpload {
       // A body in chunks does not say how long it is, and others write meanwhile.
       if received >= nextCheck {
         nextCheck = received + Self.spaceStep
-        try services.intake.checkSpace()
+        try intake.checkSpace()
       }
       try await form.append(piece)
     }
@@ -79,7 +84,7 @@ struct MovieUpload {
     if form.files.allSatisfy({ $0.stored.bytes == 0 }) {
       throw Failure(.badRequest, "VALIDATION_ERROR", "The file is empty", reason: "the phone could not read its movie, and keeps it")
     }
-    try services.intake.checkSpace()
+    try intake.checkSpace()
 
     var files = form.files.map(\.stored)
     let problem = Self.problem(movie, form)
@@ -96,7 +101,7 @@ struct MovieUpload {
       bytes: files.reduce(0) { $0 + $1.bytes }, contentDigest: digest)
     capture.name = MovieName.listed(movie.stored.name, capture)
     capture.reason = problem
-    let kept = try await services.intake.accept(staging, files: files, as: capture) { database in
+    let kept = try await intake.accept(staging, files: files, as: capture) { database in
       guard let digest else { return nil }
       return try Capture.filter(Column("contentDigest") == digest).fetchOne(database)
     }

@@ -40,10 +40,16 @@ final class Relay: Sendable {
     func records(_ camera: Camera) -> Bool { camera.records || viewers(of: camera.project).contains(where: \.records) }
   }
 
-  private let services: Services
+  private let configuration: Configuration
+  private let data: DataFolder
+  private let database: ServerDatabase
+  private let intake: Intake
+  private let logger: Logger
   private let state = NIOLockedValueBox(State())
 
-  init(_ services: Services) { self.services = services }
+  init(configuration: Configuration, data: DataFolder, database: ServerDatabase, intake: Intake, logger: Logger) {
+    (self.configuration, self.data, self.database, self.intake, self.logger) = (configuration, data, database, intake, logger)
+  }
 
   /// Of a project, or of all.
   func counts(of project: String?) -> (cameras: Int, viewers: Int, recordings: Int) {
@@ -68,16 +74,20 @@ final class Relay: Sendable {
   /// Whether a request may become a socket. Those that may not go to the router, which says why.
   func admits(_ head: HTTPRequestHead) async -> Bool {
     guard let request = SocketRequest(head),
-      Origin.serves(request.host, isForwarded: request.isForwarded, services.configuration),
-      !Origin.isForeign(request.origin, host: request.host, root: services.configuration.baseURL),
-      case .granted(let key) = try? await SlowMotionKey(services: services).access(request.key, isForwarded: request.isForwarded)
+      Origin.serves(request.host, isForwarded: request.isForwarded, configuration),
+      !Origin.isForeign(request.origin, host: request.host, root: configuration.baseURL),
+      case .granted(let key) = try? await SlowMotionKey(configuration: configuration, database: database).access(
+        request.key, isForwarded: request.isForwarded)
     else { return false }
     return key?.allows(request.role.deed) ?? true
   }
 
   /// Serves a camera or a viewer until it leaves, or its key is revoked.
   func serve(_ socket: CaptureChannel.Socket, _ request: SocketRequest) async {
-    guard case .granted(let key) = try? await SlowMotionKey(services: services).access(request.key, isForwarded: request.isForwarded) else {
+    guard
+      case .granted(let key) = try? await SlowMotionKey(configuration: configuration, database: database).access(
+        request.key, isForwarded: request.isForwarded)
+    else {
       socket.channel.close(promise: nil)
       return
     }
@@ -85,7 +95,9 @@ final class Relay: Sendable {
     let watch = request.key.map { key in
       Task {
         while (try? await Task.sleep(for: Self.keyInterval)) != nil {
-          if case .refused = try? await SlowMotionKey(services: services).access(key, isForwarded: false) { peer.close(.policyViolation) }
+          if case .refused = try? await SlowMotionKey(configuration: configuration, database: database).access(key, isForwarded: false) {
+            peer.close(.policyViolation)
+          }
         }
       }
     }
@@ -94,7 +106,7 @@ final class Relay: Sendable {
     case .camera: await serveCamera(socket, peer, request, key?.project ?? "default")
     case .viewer:
       let address = ClientAddress.of(
-        socket.channel.remoteAddress, forwardedFor: request.forwardedFor, trusting: services.configuration.trustedProxies)
+        socket.channel.remoteAddress, forwardedFor: request.forwardedFor, trusting: configuration.trustedProxies)
       let mayCommand = key?.allows(.change) ?? true
       let viewer = Viewer(
         peer: peer, project: key?.project, records: request.records && mayCommand, mayCommand: mayCommand,
@@ -110,7 +122,8 @@ final class Relay: Sendable {
     let (id, recorder) = state.withLockedValue { state in
       var id = Time.now()
       while state.cameras[id] != nil { id += 1 }
-      let recorder = StreamRecorder(services, project: project, camera: id)
+      let recorder = StreamRecorder(
+        configuration: configuration, data: data, database: database, intake: intake, logger: logger, project: project, camera: id)
       state.cameras[id] = Camera(peer: peer, project: project, recorder: recorder, records: request.records)
       return (id, recorder)
     }
@@ -162,7 +175,7 @@ final class Relay: Sendable {
         }
       }
     } catch {
-      services.logger.debug("a socket ended: \(error)")
+      logger.debug("a socket ended: \(error)")
     }
   }
 
@@ -202,7 +215,7 @@ final class Relay: Sendable {
 
   /// Whether a viewer may do something, which is noted in the log either way.
   private func may(_ deed: String, _ viewer: Viewer) -> Bool {
-    services.logger.info("/viewer \(deed): \(viewer.mayCommand ? "done" : "refused"), \(viewer.sender)")
+    logger.info("/viewer \(deed): \(viewer.mayCommand ? "done" : "refused"), \(viewer.sender)")
     return viewer.mayCommand
   }
 

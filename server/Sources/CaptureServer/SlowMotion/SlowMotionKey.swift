@@ -6,7 +6,8 @@ import HummingbirdCore
 /// API keys of slow-motion phones. The app can send no header, but its operator chooses the address it connects to: the key is in it, as
 /// `?key=KEY`, or as `/k/KEY/camera`, from which the app derives `/k/KEY/upload`.
 struct SlowMotionKey {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
 
   enum Access: Sendable {
     case granted(APIKey?)
@@ -22,28 +23,32 @@ struct SlowMotionKey {
 
   /// - Parameter isForwarded: Whether the request came through a proxy.
   func access(_ key: String?, isForwarded: Bool) async throws -> Access {
-    guard let key else { return services.configuration.needsKey(isForwarded: isForwarded) ? .refused : .granted(nil) }
-    guard let found = try await APIKeys(services.database).find(key) else { return .refused }
+    guard let key else { return configuration.needsKey(isForwarded: isForwarded) ? .refused : .granted(nil) }
+    guard let found = try await APIKeys(database).find(key) else { return .refused }
     return .granted(found)
   }
 }
 
 /// Refuses requests without a key where one is needed.
 struct SlowMotionKeyMiddleware: RouterMiddleware {
-  let services: Services
+  let configuration: Configuration
+  let database: ServerDatabase
 
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
     let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
-    guard case .granted(let found) = try await SlowMotionKey(services: services).access(key, isForwarded: request.isForwarded) else {
+    guard
+      case .granted(let found) = try await SlowMotionKey(configuration: configuration, database: database).access(
+        key, isForwarded: request.isForwarded)
+    else {
       throw key.map(KeyMiddleware.unknown) ?? KeyMiddleware.refusal("An API key is needed: ?key=KEY")
     }
     try found?.check(Deed(request))
     var context = context
     context.key = found
     let response = try await next(request, context)
-    context.note(request, response.status, services.configuration)
+    context.note(request, response.status, configuration)
     return response
   }
 }

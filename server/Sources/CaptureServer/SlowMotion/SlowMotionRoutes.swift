@@ -1,10 +1,16 @@
 import HTTPTypes
 import Hummingbird
+import Logging
 import NIOCore
 
 /// What the slow-motion app and its viewers use.
 struct SlowMotionRoutes {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let store: any CaptureStore
+  let intake: Intake
+  let logger: Logger
   let relay: Relay
   let page: Page
 
@@ -19,13 +25,13 @@ struct SlowMotionRoutes {
   }
 
   func add(to router: CaptureRouter) {
-    let upload = MovieUpload(services: services)
+    let upload = MovieUpload(configuration: configuration, data: data, database: database, intake: intake, logger: logger)
     // It answers for its key itself: a refusal would cost the phone its movie.
     router.post("upload") { try await upload.respond($0, $1) }
     router.post("k/{key}/upload") { try await upload.respond($0, $1) }
 
-    let routes = router.group().add(middleware: SlowMotionKeyMiddleware(services: services))
-    MovieRoutes(services: services).add(to: routes)
+    let routes = router.group().add(middleware: SlowMotionKeyMiddleware(configuration: configuration, database: database))
+    MovieRoutes(database: database, store: store).add(to: routes)
     routes.post("control/start") { _, context in try tell("start", context) }
     routes.post("control/stop") { _, context in try tell("stop", context) }
     routes.get("status") { _, context in
@@ -33,7 +39,7 @@ struct SlowMotionRoutes {
       return try JSONAnswer.response(
         Status(cameras: counts.cameras, viewers: counts.viewers, recordings: counts.recordings, timestamp: Time.now()))
     }
-    routes.get("live") { LivePage(services: services, page: page).response($0, $1) }
+    routes.get("live") { LivePage(configuration: configuration, page: page).response($0, $1) }
     // Where the app's own server has its viewers.
     for path in ["viewer.html", "viewer-webrtc.html"] {
       routes.get(RouterPath(path)) { request, _ -> Response in
@@ -43,7 +49,7 @@ struct SlowMotionRoutes {
     for path in ["camera", "viewer", "k/{key}/camera", "k/{key}/viewer"] {
       // What arrives here asked for no WebSocket, or came from a page of another site.
       routes.get(RouterPath(path)) { request, _ -> Response in
-        if Origin.isForeign(request.headers[.origin], host: request.head.authority, root: services.configuration.baseURL) {
+        if Origin.isForeign(request.headers[.origin], host: request.head.authority, root: configuration.baseURL) {
           throw Origin.refusal
         }
         throw Failure(.upgradeRequired, "UPGRADE_REQUIRED", "This is a WebSocket", headers: [.upgrade: "websocket"])

@@ -19,16 +19,21 @@ final class StreamRecorder: Sendable {
     var keeping: [Task<Void, Never>] = []
   }
 
-  private let services: Services
+  private let configuration: Configuration
+  private let data: DataFolder
+  private let database: ServerDatabase
+  private let intake: Intake
+  private let logger: Logger
   private let project: String
   private let camera: Int64
   private let state = NIOLockedValueBox(State())
   private let recording = NIOLockedValueBox(false)
 
-  init(_ services: Services, project: String, camera: Int64) {
-    self.services = services
-    self.project = project
-    self.camera = camera
+  init(
+    configuration: Configuration, data: DataFolder, database: ServerDatabase, intake: Intake, logger: Logger, project: String, camera: Int64
+  ) {
+    (self.configuration, self.data, self.database, self.intake, self.logger) = (configuration, data, database, intake, logger)
+    (self.project, self.camera) = (project, camera)
   }
 
   /// Read without waiting for the disk.
@@ -89,7 +94,7 @@ final class StreamRecorder: Sendable {
         if state.segment == nil {
           try checkRoom(for: Int64(frame.jpeg.readableBytes))
           state.nextCheck = Self.checkStep
-          state.segment = try StreamSegment(in: services.data, project: project, camera: camera, size: size)
+          state.segment = try StreamSegment(in: data, project: project, camera: camera, size: size)
           recording.withLockedValue { $0 = true }
         }
         if let bytes = state.segment?.bytes, bytes >= state.nextCheck {
@@ -100,7 +105,7 @@ final class StreamRecorder: Sendable {
         return nil
       } catch {
         let failure = error as? Failure
-        services.logger.error("a live stream cannot be kept: \(failure.map { $0.reason ?? $0.message } ?? "\(error)")")
+        logger.error("a live stream cannot be kept: \(failure.map { $0.reason ?? $0.message } ?? "\(error)")")
         state.retry = arrival + Self.pause
         end(&state)
         return failure?.message ?? "It cannot be written."
@@ -114,8 +119,8 @@ final class StreamRecorder: Sendable {
 
   /// Throws `Failure` 507 if the disk or the project has no room for a segment of so many bytes. Blocks.
   private func checkRoom(for bytes: Int64) throws {
-    try services.intake.checkSpace()
-    try services.database.pool.read { try Intake.checkQuota(bytes, of: nil, in: project, services.configuration, $0) }
+    try intake.checkSpace()
+    try database.pool.read { try Intake.checkQuota(bytes, of: nil, in: project, configuration, $0) }
   }
 
   private func end(_ state: inout State) {
@@ -123,7 +128,7 @@ final class StreamRecorder: Sendable {
     state.segment = nil
     recording.withLockedValue { $0 = false }
     segment.close()
-    let take = StreamTake(folder: segment.folder, services: services)
+    let take = StreamTake(folder: segment.folder, data: data, intake: intake, logger: logger)
     state.keeping.append(Task { await take.keep() })
   }
 }

@@ -12,14 +12,16 @@ import NIOPosix
 struct StreamTake {
   /// The folder of a `StreamSegment` that has ended.
   let folder: String
-  let services: Services
+  let data: DataFolder
+  let intake: Intake
+  let logger: Logger
 
   /// Makes captures of what a server that was killed had recorded.
-  static func recover(_ services: Services) async {
-    let names = (try? FileManager.default.contentsOfDirectory(atPath: services.data.recordings)) ?? []
+  static func recover(data: DataFolder, intake: Intake, logger: Logger) async {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: data.recordings)) ?? []
     for name in names.sorted() {
-      services.logger.notice("keeping a live stream that was interrupted")
-      await StreamTake(folder: services.data.recordings + "/" + name, services: services).keep()
+      logger.notice("keeping a live stream that was interrupted")
+      await StreamTake(folder: data.recordings + "/" + name, data: data, intake: intake, logger: logger).keep()
     }
   }
 
@@ -27,11 +29,11 @@ struct StreamTake {
   func keep() async {
     do {
       guard let contents = try await NIOThreadPool.singleton.runIfActive(contents) else {
-        services.logger.info("a live stream had no complete frame")
+        logger.info("a live stream had no complete frame")
         DurableFile.removeFolder(folder)
         return
       }
-      let staging = try Staging(in: services.data)
+      let staging = try Staging(in: data)
       defer { staging.discard() }
       var files = try await NIOThreadPool.singleton.runIfActive { try link(contents.frames, into: staging) }
       files.append(try await staging.write(TimingMovie.bytes(times: contents.frames.map(\.time)), as: "session/video.mov"))
@@ -48,12 +50,12 @@ struct StreamTake {
         bytes: files.reduce(0) { $0 + $1.bytes }, contentDigest: digest)
       // The recorder stopped at the quota, so what there is exceeds it by a megabyte at most. A server that was killed between this and the
       // next line finds the capture again.
-      _ = try await services.intake.accept(staging, files: files, as: capture, checksQuota: false) { database in
+      _ = try await intake.accept(staging, files: files, as: capture, checksQuota: false) { database in
         try Capture.fetchOne(database, sql: "SELECT * FROM capture WHERE contentDigest = ?", arguments: [digest])
       }
       DurableFile.removeFolder(folder)
     } catch {
-      services.logger.error("a live stream is not a capture yet, and stays in \(folder): \((error as? Failure)?.reason ?? "\(error)")")
+      logger.error("a live stream is not a capture yet, and stays in \(folder): \((error as? Failure)?.reason ?? "\(error)")")
     }
   }
 

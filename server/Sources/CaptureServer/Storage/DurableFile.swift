@@ -91,17 +91,30 @@ enum DurableFile {
     let source = open(path, O_RDONLY | O_CLOEXEC)
     guard source >= 0 else { throw failure("open", path) }
     defer { close(source) }
+    try copy(source, path, to: other)
+  }
+
+  /// The same of a file that is open, and stays so. `other` must not be there.
+  static func copy(_ source: Int32, _ path: String, to other: String) throws {
     let target = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o640)
     guard target >= 0 else { throw failure("create", other) }
     defer { close(target) }
     var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    var offset: off_t = 0
     while true {
-      let count = read(source, &bytes, bytes.count)
+      let count = pread(source, &bytes, bytes.count, offset)
       if count < 0 { throw failure("read", path) }
       if count == 0 { break }
+      offset += off_t(count)
       try bytes.withUnsafeBytes { try write(UnsafeRawBufferPointer(rebasing: $0[..<count]), to: target, other) }
     }
     guard fsync(target) == 0 else { throw failure("sync", other) }
+  }
+
+  /// Bytes of a file; 0 where it is not there.
+  static func size(_ path: String) -> Int64 {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int64(status.st_size) : 0
   }
 
   /// Bytes that this process may still write to the file system of a folder; 0 where it is not there.

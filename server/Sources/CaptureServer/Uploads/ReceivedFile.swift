@@ -23,7 +23,7 @@ struct ReceivedFile: Sendable, Equatable {
 
   private static func inspect(_ file: ArchiveFile, _ metadata: UploadMetadata) -> ReceivedFile {
     let ending = metadata.filename.split(separator: ".").count > 1 ? metadata.filename.split(separator: ".").last?.lowercased() ?? "" : ""
-    let start = (try? file.bytes(at: 0, count: 512)) ?? []
+    let start = (try? file.bytes(0..<512)) ?? []
     let type: CaptureType =
       switch metadata.kind {
       case .bundle: .video

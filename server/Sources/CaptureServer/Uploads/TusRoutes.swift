@@ -4,8 +4,11 @@ import Hummingbird
 
 /// Resumable uploads by tus 1.0 below `/files`.
 struct TusRoutes {
-  let services: Services
-  private var uploads: Uploads { Uploads(services) }
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
+  private var uploads: Uploads { Uploads(configuration: configuration, data: data, database: database, intake: intake) }
 
   func add(to group: some RouterMethods<CaptureContext>) {
     for method in [HTTPRequest.Method.options, .post, .head, .get, .put, .patch, .delete] {
@@ -74,11 +77,11 @@ struct TusRoutes {
     if carriesBytes, let length, let declared = request.declaredLength, declared > length {
       throw Failure.tooLarge("The upload has room for \(length) bytes")
     }
-    try services.intake.checkSpace(for: length ?? 0)
+    try intake.checkSpace(for: length ?? 0)
     var upload = try await uploads.create(length: length, metadata: metadata, project: context.project)
     if carriesBytes || length == 0 { upload = try await uploads.receiveFirst(request, into: upload, checksum: checksum) }
     var headers = headers(of: upload)
-    headers[.location] = (services.configuration.baseURL ?? "") + "/files/" + upload.id
+    headers[.location] = (configuration.baseURL ?? "") + "/files/" + upload.id
     if !carriesBytes { headers[.uploadOffset] = nil }
     return Response(status: .created, headers: headers)
   }

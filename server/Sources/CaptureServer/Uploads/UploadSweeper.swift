@@ -3,18 +3,22 @@ import ServiceLifecycle
 
 /// Removes expired uploads when the server starts, and every minute.
 struct UploadSweeper: Service, CustomStringConvertible {
-  let services: Services
-  /// For the log, which would print all services.
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
+  let logger: Logger
+  /// For the log, which would print everything in it.
   var description: String { "UploadSweeper" }
 
   func run() async throws {
-    let uploads = Uploads(services)
+    let uploads = Uploads(configuration: configuration, data: data, database: database, intake: intake)
     await cancelWhenGracefulShutdown {
       while !Task.isCancelled {
         do {
           try await uploads.sweep()
         } catch {
-          if !Task.isCancelled { services.logger.error("expired uploads could not be removed: \(error)") }
+          if !Task.isCancelled { logger.error("expired uploads could not be removed: \(error)") }
         }
         try? await Task.sleep(for: .seconds(60))
       }

@@ -10,13 +10,14 @@ import NIOPosix
 /// server finds at least as many bytes as it acknowledged; more than that are dropped. The offset reaches the length in the very
 /// transaction that makes the upload a capture: an upload that is complete is a capture.
 struct Uploads: Sendable {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
   private let locks = UploadLocks.shared
 
-  init(_ services: Services) { self.services = services }
-
-  private var lifetime: Int64 { Int64(services.configuration.uploadExpiry) * 1000 }
-  private func path(_ id: String) -> String { services.data.uploads + "/" + id }
+  private var lifetime: Int64 { Int64(configuration.uploadExpiry) * 1000 }
+  private func path(_ id: String) -> String { data.uploads + "/" + id }
 
   // MARK: Rows
 
@@ -26,7 +27,7 @@ struct Uploads: Sendable {
     let upload = Upload(
       id: UUID().uuidString.lowercased(), length: length, offset: 0, metadata: metadata, project: project, createdAt: now,
       expiresAt: now + lifetime, capture: nil)
-    try await services.database.pool.write { [configuration = services.configuration] database in
+    try await database.pool.write { database in
       try Intake.checkQuota(length ?? 1, of: nil, in: project, configuration, database)
       try upload.insert(database)
     }
@@ -35,7 +36,7 @@ struct Uploads: Sendable {
 
   /// Throws `Failure` 404 for an upload that is not there or belongs to another project, and 410 for one that expired.
   func find(_ id: String, project: String) async throws -> Upload {
-    guard var upload = try await services.database.pool.read({ try Upload.fetchOne($0, key: id) }), upload.project == project else {
+    guard var upload = try await database.pool.read({ try Upload.fetchOne($0, key: id) }), upload.project == project else {
       throw Failure(.notFound, "UPLOAD_NOT_FOUND", "There is no such upload")
     }
     guard upload.expiresAt > Time.now() else { throw Failure(.gone, "UPLOAD_EXPIRED", "The upload has expired; start it again") }
@@ -43,7 +44,7 @@ struct Uploads: Sendable {
     let bytes = try await UploadFile.size(path(id))
     guard bytes < upload.offset else { return upload }
     // It may have become a capture meanwhile, and then its file is no longer here.
-    if let now = try await services.database.pool.read({ try Upload.fetchOne($0, key: id) }), now.capture != nil { return now }
+    if let now = try await database.pool.read({ try Upload.fetchOne($0, key: id) }), now.capture != nil { return now }
     // A disk that lost what it had confirmed must not make us promise it.
     upload.offset = bytes
     return upload
@@ -58,8 +59,8 @@ struct Uploads: Sendable {
   /// Removes an upload, unless a request has prolonged it beyond `time` meanwhile.
   private func discard(_ id: String, expiredAt time: Int64 = .max) async throws {
     let path = path(id)
-    try await uninterrupted { [services, locks] in
-      let isGone = try await services.database.pool.write {
+    try await uninterrupted { [locks] in
+      let isGone = try await database.pool.write {
         try Upload.filter(Column("id") == id && Column("expiresAt") <= time).deleteAll($0) > 0
       }
       guard isGone else { return }
@@ -120,9 +121,9 @@ struct Uploads: Sendable {
   }
 
   private func checkRoom(for upload: Upload, upTo end: Int64) async throws {
-    try services.intake.checkSpace()
-    guard services.configuration.projectQuota > 0 else { return }
-    try await services.database.pool.read { [configuration = services.configuration] in
+    try intake.checkSpace()
+    guard configuration.projectQuota > 0 else { return }
+    try await database.pool.read {
       try Self.checkQuota(upload, upTo: end, configuration, $0)
     }
   }
@@ -131,7 +132,7 @@ struct Uploads: Sendable {
   private func receive(_ request: Request, into upload: Upload, checksum: ChunkChecksum?) async throws -> Upload {
     let room = (upload.length ?? Tus.maxSize) - upload.offset
     if let declared = request.declaredLength, declared > room { throw Failure.tooLarge("The upload has room for \(room) bytes") }
-    try services.intake.checkSpace(for: request.declaredLength ?? 0)
+    try intake.checkSpace(for: request.declaredLength ?? 0)
     try await checkRoom(for: upload, upTo: upload.offset + (request.declaredLength ?? 0))
     let file = try await UploadFile.open(
       path(upload.id), offset: upload.offset, start: locks.start(of: upload.id), checksum: checksum)
@@ -169,12 +170,12 @@ struct Uploads: Sendable {
   /// Makes the bytes so far durable, then the offset.
   private func save(_ file: UploadFile, of upload: Upload) async throws -> Upload {
     let now = Time.now()
-    let saved = try await uninterrupted { [services, lifetime] in
+    let saved = try await uninterrupted { [lifetime] in
       try await file.sync()
       var saved = upload
       (saved.offset, saved.expiresAt) = (file.end, now + lifetime)
       let row = saved
-      try await services.database.pool.write { [configuration = services.configuration] database in
+      try await database.pool.write { database in
         try Self.checkQuota(row, upTo: row.offset, configuration, database)
         try row.update(database)
       }
@@ -190,7 +191,7 @@ struct Uploads: Sendable {
   /// with.
   private func finish(_ file: UploadFile, of upload: Upload) async throws -> Upload {
     let path = path(upload.id)
-    return try await uninterrupted { [services, lifetime, locks] in
+    return try await uninterrupted { [lifetime, locks] in
       try await file.sync()
       let digest = Hex.text(try await file.digest())
       let metadata = try UploadMetadata(upload.metadata)
@@ -198,12 +199,12 @@ struct Uploads: Sendable {
         var again = upload
         again.offset = 0
         let row = again
-        try await services.database.pool.write { try row.update($0) }
+        try await database.pool.write { try row.update($0) }
         try await file.truncate(to: 0)
         throw Failure(.checksumMismatch, "CHECKSUM_MISMATCH", "The upload has not the SHA-256 it was announced with; it starts again at 0")
       }
       let received = try await ReceivedFile.inspect(path, metadata)
-      let staging = try Staging(in: services.data)
+      let staging = try Staging(in: data)
       defer { staging.discard() }
       try await NIOThreadPool.singleton.runIfActive { try DurableFile.link(path, to: staging.path + "/" + received.name) }
       var capture = Capture(
@@ -214,7 +215,7 @@ struct Uploads: Sendable {
       var finished = upload
       (finished.offset, finished.length, finished.expiresAt) = (file.end, file.end, Time.now() + lifetime)
       let row = finished
-      let kept = try await services.intake.accept(
+      let kept = try await intake.accept(
         staging, files: [CaptureFile(capture: capture.id, name: received.name, bytes: file.end, sha256: digest)], as: capture
       ) { [capture] database in
         let earlier = try Capture.withContents(capture.contentDigest, in: database)
@@ -234,14 +235,14 @@ struct Uploads: Sendable {
 
   /// Removes expired uploads, and files without an upload, which a killed server leaves.
   func sweep() async throws {
-    let (uploads, pool) = (services.data.uploads, services.database.pool)
+    let (uploads, pool) = (data.uploads, database.pool)
     let found = try await NIOThreadPool.singleton.runIfActive { try FileManager.default.contentsOfDirectory(atPath: uploads) }
     let now = Time.now()
     let expired = try await pool.read {
       try String.fetchAll($0, sql: "SELECT id FROM upload WHERE expiresAt <= ?", arguments: [now])
     }
     for id in expired { try? await locks.withLock(id) { try await discard(id, expiredAt: now) } }
-    try await SessionFolders(services).sweep(at: now)
+    try await SessionFolders(configuration: configuration, data: data, database: database, intake: intake).sweep(at: now)
     // Rows come before files, so that a file of a request under way is never taken for an orphan.
     let known = try await pool.read {
       try String.fetchSet($0, sql: "SELECT id FROM upload WHERE capture IS NULL UNION SELECT id FROM folder WHERE capture IS NULL")

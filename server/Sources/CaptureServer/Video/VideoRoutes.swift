@@ -7,19 +7,23 @@ import Hummingbird
 
 /// `POST /api/v1/captures/video`: a bundle of video, depth, hash chain and metadata from a capture app.
 struct VideoRoutes {
-  let services: Services
+  let configuration: Configuration
+  let data: DataFolder
+  let database: ServerDatabase
+  let intake: Intake
   private static let path = "/api/v1/captures/video"
 
   func add(to router: CaptureRouter) {
-    router.group("api/v1/captures").add(middleware: KeyMiddleware(services: services, isRequired: false)).post("video", use: receive)
+    router.group("api/v1/captures").add(middleware: KeyMiddleware(configuration: configuration, database: database, isRequired: false))
+      .post("video", use: receive)
   }
 
   /// Everything that the head tells is checked before the body is read, and everything before anything is published.
   @Sendable private func receive(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let now = Time.now()
-    let (configuration, intake) = (services.configuration, services.intake)
+    let (configuration, intake) = (configuration, intake)
     let headers = try DeviceHeaders(request.headers, at: now, configuration)
-    guard let device = try await services.database.pool.read({ try Device.fetchOne($0, key: headers.id) }) else {
+    guard let device = try await database.pool.read({ try Device.fetchOne($0, key: headers.id) }) else {
       throw Failure(.notFound, "DEVICE_NOT_FOUND", "The device is not registered. Register it, then sign the request anew.")
     }
     if configuration.policy == .strict, device.key == nil {
@@ -32,7 +36,7 @@ struct VideoRoutes {
     let idempotencyKey = try Self.idempotencyKey(request)
     let project = context.key?.project ?? device.project
     let isStranger = context.key == nil && !signature.mayBeVerified
-    try await services.database.pool.read { [number = signature.number] database in
+    try await database.pool.read { [number = signature.number] database in
       guard
         try !VideoAcceptance.mayBeRepeated(
           device.id, signature: number, idempotencyKey: idempotencyKey, length: length, database)
@@ -45,7 +49,7 @@ struct VideoRoutes {
     guard let parser = request.headers[.contentType].flatMap(MultipartParser.init(contentType:)) else { return Self.noBoundary() }
     try intake.checkSpace(for: length ?? 0, isStranger: isStranger)
 
-    let staging = try Staging(in: services.data)
+    let staging = try Staging(in: data)
     defer { staging.discard() }
     let receiver = BundleReceiver(parser, into: staging, intake, policy: configuration.policy, isStranger: isStranger)
     let bundle = try await receive(request.body, length: length, by: receiver) { try signature.check(headers, body: $0) }
@@ -94,7 +98,7 @@ struct VideoRoutes {
 
   /// The path as we know it, and as a client knows it to whom a proxy shows us below another path.
   private func paths(of request: Request) -> [String] {
-    let prefix = URLComponents(string: services.configuration.baseURL ?? "")?.path ?? ""
+    let prefix = URLComponents(string: configuration.baseURL ?? "")?.path ?? ""
     return prefix.isEmpty ? [request.uri.path] : [request.uri.path, prefix + request.uri.path]
   }
 
@@ -138,7 +142,7 @@ struct VideoRoutes {
   private func answer(for capture: Capture, _ request: Request, _ context: CaptureContext) throws -> Data {
     let accepted = Accepted(
       capture_id: capture.id, status: .processing, type: capture.type,
-      verification_url: services.configuration.root(for: request) + "/verify/" + capture.id)
+      verification_url: configuration.root(for: request) + "/verify/" + capture.id)
     return try JSONAnswer.data(Answer(accepted, context))
   }
 
@@ -161,7 +165,7 @@ struct VideoRoutes {
       parts: Dictionary(
         bundle.parts.map { ($0.rawValue, .init(bytes: $1.bytes, file: $1.name, sha256: $1.sha256)) }
       ) { first, _ in first },
-      path: request.uri.path, policy: services.configuration.policy, received_at: Time.text(capture.receivedAt),
+      path: request.uri.path, policy: configuration.policy, received_at: Time.text(capture.receivedAt),
       request_id: context.requestID,
       signature: .init(scheme: signature.scheme, verified: signature.isVerified, counter: signature.counter))
   }

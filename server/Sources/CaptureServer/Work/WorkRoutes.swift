@@ -7,9 +7,13 @@ import NIOPosix
 
 /// `/api/v1/work`: captures for workers on other machines (`takeset-server work`), and what they make of them.
 struct WorkRoutes {
-  let services: Services
+  let data: DataFolder
+  let database: ServerDatabase
+  let store: any CaptureStore
+  let intake: Intake
+  let conversions: ConversionQueue
 
-  private var leases: ConversionLeases { services.conversions.leases }
+  private var leases: ConversionLeases { conversions.leases }
 
   /// - Parameter group: Routes that recognize keys.
   func add(to group: some RouterMethods<CaptureContext>) {
@@ -23,7 +27,7 @@ struct WorkRoutes {
       let lease = try lease(context)
       try await leases.giveBack(lease)
       discard(lease)
-      services.conversions.wake()
+      conversions.wake()
       return Response(status: .noContent)
     }
     work.get(":lease/files/**", use: file)
@@ -59,7 +63,7 @@ struct WorkRoutes {
         .conflict, "OTHER_VERSION", "The server is version \(CaptureServer.version): a worker of another one may convert differently")
     }
     let worker = ClientName.shown(asked.worker)
-    guard let assignment = try await services.conversions.assign(to: worker) else { return Response(status: .noContent) }
+    guard let assignment = try await conversions.assign(to: worker) else { return Response(status: .noContent) }
     context.logger.info("capture \(assignment.capture): the worker \(worker) converts it")
     return try JSONAnswer.response(Answer(assignment, context))
   }
@@ -67,14 +71,14 @@ struct WorkRoutes {
   @Sendable private func file(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let capture = try await leases.capture(lease(context))
     let name = try SessionName.parts(of: request.uri.path, after: 5).joined(separator: "/")
-    guard let file = try await services.database.pool.read({ try CaptureFile.fetchOne($0, key: ["capture": capture.id, "name": name]) })
+    guard let file = try await database.pool.read({ try CaptureFile.fetchOne($0, key: ["capture": capture.id, "name": name]) })
     else { throw Failure(.notFound, "FILE_NOT_FOUND", "The capture has no such file") }
-    return try FileAnswer(store: services.store, file: file, name: name, isShown: false).response(to: request)
+    return try FileAnswer(store: store, file: file, name: name, isShown: false).response(to: request)
   }
 
   // MARK: Results
 
-  private func folder(_ lease: String) -> String { services.data.work + "/" + lease }
+  private func folder(_ lease: String) -> String { data.work + "/" + lease }
 
   private func discard(_ lease: String) { DurableFile.removeFolder(folder(lease)) }
 
@@ -93,9 +97,9 @@ struct WorkRoutes {
     let lease = try lease(context)
     _ = try await leases.capture(lease)
     let name = try path(try SessionName.parts(of: request.uri.path, after: 5))
-    let staging = try Staging(in: services.data)
+    let staging = try Staging(in: data)
     defer { staging.discard() }
-    let (file, _) = try await request.receive(as: "file", in: staging, services.intake)
+    let (file, _) = try await request.receive(as: "file", in: staging, intake)
     // It may have ended while the bytes came.
     _ = try await leases.capture(lease)
     let target = folder(lease) + "/" + Converter.result + "/" + name
@@ -110,7 +114,7 @@ struct WorkRoutes {
     let lease = try lease(context)
     let done = try await decoded(WorkDone.self, request, limit: Self.doneLimit)
     _ = try await leases.capture(lease)
-    let work = try WorkFolder(below: services.data.work, name: lease)
+    let work = try WorkFolder(below: data.work, name: lease)
     let result = work.path + "/" + Converter.result
     let found = try await NIOThreadPool.singleton.runIfActive {
       try DurableFile.makeFolders(result)
@@ -125,12 +129,12 @@ struct WorkRoutes {
       throw Failure(.conflict, "FILES_MISSING", "Other files have arrived than were listed; send them again")
     }
     // From here on it is the server's, and ends in one way or another, also if the worker goes away.
-    try await uninterrupted { [services] in
+    try await uninterrupted {
       defer { work.discard() }
-      let capture = try await services.conversions.leases.take(lease)
-      await services.conversions.finish(capture, done.result, in: work)
+      let capture = try await conversions.leases.take(lease)
+      await conversions.finish(capture, done.result, in: work)
     }
-    services.conversions.wake()
+    conversions.wake()
     return Response(status: .noContent)
   }
 }

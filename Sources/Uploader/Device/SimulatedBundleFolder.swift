@@ -1,4 +1,3 @@
-import Crypto
 import Evidence
 import Foundation
 
@@ -54,7 +53,7 @@ struct SimulatedBundleFolder: Sendable {
       }),
       let hash = (isPartial ? chain.checkpoints?.last?.hash : nil) ?? chain.frame_hashes.last, let bytes = Base64.decode(hash)?.bytes
     else { return }
-    let assertion = try device.assertion(over: Data(bytes), appID: appID).base64EncodedString()
+    let assertion = device.assertion(over: bytes, appID: appID).base64EncodedString()
     let signed = text.replacing(/"assertion":"[^"]*"/, with: "\"assertion\":\"\(assertion)\"")
     try Data(signed.utf8).write(to: URL(fileURLWithPath: file))
   }
@@ -64,9 +63,9 @@ struct SimulatedBundleFolder: Sendable {
     guard FileManager.default.createFile(atPath: body, contents: nil), let output = FileHandle(forWritingAtPath: body) else {
       throw UploaderProblem("cannot write \(body)")
     }
-    var hasher = SHA256()
+    let hasher = SHA256()
     func write(_ data: Data) throws {
-      hasher.update(data: data)
+      data.withUnsafeBytes { hasher.update($0) }
       try output.write(contentsOf: data)
     }
     let parts = [
@@ -83,6 +82,6 @@ struct SimulatedBundleFolder: Sendable {
     }
     try write(Data("--\(boundary)--\r\n".utf8))
     try output.close()
-    return hex(hasher.finalize())
+    return hasher.finish().description
   }
 }

@@ -1,10 +1,11 @@
 import ArgumentParser
 import Foundation
+import Synchronization
 import Uploader
 
-struct UploadCommand: AsyncParsableCommand {
+struct UploadCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "upload", abstract: "Send captures to a server.", usage: "takeset upload [<options>] [<paths> ...]",
+    commandName: "upload", abstract: "Send captures to a server.",
     discussion: """
       Finds bundle folders, session folders and archives, and movies at or below the paths, and sends them, several at a time. \
       What was cut off goes on where it was: after a lost connection, an interruption, a restart of this machine or of the \
@@ -52,8 +53,8 @@ struct UploadCommand: AsyncParsableCommand {
     if !list, to == nil { throw ValidationError("--to: expected the server's address, such as https://captures.example.org") }
   }
 
-  func run() async throws {
-    try await Uploading.run("; the queue goes on with the next `takeset upload`") {
+  func run() throws {
+    try Uploading.run("; the queue goes on with the next `takeset upload`") {
       if list {
         try await Uploader.list(state: state) { Uploading.show($0, json: json) }
         return 0
@@ -74,9 +75,15 @@ enum Uploading {
   /// Runs a command and ends with its exit code. SIGINT and SIGTERM cancel it in order; the second one ends it at once.
   ///
   /// - Parameter afterwards: What is said of an interruption.
-  static func run(_ afterwards: String = "", _ body: @escaping @Sendable () async throws -> Int32) async throws {
-    signal(SIGPIPE, SIG_IGN)
-    let task = Task { try await body() }
+  static func run(_ afterwards: String = "", _ body: @escaping @Sendable () async throws -> Int32) throws {
+    let ended = DispatchSemaphore(value: 0)
+    let outcome = Mutex<Result<Int32, any Error>?>(nil)
+    let task = Task {
+      let result: Result<Int32, any Error>
+      do { result = .success(try await body()) } catch { result = .failure(error) }
+      outcome.withLock { $0 = result }
+      ended.signal()
+    }
     let sources = [SIGINT, SIGTERM].map { number in
       signal(number, SIG_IGN)
       let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
@@ -94,9 +101,9 @@ enum Uploading {
       return source
     }
     defer { sources.forEach { $0.cancel() } }
+    ended.wait()
     do {
-      let code = try await task.value
-      if code != 0 { throw ExitCode(code) }
+      if let code = try outcome.withLock({ $0 })?.get(), code != 0 { throw ExitCode(code) }
     } catch let problem as UploaderProblem {
       FileHandle.standardError.write(Data("takeset: \(problem)\n".utf8))
       throw ExitCode(problem.exitCode)

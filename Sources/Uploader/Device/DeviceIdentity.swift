@@ -1,5 +1,5 @@
-import Crypto
 import Foundation
+import Simulate
 
 /// A simulated phone: its key, the id that a server gave it, and the number of its last signature.
 struct DeviceIdentity: Codable, Sendable {
@@ -24,7 +24,7 @@ struct DeviceIdentity: Codable, Sendable {
       if access(path, F_OK) != 0 { return nil }
       throw UploaderProblem("\(path): it cannot be read")
     }
-    guard let identity = try? JSONDecoder().decode(DeviceIdentity.self, from: data), (try? identity.key) != nil else {
+    guard let identity = try? JSONDecoder().decode(DeviceIdentity.self, from: data), identity.secret.count == 32 else {
       throw UploaderProblem("\(path): it holds no simulated device")
     }
     guard identity.server == server else { throw UploaderProblem("\(path): its device is registered at \(identity.server)") }
@@ -49,10 +49,13 @@ struct DeviceIdentity: Codable, Sendable {
     guard rename(temporary, path) == 0 else { throw UploaderProblem("cannot write \(path): \(String(cString: strerror(errno)))") }
   }
 
-  private var key: P256.Signing.PrivateKey { get throws { try P256.Signing.PrivateKey(rawRepresentation: secret) } }
+  private var key: SigningKey { SigningKey(secret: Array(secret)) }
+
+  /// A new secret number.
+  static func newSecret() -> Data { Data(SigningKey(seed: .random(in: 0 ... .max)).secret) }
 
   /// The public key: 04, X and Y.
-  var publicPoint: Data { get throws { try key.publicKey.x963Representation } }
+  var publicPoint: Data { Data(key.publicPoint) }
 
   mutating func nextCounter() -> UInt32 {
     counter += 1
@@ -64,25 +67,17 @@ struct DeviceIdentity: Codable, Sendable {
   /// - Parameters:
   ///   - timestamp: Milliseconds since 1970.
   ///   - digest: Lowercase hexadecimal SHA-256 of the whole body.
-  func signature(_ signing: Signing, method: String, path: String, timestamp: Int64, digest: String, appID: String) throws -> String {
+  func signature(_ signing: Signing, method: String, path: String, timestamp: Int64, digest: String, appID: String) -> String {
     let text = Data("\(method)\n\(path)\n\(timestamp)\n\(device_id)".utf8)
     switch signing {
     case .s0: return text.base64EncodedString()
-    case .s1: return try key.signature(for: text).derRepresentation.base64EncodedString()
-    case .s2: return try assertion(over: Data("\(timestamp)|\(digest)".utf8), appID: appID).base64EncodedString()
+    case .s1: return Data(key.sign(Array(text))).base64EncodedString()
+    case .s2: return assertion(over: Array("\(timestamp)|\(digest)".utf8), appID: appID).base64EncodedString()
     }
   }
 
-  /// An App Attest assertion with the present counter: CBOR `{signature, authenticatorData}`, whose signature is over
-  /// SHA-256(authenticatorData ‖ SHA-256(clientData)).
-  func assertion(over clientData: Data, appID: String) throws -> Data {
-    var authenticatorData = Data(SHA256.hash(data: Data(appID.utf8)))
-    authenticatorData.append(0x40)
-    withUnsafeBytes(of: counter.bigEndian) { authenticatorData.append(contentsOf: $0) }
-    let nonce = Data(SHA256.hash(data: authenticatorData + Data(SHA256.hash(data: clientData))))
-    let signature = try key.signature(for: nonce).derRepresentation
-    func text(_ text: String) -> Data { Data([0x60 | UInt8(text.utf8.count)] + Array(text.utf8)) }
-    func bytes(_ bytes: Data) -> Data { Data([0x58, UInt8(bytes.count)]) + bytes }
-    return Data([0xA2]) + text("signature") + bytes(signature) + text("authenticatorData") + bytes(authenticatorData)
+  /// An App Attest assertion over `clientData`, with the present counter.
+  func assertion(over clientData: [UInt8], appID: String) -> Data {
+    Data(key.assertion(over: clientData, appID: appID, counter: counter))
   }
 }

@@ -2,10 +2,9 @@ import ArgumentParser
 import Foundation
 import Uploader
 
-struct SimulateDeviceCommand: AsyncParsableCommand {
+struct SimulateDevice: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "simulate-device", abstract: "Be a phone: register, record, and send signed captures to a server.",
-    usage: "takeset simulate device --to <url> [<options>]",
+    commandName: "device", abstract: "A phone that registers at a server and sends signed captures.",
     discussion: """
       Makes a P-256 key and registers it with an API key. Each capture is a bundle of `takeset simulate realitycam-bundle` whose \
       end of the hash chain is signed by that key, sent by POST /api/v1/captures/video with a signature over time and body. The \
@@ -51,18 +50,15 @@ struct SimulateDeviceCommand: AsyncParsableCommand {
     guard (1...86_400).contains(timeout) else { throw ValidationError("--timeout: expected 1 to 86400") }
   }
 
-  func run() async throws {
-    try await Uploading.run {
-      guard let takeset = Self.takeset() else {
-        throw UploaderProblem("the command `takeset` is needed to make captures; set TAKESET to its path")
-      }
+  func run() throws {
+    try Uploading.run {
       var options = SimulatedDevice.Options()
       (options.to, options.key, options.certificates) = (to, key, caCert)
       (options.captures, options.seconds) = (captures, seconds)
       (options.size, options.seed, options.isPartial, options.fault) = (size, seed, partial, fault)
       (options.signing, options.model, options.appID, options.identity) = (signing, model, appID, identity)
       (options.waits, options.maxAttempts, options.firstPause, options.timeout) = (wait, maxAttempts, firstPause, timeout)
-      let (code, outcomes) = try await SimulatedDevice(options, takeset: takeset).run()
+      let (code, outcomes) = try await SimulatedDevice(options, takeset: "/proc/self/exe").run()
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
       for outcome in outcomes {
@@ -74,15 +70,5 @@ struct SimulateDeviceCommand: AsyncParsableCommand {
       }
       return code
     }
-  }
-
-  /// The command that makes captures: $TAKESET, beside this program, or on PATH.
-  private static func takeset() -> String? {
-    let environment = ProcessInfo.processInfo.environment
-    if let set = environment["TAKESET"], !set.isEmpty { return access(set, X_OK) == 0 ? set : nil }
-    let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
-    let folders =
-      [URL(fileURLWithPath: own).deletingLastPathComponent().path] + (environment["PATH"] ?? "").split(separator: ":").map(String.init)
-    return folders.map { $0 + "/takeset" }.first { access($0, X_OK) == 0 }
   }
 }

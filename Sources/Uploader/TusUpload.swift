@@ -1,4 +1,4 @@
-import Crypto
+import Evidence
 import Foundation
 import HTTP
 import Synchronization
@@ -67,7 +67,7 @@ struct TusUpload: Sendable {
       let end = min(offset + Int64(size), content.count)
       let block = try await Blocking.run { [offset] in try content.read(offset..<end) }
       var headers = ["Upload-Offset": "\(offset)", "Content-Type": "application/offset+octet-stream"]
-      if takesChecksums { headers["Upload-Checksum"] = "sha256 " + Data(SHA256.hash(data: block)).base64EncodedString() }
+      if takesChecksums { headers["Upload-Checksum"] = "sha256 " + Data(Digest.of(block).bytes).base64EncodedString() }
       let paid = try await limit?.wait(for: block.count)
       let began = ProcessInfo.processInfo.systemUptime
       let answer: HTTPClient.Answer

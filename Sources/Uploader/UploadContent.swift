@@ -1,4 +1,4 @@
-import Crypto
+import Evidence
 import Foundation
 
 /// The bytes that are sent for a capture: a file as it is, or a folder as an uncompressed tar. Any range can be read, and the same files
@@ -26,21 +26,18 @@ struct UploadContent: Sendable {
       count = sum
     }
     for file in tree.files {
-      if tree.isFolder { try add(Int64(TarHeader.bytes(path: name + "/" + file.path, size: file.bytes).count)) }
+      if tree.isFolder { try add(Int64(TarBlocks.header(of: name + "/" + file.path, bytes: file.bytes).count)) }
       try add(file.bytes)
-      if tree.isFolder { try add((512 - file.bytes % 512) % 512) }
+      if tree.isFolder { try add(Int64(TarBlocks.padding(after: file.bytes).count)) }
       starts.append(count)
     }
-    if tree.isFolder { try add(Self.end) }
+    if tree.isFolder { try add(Int64(TarBlocks.end.count)) }
     (self.starts, self.count) = (starts, count)
   }
 
-  /// Zeros at the end of a tar.
-  private static let end: Int64 = 1024
-
   /// The header of a file in the tar; empty where the file is sent as it is.
   private func header(_ file: FileTree.File) -> [UInt8] {
-    tree.isFolder ? TarHeader.bytes(path: name + "/" + file.path, size: file.bytes) : []
+    tree.isFolder ? TarBlocks.header(of: name + "/" + file.path, bytes: file.bytes) : []
   }
 
   /// Some bytes below `count`. Throws `Changed` where a file has become another, `FileTree.Problem` where one cannot be read.
@@ -111,94 +108,37 @@ struct UploadContent: Sendable {
   ///   - withFiles: Whether the digest of each file is wanted.
   ///   - goesOn: Asked after every few megabytes; where it says no, `CancellationError` is thrown.
   func digests(withFiles: Bool = false, _ goesOn: () -> Bool = { true }) throws -> (all: String, files: [String]) {
-    var all = SHA256()
+    let all = SHA256()
     var files: [String] = []
     guard tree.isFolder else {
-      try read(0..<count, goesOn) { all.update(data: $0) }
-      let digest = hex(all.finalize())
+      try read(0..<count, goesOn) { all.update($0) }
+      let digest = all.finish().description
       return (digest, withFiles ? [digest] : [])
     }
     for (index, file) in tree.files.enumerated() {
       let header = header(file)
-      all.update(data: header)
-      var own = SHA256()
+      all.update(header)
+      let own = SHA256()
       let start = starts[index] + Int64(header.count)
       try read(start..<start + file.bytes, goesOn) {
-        all.update(data: $0)
-        if withFiles { own.update(data: $0) }
+        all.update($0)
+        if withFiles { own.update($0) }
       }
-      if withFiles { files.append(hex(own.finalize())) }
-      all.update(data: [UInt8](repeating: 0, count: Int(starts[index + 1] - start - file.bytes)))
+      if withFiles { files.append(own.finish().description) }
+      all.update([UInt8](repeating: 0, count: Int(starts[index + 1] - start - file.bytes)))
     }
-    all.update(data: [UInt8](repeating: 0, count: Int(Self.end)))
-    return (hex(all.finalize()), files)
+    all.update(TarBlocks.end)
+    return (all.finish().description, files)
   }
 
   /// Some bytes, a block at a time.
-  private func read(_ range: Range<Int64>, _ goesOn: () -> Bool, _ body: (Data) -> Void) throws {
+  private func read(_ range: Range<Int64>, _ goesOn: () -> Bool, _ body: (UnsafeRawBufferPointer) -> Void) throws {
     var offset = range.lowerBound
     repeat {
       let next = min(offset + 4 << 20, range.upperBound)
-      body(try read(offset..<next))
+      try read(offset..<next).withUnsafeBytes(body)
       offset = next
       guard goesOn() else { throw CancellationError() }
     } while offset < range.upperBound
-  }
-}
-
-/// Header of a regular file in a tar (POSIX.1-2017, pax "ustar Interchange Format"), without time and owner, so that a copy of a folder
-/// gives the same bytes.
-enum TarHeader {
-  static func bytes(path: String, size: Int64) -> [UInt8] {
-    let name = Array(path.utf8)
-    let isLarge = size >= 1 << 33
-    guard let (prefix, rest) = split(name), !isLarge else {
-      var records = record("path", name)
-      if isLarge { records += record("size", Array("\(size)".utf8)) }
-      let padding = [UInt8](repeating: 0, count: (512 - records.count % 512) % 512)
-      let base = Array("pax/\(path.split(separator: "/").last.map(String.init) ?? "")".utf8.prefix(90))
-      return block(prefix: [], name: base, size: Int64(records.count), type: "x") + records + padding
-        + block(prefix: [], name: Array(name.suffix(90)), size: isLarge ? 0 : size, type: "0")
-    }
-    return block(prefix: prefix, name: rest, size: size, type: "0")
-  }
-
-  /// A name of up to 100 bytes, or two parts of up to 155 and 100 bytes between which a slash was; ASCII only.
-  private static func split(_ name: [UInt8]) -> (prefix: [UInt8], rest: [UInt8])? {
-    guard name.allSatisfy({ $0 < 0x80 }) else { return nil }
-    if name.count <= 100 { return ([], name) }
-    guard let slash = name.indices.first(where: { name[$0] == UInt8(ascii: "/") && name.count - $0 - 1 <= 100 }), slash <= 155, slash > 0
-    else { return nil }
-    return (Array(name[..<slash]), Array(name[(slash + 1)...]))
-  }
-
-  /// `<length> <key>=<value>\n`, where the length includes the complete record.
-  private static func record(_ key: String, _ value: [UInt8]) -> [UInt8] {
-    let body = Array(" \(key)=".utf8) + value + [UInt8(ascii: "\n")]
-    var length = body.count + 1
-    while "\(length)".utf8.count + body.count != length { length = "\(length)".utf8.count + body.count }
-    return Array("\(length)".utf8) + body
-  }
-
-  private static func block(prefix: [UInt8], name: [UInt8], size: Int64, type: Character) -> [UInt8] {
-    var block = [UInt8](repeating: 0, count: 512)
-    func put(_ bytes: some Collection<UInt8>, at offset: Int) { for (index, byte) in bytes.enumerated() { block[offset + index] = byte } }
-    func octal(_ number: Int64, _ width: Int) -> [UInt8] {
-      let digits = String(number, radix: 8)
-      return Array((String(repeating: "0", count: max(width - digits.count, 0)) + digits).utf8)
-    }
-    put(name, at: 0)
-    put(octal(0o644, 7), at: 100)
-    put(octal(0, 7), at: 108)
-    put(octal(0, 7), at: 116)
-    put(octal(size, 11), at: 124)
-    put(octal(0, 11), at: 136)
-    put([UInt8](repeating: UInt8(ascii: " "), count: 8), at: 148)
-    put("\(type)".utf8, at: 156)
-    put("ustar\u{0}00".utf8, at: 257)
-    put(prefix, at: 345)
-    let sum = block.reduce(Int64(0)) { $0 + Int64($1) }
-    put(octal(sum, 6) + [0, UInt8(ascii: " ")], at: 148)
-    return block
   }
 }

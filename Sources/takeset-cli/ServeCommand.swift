@@ -48,22 +48,3 @@ struct ServeCommand: ParsableCommand {
 
   func run() throws { try ServerProgram.become(["serve"] + arguments) }
 }
-
-struct UploadCommand: ParsableCommand {
-  static let configuration = CommandConfiguration(commandName: "upload", abstract: "Send captures to a server.", helpNames: [])
-
-  @Argument(parsing: .captureForPassthrough, help: "Paths and options of takeset-server upload; --help lists them.")
-  var arguments: [String] = []
-
-  func run() throws { try ServerProgram.become(["upload"] + arguments) }
-}
-
-struct SimulateDevice: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "device", abstract: "A phone that registers at a server and sends signed captures.", helpNames: [])
-
-  @Argument(parsing: .captureForPassthrough, help: "Options of takeset-server simulate-device; --help lists them.")
-  var arguments: [String] = []
-
-  func run() throws { try ServerProgram.become(["simulate-device"] + arguments) }
-}

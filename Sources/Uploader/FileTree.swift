@@ -1,4 +1,4 @@
-import Crypto
+import Evidence
 import Foundation
 
 /// The regular files below a folder, or one file, as they were when they were listed.
@@ -43,9 +43,7 @@ struct FileTree: Sendable {
 
   /// A digest of all names, lengths and times; another one shows that something was changed.
   var fingerprint: String {
-    var hasher = SHA256()
-    for file in files { hasher.update(data: Data("\(file.path)\0\(file.bytes)\0\(file.modifiedAt)\0".utf8)) }
-    return hex(hasher.finalize())
+    Digest.of(pieces: files.lazy.map { Array("\($0.path)\0\($0.bytes)\0\($0.modifiedAt)\0".utf8) }).description
   }
 
   /// Time of the last change, in nanoseconds since 1970.
@@ -106,13 +104,5 @@ struct FileTree: Sendable {
 
   private static func problem(_ what: String, _ path: String) -> Problem {
     Problem(description: "\(path): it \(what): \(String(cString: strerror(errno)))")
-  }
-}
-
-/// Lowercase hexadecimal digits.
-func hex(_ bytes: some Sequence<UInt8>) -> String {
-  bytes.reduce(into: "") { text, byte in
-    let digits = String(byte, radix: 16)
-    text += digits.count == 1 ? "0" + digits : digits
   }
 }

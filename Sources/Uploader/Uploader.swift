@@ -73,7 +73,7 @@ package struct Uploader: Sendable {
   /// Throws `UploaderProblem`.
   package init(_ options: Options, environment: [String: String] = ProcessInfo.processInfo.environment) throws {
     self.options = options
-    server = try ServerAddress(options.to)
+    server = try ServerAddress(to: options.to)
     queue = try UploadQueue(options.state ?? UploadQueue.usualPath(environment))
     progress = UploadProgress(isQuiet: options.isQuiet)
     backoff = Backoff(unit: options.firstPause)
@@ -99,7 +99,7 @@ package struct Uploader: Sendable {
     state: String?, environment: [String: String] = ProcessInfo.processInfo.environment, _ report: @escaping @Sendable (Outcome) -> Void
   ) async throws {
     let queue = try UploadQueue(state ?? UploadQueue.usualPath(environment))
-    do { try await queue.forEach(nil) { report(Outcome($0)) } } catch { throw UploadQueue.inWords(error) }
+    try await queue.forEach(nil) { report(Outcome($0)) }
   }
 
   /// Sends until everything is settled or, with a watched folder, until the task is cancelled; what is under way is then pending again.
@@ -117,14 +117,10 @@ package struct Uploader: Sendable {
       }
     }
     defer { progress.clear() }
-    do {
-      try await queue.resume(server.text, failed: options.retriesFailed)
-      var hasGivenUp = false
-      do { try await sendAll(captures, watch) } catch is GaveUp { hasGivenUp = true }
-      return try await conclude(hasGivenUp, report)
-    } catch {
-      throw UploadQueue.inWords(error)
-    }
+    try await queue.resume(server.text, failed: options.retriesFailed)
+    var hasGivenUp = false
+    do { try await sendAll(captures, watch) } catch is GaveUp { hasGivenUp = true }
+    return try await conclude(hasGivenUp, report)
   }
 
   private func sendAll(_ captures: [LocalCapture], _ watch: FolderWatch?) async throws {
@@ -236,7 +232,7 @@ package struct Uploader: Sendable {
       outage.end()
       if options.deletesAfterUpload {
         // First the queue: a killed run must not look for files that are deleted.
-        try await Task { [item] in try await queue.save(item) }.value
+        try await queue.save(item)
         await remove(&item)
       }
     } catch let setback as Setback {
@@ -272,7 +268,7 @@ package struct Uploader: Sendable {
       ending = error
     }
     // Even where the run was cancelled: what the server has must be known later.
-    try await Task { [item] in try await queue.save(item) }.value
+    try await queue.save(item)
     if let ending { throw ending }
   }
 

@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import HTTP
 
@@ -63,7 +62,7 @@ package struct SimulatedDevice: Sendable {
   package init(_ options: Options, takeset: String, environment: [String: String] = ProcessInfo.processInfo.environment) throws {
     self.options = options
     self.takeset = takeset
-    server = try ServerAddress(options.to)
+    server = try ServerAddress(to: options.to)
     guard let signing = DeviceIdentity.Signing(rawValue: options.signing) else {
       throw UploaderProblem.usage("--signing \(options.signing): expected s2, s1 or s0")
     }
@@ -95,13 +94,13 @@ package struct SimulatedDevice: Sendable {
   private func identity() async throws -> DeviceIdentity {
     if let path = options.identity, let known = try DeviceIdentity.read(path, server: server.text) { return known }
     var device = DeviceIdentity(
-      server: server.text, device_id: "", secret: P256.Signing.PrivateKey().rawRepresentation, counter: 0)
+      server: server.text, device_id: "", secret: DeviceIdentity.newSecret(), counter: 0)
     struct Challenge: Decodable { var challenge: String }
     struct Registration: Decodable { var device_id, attestation_level: String }
     let challenge = try await decoded(Challenge.self) { try await client.send("GET", server.at("/api/v1/devices/challenge")) }
     let body = try JSONSerialization.data(withJSONObject: [
       "platform": "simulated", "model": options.model, "has_lidar": true, "challenge": challenge.challenge,
-      "public_key": try device.publicPoint.base64EncodedString(),
+      "public_key": device.publicPoint.base64EncodedString(),
     ])
     let registration = try await decoded(Registration.self) {
       try await client.send(
@@ -211,10 +210,10 @@ package struct SimulatedDevice: Sendable {
     _ = device.nextCounter()
     var signer = device
     if fault == .repeatedCounter { signer.counter = 1 }
-    if fault == .wrongKey { signer.secret = P256.Signing.PrivateKey().rawRepresentation }
+    if fault == .wrongKey { signer.secret = DeviceIdentity.newSecret() }
     let minutes: Int64 = fault == .oldTimestamp ? -10 : fault == .futureTimestamp ? 10 : 0
     let timestamp = Uploader.now() + minutes * 60_000
-    let signature = try signer.signature(
+    let signature = signer.signature(
       signing, method: "POST", path: Self.path, timestamp: timestamp,
       digest: fault == .wrongBody ? String(digest.reversed()) : digest, appID: options.appID)
     return [

@@ -39,3 +39,10 @@ extension HTTPClient {
     }
   }
 }
+
+extension ServerAddress {
+  /// The address that `--to` names. Throws `UploaderProblem`.
+  init(to text: String) throws {
+    do { try self.init(text) } catch let invalid as Invalid { throw UploaderProblem.usage(invalid.description) }
+  }
+}
