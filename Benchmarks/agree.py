@@ -50,6 +50,10 @@ def compare(plain, takeset):
 
     if "pose" in plain[obs]:
         check("pose, greatest difference", worst(plain[f"{obs}/pose"][()], takeset[f"{obs}/pose"][()]), POSE_LIMIT)
+    if "actions" in plain["data/demo_0"]:
+        for name in ["actions", "action_dict/relative_position", "action_dict/relative_rotation_6d"]:
+            check(f"{name}, greatest difference", worst(*(file[f"data/demo_0/{name}"][()] for file in (plain, takeset))), POSE_LIMIT)
+        check("actions_valid", unequal(plain["data/demo_0/actions_valid"], takeset["data/demo_0/actions_valid"]), 0)
     if "depth_point" in plain[obs]:
         check("depth_point", unequal_numbers(plain[f"{obs}/depth_point"][()], takeset[f"{obs}/depth_point"][()]), 0)
         check("depth_point_valid", unequal(plain[f"{obs}/depth_point_valid"], takeset[f"{obs}/depth_point_valid"]), 0)

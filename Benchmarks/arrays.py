@@ -26,10 +26,10 @@ def nearest(samples, frames):
     return np.where(np.abs(samples[best] - frames) <= TOLERANCE_NS, best, -1)
 
 
-def stored_size(width, height):
-    """The size of stored images: fitted into 320x240 when a side is longer than 640."""
-    scale = min(320 / width, 240 / height) if max(width, height) > 640 else 1
-    return round(width * scale), round(height * scale)
+def stored_size(width, height, is_default=False):
+    """The size of stored images: fitted into 320x240 when a side is longer than 640, or, by the default pipeline, when it does not fit."""
+    scale = min(320 / width, 240 / height) if is_default or max(width, height) > 640 else 1
+    return (round(width * scale), round(height * scale)) if scale < 1 else (width, height)
 
 
 def joints(readings, first_frame):
@@ -79,6 +79,22 @@ def write_stream(meta, name, frames, times, numbers, rows, gzip=GZIP):
     write_small(group, "dt_ns", np.where(valid, times[rows] - frames, 0), gzip)
     write_small(group, "source_index", np.where(valid, numbers[rows], -1), gzip)
     write_small(group, "valid", valid.astype(np.uint8), gzip)
+
+
+def write_actions(demo, matrices, gzip):
+    """Writes the pose of the next frame relative to each frame's camera: position, and two columns of the rotation. The last frame holds."""
+    rotations, positions = matrices[:-1, :3, :3], matrices[:, :3, 3]
+    actions = np.zeros((len(matrices), 9))
+    actions[:-1, :3] = np.einsum("nji,nj->ni", rotations, np.diff(positions, axis=0))
+    actions[:-1, 3:] = np.einsum("nji,njk->nki", rotations, matrices[1:, :3, :2]).reshape(-1, 6)
+    actions[-1, 3:] = [1, 0, 0, 0, 1, 0]
+    valid = np.ones(len(actions), np.uint8)
+    valid[-1] = 0
+    write_small(demo, "actions", actions.astype(np.float32), gzip)
+    write_small(demo, "actions_valid", valid, gzip)
+    parts = demo.create_group("action_dict")
+    write_small(parts, "relative_position", actions[:, :3].astype(np.float32), gzip)
+    write_small(parts, "relative_rotation_6d", actions[:, 3:].astype(np.float32), gzip)
 
 
 def write_points_and_joints(obs, meta, entries, readings, frames, numbers, gzip):

@@ -21,7 +21,8 @@ import h5py
 import numpy as np
 import orjson
 import simplejpeg
-from arrays import create_grid, create_groups, filters, nanoseconds, nearest, stored_size, write_points_and_joints, write_small, write_stream
+from arrays import (
+    create_grid, create_groups, filters, nanoseconds, nearest, stored_size, write_actions, write_points_and_joints, write_small, write_stream)
 from isal import isal_zlib
 from PIL import Image
 
@@ -69,7 +70,7 @@ class Pictures:
     def __init__(self, files, obs, options):
         self.files = files
         height, width, *_ = simplejpeg.decode_jpeg_header(Path(files[0]).read_bytes())
-        self.size = stored_size(width, height)
+        self.size = stored_size(width, height, options.default)
         self.minimum = (self.size[1], self.size[0]) if self.size != (width, height) else (0, 0)
         shape = (self.size[1], self.size[0], 3)
         self.grid = Grid(obs, "camera_image", len(files), shape, np.uint8, options.image_compression, False, options.fast)
@@ -82,7 +83,7 @@ class Pictures:
 
     def reduced(self, data):
         # Four bytes per pixel are Pillow's own format, which saves a copy.
-        decoded = simplejpeg.decode_jpeg(data, "RGBX", min_height=self.minimum[0], min_width=self.minimum[1])
+        decoded = simplejpeg.decode_jpeg(data, "RGBX", min_height=self.minimum[0], min_width=self.minimum[1], min_factor=2)
         image = Image.frombuffer("RGBX", decoded.shape[1::-1], decoded, "raw", "RGBX", 0, 1)
         return np.ascontiguousarray(np.asarray(image.resize(self.size, Image.Resampling.BILINEAR))[:, :, :3])
 
@@ -134,7 +135,10 @@ def convert(session, output, options, jobs=1):
         write_small(meta, "timestamp_ns", frames - frames[0], gzip)
         write_small(meta, "source_index", numbers, gzip)
 
-        write_small(obs, "pose", poses_from_matrices(np.array([entry["transform"] for entry in entries])), gzip)
+        matrices = np.array([entry["transform"] for entry in entries])
+        write_small(obs, "pose", poses_from_matrices(matrices), gzip)
+        if options.default:
+            write_actions(obs.parent, matrices, gzip)
         write_stream(meta, "pose", frames, frames, numbers, every, gzip)
         grids = [Pictures([f"{session}/rgb/{number:06d}.jpg" for number in numbers], obs, options)]
         write_stream(meta, "camera_image", frames, frames, numbers, every, gzip)
@@ -176,6 +180,7 @@ if __name__ == "__main__":
     parser.add_argument("--compression", type=int, default=4, help="deflate level of everything but images, 0 to 9")
     parser.add_argument("--image-compression", type=int, default=0, help="deflate level of images, 0 to 9")
     parser.add_argument("--fast", action="store_true", help="deflate with ISA-L at its level 1 in place of every level above zero")
+    parser.add_argument("--default", action="store_true", help="what Takeset's default pipeline makes: smaller images, and actions")
     arguments = parser.parse_args()
     if (arguments.input / "poses.json").exists():
         convert(arguments.input, arguments.output, arguments, arguments.jobs)

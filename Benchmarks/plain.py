@@ -13,7 +13,8 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from arrays import create_grid, create_groups, filters, nanoseconds, nearest, stored_size, write_points_and_joints, write_small, write_stream
+from arrays import (
+    create_grid, create_groups, filters, nanoseconds, nearest, stored_size, write_actions, write_points_and_joints, write_small, write_stream)
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -34,9 +35,9 @@ def read_picture(path, size):
         return np.asarray(image.convert("RGB"))
 
 
-def write_pictures(obs, files, gzip):
+def write_pictures(obs, files, gzip, is_default):
     with Image.open(files[0]) as image:
-        size = stored_size(*image.size)
+        size = stored_size(*image.size, is_default)
     images = create_grid(obs, "camera_image", len(files), (size[1], size[0], 3), np.uint8, **gzip)
     for row, file in enumerate(files):
         images[row] = read_picture(file, size)
@@ -60,7 +61,7 @@ def write_depth(obs, folder, size, numbers, rows, gzip):
         masks[row] = mask
 
 
-def convert(session, output, level=4, image_level=0):
+def convert(session, output, level=4, image_level=0, is_default=False):
     metadata = json.loads((session / "metadata.json").read_text())
     entries = sorted(json.loads((session / "poses.json").read_text()), key=lambda entry: entry["rgbIndex"])
     entries = [entry for entry in entries if (session / f"rgb/{entry['rgbIndex']:06d}.jpg").exists()]
@@ -73,10 +74,13 @@ def convert(session, output, level=4, image_level=0):
         write_small(meta, "timestamp_ns", frames - frames[0], gzip)
         write_small(meta, "source_index", numbers, gzip)
 
-        write_small(obs, "pose", poses_from_matrices(np.array([entry["transform"] for entry in entries])), gzip)
+        matrices = np.array([entry["transform"] for entry in entries])
+        write_small(obs, "pose", poses_from_matrices(matrices), gzip)
+        if is_default:
+            write_actions(obs.parent, matrices, gzip)
         write_stream(meta, "pose", frames, frames, numbers, every, gzip)
 
-        write_pictures(obs, [session / f"rgb/{number:06d}.jpg" for number in numbers], filters(image_level, shuffle=False))
+        write_pictures(obs, [session / f"rgb/{number:06d}.jpg" for number in numbers], filters(image_level, shuffle=False), is_default)
         write_stream(meta, "camera_image", frames, frames, numbers, every, gzip)
 
         with_map = [row for row in every if entries[row].get("depthIndex") is not None]
@@ -97,8 +101,9 @@ if __name__ == "__main__":
     parser.add_argument("output", type=Path)
     parser.add_argument("--compression", type=int, default=4, help="deflate level of everything but images, 0 to 9")
     parser.add_argument("--image-compression", type=int, default=0, help="deflate level of images, 0 to 9")
+    parser.add_argument("--default", action="store_true", help="what Takeset's default pipeline makes: smaller images, and actions")
     arguments = parser.parse_args()
-    levels = arguments.compression, arguments.image_compression
+    levels = arguments.compression, arguments.image_compression, arguments.default
     if (arguments.input / "poses.json").exists():
         convert(arguments.input, arguments.output, *levels)
     else:

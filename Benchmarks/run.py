@@ -26,6 +26,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from machine import processor
 from report import tables
 
 HERE = Path(__file__).resolve().parent
@@ -33,7 +34,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 THREADS = sorted({1, CORES})
 
 SESSION, MOVIE, BUNDLE = "stack-session", "slow-motion-video", "realitycam-bundle"
-# What the peers do, too: pairing and downscaling, without actions (docs/pipeline.md).
+# What the peers do, too, unless they are asked for the default pipeline: pairing and downscaling, without actions (docs/pipeline.md).
 PIPELINE = """\
 version: 1
 reader: auto
@@ -56,6 +57,7 @@ class Workload:
     stored_size: tuple = None  # size of stored images, for sessions only
     compression: int | str = 4
     image_compression: int = 0
+    is_default: bool = False  # whether the pipeline is Takeset's own
 
     def __post_init__(self):
         self.inputs = self.inputs or self.name
@@ -71,9 +73,12 @@ WORKLOADS = [
     Workload("v1_480x360_10s", "v1, 480x360 + depth 256x192", SMALL, stored_size=(480, 360)),
     Workload("v1_480x360_10s_deflated", "the same, images deflated too", SMALL, "v1_480x360_10s", (480, 360), image_compression=4),
     Workload("v1_480x360_10s_fast", "the same, compression: fast", SMALL, "v1_480x360_10s", (480, 360), compression="fast"),
+    Workload("v1_480x360_10s_default", "v1, 480x360 to 320x240, default pipeline", SMALL, "v1_480x360_10s", (320, 240), is_default=True),
     Workload("v1_480x360_40x0.5s", "40 takes of v1, 480x360 + depth 256x192",
         {f"take_{number:02d}": [SESSION, "--seconds", "0.5", "--size", "480x360"] for number in range(1, 41)}, stored_size=(480, 360)),
     Workload("v1_1920x1440_4s", "v1, 1920x1440 to 320x240 + depth 256x192", {"": [SESSION, "--seconds", "4"]}, stored_size=(320, 240)),
+    Workload("v1_1920x1440_4s_default", "v1, 1920x1440 to 320x240, default pipeline", {"": [SESSION, "--seconds", "4"]},
+        "v1_1920x1440_4s", (320, 240), is_default=True),
     Workload("v2_480x360_10s", "v2, 480x360 + joints", {"": [SESSION, "--variant", "v2", "--seconds", "10"]}, stored_size=(480, 360)),
     Workload("h264_1920x1080_30fps_15s", "H.264, 1920x1080 to 320x180, 30 fps", {"": [MOVIE, "--seconds", "15", "--rate", "30"]}),
     Workload("hevc_1920x1080_30fps_15s", "HEVC, 1920x1080 to 320x180, 30 fps",
@@ -167,11 +172,13 @@ class Bench:
             sessions = [Path(takes) / folder for folder in workload.takes]
             return ["./limit-measured", options[1], workload.level, workload.image_compression, *workload.stored_size, *sessions]
         if program == "takeset":
-            return ["./takeset-measured", "run", takes, "--output", out, *options, "--pipeline", self.pipeline(workload), "--progress", "none"]
+            pipeline = [] if workload.is_default else ["--pipeline", self.pipeline(workload)]
+            return ["./takeset-measured", "run", takes, "--output", out, *options, *pipeline, "--progress", "none"]
         if program == "movies.py":
             return [sys.executable, HERE / program, takes, out, *options]
         options += ["--compression", workload.level, "--image-compression", workload.image_compression]
         options += ["--fast"] if program == "best.py" and workload.compression == "fast" else []
+        options += ["--default"] if workload.is_default else []
         return [sys.executable, HERE / program, takes, out / f"{takes}.h5" if is_single else out, *options]
 
     @staticmethod
@@ -369,14 +376,6 @@ def git(*arguments):
         return text(["git", "-C", HERE, *arguments]) or None
     except FileNotFoundError:
         return None
-
-
-def processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def note(message):

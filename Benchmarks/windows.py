@@ -8,7 +8,6 @@ reads windows at random. Prints Markdown tables and writes every single measurem
 """
 
 import argparse
-import datetime
 import importlib.metadata
 import json
 import os
@@ -32,6 +31,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torchcodec  # noqa: E402
 import zarr  # noqa: E402
+from machine import command_output, facts  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -271,15 +271,6 @@ def table(size, found, results):
     return "\n".join(lines)
 
 
-def command_output(*command):
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.strip()
-
-
-def processor():
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one short round")
@@ -293,10 +284,8 @@ def main():
     numcodecs.blosc.set_nthreads(1)
     work = options.work or Path(tempfile.mkdtemp(prefix="takeset-windows-"))
     work.mkdir(parents=True, exist_ok=True)
-    packages = ("h5py", "numpy", "zarr", "numcodecs", "av", "torch", "torchcodec", "pillow")
-    result = {
-        "date": datetime.date.today().isoformat(), "commit": command_output("git", "rev-parse", "--short", "HEAD"),
-        "processor": processor(), "system": f"{platform.system()} {platform.machine()}", "load_average_before": os.getloadavg()[0],
+    packages = ("h5py", "numpy", "zarr", "numcodecs", "av", "torch", "torchcodec", "pillow", "simplejpeg")
+    result = facts() | {
         "versions": {
             "takeset": command_output(TAKESET, "--version"), "python": platform.python_version(), "h5py's hdf5": h5py.version.hdf5_version,
             **{name: importlib.metadata.version(name) for name in packages},

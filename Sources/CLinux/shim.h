@@ -14,6 +14,11 @@ static inline void clinux_start_writing(int descriptor, int64_t offset, int64_t 
   sync_file_range(descriptor, offset, count, SYNC_FILE_RANGE_WRITE);
 }
 
+// Reserves space behind a file's bytes without making it longer. Returns 0, or -1 where there is none or the file system cannot.
+static inline int clinux_reserve(int descriptor, int64_t offset, int64_t count) {
+  return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, offset, count);
+}
+
 // Exchanges two names at one moment. Returns 0, or -1 where the file system cannot.
 static inline int clinux_exchange(const char *one, const char *other) {
 #ifdef RENAME_EXCHANGE

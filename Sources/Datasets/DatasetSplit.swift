@@ -29,7 +29,8 @@ package struct DatasetSplit {
   /// Digest of the split file.
   var fileDigest: Digest?
 
-  package init(_ episodes: [Episode], rule: (any SplitRule)?, file: SplitFile?) {
+  /// - Parameter earlier: The parts that takes have already and keep, by their ids; only for a rule.
+  package init(_ episodes: [Episode], rule: (any SplitRule)?, file: SplitFile?, earlier: [String: SplitPart] = [:]) {
     if let file {
       (self.rule, seed, fileDigest) = ("file", nil, file.digest)
       parts = []
@@ -41,7 +42,9 @@ package struct DatasetSplit {
       // Copies of one recording count once and stay together: what is learned must not be what is tested.
       let copies = Copies(takes.map(\.value))
       let distinct = takes.filter { copies.original(of: $0.key) == $0.key }
-      let members = distinct.map { SplitTake(group: $1.group ?? $0, reader: $1.reader, id: $0) }
+      let kept = Dictionary(
+        takes.compactMap { take, _ in earlier[take].map { (copies.original(of: take), $0) } }, uniquingKeysWith: { first, _ in first })
+      let members = distinct.map { SplitTake(group: $1.group ?? $0, reader: $1.reader, id: $0, part: kept[$0]) }
       let assigned = rule.assign(members)
       let byTake = Dictionary(zip(distinct.map(\.key), assigned), uniquingKeysWith: { first, _ in first })
       parts = episodes.map { byTake[copies.original(of: $0.id.take)] ?? .train }

@@ -1,3 +1,4 @@
+import CGather
 import CHDF5
 import Glibc
 
@@ -25,6 +26,7 @@ package final class File {
         // Closing the file also closes its open objects: a shard is sealed by `close`, never by a deinit.
         try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
         try limitMetadataCache(access, path)
+        try hdf5("H5Pset_driver", path) { H5Pset_driver(access, cgather_driver(), nil) }
         // Without this buffer small arrays are written in H5Dwrite, which reports a full disk, not later in H5Dclose.
         try hdf5("H5Pset_sieve_buf_size", path) { H5Pset_sieve_buf_size(access, 0) }
         let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }

@@ -31,7 +31,10 @@ package struct FileMap: Sendable {
   /// Bytes of chunk indices and object headers that may still be read. Each is somewhere in the file, so that those which refer to one
   /// another many times over cannot cost more than the file is long.
   private var budget: Int64
+  /// Bytes of the file that were read last, and where they start.
+  private var (window, windowStart): ([UInt8], Int64) = ([], 0)
 
+  private static let windowBytes = 4096
   private static let objectLimit = 100_000
   private static let depthLimit = 32
   private static let undefined: UInt64 = .max
@@ -39,13 +42,14 @@ package struct FileMap: Sendable {
   package init(size: Int64, read: @escaping Read) throws {
     (self.size, self.read, budget) = (size, read, size)
     let superblock = try bytes(0, 48)
-    guard Array(superblock[..<8]) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A] else {
+    guard superblock.prefix(8) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A] else {
       throw Damaged(description: "it does not start as an HDF5 file")
     }
     guard superblock[8] == 2, superblock[9] == 8, superblock[10] == 8 else {
       throw Damaged(description: "its superblock has another version")
     }
     try visit(Self.number(superblock, 36, 8), path: "", depth: 0)
+    window = []
   }
 
   /// The byte ranges of the file that belong to no chunk, ascending.
@@ -65,13 +69,18 @@ package struct FileMap: Sendable {
 
   // MARK: Bytes
 
-  private func bytes(_ offset: Int64, _ count: Int) throws -> [UInt8] {
+  private mutating func bytes(_ offset: Int64, _ count: Int) throws -> ArraySlice<UInt8> {
     guard offset >= 0, count >= 0, Int64(count) <= size, offset <= size - Int64(count) else {
       throw Damaged(description: "it refers to bytes beyond its end")
     }
-    let found = try read(offset..<(offset + Int64(count)))
-    guard found.count == count else { throw Damaged(description: "it is shorter than it was") }
-    return found
+    if offset < windowStart || offset + Int64(count) > windowStart + Int64(window.count) {
+      // What belongs together is close together, so one call reads several objects.
+      window = try read(offset..<min(offset + Int64(max(count, Self.windowBytes)), size))
+      windowStart = offset
+    }
+    let start = Int(offset - windowStart)
+    guard window.count >= start + count else { throw Damaged(description: "it is shorter than it was") }
+    return window[start..<(start + count)]
   }
 
   private mutating func spend(_ count: Int) throws {
@@ -162,14 +171,14 @@ package struct FileMap: Sendable {
         let type = try Self.number(messages, position, 1)
         let length = Int(try Self.number(messages, position + 1, 2))
         guard position + head + length <= messages.count else { throw Damaged(description: "an object header is damaged") }
-        let message = messages[(position + head)..<(position + head + length)]
+        let message = messages.dropFirst(position + head).prefix(length)
         position += head + length
         if type == 0x10 {
           let next = try address(Self.number(message, 0, 8)), size = try Self.number(message, 8, 8)
-          guard size >= 8, try bytes(next, 4) == Array("OCHK".utf8) else { throw Damaged(description: "an object header is damaged") }
+          guard size >= 8, try bytes(next, 4).elementsEqual("OCHK".utf8) else { throw Damaged(description: "an object header is damaged") }
           pieces.append((next + 4, size - 8))
         } else {
-          try body(type, message, offset + Int64(message.startIndex))
+          try body(type, message, offset + Int64(message.startIndex - messages.startIndex))
         }
       }
     }
@@ -212,8 +221,10 @@ package struct FileMap: Sendable {
 
   private mutating func walk(_ node: Int64, keySize: Int, depth: Int, into chunks: inout [Chunk]) throws {
     let head = try bytes(node, 24)
-    guard depth < 16, head.starts(with: Array("TREE".utf8)), head[4] == 1 else { throw Damaged(description: "a chunk index is damaged") }
-    let (level, used) = (Int(head[5]), Int(try Self.number(head, 6, 2)))
+    guard depth < 16, head.starts(with: Array("TREE".utf8)), try Self.number(head, 4, 1) == 1 else {
+      throw Damaged(description: "a chunk index is damaged")
+    }
+    let (level, used) = (Int(try Self.number(head, 5, 1)), Int(try Self.number(head, 6, 2)))
     guard depth == 0 || level < 16, used <= 1 << 14 else { throw Damaged(description: "a chunk index is damaged") }
     try spend(24 + used * (keySize + 8))
     let body = try bytes(node + 24, used * (keySize + 8))

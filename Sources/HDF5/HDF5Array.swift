@@ -1,3 +1,4 @@
+import CGather
 import CHDF5
 
 /// The storage layout of a dataset.
@@ -68,14 +69,15 @@ package final class HDF5Array: Object {
     super.init(id: id, name: name, close: H5Dclose)
   }
 
-  /// Stores one encoded chunk, bypassing the library's own filters. `H5Dwrite_chunk`.
+  /// Stores one encoded chunk, bypassing the library's own filters; inside `gatheringChunks`, perhaps later. `H5Dwrite_chunk`.
   ///
   /// `origin`: The chunk's first element, a multiple of the chunk extents.
   /// `skipped`: Bit i set means that filter i of the layout was not applied to these bytes.
   package func writeChunk(_ bytes: UnsafeRawBufferPointer, at origin: [Int], skipped: UInt32) throws {
     let offset = origin.map { hsize_t($0) }
     try hdf5("H5Dwrite_chunk", name) {
-      H5Dwrite_chunk(id, chdf5_default, skipped, offset, bytes.count, bytes.baseAddress)
+      cgather_expect(bytes.baseAddress, bytes.count)
+      return H5Dwrite_chunk(id, chdf5_default, skipped, offset, bytes.count, bytes.baseAddress)
     }
   }
 

@@ -8,6 +8,7 @@ zlib. So is whatever is stored in another way.
 
 from __future__ import annotations
 
+import bisect
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,17 +28,26 @@ class FramePlaces:
 
     offsets  (T,) int64, bytes from the start of the file
     size     bytes of a row
+    ends     rows that do not follow the row before them in the file, and T
     """
 
     offsets: NDArray[np.int64]
     size: int
+    ends: list[int]
 
     def read(self, file: OpenFile, rows: Sequence[int] | NDArray[np.int64], out: NDArray[Any]) -> None:
         """Reads rows into `out`, a C-contiguous array of them, from the file. Rows that follow each other in the file are read at once."""
-        wanted = self.offsets[rows.start : rows.stop] if isinstance(rows, range) and rows.step == 1 else self.offsets[np.asarray(rows)]
-        ends = np.flatnonzero(np.diff(wanted) != self.size) + 1
-        view = out.reshape(-1).view(np.uint8).data
-        for first, end in zip([0, *ends.tolist()], [*ends.tolist(), len(wanted)]):
+        view = memoryview(out).cast("B")
+        if isinstance(rows, range) and rows.step == 1:
+            first = rows.start
+            while first < rows.stop:
+                end = min(self.ends[bisect.bisect_right(self.ends, first)], rows.stop)
+                _read(file.descriptor, view[(first - rows.start) * self.size : (end - rows.start) * self.size], int(self.offsets[first]))
+                first = end
+            return
+        wanted = self.offsets[np.asarray(rows)]
+        ends = _ends(wanted, self.size)
+        for first, end in zip([0, *ends], ends):
             _read(file.descriptor, view[first * self.size : end * self.size], int(wanted[first]))
 
 
@@ -46,15 +56,20 @@ def frame_places(dataset: Dataset) -> FramePlaces | None:
     found = chunk_places(dataset) if hasattr(os, "preadv") else None
     if found is None or (found[0] < 0).any():
         return None
-    return FramePlaces(*found)
+    return FramePlaces(*found, _ends(*found))
+
+
+def _ends(offsets: NDArray[np.int64], size: int) -> list[int]:
+    """Where runs of places that follow each other end."""
+    return [*(np.flatnonzero(np.diff(offsets) != size) + 1).tolist(), len(offsets)]
 
 
 def _read(file: int, into: memoryview, offset: int) -> None:
     """Fills a buffer. One call reads at most 2 GiB, and a signal may cut it short."""
-    done = 0
-    while done < len(into):
+    done, size = 0, len(into)
+    while done < size:
         try:
-            count = os.preadv(file, [into[done:]], offset + done)
+            count = os.preadv(file, [into[done:] if done else into], offset + done)
         except (OSError, OverflowError) as error:  # OverflowError: a place that no file has
             raise TakesetError(f"a frame cannot be read: {error}") from None
         if count == 0:

@@ -11,11 +11,42 @@ from numpy.typing import NDArray
 from ._errors import TakesetError
 
 
-def decode(file: bytes, height: int, width: int) -> NDArray[np.uint8]:
-    """The pixels of a JPEG or PNG file: (height, width, 3) u1, RGB.
+def decode_into(out: NDArray[np.uint8], file: bytes) -> None:
+    """The pixels of a JPEG or PNG file, RGB, into a C-contiguous array (height, width, 3).
 
-    Raises `TakesetError` if Pillow is not installed, or if the file cannot be decoded or has another size.
+    JPEGs are decoded by simplejpeg where it is installed, in a third of Pillow's time and to the same pixels.
+    Raises `TakesetError` if Pillow is needed and not installed, or if the file cannot be decoded or has another size.
     """
+    if not _decode_jpeg(out, file):
+        out[...] = _decode_by_pillow(file, *out.shape[:2])
+
+
+def can_decode() -> bool:
+    """Whether Pillow is installed."""
+    try:
+        _pillow()
+    except TakesetError:
+        return False
+    return True
+
+
+def _decode_jpeg(out: NDArray[np.uint8], file: bytes) -> bool:
+    """Whether the file is a JPEG of the right size that could be decoded at once. Of all others Pillow says what is wrong."""
+    if not file.startswith(b"\xff\xd8"):
+        return False
+    try:
+        import simplejpeg
+
+        height, width, colors, _ = simplejpeg.decode_jpeg_header(file)
+        if (height, width) != out.shape[:2] or colors not in ("YCbCr", "RGB", "Gray"):
+            return False
+        simplejpeg.decode_jpeg(file, "RGB", fastdct=False, fastupsample=False, buffer=out)
+    except (ImportError, ValueError):
+        return False
+    return True
+
+
+def _decode_by_pillow(file: bytes, height: int, width: int) -> NDArray[np.uint8]:
     image_module = _pillow()
     try:
         with image_module.open(io.BytesIO(file), formats=("JPEG", "PNG")) as image:
@@ -27,15 +58,6 @@ def decode(file: bytes, height: int, width: int) -> NDArray[np.uint8]:
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error and more.
         raise TakesetError(f"the image cannot be decoded: {error}") from error
     return pixels
-
-
-def can_decode() -> bool:
-    """Whether Pillow is installed."""
-    try:
-        _pillow()
-    except TakesetError:
-        return False
-    return True
 
 
 def _pillow() -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._errors import TakesetError
 from ._frames import FramePlaces, frame_places
 from ._hdf5 import Dataset, attribute, attributes, files, form, has_files, integer, require_numbers, require_stored, rows, text, title
-from ._images import decode
+from ._images import decode_into
 from ._rows import RowNumbers, row_number, row_numbers, runs
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ class Stream:
             raise TakesetError(f"{self._title()}: there is no memory for {len(numbers)} rows, which take {size} MiB") from None
 
     def _decoded(self, numbers: RowNumbers, out: Array) -> Array:
-        dataset, (height, width) = self.dataset, self.shape[1:3]
+        dataset = self.dataset
         for place, first, end in runs(numbers):
             for start in range(first, end, _FILES_AT_ONCE):
                 for row, file in enumerate(files(dataset, start, min(start + _FILES_AT_ONCE, end)), start):
@@ -311,7 +311,7 @@ class Stream:
                         image[...] = 0
                         continue
                     try:
-                        image[...] = decode(file, height, width)
+                        decode_into(image, file)
                     except TakesetError as error:
                         raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
         return out

@@ -113,7 +113,11 @@ package struct ColumnWriter {
         }
       }
     case .readable(let name):
-      let flags = isUnreadable[name].map { $0.map { $0 ? UInt8(0) : 1 } } ?? (episode.streams[name]?.rows ?? []).map { $0 == nil ? 0 : 1 }
+      let stream = episode.streams[name]
+      var flags = isUnreadable[name].map { $0.map { $0 ? UInt8(0) : 1 } } ?? (stream?.rows ?? []).map { $0 == nil ? 0 : 1 }
+      if let stream, let isRepeat = stream.isRepeat {
+        for (row, value) in (stream.rows ?? []).enumerated() { if let value, isRepeat[value.sample] { flags[row] = 0 } }
+      }
       return { range, _ in Array(flags[range]) }
     case .intrinsics(let name):
       guard let stream = episode.streams[name] else { return { _, _ in [] } }

@@ -223,12 +223,25 @@ package struct DatasetIndex {
   }
 
   private func mixed(_ sizes: [String: [[Int]: [Int32]]]) -> [Finding] {
-    sizes.sorted { $0.key < $1.key }.compactMap { name, all in
-      guard all.count > 1 else { return nil }
+    sizes.sorted { $0.key < $1.key }.flatMap { name, all -> [Finding] in
+      guard all.count > 1 else { return [] }
       let parts = all.map { shape, takes in (shape.map(String.init).joined(separator: "x"), takes) }
-      return Finding(
+      let sizes = Finding(
         .mixedSizes, sentence(name, "has several shapes", parts) + "; only takes of one shape batch together", field: name)
+      return [sizes] + (mixedOrientation(name, all).map { [$0] } ?? [])
     }
+  }
+
+  /// Images in portrait in some takes and in landscape in others: the same motion of the hand looks different in them.
+  private func mixedOrientation(_ name: String, _ shapes: [[Int]: [Int32]]) -> Finding? {
+    let images = shapes.filter { $0.key.count == 3 && $0.key[2] == 3 && $0.key[0] != $0.key[1] }
+    let parts = Dictionary(grouping: images) { $0.key[0] > $0.key[1] ? "portrait" : "landscape" }.map { orientation, shapes in
+      (orientation, shapes.flatMap(\.value).sorted())
+    }
+    guard parts.count == 2 else { return nil }
+    return Finding(
+      .mixedOrientation, sentence(name, "has both orientations", parts) + "; - rotate: {degrees: upright} gives all that of the world",
+      field: name)
   }
 
   private func sentence(_ name: String, _ what: String, _ parts: [(String, [Int32])]) -> String {

@@ -22,7 +22,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let histograms = Mutex<[HistogramBox]>([])
   private let pool: BufferPool
 
-  private let writeback: Writeback
+  private let growth: FileGrowth
   private var bytesStored: Int64 = 0
   private var rowsStored = 0
   /// Flags by raster, one per row.
@@ -54,7 +54,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       unlink(temporary)
       throw error
     }
-    writeback = Writeback(temporary)
+    growth = FileGrowth(temporary)
     do {
       var groups: [String: Group] = ["": file.root]
       datasets = try layout.arrays.map { planned in
@@ -91,21 +91,24 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   // MARK: Rows
 
   func store(_ rows: [PreparedRow]) throws {
-    for row in rows {
-      for (index, (raster, cell)) in zip(layout.rasters, row.cells).enumerated() {
-        try write(cell.samples, array: raster.samples, row: rowsStored)
-        if let mask = raster.mask, let chunk = cell.mask { try write(chunk, array: mask, row: rowsStored) }
-        if let next = raster.next { try write(cell, asNext: next) }
-        isUnreadable[index].append(!cell.isReadable)
-        moments[index].merge(cell.moments)
-        // Rows that share an unreadable sample count as one finding.
-        let isSame = rowsStored > 0 && raster.rows[rowsStored] == raster.rows[rowsStored - 1]
-        if let finding = cell.finding, !isSame { findings.note(finding) }
-        if raster.stream.spec.kind == .image, let finding = cell.finding { try checkReadable(index, finding) }
-      }
-      rowsStored += 1
+    // The chunks' bytes stay where they are as long as the rows do.
+    try withExtendedLifetime(rows) { try gatheringChunks(of: path) { for row in rows { try store(row) } } }
+    growth.grown(to: bytesStored)
+  }
+
+  private func store(_ row: PreparedRow) throws {
+    for (index, (raster, cell)) in zip(layout.rasters, row.cells).enumerated() {
+      try write(cell.samples, array: raster.samples, row: rowsStored)
+      if let mask = raster.mask, let chunk = cell.mask { try write(chunk, array: mask, row: rowsStored) }
+      if let next = raster.next { try write(cell, asNext: next) }
+      isUnreadable[index].append(!cell.isReadable)
+      moments[index].merge(cell.moments)
+      // Rows that share an unreadable sample count as one finding.
+      let isSame = rowsStored > 0 && raster.rows[rowsStored] == raster.rows[rowsStored - 1]
+      if let finding = cell.finding, !isSame { findings.note(finding) }
+      if raster.stream.spec.kind == .image, let finding = cell.finding { try checkReadable(index, finding) }
     }
-    writeback.grown(to: bytesStored)
+    rowsStored += 1
   }
 
   /// Writes the observations of a row as the next ones of the row before, and those of the last row as its own next ones.
@@ -117,7 +120,10 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   private func write(_ chunk: PreparedChunk, array: Int, row: Int) throws {
-    rowDigests[array] += chunk.digest.bytes
+    guard let digest = chunk.digest else {
+      throw HDF5Error(call: "digest", target: "\(path):/\(self.layout.arrays[array].path)", message: "row \(row) has none")
+    }
+    rowDigests[array] += digest.bytes
     if let checksum = chunk.checksum { checksums[array].append(checksum) }
     let layout = layout.arrays[array].layout
     if layout.type == .bytes {
@@ -156,7 +162,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     try describe(statistics.dataset, statistics.planned, statistics.digest, in: &records)
     try writeGroupAttributes()
     try file.close()
-    writeback.finished()
+    growth.finished()
 
     let written = try WrittenShard(temporary)
     for array in layout.columns.map(\.array) + [layout.checksums] {

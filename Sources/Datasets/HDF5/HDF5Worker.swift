@@ -20,9 +20,11 @@ final class BufferPool: Sendable {
 
 /// A chunk ready to be stored: its logical bytes and their digest, and its stored bytes. Both buffers return to the pool when the chunk is
 /// no longer needed.
-final class PreparedChunk: Sendable {
+///
+/// `@unchecked Sendable`: the worker that makes a chunk sets its digest before anything else sees it.
+final class PreparedChunk: @unchecked Sendable {
   let raw: [UInt8]
-  let digest: Digest
+  fileprivate(set) var digest: Digest?
   /// The deflated bytes; `nil` when the raw bytes are stored.
   let encoded: [UInt8]?
   /// The pixels of an image that was encoded.
@@ -34,9 +36,9 @@ final class PreparedChunk: Sendable {
   private let pool: BufferPool
 
   init(
-    raw: [UInt8], digest: Digest, encoded: [UInt8]? = nil, skipped: UInt32 = 0, pixels: [UInt8]? = nil, array: Int, pool: BufferPool
+    raw: [UInt8], encoded: [UInt8]? = nil, skipped: UInt32 = 0, pixels: [UInt8]? = nil, array: Int, pool: BufferPool
   ) {
-    (self.raw, self.digest, self.encoded, self.skipped, self.array, self.pool) = (raw, digest, encoded, skipped, array, pool)
+    (self.raw, self.encoded, self.skipped, self.array, self.pool) = (raw, encoded, skipped, array, pool)
     self.pixels = pixels
     checksum = encoded?.withUnsafeBytes(chunkChecksum)
   }
@@ -71,7 +73,11 @@ final class HDF5Worker: ShardWorker {
   private var cursors: [any SampleCursor]
   private var encoders: [Int: ChunkEncoder] = [:]
   private var jpeg: JPEGEncoder?
-  private let hasher = SHA256()
+  /// The chunks of the block that are not yet among the messages to be digested.
+  private var undigested: [PreparedChunk] = []
+  private let lanes = DigestLanes()
+  /// The rasters as they are read: the largest first, so that files of the others are digested beside its values.
+  private let order: [Int]
   /// The last sample of each raster: neighboring rows often share a depth map, which is then read and deflated once.
   private var last: [(sample: Int, cell: PreparedRow.Cell)?]
   private var blank: [PreparedRow.Cell?]
@@ -81,14 +87,22 @@ final class HDF5Worker: ShardWorker {
   init(_ shard: HDF5Shard, histogram: RasterHistogram, pool: BufferPool) throws {
     (self.shard, self.histogram, self.pool) = (shard, histogram, pool)
     cursors = try shard.layout.rasters.map { try $0.stream.source.makeCursor($0.request) }
+    let sizes = shard.layout.rasters.map { $0.sampleBytes ?? 0 }
+    order = sizes.indices.sorted { sizes[$0] > sizes[$1] }
     last = shard.layout.rasters.map { _ in nil }
     blank = shard.layout.rasters.map { _ in nil }
   }
 
   func prepare(_ block: Int) throws -> PreparedBlock {
     let range = layout.blocks.blocks[block]
-    let rows = try range.map { row in
-      PreparedRow(cells: try layout.rasters.indices.map { try cell(raster: $0, row: row, of: range) })
+    // The block's chunks are digested together, beside the input files, while they are in this thread's cache.
+    let rows = try DigestLanes.$current.withValue(lanes) {
+      defer { lanes.finish() }
+      return try range.map { row in
+        var cells = [PreparedRow.Cell?](repeating: nil, count: order.count)
+        for raster in order { cells[raster] = try cell(raster: raster, row: row, of: range) }
+        return PreparedRow(cells: cells.compactMap(\.self))
+      }
     }
     let bytes = rows.reduce(0) { $0 + $1.cells.reduce(0) { $0 + $1.samples.raw.count } }
     let shard = shard
@@ -96,6 +110,10 @@ final class HDF5Worker: ShardWorker {
   }
 
   private func cell(raster index: Int, row: Int, of block: Range<Int>) throws -> PreparedRow.Cell {
+    defer {
+      for chunk in undigested { digest(chunk) }
+      undigested.removeAll(keepingCapacity: true)
+    }
     let raster = layout.rasters[index]
     guard let sample = raster.rows[row]?.sample else { return try blankCell(index) }
     var cell: PreparedRow.Cell
@@ -113,9 +131,21 @@ final class HDF5Worker: ShardWorker {
     // Values of a sample that neighboring rows share are counted at the first of them.
     if cell.isReadable, raster.sampleBytes != nil, row == block.lowerBound || raster.rows[row - 1]?.sample != sample {
       let times = raster.rows[row..<block.upperBound].prefix { $0?.sample == sample }.count
-      histogram.count(cell.samples.pixels ?? cell.samples.raw, raster: index, times: Int64(times))
+      // Pixels that are about to be digested are counted on the way.
+      if times == 1, cell.samples.pixels == nil, undigested.last === cell.samples,
+        let counters = histogram.counters(cell.samples.raw, raster: index)
+      {
+        undigested.removeLast()
+        digest(cell.samples, counters)
+      } else {
+        histogram.count(cell.samples.pixels ?? cell.samples.raw, raster: index, times: Int64(times))
+      }
     }
     return cell
+  }
+
+  private func digest(_ chunk: PreparedChunk, _ counters: PairCounters? = nil) {
+    lanes.add(chunk.raw, counters: counters) { chunk.digest = $0 }
   }
 
   private func read(_ sample: Int, _ index: Int) throws -> PreparedRow.Cell {
@@ -127,8 +157,8 @@ final class HDF5Worker: ShardWorker {
     }
     if let encoding = raster.encoding, encoding != .source {
       let file = try encode(raw, encoding, of: raster.stream.spec)
-      hasher.update(file)
-      let chunk = PreparedChunk(raw: file, digest: hasher.finish(), pixels: raw, array: raster.samples, pool: pool)
+      let chunk = PreparedChunk(raw: file, pixels: raw, array: raster.samples, pool: pool)
+      undigested.append(chunk)
       return PreparedRow.Cell(samples: chunk, isReadable: true)
     }
     guard let array = raster.mask else {
@@ -163,16 +193,16 @@ final class HDF5Worker: ShardWorker {
 
   private func chunk(_ raw: [UInt8], _ array: Int) throws -> PreparedChunk {
     let layout = layout.arrays[array].layout
-    // Hash now, while the bytes are in this thread's cache.
-    hasher.update(raw)
-    let digest = hasher.finish()
-    guard let level = layout.deflate else {
-      return PreparedChunk(raw: raw, digest: digest, array: array, pool: pool)
+    var (encoded, skipped): ([UInt8]?, UInt32) = (nil, 0)
+    if let level = layout.deflate {
+      let encoder = try encoders[level] ?? ChunkEncoder(level: level)
+      encoders[level] = encoder
+      var buffer = pool.take(2 * array + 1)
+      skipped = raw.withUnsafeBytes { encoder.encode($0, elementSize: layout.type.size, into: &buffer) }
+      encoded = buffer
     }
-    let encoder = try encoders[level] ?? ChunkEncoder(level: level)
-    encoders[level] = encoder
-    var encoded = pool.take(2 * array + 1)
-    let skipped = raw.withUnsafeBytes { encoder.encode($0, elementSize: layout.type.size, into: &encoded) }
-    return PreparedChunk(raw: raw, digest: digest, encoded: encoded, skipped: skipped, array: array, pool: pool)
+    let chunk = PreparedChunk(raw: raw, encoded: encoded, skipped: skipped, array: array, pool: pool)
+    undigested.append(chunk)
+    return chunk
   }
 }

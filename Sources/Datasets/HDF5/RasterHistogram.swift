@@ -1,3 +1,4 @@
+import Evidence
 import Model
 
 /// Counts values of images and depth maps by bucket. The counts are integers, so the order of counting does not matter.
@@ -28,23 +29,25 @@ final class RasterHistogram {
 
   private let buckets: [Buckets]
   private var counts: [[Int64]]
-  /// Tallies of rasters with large images, created with the first image.
-  private var pixels: [PixelHistogram?]
+  /// Those of rasters with many pixels.
+  private let pixels: [PixelHistogram?]
 
   init(_ rasters: [ShardLayout.RasterArrays]) {
     buckets = rasters.map { Buckets($0.stream.spec) }
     counts = buckets.map { [Int64](repeating: 0, count: $0.count) }
-    pixels = rasters.map { _ in nil }
+    pixels = zip(rasters, buckets).map { raster, buckets in
+      let isLarge = (raster.sampleBytes ?? 0) * raster.rows.count >= PixelHistogram.leastBytes
+      return buckets == .bytes(channels: 3) && isLarge ? PixelHistogram() : nil
+    }
   }
+
+  /// The counters for a sample, which whoever digests it counts; `nil` where it is to be counted here.
+  func counters(_ raw: [UInt8], raster: Int) -> PairCounters? { pixels[raster]?.counters(raw, into: &counts[raster]) }
 
   /// Counts every value of a sample `times` times.
   func count(_ raw: [UInt8], raster: Int, times: Int64) {
+    if let pixels = pixels[raster] { return pixels.count(raw, times: times, into: &counts[raster]) }
     raw.withUnsafeBytes { bytes in
-      if buckets[raster] == .bytes(channels: 3), bytes.count >= PixelHistogram.leastBytes {
-        if pixels[raster] == nil { pixels[raster] = PixelHistogram() }
-        pixels[raster]?.count(bytes, times: times, into: &counts[raster])
-        return
-      }
       counts[raster].withUnsafeMutableBufferPointer { counts in
         switch buckets[raster] {
         case .bytes(let channels):

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_int calls;
@@ -220,6 +221,16 @@ ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
 ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset) {
   char path[PATH_MAX];
   return fails("write", of_descriptor(descriptor, path)) ? -1 : REAL(pwrite64)(descriptor, bytes, count, offset);
+}
+
+ssize_t pwritev(int descriptor, const struct iovec *pieces, int count, off_t offset) {
+  char path[PATH_MAX];
+  return fails("write", of_descriptor(descriptor, path)) ? -1 : REAL(pwritev)(descriptor, pieces, count, offset);
+}
+
+ssize_t pwritev64(int descriptor, const struct iovec *pieces, int count, off64_t offset) {
+  char path[PATH_MAX];
+  return fails("write", of_descriptor(descriptor, path)) ? -1 : REAL(pwritev64)(descriptor, pieces, count, offset);
 }
 
 int fsync(int descriptor) {

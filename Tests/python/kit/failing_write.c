@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_int writes;
@@ -34,4 +35,14 @@ ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
 ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off_t offset) {
   if (fails(descriptor)) return errno = ENOSPC, -1;
   return ((ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite64"))(descriptor, bytes, count, offset);
+}
+
+ssize_t pwritev(int descriptor, const struct iovec *pieces, int count, off_t offset) {
+  if (fails(descriptor)) return errno = ENOSPC, -1;
+  return ((ssize_t(*)(int, const struct iovec *, int, off_t))dlsym(RTLD_NEXT, "pwritev"))(descriptor, pieces, count, offset);
+}
+
+ssize_t pwritev64(int descriptor, const struct iovec *pieces, int count, off_t offset) {
+  if (fails(descriptor)) return errno = ENOSPC, -1;
+  return ((ssize_t(*)(int, const struct iovec *, int, off_t))dlsym(RTLD_NEXT, "pwritev64"))(descriptor, pieces, count, offset);
 }
