@@ -26,6 +26,15 @@ package enum PNG {
     return output
   }
 
+  /// The size in the header of a PNG of any kind. `png_image_begin_read_from_memory`.
+  package static func size(of file: UnsafeRawBufferPointer) throws -> ImageSize {
+    var image = png_image()
+    image.version = UInt32(PNG_IMAGE_VERSION)
+    defer { png_image_free(&image) }
+    guard png_image_begin_read_from_memory(&image, file.baseAddress, file.count) != 0 else { throw failure(image) }
+    return ImageSize(width: Int(image.width), height: Int(image.height))
+  }
+
   /// Replaces `pixels` with the RGB rows of an 8-bit color PNG of this size. `png_image_finish_read`.
   package static func decode(_ file: UnsafeRawBufferPointer, size: ImageSize, into pixels: inout [UInt8]) throws {
     var image = png_image()
