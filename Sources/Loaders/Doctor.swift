@@ -93,7 +93,8 @@ struct EpisodePlace: Sendable {
       if loader.readsExports, isShard { _ = try WrittenShard(file) }
       let open = try File.open(file)
       defer { try? open.close() }
-      return try EpisodeMeasurements(open.root, demo: demo, keys: keys, measuresSharpness: loader == .nerfstudio)
+      return try EpisodeMeasurements(
+        open.root, demo: demo, keys: keys, measuresSharpness: loader == .nerfstudio, measuresGeometry: loader == .geometry)
     } catch let error as HDF5Error {
       return EpisodeMeasurements(id: stem, failure: error.message)
     } catch let error as FileMap.Damaged {

@@ -77,13 +77,15 @@ package enum Loader: String, Sendable, CaseIterable {
   case robomimic, aloha, lerobot
   case diffusionPolicy = "diffusion-policy"
   case nerfstudio
+  /// No program: whether depth, poses and intrinsics agree.
+  case geometry
 
   /// The command that makes what it reads; `nil` where it reads the dataset.
   var exportCommand: String? {
     switch self {
-    case .robomimic: nil
+    case .robomimic, .geometry: nil
     case .aloha: "takeset export DATASET --to aloha --output OUT"
-    case .lerobot: "python -m takeset.lerobot DATASET OUT"
+    case .lerobot: "takeset export DATASET --to lerobot --output OUT"
     case .diffusionPolicy: "takeset export DATASET --to zarr --output OUT"
     case .nerfstudio: "takeset export DATASET --to nerfstudio --output OUT"
     }
@@ -93,7 +95,7 @@ package enum Loader: String, Sendable, CaseIterable {
   var readsExports: Bool {
     switch self {
     case .aloha, .diffusionPolicy, .nerfstudio: true
-    case .robomimic, .lerobot: false
+    case .robomimic, .lerobot, .geometry: false
     }
   }
 
@@ -103,6 +105,7 @@ package enum Loader: String, Sendable, CaseIterable {
     case .robomimic, .lerobot, .diffusionPolicy: true
     case .aloha: array.isImage || array.isPose || array.isAngles
     case .nerfstudio: array.isImage || array.isPose || array.isDepth
+    case .geometry: array.isPose || array.isDepth
     }
   }
 
@@ -115,7 +118,7 @@ package enum Loader: String, Sendable, CaseIterable {
     case .aloha: 100
     // The horizon of diffusion policy in both.
     case .lerobot, .diffusionPolicy: 16
-    case .nerfstudio: 1
+    case .nerfstudio, .geometry: 1
     }
   }
 
@@ -126,6 +129,7 @@ package enum Loader: String, Sendable, CaseIterable {
     case .lerobot: Self.lerobotRules
     case .diffusionPolicy: Self.diffusionPolicyRules
     case .nerfstudio: Self.nerfstudioRules
+    case .geometry: Self.geometryRules
     }
   }
 }

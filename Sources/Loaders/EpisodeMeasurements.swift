@@ -26,7 +26,10 @@ struct EpisodeMeasurements: Sendable {
   var times = TimeMeasurements()
   /// Whether the image has intrinsics in every row that has an image.
   var hasIntrinsics = false
+  /// Whether the principal point of a row lies outside of the image: intrinsics of images of another size.
+  var hasForeignIntrinsics = false
   var sharpness: SharpnessMeasurements?
+  var geometry: GeometryMeasurements?
   /// Digest of the poses, or else of the images, as the file has it: episodes with the same one are copies. `nil` where nothing moves.
   var content: String?
 
@@ -40,7 +43,7 @@ struct EpisodeMeasurements: Sendable {
   /// Throws `HDF5Error` for a damaged file.
   ///
   /// - Parameter keys: The observations to look at; empty for all.
-  init(_ root: Group, demo: String, keys: Set<String> = [], measuresSharpness: Bool = false) throws {
+  init(_ root: Group, demo: String, keys: Set<String> = [], measuresSharpness: Bool = false, measuresGeometry: Bool = false) throws {
     let stored = try StoredEpisode(root, demo: demo)
     id = try stored.id() ?? demo
     // Another program may have written any number.
@@ -72,11 +75,16 @@ struct EpisodeMeasurements: Sendable {
       poses = try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: stored.quality() ?? [])
       if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try stored.observation(pose.name).textAttribute("sha256") }
     }
+    if measuresGeometry, let depth = observations.values.filter(\.isDepth).min(by: { $0.name < $1.name }),
+      let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name })
+    {
+      geometry = try GeometryMeasurements(stored, depth: depth, pose: pose.name, at: timestamps)
+    }
     if let image = images.first {
       if poses == nil, image.longestRepeat < rows, rows >= Self.fewestRows {
         content = try stored.observation(image.name).textAttribute("sha256")
       }
-      hasIntrinsics = try Self.hasIntrinsics(stored, rows: rows, image)
+      try measureIntrinsics(stored, image)
       if measuresSharpness { sharpness = try SharpnessMeasurements(stored.observation(image.name), image) }
     }
   }
@@ -84,11 +92,17 @@ struct EpisodeMeasurements: Sendable {
   /// Fewer rows may be equal by chance.
   private static let fewestRows = 10
 
-  private static func hasIntrinsics(_ stored: StoredEpisode, rows: Int, _ image: ArrayMeasurements) throws -> Bool {
-    guard let intrinsics = try stored.intrinsics(of: image.name, isImage: true) else { return false }
-    var known = 0
-    try ArrayMeasurements.forEachRow(of: intrinsics) { _, numbers in known += numbers.allSatisfy(\.isFinite) ? 1 : 0 }
-    return known >= rows - image.masked && known > 0
+  private mutating func measureIntrinsics(_ stored: StoredEpisode, _ image: ArrayMeasurements) throws {
+    guard let intrinsics = try stored.intrinsics(of: image.name, isImage: true) else { return }
+    let (height, width) = (Double(image.shape.first ?? 0), Double(image.shape.count > 1 ? image.shape[1] : 0))
+    var (known, isForeign) = (0, false)
+    try ArrayMeasurements.forEachRow(of: intrinsics) { _, numbers in
+      guard numbers.count == 4, numbers.allSatisfy(\.isFinite) else { return }
+      known += 1
+      if !(0...width).contains(numbers[2]) || !(0...height).contains(numbers[3]) { isForeign = true }
+    }
+    hasIntrinsics = known >= rows - image.masked && known > 0
+    hasForeignIntrinsics = isForeign
   }
 
   // MARK: Depth

@@ -53,6 +53,10 @@ extension Examined {
   func withoutPoses() -> [Problem] { lacking("poses") { $0.poses == nil } }
   func withoutIntrinsics() -> [Problem] { lacking("intrinsics") { !$0.images.isEmpty && !$0.hasIntrinsics } }
 
+  func withForeignIntrinsics() -> [Problem] {
+    problem(\.hasForeignIntrinsics) { "\($0) a principal point outside of the image" }
+  }
+
   /// Episodes that lack something. If others have it, an export can choose these.
   private func lacking(_ what: String, _ isBad: (EpisodeMeasurements) -> Bool) -> [Problem] {
     let good = readable.filter { !isBad($0) }.map(\.id)

@@ -1,4 +1,4 @@
-/// LeRobot 3.0, which reads what `python -m takeset.lerobot` writes. It cuts episodes at gaps and at rows without a state, an image or an
+/// LeRobot 3.0, which reads what `takeset export --to lerobot` writes. It cuts episodes at gaps and at rows without a state, an image or an
 /// action, so that no masked row reaches a policy.
 ///
 /// Source: lerobot 0.6.1, `datasets/`.
@@ -8,10 +8,11 @@ extension Loader {
       DoctorRule(.actionsMissing, .breaks, "policies of LeRobot train on the feature action", .withActions) { $0.withoutActions() },
       DoctorRule(
         .keyMissing, .breaks, "every episode of LeRobot has the same features, so the export refuses a key that not all have",
-        Remedy("leave the key out", command: "python -m takeset.lerobot DATASET OUT --drop-keys joints")
+        Remedy("leave the key out", command: "takeset export DATASET --to lerobot --output OUT --drop-keys joints")
       ) { examined in
         examined.withoutKeys(ofEveryKind: true) { missing, _ in
-          Remedy("leave them out", command: "python -m takeset.lerobot DATASET OUT --drop-keys \(missing.joined(separator: ","))")
+          Remedy(
+            "leave them out", command: "takeset export DATASET --to lerobot --output OUT --drop-keys \(missing.joined(separator: ","))")
         }
       },
       DoctorRule(
@@ -28,10 +29,10 @@ extension Loader {
       ) { $0.withOtherRates() + $0.withFractionalRate() },
       DoctorRule(
         .rateOther, .breaks, "the export takes 30 fps unless it is told another rate",
-        Remedy("export at the rate of the rows", command: "python -m takeset.lerobot DATASET OUT --fps 60")
+        Remedy("export at the rate of the rows", command: "takeset export DATASET --to lerobot --output OUT --fps 60")
       ) { examined in
         guard let usual = examined.usualRate else { return [] }
-        let command = "python -m takeset.lerobot DATASET OUT --fps \(Int(max(1, min(usual, 10_000)).rounded()))"
+        let command = "takeset export DATASET --to lerobot --output OUT --fps \(Int(max(1, min(usual, 10_000)).rounded()))"
         return examined.withRate(otherThan: 30, Remedy("export at the rate of the rows", command: command))
       },
       DoctorRule(
@@ -51,7 +52,7 @@ extension Loader {
       DoctorRule(
         .imageSize, .trainsBadly,
         "H.264 has even sides only, so the export refuses videos of it; images, which are the default, and AV1 may have odd ones",
-        Remedy("export images, or videos of AV1", command: "python -m takeset.lerobot DATASET OUT --images video --codec av1")
+        Remedy("export images, or videos of AV1", command: "takeset export DATASET --to lerobot --output OUT --images video --codec av1")
       ) { $0.withImages { $0.width % 2 != 0 || $0.height % 2 != 0 } },
     ] + DoctorRule.policyContent + [.originDiffers] + DoctorRule.policyPoses + [
       .imagesRepeated,

@@ -21,6 +21,10 @@ extension Loader {
         Remedy("leave these takes out, or compute intrinsics", command: "ns-process-data images --data IMAGES --output-dir OUT")
       ) { $0.withoutIntrinsics() },
       DoctorRule(
+        .intrinsicsImplausible, .trainsBadly, "the intrinsics are those of images of another size, so no ray meets what it shows",
+        Remedy("leave these takes out, or record them again; after a crop far from the center all is well")
+      ) { $0.withForeignIntrinsics() },
+      DoctorRule(
         .notFinite, .trainsBadly, "the export leaves these views out", .again
       ) { examined in examined.withoutNumbers().filter { !$0.sentence.hasPrefix("actions ") } },
       DoctorRule(

@@ -292,7 +292,7 @@ def test_what_is_no_dataset_is_refused(takeset, tmp_path):
 def test_commands_can_be_pasted_into_a_shell(clean, takeset, tmp_path):
     copy = edited(clean["lerobot"], tmp_path / "it's a copy", without_pose)
     command = checkup(takeset, "lerobot", copy)["key-missing"]["command"]
-    assert shlex.split(command) == ["python", "-m", "takeset.lerobot", str(copy), "OUT", "--drop-keys", "pose"]
+    assert shlex.split(command) == ["takeset", "export", str(copy), "--to", "lerobot", "--output", "OUT", "--drop-keys", "pose"]
 
 
 def with_any_number_of_samples(file):
@@ -337,7 +337,7 @@ def test_every_code_that_is_used_is_explained(takeset):
     used = {code for _, _, code, *_ in EDITS}
     assert used <= set(pages) and len(pages) > 35
     for code, page in pages.items():
-        assert page["loaders"] and {one["loader"] for one in page["loaders"]} <= set(LOADERS), code
+        assert page["loaders"] and {one["loader"] for one in page["loaders"]} <= {*LOADERS, "geometry"}, code
         text = takeset("explain", code, check=0).stdout
         assert f"{code} (verify --for)" in text and page["meaning"] in text
         assert all(one["consequence"] in text and one["remedy"] in text for one in page["loaders"])

@@ -277,6 +277,18 @@ def test_takes_without_intrinsics_or_of_a_body(made, scans):
     assert dict(made("nerfstudio", {"pose-frame": {"body": [0, 0, 0.1, 0, 0, 0, 1]}}, takes=scans).codes) == {"pose-of-body": 1}
 
 
+def test_intrinsics_of_another_size(takeset, scans, tmp_path):
+    dataset = converted(takeset, scans, tmp_path / "dataset", PIPELINES["nerfstudio"])
+
+    def narrow(file):
+        for name in file["meta"]:
+            file["meta"][name]["intrinsics"][5, 2] = 900
+
+    assert "intrinsics-implausible" not in checkup(takeset, "nerfstudio", dataset).codes
+    found = checkup(takeset, "nerfstudio", edited(dataset, tmp_path / "copy", narrow, shards=1))
+    assert found["intrinsics-implausible"]["episodes"] == ["scan-a"] and found.ready
+
+
 def test_scenes_of_too_few_or_too_large_images(made, scans):
     short = made("nerfstudio", {"decimate": {"every": 10}}, takes=scans)
     assert short.breaks == {"short-episode"} and "--window" not in short["short-episode"]["remedy"]

@@ -1,0 +1,103 @@
+"""verify --for geometry: depth, poses and intrinsics of every simulated format agree, and every usual mistake is found and named."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+from outputs import manifest
+
+ROTATIONS = {"right": (0, 0, 1), "left": (0, 0, -1), "half": (0, 0, 2)}
+
+
+def simulated(takeset, root):
+    """A take of each format with depth and intrinsics."""
+    small, maps = ["--size", "96x72"], ["--depth-size", "64x48"]
+    takeset.simulate(root / "session", "--seconds", 1, *small, *maps)
+    takeset("simulate", "stray-scanner", "--seconds", 1, *small, *maps, "--output", root / "stray", check=0)
+    takeset("simulate", "record3d", "--seconds", 1, "--size", "72x96", "--depth-size", "48x64", "--form", "folder", "--output", root / "portrait", check=0)
+    takeset("simulate", "record3d", "--seconds", 1, *small, *maps, "--form", "folder", "--output", root / "landscape", check=0)
+    takeset("simulate", "3d-scanner-app", "--seconds", 4, *small, *maps, "--output", root / "scan", check=0)
+    takeset("simulate", "polycam", "--seconds", 4, *small, *maps, "--output", root / "polycam", check=0)
+    takeset("simulate", "iphumi", "--seconds", 1, *small, "--output", root / "umi", check=0)
+    takeset("simulate", "transforms-json", "--seconds", 1, *small, *maps, "--quirk", "times", "--output", root / "scene", check=0)
+    return root
+
+
+@pytest.fixture(scope="module")
+def dataset(takeset, tmp_path_factory):
+    root = tmp_path_factory.mktemp("geometry")
+    simulated(takeset, root / "in")
+    takeset.convert(root / "in", output=root / "out")
+    return root / "out"
+
+
+def checked(takeset, dataset, check):
+    return json.loads(takeset("verify", "--for", "geometry", "--json", dataset, check=check).stdout)
+
+
+def test_what_readers_make_agrees(takeset, dataset):
+    assert {take["reader"] for take in manifest(dataset)["record"]["takes"]} >= {"stack-session", "stray-scanner", "record3d", "3d-scanner-app", "polycam", "iphumi"}
+    found = checked(takeset, dataset, 0)
+    # Sessions have no intrinsics of their depth.
+    assert [(one["code"], one["episodes"]) for one in found["diagnoses"]] == [("geometry-unknown", ["session"])], found
+    assert found["ready"] and found["episodes"] == 8
+
+
+def quaternion_product(a, b):
+    (x1, y1, z1, w1), (x2, y2, z2, w2) = a.T, b
+    return np.stack([w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2, w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2, w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2, w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2], -1)
+
+
+def turned(poses, axis, degrees):
+    half = np.deg2rad(degrees) / 2
+    turn = np.array([*(np.sin(half) * np.array(axis)), np.cos(half)])
+    return np.concatenate([poses[:, :3], quaternion_product(poses[:, 3:], turn)], -1).astype("<f4")
+
+
+def inverted(poses):
+    from scipy.spatial.transform import Rotation
+
+    rotation = Rotation.from_quat(poses[:, 3:]).inv()
+    return np.concatenate([-rotation.apply(poses[:, :3]), rotation.as_quat()], -1).astype("<f4")
+
+
+MISTAKES = {
+    "clockwise": (lambda poses: turned(poses, (0, 0, 1), -90), "90 degrees clockwise"),
+    "counterclockwise": (lambda poses: turned(poses, (0, 0, 1), 90), "90 degrees counterclockwise"),
+    "upside down": (lambda poses: turned(poses, (0, 0, 1), 180), "180 degrees"),
+    "axes": (lambda poses: turned(poses, (1, 0, 0), 180), "OpenCV's and OpenGL's"),
+    "inverse": (inverted, "world to camera"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_usual_mistake_is_named(takeset, dataset, tmp_path, name):
+    change, words = MISTAKES[name]
+    copy = shutil.copytree(dataset, tmp_path / "out")
+    for episode in ("stray", "portrait"):
+        with h5py.File(copy / f"episodes/{episode}.h5", "r+") as file:
+            poses = next(iter(file["data"].values()))["obs/pose"]
+            poses[:] = change(poses[:])
+    found = checked(takeset, copy, 2)
+    wrong = [one for one in found["diagnoses"] if one["code"] == "geometry-contradictory"]
+    assert {episode for one in wrong for episode in one["episodes"]} == {"stray", "portrait"} and not found["ready"]
+    assert all(words in one["message"] for one in wrong), wrong
+
+
+def test_wrong_intrinsics_are_found(takeset, dataset, tmp_path):
+    copy = shutil.copytree(dataset, tmp_path / "out")
+    with h5py.File(copy / "episodes/stray.h5", "r+") as file:
+        meta = next(iter(file["meta"].values()))
+        meta["camera_depth_intrinsics"][:] *= [0.5, 0.5, 1, 1]
+    found = checked(takeset, copy, 2)
+    assert [one["episodes"] for one in found["diagnoses"] if one["code"] == "geometry-contradictory"] == [["stray"]]
+
+
+def test_takes_of_which_nothing_can_be_said_are_named(takeset, tmp_path):
+    takeset("simulate", "anysense", "--seconds", 1, "--size", "72x96", "--output", tmp_path / "in/any", check=0)
+    takeset.simulate(tmp_path / "in/joints", "--variant", "v2", "--seconds", 1, "--size", "96x72")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    found = {one["code"]: one["episodes"] for one in checked(takeset, tmp_path / "out", 2)["diagnoses"]}
+    assert found == {"depth-missing": ["joints"], "geometry-unknown": ["any"]}
