@@ -13,11 +13,25 @@ extension FuzzTarget {
     return limits
   }()
 
+  /// The server lists zips by itself.
+  private static func list(_ bytes: [UInt8]) {
+    do {
+      try ZipList.read(Int64(bytes.count), limit: limits.maxArchiveEntries) { range in
+        Array(bytes[Int(clamping: max(range.lowerBound, 0))..<min(Int(clamping: range.upperBound), bytes.count)])
+      } _: { _, _, size in
+        expect(size >= 0, "a member of \(size) bytes")
+      }
+    } catch is MalformedArchive {} catch is MemberList.Refusal {} catch {
+      expect(false, "\(error)")
+    }
+  }
+
   /// The list, and every member, read forwards and in any order.
   private static func archive(_ name: String, _ format: Archive.Format) -> FuzzTarget {
     FuzzTarget(name, throws: TakeFailure.self) { bytes in
       let path = FuzzFiles.shared.write("fuzzed.\(name)", bytes)
       _ = Archive.format(named: "fuzzed", start: Array(bytes.prefix(512)))
+      if format == .zip { list(bytes) }
       let archive = try Archive(path, format: format, limits: limits)
       expect(archive.members.count <= limits.maxArchiveEntries && archive.bytes <= 5 << 20, "more than the limits")
       for member in archive.members {

@@ -18,7 +18,7 @@ struct FuzzTarget: Sendable {
     (self.name, self.errors, self.run) = (name, errors, run)
   }
 
-  static let all: [FuzzTarget] = documents + sessions + tables + bundles + archives + media + settings + batches
+  static let all: [FuzzTarget] = documents + sessions + tables + bundles + archives + media + phones + settings + batches
 
   static func named(_ name: String) -> FuzzTarget? { all.first { $0.name == name } }
 

@@ -25,7 +25,7 @@ package struct Export: Sendable {
 
   /// What makes other formats that somebody may look for here.
   private static let others = [
-    "lerobot": "python -m takeset.lerobot DATASET OUT", "rerun": "python -m takeset.rerun DATASET OUT.rrd",
+    "rerun": "takeset view DATASET --save OUT.rrd",
     "umi": "--to zarr --layout umi", "diffusion-policy": "--to zarr", "act": "--to aloha",
     "robomimic": "the dataset as it is: robomimic reads dataset.h5",
   ]

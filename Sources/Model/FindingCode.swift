@@ -30,6 +30,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case depthFormat = "depth-format"
   case depthMetricsUnavailable = "depth-metrics-unavailable"
   case depthMissing = "depth-missing"
+  case depthNotMetric = "depth-not-metric"
   case depthOrphaned = "depth-orphaned"
   case depthSeveralMembers = "depth-several-members"
   case depthSuspicious = "depth-suspicious"
@@ -37,6 +38,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case depthTrailingBytes = "depth-trailing-bytes"
   case depthUndecodable = "depth-undecodable"
   case depthWrongSize = "depth-wrong-size"
+  case distortionIgnored = "distortion-ignored"
   case duplicateID = "duplicate-id"
   case durationMismatch = "duration-mismatch"
   case editListRetimed = "edit-list-retimed"
@@ -53,9 +55,11 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case imuUnusable = "imu-unusable"
   case inputIgnored = "input-ignored"
   case inputVanished = "input-vanished"
+  case intrinsicsAbsent = "intrinsics-absent"
   case intrinsicsDiffer = "intrinsics-differ"
   case intrinsicsImplausible = "intrinsics-implausible"
   case intrinsicsScaled = "intrinsics-scaled"
+  case intrinsicsTransposed = "intrinsics-transposed"
   case intrinsicsUnusable = "intrinsics-unusable"
   case jointDead = "joint-dead"
   case jointReadFailed = "joint-read-failed"
@@ -63,6 +67,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case jointsGap = "joints-gap"
   case jointsLate = "joints-late"
   case jointsRecalibrated = "joints-recalibrated"
+  case keyframesOnly = "keyframes-only"
   case locationRemoved = "location-removed"
   case metadataFromSidecar = "metadata-from-sidecar"
   case metadataMissing = "metadata-missing"
@@ -111,6 +116,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case actionsMissing = "actions-missing"
   case dayUnknown = "day-unknown"
   case duplicateContent = "duplicate-content"
+  case mixedOrientation = "mixed-orientation"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
   case sampleMissing = "sample-missing"
@@ -133,6 +139,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case cropOutside = "crop-outside"
   case csvInvalid = "csv-invalid"
   case fileEmpty = "file-empty"
+  case formatUnsupported = "format-unsupported"
   case gridsDiffer = "grids-differ"
   case imageSizeChanged = "image-size-changed"
   case inputMissing = "input-missing"
@@ -166,6 +173,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case streamMissing = "stream-missing"
   case streamNeeded = "stream-needed"
   case timeLimit = "time-limit"
+  case timesMissing = "times-missing"
   case tooFewImages = "too-few-images"
   case tooFewPoses = "too-few-poses"
   case tooFewTimes = "too-few-times"
@@ -192,18 +200,24 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   package var severity: Finding.Severity {
     switch self {
     case .accelerationInG, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
-      .duplicate, .frameRate, .hashEncoding, .inputIgnored, .intrinsicsScaled, .locationRemoved, .metadataNumber, .minFrames,
+      .duplicate, .frameRate, .hashEncoding, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly, .locationRemoved,
+      .metadataNumber,
+      .minFrames,
       .nameRemoved, .needsSLAM, .optionUnused, .posesUnsorted, .samplesHidden, .timesFromMovie, .trim, .verifyDepth, .verifyHashChain:
       .info
     case .actionsMissing, .assertionInvalid, .assertionMock, .assertionPlaceholder, .captureSourceUnknown, .chainAbsent, .chainBroken,
       .chainCountMismatch, .chainReordered, .chainShort, .checkpointSpacing, .clockUnaligned, .codecMismatch, .confidenceMissing,
       .confidenceUndecodable, .countMismatch, .countUnusable, .dayUnknown, .depthAlignmentAmbiguous, .depthCountMismatch, .depthFormat,
-      .depthMetricsUnavailable, .depthMissing, .depthOrphaned, .depthSeveralMembers, .depthSuspicious, .depthTimesUnordered,
-      .depthTrailingBytes, .depthUndecodable, .depthWrongSize, .duplicateContent, .duplicateID, .durationMismatch, .editListRetimed,
+      .depthMetricsUnavailable, .depthMissing, .depthNotMetric, .depthOrphaned, .depthSeveralMembers, .depthSuspicious,
+      .depthTimesUnordered,
+      .depthTrailingBytes, .depthUndecodable, .depthWrongSize, .distortionIgnored, .duplicateContent, .duplicateID, .durationMismatch,
+      .editListRetimed,
       .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped,
-      .imageMissing, .imageUndecodable, .imuUnusable, .inputVanished, .intrinsicsDiffer, .intrinsicsImplausible, .intrinsicsUnusable,
+      .imageMissing, .imageUndecodable, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer, .intrinsicsImplausible,
+      .intrinsicsUnusable,
       .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,
-      .metadataMissing, .metadataRange, .mixedSizes, .mixedUnits, .movieCountMismatch, .movieUnusable, .odometryTruncated,
+      .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieCountMismatch, .movieUnusable,
+      .odometryTruncated,
       .packedWithout, .partialMismatch, .partialUpload, .partiallyVerified, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
       .poseUnusable, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .resolutionMismatch, .resolutionUnusable,
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .scaleArbitrary, .scaleClaimed,
@@ -212,10 +226,12 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
       .changedWhileReading, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
-      .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .jsonInvalid, .jsonType, .limit,
+      .formatUnsupported, .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .jsonInvalid,
+      .jsonType, .limit,
       .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTruncated, .movieUnfinished, .nameTaken,
       .noFrames, .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake, .notAligned, .notJPEG, .partEmpty, .partMissing,
-      .permission, .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit, .tooFewImages, .tooFewPoses, .tooFewTimes,
+      .permission, .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit, .timesMissing, .tooFewImages, .tooFewPoses,
+      .tooFewTimes,
       .unreadable, .videoAmbiguous:
       .error
     }

@@ -37,6 +37,8 @@ package struct SampleStream: Sendable {
   package var intrinsicsTrack: IntrinsicsTrack?
   /// A change of frame that applies to every row's pose, after interpolation.
   package var poseChange: PoseChange?
+  /// Whether each sample repeats the one before it, where the source says so: its rows keep the values, and are not valid as new ones.
+  package var isRepeat: [Bool]?
   /// The sensor's own samples, where they are stored in another form.
   package var raw: (any SampleSource)?
   /// Samples per second, where the reader knows it more exactly than a regression over the timestamps.

@@ -13,12 +13,15 @@ package struct Pipeline: Sendable {
   }
 
   package var readers: Readers
-  package var transforms: [any Transform]
+  package let transforms: [any Transform]
+  /// The options of each transform, for the records of takes.
+  private let transformOptions: [JSONValue]
   package var writer: any Writer
 
   package init(readers: Readers, transforms: [any Transform], writer: any Writer) {
     self.readers = readers
     self.transforms = transforms
+    transformOptions = transforms.map { $0.optionValues() }
     self.writer = writer
   }
 
@@ -42,7 +45,7 @@ package struct Pipeline: Sendable {
     }
     return [
       "version": 1, "reader": reader,
-      "transforms": .array(transforms.map { .object([type(of: $0).name: $0.optionValues()]) }),
+      "transforms": .array(zip(transforms, transformOptions).map { .object([type(of: $0).name: $1]) }),
       "writer": .object([type(of: writer).name: writer.optionValues()]),
     ]
   }
@@ -106,12 +109,12 @@ extension Pipeline {
     source.findings += IntrinsicsCheck.findings(source)
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
-    for transform in transforms {
+    for (transform, options) in zip(transforms, transformOptions) {
       if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
       traces = traces.flatMap { trace -> [TakeTrace] in
         guard trace.obstacle == nil else { return [trace] }
-        if let splitter = transform as? any EpisodeSplitter { return split(trace, splitter) }
-        return [applying(transform, to: trace, in: context)]
+        if let splitter = transform as? any EpisodeSplitter { return split(trace, splitter, options) }
+        return [applying(transform, options, to: trace, in: context)]
       }
     }
     if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
@@ -121,13 +124,13 @@ extension Pipeline {
     return traces
   }
 
-  private func applying(_ transform: any Transform, to before: TakeTrace, in context: RunContext) -> TakeTrace {
+  private func applying(_ transform: any Transform, _ options: JSONValue, to before: TakeTrace, in context: RunContext) -> TakeTrace {
     var trace = before
     let name = type(of: transform).name
     do {
       // A step after the actions may leave another row as the last one.
       trace.episode = try transform.apply(to: before.episode, in: context).endingBeforeTheNextRow()
-      trace.steps.append(step(type(of: transform), transform.optionValues(), from: before.episode, to: trace.episode))
+      trace.steps.append(step(type(of: transform), options, from: before.episode, to: trace.episode))
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode
       var named = rejection
@@ -140,7 +143,7 @@ extension Pipeline {
   }
 
   /// The traces of the episodes of a take, numbered from 0; what belongs to the others counts as dropped.
-  private func split(_ take: TakeTrace, _ splitter: any EpisodeSplitter) -> [TakeTrace] {
+  private func split(_ take: TakeTrace, _ splitter: any EpisodeSplitter, _ options: JSONValue) -> [TakeTrace] {
     do {
       let whole = take.episode
       // A take without frames stays one, to be rejected.
@@ -152,7 +155,7 @@ extension Pipeline {
         trace.episode.frames.nominalRate = whole.frames.nominalRate ?? whole.frames.cadence.rateHz
         trace.episode.id.part = part
         (trace.parts, trace.repeatedBeforeSplit, trace.stepsBeforeSplit) = (ranges.count, whole.repeated, take.steps.count)
-        trace.steps.append(step(type(of: splitter), splitter.optionValues(), from: whole, to: trace.episode))
+        trace.steps.append(step(type(of: splitter), options, from: whole, to: trace.episode))
         return trace
       }
     } catch {

@@ -17,6 +17,8 @@ package struct Publication {
   package var splitFile: SplitFile?
   /// The part of each episode, by its id, in place of both.
   package var parts: [String: SplitPart]?
+  /// The parts that takes keep, by their ids, where the pipeline's rule deals the others.
+  package var earlierParts: [String: SplitPart] = [:]
   /// Ids of episodes that are kept although their inputs are gone.
   var vanished: Set<String> = []
   /// What the search for takes passed over, for the manifest.
@@ -71,7 +73,7 @@ package struct Publication {
         id: $0.id, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest, recording: $0.recording)
     }
     if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id.text] ?? .train }) }
-    return DatasetSplit(episodes, rule: pipeline.split, file: splitFile)
+    return DatasetSplit(episodes, rule: pipeline.split, file: splitFile, earlier: earlierParts)
   }
 
   /// The record of a take that is kept although its input is gone, with a finding that says so.

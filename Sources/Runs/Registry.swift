@@ -7,10 +7,16 @@ import Transforms
 /// All steps that a pipeline file can name, in alphabetical order: the table of contents of the product.
 package enum Registry {
   package static let readers: [any Reader.Type] = [
+    ScannerApp.self,
+    AnySense.self,
+    IPhUMI.self,
+    Polycam.self,
     RealityCamBundle.self,
+    Record3D.self,
     SlowMotionVideo.self,
     StackSession.self,
     StrayScanner.self,
+    TransformsJSON.self,
   ]
 
   package static let transforms: [any Transform.Type] = [

@@ -52,6 +52,8 @@ package struct TakeSearch: Sendable {
   /// What was searched, whatever its path, so that no link leads in a circle or to a take a second time.
   private var identities: Set<Directory.Identity> = []
   private var isBehindLink = false
+  /// Files that belong to a take of another name.
+  private var companions: Set<String> = []
   /// Inputs in which nothing was found yet.
   private var empty: [TakeLocation] = []
 
@@ -75,6 +77,10 @@ package struct TakeSearch: Sendable {
     for input in inputs { search(input) }
     followLinks()
     for input in empty { refuse(input) }
+    // They may have been looked at before their take was.
+    found.removeAll { companions.contains($0.location.path) }
+    unmatched.removeAll { companions.contains($0.path) }
+    for path in companions { ignored.remove(path) }
     findDuplicateFolders()
     ignored.removeSidecars(of: found)
     if let sentence = ignored.sentence { notices.append(sentence) }
@@ -174,7 +180,10 @@ package struct TakeSearch: Sendable {
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
     if followsLinks, let identity = Directory.Identity(of: place.path), !identities.insert(identity).inserted, isBehindLink { return }
     do {
-      let claims = try claims(on: TakePlace(place))
+      let names = TakePlace(place)
+      // A reader that the pipeline names may take what looks like another format.
+      if readers.count > 1, let failure = try ForeignFormats.refusal(of: names) { return addUnmatched(place.path, failure) }
+      let claims = try claims(on: names)
       if let best = claims.first {
         return add(place, best, rivals: claims.dropFirst().filter { $0.candidate.confidence == best.candidate.confidence })
       }
@@ -236,6 +245,10 @@ package struct TakeSearch: Sendable {
 
   private mutating func add(_ place: TakeLocation, _ claim: Claim, rivals: [Claim]) {
     let candidate = claim.candidate
+    for path in candidate.companions {
+      visited.insert(Array(path.utf8))
+      companions.insert(path)
+    }
     guard Self.isUsable(candidate.stem) else {
       return addUnmatched(
         place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))

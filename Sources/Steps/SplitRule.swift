@@ -2,7 +2,7 @@ package import Model
 
 /// A transform that also divides the takes of a dataset into parts.
 package protocol SplitRule: Transform {
-  /// The part of each take. Takes of one group are in one part.
+  /// The part of each take. Takes of one group are in one part, also new ones with those that have a part already.
   func assign(_ takes: [SplitTake]) -> [SplitPart]
   /// Findings about these parts, such as one that should have takes and has none.
   func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding]
@@ -23,5 +23,10 @@ package struct SplitTake: Sendable {
   package var reader: String
   /// Its id.
   package var id: String
-  package init(group: String, reader: String, id: String = "") { (self.group, self.reader, self.id) = (group, reader, id) }
+  /// The part that it has already, and keeps.
+  package var part: SplitPart?
+
+  package init(group: String, reader: String, id: String = "", part: SplitPart? = nil) {
+    (self.group, self.reader, self.id, self.part) = (group, reader, id, part)
+  }
 }

@@ -49,6 +49,37 @@ package final class TakePlace {
   }
 }
 
+extension TakePlace {
+  /// Where a take is in an archive: its folder, empty for the top; the subfolders that its format has; and the files with a role.
+  package typealias TakeInArchive = (root: String, subfolders: Set<String>, role: (String) -> TakeInputs.Role?)
+
+  /// A claim to the archive that the file is.
+  ///
+  /// An archive that cannot be listed is left to another reader. One that `find` refuses, because it holds several takes, is a take that fails with
+  /// that reason, which a reader that knows better may take.
+  ///
+  /// - Parameter find: Finds the take among the members; `nil` where there is none.
+  package func candidate(
+    inArchive limits: Archive.Limits, _ confidence: Candidate.Confidence = .certain, find: (Archive) throws -> TakeInArchive?
+  ) throws -> Candidate? {
+    let archive: Archive
+    do {
+      guard let found = try self.archive(limits) else { return nil }
+      archive = found
+    } catch is TakeFailure {
+      return nil
+    }
+    do {
+      guard let take = try find(archive) else { return nil }
+      return Candidate(confidence, stem: stem) {
+        TakeListing(archive: archive, root: take.root, subfolders: take.subfolders).inputs(role: take.role)
+      }
+    } catch let failure as TakeFailure {
+      return Candidate(confidence == .certain ? .likely : .possible, stem: stem) { throw failure }
+    }
+  }
+}
+
 /// A reader's claim to a place.
 package struct Candidate {
   /// Confidence of a reader. If several readers recognize a take, the most confident one reads it.
@@ -68,12 +99,16 @@ package struct Candidate {
   package var stem: String
   /// True for a name that many takes have, which is unsuitable as an id.
   package var hasGenericName: Bool
+  /// Paths of other files that belong to the take, if they exist, so that no other take is looked for there.
+  package var companions: [String]
   /// Lists the take's files by name. Throws `FileError` or `TakeFailure`.
   package var inputs: () throws -> TakeInputs
 
   package init(
-    _ confidence: Confidence, stem: String, hasGenericName: Bool = false, inputs: @escaping () throws -> TakeInputs
+    _ confidence: Confidence, stem: String, hasGenericName: Bool = false, companions: [String] = [],
+    inputs: @escaping () throws -> TakeInputs
   ) {
     (self.confidence, self.stem, self.hasGenericName, self.inputs) = (confidence, stem, hasGenericName, inputs)
+    self.companions = companions
   }
 }

@@ -12,8 +12,9 @@ package final class SimulatedTakes {
     fileprivate var write: @Sendable (String) throws -> Void
   }
 
-  /// All examples: every variant and quirk of sessions, every layout, depth format, signature and fault of bundles, scans, videos.
-  package static let all: [Example] = sessions + bundles + scans + videos
+  /// All examples: every variant and quirk of sessions, every layout, depth format, signature and fault of bundles, scans, videos, every form of
+  /// the other apps.
+  package static let all: [Example] = sessions + bundles + scans + videos + recordings
 
   private static let small = ImageSize(width: 32, height: 24)
 
@@ -73,6 +74,81 @@ package final class SimulatedTakes {
     }
   }
 
+  private static var recordings: [Example] {
+    func example(_ name: String, _ form: SimulatedRecord3D.Form, _ quirks: [SimulatedRecord3D.Quirk] = []) -> Example {
+      Example(reader: "record3d", name: name) { path in
+        var take = SimulatedRecord3D()
+        (take.form, take.quirks, take.seconds) = (form, quirks, 0.4)
+        (take.size, take.depthSize) = (ImageSize(width: 48, height: 64), ImageSize(width: 6, height: 8))
+        if quirks.contains(.noTimes) { take.depthSize = ImageSize(width: 192, height: 256) }
+        try take.write(to: path)
+      }
+    }
+    return SimulatedRecord3D.Form.allCases.map { example($0.rawValue, $0) }
+      + SimulatedRecord3D.Quirk.allCases.map { example($0.rawValue, .folder, [$0]) } + scans3D + keyframes + grippers + scenes + portraits
+  }
+
+  private static var scans3D: [Example] {
+    let variants = [[]] + SimulatedScannerApp.Quirk.allCases.map { [$0] }
+    return variants.map { quirks in
+      Example(reader: "3d-scanner-app", name: quirks.first?.rawValue ?? "scan") { path in
+        var scan = SimulatedScannerApp()
+        (scan.seconds, scan.size, scan.depthSize, scan.quirks) = (
+          1, ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6), quirks
+        )
+        scan.imageEvery = 3
+        try scan.write(to: path)
+      }
+    }
+  }
+
+  private static var grippers: [Example] {
+    let variants = [[]] + SimulatedIPhUMI.Quirk.allCases.map { [$0] }
+    return variants.map { quirks in
+      Example(reader: "iphumi", name: quirks.first?.rawValue ?? "whole") { path in
+        var take = SimulatedIPhUMI()
+        (take.seconds, take.size, take.quirks) = (0.4, ImageSize(width: 64, height: 48), quirks)
+        try take.write(to: path)
+      }
+    }
+  }
+
+  private static var portraits: [Example] {
+    let variants = [[]] + SimulatedAnySense.Quirk.allCases.map { [$0] }
+    return variants.map { quirks in
+      Example(reader: "anysense", name: quirks.first?.rawValue ?? "whole") { path in
+        var take = SimulatedAnySense()
+        (take.seconds, take.size, take.quirks) = (0.5, ImageSize(width: 48, height: 64), quirks)
+        try take.write(to: path)
+      }
+    }
+  }
+
+  private static var scenes: [Example] {
+    func example(_ name: String, _ form: SimulatedTransforms.Form, _ quirks: [SimulatedTransforms.Quirk]) -> Example {
+      Example(reader: "transforms-json", name: name) { path in
+        var capture = SimulatedTransforms()
+        (capture.seconds, capture.form, capture.quirks) = (0.4, form, quirks)
+        (capture.size, capture.depthSize) = (ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
+        try capture.write(to: path)
+      }
+    }
+    return SimulatedTransforms.Form.allCases.map { example($0.rawValue, $0, []) }
+      + SimulatedTransforms.Quirk.allCases.map { example($0.rawValue, .nerfstudio, [$0, .times]) }
+  }
+
+  private static var keyframes: [Example] {
+    let variants = [[]] + SimulatedPolycam.Quirk.allCases.map { [$0] }
+    return variants.map { quirks in
+      Example(reader: "polycam", name: quirks.first?.rawValue ?? "corrected") { path in
+        var capture = SimulatedPolycam()
+        (capture.seconds, capture.quirks) = (2, quirks)
+        (capture.size, capture.depthSize) = (ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
+        try capture.write(to: path)
+      }
+    }
+  }
+
   /// Writes an example into `directory` and returns the location that a search would pass to readers: a folder or a file.
   package static func write(_ example: Example, into directory: TemporaryDirectory) throws -> TakeLocation {
     let path = directory.path + "/session_1"
@@ -81,6 +157,8 @@ package final class SimulatedTakes {
     if example.name == SimulatedBundle.Layout.multipart.rawValue {
       return TakeLocation(path: path + "/upload.multipart", isDirectory: false)
     }
+    if example.reader == "iphumi" { return TakeLocation(path: path + "/session_1.json", isDirectory: false) }
+    if example.name == SimulatedRecord3D.Form.r3d.rawValue { return TakeLocation(path: path + "/session_1.r3d", isDirectory: false) }
     let siblings = try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
     if siblings == ["session_1"] { return TakeLocation(path: path, isDirectory: true) }
     let file =

@@ -18,6 +18,9 @@ package import Steps
 /// its share of the takes, then to `test`; the rest is `train`, which never ends up empty. A share above 0 gets at least one group when
 /// there are enough; a group of more than twice the share only if there is no smaller one.
 ///
+/// Takes that are in a part already, as when a dataset grows, stay there, and new takes of their groups go to them. The rest is dealt as above,
+/// so that the shares come nearer with each take.
+///
 /// With `stratify`, this is done for one kind of take after the other: a reader's format, and its variant. The kind with the fewest
 /// groups is first. Groups with several kinds count for each of them, so a later kind only adds what it still lacks. Each kind keeps a
 /// group to train on.
@@ -227,7 +230,8 @@ package struct Split: SplitRule {
     let order = sizes.keys.map { (Digest.of("\(seed)\n\($0)").description, $0) }.sorted { $0 < $1 }.map(\.1)
     /// Number of groups to train on by kind.
     var remaining = sizes.values.reduce(into: [String: Int]()) { counts, size in for kind in size.keys { counts[kind, default: 0] += 1 } }
-    var parts: [String: SplitPart] = [:]
+    var parts = keptParts(takes, members)
+    for group in parts where group.value != .train { for kind in (sizes[group.key] ?? [:]).keys { remaining[kind, default: 0] -= 1 } }
     /// Whether a group is in no part yet, and is not the last one to train on of a kind.
     func isFree(_ group: String) -> Bool {
       parts[group] == nil && (sizes[group] ?? [:]).keys.allSatisfy { (remaining[$0] ?? 0) > 1 }
@@ -254,7 +258,17 @@ package struct Split: SplitRule {
         }
       }
     }
-    return members.map { parts[$0.group] ?? .train }
+    return zip(takes, members).map { $0.part ?? parts[$1.group] ?? .train }
+  }
+
+  /// The part of each group that has takes in a part already: of several, the one of most takes, or else the first.
+  private func keptParts(_ takes: [SplitTake], _ members: [Member]) -> [String: SplitPart] {
+    var counts: [String: [SplitPart: Int]] = [:]
+    for (take, member) in zip(takes, members) { if let part = take.part { counts[member.group, default: [:]][part, default: 0] += 1 } }
+    return counts.mapValues { counts in
+      let most = counts.values.max() ?? 0
+      return SplitPart.allCases.first { counts[$0] == most } ?? .train
+    }
   }
 
   package func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding] {

@@ -19,9 +19,14 @@ struct SimulateCommand: ParsableCommand {
         takeset simulate realitycam-bundle --keys keys.json --output bundle_1
         takeset simulate slow-motion-video --rate 240 --output videos
         takeset simulate stray-scanner --size 960x720 --output scan_1
+        takeset simulate record3d --output record_1
         takeset simulate device --to http://127.0.0.1:8080 --key KEY
       """,
-    subcommands: [SimulateSession.self, SimulateBundle.self, SimulateMovie.self, SimulateStrayScan.self, SimulateDevice.self])
+    subcommands: [
+      SimulateSession.self, SimulateBundle.self, SimulateMovie.self, SimulateStrayScan.self, SimulateRecord3D.self, SimulateScannerApp.self,
+      SimulatePolycam.self, SimulateIPhUMI.self,
+      SimulateTransforms.self, SimulateAnySense.self, SimulateDevice.self,
+    ])
 }
 
 /// Options of every simulation.

@@ -127,9 +127,13 @@ import TestSupport
 
   /// No reader names another, nor another's files.
   @Test func readersDoNotKnowEachOther() throws {
-    let folders = ["StackSession": "stack", "StrayScanner": "stray", "RealityCam": "reality"]
+    let folders = [
+      "StackSession": "stack", "StrayScanner": "stray", "RealityCam": "reality", "Record3D": "record", "ScannerApp": "scanner",
+      "Polycam": "polycam", "IPhUMI": "iphumi", "TransformsJSON": "transforms", "AnySense": "anysense",
+    ]
     let names = [
       "StackSession", "StrayScanner", "RealityCam", "SlowMotionVideo", "OdometryFile", "PosesFile", "SessionFolder", "BundleFolder",
+      "Record3D", "ScannerApp", "Polycam", "IPhUMI", "TransformsJSON", "AnySense",
     ]
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Sources/Readers")
     let files = (FileManager.default.enumerator(atPath: root.path)?.allObjects ?? []).compactMap { $0 as? String }.filter {

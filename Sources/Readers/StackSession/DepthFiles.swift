@@ -75,19 +75,6 @@ struct DepthFormat: Equatable {
   }
 }
 
-/// IEEE 754 binary16; `Float16` is not available on every platform that Swift supports.
-enum HalfFloat {
-  static func value(_ bits: UInt16) -> Float {
-    let sign: Float = bits & 0x8000 == 0 ? 1 : -1
-    let exponent = Int(bits >> 10 & 31), fraction = Float(bits & 1023)
-    switch exponent {
-    case 0: return sign * fraction * 0x1p-24
-    case 31: return fraction == 0 ? sign * .infinity : .nan
-    default: return sign * Float(sign: .plus, exponent: exponent - 15, significand: 1 + fraction / 1024)
-    }
-  }
-}
-
 /// Depth maps in one file each.
 struct DepthFiles: SampleSource {
   let inputs: TakeInputs

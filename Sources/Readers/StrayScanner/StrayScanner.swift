@@ -40,20 +40,8 @@ package struct StrayScanner: Reader {
   }
 
   private func archived(_ place: TakePlace) throws -> Candidate? {
-    let archive: Archive
-    do {
-      guard let found = try place.archive(self.archive) else { return nil }
-      archive = found
-    } catch is TakeFailure {
-      return nil  // Another reader claims what cannot be listed.
-    }
-    do {
-      guard let root = try archive.root(holding: [OdometryFile.name], folders: []) else { return nil }
-      return Candidate(.certain, stem: place.stem) {
-        TakeListing(archive: archive, root: root, subfolders: Self.subfolders).inputs(role: Self.role)
-      }
-    } catch let failure as TakeFailure {
-      return Candidate(.likely, stem: place.stem) { throw failure }
+    try place.candidate(inArchive: archive) { archive in
+      try archive.root(holding: [OdometryFile.name], folders: []).map { ($0, Self.subfolders, Self.role) }
     }
   }
 

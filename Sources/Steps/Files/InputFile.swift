@@ -51,6 +51,8 @@ package final class InputFile {
   package let stamp: FileStamp
   package let descriptor: Int32
   private let hasher: SHA256
+  /// The digest of all bytes, where they were read at once.
+  private var digest: Digest?
 
   /// Opens a regular file; a symbolic link, pipe or device is refused without blocking.
   package init(_ path: String, hasher: SHA256 = SHA256()) throws {
@@ -80,11 +82,17 @@ package final class InputFile {
   }
 
   /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent.
-  package static func start(of path: String, count: Int) throws -> [UInt8] {
+  package static func start(of path: String, count: Int) throws -> [UInt8] { try bytes(of: path, count: count, isEnd: false) }
+
+  /// The last bytes, as `start` gives the first.
+  package static func end(of path: String, count: Int) throws -> [UInt8] { try bytes(of: path, count: count, isEnd: true) }
+
+  private static func bytes(of path: String, count: Int, isEnd: Bool) throws -> [UInt8] {
     do {
       let file = try InputFile(path)
+      if isEnd { lseek(file.descriptor, off_t(max(0, file.stamp.bytes - Int64(count))), SEEK_SET) }
       var bytes = [UInt8](repeating: 0, count: count)
-      let got = try bytes.withUnsafeMutableBytes { try file.read(into: $0) }
+      let got = try bytes.withUnsafeMutableBytes { try file.readUndigested(into: $0) }
       return Array(bytes.prefix(got))
     } catch let error as FileError where [ENOENT, ENOTDIR, ELOOP, EACCES, ENXIO].contains(error.code) {
       // An unreadable file is refused when it is read; a link or a socket is recognized as such.
@@ -96,18 +104,20 @@ package final class InputFile {
 
   /// Fills the start of `buffer` and returns the number of bytes; 0 at the end.
   package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+    let count = try readUndigested(into: buffer)
+    hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+    return count
+  }
+
+  private func readUndigested(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
     while true {
       let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
-      if count < 0 {
-        if errno == EINTR { continue }
-        throw FileError("read", path)
-      }
-      hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-      return count
+      if count >= 0 { return count }
+      if errno != EINTR { throw FileError("read", path) }
     }
   }
 
-  /// Replaces `bytes` by the complete file, which may not be larger than `limit`.
+  /// Replaces `bytes` by the complete file, of which nothing was read before and which may not be larger than `limit`.
   package func readAll(limit: Int, into bytes: inout [UInt8]) throws {
     guard stamp.bytes <= limit else {
       throw TakeFailure(.inputTooLarge, "\(stamp.bytes) bytes are over the limit of \(limit)", file: path)
@@ -121,12 +131,17 @@ package final class InputFile {
     var done = 0
     try bytes.withUnsafeMutableBytes { buffer in
       while done < count {
-        let read = try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
+        let read = try readUndigested(into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]))
         if read == 0 { break }
         done += read
       }
     }
     if done < count { bytes.removeLast(count - done) }
+    if let lanes = DigestLanes.current {
+      digest = lanes.digest(bytes)
+    } else {
+      hasher.update(bytes)
+    }
   }
 
   /// Throws when the file has changed since it was opened: what was read may mix two versions.
@@ -138,6 +153,13 @@ package final class InputFile {
 
   /// The digest of the complete file, including the bytes not yet read. Throws `CancellationError` between two blocks.
   package func finish(isCancelled: () -> Bool = { false }) throws -> Digest {
+    if let digest {
+      var byte: UInt8 = 0
+      guard try withUnsafeMutableBytes(of: &byte, readUndigested) == 0 else {
+        throw TakeFailure(.changedWhileReading, "the file was changed while it was read")
+      }
+      return digest
+    }
     try withBuffer(of: 1 << 16) { buffer in
       while try read(into: buffer) > 0 { if isCancelled() { throw CancellationError() } }
     }

@@ -67,53 +67,43 @@ package final class Archive: Sendable {
   static func format(named name: String, start: [UInt8]) -> Format? {
     let ending = URL(fileURLWithPath: name).pathExtension.lowercased()
     if InputFile.isOther(ending) { return nil }
-    if [[0x50, 0x4B, 3, 4], [0x50, 0x4B, 5, 6]].contains(where: { start.starts(with: $0) }) { return .zip }
+    if ZipList.isStart(start) { return .zip }
     if start.count >= 512, start[257...].starts(with: Array("ustar".utf8)) { return .tar }
     return Format(rawValue: ending)
   }
 
-  /// The regular files among the entries. One entry that could escape on unpacking makes the whole archive be refused.
+  /// The regular files among the entries.
   private static func check(_ entries: [ArchiveEntry], archiveBytes: Int64, _ limits: Limits) throws -> ([Member], Int64) {
-    if entries.count > limits.maxArchiveEntries {
-      throw TakeFailure(.limit, "it has more than \(limits.maxArchiveEntries) members (max-archive-entries)")
-    }
+    var list = MemberList(
+      limits: .init(members: limits.maxArchiveEntries, bytes: limits.maxArchiveGibibytes * 0x1p30, ratio: limits.maxArchiveRatio))
     var members: [Member] = []
-    var total: Int64 = 0
-    var names: Set<[UInt8]> = []
     for (number, entry) in entries.enumerated() {
-      // Zips from Windows separate path components with backslashes.
-      let name = entry.name.map { $0 == UInt8(ascii: "\\") ? UInt8(ascii: "/") : $0 }
-      let parts = name.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
-      func refuse(_ what: String) -> TakeFailure {
-        let shown = String(decoding: entry.name.prefix(200), as: UTF8.self).filter {
-          !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true
-        }
-        return TakeFailure(.archiveHostile, "the member \"\(shown)\" \(what); the whole archive is refused")
+      do {
+        guard let path = try list.add(entry.name, entry.kind, bytes: entry.bytes) else { continue }
+        members.append(Member(path: String(decoding: path, as: UTF8.self), bytes: entry.bytes, number: number))
+      } catch let refusal as MemberList.Refusal {
+        throw failure(refusal, entry, limits)
       }
-      if name.first == UInt8(ascii: "/") { throw refuse("has an absolute name") }
-      if name.count > 1, name[1] == UInt8(ascii: ":") { throw refuse("names a drive") }
-      if parts.contains(where: { $0 == [UInt8(ascii: "."), UInt8(ascii: ".")] }) { throw refuse("has .. in its name") }
-      switch entry.kind {
-      case .link: throw refuse("is a link")
-      case .other: throw refuse("is a device or a pipe")
-      case .folder: continue
-      case .file: break
-      }
-      let path = Array(parts.joined(separator: [UInt8(ascii: "/")]))
-      guard !path.isEmpty, names.insert(path).inserted else { throw refuse("occurs twice") }
-      let (sum, overflows) = total.addingReportingOverflow(entry.bytes)
-      guard entry.bytes >= 0, !overflows, Double(sum) <= limits.maxArchiveGibibytes * 0x1p30 else {
-        throw TakeFailure(.limit, "its members have more than \(limits.maxArchiveGibibytes) GiB (max-archive-gibibytes)")
-      }
-      total = sum
-      members.append(Member(path: String(decoding: path, as: UTF8.self), bytes: entry.bytes, number: number))
     }
-    guard Double(total) <= limits.maxArchiveRatio * Double(archiveBytes) else {
-      let ratio = archiveBytes > 0 ? total / archiveBytes : 0
-      throw TakeFailure(
+    do { try list.finish(archiveBytes: archiveBytes) } catch let refusal as MemberList.Refusal { throw failure(refusal, nil, limits) }
+    return (members, list.bytes)
+  }
+
+  private static func failure(_ refusal: MemberList.Refusal, _ entry: ArchiveEntry?, _ limits: Limits) -> TakeFailure {
+    switch refusal {
+    case .member(let what):
+      let shown = String(decoding: entry?.name.prefix(200) ?? [], as: UTF8.self).filter {
+        !$0.isNewline && $0.asciiValue.map { $0 >= 0x20 } ?? true
+      }
+      return TakeFailure(.archiveHostile, "the member \"\(shown)\" \(what); the whole archive is refused")
+    case .tooManyMembers:
+      return TakeFailure(.limit, "it has more than \(limits.maxArchiveEntries) members (max-archive-entries)")
+    case .tooManyBytes:
+      return TakeFailure(.limit, "its members have more than \(limits.maxArchiveGibibytes) GiB (max-archive-gibibytes)")
+    case .tooLarge(let ratio):
+      return TakeFailure(
         .limit, "its members have \(ratio) times the bytes of the archive, over \(limits.maxArchiveRatio) times (max-archive-ratio)")
     }
-    return (members, total)
   }
 
   /// The first bytes of a member, `count` of them or all. Throws `ArchiveError`.

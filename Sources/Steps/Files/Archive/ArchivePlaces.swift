@@ -27,7 +27,7 @@ extension Archive {
         number += 1
         return found == nil
       }
-    } catch let malformed as TarList.Malformed {
+    } catch let malformed as MalformedArchive {
       throw ArchiveError(malformed.description)
     }
     guard let found else { throw ArchiveError("it has fewer members than when it was listed") }

@@ -22,7 +22,7 @@ struct TarContent: ArchiveContent {
       }
     } catch let failure as FileSlice.Failure {
       throw TakeFailure(.unreadable, "cannot read: \(failure.description)")
-    } catch let malformed as TarList.Malformed {
+    } catch let malformed as MalformedArchive {
       throw ArchiveError(malformed.description)
     }
   }

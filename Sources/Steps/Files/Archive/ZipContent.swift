@@ -42,28 +42,14 @@ final class ZipContent: ArchiveContent {
     var failure: ArchiveError { ArchiveError(String(cString: zip_strerror(zip))) }
   }
 
-  /// Number of members according to the end of the file, because libzip would list them all before the limit could be checked; `nil` where
-  /// no end is found (APPNOTE.TXT 4.3.14 to 4.3.16).
-  private static func claimedCount(_ file: InputFile) -> UInt64? {
-    let size = file.stamp.bytes
-    let start = max(0, size - (1 << 16) - 64)
-    var tail = [UInt8](repeating: 0, count: Int(size - start))
-    guard pread(file.descriptor, &tail, tail.count, off_t(start)) == tail.count, tail.count >= 22 else { return nil }
-    func number(_ bytes: [UInt8], _ offset: Int, _ count: Int) -> UInt64 {
-      bytes[offset..<(offset + count)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
-    }
-    guard let end = (0...(tail.count - 22)).last(where: { number(tail, $0, 4) == 0x0605_4B50 }) else { return nil }
-    let count = number(tail, end + 10, 2)
-    guard count == 0xFFFF, end >= 20, number(tail, end - 20, 4) == 0x0706_4B50 else { return count }
-    var record = [UInt8](repeating: 0, count: 56)
-    guard let offset = off_t(exactly: number(tail, end - 12, 8)), pread(file.descriptor, &record, 56, offset) == 56,
-      number(record, 0, 4) == 0x0606_4B50
-    else { return count }
-    return number(record, 32, 8)
-  }
-
   init(_ file: InputFile, limit: Int) throws {
-    if let claimed = Self.claimedCount(file), claimed > limit {
+    // libzip would list them all before the limit could be checked.
+    let claimed = ZipList.claimedCount(file.stamp.bytes) { range in
+      var bytes = [UInt8](repeating: 0, count: range.count)
+      guard pread(file.descriptor, &bytes, bytes.count, off_t(range.lowerBound)) == bytes.count else { return [] }
+      return bytes
+    }
+    if let claimed, claimed > limit {
       throw TakeFailure(.limit, "it has \(claimed) members, over \(limit) (max-archive-entries)")
     }
     let handle = try Handle(file)

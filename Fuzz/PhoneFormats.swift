@@ -1,0 +1,45 @@
+import EXR
+import LZFSE
+import Model
+
+@testable import Readers
+@testable import Steps
+
+extension FuzzTarget {
+  /// Depth maps and metadata of phone apps.
+  static let phones = [lzfse, exr, record3d, iphumi]
+
+  private static let lzfse = FuzzTarget("lzfse", throws: LZFSE.Failure.self) { bytes in
+    try bytes.withUnsafeBytes { stream in
+      let announced = LZFSE.decodedCount(stream)
+      let count = min(announced ?? 4200, 1 << 20)
+      var output: [UInt8] = []
+      try LZFSE.decode(stream, count: count, into: &output)
+      expect(output.count == count && announced == count, "\(output.count) bytes of \(announced ?? -1)")
+    }
+  }
+
+  private static let exr = FuzzTarget("exr", throws: EXRDepth.Failure.self) { bytes in
+    try bytes.withUnsafeBytes { file in
+      let map = try EXRDepth(file, limit: 512)
+      var values: [Float] = []
+      try map.decode(file, into: &values)
+      expect(values.count == map.width * map.height, "\(values.count) values of \(map.width)x\(map.height)")
+    }
+  }
+
+  private static let record3d = FuzzTarget("record3d", throws: TakeFailure.self) { bytes in
+    let metadata = try Record3DMetadata(FuzzFiles.shared.inputs("metadata", .metadata, bytes), 0, notes: FindingCollector())
+    let norms = metadata.poses.compactMap(\.self).map { ($0.quaternion * $0.quaternion).sum() }
+    expect(norms.allSatisfy { abs($0 - 1) < 1e-9 }, "a rotation that is no unit quaternion")
+  }
+
+  private static let iphumi = FuzzTarget("iphumi", throws: TakeFailure.self) { bytes in
+    let file = try IPhUMIFile(FuzzFiles.shared.inputs("take.json", .metadata, bytes), 0, notes: FindingCollector())
+    let presented = file.imageTimes.indices.map { Int64($0) * 16_666_667 }
+    let clock = FrameClock(listed: file.imageTimes, presented: presented)
+    let positions = clock.positions.compactMap(\.self)
+    expect(isAscending(positions) && clock.times.count == clock.positions.count, "frames that do not ascend")
+    for key in ["deviceName", "deviceIdentifier"] { expect(file.details[key] == nil, "the phone's name is kept") }
+  }
+}

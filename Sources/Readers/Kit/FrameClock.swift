@@ -1,0 +1,56 @@
+import Model
+
+/// Which frame of a session each sample of a video is, and when. The writer of the video skips a frame when it is not ready, although the
+/// session lists its time, so there may be fewer samples than times.
+struct FrameClock {
+  /// How far a listed time, which is rounded to a millisecond, may be from that of its sample.
+  static let tolerance: Int64 = 5_000_000
+  /// Frames at the start that may have no sample.
+  private static let reach = 60
+  /// Frames from which an offset is guessed.
+  private static let looked = 15
+
+  /// The position of each sample in the list of times; `nil` for one that is at none of them.
+  private(set) var positions: [Int?] = []
+  /// The time of each sample: its presentation time, on the clock of the listed times.
+  private(set) var times: [Timestamp] = []
+
+  /// - Parameter listed: Times by position; `nil` where a frame has no image.
+  /// - Parameter presented: Presentation times of the samples in nanoseconds, ascending.
+  /// - Parameter tolerance: How far a listed time may be from that of its sample.
+  init(listed: [Timestamp?], presented: [Int64], tolerance: Int64 = FrameClock.tolerance) {
+    let known = listed.enumerated().compactMap { position, time in time.map { (position: position, time: $0) } }
+    guard let first = presented.first, !known.isEmpty else { return }
+    // Evenly spaced times fit after several shifts: then the video begins with the first frame.
+    var best: (matches: [Int?], count: Int)?
+    for start in 0..<min(Self.reach, known.count) {
+      // A time of writing may be late: the median of the first ones is not.
+      let offsets = zip(known[start...], presented).prefix(Self.looked).map { $0.time.nanoseconds &- $1 }.sorted()
+      let matches = Self.matches(known, presented, offset: offsets[offsets.count / 2], tolerance)
+      let count = matches.count { $0 != nil }
+      if count > best?.count ?? 0 { best = (matches, count) }
+      if count == presented.count { break }
+    }
+    let matches = best?.matches ?? presented.map { _ in nil }
+    // Listed times are rounded; the median of the differences is exact to a fraction of that.
+    let offsets = zip(matches, presented).compactMap { match, time in match.map { known[$0].time.nanoseconds &- time } }.sorted()
+    let offset = offsets.isEmpty ? known[0].time.nanoseconds &- first : offsets[offsets.count / 2]
+    positions = matches.map { $0.map { known[$0].position } }
+    times = presented.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
+  }
+
+  /// The known time of each sample, each at most once, in order.
+  private static func matches(
+    _ known: [(position: Int, time: Timestamp)], _ presented: [Int64], offset: Int64, _ tolerance: Int64
+  ) -> [Int?] {
+    var next = 0
+    return presented.map { time in
+      let time = Timestamp(nanoseconds: time).advanced(by: offset)
+      func distance(_ index: Int) -> Int64 { abs(max(known[index].time.since(time), -.max)) }
+      while next + 1 < known.count, distance(next + 1) < distance(next) { next += 1 }
+      guard next < known.count, distance(next) <= tolerance else { return nil }
+      defer { next += 1 }
+      return next
+    }
+  }
+}

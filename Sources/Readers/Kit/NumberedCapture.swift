@@ -1,0 +1,147 @@
+import Evidence
+import Media
+import Model
+import Steps
+
+/// A capture whose poses, images, depth maps and confidence belong together by their numbers, as most apps export: from its parts to an
+/// episode. A row is a pose with an image of its number.
+struct NumberedCapture {
+  /// Maps of one size by number.
+  struct Maps {
+    var files: [Int64: Int]
+    var size: ImageSize
+    var type: ScalarType
+    var unit: String
+    /// The source of these files, of which some may be missing.
+    var source: ([Int?]) -> any SampleSource
+  }
+
+  let inputs: TakeInputs
+  let notes: FindingCollector
+  /// Poses of the camera of the images as they are stored.
+  var poses: PoseList
+  var poseFrame: PoseFrame
+  var clock: Clock
+  /// Entries of the images.
+  var images: [Int64: Int]
+  /// Where images are, for messages: `rgb`.
+  var imagePlace: String
+  /// Whether the app makes images of some poses only, so that the others miss nothing.
+  var hasFewImages = false
+  var usualIntrinsics: Intrinsics?
+  var intrinsics: [Int64: Intrinsics] = [:]
+  /// Size of the images that the intrinsics are for, where it is known.
+  var intrinsicsSize: ImageSize?
+  /// The source's own number of a frame, where frames are in another order.
+  var sourceNumber: (Int64) -> Int64 = { $0 }
+  var maxImageSide: Int
+  var keepsLocation: Bool
+
+  /// Makes the episode, without a variant.
+  ///
+  /// - Parameter maps: Called with the size of full images; the depth maps, and their confidence.
+  func episode(id: String, maps: (ImageSize) throws -> (depth: Maps?, confidence: Maps?)) throws -> Episode {
+    var posed = poses
+    if hasFewImages { posed.entries.removeAll { images[$0.number] == nil } }
+    let join = try FrameJoin(poses: posed, images: images, in: imagePlace, notes: notes)
+    let rows = join.rows.map { posed.entries[$0] }
+    let (size, source) = try imageSource(rows.compactMap { images[$0.number] })
+    let camera = camera(images: size, rows)
+
+    var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
+    frames.quality = FrameQuality.of(rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit == .meters)
+    notes.add(FrameQuality.findings(frames.quality, file: poses.file))
+    notes.add(frames.findings(isWhole: join.dropped.isEmpty))
+
+    var streams: [StreamName: SampleStream] = [
+      .pose: SampleStream(
+        spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: poseFrame.unit.rawValue, clock: clock),
+        source: VectorSource(rows.compactMap(\.pose)), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex,
+        rows: rows.indices.rows),
+      .image: SampleStream(
+        spec: StreamSpec(
+          raster: Raster(size: size, covering: camera.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255", clock: clock),
+        source: source, timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows),
+    ]
+    if source is JPEGFiles { streams[.image]?.spec.sourceEncoding = .jpeg }
+    try add(maps(camera.size), camera, &streams)
+
+    var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
+    episode.cameras[.phone] = camera
+    episode.findings = notes.findings
+    episode.dropped = join.dropped
+    episode.captureStart = poses.entries.first(where: \.isInOrder)?.timestamp
+    episode.dates = Day.dates(name: id, nil)
+    episode.details = inputs.details
+    if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
+    return episode
+  }
+
+  private func imageSource(_ entries: [Int]) throws -> (ImageSize, any SampleSource) {
+    if let first = entries.first, inputs.entries[first].path.lowercased().hasSuffix(".png") {
+      let source = try PNGImages(inputs: inputs, entries: entries, limit: maxImageSide)
+      return (source.size, source)
+    }
+    let size = try JPEGFiles.size(of: entries, in: inputs, limit: maxImageSide, keepsLocation: keepsLocation, notes: notes)
+    return (size, JPEGFiles(inputs: inputs, entries: entries, size: size, limit: maxImageSide, keepsMetadata: keepsLocation))
+  }
+
+  private func camera(images size: ImageSize, _ rows: [PoseList.Entry]) -> Camera {
+    let known = rows.compactMap { row in intrinsics[row.number].map { IntrinsicsTrack.Moment(time: row.timestamp, intrinsics: $0) } }
+    func median(_ value: (Intrinsics) -> Double) -> Double { known.map { value($0.intrinsics) }.sorted()[known.count / 2] }
+    let usual =
+      usualIntrinsics ?? (known.isEmpty ? nil : Intrinsics(fx: median(\.fx), fy: median(\.fy), cx: median(\.cx), cy: median(\.cy)))
+    let isConstant = usual.map { usual in known.allSatisfy { $0.intrinsics == usual } } ?? true
+    let full = intrinsicsSize ?? size
+    if full != size {
+      let isScaled = abs(Double(full.width * size.height) / Double(full.height * size.width) - 1) < 0.01
+      notes.add(
+        isScaled ? .intrinsicsScaled : .intrinsicsImplausible,
+        "the intrinsics are for images of \(full), the images are \(size); they are scaled"
+          + (isScaled ? "" : ", although the shape is another"))
+    }
+    return Camera(size: full, intrinsicsTrack: usual.map { IntrinsicsTrack($0, moments: isConstant ? [] : known) }, pose: .pose)
+  }
+
+  private func add(_ maps: (depth: Maps?, confidence: Maps?), _ camera: Camera, _ streams: inout [StreamName: SampleStream]) throws {
+    guard let depth = maps.depth, !depth.files.isEmpty else { return }
+    let present = DepthFolder(depth.files, of: poses, poses.file, notes).present
+    guard !present.isEmpty else { return }
+    guard max(depth.size.width, depth.size.height) <= 1000 else {
+      throw TakeFailure(.limit, "the depth maps are \(depth.size), over the limit of 1000x1000", file: poses.file)
+    }
+    func stream(_ kind: StreamKind, _ maps: Maps, _ files: [Int?]) -> SampleStream {
+      SampleStream(
+        spec: StreamSpec(
+          raster: Raster(size: maps.size, covering: camera.size), kind: kind, type: maps.type, channels: 1, unit: maps.unit, clock: clock),
+        source: maps.source(files), timestamps: present.map(\.pose.timestamp), sourceIndex: present.map { sourceNumber($0.pose.number) })
+    }
+    streams[.depth] = stream(.depth, depth, present.map(\.file))
+    if let confidence = maps.confidence, !confidence.files.isEmpty {
+      streams[.confidence] = stream(.confidence, confidence, present.map { confidence.files[$0.pose.number] })
+    }
+  }
+}
+
+extension NumberedCapture.Maps {
+  static let levels = "0 low, 1 medium, 2 high"
+
+  /// Gray PNG files of whole millimeters; `nil` where none of the first ones can be decoded, which is noted.
+  static func millimeters(_ files: [Int64: Int], in inputs: TakeInputs, _ notes: FindingCollector) throws -> Self? {
+    guard !files.isEmpty else { return nil }
+    guard let size = try GrayPNGFiles.size(of: files.sorted(by: { $0.key < $1.key }).map(\.value), in: inputs, .depth) else {
+      notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without depth")
+      return nil
+    }
+    return Self(files: files, size: size, type: .uint16, unit: "mm") {
+      GrayPNGFiles(inputs: inputs, files: $0, content: .depth, size: size)
+    }
+  }
+
+  /// Gray PNG files of the confidence levels 0, 1 and 2, of the size of the depth maps.
+  static func levels(_ files: [Int64: Int], of depth: Self, in inputs: TakeInputs) -> Self {
+    Self(files: files, size: depth.size, type: .uint8, unit: levels) {
+      GrayPNGFiles(inputs: inputs, files: $0, content: .confidence, size: depth.size)
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import Evidence
+import Media
+import Model
+import Steps
+
+/// A video with a list of its frames' times beside it, and poses with times: from these to an episode. A row is a listed time with a frame of the
+/// video and a pose.
+struct TimedMovie {
+  /// The greatest distance in time between a frame and its pose.
+  private let tolerance: Int64
+  private let inputs: TakeInputs
+  private let movie: MovieTake
+  private let listed: [Timestamp?]
+  private let poses: [(time: Timestamp, pose: Pose?)]
+  private let posesFile: String
+  private let clock: Clock
+  /// Which listed time each frame of the video has.
+  private let frames: FrameClock
+  /// Exact times of the listed frames that the video has.
+  let exact: [Int: Timestamp]
+
+  var size: ImageSize { movie.movie.size }
+
+  /// - Parameter listed: Times by position; `nil` where a frame has no image.
+  /// - Parameter list: Name of the list, for messages: `rgbTimes`.
+  /// - Parameter poses: In any order.
+  init(
+    _ movie: MovieTake, in inputs: TakeInputs, listed: [Timestamp?], named list: String, poses: [(time: Timestamp, pose: Pose?)],
+    file: String, clock: Clock, tolerance: Int64 = FrameClock.tolerance, notes: FindingCollector
+  ) {
+    (self.movie, self.inputs, self.listed, self.posesFile, self.clock, self.tolerance) = (movie, inputs, listed, file, clock, tolerance)
+    self.poses = poses.sorted { $0.time < $1.time }
+    frames = FrameClock(listed: listed, presented: movie.movie.nanoseconds, tolerance: tolerance)
+    var exact: [Int: Timestamp] = [:]
+    for (position, time) in zip(frames.positions, frames.times) { if let position { exact[position] = time } }
+    self.exact = exact
+    let count = listed.count { $0 != nil }
+    if frames.times.count != count {
+      notes.add(
+        .movieCountMismatch, "the video has \(frames.times.count) frames, \(list) has \(count) times; they are paired by time",
+        file: movie.file)
+    }
+    let unpaired = frames.positions.count { $0 == nil }
+    if unpaired > 0 {
+      notes.add(
+        .poseMissing, "frames of the video that are at none of the times in \(list) are dropped", file: movie.file, count: unpaired)
+    }
+  }
+
+  /// The time of a sensor's sample that is listed for a frame: the frame's, which is the more exact one, if it is near.
+  func time(of position: Int, listed time: Timestamp) -> Timestamp {
+    exact[position].flatMap { abs(max($0.since(time), -.max)) <= tolerance ? $0 : nil } ?? time
+  }
+
+  /// Makes the episode of images and poses, without a camera and a variant.
+  func episode(id: String, poseFrame: PoseFrame, notes: FindingCollector) throws -> Episode {
+    var images: [Int64: Int] = [:]
+    for (sample, position) in frames.positions.enumerated() { if let position { images[Int64(position)] = sample } }
+    let list = try PoseList(entries, file: posesFile, number: "the place in the list", notes: notes)
+    let join = try FrameJoin(poses: list, images: images, in: movie.file, notes: notes)
+    let rows = join.rows.map { list.entries[$0] }
+    var timeline = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: clock)
+    timeline.quality = FrameQuality.of(rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true)
+    notes.add(FrameQuality.findings(timeline.quality, file: posesFile))
+    notes.add(timeline.findings(isWhole: join.dropped.isEmpty))
+
+    let shown = movie.episode(id: id, snapsRate: false)
+    notes.add(shown.findings)
+    var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: timeline, streams: [:])
+    episode.streams[.pose] = SampleStream(
+      spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: "m", clock: clock),
+      source: VectorSource(rows.compactMap(\.pose)), timestamps: timeline.timestamps, sourceIndex: timeline.sourceIndex,
+      rows: rows.indices.rows)
+    episode.streams[.image] = shown.streams[.image]
+    episode.streams[.image]?.spec.clock = clock
+    episode.streams[.image]?.timestamps = frames.times
+    episode.streams[.image]?.rows = rows.map { images[$0.number].map { Row($0) } }
+    episode.dropped = join.dropped
+    episode.captureStart = rows.first?.timestamp
+    let date = rows.first.map { row in
+      let seconds = row.timestamp.nanoseconds / 1_000_000_000
+      return RecordingDate(posesFile, day: String(UnixTime.rfc3339(seconds: seconds).prefix(10)), seconds: seconds)
+    }
+    episode.dates = Day.dates(name: id, date)
+    episode.details = inputs.details.merging(shown.details) { own, _ in own }
+    episode.details["time_base_meaning"] = nil
+    return episode
+  }
+
+  /// An entry for each listed image: at the time of its frame where the video has it, with the pose nearest in time.
+  private var entries: [PoseList.Entry] {
+    var next = 0
+    return listed.enumerated().compactMap { position, listed in
+      guard let listed else { return nil }
+      func distance(_ index: Int) -> Int64 { abs(max(poses[index].time.since(listed), -.max)) }
+      while next + 1 < poses.count, distance(next + 1) <= distance(next) { next += 1 }
+      let pose = next < poses.count && distance(next) <= tolerance ? poses[next].pose : nil
+      return PoseList.Entry(number: Int64(position), timestamp: exact[position] ?? listed, pose: pose, depthIndex: Int64(position))
+    }
+  }
+}

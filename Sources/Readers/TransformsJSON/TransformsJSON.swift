@@ -1,0 +1,170 @@
+import Evidence
+import Media
+package import Model
+package import Steps
+
+/// Captures with a `transforms.json`: of nerfstudio's importers and exporters, and of the NeRFCapture app.
+///
+///     reader: {name: transforms-json, fps: 30}
+package struct TransformsJSON: Reader {
+  package static let name = "transforms-json"
+  package static let summary = "captures with a transforms.json (nerfstudio, NeRFCapture): images, depth, poses, intrinsics"
+  package static let needsFFmpeg = false
+
+  @StepOption("frames per second of captures without times, whose frames are in the order of their names", above: 0, through: 1000)
+  var fps: Double? = nil
+  @StepOption("an image wider or higher than this is not decoded (pixels)", 1...16_384) var maxImageSide = 8192
+  @StepOption("copy a location in an image's EXIF data, and all that is beside it, with images that are stored as they are")
+  var keepLocation = false
+  var archive = Archive.Limits()
+
+  package init() {}
+
+  // MARK: Files
+
+  private static let imageEndings = [".jpg", ".jpeg", ".png"]
+
+  package func recognize(_ place: TakePlace) throws -> Candidate? {
+    guard place.isDirectory else { return try archived(place) }
+    guard try place.kind(of: TransformsFile.name) == .file else { return nil }
+    return Candidate(.likely, stem: place.name) { [path = place.path] in
+      let folders = try Directory.members(of: path).filter { $0.kind == .directory }.map(\.name)
+      return try TakeListing(folder: path, subfolders: Self.used(folders)).inputs(role: Self.role)
+    }
+  }
+
+  private func archived(_ place: TakePlace) throws -> Candidate? {
+    try place.candidate(inArchive: archive, .likely) { archive in
+      guard let root = try archive.root(holding: [TransformsFile.name], folders: []) else { return nil }
+      let prefix = root.isEmpty ? "" : root + "/"
+      let inside = archive.members.filter { $0.path.hasPrefix(prefix) }.map { $0.path.dropFirst(prefix.count).split(separator: "/") }
+      return (root, Self.used(Set(inside.filter { $0.count > 1 }.map { String($0[0]) }).sorted()), Self.role)
+    }
+  }
+
+  /// Folders that frames may name: not the smaller copies of images that nerfstudio's importers make.
+  private static func used(_ folders: [String]) -> Set<String> {
+    Set(folders.filter { name in !["images_2", "images_4", "images_8", "depths_2", "depths_4", "depths_8"].contains(name) })
+  }
+
+  private static func role(of path: String) -> TakeInputs.Role? {
+    if path == TransformsFile.name { return .metadata }
+    guard imageEndings.contains(where: { path.lowercased().hasSuffix($0) }) else { return nil }
+    return path.hasPrefix("depth") || path.hasSuffix(".depth.png") ? .depth : .image
+  }
+
+  // MARK: Opening
+
+  package func open(_ take: Take) throws -> Episode {
+    let inputs = take.inputs
+    let notes = FindingCollector()
+    guard let table = inputs.index(of: TransformsFile.name) else {
+      throw TakeFailure(.posesMissing, "the capture has no transforms.json", file: TransformsFile.name)
+    }
+    let file = try TransformsFile(inputs, table)
+    guard !file.frames.isEmpty else { throw TakeFailure(.noFrames, "the list of frames is empty", file: TransformsFile.name) }
+    let (frames, clock) = try ordered(file, notes)
+    let isNeRFCapture = file.isNeRFCapture
+    if !file.distortion.isEmpty {
+      notes.add(
+        .distortionIgnored, "the lens has distortion (\(file.distortion.joined(separator: ", "))); images are stored as they are",
+        file: TransformsFile.name)
+    }
+
+    var images: [Int64: Int] = [:], maps: [Int64: Int] = [:]
+    for (number, frame) in frames.enumerated() {
+      images[Int64(number)] = Self.entry(frame.image, .image, inputs)
+      maps[Int64(number)] = frame.depth.flatMap { Self.entry($0, .depth, inputs) ?? Self.entry($0, .image, inputs) }
+    }
+    let isScaled = ["integer_depth_scale", "depth_integer_scale"].contains { file.members[$0] != nil }
+    let hasDepth = frames.contains { $0.depth != nil }
+    if hasDepth, isNeRFCapture || isScaled {
+      let words = isNeRFCapture ? "are pictures of 8 bits, not meters" : "are in a unit of instant-ngp's scene, not in meters"
+      notes.add(.depthNotMetric, "depth maps \(words); the take is written without them", file: TransformsFile.name)
+    }
+    let isMetric = hasDepth && !isNeRFCapture && !isScaled
+    let unit: LengthUnit = isNeRFCapture ? .meters : isMetric ? .claimedMeters : .arbitrary
+    if unit == .claimedMeters {
+      notes.add(.scaleClaimed, "depth maps are in meters, so poses are taken to be, too", file: TransformsFile.name)
+    } else if unit == .arbitrary {
+      notes.add(.scaleArbitrary, "nothing says what the unit of the poses is", file: TransformsFile.name)
+    }
+    let poses = try PoseList(
+      frames.enumerated().map { number, frame in
+        PoseList.Entry(
+          number: Int64(number), timestamp: frame.time ?? Timestamp(nanoseconds: 0), hasTime: frame.time != nil, pose: frame.pose,
+          depthIndex: isMetric && frame.depth != nil ? Int64(number) : nil, place: frame.place)
+      }, file: TransformsFile.name, number: "the order of the frames", notes: notes)
+    var capture = NumberedCapture(
+      inputs: inputs, notes: notes, poses: poses, poseFrame: poseFrame(file, unit), clock: clock, images: images,
+      imagePlace: "the folder of transforms.json", maxImageSide: maxImageSide, keepsLocation: keepLocation)
+    capture.sourceNumber = { Int64(frames[Int($0)].place) }
+    for (number, frame) in frames.enumerated() { capture.intrinsics[Int64(number)] = frame.intrinsics }
+    capture.intrinsicsSize = frames[0].size
+    var episode = try capture.episode(id: take.id) { _ in
+      isMetric ? (try depth(maps, file, inputs, notes), nil) : (nil, nil)
+    }
+    episode.variant = isNeRFCapture ? "nerfcapture" : "nerfstudio"
+    return episode
+  }
+
+  /// The frames in the order of their times, or of their names at a rate.
+  private func ordered(_ file: TransformsFile, _ notes: FindingCollector) throws -> ([TransformsFile.Frame], Clock) {
+    if file.frames.contains(where: { $0.time != nil }) {
+      let first = file.frames.lazy.compactMap(\.time).first ?? Timestamp(nanoseconds: 0)
+      let isUnix = (1_262_304_000...4_000_000_000).contains(first.nanoseconds / 1_000_000_000)
+      // Frames without a time stay where they are in the file, and produce no row.
+      let timed = file.frames.sorted { ($0.time ?? first, $0.place) < ($1.time ?? first, $1.place) }
+      return (timed, isUnix ? .phoneUnix : file.isNeRFCapture ? .deviceUptime : .mediaTime)
+    }
+    guard let fps else {
+      throw TakeFailure(
+        .timesMissing,
+        "frames have no times; the reader's option fps gives their rate, if they are frames of a video in the order of their names",
+        file: TransformsFile.name)
+    }
+    notes.add(.timesAssumed, "frames have no times; frame n is at n / \(fps) s", file: TransformsFile.name)
+    let named = file.frames.map { (name: NaturalName($0.image), frame: $0) }
+      .sorted { $0.name != $1.name ? $0.name < $1.name : $0.frame.place < $1.frame.place }.map(\.frame)
+    let frames = named.enumerated().map { number, frame in
+      var frame = frame
+      frame.time = Timestamp(nanoseconds: 0).advanced(byNanoseconds: Double(number) * 1e9 / fps)
+      return frame
+    }
+    return (frames, .frameNumber)
+  }
+
+  /// The file of a path, which must be inside the capture; one without an ending has one of those of images.
+  private static func entry(_ path: String, _ role: TakeInputs.Role, _ inputs: TakeInputs) -> Int? {
+    let plain = path.hasPrefix("./") ? String(path.dropFirst(2)) : path
+    for candidate in [plain] + imageEndings.map({ plain + $0 }) {
+      if let index = inputs.index(of: candidate), inputs.entries[index].role == role { return index }
+    }
+    return nil
+  }
+
+  /// OpenGL's camera, whose axes are ARKit's. The world is ARKit's for NeRFCapture, and the file's own otherwise.
+  private func poseFrame(_ file: TransformsFile, _ unit: LengthUnit) -> PoseFrame {
+    if file.isNeRFCapture { return .arkit }
+    let isUpright = file.members["orientation_override"] == "none" && file.members["applied_transform"] != nil
+    return PoseFrame(cameraAxes: .arkit, worldAxes: isUpright ? "z up, that of transforms.json" : "that of transforms.json", unit: unit)
+  }
+
+  private func depth(
+    _ files: [Int64: Int], _ file: TransformsFile, _ inputs: TakeInputs, _ notes: FindingCollector
+  ) throws -> NumberedCapture.Maps? {
+    let scale = file.members["depth_unit_scale_factor"]?.double ?? 0.001
+    guard let millimeters = try NumberedCapture.Maps.millimeters(files, in: inputs, notes) else { return nil }
+    if abs(scale - 0.001) < 1e-9 { return millimeters }
+    let size = millimeters.size
+    return NumberedCapture.Maps(files: files, size: size, type: .float32, unit: "m") { files in
+      DecodedFiles(inputs: inputs, files: files, undecodable: .depthUndecodable) { file, rows in
+        var units: [UInt8] = []
+        try file.withUnsafeBytes { try PNG.decodeGray($0, bits: 16, size: size, into: &units) }
+        let meters = units.withUnsafeBytes { $0.bindMemory(to: UInt16.self).map { Float(Double($0) * scale) } }
+        rows = meters.withUnsafeBytes { Array($0) }
+        clearInvalidDepth(in: &rows)
+      }
+    }
+  }
+}

@@ -1,0 +1,166 @@
+import ArgumentParser
+import Model
+import Simulate
+
+/// Takes of other apps, in their own forms.
+struct SimulateRecord3D: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "record3d", abstract: "A take of Record3D: images, depth with confidence, poses, intrinsics.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: "r3d: a file; folder: its contents; exr: the EXR export.")
+  var form = SimulatedRecord3D.Form.r3d
+  @Option(help: "Frames per second.")
+  var rate = 30.0
+  @Option(help: ArgumentHelp("Size of the images; portrait, unless it is wider than high.", valueName: "WxH"))
+  var size = ImageSize(width: 720, height: 960)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 192, height: 256)
+  @Option(help: "A form that takes have of some versions, or of other programs; may be given several times.")
+  var quirk: [SimulatedRecord3D.Quirk] = []
+
+  func validate() throws { try options.validate(rate: rate) }
+
+  func run() throws {
+    var take = SimulatedRecord3D()
+    (take.seconds, take.rate, take.seed) = (options.seconds, rate, options.seed)
+    (take.size, take.depthSize, take.form, take.quirks) = (size, depthSize, form, quirk)
+    try take.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+struct SimulateScannerApp: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "3d-scanner-app", abstract: "A scan of the 3D Scanner App, as \"All Data\": depth of each frame, images of some.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: "Frames per second.")
+  var rate = 30.0
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 960, height: 720)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 256, height: 192)
+  @Option(help: ArgumentHelp("Of so many frames, one has an image.", valueName: "n"))
+  var imageEvery = 6
+  @Option(help: "Something that is missing or damaged; may be given several times.")
+  var quirk: [SimulatedScannerApp.Quirk] = []
+
+  func validate() throws {
+    try options.validate(rate: rate)
+    guard (1...1000).contains(imageEvery) else { throw ValidationError("--image-every: expected 1 to 1000") }
+  }
+
+  func run() throws {
+    var scan = SimulatedScannerApp()
+    (scan.seconds, scan.rate, scan.seed) = (options.seconds, rate, options.seed)
+    (scan.size, scan.depthSize, scan.imageEvery, scan.quirks) = (size, depthSize, imageEvery, quirk)
+    try scan.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+struct SimulatePolycam: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "polycam", abstract: "Raw data of Polycam: keyframes, with cameras as tracked and as corrected.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 1024, height: 768)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 256, height: 192)
+  @Option(help: "Something that is missing; may be given several times.")
+  var quirk: [SimulatedPolycam.Quirk] = []
+
+  func validate() throws { try options.validate(rate: 30) }
+
+  func run() throws {
+    var capture = SimulatedPolycam()
+    (capture.seconds, capture.seed) = (options.seconds, options.seed)
+    (capture.size, capture.depthSize, capture.quirks) = (size, depthSize, quirk)
+    try capture.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+struct SimulateIPhUMI: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "iphumi", abstract: "A take of iPhUMI: a video, an ultra-wide video, depth, poses.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 1920, height: 1440)
+  @Option(help: "Something that is missing or cut; may be given several times.")
+  var quirk: [SimulatedIPhUMI.Quirk] = []
+
+  func validate() throws {
+    try options.validate(rate: 60)
+    guard size.width % 2 == 0, size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
+  }
+
+  func run() throws {
+    var take = SimulatedIPhUMI()
+    (take.seconds, take.seed, take.size, take.quirks) = (options.seconds, options.seed, size, quirk)
+    try take.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+struct SimulateAnySense: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "anysense", abstract: "A take of AnySense: a portrait video, depth, poses of the sensor in landscape.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 720, height: 960)
+  @Option(help: "Something that is missing or cut; may be given several times.")
+  var quirk: [SimulatedAnySense.Quirk] = []
+
+  func validate() throws {
+    try options.validate(rate: 30)
+    guard size.width % 2 == 0, size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
+  }
+
+  func run() throws {
+    var take = SimulatedAnySense()
+    (take.seconds, take.seed, take.size, take.quirks) = (options.seconds, options.seed, size, quirk)
+    try take.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+struct SimulateTransforms: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "transforms-json", abstract: "A capture with a transforms.json, as of nerfstudio or NeRFCapture.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(help: "nerfstudio: JPEG images, depth, no times; nerfcapture: PNG images, depth as pictures, times.")
+  var form = SimulatedTransforms.Form.nerfstudio
+  @Option(help: "Frames per second.")
+  var rate = 30.0
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 960, height: 720)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 256, height: 192)
+  @Option(help: "A form that captures have of some programs; may be given several times.")
+  var quirk: [SimulatedTransforms.Quirk] = []
+
+  func validate() throws { try options.validate(rate: rate) }
+
+  func run() throws {
+    var capture = SimulatedTransforms()
+    (capture.seconds, capture.rate, capture.seed, capture.form) = (options.seconds, rate, options.seed, form)
+    (capture.size, capture.depthSize, capture.quirks) = (size, depthSize, quirk)
+    try capture.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+extension SimulatedTransforms.Form: ExpressibleByArgument {}
+extension SimulatedTransforms.Quirk: ExpressibleByArgument {}
+extension SimulatedRecord3D.Form: ExpressibleByArgument {}
+extension SimulatedRecord3D.Quirk: ExpressibleByArgument {}
+extension SimulatedScannerApp.Quirk: ExpressibleByArgument {}
+extension SimulatedPolycam.Quirk: ExpressibleByArgument {}
+extension SimulatedIPhUMI.Quirk: ExpressibleByArgument {}
+extension SimulatedAnySense.Quirk: ExpressibleByArgument {}
