@@ -51,7 +51,7 @@ dataset: build ## convert the examples, or INPUT= into OUTPUT= [PIPELINE=file] [
 	$(TAKESET) run $(INPUT) --output $(OUTPUT) $(if $(PIPELINE),--pipeline $(PIPELINE)) $(if $(JOBS),--jobs $(JOBS))
 
 test-deps: deps
-	@scripts/install-packages python3 python3-venv ffmpeg strace chromium
+	@scripts/install-packages python3 python3-dev python3-venv ffmpeg gcc strace chromium
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
 test: test-deps build ## run the Swift tests, then the quick Python ones against the built command
@@ -139,7 +139,6 @@ tarball: static libraries ## build an archive that runs wherever it is unpacked 
 	@packaging/make-tarball $(STATIC)/release/takeset $(STATIC)/checkouts $(LIBRARIES) $(PACKAGES)
 
 static-server: deps
-	@scripts/install-packages libsqlite3-dev libcurl4-openssl-dev
 	swift build --package-path server -c release --product takeset-server --static-swift-stdlib --scratch-path $(STATIC)-server -Xcc -ffile-prefix-map=$(CURDIR)=.
 
 server-deb: static-server ## build a Debian package of the capture server, with a service of systemd
@@ -153,7 +152,6 @@ test-packages: packages test-deps build ## install each package in a bare system
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -m packages Tests/python
 
 server: deps ## build the capture server, server/.build/release/takeset-server
-	@scripts/install-packages libsqlite3-dev
 	swift build --package-path server -c release --product takeset-server
 
 serve: build server ## receive captures: make serve [DATA=build/server]

@@ -36,9 +36,12 @@ let package = Package(
     system("CPNG", "libpng", "libpng-dev"),
     system("CCrypto", "libcrypto", "libssl-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
+    system("CSQLite", "sqlite3", "libsqlite3-dev"),
     system("CZip", "libzip", "libzip-dev"),
     .target(name: "CCurl"),
+    .target(name: "CDigest"),
     .target(name: "CFFmpeg"),
+    .target(name: "CGather", dependencies: ["CHDF5"]),
     .target(name: "CPixels"),
     .target(name: "CSandbox"),
     .target(name: "CRevision"),
@@ -47,9 +50,11 @@ let package = Package(
     .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
 
     .target(name: "Model", swiftSettings: settings),
-    .target(name: "HDF5", dependencies: ["CHDF5", "CDeflate"], swiftSettings: settings),
+    .target(name: "HDF5", dependencies: ["CGather", "CHDF5", "CDeflate"], swiftSettings: settings),
+    .target(name: "EXR", dependencies: ["CDeflate", "Model"], swiftSettings: settings),
+    .target(name: "LZFSE", swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
-    .target(name: "Evidence", dependencies: ["CCrypto", "Model"], swiftSettings: settings),
+    .target(name: "Evidence", dependencies: ["CCrypto", "CDigest", "Model"], swiftSettings: settings),
     .target(name: "HTTP", dependencies: ["CCrypto", "CCurl"], swiftSettings: settings),
     .target(name: "Explanations", dependencies: ["Model"], resources: [.embedInCode("findings.md")], swiftSettings: settings),
     // What is true of takes, and the steps that convert them: a target imports only those above it.
@@ -59,7 +64,8 @@ let package = Package(
       swiftSettings: settings),
     .target(name: "Rasters", dependencies: ["Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
     .target(
-      name: "Readers", dependencies: ["CSimdJSON", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"], swiftSettings: settings),
+      name: "Readers", dependencies: ["CSimdJSON", "CZlib", "EXR", "Evidence", "LZFSE", "Media", "Model", "Rasters", "Steps"],
+      swiftSettings: settings),
     .target(name: "Transforms", dependencies: ["Evidence", "Model", "Rasters", "Steps"], swiftSettings: settings),
     .target(
       name: "Datasets",
@@ -77,7 +83,8 @@ let package = Package(
     .target(name: "Merging", dependencies: ["CLinux", "Datasets", "Evidence", "HDF5", "Model", "Runs", "Steps"], swiftSettings: settings),
     .target(name: "Provenance", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Steps"], swiftSettings: settings),
     .target(
-      name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps", "Transforms"], swiftSettings: settings),
+      name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Steps", "Transforms"],
+      swiftSettings: settings),
     .target(
       name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"],
       resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic", "server"].map { .embedInCode("Recipes/\($0).yaml") },
@@ -91,12 +98,13 @@ let package = Package(
     .target(
       name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
+    .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Simulate"], swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
         "CLinux", "CRevision", "Datasets", "Evidence", "Explanations", "Exports", "Media", "Model", "Reports", "Merging", "Provenance",
         "Loaders",
-        "Documents", "Runs", "Simulate", "Steps",
+        "Documents", "Runs", "Simulate", "Steps", "Uploader",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: unoptimized),
@@ -132,7 +140,9 @@ if Context.environment["TAKESET_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "fuzz",
-      dependencies: ["CZlib", "Datasets", "Evidence", "HDF5", "Media", "Merging", "Model", "Provenance", "Readers", "Runs", "Steps"],
+      dependencies: [
+        "CZlib", "Datasets", "EXR", "Evidence", "HDF5", "LZFSE", "Media", "Merging", "Model", "Provenance", "Readers", "Runs", "Steps",
+      ],
       path: "Fuzz",
       exclude: ["README.md"],
       swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))

@@ -55,6 +55,40 @@ import TestSupport
     #expect(parts != Dictionary(uniqueKeysWithValues: zip(groups, assign(split(0.5, seed: 1), groups))))
   }
 
+  // MARK: Takes that are in a part already
+
+  @Test(arguments: 0..<10) func keepsThePartOfEveryTakeWhileADatasetGrows(seed: Int) {
+    let rule = split(0.1, 0.2, seed: seed)
+    var known: [SplitTake] = []
+    for number in 0..<200 {
+      // Three takes a day.
+      known.append(SplitTake(group: "day-\(number / 3)", reader: "stack-session", id: "take-\(number)"))
+      let parts = rule.assign(known)
+      for (take, part) in zip(known, parts) where take.part != nil { #expect(take.part == part) }
+      for index in known.indices { known[index].part = parts[index] }
+    }
+    for group in Set(known.map(\.group)) { #expect(Set(known.filter { $0.group == group }.map(\.part)).count == 1) }
+    #expect((17...23).contains(known.count { $0.part == .valid }))
+    #expect((36...44).contains(known.count { $0.part == .test }))
+  }
+
+  @Test func putsNewTakesOfAGroupToTheOldOnes() {
+    var takes = takes(["a", "a", "b", "b", "b"])
+    (takes[0].part, takes[2].part, takes[3].part) = (.test, .valid, .valid)
+    #expect(split(0.1, 0.1).assign(takes) == [.test, .test, .valid, .valid, .valid])
+  }
+
+  @Test func keepsTakesOfOneGroupApartThatAreApart() {
+    var takes = takes(["a", "a", "a", "a"])
+    (takes[0].part, takes[1].part, takes[2].part) = (.valid, .train, .train)
+    #expect(split(0.5).assign(takes) == [.valid, .train, .train, .train])
+  }
+
+  @Test func dealsAsEverWhereNoTakeHasAPart() {
+    let groups = (0..<40).map { "g\($0)" }
+    #expect(split(0.25).assign(takes(groups)).count { $0 == .valid } == 10)
+  }
+
   @Test func sparesNoTakeForAnEmptyDataset() {
     #expect(assign(split(0.5), []).isEmpty)
     #expect(findings(split(0.5), []).isEmpty)

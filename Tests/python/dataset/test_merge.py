@@ -72,6 +72,43 @@ def test_takes_keep_their_part_of_the_split(takeset, days, tmp_path):
         assert file["mask/valid"][:].tolist() == [b"demo_000002"] and file["mask/test"].shape == (0,)
 
 
+@pytest.mark.slow
+def test_a_dataset_that_grows_keeps_the_parts_it_has(takeset, tmp_path):
+    """Takes come one after the other, as to the server; each merge is split like the one before."""
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("version: 1\ntransforms: [{align: {}}, {split: {valid: 0.3, group: take}}]\n")
+    known, sources = {}, []
+    for number in range(12):
+        session, dataset, out = tmp_path / f"in/take-{number:02}", tmp_path / f"single-{number}", tmp_path / f"all-{number}"
+        takeset.simulate(session, "--variant", "v2", "--seconds", 0.2, "--size", "64x48", "--seed", number)
+        takeset.convert(session, output=dataset, arguments=["--pipeline", pipeline])
+        sources.append(dataset)
+        like = ["--split-like", tmp_path / f"all-{number - 1}"] if number else ["--resplit"]
+        (tmp_path / "list").write_text("".join(f"{source}\n" for source in sources))
+        takeset("merge", "--from", tmp_path / "list", *like, "--output", out, check=0)
+        splits = manifest(out)["record"]["splits"]
+        parts = {id: part for part in ("train", "valid", "test") for id in splits[part]}
+        assert {id: parts[id] for id in known} == known and len(parts) == number + 1
+        assert splits["rule"].startswith("by take: valid 0.3")
+        known = parts
+        with h5py.File(out / "dataset.h5") as file:
+            assert len(file["mask/valid"]) == list(parts.values()).count("valid")
+    assert 3 <= list(known.values()).count("valid") <= 4
+    takeset("verify", out, check=0)
+
+
+def test_mistakes_of_split_like(takeset, days, tmp_path):
+    merge = ("merge", days / "da", days / "db", "--output", tmp_path / "out")
+    assert "only one of --resplit and --split-like" in takeset(*merge, "--resplit", "--split-like", days / "da", check=64).stderr
+    done = takeset(*merge, "--split-like", tmp_path / "nothing", "--json", check=1)
+    assert json.loads(done.stdout)["unusable"][0]["dataset"] == str(tmp_path / "nothing")
+    shutil.copytree(days / "da", tmp_path / "damaged")
+    (tmp_path / "damaged/manifest.json").write_text("{")
+    done = takeset(*merge, "--split-like", tmp_path / "damaged", "--json", check=None)
+    assert done.returncode in (1, 64, 65) and json.loads(done.stdout)["unusable"][0]["dataset"] == str(tmp_path / "damaged")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_into_the_merged_dataset_finds_its_takes_unchanged(takeset, days, tmp_path):
     out = tmp_path / "out"
     takeset("merge", days / "da", days / "db", "--output", out, check=0)

@@ -152,12 +152,26 @@ def test_the_verdicts_of_the_readme_are_the_doctors(takeset, followed):
         verdict = re.search(r": (?:(ready) for [a-z-]+(, \d+ warnings?)?|(\d+ problems)[^;]*);", last)
         found = (verdict[1] or "") + (verdict[2] or "") + (verdict[3] or "")
         assert said[program] == found or said[program].startswith(found + ", "), (program, last)
-    # What the page says of the option.
-    takeset("export", root / "act", "--to", "aloha", "--masked", "longest", "--fixed-length", "pad", "--output", root / "exported", check=0)
+    # The options that the page names solve the problems.
+    (options,) = re.findall(r"`takeset export --to aloha (--.*?)`", (ROOT / "README.md").read_text())
+    takeset("export", root / "act", "--to", "aloha", *options.split(), "--output", root / "exported", check=0)
 
 
 def test_the_first_page_is_short_and_its_picture_small():
     assert len((ROOT / "README.md").read_bytes()) < 8192 and (ROOT / "docs/images/overview.png").stat().st_size < 100_000
+
+
+def test_no_sentence_stands_on_two_pages():
+    """What is said twice is mended once. Sentences, list items and cells of tables of ten words or more, without code."""
+    found = {}
+    for page in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("*.md"), ROOT / "Sources/README.md", ROOT / "Benchmarks/README.md"]:
+        text = re.sub(r"\n(?!\n)", " ", re.sub(r"```.*?```", "", page.read_text(), flags=re.S))
+        for sentence in re.split(r"(?<=[.!?:])\s+|\||\s\* ", text):
+            words = re.sub(r"[^a-z0-9 ]", "", sentence.lower()).split()
+            if len(words) >= 10 and page.name != "CHANGELOG.md":
+                found.setdefault(" ".join(words), set()).add(str(page.relative_to(ROOT)))
+    assert len(found) > 1000
+    assert {words: pages for words, pages in found.items() if len(pages) > 1} == {}
 
 
 def test_the_pipelines_of_the_documents_are_accepted(takeset, example):

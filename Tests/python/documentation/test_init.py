@@ -274,12 +274,24 @@ def test_the_export_in_a_recipe_works(takeset, made, tmp_path, use, files):
         takeset.convert(tmp_path / "session", output=tmp_path / "dataset", arguments=["--pipeline", root / "nerf.yaml"])
     else:
         (tmp_path / "dataset").symlink_to(root / "dataset")
-    (line,) = re.findall(r"^#     (?:takeset|python -m takeset.*?) (?:export )?(dataset/ .*)$", text, re.M)
-    words = [sys.executable, "-m", "takeset.lerobot"] if use == "lerobot" else [BINARY, "export"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    subprocess.run([*map(str, words), *shlex.split(line)], cwd=tmp_path, env=environment, check=True, capture_output=True)
-    output = tmp_path / shlex.split(line)[1 if use == "lerobot" else shlex.split(line).index("--output") + 1]
+    (line,) = re.findall(r"^#     takeset export (dataset/ .*)$", text, re.M)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TAKESET_PYTHON": sys.executable}
+    subprocess.run([BINARY, "export", *shlex.split(line)], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    output = tmp_path / shlex.split(line)[shlex.split(line).index("--output") + 1]
     assert list(output.glob(files)) and (output / "takeset-export.json").exists()
+
+
+@pytest.mark.slow
+def test_the_takes_that_the_page_about_training_simulates_are_enough(tmp_path):
+    page = (ROOT / "docs/train.md").read_text()
+    convert, simulate = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[:2]
+    lines = [line for line in convert.splitlines() if line.startswith("takeset ")]
+    assert len(lines) == 3 and lines[2].startswith("takeset verify --for robomimic")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/takeset").symlink_to(BINARY)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-ec", "\n".join([simulate, *lines])], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "ready for robomimic; 6 episodes" in done.stdout, done.stdout + done.stderr
 
 
 def alternatives():

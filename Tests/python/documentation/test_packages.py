@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -155,10 +156,12 @@ def test_the_page_about_installing_matches_the_packages(version):
 
 def test_the_dockerfile_copies_from_stages_and_builds_targets_that_exist():
     text = (ROOT / "Dockerfile").read_text()
-    stages = re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE)
-    assert set(re.findall(r"COPY --from=(\w+)", text)) <= set(stages) and "debian" in stages
+    stages = re.findall(r"^FROM \S+ AS ([\w-]+)$", text, re.MULTILINE)
+    assert set(re.findall(r"COPY --from=([\w-]+)", text)) <= set(stages) and "debian" in stages
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.search(r"&& make ([a-z ]+) &&", text)[1].split():
+    made = " ".join(re.findall(r"&& make ([a-z -]+) &&", text)).split()
+    assert {"tarball", "deb", "server-deb"} == set(made)
+    for target in made:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
@@ -340,6 +343,27 @@ def test_the_deb_works_in_a_bare_system(deb, takes, expected, version):
         assert root("dpkg", "--verify", "takeset").stdout == ""
         root("apt-get", "remove", "-y", "-q", "takeset")
         assert not [path for path in root.path.glob("usr/**/*takeset*") if "dpkg" not in path.parts]
+
+
+@pytest.mark.packages
+def test_an_operator_gets_from_nothing_to_a_converted_capture(deb, server_deb):
+    """The lines of docs/server.md, in a bare system; only the service is started by hand, because no systemd runs there."""
+    page = (ROOT / "docs/server.md").read_text().split("## From nothing to a converted capture")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3 and all("localhost:8443" in page for _ in blocks)
+    start = "runuser -u takeset-server -- takeset-server serve --config /etc/takeset/server.yaml & server=$!; sleep 3"
+    assert "systemctl restart takeset-server" in blocks[0]
+    wait = "until test -e /var/lib/takeset/datasets/default/manifest.json; do sleep 1; done"
+    script = "\n".join(["set -e", blocks[0].replace("systemctl restart takeset-server", start), blocks[1], wait, blocks[2], "kill $server; wait || true"])
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        script = script.replace("8443", str(found.getsockname()[1]))
+    with clean_roots.trial(clean_roots.base("bookworm")) as root:
+        is_bare(root)
+        for file in deb, server_deb:
+            shutil.copy(file, root.path / "root" / file.name)
+        done = root("sh", "-c", "cd /root\n" + script, network=True)
+        assert "uploaded\t" in done.stdout and "sound" in done.stdout, done.stdout
 
 
 READ = """

@@ -376,6 +376,7 @@ def test_an_export_that_cannot_be_written_ends_with_1(sessions):
     assert "cannot write /proc/none/out" in export(sessions, "/proc/none/out", check=1).stderr
 
 
+@pytest.mark.slow
 def test_the_command_runs(sessions, tmp_path):
     done = command(sessions, tmp_path / "out", "--task", "pour")
     assert done.returncode == 0 and done.stdout.startswith(str(tmp_path / "out"))

@@ -367,11 +367,12 @@ def test_gaps_are_between_rows(given):
 def test_a_picture_is_not_decoded_before_its_size_is_known(tmp_path):
     """A PNG file of 20 kB may hold a picture of gigabytes, and one of another format may start another program."""
     Image.new("1", (9000, 9000)).save(tmp_path / "a.png")
+    out = np.zeros((3, 4, 3), np.uint8)
     with pytest.raises(TakesetError, match="the image is 9000x9000, and its dataset says 4x3"):
-        _images.decode((tmp_path / "a.png").read_bytes(), 3, 4)
+        _images.decode_into(out, (tmp_path / "a.png").read_bytes())
     Image.new("RGB", (4, 3)).save(tmp_path / "a.gif")
     with pytest.raises(TakesetError, match="the image cannot be decoded"):
-        _images.decode((tmp_path / "a.gif").read_bytes(), 3, 4)
+        _images.decode_into(out, (tmp_path / "a.gif").read_bytes())
 
 
 # One door

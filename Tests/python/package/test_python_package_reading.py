@@ -198,6 +198,12 @@ def test_without_pillow_the_error_says_what_to_install(encoded, whole):
     )
 
 
+def decoded(file, height, width):
+    out = np.empty((height, width, 3), np.uint8)
+    _images.decode_into(out, file)
+    return out
+
+
 def test_an_image_that_cannot_be_decoded_is_named(encoded, tmp_path):
     damaged = shutil.copytree(encoded["png"], tmp_path / "damaged")
     with h5py.File(damaged / f"episodes/{SCAN}.h5", "r+") as file:
@@ -211,13 +217,42 @@ def test_an_image_that_cannot_be_decoded_is_named(encoded, tmp_path):
     other = io.BytesIO()
     Image.new("RGB", (8, 4)).save(other, "png")
     with pytest.raises(TakesetError, match="the image is 8x4, and its dataset says 96x72"):
-        _images.decode(other.getvalue(), 72, 96)
+        decoded(other.getvalue(), 72, 96)
 
 
 def test_gray_images_are_decoded_as_rgb():
     gray = io.BytesIO()
     Image.fromarray(np.arange(32, dtype=np.uint8).reshape(4, 8)).save(gray, "png")
-    np.testing.assert_array_equal(_images.decode(gray.getvalue(), 4, 8), np.arange(32).reshape(4, 8, 1).repeat(3, axis=2))
+    np.testing.assert_array_equal(decoded(gray.getvalue(), 4, 8), np.arange(32).reshape(4, 8, 1).repeat(3, axis=2))
+
+
+def jpeg(image, **options):
+    file = io.BytesIO()
+    image.save(file, "jpeg", **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_jpegs_have_the_same_pixels_with_and_without_simplejpeg(installed, monkeypatch):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "simplejpeg", None)
+    image = Image.fromarray(np.random.default_rng(4).integers(0, 255, (45, 61, 3), np.uint8))
+    files = [jpeg(image, subsampling=number) for number in range(3)]
+    files += [jpeg(image, progressive=True), jpeg(image, keep_rgb=True), jpeg(image.convert("L")), jpeg(image.convert("CMYK"))]
+    for file in files:
+        np.testing.assert_array_equal(decoded(file, 45, 61), np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
+    # Pillow says what is wrong, in both cases.
+    with pytest.raises(TakesetError, match="the image is 61x45, and its dataset says 60x45"):
+        decoded(files[0], 45, 60)
+    for length in 2, 100, len(files[0]) // 2:
+        with pytest.raises(TakesetError, match="the image cannot be decoded"):
+            decoded(files[0][:length], 45, 61)
+
+
+def test_simplejpeg_decodes_where_it_is_installed(monkeypatch):
+    monkeypatch.setattr(_images, "_pillow", None)
+    file = jpeg(Image.new("RGB", (8, 4), (200, 0, 0)))
+    np.testing.assert_allclose(decoded(file, 4, 8)[0, 0], [200, 0, 0], atol=2)
 
 
 # Processes and threads

@@ -103,7 +103,7 @@ def test_a_file_is_no_dataset(takeset, dataset, tmp_path, command):
     assert "name the folder of the dataset" in done.stderr
 
 
-@pytest.mark.parametrize("form, remedy", [("lerobot", "python -m takeset.lerobot"), ("umi", "--to zarr --layout umi"), ("rerun", "python -m takeset.rerun")])
+@pytest.mark.parametrize("form, remedy", [("umi", "--to zarr --layout umi"), ("rerun", "takeset view")])
 def test_formats_that_are_elsewhere(takeset, dataset, tmp_path, form, remedy):
     assert remedy in takeset("export", dataset, "--to", form, "--output", tmp_path / "out", check=64).stderr
 
