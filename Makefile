@@ -3,6 +3,8 @@
 # make help       list all targets
 
 SHELL := /bin/bash
+# A registry that fails for some minutes should not fail the build: pip waits longer after each attempt, about eight minutes in all.
+export PIP_RETRIES ?= 12
 PREFIX ?= /usr/local
 SECONDS ?= 60
 TARGET ?=
