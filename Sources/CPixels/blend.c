@@ -12,25 +12,39 @@
 #define VARIANTS
 #endif
 
+// Sums that stay in registers, of a block of columns at a time.
+#define BLEND_ROWS(type)                                                                 \
+  enum { block = 64 };                                                                   \
+  size_t x = 0;                                                                          \
+  for (; x + block <= count; x += block) {                                               \
+    float sums[block];                                                                   \
+    const type *row = rows + x;                                                          \
+    for (int i = 0; i < block; i++) sums[i] = weights[0] * row[i];                       \
+    for (size_t tap = 1; tap < taps; tap++) {                                            \
+      row = (const type *)((const char *)row + pitch);                                   \
+      float weight = weights[tap];                                                       \
+      for (int i = 0; i < block; i++) sums[i] += weight * row[i];                        \
+    }                                                                                    \
+    memcpy(line + x, sums, sizeof sums);                                                 \
+  }                                                                                      \
+  for (; x < count; x++) {                                                               \
+    const type *row = rows + x;                                                          \
+    float sum = weights[0] * *row;                                                       \
+    for (size_t tap = 1; tap < taps; tap++) {                                            \
+      row = (const type *)((const char *)row + pitch);                                   \
+      sum += weights[tap] * *row;                                                        \
+    }                                                                                    \
+    line[x] = sum;                                                                       \
+  }
+
 VARIANTS
 void cpixels_blend_rows(const uint8_t *rows, size_t pitch, size_t count, const float *weights, size_t taps, float *line) {
-  enum { block = 64 };  // sums that stay in registers
-  size_t x = 0;
-  for (; x + block <= count; x += block) {
-    float sums[block];
-    for (int i = 0; i < block; i++) sums[i] = weights[0] * rows[x + i];
-    for (size_t tap = 1; tap < taps; tap++) {
-      const uint8_t *row = rows + tap * pitch + x;
-      float weight = weights[tap];
-      for (int i = 0; i < block; i++) sums[i] += weight * row[i];
-    }
-    memcpy(line + x, sums, sizeof sums);
-  }
-  for (; x < count; x++) {
-    float sum = weights[0] * rows[x];
-    for (size_t tap = 1; tap < taps; tap++) sum += weights[tap] * rows[tap * pitch + x];
-    line[x] = sum;
-  }
+  BLEND_ROWS(uint8_t)
+}
+
+VARIANTS
+void cpixels_blend_wide_rows(const uint16_t *rows, size_t pitch, size_t count, const float *weights, size_t taps, float *line) {
+  BLEND_ROWS(uint16_t)
 }
 
 VARIANTS
@@ -68,10 +82,45 @@ static inline __attribute__((always_inline)) quad products(const float *line, st
   return __builtin_shufflevector(sums, sums, 0, 1, 2, 3) + __builtin_shufflevector(sums, sums, 4, 5, 6, 7);
 }
 
+typedef uint16_t corner __attribute__((vector_size(8)));
+
+// Levels 0 to 255 replaced by those of the table. Between corners, the three parts of the position in a cell order the way from its first corner to
+// its last: gray stays gray, because the way leads along the diagonal.
+static inline __attribute__((always_inline)) whole looked_up(quad colors, const uint16_t *table) {
+  enum { edge = CPIXELS_EDGE, fine = 256 };
+  const quad scale = {(edge - 1) * fine / 255.0f, (edge - 1) * fine / 255.0f, (edge - 1) * fine / 255.0f, 0};
+  whole at = __builtin_convertvector(colors * scale + 0.5f, whole);
+  whole cell = at / fine;
+  for (int i = 0; i < 3; i++)
+    if (cell[i] == edge - 1) cell[i]--;
+  whole part = at - cell * fine;
+  int r = part[0], g = part[1], b = part[2];
+  int red = edge * edge, green = edge, blue = 1;
+  int first, second, most, middle, least;
+  if (r >= g) {
+    if (g >= b) first = red, second = green, most = r, middle = g, least = b;
+    else if (r >= b) first = red, second = blue, most = r, middle = b, least = g;
+    else first = blue, second = red, most = b, middle = r, least = g;
+  } else {
+    if (r >= b) first = green, second = red, most = g, middle = r, least = b;
+    else if (g >= b) first = green, second = blue, most = g, middle = b, least = r;
+    else first = blue, second = green, most = b, middle = g, least = r;
+  }
+  const uint16_t *start = table + 4 * (size_t)(cell[0] * red + cell[1] * green + cell[2] * blue);
+  corner corners[4];
+  memcpy(&corners[0], start, sizeof(corner));
+  memcpy(&corners[1], start + 4 * first, sizeof(corner));
+  memcpy(&corners[2], start + 4 * (first + second), sizeof(corner));
+  memcpy(&corners[3], start + 4 * (red + green + blue), sizeof(corner));
+  whole sum = __builtin_convertvector(corners[0], whole) * (fine - most) + __builtin_convertvector(corners[1], whole) * (most - middle)
+      + __builtin_convertvector(corners[2], whole) * (middle - least) + __builtin_convertvector(corners[3], whole) * least;
+  return (sum + (1 << 14)) >> 15;
+}
+
 VARIANTS
 void cpixels_blend_planes(
     const float *luma, const float *cb, const float *cr, struct cpixels_taps luma_taps, struct cpixels_taps chroma_taps,
-    struct cpixels_matrix matrix, size_t width, uint8_t *pixels) {
+    struct cpixels_matrix matrix, const uint16_t *table, size_t width, uint8_t *pixels) {
   // Lanes: red, green, blue, unused.
   const quad of_luma = {matrix.contrast, matrix.contrast, matrix.contrast, 0};
   const quad of_cb = {0, matrix.green_of_cb, matrix.blue_of_cb, 0}, of_cr = {matrix.red_of_cr, matrix.green_of_cr, 0, 0};
@@ -82,9 +131,15 @@ void cpixels_blend_planes(
     quad yb = __builtin_shufflevector(y, b, 0, 1, 4, 5) + __builtin_shufflevector(y, b, 2, 3, 6, 7);
     quad rr = __builtin_shufflevector(r, r, 0, 1, 0, 1) + __builtin_shufflevector(r, r, 2, 3, 2, 3);
     quad sums = __builtin_shufflevector(yb, rr, 0, 2, 4, 4) + __builtin_shufflevector(yb, rr, 1, 3, 5, 5);
-    quad colors = (sums[0] - matrix.black) * of_luma + (sums[1] - 128) * of_cb + (sums[2] - 128) * of_cr + 0.5f;
-    colors = __builtin_elementwise_min(__builtin_elementwise_max(colors, least), most);
-    bytes levels = __builtin_convertvector(__builtin_convertvector(colors, whole), bytes);
+    quad colors = (sums[0] - matrix.black) * of_luma + (sums[1] - 128) * of_cb + (sums[2] - 128) * of_cr;
+    whole found;
+    if (table) {
+      found = looked_up(__builtin_elementwise_min(__builtin_elementwise_max(colors, least), most), table);
+    } else {
+      colors = __builtin_elementwise_min(__builtin_elementwise_max(colors + 0.5f, least), most);
+      found = __builtin_convertvector(colors, whole);
+    }
+    bytes levels = __builtin_convertvector(found, bytes);
     pixels[0] = levels[0];
     pixels[1] = levels[1];
     pixels[2] = levels[2];

@@ -156,6 +156,13 @@ final class Demuxer {
       return (-av_display_rotation_get(matrix), determinant < 0)
     }
   }
+
+  /// What the base layer of Dolby Vision is by itself: 0 nothing, 1 PQ, 2 SDR, 4 HLG. `nil` for other videos.
+  var dolbyVisionCompatibility: Int? {
+    guard let data = av_stream_get_side_data(stream, AV_PKT_DATA_DOVI_CONF, nil) else { return nil }
+    let record = UnsafeRawPointer(data).loadUnaligned(as: AVDOVIDecoderConfigurationRecord.self)
+    return Int(record.dv_bl_signal_compatibility_id)
+  }
 }
 
 /// The FFmpeg libraries as a whole.

@@ -4,7 +4,7 @@ package import Model
 /// A converter of video frames to RGB rows of a target size. Color matrix and range are those that the frame declares; the default is
 /// BT.601 and limited range, as in FFmpeg and software built on it.
 ///
-/// Downscaling averages with a triangle filter, as `ImageResizer` does: `YUVDownscaler` handles 8-bit 4:2:0 frames, libswscale handles
+/// Downscaling averages with a triangle filter, as `ImageResizer` does: `YUVDownscaler` handles 8-bit 4:2:0 frames and those of HDR, libswscale handles
 /// other formats and frames that keep their size. One converter serves one thread.
 package final class FrameConverter {
   package let target: ImageSize
@@ -20,6 +20,9 @@ package final class FrameConverter {
     var format: AVPixelFormat
     var matrix: AVColorSpace
     var range: AVColorRange
+    /// Of a frame of HDR.
+    var transfer: ToneMap.Transfer?
+    var primaries: ToneMap.Primaries?
   }
 
   package init(to target: ImageSize) {
@@ -38,7 +41,10 @@ package final class FrameConverter {
   /// - Throws: `MovieError` when its pixels cannot be converted.
   package func convert(_ videoFrame: MovieFrame, into output: inout [UInt8]) throws {
     let frame = videoFrame.frame.pointee
-    let kind = Kind(size: videoFrame.size, format: videoFrame.format, matrix: frame.colorspace, range: frame.color_range)
+    var kind = Kind(size: videoFrame.size, format: videoFrame.format, matrix: frame.colorspace, range: frame.color_range)
+    if frame.color_trc == AVCOL_TRC_SMPTE2084 || frame.color_trc == AVCOL_TRC_ARIB_STD_B67 {
+      (kind.transfer, kind.primaries) = (videoFrame.color.hdr?.transfer, videoFrame.color.hdr?.primaries)
+    }
     if kind != self.kind { try prepare(kind) }
     let width = target.width * 3
     if output.count != width * target.height { output = [UInt8](repeating: 0, count: width * target.height) }
@@ -86,9 +92,19 @@ package final class FrameConverter {
   }
 
   private func prepare(_ kind: Kind) throws {
-    let table = sws_getCoefficients(kind.matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : Int32(kind.matrix.rawValue))
+    let isHDR = kind.transfer != nil
+    let usual = isHDR ? SWS_CS_BT2020 : SWS_CS_DEFAULT
+    let table = sws_getCoefficients(kind.matrix == AVCOL_SPC_UNSPECIFIED ? usual : Int32(kind.matrix.rawValue))
     self.kind = nil
     reducer = nil
+    if let transfer = kind.transfer, let primaries = kind.primaries, let table {
+      let bits = Int(av_pix_fmt_desc_get(kind.format)?.pointee.comp.0.depth ?? 8)
+      reducer = YUVDownscaler(
+        from: kind.size, to: target, bits: bits, coefficients: Array(UnsafeBufferPointer(start: table, count: 4)),
+        isFullRange: kind.range == AVCOL_RANGE_JPEG, toneMap: ToneMap.of(transfer, primaries))
+      self.kind = kind
+      return
+    }
     if kind.format == AV_PIX_FMT_YUV420P || kind.format == AV_PIX_FMT_YUVJ420P, let table {
       let coefficients = Array(UnsafeBufferPointer(start: table, count: 4))
       reducer = YUVDownscaler(from: kind.size, to: target, coefficients: coefficients, isFullRange: kind.range == AVCOL_RANGE_JPEG)

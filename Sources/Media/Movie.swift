@@ -115,7 +115,11 @@ package struct Movie: Sendable {
       throw MovieError(.limit, "the frames are \(size), over the limit of \(limits.side)x\(limits.side)")
     }
     try limits.check(samples: samples.count, of: size, bytes: input.count)
-    try color.check()
+    if demuxer.dolbyVisionCompatibility == 0 {
+      throw MovieError(
+        .colorUnsupported, "the frames are Dolby Vision without a layer that is HDR or SDR by itself (profile 5); expected profile 8")
+    }
+    try color.check(refusesHDR: limits.refusesHDR)
   }
 
   private static func checkTracks(_ tracks: [MovieBoxes.Track]) throws {
@@ -235,13 +239,30 @@ package struct Movie: Sendable {
 }
 
 extension Movie.Color {
-  /// Throws for a color coding that needs tone mapping: images are stored as 8-bit sRGB, and a plain conversion would look washed out.
-  fileprivate func check() throws {
-    let refused = [
-      "smpte2084": "PQ (HDR)", "arib-std-b67": "HLG (HDR)", "linear": "linear light", "log100": "logarithmic", "log316": "logarithmic",
-    ]
+  /// The transfer and primaries of a frame of HDR whose colors can be mapped to SDR.
+  var hdr: (transfer: ToneMap.Transfer, primaries: ToneMap.Primaries)? {
+    guard let transfer = transfer.flatMap(ToneMap.Transfer.init), Self.mappedFormats.contains(pixelFormat) else { return nil }
+    return ToneMap.Primaries(rawValue: primaries ?? ToneMap.Primaries.bt2020.rawValue).map { (transfer, $0) }
+  }
+  private static let mappedFormats = ["yuv420p", "yuvj420p", "yuv420p10le", "yuv420p12le"]
+
+  /// What is done with the colors of HDR, for the record; `nil` for those of SDR.
+  package var mapping: (words: String, peak: Double, white: Double)? {
+    hdr.map { ("\($0.transfer == .hlg ? "HLG" : "PQ") of \($0.primaries.rawValue) to SDR of bt709", ToneMap.peak, ToneMap.white) }
+  }
+
+  /// Throws for a color coding that cannot be stored as 8-bit SDR.
+  fileprivate func check(refusesHDR: Bool) throws {
+    let refused = ["linear": "linear light", "log100": "logarithmic", "log316": "logarithmic"]
     if let transfer, let what = refused[transfer] {
-      throw MovieError(.colorUnsupported, "the frames are \(what), transfer \(transfer); converting these to 8-bit sRGB is not supported")
+      throw MovieError(.colorUnsupported, "the frames are \(what), transfer \(transfer); converting these to 8-bit SDR is not supported")
+    }
+    if let transfer, ToneMap.Transfer(rawValue: transfer) != nil {
+      let what = "the frames are HDR, transfer \(transfer), primaries \(primaries ?? "not declared"), format \(pixelFormat)"
+      guard !refusesHDR else { throw MovieError(.colorUnsupported, what + "; hdr: refuse says to refuse them") }
+      guard hdr != nil else {
+        throw MovieError(.colorUnsupported, what + "; 4:2:0 with primaries bt2020, smpte432 or bt709 can be mapped to SDR")
+      }
     }
     if let matrix, ["ycgco", "bt2020c", "ictcp", "chroma-derived-nc", "chroma-derived-c", "smpte2085"].contains(matrix) {
       throw MovieError(.colorUnsupported, "the frames use the color matrix \(matrix), which is not supported")

@@ -30,6 +30,8 @@ package struct MovieLimits: Sendable {
   /// a file made to be decoded for hours, one for millions.
   package var ratio = 10_000.0
   static let anyBytes = 0x1p32
+  /// Whether a video in HDR is refused, which is otherwise mapped to SDR.
+  package var refusesHDR = false
   package init() {}
 
   /// Throws where decoding would take time out of proportion to the file.

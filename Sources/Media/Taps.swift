@@ -31,6 +31,11 @@ struct Taps {
     self.weights = weights
   }
 
+  private init(count: Int, first: [Int32], weights: [Float]) { (self.count, self.first, self.weights) = (count, first, weights) }
+
+  /// The same filter of numbers that are `factor` times as large.
+  func scaled(by factor: Float) -> Taps { Taps(count: count, first: first, weights: weights.map { $0 * factor }) }
+
   func withPointers<Result>(_ body: (cpixels_taps) -> Result) -> Result {
     first.withUnsafeBufferPointer { first in
       weights.withUnsafeBufferPointer { weights in
@@ -39,11 +44,17 @@ struct Taps {
     }
   }
 
-  /// Blends rows of bytes, `pitch` bytes apart, into output row `y`.
-  func blendRows(_ rows: UnsafePointer<UInt8>, pitch: Int, count: Int, at y: Int, into line: inout [Float]) {
+  /// Blends rows of bytes, or of numbers of two bytes, `pitch` bytes apart, into output row `y`.
+  func blendRows(_ rows: UnsafePointer<UInt8>, pitch: Int, isWide: Bool = false, count: Int, at y: Int, into line: inout [Float]) {
     weights.withUnsafeBufferPointer { weights in
       guard let weights = weights.baseAddress else { return }
-      cpixels_blend_rows(rows + Int(first[y]) * pitch, pitch, count, weights + y * self.count, self.count, &line)
+      let (rows, weight) = (rows + Int(first[y]) * pitch, weights + y * self.count)
+      if isWide {
+        let wide = UnsafeRawPointer(rows).assumingMemoryBound(to: UInt16.self)
+        cpixels_blend_wide_rows(wide, pitch, count, weight, self.count, &line)
+      } else {
+        cpixels_blend_rows(rows, pitch, count, weight, self.count, &line)
+      }
     }
   }
 }

@@ -50,6 +50,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case frameRate = "frame-rate"
   case framesDropped = "frames-dropped"
   case hashEncoding = "hash-encoding"
+  case hdrMapped = "hdr-mapped"
   case imageMissing = "image-missing"
   case imageUndecodable = "image-undecodable"
   case imuUnusable = "imu-unusable"
@@ -200,7 +201,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   package var severity: Finding.Severity {
     switch self {
     case .accelerationInG, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
-      .duplicate, .frameRate, .hashEncoding, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly, .locationRemoved,
+      .duplicate, .frameRate, .hashEncoding, .hdrMapped, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly,
+      .locationRemoved,
       .metadataNumber,
       .minFrames,
       .nameRemoved, .needsSLAM, .optionUnused, .posesUnsorted, .samplesHidden, .timesFromMovie, .trim, .verifyDepth, .verifyHashChain:

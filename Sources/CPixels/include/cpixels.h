@@ -15,6 +15,9 @@ struct cpixels_taps {
 // Writes to `line` the weighted sum of `taps` rows of `count` bytes each, `pitch` bytes apart.
 void cpixels_blend_rows(const uint8_t *rows, size_t pitch, size_t count, const float *weights, size_t taps, float *line);
 
+// The same for rows of 16-bit numbers, of which `pitch` is bytes, too.
+void cpixels_blend_wide_rows(const uint16_t *rows, size_t pitch, size_t count, const float *weights, size_t taps, float *line);
+
 // Computes `width` RGB pixels from a line of RGB pixels.
 void cpixels_blend_pixels(const float *line, struct cpixels_taps taps, size_t width, uint8_t *pixels);
 
@@ -23,10 +26,14 @@ struct cpixels_matrix {
   float black, contrast, red_of_cr, green_of_cb, green_of_cr, blue_of_cb;
 };
 
+// Entries along one side of a table of colors.
+#define CPIXELS_EDGE 33
+
 // Computes `width` RGB pixels from a line of each plane. Tap counts are multiples of 8, and that many floats must be readable from each
-// position.
+// position. With a table, these colors are replaced by its own, interpolated between the corners of a tetrahedron: entries of red, green, blue and
+// an unused number in 128ths of a level, by red, green and blue, blue fastest.
 void cpixels_blend_planes(
     const float *luma, const float *cb, const float *cr, struct cpixels_taps luma_taps, struct cpixels_taps chroma_taps,
-    struct cpixels_matrix matrix, size_t width, uint8_t *pixels);
+    struct cpixels_matrix matrix, const uint16_t *table, size_t width, uint8_t *pixels);
 
 #endif

@@ -112,6 +112,11 @@ struct MovieTake {
         "pixel_format": .string(movie.color.pixelFormat),
       ],
     ]
+    if let mapping = movie.color.mapping {
+      details["hdr"] = [
+        "mapping": .string(mapping.words), "peak_cd_m2": .number(mapping.peak), "reference_white_cd_m2": .number(mapping.white),
+      ]
+    }
     if options.keepLocation, let tag = movie.tags.first(where: { Self.isLocation($0.key) }) {
       details["location"] = .string(tag.value)
     }
@@ -145,7 +150,13 @@ struct MovieTake {
       findings.append(
         Finding(.colorUntagged, "the video does not declare its color matrix; BT.601 is assumed, as FFmpeg does", file: file))
     }
-    if let primaries = movie.color.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
+    if let mapping = movie.color.mapping {
+      findings.append(
+        Finding(
+          .hdrMapped,
+          "the video is HDR; its colors are mapped from \(mapping.words), so they differ from those of a video that was recorded in SDR",
+          file: file))
+    } else if let primaries = movie.color.primaries, !["bt709", "smpte170m", "bt470bg"].contains(primaries) {
       findings.append(
         Finding(.colorPrimaries, "the primaries are \(primaries); colors are stored without conversion to sRGB's", file: file)
       )

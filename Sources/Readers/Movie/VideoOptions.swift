@@ -3,6 +3,10 @@ import Steps
 
 /// Options of readers that decode video.
 package struct VideoOptions: StepOptionGroup {
+  package enum HDR: String, OptionChoice { case map, refuse }
+
+  @StepOption("map: colors of an HDR video (HLG, PQ, Dolby Vision with either) become those of SDR; refuse: such a video fails the take")
+  var hdr = HDR.map
   @StepOption("copy a location in the take's metadata to the output") var keepLocation = false
   @StepOption("a video with more frames fails the take", 1...1_000_000) var maxSamples = 20_000
   @StepOption("a longer video fails the take (seconds)", above: 0, through: 86_400) var maxSeconds = 600.0
@@ -16,6 +20,7 @@ package struct VideoOptions: StepOptionGroup {
   var limits: MovieLimits {
     var limits = MovieLimits()
     (limits.samples, limits.seconds, limits.side, limits.ratio) = (maxSamples, maxSeconds, maxSide, maxVideoRatio)
+    limits.refusesHDR = hdr == .refuse
     return limits
   }
 }

@@ -32,10 +32,6 @@ def wide_color(transfer):
     return "-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", transfer, "-color_range", "tv"
 
 
-def in_high_dynamic_range(transfer):
-    return video_file(count=6, codec="hevc", color=wide_color(transfer), extra=("-pix_fmt", "yuv420p10le"))
-
-
 def spliced(*videos):
     """One video of the images of several H.264 videos, which keep their sizes and colors."""
     return remade(b"".join(remade(data, "-f", "h264") for data in videos), before=("-r", 30, "-f", "h264"))
@@ -92,8 +88,6 @@ INVALID_VIDEOS = {name: ("not-a-movie", [], lambda data=data: data) for name, da
     "two video tracks.mov": ("video-ambiguous", [], two_tracks),
     "MPEG-4.mov": ("codec-unsupported", ["mpeg4"], lambda: video_file(count=6, codec="mpeg4")),
     "ProRes.mov": ("codec-unsupported", ["prores"], lambda: video_file(count=6, codec="prores")),
-    "PQ.mov": ("colour-unsupported", [], lambda: in_high_dynamic_range("smpte2084")),
-    "HLG.mov": ("colour-unsupported", [], lambda: in_high_dynamic_range("arib-std-b67")),
     "colours that change.mov": (
         "colour-unsupported", [15], lambda: spliced(video_file(count=15), video_file(count=15, color=wide_color("smpte2084")))),
     "over ten minutes.mov": ("limit", [600], lambda: video_file(ticks=(0, 20, 360_020))),
