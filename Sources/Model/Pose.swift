@@ -90,6 +90,15 @@ package struct Pose: Equatable, Sendable {
     self.init(position: [n[0], n[1], n[2]], quaternion: SIMD4(n[3], n[4], n[5], n[6]) / norm)
   }
 
+  /// A rotation by a vector's length in radians about its axis, at the origin; `nil` unless the vector is finite.
+  package init?(rotationVector v: SIMD3<Double>) {
+    let angle = (v * v).sum().squareRoot()
+    guard angle.isFinite else { return nil }
+    // sin(x)/x is 1 to double precision here.
+    let imaginary = angle < 1e-9 ? v / 2 : v * (sin(angle / 2) / angle)
+    self.init(position: .zero, quaternion: SIMD4(imaginary.x, imaginary.y, imaginary.z, cos(angle / 2)))
+  }
+
   /// Makes a pose from x, y, z, qx, qy, qz, qw.
   package init(floats: [Float]) {
     let n = floats.map { Double($0) }

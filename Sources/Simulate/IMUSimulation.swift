@@ -4,8 +4,8 @@ import Model
 /// Readings of the phone's IMU along `Trajectory.smooth`: 100 Hz, handled up to 4 ms late, acceleration in g, angular velocity in rad/s, both
 /// in the device's axes.
 struct IMUSimulation {
-  /// Readings with times in nanoseconds, acceleration without gravity and gravity in g, and angular velocity in rad/s.
-  private var readings: [(time: Int64, acceleration: SIMD3<Double>, gravity: SIMD3<Double>, gyro: SIMD3<Double>)] = []
+  /// Readings with times in nanoseconds on the frames' clock plus the offset, acceleration without gravity and gravity in g, and angular velocity in rad/s.
+  private(set) var readings: [(time: Int64, acceleration: SIMD3<Double>, gravity: SIMD3<Double>, gyro: SIMD3<Double>)] = []
   private static let rate = 100.0
   /// Sampling rate in Hz for differentiating positions and rotations.
   private static let fine = 400.0
@@ -64,5 +64,26 @@ struct IMUSimulation {
     let world = (position(a) - 2 * position(b) + position(c)) * fine * fine / 9.80665
     func axis(_ column: Int) -> Double { world.x * b[column] + world.y * b[4 + column] + world.z * b[8 + column] }
     return device([axis(0), axis(1), axis(2)])
+  }
+}
+
+/// The same motion as an accelerometer and a gyroscope report it that have times of their own: m/s², with the reaction to gravity, and rad/s.
+struct SeparateSensors {
+  typealias Reading = (time: Int64, value: SIMD3<Double>)
+  var accelerations: [Reading] = []
+  var rotations: [Reading] = []
+
+  init(from first: Timestamp, seconds: Double, seed: UInt64) {
+    let readings = IMUSimulation(from: first, seconds: seconds, 0, seed).readings
+    for reading in readings { rotations.append((reading.time, reading.gyro)) }
+    // Each acceleration is measured between two rotations: the mean of the two motions, 3 ms after the first.
+    for (one, next) in zip(readings, readings.dropFirst()) {
+      let step = Double(min(3_000_000, (next.time - one.time) / 2))
+      let weight = step / Double(next.time - one.time)
+      func force(_ reading: (time: Int64, acceleration: SIMD3<Double>, gravity: SIMD3<Double>, gyro: SIMD3<Double>)) -> SIMD3<Double> {
+        (reading.acceleration - reading.gravity) * 9.80665
+      }
+      accelerations.append((one.time + Int64(step), force(one) * (1 - weight) + force(next) * weight))
+    }
   }
 }

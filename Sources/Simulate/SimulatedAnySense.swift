@@ -4,10 +4,14 @@ import Media
 package import Model
 
 /// A synthetic take of AnySense: a portrait video, depth and poses of the sensor in landscape, times of writing.
-package struct SimulatedAnySense: Sendable {
+package struct SimulatedAnySense: SimulatedApp {
+  package static let command = "anysense"
+  package static let abstract = "A take of AnySense: a portrait video, depth, poses of the sensor in landscape."
+  package static let usualSize = ImageSize(width: 720, height: 960)
+
   package var seconds = 2.0
   package var seed: UInt64 = 1
-  package var size = ImageSize(width: 720, height: 960)
+  package var size = SimulatedAnySense.usualSize
   package var quirks: [Quirk] = []
 
   package enum Quirk: String, Sendable, CaseIterable {

@@ -4,10 +4,14 @@ import Media
 package import Model
 
 /// A synthetic take of iPhUMI: a video, an ultra-wide video, depth maps one after the other, and a JSON file with poses and times.
-package struct SimulatedIPhUMI: Sendable {
+package struct SimulatedIPhUMI: SimulatedApp {
+  package static let command = "iphumi"
+  package static let abstract = "A take of iPhUMI: a video, an ultra-wide video, depth, poses."
+  package static let usualSize = ImageSize(width: 1920, height: 1440)
+
   package var seconds = 2.0
   package var seed: UInt64 = 1
-  package var size = ImageSize(width: 1920, height: 1440)
+  package var size = SimulatedIPhUMI.usualSize
   package var quirks: [Quirk] = []
 
   package enum Quirk: String, Sendable, CaseIterable {

@@ -85,7 +85,11 @@ package final class SimulatedTakes {
       }
     }
     return SimulatedRecord3D.Form.allCases.map { example($0.rawValue, $0) }
-      + SimulatedRecord3D.Quirk.allCases.map { example($0.rawValue, .folder, [$0]) } + scans3D + keyframes + grippers + scenes + portraits
+      + SimulatedRecord3D.Quirk.allCases.map { example($0.rawValue, .folder, [$0]) } + scans3D + keyframes + scenes
+      + examples(SimulatedIPhUMI.self, seconds: 0.4)
+      + examples(SimulatedAnySense.self, seconds: 0.5, size: ImageSize(width: 48, height: 64))
+      + examples(SimulatedARKitScenes.self, seconds: 1) + examples(SimulatedSpectacularRec.self, seconds: 0.4)
+      + examples(SimulatedOpenCamera.self, seconds: 0.4)
   }
 
   private static var scans3D: [Example] {
@@ -102,23 +106,14 @@ package final class SimulatedTakes {
     }
   }
 
-  private static var grippers: [Example] {
-    let variants = [[]] + SimulatedIPhUMI.Quirk.allCases.map { [$0] }
-    return variants.map { quirks in
-      Example(reader: "iphumi", name: quirks.first?.rawValue ?? "whole") { path in
-        var take = SimulatedIPhUMI()
-        (take.seconds, take.size, take.quirks) = (0.4, ImageSize(width: 64, height: 48), quirks)
-        try take.write(to: path)
-      }
-    }
-  }
-
-  private static var portraits: [Example] {
-    let variants = [[]] + SimulatedAnySense.Quirk.allCases.map { [$0] }
-    return variants.map { quirks in
-      Example(reader: "anysense", name: quirks.first?.rawValue ?? "whole") { path in
-        var take = SimulatedAnySense()
-        (take.seconds, take.size, take.quirks) = (0.5, ImageSize(width: 48, height: 64), quirks)
+  /// A whole take of an app, and one for each quirk.
+  private static func examples<App: SimulatedApp>(_: App.Type, seconds: Double, size: ImageSize = ImageSize(width: 64, height: 48))
+    -> [Example]
+  {
+    ([nil] + Array(App.Quirk.allCases).map { $0 }).map { quirk in
+      Example(reader: App.command, name: quirk?.rawValue ?? "whole") { path in
+        var take = App()
+        (take.seconds, take.size, take.quirks) = (seconds, size, quirk.map { [$0] } ?? [])
         try take.write(to: path)
       }
     }
@@ -156,6 +151,10 @@ package final class SimulatedTakes {
     if example.reader == "slow-motion-video" { return TakeLocation(path: path + "/video_1771446000.\(example.name)", isDirectory: false) }
     if example.name == SimulatedBundle.Layout.multipart.rawValue {
       return TakeLocation(path: path + "/upload.multipart", isDirectory: false)
+    }
+    if example.reader == SimulatedOpenCamera.command {
+      let movie = try FileManager.default.contentsOfDirectory(atPath: path).first { $0.hasSuffix(".mp4") }
+      return TakeLocation(path: path + "/" + (movie ?? ""), isDirectory: false)
     }
     if example.reader == "iphumi" { return TakeLocation(path: path + "/session_1.json", isDirectory: false) }
     if example.name == SimulatedRecord3D.Form.r3d.rawValue { return TakeLocation(path: path + "/session_1.r3d", isDirectory: false) }

@@ -83,38 +83,15 @@ struct SimulatePolycam: ParsableCommand {
   }
 }
 
-struct SimulateIPhUMI: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "iphumi", abstract: "A take of iPhUMI: a video, an ultra-wide video, depth, poses.")
+/// A take of an app whose form has no options but its quirks.
+struct SimulateApp<App: SimulatedApp>: ParsableCommand where App.Quirk: ExpressibleByArgument {
+  static var configuration: CommandConfiguration { CommandConfiguration(commandName: App.command, abstract: App.abstract) }
 
   @OptionGroup var options: SimulationOptions
   @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
-  var size = ImageSize(width: 1920, height: 1440)
-  @Option(help: "Something that is missing or cut; may be given several times.")
-  var quirk: [SimulatedIPhUMI.Quirk] = []
-
-  func validate() throws {
-    try options.validate(rate: 60)
-    guard size.width % 2 == 0, size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
-  }
-
-  func run() throws {
-    var take = SimulatedIPhUMI()
-    (take.seconds, take.seed, take.size, take.quirks) = (options.seconds, options.seed, size, quirk)
-    try take.write(to: options.output)
-    standardOutput(options.output)
-  }
-}
-
-struct SimulateAnySense: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "anysense", abstract: "A take of AnySense: a portrait video, depth, poses of the sensor in landscape.")
-
-  @OptionGroup var options: SimulationOptions
-  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
-  var size = ImageSize(width: 720, height: 960)
-  @Option(help: "Something that is missing or cut; may be given several times.")
-  var quirk: [SimulatedAnySense.Quirk] = []
+  var size = App.usualSize
+  @Option(help: "Something that is missing, damaged or of another version; may be given several times.")
+  var quirk: [App.Quirk] = []
 
   func validate() throws {
     try options.validate(rate: 30)
@@ -122,7 +99,7 @@ struct SimulateAnySense: ParsableCommand {
   }
 
   func run() throws {
-    var take = SimulatedAnySense()
+    var take = App()
     (take.seconds, take.seed, take.size, take.quirks) = (options.seconds, options.seed, size, quirk)
     try take.write(to: options.output)
     standardOutput(options.output)
@@ -164,3 +141,6 @@ extension SimulatedScannerApp.Quirk: ExpressibleByArgument {}
 extension SimulatedPolycam.Quirk: ExpressibleByArgument {}
 extension SimulatedIPhUMI.Quirk: ExpressibleByArgument {}
 extension SimulatedAnySense.Quirk: ExpressibleByArgument {}
+extension SimulatedARKitScenes.Quirk: ExpressibleByArgument {}
+extension SimulatedSpectacularRec.Quirk: ExpressibleByArgument {}
+extension SimulatedOpenCamera.Quirk: ExpressibleByArgument {}

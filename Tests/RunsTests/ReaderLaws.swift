@@ -130,10 +130,12 @@ import TestSupport
     let folders = [
       "StackSession": "stack", "StrayScanner": "stray", "RealityCam": "reality", "Record3D": "record", "ScannerApp": "scanner",
       "Polycam": "polycam", "IPhUMI": "iphumi", "TransformsJSON": "transforms", "AnySense": "anysense",
+      "ARKitScenes": "arkitscenes", "SpectacularRec": "spectacular", "OpenCameraSensors": "opencamera",
     ]
     let names = [
       "StackSession", "StrayScanner", "RealityCam", "SlowMotionVideo", "OdometryFile", "PosesFile", "SessionFolder", "BundleFolder",
-      "Record3D", "ScannerApp", "Polycam", "IPhUMI", "TransformsJSON", "AnySense",
+      "Record3D", "ScannerApp", "Polycam", "IPhUMI", "TransformsJSON", "AnySense", "ARKitScenes",
+      "SpectacularRec", "OpenCameraSensors",
     ]
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Sources/Readers")
     let files = (FileManager.default.enumerator(atPath: root.path)?.allObjects ?? []).compactMap { $0 as? String }.filter {

@@ -2,7 +2,7 @@ import Evidence
 import Model
 import Steps
 
-/// A small table of numbers: lines of comma-separated fields, surrounding blanks ignored, no quotes. Lines end in LF or CRLF; a byte order
+/// A small table of numbers: lines of fields, surrounding blanks ignored, no quotes. Lines end in LF or CRLF; a byte order
 /// mark and blank lines are skipped.
 struct CSVFile {
   struct Line {
@@ -32,9 +32,13 @@ struct CSVFile {
   /// Number of fields that are split; further ones stay in the last, because no format has them.
   private static let fieldLimit = 64
   private let bytes: [UInt8]
+  private let separator: UInt8
 
   /// Throws `TakeFailure` when the file is larger than `limit` bytes or cannot be read.
-  init(_ inputs: TakeInputs, _ entry: Int, limit: Int) throws {
+  ///
+  /// - Parameter separator: What fields are separated by: a comma, or a space, of which there may be several.
+  init(_ inputs: TakeInputs, _ entry: Int, limit: Int, separator: Character = ",") throws {
+    self.separator = separator.asciiValue ?? UInt8(ascii: ",")
     var bytes: [UInt8] = []
     try inputs.read(entry, limit: limit, hasher: SHA256(), into: &bytes)
     self.bytes = bytes
@@ -50,7 +54,9 @@ struct CSVFile {
       let end = rest.firstIndex(of: UInt8(ascii: "\n"))
       let line = rest[..<(end ?? rest.endIndex)]
       rest = end.map { rest[($0 + 1)...] } ?? []
-      let fields = line.split(separator: UInt8(ascii: ","), maxSplits: Self.fieldLimit, omittingEmptySubsequences: false).map(Self.trimmed)
+      let fields = line.split(
+        separator: separator, maxSplits: Self.fieldLimit, omittingEmptySubsequences: separator == UInt8(ascii: " ")
+      ).map(Self.trimmed)
       guard fields.contains(where: { !$0.isEmpty }) else { continue }
       try body(Line(number: number, fields: fields, isEnded: end != nil))
     }

@@ -5,7 +5,7 @@ import Model
 struct FrameClock {
   /// How far a listed time, which is rounded to a millisecond, may be from that of its sample.
   static let tolerance: Int64 = 5_000_000
-  /// Frames at the start that may have no sample.
+  /// Frames at the start that one of the two lists may lack.
   private static let reach = 60
   /// Frames from which an offset is guessed.
   private static let looked = 15
@@ -21,11 +21,13 @@ struct FrameClock {
   init(listed: [Timestamp?], presented: [Int64], tolerance: Int64 = FrameClock.tolerance) {
     let known = listed.enumerated().compactMap { position, time in time.map { (position: position, time: $0) } }
     guard let first = presented.first, !known.isEmpty else { return }
-    // Evenly spaced times fit after several shifts: then the video begins with the first frame.
+    // Evenly spaced times fit after several shifts: then the video begins with the first frame. Either list may lack frames that the other has.
     var best: (matches: [Int?], count: Int)?
-    for start in 0..<min(Self.reach, known.count) {
+    for shift in Array(0..<Self.reach) + (1..<Self.reach).map({ -$0 }) {
       // A time of writing may be late: the median of the first ones is not.
-      let offsets = zip(known[start...], presented).prefix(Self.looked).map { $0.time.nanoseconds &- $1 }.sorted()
+      let offsets = zip(known.dropFirst(max(shift, 0)), presented.dropFirst(max(-shift, 0))).prefix(Self.looked)
+        .map { $0.time.nanoseconds &- $1 }.sorted()
+      guard !offsets.isEmpty else { continue }
       let matches = Self.matches(known, presented, offset: offsets[offsets.count / 2], tolerance)
       let count = matches.count { $0 != nil }
       if count > best?.count ?? 0 { best = (matches, count) }
@@ -37,6 +39,21 @@ struct FrameClock {
     let offset = offsets.isEmpty ? known[0].time.nanoseconds &- first : offsets[offsets.count / 2]
     positions = matches.map { $0.map { known[$0].position } }
     times = presented.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
+  }
+
+  /// Listed times that are exact, as those of a sensor beside a video whose times its encoder made: each sample has the time that is listed for it.
+  /// Where there are as many positions as samples, sample n is at position n, unless the times of the video are the sensor's and say otherwise.
+  static func exact(listed: [Timestamp?], presented: [Int64]) -> FrameClock {
+    var clock = FrameClock(listed: listed, presented: presented)
+    let offsets = zip(listed, presented).compactMap { listed, time in listed.map { $0.nanoseconds &- time } }.sorted()
+    if listed.count == presented.count, !offsets.isEmpty {
+      let byTime = clock.positions.count { $0 != nil }
+      let usual = offsets[offsets.count / 2]
+      let byNumber = offsets.count { abs(max($0 &- usual, -.max)) <= tolerance }
+      if byNumber >= byTime || byTime * 2 < listed.count { clock.positions = listed.indices.map { listed[$0] == nil ? nil : $0 } }
+    }
+    clock.times = zip(clock.positions, clock.times).map { position, time in position.flatMap { listed[$0] } ?? time }
+    return clock
   }
 
   /// The known time of each sample, each at most once, in order.

@@ -138,6 +138,22 @@ extension NumberedCapture.Maps {
     }
   }
 
+  /// Gray PNG files of whole units of `scale` meters; `nil` where none of the first ones can be decoded, which is noted.
+  static func scaled(_ files: [Int64: Int], by scale: Double, in inputs: TakeInputs, _ notes: FindingCollector) throws -> Self? {
+    guard let millimeters = try millimeters(files, in: inputs, notes) else { return nil }
+    if abs(scale - 0.001) < 1e-9 { return millimeters }
+    let size = millimeters.size
+    return Self(files: files, size: size, type: .float32, unit: "m") { files in
+      DecodedFiles(inputs: inputs, files: files, undecodable: .depthUndecodable) { file, rows in
+        var units: [UInt8] = []
+        try file.withUnsafeBytes { try PNG.decodeGray($0, bits: 16, size: size, into: &units) }
+        let meters = units.withUnsafeBytes { $0.bindMemory(to: UInt16.self).map { Float(Double($0) * scale) } }
+        rows = meters.withUnsafeBytes { Array($0) }
+        clearInvalidDepth(in: &rows)
+      }
+    }
+  }
+
   /// Gray PNG files of the confidence levels 0, 1 and 2, of the size of the depth maps.
   static func levels(_ files: [Int64: Int], of depth: Self, in inputs: TakeInputs) -> Self {
     Self(files: files, size: depth.size, type: .uint8, unit: levels) {

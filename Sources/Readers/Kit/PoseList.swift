@@ -22,6 +22,8 @@ struct PoseList {
   /// Source file, and its name for the frame number; for messages.
   let file: String
   let number: String
+  /// What the entries are, for messages.
+  var what = "poses"
 
   /// Sorts entries by number and marks those whose time is out of order. Throws `TakeFailure` when too many are.
   init(_ entries: [Entry], file: String, number: String, notes: FindingCollector) throws {
@@ -123,13 +125,13 @@ struct FrameJoin {
     if images != nil, let firstMissing, firstMissing == withImage, unposed == 0 {
       coverage = Double(withImage) / Double(count)
       notes.add(
-        .partialUpload, "images end after the first \(withImage) of \(count) poses", file: place,
+        .partialUpload, "images end after the first \(withImage) of \(count) \(poses.what)", file: place,
         count: count - withImage)
     }
     note(.poseUnusable, unusable, "transforms that are not a rotation and a position", notes)
     note(.timeNotAscending, disorder, nil, notes)
-    note(.imageMissing, withoutImage, "poses whose image is not in \(place)", notes)
-    note(.poseMissing, unposed, "images whose number has no pose", notes)
+    note(.imageMissing, withoutImage, "\(poses.what) whose image is not in \(place)", notes)
+    note(.poseMissing, unposed, "images whose number is not among the \(poses.what)", notes)
     if withImage * 2 < count {
       throw TakeFailure(
         .tooFewImages, "\(withImage) of the \(count) images that \(poses.file) names are present; at least half are needed",

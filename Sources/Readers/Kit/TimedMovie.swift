@@ -3,16 +3,18 @@ import Media
 import Model
 import Steps
 
-/// A video with a list of its frames' times beside it, and poses with times: from these to an episode. A row is a listed time with a frame of the
-/// video and a pose.
+/// A video with a list of its frames' times beside it, and, as far as the format has any, poses with times: from these to an episode. A row is a
+/// listed time with a frame of the video, and a pose.
 struct TimedMovie {
   /// The greatest distance in time between a frame and its pose.
   private let tolerance: Int64
   private let inputs: TakeInputs
   private let movie: MovieTake
   private let listed: [Timestamp?]
-  private let poses: [(time: Timestamp, pose: Pose?)]
-  private let posesFile: String
+  /// `nil` in a format without poses.
+  private let poses: [(time: Timestamp, pose: Pose?)]?
+  /// The file of the poses, or else of the times.
+  private let table: String
   private let clock: Clock
   /// Which listed time each frame of the video has.
   private let frames: FrameClock
@@ -23,14 +25,17 @@ struct TimedMovie {
 
   /// - Parameter listed: Times by position; `nil` where a frame has no image.
   /// - Parameter list: Name of the list, for messages: `rgbTimes`.
-  /// - Parameter poses: In any order.
+  /// - Parameter poses: In any order; `nil` in a format without poses, where the listed times are the exact ones.
   init(
-    _ movie: MovieTake, in inputs: TakeInputs, listed: [Timestamp?], named list: String, poses: [(time: Timestamp, pose: Pose?)],
+    _ movie: MovieTake, in inputs: TakeInputs, listed: [Timestamp?], named list: String, poses: [(time: Timestamp, pose: Pose?)]? = nil,
     file: String, clock: Clock, tolerance: Int64 = FrameClock.tolerance, notes: FindingCollector
   ) {
-    (self.movie, self.inputs, self.listed, self.posesFile, self.clock, self.tolerance) = (movie, inputs, listed, file, clock, tolerance)
-    self.poses = poses.sorted { $0.time < $1.time }
-    frames = FrameClock(listed: listed, presented: movie.movie.nanoseconds, tolerance: tolerance)
+    (self.movie, self.inputs, self.listed, self.table, self.clock, self.tolerance) = (movie, inputs, listed, file, clock, tolerance)
+    self.poses = poses?.sorted { $0.time < $1.time }
+    let presented = movie.movie.nanoseconds
+    frames =
+      poses == nil
+      ? FrameClock.exact(listed: listed, presented: presented) : FrameClock(listed: listed, presented: presented, tolerance: tolerance)
     var exact: [Int: Timestamp] = [:]
     for (position, time) in zip(frames.positions, frames.times) { if let position { exact[position] = time } }
     self.exact = exact
@@ -52,35 +57,45 @@ struct TimedMovie {
     exact[position].flatMap { abs(max($0.since(time), -.max)) <= tolerance ? $0 : nil } ?? time
   }
 
-  /// Makes the episode of images and poses, without a camera and a variant.
-  func episode(id: String, poseFrame: PoseFrame, notes: FindingCollector) throws -> Episode {
+  /// Makes the episode of images and poses, without a variant; with a camera where there are no poses.
+  ///
+  /// - Parameter poseFrame: `nil` in a format without poses.
+  func episode(id: String, poseFrame: PoseFrame? = nil, notes: FindingCollector) throws -> Episode {
     var images: [Int64: Int] = [:]
     for (sample, position) in frames.positions.enumerated() { if let position { images[Int64(position)] = sample } }
-    let list = try PoseList(entries, file: posesFile, number: "the place in the list", notes: notes)
+    var list = try PoseList(entries, file: table, number: "the place in the list", notes: notes)
+    if poses == nil { list.what = "times" }
     let join = try FrameJoin(poses: list, images: images, in: movie.file, notes: notes)
     let rows = join.rows.map { list.entries[$0] }
     var timeline = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: clock)
-    timeline.quality = FrameQuality.of(rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true)
-    notes.add(FrameQuality.findings(timeline.quality, file: posesFile))
+    if poseFrame != nil {
+      timeline.quality = FrameQuality.of(rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true)
+      notes.add(FrameQuality.findings(timeline.quality, file: table))
+    }
     notes.add(timeline.findings(isWhole: join.dropped.isEmpty))
 
     let shown = movie.episode(id: id, snapsRate: false)
     notes.add(shown.findings)
     var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: timeline, streams: [:])
-    episode.streams[.pose] = SampleStream(
-      spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: "m", clock: clock),
-      source: VectorSource(rows.compactMap(\.pose)), timestamps: timeline.timestamps, sourceIndex: timeline.sourceIndex,
-      rows: rows.indices.rows)
+    if let poseFrame {
+      episode.streams[.pose] = SampleStream(
+        spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: "m", clock: clock),
+        source: VectorSource(rows.compactMap(\.pose)), timestamps: timeline.timestamps, sourceIndex: timeline.sourceIndex,
+        rows: rows.indices.rows)
+    }
     episode.streams[.image] = shown.streams[.image]
     episode.streams[.image]?.spec.clock = clock
     episode.streams[.image]?.timestamps = frames.times
     episode.streams[.image]?.rows = rows.map { images[$0.number].map { Row($0) } }
     episode.dropped = join.dropped
     episode.captureStart = rows.first?.timestamp
-    let date = rows.first.map { row in
-      let seconds = row.timestamp.nanoseconds / 1_000_000_000
-      return RecordingDate(posesFile, day: String(UnixTime.rfc3339(seconds: seconds).prefix(10)), seconds: seconds)
-    }
+    let date =
+      clock != .phoneUnix
+      ? movie.date
+      : rows.first.map { row in
+        let seconds = row.timestamp.nanoseconds / 1_000_000_000
+        return RecordingDate(table, day: String(UnixTime.rfc3339(seconds: seconds).prefix(10)), seconds: seconds)
+      }
     episode.dates = Day.dates(name: id, date)
     episode.details = inputs.details.merging(shown.details) { own, _ in own }
     episode.details["time_base_meaning"] = nil
@@ -89,6 +104,12 @@ struct TimedMovie {
 
   /// An entry for each listed image: at the time of its frame where the video has it, with the pose nearest in time.
   private var entries: [PoseList.Entry] {
+    guard let poses else {
+      // Nothing is known of where the camera is, and nothing of it is stored.
+      return listed.enumerated().compactMap { position, listed in
+        listed.map { PoseList.Entry(number: Int64(position), timestamp: $0, pose: .identity) }
+      }
+    }
     var next = 0
     return listed.enumerated().compactMap { position, listed in
       guard let listed else { return nil }

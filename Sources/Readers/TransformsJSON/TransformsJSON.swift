@@ -102,7 +102,9 @@ package struct TransformsJSON: Reader {
     for (number, frame) in frames.enumerated() { capture.intrinsics[Int64(number)] = frame.intrinsics }
     capture.intrinsicsSize = frames[0].size
     var episode = try capture.episode(id: take.id) { _ in
-      isMetric ? (try depth(maps, file, inputs, notes), nil) : (nil, nil)
+      guard isMetric else { return (nil, nil) }
+      let scale = file.members["depth_unit_scale_factor"]?.double ?? 0.001
+      return (try NumberedCapture.Maps.scaled(maps, by: scale, in: inputs, notes), nil)
     }
     episode.variant = isNeRFCapture ? "nerfcapture" : "nerfstudio"
     return episode
@@ -148,23 +150,5 @@ package struct TransformsJSON: Reader {
     if file.isNeRFCapture { return .arkit }
     let isUpright = file.members["orientation_override"] == "none" && file.members["applied_transform"] != nil
     return PoseFrame(cameraAxes: .arkit, worldAxes: isUpright ? "z up, that of transforms.json" : "that of transforms.json", unit: unit)
-  }
-
-  private func depth(
-    _ files: [Int64: Int], _ file: TransformsFile, _ inputs: TakeInputs, _ notes: FindingCollector
-  ) throws -> NumberedCapture.Maps? {
-    let scale = file.members["depth_unit_scale_factor"]?.double ?? 0.001
-    guard let millimeters = try NumberedCapture.Maps.millimeters(files, in: inputs, notes) else { return nil }
-    if abs(scale - 0.001) < 1e-9 { return millimeters }
-    let size = millimeters.size
-    return NumberedCapture.Maps(files: files, size: size, type: .float32, unit: "m") { files in
-      DecodedFiles(inputs: inputs, files: files, undecodable: .depthUndecodable) { file, rows in
-        var units: [UInt8] = []
-        try file.withUnsafeBytes { try PNG.decodeGray($0, bits: 16, size: size, into: &units) }
-        let meters = units.withUnsafeBytes { $0.bindMemory(to: UInt16.self).map { Float(Double($0) * scale) } }
-        rows = meters.withUnsafeBytes { Array($0) }
-        clearInvalidDepth(in: &rows)
-      }
-    }
   }
 }

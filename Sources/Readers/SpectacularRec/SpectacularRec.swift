@@ -1,0 +1,156 @@
+import Evidence
+import Media
+package import Model
+package import Steps
+
+/// Recordings of Spectacular Rec: `data.jsonl`, `data.mov` or `data.mp4`, and, as far as present, `calibration.json` and depth maps in `frames2/`.
+///
+///     reader: {name: spectacular-rec, max-seconds: 1200}
+package struct SpectacularRec: Reader {
+  package static let name = "spectacular-rec"
+  package static let summary = "Spectacular Rec recordings: video, depth, IMU, intrinsics; no poses"
+
+  private static let movieNames = ["data.mov", "data.mp4"]
+  /// Containers in which other programs of Spectacular AI record.
+  private static let otherMovies: Set<String> = ["data.mkv", "data.avi"]
+  private static let depthFolder = "frames2", depthDigits = 8
+  private static let calibrationName = "calibration.json"
+
+  var video = VideoOptions()
+  @StepOption("a table larger than this fails the take (MiB)", 1...4096) var maxCsvMebibytes = 256
+  var archive = Archive.Limits()
+
+  package init() {}
+
+  package func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String? { try inputs.unfinishedMovie() }
+
+  // MARK: Files
+
+  package func recognize(_ place: TakePlace) throws -> Candidate? {
+    guard place.isDirectory else { return try archived(place) }
+    guard try place.kind(of: SpectacularLog.name) == .file else { return nil }
+    let names = Set(try place.members().map(\.name))
+    guard !names.isDisjoint(with: Self.otherMovies.union(Self.movieNames)) else { return nil }
+    return Candidate(.certain, stem: place.name) { [path = place.path] in
+      try TakeListing(folder: path, subfolders: [Self.depthFolder]).inputs(role: Self.role)
+    }
+  }
+
+  private func archived(_ place: TakePlace) throws -> Candidate? {
+    try place.candidate(inArchive: archive) { archive in
+      try archive.root(holding: [SpectacularLog.name], folders: []).map { ($0, [Self.depthFolder], Self.role) }
+    }
+  }
+
+  private static func role(of path: String) -> TakeInputs.Role? {
+    if path == SpectacularLog.name { return .metadata }
+    if path == calibrationName { return .calibration }
+    if movieNames.contains(path) || otherMovies.contains(path) { return .movie }
+    return NumberedFiles.matches(path, folder: depthFolder, ending: ".png", digits: depthDigits) ? .depth : nil
+  }
+
+  // MARK: Opening
+
+  package func open(_ take: Take) throws -> Episode {
+    let inputs = take.inputs
+    let notes = FindingCollector()
+    guard let table = inputs.index(of: SpectacularLog.name) else {
+      throw TakeFailure(.timesMissing, "the recording has no times", file: SpectacularLog.name)
+    }
+    guard let entry = Self.movieNames.lazy.compactMap({ inputs.index(of: $0) }).first else {
+      let found = inputs.entries.first { $0.role == .movie }?.path
+      throw TakeFailure(
+        found == nil ? .noFrames : .formatUnsupported,
+        "expected \(Self.movieNames.joined(separator: " or "))"
+          + (found.map { ", found \($0): copy its video to an mp4 (ffmpeg -i \($0) -c copy data.mp4)" } ?? ""), file: found)
+    }
+    let log = try SpectacularLog(
+      inputs, table, limit: maxCsvMebibytes << 20, frameLimit: video.maxSamples, notes: notes)
+    let path = inputs.entries[entry].path
+    let movie = try MovieTake(
+      inputs.slice(entry), file: path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: .keep)
+    let timed = TimedMovie(
+      movie, in: inputs, listed: log.frames.map(\.time), named: SpectacularLog.name, file: SpectacularLog.name, clock: .deviceUptime,
+      notes: notes)
+    var episode = try timed.episode(id: take.id, notes: notes)
+    episode.cameras[.phone] = try camera(log, timed.size, inputs, notes)
+    try addDepth(log, timed.size, inputs, notes, &episode)
+    episode.streams[.imu] = log.sensors.table().stream(
+      clock: .deviceUptime, file: SpectacularLog.name, in: InputOrigin(inputs: inputs, entry: table), .line, notes: notes)
+    if log.hasLocation {
+      notes.add(.locationRemoved, "there are positions of satellite navigation, which are never read", file: SpectacularLog.name)
+    }
+    if !log.poseSources.isEmpty {
+      episode.details["poses_not_read"] = .array(log.poseSources.sorted().map { .string($0) })
+    }
+    episode.variant = episode.streams[.depth] == nil ? "rgb" : "rgbd"
+    episode.findings = notes.findings
+    return episode
+  }
+
+  /// The intrinsics of each frame, or else those of `calibration.json`.
+  private func camera(_ log: SpectacularLog, _ size: ImageSize, _ inputs: TakeInputs, _ notes: FindingCollector) throws -> Camera {
+    var constant: Intrinsics?
+    if let entry = inputs.index(of: Self.calibrationName) {
+      do {
+        let first = try inputs.readJSON(entry, limit: 1 << 20) { try $0.document() }["cameras"]?.array?.first
+        constant = first.flatMap(SpectacularLog.intrinsics)
+        if constant == nil {
+          notes.add(.intrinsicsUnusable, "the first of its cameras has no focal length and principal point", file: Self.calibrationName)
+        }
+        let sides = ["imageWidth", "imageHeight"].compactMap { first?[$0]?.double }.filter { (1...16_384).contains($0) }
+        if sides.count == 2, let known = constant, sides != [Double(size.width), Double(size.height)] {
+          notes.add(
+            .intrinsicsScaled, "the intrinsics are for images of \(Int(sides[0]))x\(Int(sides[1])), the video has \(size); they are scaled",
+            file: Self.calibrationName)
+          let (x, y) = (Double(size.width) / sides[0], Double(size.height) / sides[1])
+          constant = Intrinsics(fx: known.fx * x, fy: known.fy * y, cx: known.cx * x, cy: known.cy * y)
+        }
+        let distortion = first?["distortionCoefficients"]?.array?.compactMap(\.double) ?? []
+        if distortion.contains(where: { $0 != 0 }) {
+          notes.add(
+            .distortionIgnored, "the lens has distortion (\(first?["model"]?.string ?? "model unknown")); images are stored as they are",
+            file: Self.calibrationName)
+        }
+      } catch let failure as TakeFailure where !failure.isOfMachine {
+        notes.add(.intrinsicsUnusable, failure.message, file: Self.calibrationName)
+      }
+    }
+    let moments = log.frames.compactMap { frame in
+      frame.time.flatMap { time in frame.intrinsics.map { IntrinsicsTrack.Moment(time: time, intrinsics: $0) } }
+    }
+    let isAscending = zip(moments, moments.dropFirst()).allSatisfy { $0.time < $1.time }
+    let usual = moments.isEmpty || !isAscending ? constant : moments[moments.count / 2].intrinsics
+    if usual == nil { notes.add(.intrinsicsAbsent, "the recording has no intrinsics, so pixels have no directions") }
+    let isConstant = moments.allSatisfy { $0.intrinsics == usual }
+    return Camera(size: size, intrinsicsTrack: usual.map { IntrinsicsTrack($0, moments: isConstant || !isAscending ? [] : moments) })
+  }
+
+  /// Maps by the number of their frame, at its time.
+  private func addDepth(
+    _ log: SpectacularLog, _ size: ImageSize, _ inputs: TakeInputs, _ notes: FindingCollector, _ episode: inout Episode
+  ) throws {
+    var files = NumberedFiles.entries(.depth, in: inputs, digits: Self.depthDigits)
+    let orphans = files.filter { !log.frames.indices.contains(Int($0.key)) || log.frames[Int($0.key)].time == nil }
+    if !orphans.isEmpty {
+      notes.add(.depthOrphaned, "depth maps whose number has no time are skipped", file: Self.depthFolder, count: orphans.count)
+      for number in orphans.keys { files[number] = nil }
+    }
+    guard !files.isEmpty else { return }
+    let scales = Set(files.keys.compactMap { log.frames[Int($0)].depthScale }.filter { $0 > 0 && $0.isFinite })
+    guard scales.count <= 1 else {
+      return notes.add(
+        .depthNotMetric, "depthScale changes within the recording; it is written without depth", file: SpectacularLog.name)
+    }
+    guard let maps = try NumberedCapture.Maps.scaled(files, by: scales.first ?? 0.001, in: inputs, notes) else { return }
+    let timed = files.keys.compactMap { number in log.frames[Int(number)].time.map { (time: $0, number: number) } }.sorted { $0 < $1 }
+    let (times, numbers) = (timed.map(\.time), timed.map(\.number))
+    guard zip(times, times.dropFirst()).allSatisfy({ $0 < $1 }) else {
+      return notes.add(.depthTimesUnordered, "frames have the same time; the recording is written without depth", file: SpectacularLog.name)
+    }
+    episode.streams[.depth] = SampleStream(
+      spec: StreamSpec(
+        raster: Raster(size: maps.size, covering: size), kind: .depth, type: maps.type, channels: 1, unit: maps.unit, clock: .deviceUptime),
+      source: maps.source(numbers.map { files[$0] }), timestamps: times, sourceIndex: numbers)
+  }
+}

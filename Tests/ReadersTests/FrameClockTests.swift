@@ -1,0 +1,59 @@
+import Model
+import Testing
+
+@testable import Readers
+
+/// Frames of a video and a list of times, either of which may lack some.
+@Suite struct FrameClockTests {
+  /// Times of a camera at 30 Hz with up to 1 ms of jitter.
+  private func times(_ count: Int, _ random: inout SystemRandomNumberGenerator) -> [Int64] {
+    (0..<count).map { Int64($0) * 33_333_333 + Int64.random(in: 0...1_000_000, using: &random) }
+  }
+
+  @Test func everyFrameHasItsTimeWhateverTheOtherListLacks() {
+    var random = SystemRandomNumberGenerator()
+    for _ in 0..<300 {
+      let all = times(200, &random)
+      // A list that lacks the first frames fits as well after a shift, so both have these.
+      let unlisted = Set((0..<Int.random(in: 0...5, using: &random)).map { _ in Int.random(in: 1..<199, using: &random) })
+      let unwritten = Set((0..<Int.random(in: 0...5, using: &random)).map { _ in Int.random(in: 1..<199, using: &random) })
+      let listed = all.indices.filter { !unlisted.contains($0) }
+      let written = all.indices.filter { !unwritten.contains($0) }
+      let clock = FrameClock(
+        listed: listed.map { Timestamp(nanoseconds: 81_000_000_000_000 + all[$0]) }, presented: written.map { all[$0] - all[written[0]] })
+      let found = clock.positions.map { $0.map { listed[$0] } }
+      #expect(found == written.map { unlisted.contains($0) ? nil : $0 }, "unlisted \(unlisted.sorted()), unwritten \(unwritten.sorted())")
+    }
+  }
+
+  @Test func exactTimesAreThoseOfTheList() {
+    var random = SystemRandomNumberGenerator()
+    let all = times(60, &random)
+    let listed: [Timestamp?] = all.enumerated().map { $0 == 0 || $0 == 20 ? nil : Timestamp(nanoseconds: $1) }
+    let clock = FrameClock.exact(listed: listed, presented: all.map { ($0 + 500_000) / 1_000_000 * 1_000_000 })
+    #expect(clock.positions == all.indices.map { listed[$0] == nil ? nil : $0 })
+    for (position, time) in zip(clock.positions, clock.times) { if let position { #expect(time == listed[position]) } }
+  }
+
+  @Test func timesThatAreNobodysGiveWayToTheNumber() {
+    var random = SystemRandomNumberGenerator()
+    let all = times(60, &random)
+    let clock = FrameClock.exact(
+      listed: all.map { Timestamp(nanoseconds: $0) }, presented: all.indices.map { Int64($0) * 41_666_667 })
+    #expect(clock.positions == all.indices.map { $0 } && clock.times == all.map { Timestamp(nanoseconds: $0) })
+  }
+
+  @Test func aFrameTooManyAndOneTooFewAreFoundByTime() {
+    var random = SystemRandomNumberGenerator()
+    let all = times(60, &random)
+    // Frame 10 is not in the video, frame 50 not in the list.
+    let (listed, written) = (all.indices.filter { $0 != 50 }, all.indices.filter { $0 != 10 })
+    let clock = FrameClock.exact(listed: listed.map { Timestamp(nanoseconds: all[$0]) }, presented: written.map { all[$0] })
+    #expect(clock.positions.map { $0.map { listed[$0] } } == written.map { $0 == 50 ? nil : $0 })
+  }
+
+  @Test func emptyListsHaveNoPositions() {
+    #expect(FrameClock.exact(listed: [nil, nil], presented: [0, 1]).positions.isEmpty)
+    #expect(FrameClock(listed: [], presented: [0]).positions.isEmpty && FrameClock(listed: [nil], presented: []).positions.isEmpty)
+  }
+}
