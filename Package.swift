@@ -115,7 +115,7 @@ let package = Package(
     tests("Model", ["Simulate", "TestSupport"]),
     tests("Evidence", ["Model", "Simulate"]),
     tests("HDF5", ["Simulate"]),
-    tests("Media", ["Model", "TestSupport"]),
+    tests("Media", ["CPixels", "Model", "Simulate", "TestSupport"]),
     tests("Explanations", ["Model"]),
     tests("Steps", ["Evidence", "Model", "TestSupport"]),
     tests("Rasters", ["Media", "Model", "Simulate", "TestSupport"]),

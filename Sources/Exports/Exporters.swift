@@ -5,6 +5,7 @@ package enum Exporters {
     ALOHAExporter.self,
     COLMAPExporter.self,
     KITTIExporter.self,
+    MCAPExporter.self,
     NerfstudioExporter.self,
     PLYExporter.self,
     TUMExporter.self,

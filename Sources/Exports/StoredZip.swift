@@ -89,10 +89,4 @@ struct StoredZip {
     try bytes.withUnsafeBytes(write)
     offset += UInt64(bytes.count)
   }
-
-  /// Little-endian numbers one after the other.
-  private struct Bytes {
-    var bytes: [UInt8] = []
-    mutating func add(_ number: some FixedWidthInteger) { withUnsafeBytes(of: number.littleEndian) { bytes += $0 } }
-  }
 }

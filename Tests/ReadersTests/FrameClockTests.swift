@@ -1,4 +1,5 @@
 import Model
+import Simulate
 import Testing
 
 @testable import Readers
@@ -6,12 +7,12 @@ import Testing
 /// Frames of a video and a list of times, either of which may lack some.
 @Suite struct FrameClockTests {
   /// Times of a camera at 30 Hz with up to 1 ms of jitter.
-  private func times(_ count: Int, _ random: inout SystemRandomNumberGenerator) -> [Int64] {
+  private func times(_ count: Int, _ random: inout SplitMix) -> [Int64] {
     (0..<count).map { Int64($0) * 33_333_333 + Int64.random(in: 0...1_000_000, using: &random) }
   }
 
   @Test func everyFrameHasItsTimeWhateverTheOtherListLacks() {
-    var random = SystemRandomNumberGenerator()
+    var random = SplitMix(seed: 1)
     for _ in 0..<300 {
       let all = times(200, &random)
       // A list that lacks the first frames fits as well after a shift, so both have these.
@@ -27,7 +28,7 @@ import Testing
   }
 
   @Test func exactTimesAreThoseOfTheList() {
-    var random = SystemRandomNumberGenerator()
+    var random = SplitMix(seed: 1)
     let all = times(60, &random)
     let listed: [Timestamp?] = all.enumerated().map { $0 == 0 || $0 == 20 ? nil : Timestamp(nanoseconds: $1) }
     let clock = FrameClock.exact(listed: listed, presented: all.map { ($0 + 500_000) / 1_000_000 * 1_000_000 })
@@ -36,7 +37,7 @@ import Testing
   }
 
   @Test func timesThatAreNobodysGiveWayToTheNumber() {
-    var random = SystemRandomNumberGenerator()
+    var random = SplitMix(seed: 1)
     let all = times(60, &random)
     let clock = FrameClock.exact(
       listed: all.map { Timestamp(nanoseconds: $0) }, presented: all.indices.map { Int64($0) * 41_666_667 })
@@ -44,7 +45,7 @@ import Testing
   }
 
   @Test func aFrameTooManyAndOneTooFewAreFoundByTime() {
-    var random = SystemRandomNumberGenerator()
+    var random = SplitMix(seed: 1)
     let all = times(60, &random)
     // Frame 10 is not in the video, frame 50 not in the list.
     let (listed, written) = (all.indices.filter { $0 != 50 }, all.indices.filter { $0 != 10 })

@@ -7,8 +7,10 @@ struct FrameClock {
   static let tolerance: Int64 = 5_000_000
   /// Frames at the start that one of the two lists may lack.
   private static let reach = 60
-  /// Frames from which an offset is guessed.
-  private static let looked = 15
+  /// Frames from which an offset is guessed, and how often.
+  private static let looked = 15, windows = 4
+  /// Frames that may match less where the mean distance is less by the tolerance.
+  private static let weight = 20.0
 
   /// The position of each sample in the list of times; `nil` for one that is at none of them.
   private(set) var positions: [Int?] = []
@@ -21,17 +23,28 @@ struct FrameClock {
   init(listed: [Timestamp?], presented: [Int64], tolerance: Int64 = FrameClock.tolerance) {
     let known = listed.enumerated().compactMap { position, time in time.map { (position: position, time: $0) } }
     guard let first = presented.first, !known.isEmpty else { return }
-    // Evenly spaced times fit after several shifts: then the video begins with the first frame. Either list may lack frames that the other has.
-    var best: (matches: [Int?], count: Int)?
-    for shift in Array(0..<Self.reach) + (1..<Self.reach).map({ -$0 }) {
-      // A time of writing may be late: the median of the first ones is not.
-      let offsets = zip(known.dropFirst(max(shift, 0)), presented.dropFirst(max(-shift, 0))).prefix(Self.looked)
-        .map { $0.time.nanoseconds &- $1 }.sorted()
-      guard !offsets.isEmpty else { continue }
-      let matches = Self.matches(known, presented, offset: offsets[offsets.count / 2], tolerance)
-      let count = matches.count { $0 != nil }
-      if count > best?.count ?? 0 { best = (matches, count) }
-      if count == presented.count { break }
+    // Evenly spaced times fit after several shifts: then the video begins with the first frame. Either list may lack frames that the other has, so an
+    // offset is guessed from several windows.
+    var best: (matches: [Int?], score: Double)?
+    search: for shift in Array(0..<Self.reach) + (1..<Self.reach).map({ -$0 }) {
+      let pairs = Array(zip(known.dropFirst(max(shift, 0)), presented.dropFirst(max(-shift, 0))).prefix(Self.windows * Self.looked))
+      var tried: Int64?
+      for window in stride(from: 0, to: pairs.count, by: Self.looked) {
+        // A time of writing may be late: the median of some is not.
+        let offsets = pairs[window..<min(window + Self.looked, pairs.count)].map { $0.time.nanoseconds &- $1 }.sorted()
+        let offset = offsets[offsets.count / 2]
+        if let tried, abs(max(tried &- offset, -.max)) < tolerance / 4 { continue }
+        tried = offset
+        let matches = Self.matches(known, presented, offset: offset, tolerance)
+        let count = matches.count { $0 != nil }
+        // Where both lists lack frames, several shifts match as many: then the right one is much nearer.
+        let apart = zip(matches, presented).reduce(0.0) { sum, pair in
+          sum + (pair.0.map { abs(Double(known[$0].time.nanoseconds &- pair.1 &- offset)) } ?? 0)
+        }
+        let score = count == 0 ? 0 : Double(count) - Self.weight * apart / Double(count) / Double(tolerance)
+        if score > best?.score ?? 0 { best = (matches, score) }
+        if count == presented.count { break search }
+      }
     }
     let matches = best?.matches ?? presented.map { _ in nil }
     // Listed times are rounded; the median of the differences is exact to a fraction of that.

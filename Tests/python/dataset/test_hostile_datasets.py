@@ -13,7 +13,7 @@ from command import BINARY
 from outputs import manifest
 from sealing import rewrite, seal
 
-EXPORTS = "tum", "kitti", "ply", "colmap", "nerfstudio", "webdataset", "zarr", "aloha"
+EXPORTS = "tum", "kitti", "mcap", "ply", "colmap", "nerfstudio", "webdataset", "zarr", "aloha"
 READERS = [
     ["verify", "{ds}"], ["verify", "{ds}", "--for", "robomimic"], ["verify", "{ds}", "--inputs"], ["describe", "{ds}"], ["report", "{ds}", "--output", "{out}"],
     ["trace", "{ds}", "--episode", "v2", "--row", "0"], ["select", "{ds}", "--where", "seconds > 0", "--output", "{out}"], ["pack", "{ds}", "--output", "{out}"], ["inspect", "{ds}"],

@@ -16,7 +16,7 @@ def dataset(takeset, tmp_path_factory):
 
 
 @pytest.mark.parametrize("form, options, writes", [
-    ("aloha", [], 10), ("webdataset", ["--shard-rows", 2], 10), ("zarr", [], 15), ("zarr", ["--zip"], 15),
+    ("aloha", [], 10), ("mcap", [], 10), ("webdataset", ["--shard-rows", 2], 10), ("zarr", [], 15), ("zarr", ["--zip"], 15),
 ])
 def test_what_is_left_is_whole_or_nothing(takeset, failing_write, dataset, tmp_path, form, options, writes):
     assert check_each_write(takeset, failing_write, dataset, form, tmp_path, *options) > writes

@@ -1,0 +1,203 @@
+import Evidence
+import Media
+import Model
+
+/// A message of an episode. Its topic is in the file.
+struct EpisodeMessage: Sendable {
+  var topic: String
+  var bytes: [UInt8]
+  /// Nanoseconds on the episode's time base.
+  var time: Int64
+}
+
+/// The topics of an episode's file, named by the cameras: of `wrist_image` they are `/wrist/image` and `/wrist/info`.
+struct EpisodeTopics: Sendable {
+  static let world = "world"
+  private(set) var channels: [String: UInt16] = [:]
+  /// The frame of the camera that has the poses.
+  let posed: String
+
+  static func camera(_ name: StreamName) -> String {
+    for ending in ["_image", "_depth"] where name.rawValue.hasSuffix(ending) && name.rawValue.count > ending.count {
+      return String(name.rawValue.dropLast(ending.count))
+    }
+    return name.rawValue
+  }
+
+  init(_ episode: ExportedEpisode, in file: inout MCAPFile) throws {
+    posed = (episode.posedImage ?? episode.images.first).map { Self.camera($0.name) } ?? CameraName.phone.rawValue
+    var wanted: [(topic: String, schema: FoxgloveSchema)] = []
+    for (name, stream) in episode.images {
+      wanted.append(("/\(Self.camera(name))/image", .image))
+      if episode.hasIntrinsics(stream) { wanted.append(("/\(Self.camera(name))/info", .calibration)) }
+    }
+    for (name, stream) in episode.depths {
+      wanted.append(("/\(Self.camera(name))/depth", .depth))
+      if episode.hasIntrinsics(stream) { wanted.append(("/\(Self.camera(name))/depth_info", .calibration)) }
+    }
+    if try episode.cameraPoses(.opencv) != nil { wanted += [("/\(posed)/pose", .pose), ("/tf", .transform)] }
+    for (topic, schema) in wanted {
+      channels[topic] = try file.addChannel(
+        topic, schema: schema.name, schema.descriptor, schemaEncoding: "protobuf", encoding: "protobuf")
+    }
+    for name in Self.vectors(of: episode) {
+      channels["/\(name)"] = try file.addChannel(
+        "/\(name)", schema: "takeset.Numbers", Array(Self.numbers.canonicalText.utf8), schemaEncoding: "jsonschema", encoding: "json")
+    }
+    for (name, _) in Self.inertial(of: episode) {
+      channels["/\(name)"] = try file.addChannel(
+        "/\(name)", schema: "takeset.Inertial", Array(Self.inertial.canonicalText.utf8), schemaEncoding: "jsonschema", encoding: "json")
+    }
+  }
+
+  /// The streams whose rows are numbers: joints and actions, and whatever else is no pose.
+  static func vectors(of episode: ExportedEpisode) -> [StreamName] {
+    episode.streams { !$0.isRaster && $0.place == .observation && $0.poseFrame == nil }.map(\.name)
+      + (episode.episode.derived[.actions] == nil ? [] : [.actions])
+  }
+
+  /// IMUs on the clock of the rows; readings on another have no place among these.
+  static func inertial(of episode: ExportedEpisode) -> [(name: StreamName, stream: SampleStream)] {
+    episode.episode.streams.filter { $0.value.spec.kind == .inertial && $0.value.spec.clock == episode.episode.frames.clock }
+      .sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+  }
+
+  private static let time: JSONValue = [
+    "type": "object", "title": "time", "properties": ["sec": ["type": "integer"], "nsec": ["type": "integer"]],
+  ]
+  private static let numbers: JSONValue = [
+    "type": "object", "title": "takeset.Numbers",
+    "properties": [
+      "timestamp": time, "values": ["type": "array", "items": ["type": ["number", "null"]]], "unit": ["type": "string"],
+      "names": ["type": "array", "items": ["type": "string"]],
+    ],
+  ]
+  private static let vector: JSONValue = [
+    "type": "object", "properties": ["x": ["type": "number"], "y": ["type": "number"], "z": ["type": "number"]],
+  ]
+  private static let inertial: JSONValue = [
+    "type": "object", "title": "takeset.Inertial",
+    "properties": ["timestamp": time, "linear_acceleration": vector, "angular_velocity": vector],
+  ]
+
+  static func stamp(_ nanoseconds: Int64) -> JSONValue {
+    let (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+    return ["sec": .integer(rest < 0 ? seconds - 1 : seconds), "nsec": .integer(rest < 0 ? rest + 1_000_000_000 : rest)]
+  }
+}
+
+/// Makes the messages of rows. One reader serves one thread.
+struct MessageReader {
+  struct Lost: Sendable {
+    var images = 0, beyondRange = 0
+
+    mutating func add(_ other: Lost) {
+      images += other.images
+      beyondRange += other.beyondRange
+    }
+  }
+
+  private let episode: ExportedEpisode
+  private let topics: EpisodeTopics
+  private let clock: MessageClock
+  private let poses: [Pose?]?
+  private var images: [(name: StreamName, stream: SampleStream, format: String, files: FrameFiles)] = []
+  private var depths: [(name: StreamName, stream: SampleStream, maps: DepthMillimeters)] = []
+  private var reader: RowReader
+
+  init(_ episode: ExportedEpisode, _ topics: EpisodeTopics, _ options: MCAPExporter) throws {
+    (self.episode, self.topics) = (episode, topics)
+    clock = MessageClock(episode)
+    poses = try episode.cameraPoses(.opencv)
+    reader = RowReader(episode.episode)
+    for (name, stream) in episode.images {
+      let format = FrameFiles.fileExtension(stream, options.image) == "jpg" ? "jpeg" : "png"
+      images.append((name, stream, format, try FrameFiles(name, of: episode, as: options.image, quality: options.quality)))
+    }
+    for (name, stream) in episode.depths { depths.append((name, stream, try DepthMillimeters(name, of: episode))) }
+  }
+
+  mutating func messages(of row: Int) throws -> (messages: [EpisodeMessage], lost: Lost) {
+    var messages: [EpisodeMessage] = []
+    var lost = Lost()
+    let time = episode.nanoseconds(row)
+    func add(_ topic: String, _ bytes: [UInt8]) { messages.append(EpisodeMessage(topic: topic, bytes: bytes, time: time)) }
+    /// A message's own time is that of its sample.
+    func stamp(_ stream: SampleStream) -> Int64 {
+      let late = episode.time(of: stream, row).map { $0.since(episode.time(row)) } ?? 0
+      return clock.stamped(time) + late
+    }
+    for index in images.indices {
+      let (name, stream) = (images[index].name, images[index].stream)
+      let camera = EpisodeTopics.camera(name)
+      guard let file = try images[index].files.image(row) else {
+        lost.images += 1
+        continue
+      }
+      add("/\(camera)/image", FoxgloveMessage.image(file, format: images[index].format, frame: camera, at: stamp(stream)))
+      if let intrinsics = episode.intrinsics(stream, row) {
+        add("/\(camera)/info", FoxgloveMessage.calibration(intrinsics, size: stream.spec.gridSize, frame: camera, at: stamp(stream)))
+      }
+    }
+    for index in depths.indices {
+      let (name, stream) = (depths[index].name, depths[index].stream)
+      let camera = EpisodeTopics.camera(name)
+      let before = depths[index].maps.beyondRange
+      guard let values = try depths[index].maps.values(row) else { continue }
+      lost.beyondRange += depths[index].maps.beyondRange - before
+      add("/\(camera)/depth", FoxgloveMessage.depth(values, size: stream.spec.gridSize, frame: camera, at: stamp(stream)))
+      if let intrinsics = episode.intrinsics(stream, row) {
+        add("/\(camera)/depth_info", FoxgloveMessage.calibration(intrinsics, size: stream.spec.gridSize, frame: camera, at: stamp(stream)))
+      }
+    }
+    if let pose = poses?[row] {
+      let stamp = clock.stamped(time)
+      add("/\(topics.posed)/pose", FoxgloveMessage.pose(pose, world: EpisodeTopics.world, at: stamp))
+      add("/tf", FoxgloveMessage.transform(pose, of: topics.posed, in: EpisodeTopics.world, at: stamp))
+    }
+    for name in EpisodeTopics.vectors(of: episode) {
+      let spec = episode.episode.streams[name]?.spec ?? episode.episode.derived[name]?.spec
+      let numbers = try reader.values(of: name, at: row).map { $0.isFinite ? Double("\($0)").map { JSONValue.number($0) } ?? .null : .null }
+      var members: [String: JSONValue] = ["timestamp": EpisodeTopics.stamp(clock.stamped(time)), "values": .array(numbers)]
+      if let spec {
+        members["unit"] = .string(spec.unit)
+        if !spec.elements.isEmpty { members["names"] = .array(spec.elements.map { .string($0) }) }
+      }
+      add("/\(name)", JSONValue.object(members).canonicalBytes)
+    }
+    return (messages, lost)
+  }
+}
+
+/// Readings of an episode's IMUs, at their own times.
+struct InertialMessages {
+  private var pending: [EpisodeMessage] = []
+  private var next = 0
+
+  init(_ episode: ExportedEpisode, _ clock: MessageClock) throws {
+    for (name, stream) in EpisodeTopics.inertial(of: episode) where episode.rows > 0 {
+      var cursor = try stream.source.makeCursor(SampleRequest(form: .decoded))
+      var bytes: [UInt8] = []
+      for (index, stamp) in stream.timestamps.enumerated() {
+        try cursor.read(index, into: &bytes)
+        let numbers = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+        guard numbers.count == 6, numbers.allSatisfy(\.isFinite) else { continue }
+        func vector(_ at: Int) -> JSONValue {
+          .object(Dictionary(uniqueKeysWithValues: zip(["x", "y", "z"], numbers[at..<(at + 3)].map { .number(Double("\($0)") ?? 0) })))
+        }
+        let time = episode.nanoseconds(0) + stamp.since(episode.time(0))
+        let message: JSONValue = [
+          "timestamp": EpisodeTopics.stamp(clock.stamped(time)), "linear_acceleration": vector(0), "angular_velocity": vector(3),
+        ]
+        pending.append(EpisodeMessage(topic: "/\(name)", bytes: message.canonicalBytes, time: time))
+      }
+    }
+    pending.sort { ($0.time, $0.topic) < ($1.time, $1.topic) }
+  }
+
+  mutating func messages(upTo time: Int64) -> [EpisodeMessage] {
+    let first = next
+    while next < pending.count, pending[next].time <= time { next += 1 }
+    return Array(pending[first..<next])
+  }
+}
