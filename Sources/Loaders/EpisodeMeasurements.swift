@@ -4,6 +4,7 @@ import Foundation
 import HDF5
 import Media
 import Model
+import Rasters
 import Steps
 
 /// The figures of an episode that the rules of loaders are about. Vectors, digests and statistics are read once; pixels only to measure how
@@ -29,7 +30,7 @@ struct EpisodeMeasurements: Sendable {
   /// Whether the principal point of a row lies outside of the image: intrinsics of images of another size.
   var hasForeignIntrinsics = false
   var sharpness: SharpnessMeasurements?
-  var geometry: GeometryMeasurements?
+  var geometry: GeometryAgreement?
   /// Digest of the poses, or else of the images, as the file has it: episodes with the same one are copies. `nil` where nothing moves.
   var content: String?
 
@@ -78,7 +79,7 @@ struct EpisodeMeasurements: Sendable {
     if measuresGeometry, let depth = observations.values.filter(\.isDepth).min(by: { $0.name < $1.name }),
       let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name })
     {
-      geometry = try GeometryMeasurements(stored, depth: depth, pose: pose.name, at: timestamps)
+      geometry = try GeometryAgreement(stored, depth: depth, pose: pose.name, at: timestamps)
     }
     if let image = images.first {
       if poses == nil, image.longestRepeat < rows, rows >= Self.fewestRows {

@@ -1,5 +1,6 @@
 import Foundation
 import Model
+import Rasters
 
 /// No program, but the question whether depth, poses and intrinsics agree, which every program that makes points of depth assumes.
 extension Loader {
@@ -35,7 +36,7 @@ extension Examined {
 
   /// Episodes whose maps do not agree, by what would explain them.
   func withContradictoryGeometry() -> [Problem] {
-    let bad = readable.filter { $0.geometry.map { $0.pairs > 0 && $0.distance > GeometryMeasurements.limit } ?? false }
+    let bad = readable.filter { $0.geometry.map { $0.pairs > 0 && $0.distance > GeometryAgreement.limit } ?? false }
     let groups = Dictionary(grouping: bad) { $0.geometry?.mistake?.words ?? "" }
     return groups.sorted { $0.key < $1.key }.map { words, episodes in
       func millimeters(_ meters: Double) -> String { "\(short(meters * 1000)) mm" }

@@ -49,6 +49,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case frameCountMismatch = "frame-count-mismatch"
   case frameRate = "frame-rate"
   case framesDropped = "frames-dropped"
+  case geometryContradictory = "geometry-contradictory"
   case hashEncoding = "hash-encoding"
   case hdrMapped = "hdr-mapped"
   case imageMissing = "image-missing"
@@ -214,7 +215,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .depthTimesUnordered,
       .depthTrailingBytes, .depthUndecodable, .depthWrongSize, .distortionIgnored, .duplicateContent, .duplicateID, .durationMismatch,
       .editListRetimed,
-      .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped,
+      .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped, .geometryContradictory,
       .imageMissing, .imageUndecodable, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer, .intrinsicsImplausible,
       .intrinsicsUnusable,
       .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,

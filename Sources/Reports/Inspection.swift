@@ -26,7 +26,7 @@ package struct Inspection: Sendable {
   package static func all(
     inputs: [String], pipeline: Pipeline, followsLinks: Bool = false, context: RunContext = RunContext(),
     visit: (Episode) -> Void = { _ in }
-  ) throws -> (inspections: [Inspection], notices: [String]) {
+  ) throws -> (inspections: [Inspection], ignored: IgnoredPlaces, notices: [String]) {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks)
     if search.hasNoInput { throw NoInputs(search.unmatchedInWords) }
     let unmatched = search.unmatched.map {
@@ -35,7 +35,7 @@ package struct Inspection: Sendable {
     }
     let found = search.found.map { Inspection($0, pipeline, context, visit) }
     let all = (found + unmatched).sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
-    return (all, search.notices)
+    return (all, search.ignored, search.notices)
   }
 
   private init(id: String, path: String, outcome: TakeRecord.Outcome, reason: String?, findings: [Finding]) {

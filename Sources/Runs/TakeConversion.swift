@@ -2,6 +2,7 @@ package import Datasets
 package import Evidence
 import Foundation
 package import Model
+import Rasters
 package import Steps
 
 /// The task of converting one take, as plain data that a child process or another machine can receive.
@@ -166,7 +167,8 @@ package struct TakeConversion: Sendable {
       let summary = summaries.popFirst()
       var record = TakeRecord(
         id: trace.episode.id, reader: job.task.reader.name, outcome: .written,
-        findings: job.task.findings + trace.episode.findings + (summary?.findings ?? []))
+        findings: job.task.findings + trace.episode.findings + (summary?.findings ?? [])
+          + [GeometryAgreement.finding(trace.episode)].compactMap(\.self))
       record.output = summary?.output
       return result(job, record, trace)
     }

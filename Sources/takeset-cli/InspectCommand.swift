@@ -46,15 +46,17 @@ struct InspectCommand: ParsableCommand {
       return
     }
     var sheet = ContactSheet()
-    let (inspections, notices) = try Inspection.all(
+    let (inspections, ignored, notices) = try Inspection.all(
       inputs: paths, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks,
       context: RunContext(keys: deviceKeys(keys))
     ) {
       if preview != nil { sheet.add($0) }
     }
     notices.forEach { standardError($0) }
+    if console.verbose { for place in ignored.places { standardError("  ignored \(place.kind.rawValue): \(place.path.onOneLine)") } }
     if json {
-      standardOutput(JSONValue.object(["takes": .array(inspections.map(\.json))]).canonicalText)
+      let passedOver = ignored.places.map { JSONValue.object(["kind": .string($0.kind.rawValue), "path": .string($0.path)]) }
+      standardOutput(JSONValue.object(["ignored": .array(passedOver), "takes": .array(inspections.map(\.json))]).canonicalText)
     } else if summary {
       standardOutput(
         summarize(

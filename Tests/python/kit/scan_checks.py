@@ -36,8 +36,8 @@ def fails(takeset, tmp_path, found, code, *words):
 
 
 def scan_codes(entry, *severities):
-    """The codes of its findings, but for the one of the steps that are drawn into most captures here."""
-    return [code for code in codes(entry, *severities) if code != "frames-dropped"]
+    """The codes of its findings, but for that of the steps that are drawn into most captures here, and that of their depth, which is of no scene."""
+    return [code for code in codes(entry, *severities) if code not in ("frames-dropped", "geometry-contradictory")]
 
 
 def dropped(entry, step=0):

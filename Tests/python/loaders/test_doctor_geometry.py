@@ -6,7 +6,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from outputs import manifest
+from outputs import codes, finding, manifest, take
 
 ROTATIONS = {"right": (0, 0, 1), "left": (0, 0, -1), "half": (0, 0, 2)}
 
@@ -101,3 +101,50 @@ def test_takes_of_which_nothing_can_be_said_are_named(takeset, tmp_path):
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     found = {one["code"]: one["episodes"] for one in checked(takeset, tmp_path / "out", 2)["diagnoses"]}
     assert found == {"depth-missing": ["joints"], "geometry-unknown": ["any"]}
+
+
+# While converting
+
+
+APPS = {
+    "stray-scanner": [], "record3d": [], "3d-scanner-app": ["--image-every", 2], "polycam": [], "iphumi": ["--size", "480x360"],
+    "transforms-json": ["--quirk", "times"], "arkitscenes": [], "anysense": [],
+}
+
+
+def test_takes_that_agree_have_no_finding(takeset, tmp_path):
+    for app, options in APPS.items():
+        takeset("simulate", app, "--seconds", 2, *options, "--output", tmp_path / "in" / app, check=0)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
+    entries = {entry["id"]: codes(entry) for entry in manifest(tmp_path / "out")["record"]["takes"]}
+    assert set(entries) == set(APPS) and not any("geometry-contradictory" in found for found in entries.values())
+
+
+def with_poses(folder, change):
+    """Record3D's are qx qy qz qw tx ty tz."""
+    path = folder / "metadata"
+    members = json.loads(path.read_text())
+    poses = np.array(members["poses"])
+    members["poses"] = np.roll(change(np.roll(poses, 3, axis=1)), -3, axis=1).astype(float).tolist()
+    path.write_text(json.dumps(members))
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_a_finding_of_the_take(takeset, tmp_path, name):
+    change, words = MISTAKES[name]
+    takeset("simulate", "record3d", "--form", "folder", "--seconds", 2, "--output", tmp_path / "in", check=0)
+    with_poses(tmp_path / "in", change)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
+    found = finding(take(tmp_path / "out", "in"), "geometry-contradictory")
+    assert found["severity"] == "warning" and words in found["message"], found
+
+
+def test_intrinsics_of_another_size_are_a_finding_of_the_take(takeset, tmp_path):
+    takeset("simulate", "record3d", "--form", "folder", "--seconds", 2, "--output", tmp_path / "in", check=0)
+    path = tmp_path / "in/metadata"
+    members = json.loads(path.read_text())
+    members["K"] = [value * (0.35 if index in (0, 4) else 1) for index, value in enumerate(members["K"])]
+    members.pop("perFrameIntrinsicCoeffs", None)
+    path.write_text(json.dumps(members))
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
+    assert "mm" in finding(take(tmp_path / "out", "in"), "geometry-contradictory")["message"]

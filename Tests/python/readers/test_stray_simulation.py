@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conversions import PLAIN
 from images import numbers
-from outputs import demos, take
+from outputs import codes, demos, take
 from PIL import Image
 from scan_checks import absolute, depth_of, scan_codes
 from scans import NEW, OLD
@@ -62,6 +62,7 @@ def test_a_simulation_converts_cleanly_to_what_it_holds(simulated, name):
     assert entry["reader"] == "stray-scanner" and entry["variant"] == ("depth-only" if name == "depth" else "rgbd")
     # Without a video, the matrix is taken for one of the app's full-size images.
     assert scan_codes(entry) == ["acceleration-in-g"] + ["intrinsics-implausible"] * (name == "depth")
+    assert ("geometry-contradictory" in codes(entry)) == (name == "depth")
     assert meta["source_index"][:].tolist() == list(range(30))
     assert absolute(meta) == [round(Fraction(t) * 10**9) for t in column["timestamp"]]
     assert (demo["obs/pose"][:, :3] == np.array([[float(v) for v in column[c]] for c in "xyz"]).T.astype("f4")).all()

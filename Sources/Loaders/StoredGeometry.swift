@@ -3,23 +3,8 @@ import HDF5
 import Model
 import Rasters
 
-/// How well the depth maps of an episode agree with its poses and intrinsics, by a few pairs of rows.
-struct GeometryMeasurements: Sendable {
-  /// Pairs of rows that see enough in common.
-  var pairs = 0
-  /// The median distance in meters, over all pairs.
-  var distance = 0.0
-  /// The mistake that explains the maps best, with its distance, if that is far less.
-  var mistake: (words: String, distance: Double)?
-
-  /// The time between the two rows of a pair in nanoseconds, and the most rows.
-  private static let apart: Int64 = 500_000_000
-  private static let mostRows = 15
-  private static let wanted = 8
-  /// Beyond this, maps and poses do not agree; phones are off by 25 mm at most.
-  static let limit = 0.03
-  /// How much better a mistake has to explain the maps.
-  private static let factor = 3.0
+extension GeometryAgreement {
+  private static let pairs = 8
   private static let longestSide = 4096
 
   /// `nil` for an episode without depth maps in meters, poses of the camera in meters, or intrinsics.
@@ -60,27 +45,6 @@ struct GeometryMeasurements: Sendable {
         meters: meters)
     }
 
-    // The last row within the time, or the next one.
-    func partner(_ row: Int) -> Int {
-      var other = row + 1
-      while other + 1 < count, other - row < Self.mostRows, timestamps[other + 1].since(timestamps[row]) <= Self.apart { other += 1 }
-      return other
-    }
-    let starts = Set((0..<Self.wanted).map { $0 * (count - 2) / (Self.wanted - 1) }).sorted()
-    let views = try starts.compactMap { start -> (DepthAgreement.View, DepthAgreement.View)? in
-      guard let one = try view(start), let other = try view(partner(start)) else { return nil }
-      return (one, other)
-    }
-    func distances(_ mistake: DepthAgreement.Mistake) -> [Double] {
-      views.compactMap { DepthAgreement.median(from: $0, to: $1, mistake) }.sorted()
-    }
-    let own = distances(.none)
-    guard !own.isEmpty else { return }
-    (pairs, distance) = (own.count, own[own.count / 2])
-    guard distance > Self.limit else { return }
-    // A mistake counts only if it explains as many pairs.
-    let others = DepthAgreement.Mistake.allCases.filter { $0 != .none }.map { ($0.rawValue, distances($0)) }
-      .filter { $1.count >= own.count }.map { (words: $0, distance: $1[$1.count / 2]) }
-    mistake = others.filter { $0.distance * Self.factor < distance }.min { ($0.distance, $0.words) < ($1.distance, $1.words) }
+    try self.init(Array(timestamps.prefix(count)), pairs: Self.pairs, view)
   }
 }
