@@ -45,7 +45,8 @@ package struct OpenCameraSensors: Reader {
     guard let folder = try Self.folders(stem).first(where: { try Directory.kind(at: "\(root)/\($0)\(stem)\(Self.timesEnding)") == .file })
     else { return nil }
     let endings = [Self.timesEnding, Self.gyroEnding, Self.accelerationEnding]
-    let others = (endings + Self.otherEndings).map { "\(root)/\(folder)\(stem)\($0)" } + (folder.isEmpty ? [] : ["\(root)/\(folder.dropLast())"])
+    let tables = (endings + Self.otherEndings).map { "\(root)/\(folder)\(stem)\($0)" }
+    let others = folder.isEmpty ? tables : tables + ["\(root)/\(folder.dropLast())"]
     return Candidate(.certain, stem: stem, companions: others) {
       let tables = try endings.filter { try Directory.kind(at: "\(root)/\(folder)\(stem)\($0)") == .file }
         .map { TakeInputs.Entry(path: folder + stem + $0, role: Self.role(of: $0)) }
