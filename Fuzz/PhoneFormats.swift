@@ -7,7 +7,7 @@ import Model
 
 extension FuzzTarget {
   /// Depth maps and metadata of phone apps.
-  static let phones = [lzfse, exr, record3d, iphumi]
+  static let phones = [lzfse, exr, record3d, iphumi, trajectory, spectacular]
 
   private static let lzfse = FuzzTarget("lzfse", throws: LZFSE.Failure.self) { bytes in
     try bytes.withUnsafeBytes { stream in
@@ -41,5 +41,29 @@ extension FuzzTarget {
     let positions = clock.positions.compactMap(\.self)
     expect(isAscending(positions) && clock.times.count == clock.positions.count, "frames that do not ascend")
     for key in ["deviceName", "deviceIdentifier"] { expect(file.details[key] == nil, "the phone's name is kept") }
+  }
+
+  private static let trajectory = FuzzTarget("trajectory", throws: TakeFailure.self) { bytes in
+    let table = try CSVFile(FuzzFiles.shared.inputs("lowres_wide.traj", .poses, bytes), 0, limit: 1 << 24, separator: " ")
+    let trajectory = try SceneTrajectory(table, "lowres_wide.traj", FindingCollector())
+    for second in [0, 1, 81_234, 1 << 32] {
+      guard let pose = trajectory.pose(at: Timestamp(nanoseconds: Int64(second) * 1_000_000_000), limit: .max) else { continue }
+      expect(pose.floats.allSatisfy(\.isFinite), "a pose that is not finite: \(pose)")
+    }
+  }
+
+  private static let spectacular = FuzzTarget("spectacular", throws: TakeFailure.self) { bytes in
+    let limit = 20_000
+    let log = try SpectacularLog(
+      FuzzFiles.shared.inputs(SpectacularLog.name, .metadata, bytes), 0, limit: 1 << 24, frameLimit: limit, notes: FindingCollector())
+    expect(log.frames.count <= limit, "\(log.frames.count) frames")
+    let presented = log.frames.indices.map { Int64($0) * 33_333_333 }
+    let clock = FrameClock.exact(listed: log.frames.map(\.time), presented: presented)
+    expect(isAscending(clock.positions.compactMap(\.self)), "frames that do not ascend")
+    let inertial = log.sensors.table().stream(
+      clock: .deviceUptime, file: SpectacularLog.name,
+      in: InputOrigin(inputs: FuzzFiles.shared.inputs(SpectacularLog.name, .metadata, bytes), entry: 0),
+      .line, notes: FindingCollector())
+    expect(isAscending(inertial?.timestamps.map(\.nanoseconds) ?? [], orEqual: true), "readings that do not ascend")
   }
 }
