@@ -1,0 +1,52 @@
+import Foundation
+
+/// What a bundle is, known before its first frame: `recording.json`.
+public struct BundleDescription: Codable, Sendable, Equatable {
+  /// Version of the files in the recording's folder.
+  public var version = 1
+  /// `hevc` or `h264`.
+  public var codec: String
+  /// Size of the video's images in pixels.
+  public var width: Int
+  public var height: Int
+  /// Size of the depth maps.
+  public var depthWidth: Int
+  public var depthHeight: Int
+  public var deviceModel: String
+  /// `secure_enclave` or `unverified`.
+  public var attestationLevel: String
+  /// When it began, in milliseconds of Unix time.
+  public var startedAt: Int64
+  /// The same moment on the clock of the frames, in seconds.
+  public var clockStart: Double
+
+  public init(
+    codec: String, width: Int, height: Int, depthWidth: Int, depthHeight: Int, deviceModel: String, attestationLevel: String,
+    startedAt: Int64, clockStart: Double
+  ) {
+    (self.codec, self.width, self.height, self.depthWidth, self.depthHeight) = (codec, width, height, depthWidth, depthHeight)
+    (self.deviceModel, self.attestationLevel, self.startedAt, self.clockStart) = (deviceModel, attestationLevel, startedAt, clockStart)
+  }
+
+  static let name = "recording.json"
+
+  init(json: [UInt8], path: String) throws {
+    do {
+      self = try JSONDecoder().decode(Self.self, from: Data(json))
+    } catch {
+      throw RecordingError(path: path, reason: "it is not the description of a recording")
+    }
+    guard version == 1 else { throw RecordingError(path: path, reason: "its version is \(version); this program knows 1") }
+    guard [width, height, depthWidth, depthHeight].allSatisfy({ (1...16_384).contains($0) }), depthWidth * depthHeight <= 1 << 22,
+      clockStart.isFinite, (0...4_102_444_800_000).contains(startedAt)
+    else { throw RecordingError(path: path, reason: "its sizes or times are not those of a recording") }
+  }
+
+  var json: [UInt8] {
+    get throws {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.sortedKeys]
+      return Array(try encoder.encode(self)) + [10]
+    }
+  }
+}

@@ -1,0 +1,120 @@
+import Foundation
+
+/// The files of a bundle while it is recorded, in a folder `ID.recording/`. One thread at a time uses it.
+///
+/// Everything is written before the journal says so, and nothing stays in memory alone but the hashes, which the journal has too. A recording that is
+/// killed is finished by `Recovery`.
+public final class BundleRecording {
+  public let folder: String
+  /// Where the bundle will be.
+  public let output: String
+  public let description: BundleDescription
+  public private(set) var frames = 0
+  public private(set) var keyframes = 0
+  /// Frames of whole segments of the movie.
+  public private(set) var framesInMovie = 0
+
+  private let video, depth, journal: AppendedFile
+  private var chain: FrameChain
+  private let keyframeRule: KeyframeRule
+  private let makeHasher: MakeHasher
+  private var lastTime = 0.0
+
+  /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle.
+  public init(
+    in parent: String, id: String, _ description: BundleDescription, keyframes: KeyframeRule = KeyframeRule(),
+    checkpoints: CheckpointRule = CheckpointRule(), _ makeHasher: @escaping MakeHasher
+  ) throws {
+    (output, folder) = ("\(parent)/\(id)", "\(parent)/\(id)\(Recovery.suffix)")
+    (self.description, keyframeRule, self.makeHasher) = (description, keyframes, makeHasher)
+    guard !Files.exists(output) else { throw RecordingError(path: output, reason: "there is something already") }
+    guard mkdir(folder, 0o755) == 0 else { throw RecordingError.system("cannot be made", folder) }
+    try Files.write(description.json, to: folder + "/" + BundleDescription.name)
+    video = try AppendedFile(creating: folder + "/" + IntactRecording.videoName)
+    depth = try AppendedFile(creating: folder + "/" + IntactRecording.depthName)
+    journal = try AppendedFile(creating: folder + "/" + IntactRecording.journalName)
+    chain = FrameChain(rule: checkpoints, makeHasher)
+    try Files.syncFolder(folder)
+    try Files.syncFolder(parent)
+  }
+
+  /// Adds a frame.
+  ///
+  /// - Parameters:
+  ///   - pixels: The camera's bytes, in parts.
+  ///   - depth: The frame's depth map, 32-bit floats in meters, of the size that the description says.
+  ///   - time: Seconds since the first frame, ascending.
+  /// - Returns: The checkpoint that the frame completes, to be signed at once.
+  public func add(_ pixels: [UnsafeRawBufferPointer], depth map: UnsafeRawBufferPointer?, time: Double) throws -> FrameChain.Checkpoint? {
+    if let map, map.count != description.depthWidth * description.depthHeight * 4 {
+      throw RecordingError(
+        path: folder, reason: "a depth map has \(map.count) bytes; expected \(description.depthWidth)x\(description.depthHeight) floats")
+    }
+    let number = frames
+    let (hash, checkpoint) = chain.add(pixels, depth: map, time: time)
+    try note(.frame(number: UInt32(number), time: time, hash: hash))
+    if let map, keyframeRule.isKeyframe(number) {
+      try depth.append(map)
+      var hasher = makeHasher()
+      hasher.update(map)
+      try note(.keyframe(frame: UInt32(number), end: depth.count, digest: hasher.finish()))
+      keyframes += 1
+    }
+    if let checkpoint { try note(.checkpoint(frames: UInt32(checkpoint.frames), time: checkpoint.time, hash: checkpoint.hash)) }
+    (frames, lastTime) = (number + 1, time)
+    return checkpoint
+  }
+
+  /// Adds a segment of the movie, which begins with a key frame; before the first, the initialization belongs to it.
+  ///
+  /// - Parameter frames: Frames in the movie up to its end.
+  public func addSegment(_ bytes: [UInt8], frames: Int) throws {
+    try video.append(bytes)
+    var hasher = makeHasher()
+    bytes.withUnsafeBytes { hasher.update($0) }
+    try note(.segment(end: video.count, frames: UInt32(frames), digest: hasher.finish()))
+    framesInMovie = frames
+    // The journal last: it must not speak of what is not on the disk.
+    try video.sync()
+    try depth.sync()
+    try journal.sync()
+  }
+
+  /// Adds the signature over the hash after so many frames.
+  public func addAssertion(_ bytes: [UInt8], frames: Int) throws { try note(.assertion(frames: UInt32(frames), bytes: bytes)) }
+
+  public func drop(_ count: Int, reason: String) throws { try note(.drop(count: UInt32(clamping: count), reason: reason)) }
+
+  public func interrupt(reason: String) throws { try note(.interrupted(time: lastTime, reason: reason)) }
+
+  /// The hash of the last frame, for the signature of a whole recording.
+  public var finalHash: [UInt8]? { chain.hashes.last }
+
+  /// Says that the recording is over as it should be.
+  ///
+  /// - Parameter time: Seconds from the first frame to the end.
+  public func stop(time: Double) throws {
+    try note(.stopped(time: time, frames: UInt32(frames)))
+    try journal.sync()
+  }
+
+  /// Makes the bundle, after the last segment. Returns `nil` where there is no frame: the folder is then gone.
+  ///
+  /// - Parameter deflate: Compresses to raw DEFLATE (RFC 1951).
+  public func commit(deflate: @escaping @Sendable ([UInt8]) -> [UInt8]) throws -> Recovery.Recovered? {
+    let recording = try IntactRecording(folder, makeHasher)
+    guard let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output) else {
+      try FileManager.default.removeItem(atPath: folder)
+      return nil
+    }
+    let movie = folder + "/" + IntactRecording.videoName
+    guard truncate(movie, off_t(recording.videoEnd)) == 0 else { throw RecordingError.system("cannot be cut", movie) }
+    try BundleCommit.writeDocuments(of: recording, from: folder, to: folder, deflate)
+    try BundleCommit.publish(folder, as: output)
+    // What it was made from is in the bundle now.
+    for name in [IntactRecording.depthName, IntactRecording.journalName, BundleDescription.name] { unlink(output + "/" + name) }
+    return recovered
+  }
+
+  private func note(_ entry: JournalEntry) throws { try journal.append(entry.bytes) }
+}

@@ -1,0 +1,78 @@
+import Foundation
+
+/// A failure of a recording's files, with the path and the system's reason.
+public struct RecordingError: Error, Equatable, CustomStringConvertible {
+  public var path: String
+  public var reason: String
+  /// The disk is full, or a limit of the file's size is reached.
+  public var isFull = false
+
+  public var description: String { "\(path): \(reason)" }
+
+  static func system(_ action: String, _ path: String, _ code: Int32 = errno) -> RecordingError {
+    RecordingError(path: path, reason: "\(action): \(String(cString: strerror(code)))", isFull: [ENOSPC, EDQUOT, EFBIG].contains(code))
+  }
+}
+
+/// A file that is written from front to back.
+final class AppendedFile {
+  let path: String
+  private let descriptor: Int32
+  private(set) var count: UInt64
+
+  /// Creates the file, which must not exist.
+  init(creating path: String) throws {
+    self.path = path
+    descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw RecordingError.system("cannot be created", path) }
+    count = 0
+  }
+
+  deinit { close(descriptor) }
+
+  /// Appends bytes with one write where the system takes them at once.
+  func append(_ bytes: UnsafeRawBufferPointer) throws {
+    var rest = bytes
+    while !rest.isEmpty {
+      let written = write(descriptor, rest.baseAddress, rest.count)
+      if written < 0, errno == EINTR { continue }
+      guard written > 0 else { throw RecordingError.system("cannot be written", path) }
+      count += UInt64(written)
+      rest = UnsafeRawBufferPointer(rebasing: rest[written...])
+    }
+  }
+
+  func append(_ bytes: [UInt8]) throws { try bytes.withUnsafeBytes { try append($0) } }
+
+  /// Waits until the bytes are on the disk.
+  func sync() throws {
+    guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
+  }
+}
+
+enum Files {
+  /// Writes a file under a temporary name, syncs it and renames it, so that its name has all of it or nothing.
+  static func write(_ bytes: [UInt8], to path: String) throws {
+    let temporary = path + ".part"
+    unlink(temporary)
+    let file = try AppendedFile(creating: temporary)
+    try file.append(bytes)
+    try file.sync()
+    guard rename(temporary, path) == 0 else { throw RecordingError.system("cannot be renamed", temporary) }
+  }
+
+  static func read(_ path: String) throws -> [UInt8] {
+    guard let data = FileManager.default.contents(atPath: path) else { throw RecordingError.system("cannot be read", path) }
+    return Array(data)
+  }
+
+  /// Makes the names in a folder durable.
+  static func syncFolder(_ path: String) throws {
+    let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw RecordingError.system("cannot be opened", path) }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
+  }
+
+  static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+}

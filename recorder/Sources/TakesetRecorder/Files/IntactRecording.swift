@@ -1,0 +1,101 @@
+import Foundation
+
+/// What a bundle's recording holds for certain: the beginning of its journal that is whole, and of the other files what this says and their digests
+/// confirm.
+struct IntactRecording {
+  static let videoName = "video.mp4", depthName = "depth.raw", journalName = "journal"
+
+  let description: BundleDescription
+  /// Entries of the journal that are whole.
+  private(set) var entries = 0
+  /// H(n) and the time of each frame that is in the movie.
+  private(set) var hashes: [[UInt8]] = []
+  private(set) var times: [Double] = []
+  /// Bytes of the movie up to the end of its last whole segment.
+  private(set) var videoEnd: UInt64 = 0
+  /// Times of the depth maps, and where the last ends.
+  private(set) var keyframeTimes: [Double] = []
+  private(set) var depthEnd: UInt64 = 0
+  private(set) var checkpoints: [FrameChain.Checkpoint] = []
+  /// The newest signature over frames that are in the movie.
+  private(set) var assertion: (frames: Int, bytes: [UInt8])?
+  /// Seconds to the end.
+  private(set) var seconds = 0.0
+  /// Whether it was stopped, and nothing is missing.
+  private(set) var isComplete = false
+
+  var frames: Int { hashes.count }
+  var verifiedFrames: Int { assertion?.frames ?? 0 }
+  var verifiedSeconds: Double {
+    guard let assertion else { return 0 }
+    return assertion.frames == frames && isComplete ? seconds : times[assertion.frames - 1]
+  }
+
+  /// Reads a folder `ID.recording/`. Throws `RecordingError` where its description or its journal cannot be read.
+  init(_ folder: String, _ makeHasher: @escaping MakeHasher) throws {
+    let path = folder + "/" + BundleDescription.name
+    description = try BundleDescription(json: Files.read(path), path: path)
+    let (found, _) = JournalEntry.read(try Files.read(folder + "/" + Self.journalName))
+    entries = found.count
+    var all: [(time: Double, hash: [UInt8])] = []
+    var segments: [(end: UInt64, frames: Int, digest: [UInt8])] = []
+    var maps: [(frame: Int, end: UInt64, digest: [UInt8])] = []
+    var assertions: [(frames: Int, bytes: [UInt8])] = []
+    var stopped: (time: Double, frames: Int)?
+    var isInterrupted = false
+    for entry in found {
+      switch entry {
+      case .frame(let number, let time, let hash):
+        if Int(number) == all.count, time.isFinite { all.append((time, hash)) }
+      case .keyframe(let frame, let end, let digest): maps.append((Int(frame), end, digest))
+      case .segment(let end, let frames, let digest): segments.append((end, Int(frames), digest))
+      case .checkpoint(let frames, let time, let hash): checkpoints.append(.init(frames: Int(frames), time: time, hash: hash))
+      case .assertion(let frames, let bytes): assertions.append((Int(frames), bytes))
+      case .interrupted: isInterrupted = true
+      case .stopped(let time, let frames): stopped = (time, Int(frames))
+      case .drop: break
+      }
+    }
+    var frames = 0
+    let movie = Pieces(folder + "/" + Self.videoName, makeHasher)
+    for segment in segments {
+      guard segment.frames >= frames, segment.frames <= all.count, movie.confirms(segment.digest, upTo: segment.end) else { break }
+      (videoEnd, frames) = (segment.end, segment.frames)
+    }
+    hashes = all.prefix(frames).map(\.hash)
+    times = all.prefix(frames).map(\.time)
+    let depth = Pieces(folder + "/" + Self.depthName, makeHasher)
+    let length = UInt64(description.depthWidth * description.depthHeight * 4)
+    for map in maps {
+      guard map.frame < frames, map.end == depthEnd + length, depth.confirms(map.digest, upTo: map.end) else { break }
+      depthEnd = map.end
+      keyframeTimes.append(times[map.frame])
+    }
+    checkpoints = checkpoints.filter { (1...max(frames, 1)).contains($0.frames) && $0.frames <= frames && $0.hash == hashes[$0.frames - 1] }
+    assertion = assertions.last { $0.frames > 0 && $0.frames <= frames }
+    if let stopped, !isInterrupted, stopped.frames == frames, frames > 0, stopped.time.isFinite { isComplete = true }
+    seconds = isComplete ? stopped?.time ?? 0 : times.last ?? 0
+  }
+
+  /// The pieces of a file, each confirmed by its digest before the next is looked at.
+  private final class Pieces {
+    private let file: FileHandle?
+    private let makeHasher: MakeHasher
+    private var position: UInt64 = 0
+
+    init(_ path: String, _ makeHasher: @escaping MakeHasher) {
+      (file, self.makeHasher) = (FileHandle(forReadingAtPath: path), makeHasher)
+    }
+
+    func confirms(_ digest: [UInt8], upTo end: UInt64) -> Bool {
+      guard let file, end >= position else { return false }
+      var hasher = makeHasher()
+      while position < end {
+        guard let data = try? file.read(upToCount: Int(min(end - position, 1 << 20))), !data.isEmpty else { return false }
+        data.withUnsafeBytes { hasher.update($0) }
+        position += UInt64(data.count)
+      }
+      return hasher.finish() == digest
+    }
+  }
+}

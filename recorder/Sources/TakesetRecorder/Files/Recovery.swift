@@ -1,0 +1,111 @@
+import Foundation
+
+/// Makes bundles of recordings that a killed app has left: folders `ID.recording/`.
+///
+/// It takes what is certain, cuts the movie exactly there, and never claims more than the newest signature covers. It may be killed at any moment and
+/// repeated; the bytes are the same each time. The recording itself is kept as `ID.recording.recovered`.
+public struct Recovery: Sendable {
+  public enum Outcome: String, Sendable, Equatable { case complete, partial, nothing }
+
+  public struct Recovered: Sendable, Equatable {
+    public var id: String
+    public var outcome: Outcome
+    public var frames = 0
+    public var keyframes = 0
+    public var seconds = 0.0
+    /// Frames and seconds that the newest signature covers.
+    public var verifiedFrames = 0
+    public var verifiedSeconds = 0.0
+    /// Entries of the journal that were whole.
+    public var journalEntries = 0
+    /// The folder of the bundle; `nil` where nothing was recorded.
+    public var output: String?
+
+    /// `nil` for a recording without a frame.
+    init?(_ recording: IntactRecording, id: String, output: String) {
+      guard recording.frames > 0 else { return nil }
+      self.init(id: id, outcome: recording.isComplete ? .complete : .partial, journalEntries: recording.entries)
+      (frames, keyframes, seconds) = (recording.frames, recording.keyframeTimes.count, recording.seconds)
+      (verifiedFrames, verifiedSeconds, self.output) = (recording.verifiedFrames, recording.verifiedSeconds, output)
+    }
+
+    init(id: String, outcome: Outcome, journalEntries: Int) { (self.id, self.outcome, self.journalEntries) = (id, outcome, journalEntries) }
+  }
+
+  public static let suffix = ".recording"
+  static let keptSuffix = ".recording.recovered", workingSuffix = ".recovering"
+
+  private let makeHasher: MakeHasher
+  private let deflate: @Sendable ([UInt8]) -> [UInt8]
+
+  /// - Parameter deflate: Compresses to raw DEFLATE (RFC 1951).
+  public init(_ makeHasher: @escaping MakeHasher, deflate: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+    (self.makeHasher, self.deflate) = (makeHasher, deflate)
+  }
+
+  /// Recovers the recording in a folder `ID.recording`.
+  ///
+  /// - Throws: `RecordingError` where it cannot be read, or where its bundle cannot be written; the recording is then as it was.
+  public func recover(_ folder: String) throws -> Recovered {
+    let name = URL(fileURLWithPath: folder).lastPathComponent
+    guard name.hasSuffix(Self.suffix), name.count > Self.suffix.count else {
+      throw RecordingError(path: folder, reason: "its name does not end in \(Self.suffix)")
+    }
+    let id = String(name.dropLast(Self.suffix.count))
+    let base = String(folder.dropLast(Self.suffix.count))
+    let recording = try IntactRecording(folder, makeHasher)
+    let recovered = Recovered(recording, id: id, output: base)
+    if recovered != nil { try write(recording, from: folder, to: base) }
+    let kept = base + Self.keptSuffix
+    // Of an earlier recovery under the same name, the newer one counts.
+    try? FileManager.default.removeItem(atPath: kept)
+    guard rename(folder, kept) == 0 else { throw RecordingError.system("cannot be renamed to \(kept)", folder) }
+    return recovered ?? Recovered(id: id, outcome: .nothing, journalEntries: recording.entries)
+  }
+
+  /// Removes the recordings that recoveries have kept in a folder. Returns their paths.
+  public func discard(in folder: String) throws -> [String] {
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasSuffix(Self.keptSuffix) }.sorted()
+    return try names.map { name in
+      try FileManager.default.removeItem(atPath: folder + "/" + name)
+      return folder + "/" + name
+    }
+  }
+
+  private func write(_ recording: IntactRecording, from folder: String, to output: String) throws {
+    let working = output + Self.workingSuffix
+    try? FileManager.default.removeItem(atPath: working)
+    guard mkdir(working, 0o755) == 0 else { throw RecordingError.system("cannot be made", working) }
+    do {
+      try copy(folder + "/" + IntactRecording.videoName, to: working + "/" + IntactRecording.videoName, count: recording.videoEnd)
+      try BundleCommit.writeDocuments(of: recording, from: folder, to: working, deflate)
+      // A recovery that was killed after its last step but one has left the same.
+      if Files.exists(output), try Self.areEqual(working, output) {
+        try FileManager.default.removeItem(atPath: working)
+      } else {
+        try BundleCommit.publish(working, as: output)
+      }
+    } catch {
+      try? FileManager.default.removeItem(atPath: working)
+      throw error
+    }
+  }
+
+  private func copy(_ source: String, to target: String, count: UInt64) throws {
+    guard let file = FileHandle(forReadingAtPath: source) else { throw RecordingError.system("cannot be read", source) }
+    let output = try AppendedFile(creating: target)
+    while output.count < count {
+      guard let data = try file.read(upToCount: Int(min(count - output.count, 1 << 20))), !data.isEmpty else {
+        throw RecordingError(path: source, reason: "it became shorter while it was read")
+      }
+      try data.withUnsafeBytes { try output.append($0) }
+    }
+    try output.sync()
+  }
+
+  private static func areEqual(_ one: String, _ other: String) throws -> Bool {
+    let names = try FileManager.default.contentsOfDirectory(atPath: one).sorted()
+    guard try names == FileManager.default.contentsOfDirectory(atPath: other).sorted() else { return false }
+    return names.allSatisfy { FileManager.default.contentsEqual(atPath: "\(one)/\($0)", andPath: "\(other)/\($0)") }
+  }
+}
