@@ -59,6 +59,7 @@ test-deps: deps
 test: test-deps build ## run the Swift tests, then the quick Python ones against the built command
 	swift build $(SWIFT_BUILD) --build-tests
 	swift test $(SWIFT_BUILD) --disable-xctest --skip-build
+	swift test $(SWIFT_BUILD) --disable-xctest --package-path recorder
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 --durations-min 2 -m "$(TESTS)" $(PYTEST_FLAGS) Tests/python
 
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
@@ -177,10 +178,10 @@ generate: build ## regenerate the documents that are generated from code
 	$(TAKESET) generate-documents .
 
 format: ## format the Swift code
-	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift server/Sources server/Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift recorder server/Sources server/Package.swift
 
 lint: ## check the format of the Swift code, and the scripts, styles and templates of the pages
-	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift server/Sources server/Package.swift
+	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift recorder server/Sources server/Package.swift
 	@scripts/install-packages python3 python3-venv
 	@scripts/make-venv .build/lint-venv Tests/lint-requirements.txt
 	@.build/lint-venv/bin/python scripts/lint-pages

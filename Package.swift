@@ -18,12 +18,16 @@ func tests(_ target: String, _ others: [Target.Dependency]) -> Target {
 
 let package = Package(
   name: "takeset",
+  // Of the recorder; everything else is for Linux.
+  platforms: [.iOS(.v17), .macOS(.v14)],
   products: [
     .executable(name: "takeset", targets: ["takeset-cli"]),
     // What the server in server/ shares with the command.
     .library(name: "Evidence", targets: ["Evidence"]),
     .library(name: "HTTP", targets: ["HTTP"]),
     .library(name: "Model", targets: ["Model"]),
+    // What apps record with; recorder/Package.swift has the same sources, to build them alone.
+    .library(name: "TakesetRecorder", targets: ["TakesetRecorder"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -98,13 +102,14 @@ let package = Package(
     .target(
       name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
+    .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
     .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Simulate"], swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
         "CLinux", "CRevision", "Datasets", "Evidence", "Explanations", "Exports", "Media", "Model", "Reports", "Merging", "Provenance",
         "Loaders",
-        "Documents", "Runs", "Simulate", "Steps", "Uploader",
+        "Documents", "Runs", "Simulate", "Steps", "TakesetRecorder", "Uploader",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: unoptimized),

@@ -14,11 +14,18 @@ enum ForeignFormats {
   private static let all = [
     Format(
       isAt: { place in
+        guard place.isDirectory, place.name.hasSuffix(".recording") else { return false }
+        return try place.kind(of: "journal") == .file
+      },
+      words: "this is a recording that its app did not finish; takeset recover makes a bundle of what is certain of it"
+    ),
+    Format(
+      isAt: { place in
         guard !place.isDirectory, ["mp4", "mov"].contains(where: { place.name.lowercased().hasSuffix("." + $0) }) else { return false }
         return try String(decoding: InputFile.end(of: place.path, count: tailBytes), as: UTF8.self).contains("\"intrinsicMatrix\"")
       },
       words:
-        "this is a video of Record3D with depth as colors, which lost the depth's precision; in the app, export the recording as EXR and RGB, or share the .r3d file"
+        "this is a video of Record3D with depth as colors, which lost the depth's precision; in the app, export the recording as EXR + JPG sequence, or share the .r3d file"
     ),
     Format(
       isAt: { place in
@@ -34,6 +41,11 @@ enum ForeignFormats {
         "this is a ScanNet recording of a Structure sensor, which is not read; extract its images, depth and poses, and give them with a transforms.json"
     ),
   ]
+
+  /// What `takeset recover` keeps, and what it is writing: takes that are elsewhere, or will be.
+  static func isOfRecovery(_ place: TakeLocation) -> Bool {
+    place.isDirectory && [".recording.recovered", ".recovering"].contains { place.name.hasSuffix($0) }
+  }
 
   /// Why a place is not read whose format is known; `nil` for all others.
   static func refusal(of place: TakePlace) throws -> TakeFailure? {

@@ -179,6 +179,7 @@ package struct TakeSearch: Sendable {
     // Inputs may overlap.
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
     if followsLinks, let identity = Directory.Identity(of: place.path), !identities.insert(identity).inserted, isBehindLink { return }
+    if ForeignFormats.isOfRecovery(place) { return ignored.add(place) }
     do {
       let names = TakePlace(place)
       // A reader that the pipeline names may take what looks like another format.

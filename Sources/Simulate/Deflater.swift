@@ -1,12 +1,12 @@
 import CZlib
 import Model
 
-/// Compression of simulated depth parts.
-enum Deflater {
+/// Compression of depth parts.
+package enum Deflater {
   /// Deflates `pieces` to the same bytes every time: gzip's time is 0.
   ///
   /// - Parameter windowBits: 31 for gzip, 15 for zlib, -15 for raw deflate.
-  static func deflate(_ pieces: some Sequence<[UInt8]>, windowBits: Int32) -> [UInt8] {
+  package static func deflate(_ pieces: some Sequence<[UInt8]>, windowBits: Int32) -> [UInt8] {
     var stream = z_stream()
     var output: [UInt8] = []
     guard czlib_deflate_init(&stream, 5, windowBits) == Z_OK else { return [] }

@@ -42,7 +42,7 @@ struct TakesetCommand: ParsableCommand {
         name: "Operation",
         subcommands: [
           ConvertCommand.self, StatusCommand.self, PublishCommand.self, DescribeCommand.self, SignCommand.self, PreviewCommand.self,
-          ServeCommand.self, UploadCommand.self,
+          ServeCommand.self, UploadCommand.self, RecoverCommand.self,
         ]),
     ])
 

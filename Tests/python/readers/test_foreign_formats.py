@@ -22,7 +22,7 @@ def sens(root):
     root.write_bytes(b"\4\0\0\0" + bytes(200))
 
 
-FOREIGN = {"hue.mp4": (hue_video, "export the recording as EXR and RGB"), "iphone": (scannetpp, "transforms-json"), "scene0000.sens": (sens, "transforms.json")}
+FOREIGN = {"hue.mp4": (hue_video, "export the recording as EXR + JPG sequence"), "iphone": (scannetpp, "transforms-json"), "scene0000.sens": (sens, "transforms.json")}
 
 
 @pytest.mark.parametrize("name", FOREIGN)

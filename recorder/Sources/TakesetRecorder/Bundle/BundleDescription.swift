@@ -34,12 +34,12 @@ public struct BundleDescription: Codable, Sendable, Equatable {
     do {
       self = try JSONDecoder().decode(Self.self, from: Data(json))
     } catch {
-      throw RecordingError(path: path, reason: "it is not the description of a recording")
+      throw RecordingError(path: path, reason: "it is not the description of a recording", isDamage: true)
     }
-    guard version == 1 else { throw RecordingError(path: path, reason: "its version is \(version); this program knows 1") }
+    guard version == 1 else { throw RecordingError(path: path, reason: "its version is \(version); this program knows 1", isDamage: true) }
     guard [width, height, depthWidth, depthHeight].allSatisfy({ (1...16_384).contains($0) }), depthWidth * depthHeight <= 1 << 22,
       clockStart.isFinite, (0...4_102_444_800_000).contains(startedAt)
-    else { throw RecordingError(path: path, reason: "its sizes or times are not those of a recording") }
+    else { throw RecordingError(path: path, reason: "its sizes or times are not those of a recording", isDamage: true) }
   }
 
   var json: [UInt8] {

@@ -6,6 +6,8 @@ public struct RecordingError: Error, Equatable, CustomStringConvertible {
   public var reason: String
   /// The disk is full, or a limit of the file's size is reached.
   public var isFull = false
+  /// What was recorded cannot be read: nothing can be made of it.
+  public var isDamage = false
 
   public var description: String { "\(path): \(reason)" }
 
@@ -62,8 +64,14 @@ enum Files {
   }
 
   static func read(_ path: String) throws -> [UInt8] {
-    guard let data = FileManager.default.contents(atPath: path) else { throw RecordingError.system("cannot be read", path) }
+    guard let data = FileManager.default.contents(atPath: path) else { throw damage(path) }
     return Array(data)
+  }
+
+  private static func damage(_ path: String) -> RecordingError {
+    var error = RecordingError.system("cannot be read", path)
+    error.isDamage = true
+    return error
   }
 
   /// Makes the names in a folder durable.
