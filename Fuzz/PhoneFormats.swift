@@ -60,7 +60,7 @@ extension FuzzTarget {
     let presented = log.frames.indices.map { Int64($0) * 33_333_333 }
     let clock = FrameClock.exact(listed: log.frames.map(\.time), presented: presented)
     expect(isAscending(clock.positions.compactMap(\.self)), "frames that do not ascend")
-    let inertial = log.sensors.table().stream(
+    let inertial = log.sensors.table(SpectacularLog.name, FindingCollector()).stream(
       clock: .deviceUptime, file: SpectacularLog.name,
       in: InputOrigin(inputs: FuzzFiles.shared.inputs(SpectacularLog.name, .metadata, bytes), entry: 0),
       .line, notes: FindingCollector())

@@ -169,35 +169,50 @@ struct MessageReader {
   }
 }
 
-/// Readings of an episode's IMUs, at their own times.
+/// Readings of an episode's IMUs, at their own times, from the first row to the last.
 struct InertialMessages {
-  private var pending: [EpisodeMessage] = []
+  /// Readings that are outside of the rows, such as those of other episodes of the take.
+  let outside: Int
+  private let streams: [(topic: String, cursor: any SampleCursor)]
+  private let clock: MessageClock
+  private var pending: [(time: Int64, stream: Int, sample: Int)] = []
   private var next = 0
 
   init(_ episode: ExportedEpisode, _ clock: MessageClock) throws {
+    self.clock = clock
+    var streams: [(topic: String, cursor: any SampleCursor)] = []
+    var outside = 0
     for (name, stream) in EpisodeTopics.inertial(of: episode) where episode.rows > 0 {
-      var cursor = try stream.source.makeCursor(SampleRequest(form: .decoded))
-      var bytes: [UInt8] = []
-      for (index, stamp) in stream.timestamps.enumerated() {
-        try cursor.read(index, into: &bytes)
-        let numbers = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
-        guard numbers.count == 6, numbers.allSatisfy(\.isFinite) else { continue }
-        func vector(_ at: Int) -> JSONValue {
-          .object(Dictionary(uniqueKeysWithValues: zip(["x", "y", "z"], numbers[at..<(at + 3)].map { .number(Double("\($0)") ?? 0) })))
+      let (first, last) = (episode.time(0), episode.time(episode.rows - 1))
+      for (sample, stamp) in stream.timestamps.enumerated() {
+        guard stamp >= first, stamp <= last else {
+          outside += 1
+          continue
         }
-        let time = episode.nanoseconds(0) + stamp.since(episode.time(0))
-        let message: JSONValue = [
-          "timestamp": EpisodeTopics.stamp(clock.stamped(time)), "linear_acceleration": vector(0), "angular_velocity": vector(3),
-        ]
-        pending.append(EpisodeMessage(topic: "/\(name)", bytes: message.canonicalBytes, time: time))
+        pending.append((episode.nanoseconds(0) + stamp.since(first), streams.count, sample))
       }
+      streams.append(("/\(name)", try stream.source.makeCursor(SampleRequest(form: .decoded))))
     }
-    pending.sort { ($0.time, $0.topic) < ($1.time, $1.topic) }
+    (self.streams, self.outside) = (streams, outside)
+    pending.sort { ($0.time, $0.stream) < ($1.time, $1.stream) }
   }
 
-  mutating func messages(upTo time: Int64) -> [EpisodeMessage] {
+  mutating func messages(upTo time: Int64) throws -> [EpisodeMessage] {
     let first = next
     while next < pending.count, pending[next].time <= time { next += 1 }
-    return Array(pending[first..<next])
+    var bytes: [UInt8] = []
+    return try pending[first..<next].compactMap { reading in
+      var cursor = streams[reading.stream].cursor
+      try cursor.read(reading.sample, into: &bytes)
+      let numbers = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+      guard numbers.count == 6, numbers.allSatisfy(\.isFinite) else { return nil }
+      func vector(_ at: Int) -> JSONValue {
+        .object(Dictionary(uniqueKeysWithValues: zip(["x", "y", "z"], numbers[at..<(at + 3)].map { .number(Double("\($0)") ?? 0) })))
+      }
+      let message: JSONValue = [
+        "timestamp": EpisodeTopics.stamp(clock.stamped(reading.time)), "linear_acceleration": vector(0), "angular_velocity": vector(3),
+      ]
+      return EpisodeMessage(topic: streams[reading.stream].topic, bytes: message.canonicalBytes, time: reading.time)
+    }
   }
 }

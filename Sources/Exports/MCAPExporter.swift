@@ -58,13 +58,9 @@ struct MCAPExporter: Exporter {
     let options = self
     var lost = MessageReader.Lost()
     var imu = try InertialMessages(episode, clock)
-    var early = 0
     func add(_ messages: [EpisodeMessage], row: Int) throws {
       for message in messages {
-        guard let time = clock.logged(message.time), let channel = topics.channels[message.topic] else {
-          early += 1
-          continue
-        }
+        guard let time = clock.logged(message.time), let channel = topics.channels[message.topic] else { continue }
         try file.addMessage(message.bytes, on: channel, sequence: row, at: time)
       }
     }
@@ -83,7 +79,9 @@ struct MCAPExporter: Exporter {
     try file.finish()
     if lost.images > 0 { directory.lose("\(episode.id): \(lost.images) rows have no image, and no message of one.") }
     if lost.beyondRange > 0 { directory.lose("\(episode.id): \(lost.beyondRange) depth values beyond 65.535 m are 0.") }
-    if early > 0 { directory.lose("\(episode.id): \(early) readings of the IMU are from before the first row, where time begins.") }
+    if imu.outside > 0 {
+      directory.lose("\(episode.id): \(imu.outside) readings of the IMU are from before the first row or after the last.")
+    }
   }
 
   private func metadata(of episode: ExportedEpisode, _ dataset: Dataset) -> [String: String] {

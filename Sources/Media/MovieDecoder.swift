@@ -130,11 +130,20 @@ package final class MovieDecoder {
       if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 || errors.pointee > 0 {
         throw failure("its data is damaged")
       }
+      declareColor()
       let decoded = try MovieFrame(moving: frame)
       try check(decoded)
       position += 1
       return decoded
     }
+  }
+
+  /// What the frame leaves open of its colors, the container may say.
+  private func declareColor() {
+    guard let container = demuxer.stream.pointee.codecpar else { return }
+    if frame.pointee.color_trc == AVCOL_TRC_UNSPECIFIED { frame.pointee.color_trc = container.pointee.color_trc }
+    if frame.pointee.color_primaries == AVCOL_PRI_UNSPECIFIED { frame.pointee.color_primaries = container.pointee.color_primaries }
+    if frame.pointee.colorspace == AVCOL_SPC_UNSPECIFIED { frame.pointee.colorspace = container.pointee.color_space }
   }
 
   private func feed() throws {

@@ -1,6 +1,7 @@
 import CPixels
 import Foundation
 import Model
+import Synchronization
 
 /// HDR colors in SDR, as a table: signals of HLG or PQ to levels of BT.709.
 ///
@@ -41,13 +42,14 @@ final class ToneMap: Sendable {
 
   /// The table of a kind of video; each is made once.
   static func of(_ transfer: Transfer, _ primaries: Primaries) -> ToneMap {
-    switch (transfer, primaries) {
-    case (.hlg, .bt2020): hlg2020
-    case (.pq, .bt2020): pq2020
-    default: ToneMap(transfer, primaries)
+    made.withLock { made in
+      let name = "\(transfer) \(primaries)"
+      let map = made[name] ?? ToneMap(transfer, primaries)
+      made[name] = map
+      return map
     }
   }
-  private static let hlg2020 = ToneMap(.hlg, .bt2020), pq2020 = ToneMap(.pq, .bt2020)
+  private static let made = Mutex<[String: ToneMap]>([:])
 
   private init(_ transfer: Transfer, _ primaries: Primaries) {
     let last = Double(Self.edge - 1)

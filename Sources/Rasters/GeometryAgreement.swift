@@ -62,7 +62,7 @@ extension GeometryAgreement {
     guard let agreement = GeometryAgreement(episode, pairs: few), agreement.isContradictory,
       let sure = GeometryAgreement(episode, pairs: more), sure.isContradictory
     else { return nil }
-    func millimeters(_ meters: Double) -> String { "\(Int((meters * 1000).rounded())) mm" }
+    func millimeters(_ meters: Double) -> String { "\(Int(min(meters * 1000, 1e9).rounded())) mm" }
     let better = sure.mistake.map { ", and by \(millimeters($0.distance)) if \($0.words)" } ?? ""
     return Finding(
       .geometryContradictory,

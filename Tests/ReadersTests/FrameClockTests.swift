@@ -44,6 +44,18 @@ import Testing
     #expect(clock.positions == all.indices.map { $0 } && clock.times == all.map { Timestamp(nanoseconds: $0) })
   }
 
+  @Test func gapsOfTheSensorDoNotShiftAVideoOfAConstantRate() {
+    var random = SplitMix(seed: 2)
+    for gaps in [[25], [9, 39], [1], [58]] {
+      // The sensor misses a frame after each of these; the encoder wrote all others at one distance.
+      let listed = (0..<60).map { frame in
+        Int64(frame + gaps.count { $0 < frame }) * 33_333_333 + Int64.random(in: 0...500_000, using: &random)
+      }
+      let clock = FrameClock.exact(listed: listed.map { Timestamp(nanoseconds: $0) }, presented: (0..<60).map { Int64($0) * 33_333_333 })
+      #expect(clock.positions == (0..<60).map { $0 } && clock.times.map(\.nanoseconds) == listed, "\(gaps)")
+    }
+  }
+
   @Test func aFrameTooManyAndOneTooFewAreFoundByTime() {
     var random = SplitMix(seed: 1)
     let all = times(60, &random)

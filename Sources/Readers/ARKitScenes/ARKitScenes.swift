@@ -84,7 +84,7 @@ package struct ARKitScenes: Reader {
   private static func milliseconds(_ path: String) -> Int64? {
     guard let stem = path.split(separator: "/").last?.split(separator: "_").last, let dot = stem.lastIndex(of: ".") else { return nil }
     let parts = stem[..<dot].split(separator: ".", omittingEmptySubsequences: false)
-    guard parts.count == 2, parts[1].utf8.count == 3, (1...12).contains(parts[0].utf8.count) else { return nil }
+    guard parts.count == 2, parts[1].utf8.count == 3, (1...9).contains(parts[0].utf8.count) else { return nil }
     let digits = Array((parts[0] + parts[1]).utf8)
     guard digits.allSatisfy({ (48...57).contains($0) }) else { return nil }
     return digits.reduce(0) { $0 * 10 + Int64($1 - 48) }
@@ -129,7 +129,7 @@ package struct ARKitScenes: Reader {
       hasFewImages: true, maxImageSide: maxImageSide, keepsLocation: false)
     try readIntrinsics(into: &capture, inputs, images, notes)
     var episode = try capture.episode(id: take.id) { _ in
-      guard let depth = try NumberedCapture.Maps.millimeters(maps, in: inputs, notes) else { return (nil, nil) }
+      guard let depth = try NumberedCapture.Maps.millimeters(maps, in: inputs, notes, folder: Self.depthFolder) else { return (nil, nil) }
       return (depth, .levels(Self.entries(.confidence, inputs), of: depth, in: inputs))
     }
     episode.variant = folder

@@ -55,7 +55,8 @@ struct FrameClock {
   }
 
   /// Listed times that are exact, as those of a sensor beside a video whose times its encoder made: each sample has the time that is listed for it.
-  /// Where there are as many positions as samples, sample n is at position n, unless the times of the video are the sensor's and say otherwise.
+  /// Where there are as many positions as samples, sample n is at position n, unless the times of the video are the sensor's and say otherwise. Times at
+  /// one distance are an encoder's where the sensor's are not: they would match those of the next frame after each gap.
   static func exact(listed: [Timestamp?], presented: [Int64]) -> FrameClock {
     var clock = FrameClock(listed: listed, presented: presented)
     let offsets = zip(listed, presented).compactMap { listed, time in listed.map { $0.nanoseconds &- time } }.sorted()
@@ -63,11 +64,23 @@ struct FrameClock {
       let byTime = clock.positions.count { $0 != nil }
       let usual = offsets[offsets.count / 2]
       let byNumber = offsets.count { abs(max($0 &- usual, -.max)) <= tolerance }
-      if byNumber >= byTime || byTime * 2 < listed.count { clock.positions = listed.indices.map { listed[$0] == nil ? nil : $0 } }
+      let times = listed.enumerated().compactMap { position, time in time.map { (position, $0.nanoseconds) } }
+      let isEncoders = isEven(presented.enumerated().map { ($0, $1) }) && !isEven(times)
+      if isEncoders || byNumber >= byTime || byTime * 2 < listed.count {
+        clock.positions = listed.indices.map { listed[$0] == nil ? nil : $0 }
+      }
     }
     clock.times = zip(clock.positions, clock.times).map { position, time in position.flatMap { listed[$0] } ?? time }
     return clock
   }
+
+  /// Whether times are at one distance, within what a time base rounds.
+  private static func isEven(_ times: [(position: Int, time: Int64)]) -> Bool {
+    guard let first = times.first, let last = times.last, last.position > first.position else { return true }
+    let step = Double(last.time &- first.time) / Double(last.position - first.position)
+    return times.allSatisfy { abs(Double($0.time &- first.time) - Double($0.position - first.position) * step) <= Self.rounding }
+  }
+  private static let rounding = 2e6
 
   /// The known time of each sample, each at most once, in order.
   private static func matches(

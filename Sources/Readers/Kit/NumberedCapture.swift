@@ -127,9 +127,12 @@ extension NumberedCapture.Maps {
   static let levels = "0 low, 1 medium, 2 high"
 
   /// Gray PNG files of whole millimeters; `nil` where none of the first ones can be decoded, which is noted.
-  static func millimeters(_ files: [Int64: Int], in inputs: TakeInputs, _ notes: FindingCollector) throws -> Self? {
+  ///
+  /// - Parameter folder: Where the maps are, in a format whose takes fail without them.
+  static func millimeters(_ files: [Int64: Int], in inputs: TakeInputs, _ notes: FindingCollector, folder: String? = nil) throws -> Self? {
     guard !files.isEmpty else { return nil }
     guard let size = try GrayPNGFiles.size(of: files.sorted(by: { $0.key < $1.key }).map(\.value), in: inputs, .depth) else {
+      if let folder { throw TakeFailure(.unreadable, "none of the first of its \(files.count) depth maps can be decoded", file: folder) }
       notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without depth")
       return nil
     }
@@ -139,8 +142,10 @@ extension NumberedCapture.Maps {
   }
 
   /// Gray PNG files of whole units of `scale` meters; `nil` where none of the first ones can be decoded, which is noted.
-  static func scaled(_ files: [Int64: Int], by scale: Double, in inputs: TakeInputs, _ notes: FindingCollector) throws -> Self? {
-    guard let millimeters = try millimeters(files, in: inputs, notes) else { return nil }
+  static func scaled(
+    _ files: [Int64: Int], by scale: Double, in inputs: TakeInputs, _ notes: FindingCollector, folder: String? = nil
+  ) throws -> Self? {
+    guard let millimeters = try millimeters(files, in: inputs, notes, folder: folder) else { return nil }
     if abs(scale - 0.001) < 1e-9 { return millimeters }
     let size = millimeters.size
     return Self(files: files, size: size, type: .float32, unit: "m") { files in

@@ -141,7 +141,7 @@ struct FrameJoin {
       throw TakeFailure(
         .tooFewPoses, "\(unusable) of \(count) poses are unusable; at most a fifth may be", file: poses.file)
     }
-    if rows.isEmpty { throw TakeFailure(.noFrames, "no image in \(place) has a pose with its number") }
+    if rows.isEmpty { throw TakeFailure(.noFrames, "no image in \(place) has a number among the \(poses.what)") }
   }
 
   private mutating func note(_ code: FindingCode, _ count: Int, _ message: String?, _ notes: FindingCollector) {

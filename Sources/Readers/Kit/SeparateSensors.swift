@@ -28,7 +28,20 @@ struct SeparateSensors {
 
   /// A reading for each of the gyroscope, with the acceleration interpolated to its time; those before the first acceleration, after the last and
   /// in gaps have none and are left out.
-  func table() -> InertialTable {
+  ///
+  /// - Parameter file: The file of the readings, for the finding that nothing is left of them.
+  func table(_ file: String, _ notes: FindingCollector) -> InertialTable {
+    let table = merged()
+    if table.count == 0, !accelerations.isEmpty || !rotations.isEmpty {
+      notes.add(
+        .imuUnusable,
+        "there are \(accelerations.count) accelerations and \(rotations.count) rotations, and no rotation between two accelerations",
+        file: file)
+    }
+    return table
+  }
+
+  private func merged() -> InertialTable {
     var table = InertialTable()
     for _ in 0..<skipped { table.skip() }
     let known = accelerations.sorted { $0.time < $1.time }

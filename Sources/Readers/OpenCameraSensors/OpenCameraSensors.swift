@@ -30,6 +30,9 @@ package struct OpenCameraSensors: Reader {
   /// Tables that are not read.
   private static let otherEndings = ["_magnetic.csv", "_flash.csv", "_imu.csv"]
 
+  /// Times for each frame that a video may have: some frames may be missing.
+  private static let timesPerFrame = 2
+
   private static func role(of ending: String) -> TakeInputs.Role { ending == timesEnding ? .metadata : .imu }
 
   /// Folders of the tables, relative to that of the video: VID_20210811_120000.mp4 has its own in 20210811_120000/.
@@ -115,6 +118,10 @@ package struct OpenCameraSensors: Reader {
       if let time = Self.nanoseconds(line, 0) { times.append(time) } else if line.number > 1 { unreadable += 1 }
     }
     let path = inputs.entries[table].path
+    guard times.count <= Self.timesPerFrame * video.maxSamples else {
+      throw TakeFailure(
+        .limit, "there are \(times.count) times, for a video of at most \(video.maxSamples) frames (max-samples)", file: path)
+    }
     if unreadable > 0 {
       notes.add(.posesUnreadable, "lines that are not nanoseconds are skipped", file: path, count: unreadable)
     }
@@ -145,7 +152,7 @@ package struct OpenCameraSensors: Reader {
         sensors.add(sensor, Self.nanoseconds(line, 3), values, from: line.number)
       }
     }
-    return sensors.table().stream(
+    return sensors.table(inputs.entries[gyro].path, notes).stream(
       clock: .deviceUptime, file: inputs.entries[gyro].path, in: InputOrigin(inputs: inputs, entry: gyro), .line, notes: notes)
   }
 }

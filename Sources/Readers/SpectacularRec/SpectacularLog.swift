@@ -27,8 +27,13 @@ struct SpectacularLog {
     var numbered: [Int: Frame] = [:]
     var unreadable = 0
     var line = 0
-    for text in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
+    var rest = bytes[...]
+    // One line at a time: a hostile file may have millions.
+    while !rest.isEmpty {
       line += 1
+      let end = rest.firstIndex(of: UInt8(ascii: "\n"))
+      let text = rest[..<(end ?? rest.endIndex)]
+      rest = end.map { rest[($0 + 1)...] } ?? []
       guard text.contains(where: { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\r") }) else { continue }
       do {
         if let (number, frame) = try read(Array(text), line: line), number < frameLimit { numbered[number] = numbered[number] ?? frame }
@@ -39,7 +44,9 @@ struct SpectacularLog {
     if unreadable > 0 {
       notes.add(.posesUnreadable, "lines that are not an object of JSON are skipped", file: Self.name, count: unreadable)
     }
-    guard let last = numbered.keys.max() else { throw TakeFailure(.noFrames, "no line has frames with a number", file: Self.name) }
+    guard let last = numbered.keys.max() else {
+      throw TakeFailure(.noFrames, "no line has frames with a number from 0 to \(frameLimit - 1)", file: Self.name)
+    }
     frames = (0...last).map { numbered[$0] ?? Frame() }
   }
 
@@ -72,8 +79,11 @@ struct SpectacularLog {
       return (number, frame)
     } else if members["gps"] != nil {
       hasLocation = true
-    } else if let source = members.first(where: { $0.value["position"] != nil })?.key {
-      if poseSources.count < 10 { poseSources.insert(String(source.prefix(40))) }
+    } else {
+      // In the order of their names, so that every run names the same.
+      for source in members.keys.sorted() where members[source]?["position"] != nil && source.utf8.count <= 40 && poseSources.count < 10 {
+        poseSources.insert(source)
+      }
     }
     return nil
   }

@@ -38,7 +38,10 @@ package struct SpectacularRec: Reader {
 
   private func archived(_ place: TakePlace) throws -> Candidate? {
     try place.candidate(inArchive: archive) { archive in
-      try archive.root(holding: [SpectacularLog.name], folders: []).map { ($0, [Self.depthFolder], Self.role) }
+      guard let root = try archive.root(holding: [SpectacularLog.name], folders: []) else { return nil }
+      let movies = Self.otherMovies.union(Self.movieNames).map { root.isEmpty ? $0 : root + "/" + $0 }
+      guard archive.members.contains(where: { movies.contains($0.path) }) else { return nil }
+      return (root, [Self.depthFolder], Self.role)
     }
   }
 
@@ -75,7 +78,7 @@ package struct SpectacularRec: Reader {
     var episode = try timed.episode(id: take.id, notes: notes)
     episode.cameras[.phone] = try camera(log, timed.size, inputs, notes)
     try addDepth(log, timed.size, inputs, notes, &episode)
-    episode.streams[.imu] = log.sensors.table().stream(
+    episode.streams[.imu] = log.sensors.table(SpectacularLog.name, notes).stream(
       clock: .deviceUptime, file: SpectacularLog.name, in: InputOrigin(inputs: inputs, entry: table), .line, notes: notes)
     if log.hasLocation {
       notes.add(.locationRemoved, "there are positions of satellite navigation, which are never read", file: SpectacularLog.name)
@@ -142,7 +145,9 @@ package struct SpectacularRec: Reader {
       return notes.add(
         .depthNotMetric, "depthScale changes within the recording; it is written without depth", file: SpectacularLog.name)
     }
-    guard let maps = try NumberedCapture.Maps.scaled(files, by: scales.first ?? 0.001, in: inputs, notes) else { return }
+    guard let maps = try NumberedCapture.Maps.scaled(files, by: scales.first ?? 0.001, in: inputs, notes, folder: Self.depthFolder) else {
+      return
+    }
     let timed = files.keys.compactMap { number in log.frames[Int(number)].time.map { (time: $0, number: number) } }.sorted { $0 < $1 }
     let (times, numbers) = (timed.map(\.time), timed.map(\.number))
     guard zip(times, times.dropFirst()).allSatisfy({ $0 < $1 }) else {

@@ -133,11 +133,26 @@ def test_the_imu_keeps_its_own_times(dataset, exported):
     _, meta = demos(dataset)["scan"]
     found = messages(exported / "scan.mcap")["/imu"]
     stamps = meta["imu/timestamp_ns"][:]
-    kept = stamps >= 0
+    rows = meta["timestamp_ns"][:]
+    kept = (stamps >= rows[0]) & (stamps <= rows[-1])
     assert [time for time, _, _ in found] == stamps[kept].tolist() and len(found) > 20
     for index, (_, _, value) in zip(np.flatnonzero(kept), found):
         for key, name in ("linear_acceleration", "accel"), ("angular_velocity", "gyro"):
             assert np.allclose([value[key][axis] for axis in "xyz"], meta[f"imu/{name}"][index], rtol=1e-6)
+
+
+def test_an_episode_of_a_take_has_the_imu_of_its_own_rows(takeset, tmp_path):
+    takeset("simulate", "opencamera-sensors", "--seconds", 2, "--size", "96x72", "--output", tmp_path / "in", check=0)
+    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align, {split-episodes: {at: 1}}]\n")
+    takeset.convert(tmp_path / "in", output=tmp_path / "set", check=0, arguments=["--pipeline", tmp_path / "p.yaml"])
+    export(takeset, tmp_path / "set", "mcap", tmp_path / "out")
+    parts = sorted((tmp_path / "out").glob("*.mcap"))
+    assert len(parts) == 2
+    for path in parts:
+        found = messages(path)
+        rows, readings = [time for time, _, _ in found["/camera/image"]], [time for time, _, _ in found["/imu"]]
+        assert rows[0] <= readings[0] and readings[-1] <= rows[-1] and len(readings) > 70
+    assert any("readings of the IMU are from before the first row or after the last" in sentence for sentence in record(tmp_path / "out")["lost"])
 
 
 def test_the_schemas_decode_without_knowing_foxglove(exported):

@@ -140,6 +140,26 @@ def test_scenes_without_poses_or_images_fail_with_a_sentence(takeset, scene, tmp
     assert problem(converted(takeset, tmp_path, source, check=3))["code"] == code
 
 
+def test_a_name_of_no_time_is_no_file_of_the_scene(takeset, scene, tmp_path):
+    source = shutil.copytree(scene, tmp_path / "scene")
+    image = next((source / "vga_wide").iterdir())
+    for name in ("47333462_999999999999.999.png", "47333462_-1.000.png", "47333462_1e3.000.png"):
+        shutil.copy(image, source / "vga_wide" / name)
+    assert takeset("inspect", source).returncode == 0
+    _, demo, _ = converted(takeset, tmp_path, source)
+    (tmp_path / "other").mkdir()
+    _, other, _ = converted(takeset, tmp_path / "other", scene)
+    assert same(demo, other, STREAMS)
+
+
+def test_a_scene_whose_depth_is_all_damaged_fails(takeset, scene, tmp_path):
+    source = shutil.copytree(scene, tmp_path / "scene")
+    for path in (source / "lowres_depth").iterdir():
+        path.write_bytes(b"x")
+    found = problem(converted(takeset, tmp_path, source, check=3))
+    assert found["code"] == "unreadable" and "depth maps" in found["message"] and found["file"] == "lowres_depth"
+
+
 def test_damaged_intrinsics_are_a_finding(takeset, scene, tmp_path):
     source = shutil.copytree(scene, tmp_path / "scene")
     cameras = sorted((source / "vga_wide_intrinsics").iterdir())

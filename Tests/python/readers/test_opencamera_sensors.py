@@ -100,6 +100,12 @@ def test_recordings_without_times_fail_with_a_sentence(takeset, recording, tmp_p
     assert problem(converted(takeset, tmp_path, source, check=3))["code"] == code
 
 
+def test_more_times_than_a_video_may_have_frames_are_refused(takeset, recording, tmp_path):
+    source = shutil.copytree(recording, tmp_path / "in")
+    table(source, "timestamps").write_text("".join(f"{n}\n" for n in range(1, 45_000)))
+    assert problem(converted(takeset, tmp_path, source, check=3))["code"] == "limit"
+
+
 @pytest.mark.slow
 def test_damaged_tables_harm_nothing_else(takeset, recording, tmp_path):
     """Five hundred recordings with damaged tables."""

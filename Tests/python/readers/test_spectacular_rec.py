@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from images import frame_code
-from outputs import finding, traces
+from outputs import codes, finding, traces
 from phone_takes import absolute, converted, problem, same, truth, zipped
 from PIL import Image
 
@@ -103,6 +103,41 @@ def test_poses_of_an_unknown_body_are_not_read_and_places_are_withheld(takeset, 
     entry, demo, _ = converted(takeset, tmp_path, source)
     assert "pose" not in demo["obs"] and entry["details"]["poses_not_read"] == ["arkit"] and finding(entry, "location-removed")
     assert traces(tmp_path / "out", "47.4", "latitude") == []
+
+
+def test_a_gap_of_the_sensor_shifts_no_image(takeset, tmp_path):
+    source = simulated(takeset, tmp_path / "in", "--quirk", "constant-rate")
+    path = source / "data.jsonl"
+    changed = [dict(line, time=line["time"] + (line["number"] > 9) / 30 + (line["number"] > 20) / 30) if "frames" in line else line for line in lines(source)]
+    path.write_text("\n".join(json.dumps(line) for line in changed) + "\n")
+    _, demo, meta = converted(takeset, tmp_path, source)
+    assert [frame_code(image) for image in demo["obs/camera_image"][:]] == meta["source_index"][:].tolist() == sorted(listed(source))
+
+
+def test_an_archive_with_a_table_of_the_same_name_is_left_to_others(takeset, recording, tmp_path):
+    takeset("simulate", "stray-scanner", "--seconds", 0.5, "--size", "64x48", "--depth-size", "16x12", "--output", tmp_path / "scan", check=0)
+    (tmp_path / "scan/data.jsonl").write_text("{}\n")
+    entry, _, _ = converted(takeset, tmp_path, zipped(tmp_path / "scan", tmp_path / "scan.zip"))
+    assert entry["reader"] == "stray-scanner" and "format-ambiguous" not in codes(entry)
+
+
+def test_names_of_poses_are_the_same_in_every_run(takeset, recording, tmp_path):
+    source = shutil.copytree(recording, tmp_path / "in")
+    with (source / "data.jsonl").open("a") as file:
+        file.write(json.dumps({"time": 1} | {f"{letter}{n}": {"position": 1} for n in range(5) for letter in "qwerty"}) + "\n")
+    found = []
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        found.append(converted(takeset, tmp_path / str(number), source)[0]["details"]["poses_not_read"])
+    assert found == [found[0]] * 4 and found[0] == sorted(found[0]) and len(found[0]) == 10
+
+
+def test_sensors_that_never_meet_are_a_finding(takeset, recording, tmp_path):
+    source = shutil.copytree(recording, tmp_path / "in")
+    kept = [line for line in lines(source) if line.get("sensor", {}).get("type") != "accelerometer"]
+    (source / "data.jsonl").write_text("\n".join(map(json.dumps, kept)) + "\n")
+    entry, _, meta = converted(takeset, tmp_path, source)
+    assert finding(entry, "imu-unusable") and "imu" not in meta
 
 
 def test_a_cut_line_is_skipped_and_depth_may_be_absent(takeset, tmp_path):

@@ -163,6 +163,20 @@ def test_eight_bits_and_other_primaries_are_mapped_too(takeset, tmp_path):
     assert 200 <= np.median(image) <= 245
 
 
+def test_what_the_container_alone_declares_counts(takeset, tmp_path):
+    (tmp_path / "coded.mov").write_bytes(colors(HLG))
+    # The coded frames say "unspecified", the box colr says HLG.
+    unsaid = "hevc_metadata=colour_primaries=2:transfer_characteristics=2:matrix_coefficients=2"
+    data = made(".mov", "-i", tmp_path / "coded.mov", "-c", "copy", "-bsf:v", unsaid, "-color_primaries", "bt2020", "-color_trc", HLG, "-colorspace", "bt2020nc", "-movflags", "write_colr", "-tag:v", "hvc1")
+    assert b"colrnclx" in data or b"colrnclc" in data
+    entry, demo, _ = converted(takeset, tmp_path, data)
+    (tmp_path / "both").mkdir()
+    _, other, _ = converted(takeset, tmp_path / "both", colors(HLG))
+    assert finding(entry, "hdr-mapped") and np.array_equal(demo["obs/camera_image"][:], other["obs/camera_image"][:])
+    (tmp_path / "refused").mkdir()
+    assert problem(converted(takeset, tmp_path / "refused", data, "hdr: refuse", check=3))["code"] == "colour-unsupported"
+
+
 def test_refusing_is_an_option(takeset, tmp_path):
     found = problem(converted(takeset, tmp_path, colors(HLG), "hdr: refuse", check=3))
     assert found["code"] == "colour-unsupported" and "hdr: refuse" in found["message"] and HLG in found["message"]
