@@ -1,0 +1,30 @@
+/// A frame of the camera. Its memory is the camera's: it is valid until the callback that brought it returns, and cannot be kept.
+public struct CameraFrame: ~Copyable {
+  /// Seconds on the camera's clock.
+  public let time: Double
+  /// The image's bytes, in parts: the planes of a pixel buffer.
+  public let pixels: [UnsafeRawBufferPointer]
+  /// The depth map, 32-bit floats in meters, rows without padding; `nil` where the camera has none for this frame.
+  public let depth: UnsafeRawBufferPointer?
+
+  public init(time: Double, pixels: [UnsafeRawBufferPointer], depth: UnsafeRawBufferPointer?) {
+    (self.time, self.pixels, self.depth) = (time, pixels, depth)
+  }
+}
+
+/// An encoder of a movie in self-contained segments, such as AVAssetWriter. It calls `SegmentReceiver` for each of them, in order.
+public protocol SegmentSink {
+  /// Takes an image of the recording, with its seconds since the first. Returns `false` where the encoder is busy, which drops the frame.
+  func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool
+  /// Encodes what is pending. All segments have been received when it returns.
+  func finish() async throws
+}
+
+/// Receives a segment of the movie, the first with the initialization before it, and the number of frames up to its end.
+public typealias SegmentReceiver = @Sendable (_ bytes: [UInt8], _ frames: Int) -> Void
+
+/// Signs hashes with the device's key, such as App Attest.
+public protocol AssertionSigner: Sendable {
+  /// The assertion over a hash of 32 bytes, in CBOR.
+  func assertion(over hash: [UInt8]) async throws -> [UInt8]
+}

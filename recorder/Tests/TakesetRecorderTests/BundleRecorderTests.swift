@@ -1,0 +1,156 @@
+import Foundation
+import Testing
+
+@testable import TakesetRecorder
+
+/// A whole recorder, with an encoder that writes a segment after each so many frames.
+@Suite struct BundleRecorderTests {
+  final class FakeSink: SegmentSink, @unchecked Sendable {
+    let receive: SegmentReceiver
+    let every: Int
+    /// Frames offered that are refused, and one that throws.
+    var busy: Set<Int> = [], broken: Int?
+    var offered = 0, taken = 0, sent = 0
+    var pending: [UInt8] = []
+
+    init(every: Int, _ receive: @escaping SegmentReceiver) { (self.every, self.receive) = (every, receive) }
+
+    func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool {
+      defer { offered += 1 }
+      if offered == broken { throw RecordingError(path: "encoder", reason: "it broke") }
+      if busy.contains(offered) { return false }
+      pending.append(UInt8(truncatingIfNeeded: taken))
+      taken += 1
+      if taken % every == 1, taken > 1 { send(pending.dropLast(), taken - 1) }
+      return true
+    }
+
+    private func send(_ bytes: some Sequence<UInt8>, _ frames: Int) {
+      // Never on the thread that holds the frame.
+      let (bytes, receive) = (Array(bytes), receive)
+      pending.removeFirst(bytes.count)
+      queue.async { receive(bytes, frames) }
+    }
+    private let queue = DispatchQueue(label: "segments")
+
+    func finish() async throws {
+      if !pending.isEmpty { send(pending, taken) }
+      await withCheckedContinuation { done in queue.async { done.resume() } }
+    }
+  }
+
+  struct FakeSigner: AssertionSigner {
+    func assertion(over hash: [UInt8]) async throws -> [UInt8] { Array("signed".utf8) + hash }
+  }
+
+  private static let good = RecordingMachine.Conditions(freeSpace: 1 << 30, tracksNormally: true, sessionRuns: true)
+  private static let description = BundleDescription(
+    codec: "h264", width: 8, height: 6, depthWidth: 2, depthHeight: 2, deviceModel: "iPhone", attestationLevel: "unverified",
+    startedAt: 1_771_446_000_123, clockStart: 100)
+
+  private func recorder(
+    _ folder: String, busy: Set<Int> = [], broken: Int? = nil, checkpointEvery: Int = 10, signer: (any AssertionSigner)? = FakeSigner()
+  ) -> BundleRecorder {
+    var options = BundleRecorder.Options()
+    options.checkpoints.every = checkpointEvery
+    return BundleRecorder(in: folder, id: "take", Self.description, options: options, signer: signer, testHasher, deflate: { $0 }) {
+      receive in
+      let sink = FakeSink(every: 5, receive)
+      (sink.busy, sink.broken) = (busy, broken)
+      return sink
+    }
+  }
+
+  /// A camera at 60 Hz from 100 s on.
+  private func film(_ recorder: BundleRecorder, _ seconds: Double) {
+    for number in 0..<Int(seconds * 60) {
+      let pixels = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 48)
+      let depth = [Float](repeating: 1 + Float(number) / 100, count: 4)
+      pixels.withUnsafeBytes { pixels in
+        depth.withUnsafeBytes { depth in recorder.record(CameraFrame(time: 100.2 + Double(number) / 60, pixels: [pixels], depth: depth)) }
+      }
+    }
+  }
+
+  private func metadata(_ folder: TestFolder) throws -> [String: Any] {
+    let data = try Data(contentsOf: URL(fileURLWithPath: folder.path + "/take/metadata.json"))
+    return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+  }
+
+  @Test func everyOtherFrameOfSixtyHertzIsRecordedAndSigned() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path)
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 1.5)
+    let found = try #require(try await recorder.stop(at: 101.7))
+    #expect(found.outcome == .complete && found.frames == 45 && found.verifiedFrames == 45 && found.keyframes == 15)
+    #expect(abs(found.seconds - 1.5) < 1e-9 && recorder.state == .idle)
+    #expect(
+      try contents(of: folder.path).keys.sorted() == ["take/depth.gz", "take/hash_chain.json", "take/metadata.json", "take/video.mp4"])
+    #expect(try contents(of: folder.path)["take/video.mp4"] == (0..<45).map { UInt8($0) })
+  }
+
+  @Test func aFrameThatTheEncoderRefusesIsInNothing() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path, busy: [3, 4, 20])
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 1)
+    let found = try #require(try await recorder.stop(at: 101.2))
+    #expect(found.frames == 27 && found.outcome == .complete)
+    let chain =
+      try JSONSerialization.jsonObject(with: Data(contentsOf: URL(fileURLWithPath: folder.path + "/take/hash_chain.json")))
+      as? [String: Any]
+    #expect(chain?["frame_count"] as? Int == 27)
+  }
+
+  @Test func aLimitAnInterruptionAndASilenceEndIt() async throws {
+    for (name, expected) in [("limit", Recovery.Outcome.complete), ("interruption", .partial), ("silence", .partial)] {
+      let folder = try TestFolder()
+      let recorder = recorder(folder.path)
+      try recorder.start(Self.good, at: 100)
+      film(recorder, name == "limit" ? 16 : 0.9)
+      if name == "interruption" { recorder.interrupt(.phoneCall, at: 101.1) }
+      if name == "silence" { for step in 0..<20 { recorder.tick(at: 101.2 + Double(step) / 10) } }
+      // Nothing comes after the end.
+      film(recorder, 0.5)
+      let found = try #require(try await recorder.stop(at: 120))
+      #expect(found.outcome == expected && found.frames == (name == "limit" ? 450 : 27), "\(name): \(found)")
+      // Of a partial one, the newest checkpoint is signed.
+      #expect(found.verifiedFrames == (name == "limit" ? 450 : 20))
+      #expect(try metadata(folder)["is_partial"] as? Bool == (expected == .partial ? true : nil))
+    }
+  }
+
+  @Test func whatWasEncodedBeforeAFailureIsABundle() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path, broken: 23)
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 1)
+    let found = try #require(try await recorder.stop(at: 101.2))
+    #expect(found.outcome == .partial && found.frames == 20 && found.verifiedFrames == 20)
+    #expect("\(recorder.failure.map { "\($0)" } ?? "")" == "encoder: it broke")
+  }
+
+  @Test func aRefusedStartMakesNothing() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path)
+    try recorder.start(.init(freeSpace: 1 << 30, tracksNormally: false, sessionRuns: true), at: 100)
+    film(recorder, 0.2)
+    #expect(try await recorder.stop(at: 101) == nil)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
+  }
+
+  @Test func aBundleThatCannotBePutInPlaceIsTriedAgain() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path, signer: nil)
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 0.5)
+    try FileManager.default.createDirectory(atPath: folder.path + "/take", withIntermediateDirectories: true)
+    await #expect(throws: RecordingError.self) { try await recorder.stop(at: 100.8) }
+    #expect(FileManager.default.fileExists(atPath: folder.path + "/take.recording/journal"))
+    try FileManager.default.removeItem(atPath: folder.path + "/take")
+    let found = try await recorder.stop(at: 102)
+    #expect(found?.frames == 15 && found?.outcome == .complete && found?.verifiedFrames == 0)
+    #expect(try metadata(folder)["assertion"] as? String == "")
+  }
+}
