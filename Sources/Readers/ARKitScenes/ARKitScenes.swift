@@ -38,8 +38,10 @@ package struct ARKitScenes: Reader {
 
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
-    guard try place.kind(of: Self.trajectoryName) == .file else { return nil }
-    let folders = Set(try place.members().filter { $0.kind == .directory }.map(\.name))
+    // The names are known already; to ask for one would be a system call more for each folder that is searched.
+    let members = try place.members()
+    guard members.contains(where: { $0.name == Self.trajectoryName && $0.kind == .file }) else { return nil }
+    let folders = Set(members.filter { $0.kind == .directory }.map(\.name))
     guard let take = self.take(folders) else { return nil }
     return Candidate(.certain, stem: Self.stem(place.name)) { [path = place.path] in
       try TakeListing(folder: path, subfolders: take.subfolders).inputs(role: take.role)

@@ -28,8 +28,9 @@ package struct SpectacularRec: Reader {
 
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
-    guard try place.kind(of: SpectacularLog.name) == .file else { return nil }
-    let names = Set(try place.members().map(\.name))
+    let members = try place.members()
+    guard members.contains(where: { $0.name == SpectacularLog.name && $0.kind == .file }) else { return nil }
+    let names = Set(members.map(\.name))
     guard !names.isDisjoint(with: Self.otherMovies.union(Self.movieNames)) else { return nil }
     return Candidate(.certain, stem: place.name) { [path = place.path] in
       try TakeListing(folder: path, subfolders: [Self.depthFolder]).inputs(role: Self.role)

@@ -161,6 +161,20 @@ import Testing
     }
   }
 
+  @Test func aDamagedDepthMapCostsNoOther() throws {
+    let folder = try TestFolder()
+    let recording = try record(23, in: folder.path)
+    let path = recording.folder + "/depth.raw"
+    var raw = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
+    raw[5] ^= 1
+    raw[3 * 48] ^= 1
+    try Data(raw).write(to: URL(fileURLWithPath: path))
+    let recovered = try Recovery(testHasher, deflate: Self.store).recover(recording.folder)
+    #expect(recovered.outcome == .complete && recovered.frames == 23 && recovered.keyframes == 6)
+    let depth = try #require(try contents(of: folder.path + "/take")["depth.gz"])
+    #expect(Array(depth.suffix(6 * 48)) == [3, 6, 12, 15, 18, 21].flatMap(Self.map))
+  }
+
   @Test func anythingFlippedInTheJournalClaimsNothingThatIsNotThere() throws {
     let source = try TestFolder()
     let recording = try record(23, in: source.path)

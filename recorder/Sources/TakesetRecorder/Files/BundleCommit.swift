@@ -10,7 +10,8 @@ enum BundleCommit {
   /// - Parameter source: The folder that has `depth.raw`.
   static func writeDocuments(of recording: IntactRecording, from source: String, to folder: String, _ deflate: Deflate) throws {
     let raw = try Files.read(source + "/" + IntactRecording.depthName)
-    let depth = BundleDocuments.depth(Array(raw.prefix(Int(recording.depthEnd))), times: recording.keyframeTimes, recording.description)
+    let maps = recording.maps.flatMap { raw[Int($0.lowerBound)..<Int($0.upperBound)] }
+    let depth = BundleDocuments.depth(maps, times: recording.keyframeTimes, recording.description)
     try Files.write(deflate(depth), to: folder + "/depth.gz")
     try Files.write(BundleDocuments.chain(recording.hashes, recording.checkpoints), to: folder + "/hash_chain.json")
     let metadata = BundleDocuments.Metadata(

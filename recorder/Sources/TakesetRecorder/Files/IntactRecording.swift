@@ -13,9 +13,9 @@ struct IntactRecording {
   private(set) var times: [Double] = []
   /// Bytes of the movie up to the end of its last whole segment.
   private(set) var videoEnd: UInt64 = 0
-  /// Times of the depth maps, and where the last ends.
+  /// Times of the depth maps that are whole, and where they are in `depth.raw`.
   private(set) var keyframeTimes: [Double] = []
-  private(set) var depthEnd: UInt64 = 0
+  private(set) var maps: [Range<UInt64>] = []
   private(set) var checkpoints: [FrameChain.Checkpoint] = []
   /// The newest signature over frames that are in the movie.
   private(set) var assertion: (frames: Int, bytes: [UInt8])?
@@ -39,7 +39,7 @@ struct IntactRecording {
     entries = found.count
     var all: [(time: Double, hash: [UInt8])] = []
     var segments: [(end: UInt64, frames: Int, digest: [UInt8])] = []
-    var maps: [(frame: Int, end: UInt64, digest: [UInt8])] = []
+    var noted: [(frame: Int, end: UInt64, digest: [UInt8])] = []
     var assertions: [(frames: Int, bytes: [UInt8])] = []
     var stopped: (time: Double, frames: Int)?
     var isInterrupted = false
@@ -47,7 +47,7 @@ struct IntactRecording {
       switch entry {
       case .frame(let number, let time, let hash):
         if Int(number) == all.count, time.isFinite { all.append((time, hash)) }
-      case .keyframe(let frame, let end, let digest): maps.append((Int(frame), end, digest))
+      case .keyframe(let frame, let end, let digest): noted.append((Int(frame), end, digest))
       case .segment(let end, let frames, let digest): segments.append((end, Int(frames), digest))
       case .checkpoint(let frames, let time, let hash): checkpoints.append(.init(frames: Int(frames), time: time, hash: hash))
       case .assertion(let frames, let bytes): assertions.append((Int(frames), bytes))
@@ -66,10 +66,15 @@ struct IntactRecording {
     times = all.prefix(frames).map(\.time)
     let depth = Pieces(folder + "/" + Self.depthName, makeHasher)
     let length = UInt64(description.depthWidth * description.depthHeight * 4)
-    for map in maps {
-      guard map.frame < frames, map.end == depthEnd + length, depth.confirms(map.digest, upTo: map.end) else { break }
+    var depthEnd: UInt64 = 0
+    for map in noted where map.frame < frames {
+      guard map.end == depthEnd + length else { break }
+      // A map that is damaged costs no other.
+      if depth.confirms(map.digest, upTo: map.end) {
+        maps.append(depthEnd..<map.end)
+        keyframeTimes.append(times[map.frame])
+      }
       depthEnd = map.end
-      keyframeTimes.append(times[map.frame])
     }
     checkpoints = checkpoints.filter { (1...max(frames, 1)).contains($0.frames) && $0.frames <= frames && $0.hash == hashes[$0.frames - 1] }
     assertion = assertions.last { $0.frames > 0 && $0.frames <= frames }
