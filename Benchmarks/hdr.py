@@ -5,6 +5,7 @@ Usage: python Benchmarks/hdr.py [--rounds N]     needs ffmpeg with libx265 and z
 
 import argparse
 import os
+import shutil
 import statistics
 import tempfile
 from pathlib import Path
@@ -35,7 +36,7 @@ def main():
         commands = {}
         for kind in COLORS:
             make(f"{kind}.mov", kind)
-            commands[kind, "Takeset"] = [takeset, "run", f"{kind}.mov", "--output", "out", "--replace", "--pipeline", "p.yaml", "--jobs", 1, "--progress", "none"]
+            commands[kind, "Takeset"] = [takeset, "run", f"{kind}.mov", "--output", "out", "--pipeline", "p.yaml", "--jobs", 1, "--progress", "none"]
             decode = ["ffmpeg", "-nostdin", "-v", "error", "-threads", 1, "-i", f"{kind}.mov"]
             commands[kind, "decoding alone"] = [*decode, "-f", "null", "-"]
             size = f"scale={SMALL[0]}:{SMALL[1]}:flags=bilinear"
@@ -44,6 +45,7 @@ def main():
         found = {name: [] for name in commands}
         for _ in range(options.rounds):
             for name, command in commands.items():
+                shutil.rmtree("out", ignore_errors=True)  # or there would be nothing to do
                 found[name].append(execute(command)[0]["cpu_seconds"])
         print(f"CPU seconds of {30 * SECONDS} frames of {SIZE}, HEVC 10 bit, to {SMALL[0]}x{SMALL[1]}, median of {options.rounds}\n")
         print("| video | Takeset, with writing and digests | decoding alone | FFmpeg's filters, nothing written | decoding by Takeset |")
