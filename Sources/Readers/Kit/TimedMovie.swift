@@ -57,7 +57,7 @@ struct TimedMovie {
     exact[position].flatMap { abs(max($0.since(time), -.max)) <= tolerance ? $0 : nil } ?? time
   }
 
-  /// Makes the episode of images and poses, without a variant; with a camera where there are no poses.
+  /// Makes the episode of images and poses, without a camera and a variant.
   ///
   /// - Parameter poseFrame: `nil` in a format without poses.
   func episode(id: String, poseFrame: PoseFrame? = nil, notes: FindingCollector) throws -> Episode {

@@ -31,6 +31,7 @@ public final class BundleRecorder: @unchecked Sendable {
   private var signatures: [Task<Void, Never>] = []
   private var problem: (any Error)?
 
+  private static let busy = "the encoder was busy"
   private let signer: (any AssertionSigner)?
   private let makeHasher: MakeHasher
   private let deflate: @Sendable ([UInt8]) -> [UInt8]
@@ -117,7 +118,7 @@ public final class BundleRecorder: @unchecked Sendable {
       return nil
     }
     if dropped > 0 {
-      try files.drop(dropped, reason: "the encoder was busy")
+      try files.drop(dropped, reason: Self.busy)
       dropped = 0
     }
     (machine, first, last) = (next, first ?? frame.time, frame.time)
@@ -183,6 +184,8 @@ public final class BundleRecorder: @unchecked Sendable {
         try lock.withLock { try files.addAssertion(assertion, frames: frames) }
       }
       return try lock.withLock {
+        if dropped > 0 { try files.drop(dropped, reason: Self.busy) }
+        dropped = 0
         if case .interrupted(let reason) = reason { try files.interrupt(reason: reason.rawValue) }
         // Where something failed, the journal ends without a stop, which says the same.
         if reason != .writerFailed, reason != .diskFull, reason != .silence {
