@@ -186,6 +186,7 @@ def test_the_summary_is_that_of_the_messages(dataset, exported):
         assert told.metadata["time"] == ("unix" if "time_resolution_ns" in told.metadata else "from the first row")
 
 
+@pytest.mark.slow
 def test_chunks_are_small_so_that_viewers_can_seek(takeset, tmp_path):
     takeset("simulate", "stray-scanner", "--output", tmp_path / "scan", "--seconds", 2, "--size", "640x480", check=0)
     takeset.convert(tmp_path / "scan", output=tmp_path / "set", check=0)
@@ -194,7 +195,7 @@ def test_chunks_are_small_so_that_viewers_can_seek(takeset, tmp_path):
         reader = make_reader(file)
         sizes = [index.uncompressed_size for index in reader.get_summary().chunk_indexes]
         middle = reader.get_summary().statistics.message_start_time + 10**9
-        later = [message.log_time for _, _, message in reader.iter_messages(["/camera/image"], start_time=middle)]
+        later = [message.log_time for _, _, message in reader.iter_messages(["/camera/image"], starting_at=middle)]
     assert len(sizes) > 5 and max(sizes) <= 4 << 20 and min(later) >= middle and 50 < len(later) <= 61
 
 

@@ -112,6 +112,7 @@ APPS = {
 }
 
 
+@pytest.mark.slow
 def test_takes_that_agree_have_no_finding(takeset, tmp_path):
     for app, options in APPS.items():
         takeset("simulate", app, "--seconds", 2, *options, "--output", tmp_path / "in" / app, check=0)

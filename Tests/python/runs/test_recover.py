@@ -136,6 +136,7 @@ def test_a_recording_cut_anywhere_converts_and_claims_what_is_there(takeset, rec
     assert set(demos(tmp_path / "out")) == {name for name, frames in expected.items() if frames}
 
 
+@pytest.mark.slow
 def test_a_killed_recovery_is_repeated_with_the_same_bytes(takeset, recorded, tmp_path):
     recorded.write(tmp_path / "a/take.recording", recorded.entries[:-20])
     recovered(takeset, tmp_path / "a")
