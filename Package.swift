@@ -100,7 +100,8 @@ let package = Package(
       ],
       resources: [.embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
     .target(
-      name: "Simulate", dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps"],
+      name: "Simulate",
+      dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
       swiftSettings: settings),
     .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
     .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Simulate"], swiftSettings: settings),
@@ -125,7 +126,8 @@ let package = Package(
     tests("Steps", ["Evidence", "Model", "TestSupport"]),
     tests("Rasters", ["Media", "Model", "Simulate", "TestSupport"]),
     tests("Readers", ["Evidence", "Media", "Model", "Simulate", "Steps", "TestSupport"]),
-    tests("Transforms", ["Datasets", "Evidence", "Media", "Model", "Rasters", "Runs", "Simulate", "Steps", "TestSupport"]),
+    tests(
+      "Transforms", ["Datasets", "Evidence", "Media", "Model", "Rasters", "Runs", "Simulate", "Steps", "TakesetRecorder", "TestSupport"]),
     tests("Datasets", ["Evidence", "HDF5", "Model", "Readers", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
     tests("Runs", ["Datasets", "Evidence", "HDF5", "Media", "Model", "Readers", "Simulate", "Steps", "TestSupport", "Transforms"]),
     tests("Exports", ["Datasets", "Evidence", "Model", "Runs", "Steps", "TestSupport", "Transforms"]),

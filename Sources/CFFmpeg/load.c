@@ -114,6 +114,7 @@ FORWARD(FORMAT, int, av_read_frame, (AVFormatContext * a, AVPacket *b), (a, b))
 FORWARD(FORMAT, int, av_seek_frame, (AVFormatContext * a, int b, int64_t c, int d), (a, b, c, d))
 FORWARD(FORMAT, uint8_t *, av_stream_get_side_data, (const AVStream *a, enum AVPacketSideDataType b, size_t *c), (a, b, c))
 FORWARD(FORMAT, uint8_t *, av_stream_new_side_data, (AVStream * a, enum AVPacketSideDataType b, size_t c), (a, b, c))
+FORWARD(FORMAT, int, av_write_frame, (AVFormatContext * a, AVPacket *b), (a, b))
 FORWARD(FORMAT, int, av_write_trailer, (AVFormatContext * a), (a))
 FORWARD(FORMAT, AVFormatContext *, avformat_alloc_context, (void), ())
 FORWARD(FORMAT, int, avformat_alloc_output_context2, (AVFormatContext * *a, const AVOutputFormat *b, const char *c, const char *d), (a, b, c, d))
@@ -129,9 +130,11 @@ FORWARD(
     (unsigned char *a, int b, int c, void *d, int (*e)(void *, uint8_t *, int), int (*f)(void *, uint8_t *, int),
      int64_t (*g)(void *, int64_t, int)),
     (a, b, c, d, e, f, g))
+FORWARD(FORMAT, int, avio_close_dyn_buf, (AVIOContext * a, uint8_t **b), (a, b))
 FORWARD(FORMAT, int, avio_closep, (AVIOContext * *a), (a))
 FORWARD(FORMAT, void, avio_context_free, (AVIOContext * *a), (a))
 FORWARD(FORMAT, int, avio_open, (AVIOContext * *a, const char *b, int c), (a, b, c))
+FORWARD(FORMAT, int, avio_open_dyn_buf, (AVIOContext * *a), (a))
 
 FORWARD(SCALE, void, sws_freeContext, (struct SwsContext * a), (a))
 FORWARD(SCALE, const int *, sws_getCoefficients, (int a), (a))

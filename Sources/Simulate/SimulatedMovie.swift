@@ -47,11 +47,20 @@ package struct SimulatedMovie: Sendable {
     }
   }
 
-  /// Encodes the video into a file, whose extension selects MOV or MP4. `visit` is called with every frame, in order.
-  func write(to path: String, visit: (Frame) throws -> Void = { _ in }) throws {
+  /// Encodes the video into a file, whose extension selects MOV or MP4.
+  func write(to path: String) throws {
+    let encoder = try MovieEncoder(path, encoderOptions())
+    let ticks = ticks
+    try render { frame in
+      try encoder.add(coded(frame.pixels), at: ticks[frame.number])
+      return true
+    }
+    try encoder.finish()
+  }
+
+  func encoderOptions() throws -> MovieEncoder.Options {
     guard let clockwise = Rotation90(rawValue: rotation) else { throw UsageError("--rotation: expected 0, 90, 180 or 270") }
-    let coded = clockwise.size(of: size)
-    var options = MovieEncoder.Options(size: isDoublyRotated ? size : coded)
+    var options = MovieEncoder.Options(size: isDoublyRotated ? size : clockwise.size(of: size))
     options.codec = codec
     options.rate = rate
     options.timescale = timescale
@@ -63,10 +72,22 @@ package struct SimulatedMovie: Sendable {
         ("com.apple.quicktime.location.ISO6709", location), ("com.apple.quicktime.author", "A. Person"),
       ]
     }
+    return options
+  }
+
+  /// The image that is encoded of an upright one.
+  func coded(_ upright: [UInt8]) -> [UInt8] {
+    guard !isDoublyRotated, let clockwise = Rotation90(rawValue: rotation), clockwise != .none else { return upright }
+    var pixels = upright
+    RotatedPixels(rotation: inverse(clockwise), from: size, pixelBytes: 3).map(upright, into: &pixels)
+    return pixels
+  }
+
+  /// Calls `visit` with every frame, in order, until it returns `false`.
+  func render(_ visit: (Frame) throws -> Bool) throws {
     let ticks = ticks
     let path3D = Trajectory.smooth(seconds: Double((ticks.last ?? 0) + 1) / Double(timescale) + 1 / rate, rate: rate, seed: seed)
     let room = Room(enclosing: [])
-    let encoder = try MovieEncoder(path, options)
     // Ray tracing takes longer than encoding, so frames are rendered a few at a time on all cores.
     let batch = 8
     for start in stride(from: 0, to: ticks.count, by: batch) {
@@ -78,16 +99,8 @@ package struct SimulatedMovie: Sendable {
         FrameCode.draw(number, into: &pixels, size: size)
         return Frame(number: number, pixels: pixels, matrix: matrix, seconds: seconds)
       }
-      for frame in frames {
-        var pixels = frame.pixels
-        if !isDoublyRotated, clockwise != .none {
-          RotatedPixels(rotation: inverse(clockwise), from: size, pixelBytes: 3).map(frame.pixels, into: &pixels)
-        }
-        try encoder.add(pixels, at: ticks[frame.number])
-        try visit(frame)
-      }
+      for frame in frames { guard try visit(frame) else { return } }
     }
-    try encoder.finish()
   }
 
   private func inverse(_ rotation: Rotation90) -> Rotation90 { rotation == .right ? .left : rotation == .left ? .right : rotation }

@@ -55,7 +55,7 @@ struct RecoverCommand: ParsableCommand {
   }
 
   func run() throws {
-    let recovery = Recovery({ ChainHasher() }) { Deflater.deflate([$0], windowBits: -15) }
+    let recovery = Recovery({ ChainHasher() }, deflate: Deflater.raw)
     var results: [Result] = []
     var isMissing = false
     for path in paths {
@@ -96,11 +96,4 @@ struct RecoverCommand: ParsableCommand {
     return try Directory.members(of: trimmed).filter { $0.kind == .directory && $0.name.hasSuffix(Recovery.suffix) }
       .map { trimmed + "/" + $0.name }
   }
-}
-
-/// The chain's digest by libcrypto.
-private struct ChainHasher: FrameHasher {
-  private let hasher = SHA256()
-  mutating func update(_ bytes: UnsafeRawBufferPointer) { hasher.update(bytes) }
-  mutating func finish() -> [UInt8] { hasher.finish().bytes }
 }

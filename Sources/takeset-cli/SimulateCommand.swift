@@ -173,8 +173,24 @@ struct SimulateBundle: ParsableCommand {
   var fault: SimulatedBundle.Fault?
   @Option(help: ArgumentHelp("Also write a keys file that verifies the signature.", valueName: "file"))
   var keys: String?
+  @Option(help: "fast: as fast as it can; realtime: each frame at its time. The bytes are the same.")
+  var pace = SimulatedBundle.Pace.fast
+  @Option(help: ArgumentHelp("Interrupt the recording, as a call does, after so many seconds.", valueName: "seconds"))
+  var interruptAt: Double?
+  @Option(
+    help: ArgumentHelp(
+      "Also write what is hashed of each recorded frame: its length in 32 bits, RGB, depth map, time; lowest byte first.", valueName: "file"
+    ))
+  var hashed: String?
+  @Flag(help: "Print `frame N SECONDS` as soon as the recorder has taken a frame.")
+  var trace = false
 
-  func validate() throws { try options.validate(rate: movie.rate ?? 30) }
+  func validate() throws {
+    try options.validate(rate: movie.rate ?? 30)
+    if let interruptAt, !(interruptAt > 0 && interruptAt <= 3600) {
+      throw ValidationError("--interrupt-at: expected above 0 and at most 3600")
+    }
+  }
 
   func run() throws {
     var bundle = SimulatedBundle()
@@ -187,6 +203,8 @@ struct SimulateBundle: ParsableCommand {
     bundle.isPartial = partial
     bundle.location = movie.location
     bundle.fault = fault
+    (bundle.pace, bundle.interruption, bundle.hashed) = (pace, interruptAt, hashed)
+    if trace { bundle.onFrame = { standardOutput("frame \($0) \($1)") } }
     try bundle.write(to: options.output)
     if let keys, !FileManager.default.createFile(atPath: keys, contents: Data(bundle.keysFile)) {
       throw OutputFailure("cannot write the keys file \(keys)")
@@ -274,6 +292,7 @@ extension SimulatedBundle.DepthContainer: ExpressibleByArgument {}
 extension SimulatedBundle.DepthLayout: ExpressibleByArgument {}
 extension SimulatedBundle.Signature: ExpressibleByArgument {}
 extension SimulatedBundle.Fault: ExpressibleByArgument {}
+extension SimulatedBundle.Pace: ExpressibleByArgument {}
 
 extension ImageSize: ExpressibleByArgument {
   /// A size such as 640x480.

@@ -6,6 +6,7 @@ import TestSupport
 
 @testable import Simulate
 @testable import Steps
+@testable import TakesetRecorder
 @testable import Transforms
 
 @Suite struct VerifyHashChainTests {
@@ -20,9 +21,9 @@ import TestSupport
     return try DeviceKeys(file.canonicalBytes, name: "keys.json")
   }
 
-  private func simulatedChain(_ count: Int) -> SimulatedChain {
-    var chain = SimulatedChain()
-    for frame in 0..<count { chain.add(pixels: [UInt8(frame & 255)], depth: nil, seconds: Double(frame) / 30) }
+  private func simulatedChain(_ count: Int) -> FrameChain {
+    var chain = FrameChain { ChainHasher() }
+    for frame in 0..<count { [UInt8(frame & 255)].withUnsafeBytes { _ = chain.add([$0], depth: nil, time: Double(frame) / 30) } }
     return chain
   }
 
@@ -31,13 +32,13 @@ import TestSupport
     var keys: DeviceKeys?
   }
 
-  private func evidence(_ chain: SimulatedChain, assertion: String?, keys: DeviceKeys?) -> Case {
+  private func evidence(_ chain: FrameChain, assertion: String?, keys: DeviceKeys?) -> Case {
     Case(
       evidence: BundleEvidence(
-        chain: (Array(chain.json.utf8), "hash_chain.json"),
-        finalHash: Data(chain.hashes[chain.hashes.count - 1].bytes).base64EncodedString(),
-        assertion: assertion, frameCount: Int64(chain.recorded), isPartial: nil, metadataFile: "metadata.json", device: nil,
-        isStrict: false, frameSeconds: (0..<chain.recorded).map { Double($0) / 30 }, recordedSeconds: Double(chain.recorded) / 30),
+        chain: (BundleDocuments.chain(chain.hashes, chain.checkpoints), "hash_chain.json"),
+        finalHash: Data(chain.hashes[chain.hashes.count - 1]).base64EncodedString(),
+        assertion: assertion, frameCount: Int64(chain.hashes.count), isPartial: nil, metadataFile: "metadata.json", device: nil,
+        isStrict: false, frameSeconds: (0..<chain.hashes.count).map { Double($0) / 30 }, recordedSeconds: Double(chain.hashes.count) / 30),
       keys: keys)
   }
 
@@ -55,7 +56,7 @@ import TestSupport
 
   @Test func verifiesTheWholeChain() throws {
     let chain = simulatedChain(360)
-    let result = try verify(evidence(chain, assertion: signed(chain.hashes[359].bytes), keys: keys(["d": key])))
+    let result = try verify(evidence(chain, assertion: signed(chain.hashes[359]), keys: keys(["d": key])))
     #expect(result.assertion == .verified && result.covers == .final && result.key == "d" && result.counter == 1)
     #expect(result.partial == .complete && result.verifiedFrames == 360)
     #expect(result.levels == ["bytes-sealed-at-ingest", "chain-structure-ok", "assertion-ok"])
@@ -66,11 +67,11 @@ import TestSupport
     let chain = simulatedChain(360)
     for (index, seconds) in [(0, 149 / 30.0), (1, 299 / 30.0)] {
       let point = chain.checkpoints[index]
-      let result = try verify(evidence(chain, assertion: signed(point.hash.bytes), keys: keys(["d": key])))
+      let result = try verify(evidence(chain, assertion: signed(point.hash), keys: keys(["d": key])))
       #expect(result.covers == .checkpoint && result.checkpoint == Int64(index) && result.partial == .partial)
       #expect(result.verifiedFrames == 150 * Int64(index + 1) && abs(result.verifiedSeconds - seconds) < 1e-12)
     }
-    let last = try verify(evidence(chain, assertion: signed(chain.checkpoints[1].hash.bytes), keys: keys(["d": key])))
+    let last = try verify(evidence(chain, assertion: signed(chain.checkpoints[1].hash), keys: keys(["d": key])))
     #expect(last.summary == "verified 10.0 s of 12.0 s recorded")
   }
 
@@ -78,7 +79,7 @@ import TestSupport
   @Test func needsBothHashes() throws {
     let chain = simulatedChain(10)
     let authenticatorData = Digest.of(app).bytes + [0x40, 0, 0, 0, 1]
-    let clientDataHash = Digest.of(chain.hashes[9].bytes).bytes
+    let clientDataHash = Digest.of(chain.hashes[9]).bytes
     let point = try #require(P256.PublicKey(point: key.publicPoint))
     let once = Assertion(signature: key.sign(authenticatorData + clientDataHash), authenticatorData: authenticatorData)
     #expect(!once.isSigned(by: point, clientDataHash: clientDataHash))
@@ -86,13 +87,13 @@ import TestSupport
       signature: key.sign(Digest.of(authenticatorData + clientDataHash).bytes), authenticatorData: authenticatorData)
     #expect(twice.isSigned(by: point, clientDataHash: clientDataHash))
     // Signing the hash itself, without hashing it as client data, is not it either.
-    let raw = signed(chain.hashes[9].bytes).utf8.count
-    #expect(raw > 0 && !twice.isSigned(by: point, clientDataHash: chain.hashes[9].bytes))
+    let raw = signed(chain.hashes[9]).utf8.count
+    #expect(raw > 0 && !twice.isSigned(by: point, clientDataHash: chain.hashes[9]))
   }
 
   @Test func tellsSignaturesThatAreNone() throws {
     let chain = simulatedChain(10)
-    let good = signed(chain.hashes[9].bytes)
+    let good = signed(chain.hashes[9])
     func state(_ assertion: String?, _ keys: DeviceKeys?) throws -> BundleVerification.AssertionState {
       try verify(evidence(chain, assertion: assertion, keys: keys)).assertion
     }
@@ -109,15 +110,15 @@ import TestSupport
     #expect(try state("AAAA", own) == .invalid)
     #expect(try state(good, keys(["d": SigningKey(seed: 8)])) == .invalid)
     #expect(try state(good, keys(["d": key], app: "OTHER.app")) == .invalid)
-    #expect(try state(signed(chain.hashes[9].bytes, counter: 0), own) == .invalid)
-    #expect(try state(signed(chain.hashes[8].bytes), own) == .invalid)
+    #expect(try state(signed(chain.hashes[9], counter: 0), own) == .invalid)
+    #expect(try state(signed(chain.hashes[8]), own) == .invalid)
     // Among several keys each is tried.
     #expect(try state(good, keys(["a": SigningKey(seed: 8), "b": key])) == .verified)
   }
 
   @Test func looksForTheKeyOfTheNamedDevice() throws {
     let chain = simulatedChain(10)
-    var evidence = evidence(chain, assertion: signed(chain.hashes[9].bytes), keys: try keys(["a": key, "b": SigningKey(seed: 8)]))
+    var evidence = evidence(chain, assertion: signed(chain.hashes[9]), keys: try keys(["a": key, "b": SigningKey(seed: 8)]))
     evidence.evidence.device = "a"
     #expect(try verify(evidence).assertion == .verified)
     evidence.evidence.device = "b"
@@ -133,7 +134,7 @@ import TestSupport
 
   @Test func partialIsAHintUntilSomethingIsSigned() throws {
     let chain = simulatedChain(10)
-    var evidence = evidence(chain, assertion: signed(chain.hashes[9].bytes), keys: nil)
+    var evidence = evidence(chain, assertion: signed(chain.hashes[9]), keys: nil)
     #expect(try verify(evidence).partial == .unknown)
     evidence.evidence.isPartial = true
     #expect(try verify(evidence).partial == .partial)
@@ -148,12 +149,12 @@ import TestSupport
     assertion.require = .assertion
     let chain = simulatedChain(10)
     var broken = evidence(chain, assertion: nil, keys: nil)
-    broken.evidence.finalHash = Data(chain.hashes[0].bytes).base64EncodedString()
+    broken.evidence.finalHash = Data(chain.hashes[0]).base64EncodedString()
     #expect(try verify(broken, none).chain == .broken)
     let rejection = #expect(throws: Rejection.self) { try verify(broken) }
     #expect(rejection?.episode?.verification?.chain == .broken)
     #expect(throws: Rejection.self) { try verify(evidence(chain, assertion: nil, keys: nil), assertion) }
-    let good = evidence(chain, assertion: signed(chain.hashes[9].bytes), keys: try keys(["d": key]))
+    let good = evidence(chain, assertion: signed(chain.hashes[9]), keys: try keys(["d": key]))
     #expect(try verify(good, assertion).assertion == .verified)
     var absent = good
     absent.evidence.chain = nil
@@ -163,7 +164,7 @@ import TestSupport
   /// Whatever the assertion's bytes are, there is an answer.
   @Test func survivesMutatedAssertions() throws {
     let chain = simulatedChain(10)
-    let good = key.assertion(over: chain.hashes[9].bytes, appID: app, counter: 1)
+    let good = key.assertion(over: chain.hashes[9], appID: app, counter: 1)
     let own = try keys(["d": key])
     for place in good.indices {
       for value in [0x00, 0x1F, 0x7F, 0xBF, 0xFF] as [UInt8] where value != good[place] {

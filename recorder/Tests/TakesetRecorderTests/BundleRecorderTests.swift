@@ -33,14 +33,15 @@ import Testing
     }
     private let queue = DispatchQueue(label: "segments")
 
-    func finish() async throws {
+    func finish(_ done: @escaping @Sendable ((any Error)?) -> Void) {
+      if broken != nil { return queue.async { done(RecordingError(path: "encoder", reason: "it is broken")) } }
       if !pending.isEmpty { send(pending, taken) }
-      await withCheckedContinuation { done in queue.async { done.resume() } }
+      queue.async { done(nil) }
     }
   }
 
   struct FakeSigner: AssertionSigner {
-    func assertion(over hash: [UInt8]) async throws -> [UInt8] { Array("signed".utf8) + hash }
+    func sign(_ hash: [UInt8], _ done: @escaping @Sendable ([UInt8]?) -> Void) { done(Array("signed".utf8) + hash) }
   }
 
   private static let good = RecordingMachine.Conditions(freeSpace: 1 << 30, tracksNormally: true, sessionRuns: true)
@@ -53,7 +54,7 @@ import Testing
   ) -> BundleRecorder {
     var options = BundleRecorder.Options()
     options.checkpoints.every = checkpointEvery
-    return BundleRecorder(in: folder, id: "take", Self.description, options: options, signer: signer, testHasher, deflate: { $0 }) {
+    return BundleRecorder(in: folder, id: "take", Self.description, options: options, signer: signer, testHasher, deflate: stored) {
       receive in
       let sink = FakeSink(every: 5, receive)
       (sink.busy, sink.broken) = (busy, broken)

@@ -8,7 +8,6 @@ import Testing
   private static let description = BundleDescription(
     codec: "h264", width: 64, height: 48, depthWidth: 4, depthHeight: 3, deviceModel: "iPhone", attestationLevel: "unverified",
     startedAt: 1_771_446_000_123, clockStart: 81_234.5)
-  private static let store: @Sendable ([UInt8]) -> [UInt8] = { $0 }
 
   private static func map(_ frame: Int) -> [UInt8] { (0..<48).map { UInt8(truncatingIfNeeded: frame &* 7 &+ $0) } }
   private static func segment(_ number: Int) -> [UInt8] { [UInt8](repeating: UInt8(number + 1), count: 100 + number) }
@@ -50,7 +49,7 @@ import Testing
 
   @Test func aStoppedRecordingBecomesABundle() throws {
     let folder = try TestFolder()
-    let recovered = try #require(try record(23, in: folder.path).commit(deflate: Self.store))
+    let recovered = try #require(try record(23, in: folder.path).commit(deflate: stored))
     #expect(recovered.outcome == .complete && recovered.frames == 23 && recovered.keyframes == 8 && recovered.verifiedFrames == 23)
     let files = try contents(of: folder.path)
     #expect(Set(files.keys) == ["take/depth.gz", "take/hash_chain.json", "take/metadata.json", "take/video.mp4"])
@@ -66,8 +65,8 @@ import Testing
     let (one, other) = (try TestFolder(), try TestFolder())
     let recording = try record(23, in: one.path)
     try FileManager.default.copyItem(atPath: recording.folder, toPath: other.path + "/take.recording")
-    let committed = try recording.commit(deflate: Self.store)
-    let recovered = try Recovery(testHasher, deflate: Self.store).recover(other.path + "/take.recording")
+    let committed = try recording.commit(deflate: stored)
+    let recovered = try Recovery(testHasher, deflate: stored).recover(other.path + "/take.recording")
     #expect(try contents(of: one.path + "/take") == contents(of: other.path + "/take"))
     #expect(committed?.frames == recovered.frames && committed?.verifiedSeconds == recovered.verifiedSeconds)
   }
@@ -76,7 +75,7 @@ import Testing
     let folder = try TestFolder()
     let empty = try BundleRecording(in: folder.path, id: "take", Self.description, testHasher)
     try empty.stop(time: 0)
-    #expect(try empty.commit(deflate: Self.store) == nil)
+    #expect(try empty.commit(deflate: stored) == nil)
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
   }
 
@@ -96,7 +95,7 @@ import Testing
         let inMovie = kept.reduce(0) { if case .segment(_, let frames, _) = $1 { Int(frames) } else { $0 } }
         let isStopped = kept.contains { if case .stopped = $0 { true } else { false } }
         let signed = kept.reduce(0) { if case .assertion(let frames, _) = $1, Int(frames) <= inMovie { Int(frames) } else { $0 } }
-        let recovered = try Recovery(testHasher, deflate: Self.store).recover(folder.path + "/take.recording")
+        let recovered = try Recovery(testHasher, deflate: stored).recover(folder.path + "/take.recording")
         #expect(recovered.outcome == (inMovie == 0 ? .nothing : isStopped ? .complete : .partial))
         #expect(recovered.frames == inMovie && recovered.verifiedFrames == signed && recovered.journalEntries == kept.count)
         #expect(recovered.keyframes == (inMovie + 2) / 3)
@@ -114,7 +113,7 @@ import Testing
   @Test func aKilledRecoveryIsRepeatedWithTheSameBytes() throws {
     let folder = try TestFolder()
     try record(17, in: folder.path, stops: false)
-    let recovery = Recovery(testHasher, deflate: Self.store)
+    let recovery = Recovery(testHasher, deflate: stored)
     let copy = folder.path + "/other.recording"
     try FileManager.default.copyItem(atPath: folder.path + "/take.recording", toPath: copy)
     let first = try recovery.recover(folder.path + "/take.recording")
@@ -136,13 +135,13 @@ import Testing
     try FileManager.default.createDirectory(atPath: folder.path + "/take", withIntermediateDirectories: true)
     try Data("mine".utf8).write(to: URL(fileURLWithPath: folder.path + "/take/notes.txt"))
     let before = try contents(of: folder.path)
-    #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: Self.store).recover(folder.path + "/take.recording") }
+    #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: stored).recover(folder.path + "/take.recording") }
     #expect(try contents(of: folder.path) == before)
   }
 
   @Test func interruptedIsPartialThoughStopped() throws {
     let folder = try TestFolder()
-    let recovered = try record(23, in: folder.path, interrupted: true).commit(deflate: Self.store)
+    let recovered = try record(23, in: folder.path, interrupted: true).commit(deflate: stored)
     #expect(recovered?.outcome == .partial && recovered?.verifiedFrames == 20 && recovered?.frames == 23)
     #expect(try metadata(folder.path + "/take")["is_partial"] as? Bool == true)
   }
@@ -156,7 +155,7 @@ import Testing
       movie[byte] ^= 0x40
       try Data(movie).write(to: URL(fileURLWithPath: path))
       let sound = (0..<5).prefix { (0...$0).reduce(0) { $0 + Self.segment($1).count } <= byte }.count
-      let recovered = try Recovery(testHasher, deflate: Self.store).recover(recording.folder)
+      let recovered = try Recovery(testHasher, deflate: stored).recover(recording.folder)
       #expect(recovered.frames == 5 * sound && recovered.outcome == (sound == 0 ? .nothing : .partial))
     }
   }
@@ -169,7 +168,7 @@ import Testing
     raw[5] ^= 1
     raw[3 * 48] ^= 1
     try Data(raw).write(to: URL(fileURLWithPath: path))
-    let recovered = try Recovery(testHasher, deflate: Self.store).recover(recording.folder)
+    let recovered = try Recovery(testHasher, deflate: stored).recover(recording.folder)
     #expect(recovered.outcome == .complete && recovered.frames == 23 && recovered.keyframes == 6)
     let depth = try #require(try contents(of: folder.path + "/take")["depth.gz"])
     #expect(Array(depth.suffix(6 * 48)) == [3, 6, 12, 15, 18, 21].flatMap(Self.map))
@@ -186,7 +185,7 @@ import Testing
       var journal = files["journal"]!
       journal[Int.random(in: 0..<journal.count, using: &random)] ^= UInt8(1 << Int.random(in: 0..<8, using: &random))
       try Data(journal).write(to: URL(fileURLWithPath: folder.path + "/take.recording/journal"))
-      let recovered = try Recovery(testHasher, deflate: Self.store).recover(folder.path + "/take.recording")
+      let recovered = try Recovery(testHasher, deflate: stored).recover(folder.path + "/take.recording")
       #expect(recovered.outcome != .complete && recovered.frames % 5 == 0 || recovered.frames == 23)
       #expect(recovered.verifiedFrames <= recovered.frames)
     }
@@ -197,7 +196,7 @@ import Testing
     let recording = try record(10, in: folder.path)
     try Data(text.utf8).write(to: URL(fileURLWithPath: recording.folder + "/recording.json"))
     let before = try contents(of: folder.path)
-    #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: Self.store).recover(recording.folder) }
+    #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: stored).recover(recording.folder) }
     #expect(try contents(of: folder.path) == before)
   }
 }

@@ -56,6 +56,9 @@ struct TestHasher: FrameHasher {
 
 let testHasher: MakeHasher = { TestHasher() }
 
+/// Compresses nothing.
+let stored: Deflate = { next, write in while let piece = try next() { try write(piece) } }
+
 /// A folder that is removed with its last use.
 final class TestFolder {
   let path = NSTemporaryDirectory() + "recorder-" + UUID().uuidString

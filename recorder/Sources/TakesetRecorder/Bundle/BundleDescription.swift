@@ -19,6 +19,16 @@ public struct BundleDescription: Codable, Sendable, Equatable {
   public var startedAt: Int64
   /// The same moment on the clock of the frames, in seconds.
   public var clockStart: Double
+  /// Where it was recorded, if that is to be known.
+  public var location: Location?
+
+  public struct Location: Codable, Sendable, Equatable {
+    /// Degrees, WGS 84.
+    public var latitude: Double
+    public var longitude: Double
+
+    public init(latitude: Double, longitude: Double) { (self.latitude, self.longitude) = (latitude, longitude) }
+  }
 
   public init(
     codec: String, width: Int, height: Int, depthWidth: Int, depthHeight: Int, deviceModel: String, attestationLevel: String,
@@ -38,7 +48,8 @@ public struct BundleDescription: Codable, Sendable, Equatable {
     }
     guard version == 1 else { throw RecordingError(path: path, reason: "its version is \(version); this program knows 1", isDamage: true) }
     guard [width, height, depthWidth, depthHeight].allSatisfy({ (1...16_384).contains($0) }), depthWidth * depthHeight <= 1 << 22,
-      clockStart.isFinite, (0...4_102_444_800_000).contains(startedAt)
+      clockStart.isFinite, location.map({ abs($0.latitude) <= 90 && abs($0.longitude) <= 180 }) ?? true,
+      (0...4_102_444_800_000).contains(startedAt)
     else { throw RecordingError(path: path, reason: "its sizes or times are not those of a recording", isDamage: true) }
   }
 

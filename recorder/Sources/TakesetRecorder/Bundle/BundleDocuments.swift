@@ -2,10 +2,8 @@ import Foundation
 
 /// The documents of a finished bundle, as the seeds' server reads them: `depth.gz`, `hash_chain.json` and `metadata.json`.
 enum BundleDocuments {
-  /// Depth maps with their times (the layout RLDP), before compression.
-  ///
-  /// - Parameter maps: 32-bit floats in meters, one map after the other.
-  static func depth(_ maps: [UInt8], times: [Double], _ description: BundleDescription) -> [UInt8] {
+  /// What is before the depth maps (the layout RLDP): their number, size and times. They follow, one after the other.
+  static func depthHeader(times: [Double], _ description: BundleDescription) -> [UInt8] {
     var bytes = Array("RLDP".utf8)
     func add(_ number: some FixedWidthInteger) { withUnsafeBytes(of: number.littleEndian) { bytes += $0 } }
     add(UInt32(1))
@@ -17,7 +15,7 @@ enum BundleDocuments {
       add(time.bitPattern)
       add(UInt32(index * length))
     }
-    return bytes + maps
+    return bytes
   }
 
   /// The hash chain: keys in order, no spaces, slashes escaped, as the app's encoder writes it.
@@ -52,6 +50,9 @@ enum BundleDocuments {
         "hash_chain_final": "\"\(base64(finalHash))\"", "assertion": "\"\(base64(assertion))\"",
       ]
       if isPartial { members["is_partial"] = "true" }
+      if let place = description.location {
+        members["location"] = "{\"latitude\":\(place.latitude),\"longitude\":\(place.longitude)}"
+      }
       return Array(("{" + members.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}").utf8)
     }
 

@@ -9,32 +9,37 @@ import Foundation
 /// `@unchecked Sendable`: `lock` guards everything that changes.
 public final class BundleRecorder: @unchecked Sendable {
   public struct Options: Sendable {
-    /// Frames per second of the recording.
-    public var rate = 30.0
+    /// Frames per second of the recording, from a camera with more; `nil` for all of the camera's.
+    public var rate: Double? = 30
     public var limits = RecordingMachine.Limits()
     public var keyframes = KeyframeRule()
     public var checkpoints = CheckpointRule()
     public init() {}
   }
 
+  public typealias Completion = @Sendable (Result<Recovery.Recovered?, any Error>) -> Void
   public typealias MakeSink = (@escaping SegmentReceiver) throws -> any SegmentSink
 
   private let lock = NSLock()
   private var machine: RecordingMachine
-  private var gate: FrameGate
+  private var gate: FrameGate?
   private var files: BundleRecording?
   private var sink: (any SegmentSink)?
   private var first: Double?
   private var last = 0.0
   /// Frames that were not recorded and are not in the journal yet, by reason.
   private var dropped = 0
-  private var signatures: [Task<Void, Never>] = []
   private var problem: (any Error)?
+  /// Those who wait for the end; not empty while it is made.
+  private var waiting: [Completion] = []
+  /// Checkpoints that are being signed.
+  private let signatures = DispatchGroup()
+  private let finishing = DispatchQueue(label: "takeset.recorder.finishing")
 
   private static let busy = "the encoder was busy"
   private let signer: (any AssertionSigner)?
   private let makeHasher: MakeHasher
-  private let deflate: @Sendable ([UInt8]) -> [UInt8]
+  private let deflate: Deflate
   private let open: () throws -> (BundleRecording, (@escaping SegmentReceiver) throws -> any SegmentSink)
   /// Called for what an app has to do: haptics, and refusals. On the thread of the event.
   public var onEffect: @Sendable (RecordingMachine.Effect) -> Void = { _ in }
@@ -42,14 +47,13 @@ public final class BundleRecorder: @unchecked Sendable {
   /// - Parameters:
   ///   - parent: The folder in which `ID.recording/` is made, and at last `ID/`.
   ///   - signer: Signs checkpoints and the end; without one, the bundle is unsigned.
-  ///   - deflate: Compresses to raw DEFLATE (RFC 1951).
   public init(
     in parent: String, id: String, _ description: BundleDescription, options: Options = Options(), signer: (any AssertionSigner)? = nil,
-    _ makeHasher: @escaping MakeHasher, deflate: @escaping @Sendable ([UInt8]) -> [UInt8], sink: @escaping MakeSink
+    _ makeHasher: @escaping MakeHasher, deflate: @escaping Deflate, sink: @escaping MakeSink
   ) {
     (self.signer, self.makeHasher, self.deflate) = (signer, makeHasher, deflate)
     machine = RecordingMachine(limits: options.limits)
-    gate = FrameGate(rate: options.rate)
+    gate = options.rate.map(FrameGate.init)
     open = {
       let files = try BundleRecording(
         in: parent, id: id, description, keyframes: options.keyframes, checkpoints: options.checkpoints, makeHasher)
@@ -73,8 +77,13 @@ public final class BundleRecorder: @unchecked Sendable {
       guard effects.contains(.open) else { return effects }
       do {
         let (files, makeSink) = try open()
+        do {
+          sink = try makeSink { [weak self] bytes, frames in self?.receive(bytes, frames) }
+        } catch {
+          files.discard()
+          throw error
+        }
         self.files = files
-        sink = try makeSink { [weak self] bytes, frames in self?.receive(bytes, frames) }
       } catch {
         _ = machine.handle(.writerFailed, at: time)
         problem = error
@@ -90,18 +99,14 @@ public final class BundleRecorder: @unchecked Sendable {
     var checkpoint: FrameChain.Checkpoint?
     var effects: [RecordingMachine.Effect] = []
     lock.lock()
-    if gate.takes(frame.time) {
-      // The machine hears of a frame only when the encoder has taken it.
-      var next = machine
-      effects = next.handle(.frame, at: frame.time)
+    if gate?.takes(frame.time) ?? true {
+      effects = machine.handle(.frame, at: frame.time)
       if effects == [.record] {
         do {
-          checkpoint = try take(frame, next)
+          checkpoint = try take(frame)
         } catch {
           effects = fail(error, at: frame.time)
         }
-      } else {
-        machine = next
       }
     }
     lock.unlock()
@@ -110,7 +115,7 @@ public final class BundleRecorder: @unchecked Sendable {
   }
 
   /// Under the lock.
-  private func take(_ frame: borrowing CameraFrame, _ next: RecordingMachine) throws -> FrameChain.Checkpoint? {
+  private func take(_ frame: borrowing CameraFrame) throws -> FrameChain.Checkpoint? {
     guard let files, let sink else { return nil }
     let seconds = frame.time - (first ?? frame.time)
     guard try sink.encode(frame, at: seconds) else {
@@ -121,33 +126,33 @@ public final class BundleRecorder: @unchecked Sendable {
       try files.drop(dropped, reason: Self.busy)
       dropped = 0
     }
-    (machine, first, last) = (next, first ?? frame.time, frame.time)
+    (first, last) = (first ?? frame.time, frame.time)
     return try files.add(frame.pixels, depth: frame.depth, time: seconds)
   }
 
   private func fail(_ error: any Error, at time: Double) -> [RecordingMachine.Effect] {
-    problem = error
+    problem = problem ?? error
     return machine.handle((error as? RecordingError)?.isFull == true ? .diskFull : .writerFailed, at: time)
   }
 
   private func receive(_ bytes: [UInt8], _ frames: Int) {
-    lock.withLock {
-      do {
-        try files?.addSegment(bytes, frames: frames)
-      } catch {
-        _ = fail(error, at: last)
-      }
+    // Of one thread after another: the encoder's.
+    guard let files = lock.withLock({ self.files }) else { return }
+    do {
+      try files.addSegment(bytes, frames: frames) { try lock.withLock($0) }
+    } catch {
+      lock.withLock { fail(error, at: last) }.forEach(onEffect)
     }
   }
 
   private func sign(_ hash: [UInt8], frames: Int) {
     guard let signer else { return }
-    let task = Task { [weak self] in
+    signatures.enter()
+    signer.sign(hash) { [self] assertion in
       // Unsigned is no reason to stop: the bundle then claims less.
-      guard let assertion = try? await signer.assertion(over: hash) else { return }
-      self?.lock.withLock { try? self?.files?.addAssertion(assertion, frames: frames) }
+      if let assertion { lock.withLock { try? files?.addAssertion(assertion, frames: frames) } }
+      signatures.leave()
     }
-    lock.withLock { signatures.append(task) }
   }
 
   /// Time has passed: stops a recording at its limit, or when the camera is silent. Call it every 0.1 s.
@@ -167,43 +172,67 @@ public final class BundleRecorder: @unchecked Sendable {
   /// - Returns: What was recorded; `nil` without a frame.
   /// - Throws: `RecordingError` where it cannot be put in place: `ID.recording/` then stays, for another call or for `Recovery`.
   public func stop(at time: Double) async throws -> Recovery.Recovered? {
+    try await withCheckedThrowingContinuation { continuation in stop(at: time) { continuation.resume(with: $0) } }
+  }
+
+  /// As `stop(at:)`, for code without tasks.
+  public func stop(at time: Double, _ done: @escaping Completion) {
     deliver(.release, at: time)
-    let (files, sink, reason) = lock.withLock { () -> (BundleRecording?, (any SegmentSink)?, RecordingMachine.Stop?) in
-      if case .failed = machine.state { _ = machine.handle(.retry, at: time) }
-      guard case .processing(let reason, _) = machine.state else { return (nil, nil, nil) }
-      return (self.files, self.sink, reason)
+    lock.lock()
+    if case .failed = machine.state { _ = machine.handle(.retry, at: time) }
+    guard case .processing(let reason, _) = machine.state, files != nil else {
+      lock.unlock()
+      return done(.success(nil))
     }
-    guard let files, let reason else { return nil }
-    do {
-      // An encoder that has failed has no more to give.
-      if reason != .writerFailed, reason != .diskFull { try await sink?.finish() }
+    waiting.append(done)
+    let isFirst = waiting.count == 1, sink = sink
+    lock.unlock()
+    guard isFirst else { return }
+    guard let sink else { return signEnd(reason, at: time, nil) }
+    sink.finish { [self] error in
       lock.withLock { self.sink = nil }
-      for task in lock.withLock({ signatures }) { await task.value }
-      let (hash, frames) = lock.withLock { (files.finalHash, files.frames) }
-      if reason.isComplete, let signer, let hash, let assertion = try? await signer.assertion(over: hash) {
-        try lock.withLock { try files.addAssertion(assertion, frames: frames) }
-      }
-      return try lock.withLock {
-        if dropped > 0 { try files.drop(dropped, reason: Self.busy) }
-        dropped = 0
-        if case .interrupted(let reason) = reason { try files.interrupt(reason: reason.rawValue) }
-        // Where something failed, the journal ends without a stop, which says the same.
-        if reason != .writerFailed, reason != .diskFull, reason != .silence {
-          try files.stop(time: max(0, last - (first ?? last)) + period)
-        }
-        let recovered = try files.commit(deflate: deflate)
-        _ = machine.handle(.finished, at: time)
-        return recovered
-      }
-    } catch {
-      lock.withLock {
-        problem = error
-        _ = machine.handle(.finishingFailed, at: time)
-      }
-      throw error
+      // Of an encoder that has failed, a second failure is no news.
+      let isKnown = reason == .writerFailed || reason == .diskFull
+      signatures.notify(queue: finishing) { [self] in signEnd(reason, at: time, isKnown ? nil : error) }
     }
   }
 
-  /// A frame lasts one period.
-  private var period: Double { 1 / gate.rate }
+  private func signEnd(_ reason: RecordingMachine.Stop, at time: Double, _ failure: (any Error)?) {
+    let (hash, frames) = lock.withLock { (files?.finalHash, files?.frames ?? 0) }
+    guard failure == nil, reason.isComplete, let signer, let hash else { return commit(reason, at: time, nil, failure) }
+    signer.sign(hash) { [self] assertion in
+      finishing.async { [self] in commit(reason, at: time, assertion.map { ($0, frames) }, nil) }
+    }
+  }
+
+  private func commit(
+    _ reason: RecordingMachine.Stop, at time: Double, _ assertion: (bytes: [UInt8], frames: Int)?, _ failure: (any Error)?
+  ) {
+    lock.lock()
+    let result = Result<Recovery.Recovered?, any Error> {
+      if let failure { throw failure }
+      guard let files else { return nil }
+      if let assertion { try files.addAssertion(assertion.bytes, frames: assertion.frames) }
+      if dropped > 0 { try files.drop(dropped, reason: Self.busy) }
+      dropped = 0
+      switch reason {
+      case .interrupted(let reason): try files.interrupt(reason: reason.rawValue)
+      case .released: try files.stop(time: max(time, last) - (first ?? last))
+      case .limit: try files.stop(time: machine.limits.longest)
+      // The journal ends without a stop, which says the same.
+      case .writerFailed, .diskFull, .silence: break
+      }
+      return try files.commit(deflate: deflate)
+    }
+    switch result {
+    case .success: _ = machine.handle(.finished, at: time)
+    case .failure(let error):
+      problem = error
+      _ = machine.handle(.finishingFailed, at: time)
+    }
+    let waiting = waiting
+    self.waiting = []
+    lock.unlock()
+    for done in waiting { done(result) }
+  }
 }

@@ -67,16 +67,21 @@ public final class BundleRecording {
 
   /// Adds a segment of the movie, which begins with a key frame; before the first, the initialization belongs to it.
   ///
-  /// - Parameter frames: Frames in the movie up to its end.
-  public func addSegment(_ bytes: [UInt8], frames: Int) throws {
-    try video.append(bytes)
+  /// - Parameters:
+  ///   - frames: Frames in the movie up to its end.
+  ///   - locked: Runs what another thread must not disturb. Waiting for the disk is not part of it, so that frames can be added meanwhile.
+  public func addSegment(_ bytes: [UInt8], frames: Int, locked: (() throws -> Void) throws -> Void = { try $0() }) throws {
     var hasher = makeHasher()
     bytes.withUnsafeBytes { hasher.update($0) }
-    try note(.segment(end: video.count, frames: UInt32(frames), digest: hasher.finish()))
-    framesInMovie = frames
+    let digest = hasher.finish()
+    try video.append(bytes)
     // The journal last: it must not speak of what is not on the disk.
     try video.sync()
     try depth.sync()
+    try locked {
+      try note(.segment(end: video.count, frames: UInt32(frames), digest: digest))
+      framesInMovie = frames
+    }
     try journal.sync()
   }
 
@@ -98,10 +103,11 @@ public final class BundleRecording {
     try journal.sync()
   }
 
+  /// Removes a recording that has no frame.
+  func discard() { try? FileManager.default.removeItem(atPath: folder) }
+
   /// Makes the bundle, after the last segment. Returns `nil` where there is no frame: the folder is then gone.
-  ///
-  /// - Parameter deflate: Compresses to raw DEFLATE (RFC 1951).
-  public func commit(deflate: @escaping @Sendable ([UInt8]) -> [UInt8]) throws -> Recovery.Recovered? {
+  public func commit(deflate: @escaping Deflate) throws -> Recovery.Recovered? {
     let recording = try IntactRecording(folder, makeHasher)
     guard let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output) else {
       try FileManager.default.removeItem(atPath: folder)

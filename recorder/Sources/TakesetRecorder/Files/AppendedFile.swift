@@ -54,11 +54,13 @@ final class AppendedFile {
 
 enum Files {
   /// Writes a file under a temporary name, syncs it and renames it, so that its name has all of it or nothing.
-  static func write(_ bytes: [UInt8], to path: String) throws {
+  static func write(_ bytes: [UInt8], to path: String) throws { try write(to: path) { try $0.append(bytes) } }
+
+  static func write(to path: String, _ fill: (AppendedFile) throws -> Void) throws {
     let temporary = path + ".part"
     unlink(temporary)
     let file = try AppendedFile(creating: temporary)
-    try file.append(bytes)
+    try fill(file)
     try file.sync()
     guard rename(temporary, path) == 0 else { throw RecordingError.system("cannot be renamed", temporary) }
   }

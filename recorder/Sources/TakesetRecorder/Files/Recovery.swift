@@ -36,10 +36,9 @@ public struct Recovery: Sendable {
   static let keptSuffix = ".recording.recovered", workingSuffix = ".recovering"
 
   private let makeHasher: MakeHasher
-  private let deflate: @Sendable ([UInt8]) -> [UInt8]
+  private let deflate: Deflate
 
-  /// - Parameter deflate: Compresses to raw DEFLATE (RFC 1951).
-  public init(_ makeHasher: @escaping MakeHasher, deflate: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+  public init(_ makeHasher: @escaping MakeHasher, deflate: @escaping Deflate) {
     (self.makeHasher, self.deflate) = (makeHasher, deflate)
   }
 

@@ -12,12 +12,13 @@ public struct CameraFrame: ~Copyable {
   }
 }
 
-/// An encoder of a movie in self-contained segments, such as AVAssetWriter. It calls `SegmentReceiver` for each of them, in order.
+/// An encoder of a movie in self-contained segments, such as AVAssetWriter. It calls `SegmentReceiver` for each of them, in order, on a thread of its
+/// own.
 public protocol SegmentSink {
   /// Takes an image of the recording, with its seconds since the first. Returns `false` where the encoder is busy, which drops the frame.
   func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool
-  /// Encodes what is pending. All segments have been received when it returns.
-  func finish() async throws
+  /// Encodes what is pending, and calls `done` when all segments have been received, with what failed.
+  func finish(_ done: @escaping @Sendable ((any Error)?) -> Void)
 }
 
 /// Receives a segment of the movie, the first with the initialization before it, and the number of frames up to its end.
@@ -25,6 +26,9 @@ public typealias SegmentReceiver = @Sendable (_ bytes: [UInt8], _ frames: Int) -
 
 /// Signs hashes with the device's key, such as App Attest.
 public protocol AssertionSigner: Sendable {
-  /// The assertion over a hash of 32 bytes, in CBOR.
-  func assertion(over hash: [UInt8]) async throws -> [UInt8]
+  /// Calls `done` with the assertion over a hash of 32 bytes, in CBOR, or with `nil` where it cannot be made.
+  func sign(_ hash: [UInt8], _ done: @escaping @Sendable ([UInt8]?) -> Void)
 }
+
+/// Compresses to raw DEFLATE (RFC 1951): takes pieces from `next` until there is none, and gives what it has made of them to `write`.
+public typealias Deflate = @Sendable (_ next: () throws -> [UInt8]?, _ write: ([UInt8]) throws -> Void) throws -> Void

@@ -1,0 +1,145 @@
+"""The recorder, driven by `takeset simulate realitycam-bundle`: what it hashes, ends, and leaves after a kill."""
+
+import base64
+import hashlib
+import json
+import random
+import resource
+import struct
+import subprocess
+import time
+
+import pytest
+from command import BINARY
+from images import frame_code
+from outputs import demos, take
+
+SMALL = ["--size", "96x72", "--depth-size", "16x12"]
+
+
+def bundle(takeset, path, *arguments, check=0):
+    return takeset("simulate", "realitycam-bundle", "--output", path, *SMALL, *arguments, check=check)
+
+
+def parts(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def hashed_frames(path):
+    """Bytes of each frame that were hashed, with its time."""
+    data, at, found = path.read_bytes(), 0, []
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        found.append(data[at + 4 : at + 4 + length])
+        at += 4 + length
+    return found
+
+
+def test_the_chain_is_of_the_frames_as_the_camera_gave_them(takeset, tmp_path):
+    traced = bundle(takeset, tmp_path / "b", "--seconds", 6, "--hashed", tmp_path / "h", "--trace", "--wander", 0.3).stdout.splitlines()
+    frames, last, hashes = hashed_frames(tmp_path / "h"), b"", []
+    for frame in frames:
+        assert len(frame) == 96 * 72 * 3 + 16 * 12 * 4 + 8
+        last = hashlib.sha256(frame + last).digest()
+        hashes.append(base64.b64encode(last).decode())
+    chain = json.loads((tmp_path / "b/hash_chain.json").read_text())
+    assert chain["frame_hashes"] == hashes and len(hashes) == 180
+    assert [(point["frame_number"], point["hash"]) for point in chain["checkpoints"]] == [(150, hashes[149])]
+    times = [struct.unpack("<d", frame[-8:])[0] for frame in frames]
+    assert traced == [f"frame {n} {t}" for n, t in enumerate(times)] + [str(tmp_path / "b")]
+    assert times == [tick / 600 for tick in json.loads((tmp_path / "b/truth.json").read_text())["ticks"]]
+
+
+def test_real_time_gives_the_same_bytes(takeset, tmp_path):
+    bundle(takeset, tmp_path / "fast", "--seconds", 1)
+    start = time.monotonic()
+    bundle(takeset, tmp_path / "real", "--seconds", 1, "--pace", "realtime")
+    assert time.monotonic() - start >= 29 / 30 and parts(tmp_path / "fast") == parts(tmp_path / "real")
+
+
+def test_it_ends_at_fifteen_seconds(takeset, tmp_path):
+    bundle(takeset, tmp_path / "b", "--seconds", 16)
+    metadata = json.loads((tmp_path / "b/metadata.json").read_text())
+    assert (metadata["frame_count"], metadata["depth_keyframe_count"], metadata["duration_ms"]) == (450, 150, 15000)
+    assert len(json.loads((tmp_path / "b/hash_chain.json").read_text())["checkpoints"]) == 3 and "is_partial" not in metadata
+
+
+@pytest.mark.parametrize(("seconds", "verified"), [(2, 0), (6.5, 150)])
+def test_an_interrupted_recording_is_verified_up_to_its_checkpoint(takeset, tmp_path, seconds, verified):
+    bundle(takeset, tmp_path / "in/b", "--seconds", 8, "--interrupt-at", seconds, "--keys", tmp_path / "keys.json", "--depth-layout", "rldp")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=["--keys", tmp_path / "keys.json"])
+    entry, (demo, _) = take(tmp_path / "out", "b"), demos(tmp_path / "out")["b"]
+    assert len(demo["obs/camera_image"]) == seconds * 30 and json.loads((tmp_path / "in/b/metadata.json").read_text())["is_partial"] is True
+    assert entry["verification"]["partial"]["verified_frames"] == verified
+    assert entry["verification"]["assertion"]["state"] == ("verified" if verified else "absent")
+
+
+def test_what_is_there_stays(takeset, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").write_text("mine")
+    (tmp_path / "cut.recording").mkdir()
+    assert bundle(takeset, tmp_path / "full", check=64) and "takeset recover" in bundle(takeset, tmp_path / "cut", check=64).stderr
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes.txt"] and not list((tmp_path / "cut.recording").iterdir())
+    (tmp_path / "empty").mkdir()
+    bundle(takeset, tmp_path / "empty", "--seconds", 0.2)
+    assert len(parts(tmp_path / "empty")) == 5
+
+
+def test_a_full_disk_leaves_the_recording(takeset, tmp_path):
+    def little():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
+
+    done = takeset("simulate", "realitycam-bundle", "--output", tmp_path / "b", *SMALL, "--seconds", 8, preexec_fn=little)
+    assert done.returncode == 1 and "File too large" in done.stderr and not (tmp_path / "b").exists()
+    (found,) = json.loads(takeset("recover", tmp_path, "--json", check=0).stdout)["recordings"]
+    assert found["outcome"] == "partial" and 0 < found["frames"] < 240
+    takeset.convert(tmp_path / "b", output=tmp_path / "out")
+    assert [frame_code(image) for image in demos(tmp_path / "out")["b"][0]["obs/camera_image"][:]] == list(range(found["frames"]))
+
+
+def killed(root, chance, number, seconds=7):
+    """Records in real time and kills it somewhere. Returns the frames that the recorder said it had taken, and their hashes."""
+    command = [BINARY, "simulate", "realitycam-bundle", "--output", root / f"in/take_{number:03}", *SMALL, "--seconds", str(seconds)]
+    command += ["--pace", "realtime", "--trace", "--seed", str(number + 1)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(chance.uniform(0.7, seconds))
+    process.kill()
+    # A line that was cut tells of no frame.
+    said = process.stdout.read()
+    return sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())
+
+
+def killed_recordings_lose_a_second_at_most(takeset, root, count, at_once):
+    (root / "in").mkdir()
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(at_once) as pool:
+        chances = [random.Random(number) for number in range(count)]
+        taken = list(pool.map(lambda number: killed(root, chances[number], number), range(count)))
+    found = {one["id"]: one for one in json.loads(takeset("recover", root / "in", "--json", check=0).stdout)["recordings"]}
+    takeset.convert(root / "in", output=root / "out")
+    everything = demos(root / "out")
+    for number, frames in enumerate(taken):
+        name = f"take_{number:03}"
+        if name in found:
+            one = found[name]
+            assert one["outcome"] == ("partial" if one["frames"] else "nothing"), (one, frames)
+            # At most a second is lost, and nothing is there that was not recorded.
+            assert frames - 30 <= one["frames"] <= frames + 1, (one, frames)
+            assert one["verified_frames"] == (150 if one["frames"] >= 150 else 0)
+            if not one["frames"]:
+                continue
+            rows = one["frames"]
+        else:
+            rows = 210  # it had ended
+        assert [frame_code(image) for image in everything[name][0]["obs/camera_image"][:]] == list(range(rows))
+    return found
+
+
+def test_a_killed_recording_loses_a_second_at_most(takeset, tmp_path):
+    assert killed_recordings_lose_a_second_at_most(takeset, tmp_path, 4, at_once=4)
+
+
+@pytest.mark.slow
+def test_two_hundred_killed_recordings(takeset, tmp_path):
+    assert len(killed_recordings_lose_a_second_at_most(takeset, tmp_path, 200, at_once=20)) > 180
