@@ -26,15 +26,6 @@ struct IMUSimulation {
     }
   }
 
-  /// The readings in the JSON format of the StackCapture app.
-  var json: String {
-    let entries = readings.map { reading in
-      "  {\n    \"accel\" : [\n      \(Self.list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(Self.list(reading.gyro))\n    ],\n    \"timestamp\" : "
-        + "\(Trajectory.decimal(reading.time))\n  }"
-    }
-    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
-  }
-
   /// The readings in the CSV format of the Stray Scanner app: from 0.1 s after the first frame to before the last, with gravity, in g or in
   /// m/s².
   func csv(inG: Bool) -> String {
@@ -46,8 +37,6 @@ struct IMUSimulation {
     }
     return (["timestamp, a_x, a_y, a_z, alpha_x, alpha_y, alpha_z"] + lines).joined(separator: "\n") + "\n"
   }
-
-  private static func list(_ vector: SIMD3<Double>) -> String { "\(vector.x),\n      \(vector.y),\n      \(vector.z)" }
 
   /// Conversion from camera axes (ARKit, landscape) to the device's (portrait).
   private static func device(_ camera: SIMD3<Double>) -> SIMD3<Double> { [camera.y, -camera.x, camera.z] }

@@ -3,7 +3,7 @@ import Foundation
 import Media
 package import Model
 import Steps
-import Synchronization
+import TakesetRecorder
 
 /// A synthetic StackCapture session of a camera moving through `Room`, with exact ground truth in `truth.json` next to the
 /// session's own files.
@@ -37,6 +37,10 @@ package struct SimulatedSession: Sendable {
   /// Encoder epoch minus frame uptime in nanoseconds, which no file of a real session contains.
   package var clockOffset: Int64 = 1_771_446_000_000_000_000 - 81_000_000_000_000
 
+  package var pace = SimulatedBundle.Pace.fast
+  /// Called when the recorder has taken a frame, with its number and its seconds since the first.
+  package var onFrame: @Sendable (Int, Double) -> Void = { _, _ in }
+
   package init() {}
 
   private var imageSize: ImageSize {
@@ -60,30 +64,68 @@ package struct SimulatedSession: Sendable {
 
   private func write(_ path: Trajectory, to directory: String) throws {
     try Self.makeEmptyDirectory(directory)
-    let files = FileManager.default
-    try files.createDirectory(atPath: directory + "/rgb", withIntermediateDirectories: true)
-    if variant == .v1 { try files.createDirectory(atPath: directory + "/depth", withIntermediateDirectories: true) }
-    let depths = depthIndices(path.samples.map(\.time))
-
-    let centers = try renderAll(path, depths, directory)
-    try write(poses(path, depths, centers), "poses.json", in: directory)
-    var readings = 0
-    if variant.hasEncoders {
-      let encoders = EncoderSimulation(from: path.samples[0].time, to: path.samples[path.samples.count - 1].time, clockOffset, seed)
-      readings = encoders.count
-      try write(encoders.json, "encoders.json", in: directory)
+    do {
+      try record(path, in: directory)
+    } catch let error as RecordingError {
+      throw OutputFailure("\(error)")
     }
-    if variant.hasMovie {
-      let imu = IMUSimulation(from: path.samples[0].time, seconds: Double(path.samples.count) / rate, clockOffset, seed)
-      try write(imu.json, "imu.json", in: directory)
-      try writeMovie(path, directory)
+    // What is computed from a session later, or comes from other programs.
+    if variant.hasMovie { try writeMovie(path, directory) }
+    if variant.isLater, variant != .v3Raw {
+      try write("360.0000 360.0000 240.0000 180.0000", "calib.txt", in: directory)
+      try write(slamPoses(path), "poses.json", in: directory)
     }
-    if variant.isLater, variant != .v3Raw { try write("360.0000 360.0000 240.0000 180.0000", "calib.txt", in: directory) }
-    try write(metadata(path, depths, readings), "metadata.json", in: directory)
-    try write(truth(path, depths), "truth.json", in: directory)
+    try rewriteMetadata(path, in: directory)
+    try write(truth(path), "truth.json", in: directory)
     for rank in 0...SessionQuirk.lastRank {
       for quirk in quirks where quirk.rank == rank { try quirk.apply(to: directory) }
     }
+  }
+
+  private func record(_ path: Trajectory, in directory: String) throws {
+    let (first, last) = (path.samples[0].time, path.samples[path.samples.count - 1].time)
+    let recorder = try SessionRecorder(directory, description(start: first))
+    var encoders = variant.hasEncoders ? EncoderSimulation(from: first, to: last, seed).readings[...] : []
+    let seconds = Double(path.samples.count) / rate
+    var motions = variant.hasMovie ? IMUSimulation(from: first, seconds: seconds, 0, seed).readings[...] : []
+    /// What has arrived by a time, in nanoseconds.
+    func deliver(until time: Int64) throws {
+      while let reading = encoders.first, reading.arrival <= time {
+        encoders.removeFirst()
+        try recorder.add(.init(time: reading.arrival, sent: reading.sent, angles: reading.quantized))
+      }
+      while let reading = motions.first, reading.time <= time {
+        motions.removeFirst()
+        try recorder.add(.init(time: reading.time, acceleration: reading.acceleration, rotation: reading.gyro))
+      }
+    }
+    let began = ProcessInfo.processInfo.systemUptime
+    try render(path) { number, image, depth, center in
+      let sample = path.samples[number]
+      if pace == .realtime {
+        let wait = began + Double(sample.time.since(first)) / 1e9 - ProcessInfo.processInfo.systemUptime
+        if wait > 0 { Thread.sleep(forTimeInterval: wait) }
+      }
+      try deliver(until: sample.time.nanoseconds)
+      let pose = variant.isLater ? nil : sample.matrix.map { Float($0) }
+      try depth.withUnsafeBytes {
+        try recorder.record(
+          .init(time: sample.time.nanoseconds, image: image, pose: pose, depth: depth.isEmpty ? nil : $0, centerDepth: center))
+      }
+      onFrame(number, Double(sample.time.since(first)) / 1e9)
+    }
+    try deliver(until: .max)
+    try recorder.finish(at: last.nanoseconds)
+  }
+
+  private func description(start: Timestamp) -> SessionDescription {
+    var description = SessionDescription(
+      deviceModel: "iPhone16,1", systemVersion: "17.2", width: variant.isLater ? 480 : imageSize.width,
+      height: variant.isLater ? 360 : imageSize.height, start: ClockPair(uptime: start.nanoseconds, unix: start.nanoseconds + clockOffset))
+    if variant == .v1 { (description.depthWidth, description.depthHeight) = (depthSize.width, depthSize.height) }
+    if variant.isLater { description.source = "iphone_ultrawide" }
+    if variant != .v1 { (description.isConnected, description.hasVideo) = (true, variant.isLater) }
+    return description
   }
 
   /// Creates a directory unless it exists.
@@ -112,36 +154,30 @@ package struct SimulatedSession: Sendable {
     }
   }
 
-  /// Writes images and depth maps on all cores; returns the depth at the center of each frame.
-  private func renderAll(_ path: Trajectory, _ depths: [Int?], _ directory: String) throws -> [Float] {
-    let failure = Mutex<(any Error)?>(nil)
-    let centers = Mutex([Float](repeating: 0, count: path.samples.count))
+  /// Renders frames a few at a time on all cores, and calls `visit` with each in order: its number, its JPEG, its depth map, and the depth at its
+  /// center; the last two where the variant has them.
+  private func render(_ path: Trajectory, _ visit: (Int, [UInt8], [Float], Float?) throws -> Void) throws {
     let room = Room(
       enclosing: path.samples.map { [Float($0.matrix[3]), Float($0.matrix[7]), Float($0.matrix[11])] })
-    DispatchQueue.concurrentPerform(iterations: path.samples.count) { index in
-      if failure.withLock({ $0 != nil }) { return }
-      do {
-        let matrix = path.samples[index].matrix
-        var pixels = room.image(
-          from: Room.Camera(size: imageSize, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(index))
-        FrameCode.draw(index, into: &pixels, size: imageSize)
-        let jpeg = try JPEGEncoder().encode(pixels, size: imageSize, quality: variant == .v1 ? 85 : 80)
-        try Data(jpeg).write(to: URL(fileURLWithPath: "\(directory)/rgb/\(Self.sixDigits(index)).jpg"))
-        if let depth = depths[index] {
-          let meters = room.depth(from: Room.Camera(size: depthSize, matrix: matrix))
-          let bytes = meters.withUnsafeBytes { Data($0) }
-          try bytes.write(to: URL(fileURLWithPath: "\(directory)/depth/\(Self.sixDigits(depth)).bin"))
+    let batch = 8
+    for start in stride(from: 0, to: path.samples.count, by: batch) {
+      let numbers = Array(start..<min(start + batch, path.samples.count))
+      let frames = Parallel.map(numbers) { index -> Result<([UInt8], [Float], Float?), any Error> in
+        Result {
+          let matrix = path.samples[index].matrix
+          var pixels = room.image(from: Room.Camera(size: imageSize, matrix: matrix), seed: seed &* 1_000_003 &+ UInt64(index))
+          FrameCode.draw(index, into: &pixels, size: imageSize)
+          let jpeg = try JPEGEncoder().encode(pixels, size: imageSize, quality: variant == .v1 ? 85 : 80)
+          let depth = variant == .v1 ? room.depth(from: Room.Camera(size: depthSize, matrix: matrix)) : []
+          let center = Room.Camera(size: ImageSize(width: 1, height: 1), matrix: matrix)
+          return (jpeg, depth, variant == .v2 ? room.depth(from: center)[0] : nil)
         }
-        if variant == .v2 {
-          let center = room.depth(from: Room.Camera(size: ImageSize(width: 1, height: 1), matrix: matrix))
-          centers.withLock { $0[index] = center[0] }
-        }
-      } catch {
-        failure.withLock { $0 = error }
+      }
+      for (number, frame) in zip(numbers, frames) {
+        let (image, depth, center) = try frame.get()
+        try visit(number, image, depth, center)
       }
     }
-    if let error = failure.withLock({ $0 }) { throw error }
-    return centers.withLock(\.self)
   }
 
   static func sixDigits(_ number: Int) -> String {
@@ -183,74 +219,30 @@ package struct SimulatedSession: Sendable {
     return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
   }
 
-  private func poses(_ path: Trajectory, _ depths: [Int?], _ centers: [Float]) -> String {
-    if variant == .v3Raw { return "[]\n" }
-    if variant.isLater { return slamPoses(path) }
-    let entries = path.samples.indices.map { index in
-      let sample = path.samples[index]
-      let rows = (0..<4).map { row in
-        "      [ " + (0..<4).map { "\(number(sample.matrix[row * 4 + $0]))" }.joined(separator: ", ") + " ]"
-      }
-      var members: [String] = []
-      if variant == .v2 { members.append("    \"depth\" : \(centers[index])") }
-      if let depth = depths[index] { members.append("    \"depthIndex\" : \(depth)") }
-      members.append("    \"rgbIndex\" : \(index)")
-      members.append("    \"timestamp\" : \(sample.seconds)")
-      members.append("    \"transform\" : [\n" + rows.joined(separator: ",\n") + "\n    ]")
-      return "  {\n" + members.joined(separator: ",\n") + "\n  }"
-    }
-    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
-  }
-
-  /// A matrix element as the app writes it, as a 32-bit float.
-  private func number(_ value: Double) -> String {
-    let float = Float(value)
-    return float == float.rounded() && abs(float) < 1e6 ? "\(Int(float))" : "\(float)"
-  }
-
-  private func metadata(_ path: Trajectory, _ depths: [Int?], _ readings: Int) -> String {
-    let first = path.samples[0].time, last = path.samples[path.samples.count - 1].time
-    let format = ISO8601DateFormatter()
-    func date(_ time: Timestamp) -> String {
-      format.string(from: Date(timeIntervalSince1970: Double((time.nanoseconds + clockOffset) / 1_000_000_000)))
-    }
-    var members: [String: String] = [
-      "deviceModel": "\"iPhone16,1\"", "iosVersion": "\"17.2\"", "startTime": "\"\(date(first))\"",
-      "endTime": "\"\(date(last))\"", "rgbResolution": "[ \(imageSize.width), \(imageSize.height) ]",
-      "rgbFrameCount": "\(path.samples.count)", "poseCount": "\(path.samples.count)",
-      "durationSeconds": "\(Double(last.since(first)) / 1e9)",
-    ]
-    if variant.isLater {
-      members["rgbResolution"] = "[ 480, 360 ]"
-      members["captureSource"] = "\"iphone_ultrawide\""
-      members["slamProcessed"] = "\(variant != .v3Raw)"
-      members["hasVideo"] = "true"
-      members["bleConnected"] = "true"
-      members["encoderCount"] = "\(readings)"
-      if variant == .v3Raw {
-        members["poseCount"] = "0"
-        members["durationSeconds"] = nil
-      }
-      if variant == .v3Scaled { members["scale_factor"] = "2.7" }
-    } else if variant == .synthetic {
-      for key in ["startTime", "endTime", "iosVersion", "rgbFrameCount"] { members[key] = nil }
+  /// Changes the metadata as programs do: those that compute poses later, and a generator of sessions.
+  private func rewriteMetadata(_ path: Trajectory, in directory: String) throws {
+    guard variant == .synthetic || (variant.isLater && variant != .v3Raw) else { return }
+    let text = String(decoding: try Data(contentsOf: URL(fileURLWithPath: directory + "/metadata.json")), as: UTF8.self)
+    var members: [String: String] = [:]
+    for line in text.matches(of: /(?m)^  "(\w+)" : (.*?),?$/) { members[String(line.1)] = String(line.2) }
+    let (first, last) = (path.samples[0].time, path.samples[path.samples.count - 1].time)
+    members["poseCount"] = "\(path.samples.count)"
+    members["durationSeconds"] = "\(Double(last.since(first)) / 1e9)"
+    if variant == .synthetic {
+      for key in ["startTime", "endTime", "iosVersion", "rgbFrameCount", "hasVideo"] { members[key] = nil }
       members["deviceModel"] = "\"synthetic\""
       members["frameCount"] = "\(path.samples.count)"
-      members["encoderCount"] = "\(readings)"
-      members["bleConnected"] = "true"
       members["synthetic"] = "true"
-    } else if variant == .v1 {
-      members["depthResolution"] = "[ \(depthSize.width), \(depthSize.height) ]"
-      members["depthFrameCount"] = "\(depths.count { $0 != nil })"
     } else {
-      members["bleConnected"] = "true"
-      members["hasVideo"] = "false"
-      members["encoderCount"] = "\(readings)"
+      members["slamProcessed"] = "true"
+      if variant == .v3Scaled { members["scale_factor"] = "2.7" }
     }
-    return "{\n" + members.sorted { $0.key < $1.key }.map { "  \"\($0)\" : \($1)" }.joined(separator: ",\n") + "\n}\n"
+    let lines = members.sorted { $0.key < $1.key }.map { "  \"\($0)\" : \($1)" }
+    try write("{\n" + lines.joined(separator: ",\n") + "\n}\n", "metadata.json", in: directory)
   }
 
-  private func truth(_ path: Trajectory, _ depths: [Int?]) -> String {
+  private func truth(_ path: Trajectory) -> String {
+    let depths = depthIndices(path.samples.map(\.time))
     let truth: JSONValue = [
       "variant": .string(variant.rawValue), "seed": .integer(Int64(bitPattern: seed)), "frames": JSONValue(path.samples.count),
       "clock_offset_ns": .string(String(clockOffset)),
@@ -269,16 +261,18 @@ package struct SimulatedSession: Sendable {
 /// Readings of a four-joint glove: 50 Hz on the sender's own clock, in steps of 45/512 degrees within 0 to 360, which reach
 /// the phone up to 15 ms late.
 struct EncoderSimulation {
-  private struct Reading {
+  struct Reading {
+    /// Nanoseconds of device uptime.
     var arrival: Int64
     var sent: Int64
     var angles: [Double]
-  }
-  private var readings: [Reading] = []
-  var count: Int { readings.count }
 
-  /// - Parameter offset: Phone epoch minus frame uptime in nanoseconds.
-  init(from first: Timestamp, to last: Timestamp, _ offset: Int64, _ seed: UInt64) {
+    /// As the sensor sends them, in degrees.
+    var quantized: [Float] { angles.map { Float(EncoderSimulation.quantized($0)) } }
+  }
+  private(set) var readings: [Reading] = []
+
+  init(from first: Timestamp, to last: Timestamp, _ seed: UInt64) {
     var random = SplitMix(seed: seed ^ 0xE5C0)
     let boot = Int64(random.next() % 500_000) + 30_000
     // The app starts recording encoders before frames; the first notification falls within the first 20 ms.
@@ -288,7 +282,7 @@ struct EncoderSimulation {
       let late = 2_000_000 + Int64(random.next() % 13_000_000)
       readings.append(
         Reading(
-          arrival: time + late + offset, sent: boot + (time - first.nanoseconds) / 1_000_000,
+          arrival: time + late, sent: boot + (time - first.nanoseconds) / 1_000_000,
           angles: (0..<4).map { Self.angle(joint: $0, seconds: Double(time - first.nanoseconds) / 1e9) }))
       time += 20_000_000
     }
@@ -305,16 +299,5 @@ struct EncoderSimulation {
     let step = 45.0 / 512
     let wrapped = angle - (angle / 360).rounded(.down) * 360
     return (wrapped / step).rounded(.down) * step
-  }
-
-  var json: String {
-    let names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
-    let entries = readings.map { reading in
-      var members = ["    \"esp_timestamp_ms\" : \(reading.sent)"]
-      members += zip(names, reading.angles).map { "    \"\($0)\" : \(Float(Self.quantized($1)))" }
-      members.append("    \"timestamp\" : \(Trajectory.decimal(reading.arrival))")
-      return "  {\n" + members.joined(separator: ",\n") + "\n  }"
-    }
-    return "[\n" + entries.joined(separator: ",\n") + "\n]\n"
   }
 }

@@ -46,6 +46,19 @@ struct SimulationOptions: ParsableArguments {
   }
 }
 
+/// How a simulated phone records.
+struct RecordingOptions: ParsableArguments {
+  @Option(help: "fast: as fast as it can; realtime: each frame at its time. The bytes are the same.")
+  var pace = SimulatedBundle.Pace.fast
+  @Flag(help: "Print `frame N SECONDS` as soon as the recorder has taken a frame.")
+  var trace = false
+
+  var onFrame: @Sendable (Int, Double) -> Void {
+    guard trace else { return { _, _ in } }
+    return { standardOutput("frame \($0) \($1)") }
+  }
+}
+
 struct SimulateSession: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stack-session", abstract: "A StackCapture session: poses, images, depth maps or joint encoders.")
@@ -73,6 +86,7 @@ struct SimulateSession: ParsableCommand {
   var startTime: String?
   @Option(help: "A known deviation of real sessions from their format; may be given several times.")
   var quirk: [SessionQuirk] = []
+  @OptionGroup var recording: RecordingOptions
 
   func validate() throws {
     try options.validate(rate: rate)
@@ -92,6 +106,7 @@ struct SimulateSession: ParsableCommand {
     session.depthSize = depthSize
     session.quirks = quirk
     session.startTime = startTime.flatMap(UnixTime.nanoseconds)
+    (session.pace, session.onFrame) = (recording.pace, recording.onFrame)
     if let trajectory {
       guard let data = FileManager.default.contents(atPath: trajectory) else {
         throw UsageError("the trajectory file \(trajectory) cannot be read")
@@ -173,8 +188,7 @@ struct SimulateBundle: ParsableCommand {
   var fault: SimulatedBundle.Fault?
   @Option(help: ArgumentHelp("Also write a keys file that verifies the signature.", valueName: "file"))
   var keys: String?
-  @Option(help: "fast: as fast as it can; realtime: each frame at its time. The bytes are the same.")
-  var pace = SimulatedBundle.Pace.fast
+  @OptionGroup var recording: RecordingOptions
   @Option(help: ArgumentHelp("Interrupt the recording, as a call does, after so many seconds.", valueName: "seconds"))
   var interruptAt: Double?
   @Option(
@@ -182,8 +196,6 @@ struct SimulateBundle: ParsableCommand {
       "Also write what is hashed of each recorded frame: its length in 32 bits, RGB, depth map, time; lowest byte first.", valueName: "file"
     ))
   var hashed: String?
-  @Flag(help: "Print `frame N SECONDS` as soon as the recorder has taken a frame.")
-  var trace = false
 
   func validate() throws {
     try options.validate(rate: movie.rate ?? 30)
@@ -203,8 +215,7 @@ struct SimulateBundle: ParsableCommand {
     bundle.isPartial = partial
     bundle.location = movie.location
     bundle.fault = fault
-    (bundle.pace, bundle.interruption, bundle.hashed) = (pace, interruptAt, hashed)
-    if trace { bundle.onFrame = { standardOutput("frame \($0) \($1)") } }
+    (bundle.pace, bundle.onFrame, bundle.interruption, bundle.hashed) = (recording.pace, recording.onFrame, interruptAt, hashed)
     try bundle.write(to: options.output)
     if let keys, !FileManager.default.createFile(atPath: keys, contents: Data(bundle.keysFile)) {
       throw OutputFailure("cannot write the keys file \(keys)")

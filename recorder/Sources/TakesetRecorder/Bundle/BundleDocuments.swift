@@ -42,11 +42,12 @@ enum BundleDocuments {
     var json: [UInt8] {
       let milliseconds = Int64((seconds * 1000).rounded())
       var members = [
-        "started_at": text(BundleDocuments.time(description.startedAt)),
-        "ended_at": text(BundleDocuments.time(description.startedAt + milliseconds)), "duration_ms": "\(milliseconds)",
+        "started_at": BundleDocuments.text(BundleDocuments.time(description.startedAt)),
+        "ended_at": BundleDocuments.text(BundleDocuments.time(description.startedAt + milliseconds)), "duration_ms": "\(milliseconds)",
         "frame_count": "\(frames)", "depth_keyframe_count": "\(keyframes)",
-        "resolution": "{\"width\":\(description.width),\"height\":\(description.height)}", "codec": text(description.codec),
-        "device_model": text(description.deviceModel), "attestation_level": text(description.attestationLevel),
+        "resolution": "{\"width\":\(description.width),\"height\":\(description.height)}", "codec": BundleDocuments.text(description.codec),
+        "device_model": BundleDocuments.text(description.deviceModel),
+        "attestation_level": BundleDocuments.text(description.attestationLevel),
         "hash_chain_final": "\"\(base64(finalHash))\"", "assertion": "\"\(base64(assertion))\"",
       ]
       if isPartial { members["is_partial"] = "true" }
@@ -55,11 +56,11 @@ enum BundleDocuments {
       }
       return Array(("{" + members.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}").utf8)
     }
+  }
 
-    private func text(_ string: String) -> String {
-      let encoder = JSONEncoder()
-      return (try? encoder.encode(string)).map { String(decoding: $0, as: UTF8.self) } ?? "\"\""
-    }
+  /// A string as JSON.
+  static func text(_ string: String) -> String {
+    (try? JSONEncoder().encode(string)).map { String(decoding: $0, as: UTF8.self) } ?? "\"\""
   }
 
   fileprivate static func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString().replacing("/", with: "\\/") }

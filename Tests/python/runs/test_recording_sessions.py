@@ -1,0 +1,73 @@
+"""The recorder, driven by `takeset simulate stack-session`: a session that is killed is whole up to then."""
+import json
+import random
+import resource
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from command import BINARY
+from images import frame_code
+from outputs import demos
+
+SMALL = ["--size", "64x48", "--depth-size", "16x12"]
+VARIANTS = ["v1", "v2", "v3-raw"]
+
+
+def test_real_time_gives_the_same_bytes(takeset, tmp_path):
+    for pace in ["fast", "realtime"]:
+        done = takeset("simulate", "stack-session", "--output", tmp_path / pace, *SMALL, "--seconds", 0.5, "--pace", pace, "--trace", check=0)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        assert [line[:2] for line in lines[:-1]] == [["frame", str(n)] for n in range(30)] and lines[1][2].startswith("0.0166")
+    one, other = ({path.relative_to(root): path.read_bytes() for path in root.rglob("*.*")} for root in (tmp_path / "fast", tmp_path / "realtime"))
+    assert one == other
+
+
+def killed(root, number, seconds):
+    """Records in real time and kills it somewhere. Returns the frames that the recorder said it had taken."""
+    chance = random.Random(number)
+    command = [BINARY, "simulate", "stack-session", "--output", root / f"in/session_{number:03}", *SMALL, "--seconds", str(seconds), "--pace", "realtime"]
+    process = subprocess.Popen([*command, "--trace", "--variant", VARIANTS[number % 2]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(chance.uniform(0.5, seconds))
+    process.kill()
+    said = process.stdout.read()
+    return sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())
+
+
+def check_killed(takeset, root, count, at_once, seconds=3):
+    (root / "in").mkdir()
+    with ThreadPoolExecutor(at_once) as pool:
+        taken = list(pool.map(lambda number: killed(root, number, seconds), range(count)))
+    assert sum(0 < frames < 60 * seconds for frames in taken) > count * 0.8
+    for number, frames in enumerate(taken):
+        folder = root / f"in/session_{number:03}"
+        lists = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
+        assert frames <= len(lists["poses.json"]) <= frames + 1, (number, frames)
+        assert number % 2 == 0 or len(lists["encoders.json"]) >= frames * 50 // 60 - 2
+    takeset.convert(root / "in", output=root / "out")
+    everything = demos(root / "out")
+    for number, frames in enumerate(taken):
+        images = everything[f"session_{number:03}"][0]["obs/camera_image"][:]
+        assert [frame_code(image) for image in images] == list(range(len(images))) and frames <= len(images) <= frames + 1
+
+
+def test_a_killed_session_has_all_that_was_taken(takeset, tmp_path):
+    check_killed(takeset, tmp_path, 4, at_once=4)
+
+
+@pytest.mark.slow
+def test_two_hundred_killed_sessions(takeset, tmp_path):
+    check_killed(takeset, tmp_path, 200, at_once=20)
+
+
+def test_a_full_disk_ends_the_session_and_leaves_it_whole(takeset, tmp_path):
+    def little():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+
+    done = takeset("simulate", "stack-session", "--output", tmp_path / "in/s", *SMALL, "--seconds", 2, preexec_fn=little)
+    assert done.returncode == 1 and "poses.json: cannot be written: No space left" in done.stderr
+    poses = json.loads((tmp_path / "in/s/poses.json").read_text())
+    assert len(poses) == len(list((tmp_path / "in/s/rgb").iterdir())) > 10
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    assert len(demos(tmp_path / "out")["s"][0]["obs/camera_image"]) == len(poses)

@@ -1,0 +1,34 @@
+import Foundation
+
+/// One moment on two clocks: that of the camera's frames, which counts from the phone's start, and Unix time. Nanoseconds.
+///
+/// What comes with Unix times, as joint encoders do, is put on the frames' clock with it, and back; a clock that is set meanwhile changes nothing.
+public struct ClockPair: Sendable, Equatable {
+  public var uptime: Int64
+  public var unix: Int64
+
+  public init(uptime: Int64, unix: Int64) { (self.uptime, self.unix) = (uptime, unix) }
+
+  /// Now: of some readings, the one during which the least time passed.
+  ///
+  /// - Parameter uptime: Reads the clock of the frames.
+  public static func now(uptime: () -> Int64 = { read(CLOCK_MONOTONIC) }) -> ClockPair {
+    var best: (pair: ClockPair, width: Int64)?
+    for _ in 0..<8 {
+      let before = uptime()
+      let unix = read(CLOCK_REALTIME)
+      let width = uptime() &- before
+      if width < best?.width ?? .max { best = (ClockPair(uptime: before &+ width / 2, unix: unix), width) }
+    }
+    return best?.pair ?? ClockPair(uptime: uptime(), unix: read(CLOCK_REALTIME))
+  }
+
+  public func unix(of time: Int64) -> Int64 { unix &+ (time &- uptime) }
+  public func uptime(of time: Int64) -> Int64 { uptime &+ (time &- unix) }
+
+  public static func read(_ clock: clockid_t) -> Int64 {
+    var time = timespec()
+    clock_gettime(clock, &time)
+    return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+  }
+}
