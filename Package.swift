@@ -104,7 +104,8 @@ let package = Package(
       dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
       swiftSettings: settings),
     .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
-    .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Simulate"], swiftSettings: settings),
+    .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Media", "Model", "Simulate", "TakesetRecorder"],
+      swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [

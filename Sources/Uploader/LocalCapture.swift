@@ -1,4 +1,5 @@
 import Foundation
+import TakesetRecorder
 
 /// A capture on this machine's disk.
 struct LocalCapture: Sendable, Equatable {
@@ -51,6 +52,8 @@ enum CaptureFinder {
       return
     }
     for name in names {
+      // What a recorder has begun, or a recovery has kept, is no capture; its movie is not one either.
+      if Recovery.isUnfinished(name) { continue }
       let path = folder == "/" ? "/" + name : folder + "/" + name
       // What was removed meanwhile is no capture.
       guard let status = FileTree.status(path, followsLinks: false) else { continue }

@@ -88,6 +88,34 @@ struct RecoverCommand: ParsableCommand {
     if results.contains(where: { $0.failure != nil }) { throw ExitCode(3) }
   }
 
+  /// Recovers what is at or below paths, before a command reads them. Says what it did; what cannot be recovered stays as it is.
+  static func recoverAll(below paths: [String], note: (String) -> Void) {
+    let recovery = Recovery({ ChainHasher() }, deflate: Deflater.raw)
+    for path in paths {
+      let found =
+        path.hasSuffix(Recovery.suffix)
+        ? [path]
+        : (FileManager.default.enumerator(atPath: path)?.compactMap { $0 as? String } ?? []).filter { $0.hasSuffix(Recovery.suffix) }
+          .map { path + "/" + $0 }
+      for folder in found.sorted() where (try? Directory.kind(at: folder)) == .directory {
+        do {
+          let result = Result(path: folder, recovered: try recovery.recover(folder))
+          note("recovered \(result.path.onOneLine): \(result.line)")
+        } catch {
+          note("\(folder.onOneLine): not recovered: \("\((error as? RecordingError)?.reason ?? "\(error)")".onOneLine)")
+        }
+      }
+    }
+  }
+
+  /// Where the bundle of a recording is; another path stays.
+  static func bundle(of path: String) -> String {
+    let trimmed = path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+    let bundle = String(trimmed.dropLast(Recovery.suffix.count))
+    guard trimmed.hasSuffix(Recovery.suffix), (try? Directory.kind(at: bundle)) == .directory else { return path }
+    return bundle
+  }
+
   /// The recordings at a path: itself, or those in the folder. `nil` where there is no folder.
   private static func recordings(at path: String) throws -> [String]? {
     let trimmed = path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path

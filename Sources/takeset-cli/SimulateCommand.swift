@@ -21,12 +21,13 @@ struct SimulateCommand: ParsableCommand {
         takeset simulate stray-scanner --size 960x720 --output scan_1
         takeset simulate record3d --output record_1
         takeset simulate device --to http://127.0.0.1:8080 --key KEY
+        takeset simulate camera --to ws://127.0.0.1:8080/camera --output movies
       """,
     subcommands: [
       SimulateSession.self, SimulateBundle.self, SimulateMovie.self, SimulateStrayScan.self, SimulateRecord3D.self, SimulateScannerApp.self,
       SimulatePolycam.self, SimulateApp<SimulatedIPhUMI>.self, SimulateTransforms.self, SimulateApp<SimulatedAnySense>.self,
       SimulateApp<SimulatedARKitScenes>.self, SimulateApp<SimulatedSpectacularRec>.self, SimulateApp<SimulatedOpenCamera>.self,
-      SimulateDevice.self,
+      SimulateDevice.self, SimulateCamera.self,
     ])
 }
 

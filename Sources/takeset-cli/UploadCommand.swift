@@ -59,9 +59,11 @@ struct UploadCommand: ParsableCommand {
         try await Uploader.list(state: state) { Uploading.show($0, json: json) }
         return 0
       }
+      // What a killed app has left is a bundle first.
+      RecoverCommand.recoverAll(below: paths + (watch.map { [$0] } ?? [])) { if !quiet { standardError("takeset: \($0)") } }
       var options = Uploader.Options()
       (options.to, options.certificates) = (to ?? "", caCert)
-      (options.paths, options.watch, options.rest, options.key) = (paths, watch, rest, key)
+      (options.paths, options.watch, options.rest, options.key) = (paths.map(RecoverCommand.bundle(of:)), watch, rest, key)
       (options.jobs, options.maxAttempts, options.limitRate) = (jobs, maxAttempts, limitRate)
       (options.deletesAfterUpload, options.sendsAgain, options.retriesFailed) = (deleteAfterUpload, again, retryFailed)
       (options.state, options.isQuiet, options.firstPause, options.timeout) = (state, quiet, firstPause, timeout)

@@ -97,6 +97,16 @@ def test_a_full_disk_leaves_the_recording(takeset, tmp_path):
     assert [frame_code(image) for image in demos(tmp_path / "out")["b"][0]["obs/camera_image"][:]] == list(range(found["frames"]))
 
 
+def test_what_is_being_recorded_is_not_recovered(takeset, tmp_path):
+    command = [BINARY, "simulate", "realitycam-bundle", "--output", tmp_path / "b", *SMALL, "--seconds", "2", "--pace", "realtime", "--trace"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("frame 0")
+        done = takeset("recover", tmp_path, check=1)
+        assert "it is being recorded" in done.stdout and (tmp_path / "b.recording/journal").exists()
+        process.communicate()
+    assert process.returncode == 0 and len(parts(tmp_path / "b")) == 5
+
+
 def killed(root, chance, number, seconds=7):
     """Records in real time and kills it somewhere. Returns the frames that the recorder said it had taken, and their hashes."""
     command = [BINARY, "simulate", "realitycam-bundle", "--output", root / f"in/take_{number:03}", *SMALL, "--seconds", str(seconds)]

@@ -110,7 +110,8 @@ import Testing
 
   @Test(arguments: [
     ("ws://10.0.0.2:8080/camera", "http://10.0.0.2:3000/upload"), ("ws://h:9000/camera", "http://h:9000/upload"),
-    ("ws://h:8080/k/KEY/camera", "http://h:3000/k/KEY/upload"), ("wss://h/camera?key=K", "https://h/upload?key=K"), ("ws://h:8080", "http://h:3000/upload"),
+    ("ws://h:8080/k/KEY/camera", "http://h:3000/k/KEY/upload"), ("wss://h/camera?key=K", "https://h/upload?key=K"),
+    ("ws://h:8080", "http://h:3000/upload"),
   ])
   func theAddressOfTheUploadFollowsFromTheSockets(_ socket: String, _ upload: String) throws {
     #expect(LiveMessageWriter.uploadAddress(of: try #require(URL(string: socket)))?.absoluteString == upload)

@@ -149,26 +149,26 @@ import Testing
   @Test func aMovieThatIsDamagedIsCutBeforeTheDamage() throws {
     for byte in stride(from: 0, to: 510, by: 7) {
       let folder = try TestFolder()
-      let recording = try record(23, in: folder.path)
-      let path = recording.folder + "/video.mp4"
+      let recording = try record(23, in: folder.path).folder
+      let path = recording + "/video.mp4"
       var movie = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
       movie[byte] ^= 0x40
       try Data(movie).write(to: URL(fileURLWithPath: path))
       let sound = (0..<5).prefix { (0...$0).reduce(0) { $0 + Self.segment($1).count } <= byte }.count
-      let recovered = try Recovery(testHasher, deflate: stored).recover(recording.folder)
+      let recovered = try Recovery(testHasher, deflate: stored).recover(recording)
       #expect(recovered.frames == 5 * sound && recovered.outcome == (sound == 0 ? .nothing : .partial))
     }
   }
 
   @Test func aDamagedDepthMapCostsNoOther() throws {
     let folder = try TestFolder()
-    let recording = try record(23, in: folder.path)
-    let path = recording.folder + "/depth.raw"
+    let recording = try record(23, in: folder.path).folder
+    let path = recording + "/depth.raw"
     var raw = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
     raw[5] ^= 1
     raw[3 * 48] ^= 1
     try Data(raw).write(to: URL(fileURLWithPath: path))
-    let recovered = try Recovery(testHasher, deflate: stored).recover(recording.folder)
+    let recovered = try Recovery(testHasher, deflate: stored).recover(recording)
     #expect(recovered.outcome == .complete && recovered.frames == 23 && recovered.keyframes == 6)
     let depth = try #require(try contents(of: folder.path + "/take")["depth.gz"])
     #expect(Array(depth.suffix(6 * 48)) == [3, 6, 12, 15, 18, 21].flatMap(Self.map))

@@ -33,6 +33,7 @@ public final class BundleRecording {
     video = try AppendedFile(creating: folder + "/" + IntactRecording.videoName)
     depth = try AppendedFile(creating: folder + "/" + IntactRecording.depthName)
     journal = try AppendedFile(creating: folder + "/" + IntactRecording.journalName)
+    journal.lock()
     chain = FrameChain(rule: checkpoints, makeHasher)
     try Files.syncFolder(folder)
     try Files.syncFolder(parent)

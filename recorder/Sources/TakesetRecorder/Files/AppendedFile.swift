@@ -46,6 +46,9 @@ final class AppendedFile {
 
   func append(_ bytes: [UInt8]) throws { try bytes.withUnsafeBytes { try append($0) } }
 
+  /// Tells others that it is in use, until this process ends: see `Files.isInUse`.
+  func lock() { flock(descriptor, LOCK_EX | LOCK_NB) }
+
   /// Waits until the bytes are on the disk.
   func sync() throws {
     guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
@@ -82,6 +85,14 @@ enum Files {
     guard descriptor >= 0 else { throw RecordingError.system("cannot be opened", path) }
     defer { close(descriptor) }
     guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
+  }
+
+  /// Whether a process that runs has locked a file.
+  static func isInUse(_ path: String) -> Bool {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
   }
 
   static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }

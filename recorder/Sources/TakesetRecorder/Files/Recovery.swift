@@ -35,6 +35,9 @@ public struct Recovery: Sendable {
   public static let suffix = ".recording"
   static let keptSuffix = ".recording.recovered", workingSuffix = ".recovering"
 
+  /// Whether a folder of this name belongs to a recording or a recovery, and is no bundle.
+  public static func isUnfinished(_ name: String) -> Bool { [suffix, keptSuffix, workingSuffix].contains(where: name.hasSuffix) }
+
   private let makeHasher: MakeHasher
   private let deflate: Deflate
 
@@ -52,6 +55,9 @@ public struct Recovery: Sendable {
     }
     let id = String(name.dropLast(Self.suffix.count))
     let base = String(folder.dropLast(Self.suffix.count))
+    guard !Files.isInUse(folder + "/" + IntactRecording.journalName) else {
+      throw RecordingError(path: folder, reason: "it is being recorded")
+    }
     let recording = try IntactRecording(folder, makeHasher)
     let recovered = Recovered(recording, id: id, output: base)
     if recovered != nil { try write(recording, from: folder, to: base) }

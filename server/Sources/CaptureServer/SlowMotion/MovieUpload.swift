@@ -37,6 +37,8 @@ struct MovieUpload {
     var filename: String
     var size: Int64
     var path: String
+    /// Of the movie as it is stored, so that a camera knows that its own may go.
+    var sha256: String
   }
 
   private struct Refusal: Encodable {
@@ -105,7 +107,8 @@ struct MovieUpload {
       guard let digest else { return nil }
       return try Capture.filter(Column("contentDigest") == digest).fetchOne(database)
     }
-    return try JSONAnswer.response(Success(filename: kept.name, size: movie.stored.bytes, path: "/uploads/" + kept.name))
+    return try JSONAnswer.response(
+      Success(filename: kept.name, size: movie.stored.bytes, path: "/uploads/" + kept.name, sha256: movie.stored.sha256))
   }
 
   static let note = "received.json"
