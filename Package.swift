@@ -96,7 +96,8 @@ let package = Package(
     .target(
       name: "Reports",
       dependencies: [
-        "CZlib", "Datasets", "Evidence", "Explanations", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps", "Transforms",
+        "CZlib", "Datasets", "Evidence", "Explanations", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps", "TakesetRecorder",
+        "Transforms",
       ],
       resources: [.embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
     .target(
@@ -104,7 +105,8 @@ let package = Package(
       dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
       swiftSettings: settings),
     .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
-    .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Media", "Model", "Simulate", "TakesetRecorder"],
+    .target(
+      name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Media", "Model", "Simulate", "TakesetRecorder"],
       swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
@@ -136,7 +138,8 @@ let package = Package(
     tests("Provenance", ["Datasets", "Evidence", "Model", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
     tests("Loaders", ["Datasets", "HDF5", "Model", "Runs", "TestSupport"]),
     tests("Documents", ["Model", "Runs", "Steps", "TestSupport"]),
-    tests("Reports", ["Datasets", "Evidence", "Media", "Model", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
+    tests(
+      "Reports", ["Datasets", "Evidence", "Media", "Model", "Runs", "Simulate", "Steps", "TakesetRecorder", "TestSupport", "Transforms"]),
     tests("Simulate", ["Media", "Model"]),
   ],
   swiftLanguageModes: [.v6],

@@ -1,5 +1,6 @@
 import CZlib
 import Media
+import TakesetRecorder
 package import Model
 
 /// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps, near in cyan, far in magenta, absent
@@ -56,7 +57,7 @@ package struct ContactSheet {
     guard let image else { return }
     let painted = zip(try images(image, rows, own), maps).map { image, map -> [UInt8]? in
       guard var image, let map else { return nil }
-      EdgeOverlay.draw(map, size: own, over: &image)
+      EdgeOverlay.draw(map, width: own.width, height: own.height, over: &image)
       return resized(image)
     }
     add(painted, size)

@@ -3,6 +3,7 @@ import Model
 import Testing
 
 @testable import Reports
+import TakesetRecorder
 
 @Suite struct EdgeOverlayTests {
   private let size = ImageSize(width: 8, height: 6)
@@ -23,14 +24,14 @@ import Testing
   /// A slope of s m a pixel gives 8 s, in either direction.
   @Test(arguments: [(Float(0.0120), false), (0.0126, true)]) func slopesBecomeEdgesAtATenthOfAMeter(slope: Float, isEdge: Bool) {
     for map in [map { x, _ in 2 + slope * Float(x) }, map { _, y in 2 + slope * Float(y) }] {
-      let inner = EdgeOverlay.colors(map, size: size)[2 * size.width + 3]
+      let inner = EdgeOverlay.colors(map, width: size.width, height: size.height)[2 * size.width + 3]
       #expect((inner != nil) == isEdge)
     }
   }
 
   @Test func holesAreNoEdges() {
     let depth = map { x, y in x == 3 && y == 2 ? 0 : x == 5 && y == 3 ? .nan : 1 }
-    #expect(EdgeOverlay.colors(depth, size: size).allSatisfy { $0 == nil })
+    #expect(EdgeOverlay.colors(depth, width: size.width, height: size.height).allSatisfy { $0 == nil })
     let step = EdgeOverlay.colors(map { x, _ in x < 4 ? 1 : 3 }, size: size)
     #expect(step.enumerated().allSatisfy { ($1 != nil) == [3, 4].contains($0 % size.width) })
   }
