@@ -5,12 +5,13 @@ import hashlib
 import json
 import random
 import resource
+import shutil
 import struct
 import subprocess
 import time
 
 import pytest
-from command import BINARY
+from command import BINARY, measured
 from images import frame_code
 from outputs import demos, take
 
@@ -153,3 +154,31 @@ def test_a_killed_recording_loses_a_second_at_most(takeset, tmp_path):
 @pytest.mark.slow
 def test_two_hundred_killed_recordings(takeset, tmp_path):
     assert len(killed_recordings_lose_a_second_at_most(takeset, tmp_path, 200, at_once=20)) > 180
+
+
+@pytest.mark.slow
+def test_fifteen_seconds_of_a_large_video_need_little_memory(takeset, tmp_path):
+    code, peak, _ = measured(BINARY, "simulate", "realitycam-bundle", "--output", tmp_path / "b", "--size", "1920x1440", "--seconds", "15")
+    assert code == 0 and peak < 300e6, peak / 1e6
+
+
+@pytest.mark.slow
+def test_a_hundred_killed_recoveries_are_repeated_with_the_same_bytes(takeset, tmp_path):
+    command = [BINARY, "simulate", "realitycam-bundle", "--output", tmp_path / "take", *SMALL, "--pace", "realtime", "--seconds", "15"]
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL)
+    time.sleep(9)
+    process.kill()
+    process.wait()
+    shutil.copytree(tmp_path / "take.recording", tmp_path / "copy/take.recording")
+    takeset("recover", tmp_path / "copy", check=0)
+    expected, chance = parts(tmp_path / "copy/take"), random.Random(4)
+    for number in range(100):
+        root = tmp_path / f"k{number}"
+        shutil.copytree(tmp_path / "take.recording", root / "take.recording")
+        process = subprocess.Popen([BINARY, "recover", root], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0, 0.06))
+        process.kill()
+        process.wait()
+        takeset("recover", root, check=0)
+        assert parts(root / "take") == expected
+        shutil.rmtree(root)
