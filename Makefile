@@ -62,6 +62,9 @@ test: test-deps build ## run the Swift tests, then the quick Python ones against
 	swift test $(SWIFT_BUILD) --disable-xctest --package-path recorder
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 --durations-min 2 -m "$(TESTS)" $(PYTEST_FLAGS) Tests/python
 
+check-apple: ## type-check the recorder's adapters of Apple's frameworks
+	@scripts/check-apple
+
 docs: deps revision ## build the reference of the library's code into build/docs (DocC)
 	@scripts/make-docs build/docs
 

@@ -28,6 +28,8 @@ let package = Package(
     .library(name: "Model", targets: ["Model"]),
     // What apps record with; recorder/Package.swift has the same sources, to build them alone.
     .library(name: "TakesetRecorder", targets: ["TakesetRecorder"]),
+    // Empty on Linux.
+    .library(name: "TakesetRecorderApple", targets: ["TakesetRecorderApple"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -105,6 +107,7 @@ let package = Package(
       dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
       swiftSettings: settings),
     .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
+    .target(name: "TakesetRecorderApple", dependencies: ["TakesetRecorder"], path: "recorder/Sources/TakesetRecorderApple"),
     .target(
       name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Media", "Model", "Simulate", "TakesetRecorder"],
       swiftSettings: settings),

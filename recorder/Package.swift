@@ -5,8 +5,13 @@ import PackageDescription
 let package = Package(
   name: "takeset-recorder",
   platforms: [.iOS(.v17), .macOS(.v14)],
-  products: [.library(name: "TakesetRecorder", targets: ["TakesetRecorder"])],
+  products: [
+    .library(name: "TakesetRecorder", targets: ["TakesetRecorder"]),
+    // Empty on Linux.
+    .library(name: "TakesetRecorderApple", targets: ["TakesetRecorderApple"]),
+  ],
   targets: [
     .target(name: "TakesetRecorder"),
+    .target(name: "TakesetRecorderApple", dependencies: ["TakesetRecorder"]),
     .testTarget(name: "TakesetRecorderTests", dependencies: ["TakesetRecorder"]),
   ])

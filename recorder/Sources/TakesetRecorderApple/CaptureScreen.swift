@@ -1,0 +1,80 @@
+#if canImport(SwiftUI) && canImport(UIKit)
+  import SwiftUI
+  import TakesetRecorder
+  import UIKit
+
+  /// A `CaptureModel` for SwiftUI: it sends time, carries out haptics, and gives the other effects to the app.
+  @MainActor
+  public final class CaptureScreenModel: ObservableObject {
+    @Published public private(set) var model: CaptureModel
+    private let perform: (CaptureModel.Effect) -> Void
+
+    public init(_ model: CaptureModel, perform: @escaping (CaptureModel.Effect) -> Void) { (self.model, self.perform) = (model, perform) }
+
+    public func handle(_ event: CaptureModel.Event) {
+      for effect in model.handle(event, at: ProcessInfo.processInfo.systemUptime) {
+        if case .haptic(let haptic) = effect { Self.vibrate(haptic) } else { perform(effect) }
+      }
+    }
+
+    private static func vibrate(_ haptic: CaptureModel.Haptic) {
+      switch haptic {
+      case .medium: UIImpactFeedbackGenerator(style: .medium).impactOccurred()
+      case .heavy: UIImpactFeedbackGenerator(style: .heavy).impactOccurred()
+      case .warning: UINotificationFeedbackGenerator().notificationOccurred(.warning)
+      }
+    }
+  }
+
+  /// The capture screen over the app's own view of the camera.
+  public struct CaptureScreen<Camera: View>: View {
+    @ObservedObject private var screen: CaptureScreenModel
+    private let camera: Camera
+
+    public init(_ screen: CaptureScreenModel, camera: Camera) { (self.screen, self.camera) = (screen, camera) }
+
+    public var body: some View {
+      ZStack {
+        camera
+        VStack {
+          Text(screen.model.banner ?? "")
+          Spacer()
+          Text(screen.model.caption ?? "")
+          Text(screen.model.timer ?? "")
+          Text(screen.model.badge ?? screen.model.uploadText ?? "")
+          ProgressView(value: screen.model.progress)
+          HStack {
+            Button("Photo") { screen.handle(.choose(.photo)) }.disabled(screen.model.isModeLocked)
+            button
+            Button("Video") { screen.handle(.choose(.video)) }.disabled(screen.model.isModeLocked)
+          }
+          HStack {
+            Button("Use") { screen.handle(.use) }
+            Button("Retake") { screen.handle(.retake) }
+            Button("Retry") { screen.handle(.retry) }
+            Button("Edges") { screen.handle(.toggleEdges) }
+          }
+        }
+      }
+      .task {
+        while !Task.isCancelled {
+          screen.handle(.tick)
+          try? await Task.sleep(nanoseconds: 100_000_000)
+        }
+      }
+    }
+
+    private var button: some View {
+      Text(screen.model.showsDot ? "Stop" : "Record")
+        .gesture(
+          DragGesture(minimumDistance: 0)
+            .onChanged { _ in if !isDown { isDown = true; screen.handle(.press) } }
+            .onEnded { _ in
+              isDown = false
+              screen.handle(.release)
+            })
+    }
+
+    @State private var isDown = false
+  }
+#endif
