@@ -26,7 +26,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
-.PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean
+.PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean check-apple
 .PHONY: server serve fuzz-builds test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
