@@ -1,4 +1,4 @@
-/* Preloaded into the command: the FAIL_AT-th write to an unfinished file finds the disk full, that one only. */
+/* Preloaded into the command: the FAIL_AT-th write to an unfinished file, or to one whose path contains FAIL_IN, finds the disk full, that one only. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,8 @@ static int fails(int descriptor) {
   ssize_t length = readlink(link, path, sizeof path - 1);
   if (length < 0) return 0;
   path[length] = 0;
-  if (!strstr(path, ".partial")) return 0;
+  const char *part = getenv("FAIL_IN");
+  if (!strstr(path, part ? part : ".partial")) return 0;
   const char *chosen = getenv("FAIL_AT");
   return chosen && atomic_fetch_add(&writes, 1) + 1 == atoi(chosen);
 }

@@ -160,6 +160,18 @@ import Testing
     }
   }
 
+  @Test func noSegmentFollowsOneThatIsMissing() throws {
+    let folder = try TestFolder()
+    let recording = try BundleRecording(in: folder.path, id: "take", Self.description, testHasher)
+    for number in 0..<15 { _ = try [UInt8(number)].withUnsafeBytes { try recording.add([$0], depth: nil, time: Double(number) / 30) } }
+    try recording.addSegment([1, 2, 3], frames: 5)
+    // The disk has no room for the second one.
+    struct Full: Error {}
+    #expect(throws: Full.self) { try recording.addSegment([4, 5], frames: 10, locked: { _ in throw Full() }) }
+    #expect(throws: RecordingError.self) { try recording.addSegment([6, 7], frames: 15) }
+    #expect(try recording.commit(deflate: stored)?.frames == 5)
+  }
+
   @Test func aDamagedDepthMapCostsNoOther() throws {
     let folder = try TestFolder()
     let recording = try record(23, in: folder.path).folder

@@ -19,6 +19,8 @@ public final class BundleRecording {
   private let keyframeRule: KeyframeRule
   private let makeHasher: MakeHasher
   private var lastTime = 0.0
+  /// Whether a segment could not be written. Of the encoder's thread.
+  private var isSegmentMissing = false
 
   /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle.
   public init(
@@ -72,6 +74,9 @@ public final class BundleRecording {
   ///   - frames: Frames in the movie up to its end.
   ///   - locked: Runs what another thread must not disturb. Waiting for the disk is not part of it, so that frames can be added meanwhile.
   public func addSegment(_ bytes: [UInt8], frames: Int, locked: (() throws -> Void) throws -> Void = { try $0() }) throws {
+    guard !isSegmentMissing else { throw RecordingError(path: video.path, reason: "a segment before this one is missing") }
+    // Without it, the frames of all that follow would be taken for others.
+    isSegmentMissing = true
     var hasher = makeHasher()
     bytes.withUnsafeBytes { hasher.update($0) }
     let digest = hasher.finish()
@@ -83,6 +88,7 @@ public final class BundleRecording {
       try note(.segment(end: video.count, frames: UInt32(frames), digest: digest))
       framesInMovie = frames
     }
+    isSegmentMissing = false
     try journal.sync()
   }
 
