@@ -9,8 +9,8 @@ struct UploadCommand: ParsableCommand {
     discussion: """
       Finds bundle folders, session folders and archives, and movies at or below the paths, and sends them, several at a time. \
       What was cut off goes on where it was: after a lost connection, an interruption, a restart of this machine or of the \
-      server. Without paths it goes on with the queue. Files are only read, and stay, unless --delete-after-upload says \
-      otherwise.
+      server. Without paths it goes on with the queue. A recording that a killed app has left is made a bundle first, as `takeset recover` does; other files \
+      are only read, and stay, unless --delete-after-upload says otherwise.
 
         takeset upload sessions/ --to https://captures.example.org --key KEY
         takeset upload --watch inbox/ --to https://captures.example.org

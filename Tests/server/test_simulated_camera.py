@@ -198,6 +198,47 @@ def test_a_movie_that_a_killed_camera_left_is_uploaded_by_the_next(server, tmp_p
     assert frame_numbers(next(iter(stored(server, tmp_path).values()))) == numbers
 
 
+def test_a_movie_without_a_frame_is_none_and_the_next_is_uploaded(server, tmp_path):
+    with camera(server.port, tmp_path / "movies", "--rate", 2) as one:
+        one.wait_for("connected")
+        # Both within half a second, with luck between two frames.
+        while not any(line["frames"] == 0 for line in one.said("recorded")) and len(one.said("recorded")) < 20:
+            count = len(one.said("recorded"))
+            server.post("/control/start")
+            server.post("/control/stop")
+            one.wait_for("recorded", count + 1)
+            if one.process.poll() is not None:
+                break
+        if one.process.poll() is None:
+            server.post("/control/start")
+            time.sleep(1.2)
+            server.post("/control/stop")
+        assert one.end() == 0
+    check_movies(server, one, tmp_path, 1)
+
+
+@pytest.mark.slow
+def test_a_hundred_killed_cameras_lose_a_second_at_most(server, tmp_path):
+    (tmp_path / "left").mkdir()
+    chance, numbers = random.Random(5), {}
+    for number in range(100):
+        # A seed of its own, since the server takes equal movies for one.
+        with camera(server.port, tmp_path / f"{number}", "--rate", 60, "--seed", number) as one:
+            one.wait_for("connected")
+            while not one.said("recording"):
+                server.post("/control/start")
+                time.sleep(0.02)
+            seconds = chance.uniform(0.6, 2)
+            time.sleep(seconds)
+        (movie,) = (tmp_path / f"{number}").glob("*.mp4")
+        moved = movie.rename(tmp_path / f"left/video_{number + 1}.mp4")
+        found = numbers[moved.name] = frame_numbers(moved)
+        assert found == list(range(found[0], found[0] + len(found))) and len(found) > (seconds - 1) * 60, (number, seconds, len(found))
+    with camera(server.port, tmp_path / "left", "--takes", 100) as one:
+        assert one.end() == 0
+    assert len(stored(server, tmp_path)) == 100 and not list((tmp_path / "left").iterdir())
+
+
 def test_mistakes_in_the_command(tmp_path):
     def code(*options):
         return subprocess.run([TAKESET, "simulate", "camera", *map(str, options)], capture_output=True, timeout=20).returncode

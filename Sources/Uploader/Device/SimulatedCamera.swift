@@ -238,7 +238,8 @@ public final class SimulatedCamera: @unchecked Sendable {
     if current.frames == 0 {
       // It has no image, so there is nothing to send.
       try FileManager.default.removeItem(atPath: path(current.file))
-      throw UploaderProblem("the movie \(current.file) ended before its first frame")
+      say(Line(event: "recorded", file: current.file, frames: 0))
+      return queue.async { [weak self] in self?.handle(.empty) }
     }
     try current.encoder.finish()
     try write(current)

@@ -99,6 +99,15 @@ import Testing
     #expect(!camera.handle(.disconnected, at: 71).contains(.connect) && camera.handle(.tick, at: 72) == [.connect])
   }
 
+  @Test func aMovieWithoutAFrameIsNoneAndTheNextOneIs() {
+    var camera = LiveCamera(rate: 60, streamRate: 30)
+    _ = camera.handle(.tick, at: 0)
+    _ = camera.handle(.connected, at: 0)
+    #expect(camera.handle(Self.start, at: 1) == [.openMovie, .status(.recording)])
+    #expect(camera.handle(Self.stop, at: 1) == [.closeMovie, .status(.uploading)])
+    #expect(camera.handle(.empty, at: 1) == [.status(.waiting)] && camera.handle(Self.start, at: 2).contains(.openMovie))
+  }
+
   @Test func aMovieThatFailsWaitsBehindTheOthers() {
     var camera = LiveCamera(rate: 60, streamRate: 30)
     #expect(camera.handle(.movie("a"), at: 0).contains(.upload("a")))

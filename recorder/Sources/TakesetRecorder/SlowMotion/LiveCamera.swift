@@ -14,6 +14,8 @@ public struct LiveCamera: Sendable, Equatable {
     case frame
     /// The movie is closed, under this name. Also said of movies that an earlier run has left.
     case movie(String)
+    /// The movie had no frame, and is gone.
+    case empty
     /// The server has the movie, by its digest.
     case uploaded(String)
     case uploadFailed(String)
@@ -91,6 +93,7 @@ public struct LiveCamera: Sendable, Equatable {
     case .movie(let name):
       isClosing = false
       if !pending.contains(name) { pending.append(name) }
+    case .empty: isClosing = false
     case .uploaded(let name):
       guard isUploading, name == pending.first else { return [] }
       pending.removeFirst()
