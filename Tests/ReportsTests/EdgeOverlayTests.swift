@@ -32,13 +32,13 @@ import TakesetRecorder
   @Test func holesAreNoEdges() {
     let depth = map { x, y in x == 3 && y == 2 ? 0 : x == 5 && y == 3 ? .nan : 1 }
     #expect(EdgeOverlay.colors(depth, width: size.width, height: size.height).allSatisfy { $0 == nil })
-    let step = EdgeOverlay.colors(map { x, _ in x < 4 ? 1 : 3 }, size: size)
+    let step = EdgeOverlay.colors(map { x, _ in x < 4 ? 1 : 3 }, width: size.width, height: size.height)
     #expect(step.enumerated().allSatisfy { ($1 != nil) == [3, 4].contains($0 % size.width) })
   }
 
   @Test func paintsFourFifths() {
     var image = [UInt8](repeating: 100, count: size.width * size.height * 3)
-    EdgeOverlay.draw(map { x, _ in x < 4 ? 0.5 : 5 }, size: size, over: &image)
+    EdgeOverlay.draw(map { x, _ in x < 4 ? 0.5 : 5 }, width: size.width, height: size.height, over: &image)
     // 0.8 of cyan and 0.2 of gray 100.
     #expect(Array(image[9..<12]) == [20, 224, 224])
     #expect(Array(image[12..<15]) == [224, 20, 224])
