@@ -51,7 +51,8 @@ def test_a_movie_is_stored_under_the_name_that_has_its_start_time(server):
     assert answer.status_code == 200
     row = rows(server)[0]
     listed = f"video_1761000000_{row['id'][:8]}.mov"
-    assert answer.json() == {"success": True, "filename": listed, "size": len(MOVIE), "path": f"/uploads/{listed}"}
+    digest = hashlib.sha256(MOVIE).hexdigest()
+    assert answer.json() == {"success": True, "filename": listed, "size": len(MOVIE), "path": f"/uploads/{listed}", "sha256": digest}
     assert (row["type"], row["status"], row["bytes"] > len(MOVIE)) == ("movie", "processing", True)
     files = stored(server, row["id"])
     assert files[NAME] == MOVIE
