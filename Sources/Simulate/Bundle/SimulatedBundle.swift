@@ -117,8 +117,8 @@ package struct SimulatedBundle: Sendable {
   private func record(as place: URL) throws -> Recovery.Recovered? {
     var options = BundleRecorder.Options()
     options.rate = nil
-    // A burst of dropped frames is no camera that has fallen silent.
-    options.limits.silence += Double(movie.dropped) / movie.rate
+    // A slow camera, or one that drops frames, is not one that has fallen silent.
+    options.limits.silence += Double(movie.dropped + 2) / movie.rate
     let recorder = BundleRecorder(
       in: place.deletingLastPathComponent().path, id: place.lastPathComponent, description, options: options,
       signer: signature == .absent ? nil : signer, { ChainHasher() }, deflate: Deflater.raw

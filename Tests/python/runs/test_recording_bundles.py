@@ -65,6 +65,13 @@ def test_it_ends_at_fifteen_seconds(takeset, tmp_path):
     assert len(json.loads((tmp_path / "b/hash_chain.json").read_text())["checkpoints"]) == 3 and "is_partial" not in metadata
 
 
+@pytest.mark.parametrize("options", [["--rate", 0.5, "--seconds", 10], ["--rate", 1, "--wander", 0.45, "--seconds", 12], ["--drop", 60, "--seconds", 4]])
+def test_a_slow_camera_is_not_silent(takeset, tmp_path, options):
+    bundle(takeset, tmp_path / "b", *options)
+    metadata = json.loads((tmp_path / "b/metadata.json").read_text())
+    assert metadata["frame_count"] == {0.5: 5, 1: 12, 60: 60}[options[1]] and "is_partial" not in metadata
+
+
 @pytest.mark.parametrize(("seconds", "verified"), [(2, 0), (6.5, 150)])
 def test_an_interrupted_recording_is_verified_up_to_its_checkpoint(takeset, tmp_path, seconds, verified):
     bundle(takeset, tmp_path / "in/b", "--seconds", 8, "--interrupt-at", seconds, "--keys", tmp_path / "keys.json", "--depth-layout", "rldp")
