@@ -39,7 +39,7 @@ import Testing
   @Test func aFlippedBitCostsItsEntryAndWhatFollows() {
     let journal = Self.all.flatMap(\.bytes)
     var random = SplitMix(seed: 3)
-    for _ in 0..<2000 {
+    for _ in 0..<18_000 {
       var damaged = journal
       let bit = Int.random(in: 0..<(8 * journal.count), using: &random)
       damaged[bit / 8] ^= 1 << (bit % 8)
