@@ -32,12 +32,8 @@ public final class WebSocketClient: Sendable {
       throw Failure(description: "\(url): expected an address such as ws://192.168.1.10:8080/camera")
     }
     socket = try Self.connect(host, url.port ?? 80, timeout: timeout)
-    do {
-      try open(url, host)
-    } catch {
-      Glibc.close(socket)
-      throw error
-    }
+    // Where it throws, `deinit` closes the socket.
+    try open(url, host)
   }
 
   deinit { Glibc.close(socket) }

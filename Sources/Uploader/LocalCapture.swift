@@ -25,6 +25,9 @@ enum CaptureFinder {
     }
     defer { free(resolved) }
     let root = String(cString: resolved)
+    if let name = root.split(separator: "/").first(where: { Recovery.isUnfinished(String($0)) }) {
+      throw UploaderProblem("\(path): \(name) is a recording that is not finished, or kept by takeset recover; nothing of it is sent")
+    }
     guard let status = FileTree.status(root, followsLinks: true) else {
       throw UploaderProblem("\(path): \(String(cString: strerror(errno)))")
     }

@@ -91,7 +91,8 @@ struct RecoverCommand: ParsableCommand {
   /// Recovers what is at or below paths, before a command reads them. Says what it did; what cannot be recovered stays as it is.
   static func recoverAll(below paths: [String], note: (String) -> Void) {
     let recovery = Recovery({ ChainHasher() }, deflate: Deflater.raw)
-    for path in paths {
+    for given in paths {
+      let path = given.count > 1 && given.hasSuffix("/") ? String(given.dropLast()) : given
       let found =
         path.hasSuffix(Recovery.suffix)
         ? [path]

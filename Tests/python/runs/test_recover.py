@@ -214,3 +214,24 @@ def test_a_thousand_flips_claim_nothing_that_is_not_there(takeset, recorded, tmp
     takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
     for name, (demo, _) in demos(tmp_path / "out").items():
         assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(len(demo["obs/camera_image"])))
+
+
+def test_of_two_recoveries_at_once_one_works(takeset, recorded, tmp_path):
+    recorded.write(tmp_path / "a/take.recording")
+    recovered(takeset, tmp_path / "a")
+    expected = files(tmp_path / "a/take")
+    for number in range(15):
+        root = tmp_path / f"{number}"
+        recorded.write(root / "take.recording")
+        pair = [subprocess.Popen([BINARY, "recover", root], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
+        codes = [process.wait() for process in pair]
+        assert 0 in codes and files(root / "take") == expected, codes
+
+
+def test_nothing_of_a_recording_is_uploaded_by_its_name(takeset, recorded, tmp_path):
+    for name in ["take.recording.recovered", "broken.recording"]:
+        folder = recorded.write(tmp_path / name)
+        (folder / "recording.json").write_text("{")
+        for path in [folder, f"{folder}/", folder / "video.mp4"]:
+            done = takeset("upload", path, "--to", "http://127.0.0.1:9", "--delete-after-upload", "--state", tmp_path / "queue.sqlite", "--max-attempts", 1)
+            assert done.returncode == 1 and "nothing of it is sent" in done.stderr and (folder / "video.mp4").exists(), done.stderr

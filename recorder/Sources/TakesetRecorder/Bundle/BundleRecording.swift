@@ -117,6 +117,7 @@ public final class BundleRecording {
   public func commit(deflate: @escaping Deflate) throws -> Recovery.Recovered? {
     let recording = try IntactRecording(folder, makeHasher)
     guard let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output) else {
+      guard frames == 0 else { throw RecordingError(path: folder, reason: "its movie could not be written; what there is stays") }
       try FileManager.default.removeItem(atPath: folder)
       return nil
     }

@@ -46,13 +46,26 @@ final class AppendedFile {
 
   func append(_ bytes: [UInt8]) throws { try bytes.withUnsafeBytes { try append($0) } }
 
-  /// Tells others that it is in use, until this process ends: see `Files.isInUse`.
-  func lock() { flock(descriptor, LOCK_EX | LOCK_NB) }
+  /// Tells others that it is in use, until this process ends: see `FileLock`.
+  func lock() { while flock(descriptor, LOCK_EX) != 0, errno == EINTR {} }
 
   /// Waits until the bytes are on the disk.
   func sync() throws {
     guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
   }
+}
+
+/// The lock of a file that another process may use, until its last use.
+final class FileLock {
+  private let descriptor: Int32
+
+  /// `nil` where another has locked it. A file that cannot be opened is nobody's.
+  init?(_ path: String) {
+    descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK else { return nil }
+  }
+
+  deinit { if descriptor >= 0 { close(descriptor) } }
 }
 
 enum Files {
@@ -85,14 +98,6 @@ enum Files {
     guard descriptor >= 0 else { throw RecordingError.system("cannot be opened", path) }
     defer { close(descriptor) }
     guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
-  }
-
-  /// Whether a process that runs has locked a file.
-  static func isInUse(_ path: String) -> Bool {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return false }
-    defer { close(descriptor) }
-    return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
   }
 
   static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }

@@ -77,7 +77,7 @@ struct IntactRecording {
       depthEnd = map.end
     }
     checkpoints = checkpoints.filter { (1...max(frames, 1)).contains($0.frames) && $0.frames <= frames && $0.hash == hashes[$0.frames - 1] }
-    assertion = assertions.last { $0.frames > 0 && $0.frames <= frames }
+    assertion = assertions.filter { $0.frames > 0 && $0.frames <= frames }.max { $0.frames < $1.frames }
     if let stopped, !isInterrupted, stopped.frames == frames, frames > 0, stopped.time.isFinite { isComplete = true }
     seconds = isComplete ? stopped?.time ?? 0 : times.last ?? 0
   }

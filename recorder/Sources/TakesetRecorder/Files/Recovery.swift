@@ -55,9 +55,11 @@ public struct Recovery: Sendable {
     }
     let id = String(name.dropLast(Self.suffix.count))
     let base = String(folder.dropLast(Self.suffix.count))
-    guard !Files.isInUse(folder + "/" + IntactRecording.journalName) else {
-      throw RecordingError(path: folder, reason: "it is being recorded")
+    // Held to the end: two recoveries of one recording would spoil each other's bundle.
+    guard let lock = FileLock(folder + "/" + IntactRecording.journalName) else {
+      throw RecordingError(path: folder, reason: "it is being recorded, or recovered by another")
     }
+    defer { withExtendedLifetime(lock) {} }
     let recording = try IntactRecording(folder, makeHasher)
     let recovered = Recovered(recording, id: id, output: base)
     if recovered != nil { try write(recording, from: folder, to: base) }

@@ -130,8 +130,8 @@ public final class SessionRecorder: @unchecked Sendable {
 
   public func add(_ reading: EncoderReading) throws {
     let names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
-    guard reading.angles.count == names.count else {
-      throw RecordingError(path: folder + "/encoders.json", reason: "a reading has \(reading.angles.count) angles; expected \(names.count)")
+    guard reading.angles.count == names.count, reading.angles.allSatisfy(\.isFinite) else {
+      throw RecordingError(path: folder + "/encoders.json", reason: "a reading is not of \(names.count) numbers: \(reading.angles)")
     }
     var members = ["    \"esp_timestamp_ms\" : \(reading.sent)"]
     members += zip(names, reading.angles).map { "    \"\($0)\" : \($1)" }
@@ -146,6 +146,10 @@ public final class SessionRecorder: @unchecked Sendable {
   }
 
   public func add(_ reading: MotionReading) throws {
+    let numbers = [reading.acceleration, reading.rotation].flatMap { [$0.x, $0.y, $0.z] }
+    guard numbers.allSatisfy(\.isFinite) else {
+      throw RecordingError(path: folder + "/imu.json", reason: "a reading is not of numbers: \(numbers)")
+    }
     func list(_ vector: SIMD3<Double>) -> String { "\(vector.x),\n      \(vector.y),\n      \(vector.z)" }
     let entry =
       "  {\n    \"accel\" : [\n      \(list(reading.acceleration))\n    ],\n    \"gyro\" : [\n      \(list(reading.rotation))\n    ],\n"
@@ -164,10 +168,10 @@ public final class SessionRecorder: @unchecked Sendable {
   public func finish(at time: Int64) throws {
     try lock.withLock {
       guard !isFinished else { return }
-      isFinished = true
       for list in [poses, encoders, motions] { list?.sync() }
       try Files.write(description.json(counts, end: time), to: folder + "/metadata.json")
       try Files.syncFolder(folder)
+      isFinished = true
     }
   }
 
@@ -206,7 +210,8 @@ public final class SessionRecorder: @unchecked Sendable {
     }
     let rows = (0..<4).map { row in "      [ " + pose[(row * 4)..<(row * 4 + 4)].map(Self.number).joined(separator: ", ") + " ]" }
     var members: [String] = []
-    if let center = frame.centerDepth { members.append("    \"depth\" : \(center)") }
+    // A place without depth is usual.
+    if let center = frame.centerDepth, center.isFinite { members.append("    \"depth\" : \(center)") }
     if let depth { members.append("    \"depthIndex\" : \(depth)") }
     members.append("    \"rgbIndex\" : \(number)")
     members.append("    \"timestamp\" : \(seconds(frame.time))")
