@@ -46,7 +46,7 @@ struct IntactRecording {
     for entry in found {
       switch entry {
       case .frame(let number, let time, let hash):
-        if Int(number) == all.count, time.isFinite { all.append((time, hash)) }
+        if Int(number) == all.count, (0...86_400).contains(time) { all.append((time, hash)) }
       case .keyframe(let frame, let end, let digest): noted.append((Int(frame), end, digest))
       case .segment(let end, let frames, let digest): segments.append((end, Int(frames), digest))
       case .checkpoint(let frames, let time, let hash): checkpoints.append(.init(frames: Int(frames), time: time, hash: hash))
@@ -78,7 +78,7 @@ struct IntactRecording {
     }
     checkpoints = checkpoints.filter { (1...max(frames, 1)).contains($0.frames) && $0.frames <= frames && $0.hash == hashes[$0.frames - 1] }
     assertion = assertions.filter { $0.frames > 0 && $0.frames <= frames }.max { $0.frames < $1.frames }
-    if let stopped, !isInterrupted, stopped.frames == frames, frames > 0, stopped.time.isFinite { isComplete = true }
+    if let stopped, !isInterrupted, stopped.frames == frames, frames > 0, (0...86_400).contains(stopped.time) { isComplete = true }
     seconds = isComplete ? stopped?.time ?? 0 : times.last ?? 0
   }
 
