@@ -79,7 +79,7 @@ struct RecoverCommand: ParsableCommand {
       if results.isEmpty, !isMissing { standardError("nothing to recover") }
     }
     if discard, results.allSatisfy({ $0.failure == nil }) {
-      for path in paths {
+      for path in paths.map(Self.trimmed) {
         let folder = path.hasSuffix(Recovery.suffix) ? URL(fileURLWithPath: path).deletingLastPathComponent().path : path
         if try Directory.kind(at: folder) == .directory { _ = try recovery.discard(in: folder) }
       }
@@ -91,8 +91,7 @@ struct RecoverCommand: ParsableCommand {
   /// Recovers what is at or below paths, before a command reads them. Says what it did; what cannot be recovered stays as it is.
   static func recoverAll(below paths: [String], note: (String) -> Void) {
     let recovery = Recovery({ ChainHasher() }, deflate: Deflater.raw)
-    for given in paths {
-      let path = given.count > 1 && given.hasSuffix("/") ? String(given.dropLast()) : given
+    for path in paths.map(trimmed) {
       let found =
         path.hasSuffix(Recovery.suffix)
         ? [path]
@@ -109,9 +108,11 @@ struct RecoverCommand: ParsableCommand {
     }
   }
 
+  private static func trimmed(_ path: String) -> String { path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path }
+
   /// Where the bundle of a recording is; another path stays.
   static func bundle(of path: String) -> String {
-    let trimmed = path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+    let trimmed = trimmed(path)
     let bundle = String(trimmed.dropLast(Recovery.suffix.count))
     guard trimmed.hasSuffix(Recovery.suffix), (try? Directory.kind(at: bundle)) == .directory else { return path }
     return bundle
@@ -119,7 +120,7 @@ struct RecoverCommand: ParsableCommand {
 
   /// The recordings at a path: itself, or those in the folder. `nil` where there is no folder.
   private static func recordings(at path: String) throws -> [String]? {
-    let trimmed = path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+    let trimmed = trimmed(path)
     guard try Directory.kind(at: trimmed) == .directory else { return nil }
     if trimmed.hasSuffix(Recovery.suffix) { return [trimmed] }
     return try Directory.members(of: trimmed).filter { $0.kind == .directory && $0.name.hasSuffix(Recovery.suffix) }

@@ -217,6 +217,18 @@ def test_a_movie_without_a_frame_is_none_and_the_next_is_uploaded(server, tmp_pa
     check_movies(server, one, tmp_path, 1)
 
 
+def test_an_empty_movie_that_was_left_holds_up_nothing(server, tmp_path):
+    (tmp_path / "movies").mkdir()
+    (tmp_path / "movies/video_1.mp4").touch()
+    with camera(server.port, tmp_path / "movies", "--rate", 1000) as one:
+        one.wait_for("connected")
+        server.post("/control/start")
+        time.sleep(0.5)
+        server.post("/control/stop")
+        assert one.end() == 0
+    check_movies(server, one, tmp_path, 1)
+
+
 @pytest.mark.slow
 def test_a_hundred_killed_cameras_lose_a_second_at_most(server, tmp_path):
     (tmp_path / "left").mkdir()

@@ -21,7 +21,6 @@ package struct ChainHasher: FrameHasher {
 final class SegmentEncoder: SegmentSink, @unchecked Sendable {
   private let encoder: MovieEncoder
   private let timescale: Int
-  private let size: ImageSize
   private let coded: (_ pixels: [UInt8]) -> [UInt8]
   private let receive: SegmentReceiver
   private let queue = DispatchQueue(label: "takeset.simulate.segments")
@@ -29,7 +28,7 @@ final class SegmentEncoder: SegmentSink, @unchecked Sendable {
   /// - Parameter coded: Makes the image that is encoded of the upright one.
   init(_ options: MovieEncoder.Options, _ receive: @escaping SegmentReceiver, coded: @escaping (_ pixels: [UInt8]) -> [UInt8]) throws {
     encoder = try MovieEncoder(segmentsOf: 0.5, options)
-    (timescale, size, self.receive, self.coded) = (options.timescale, options.size, receive, coded)
+    (timescale, self.receive, self.coded) = (options.timescale, receive, coded)
   }
 
   func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool {

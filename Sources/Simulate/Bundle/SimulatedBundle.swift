@@ -90,6 +90,10 @@ package struct SimulatedBundle: Sendable {
   ///
   /// - Throws: `UsageError` for any other directory, `OutputFailure` where the files cannot be written; the recording then stays.
   package func write(to directory: String) throws {
+    let ticks = movie.ticks
+    guard zip(ticks, ticks.dropFirst()).allSatisfy({ $0 < $1 }) else {
+      throw UsageError("--timescale: \(movie.timescale) ticks a second give two of the frames the same time")
+    }
     let place = URL(fileURLWithPath: directory).standardizedFileURL
     try makeRoom(for: place)
     let recorded: Recovery.Recovered?

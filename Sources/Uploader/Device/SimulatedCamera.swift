@@ -89,7 +89,11 @@ public final class SimulatedCamera: @unchecked Sendable {
       throw UploaderProblem("\(options.output): \(error.localizedDescription)")
     }
     let left = try FileManager.default.contentsOfDirectory(atPath: options.output).filter { $0.hasPrefix("video_") && $0.hasSuffix(".mp4") }
-    queue.sync { for name in left.sorted() { handle(.movie(name)) } }
+    for name in left.sorted() {
+      // One that was killed before its first segment has nothing to send.
+      let size = try FileManager.default.attributesOfItem(atPath: path(name))[.size] as? Int
+      if size == 0 { try FileManager.default.removeItem(atPath: path(name)) } else { queue.sync { handle(.movie(name)) } }
+    }
     let began = Self.now
     for number in 0... {
       let wait = began + Double(number) / Double(options.rate) - Self.now
@@ -200,6 +204,9 @@ public final class SimulatedCamera: @unchecked Sendable {
 
   // MARK: Movies
 
+  /// Ticks a second: the app's, unless two frames would have the same.
+  private var timescale: Int { max(600, options.rate) }
+
   private func openMovie() throws {
     var file = "video_\(Int(Date().timeIntervalSince1970)).mp4"
     var copy = 2
@@ -209,6 +216,7 @@ public final class SimulatedCamera: @unchecked Sendable {
     }
     var movie = MovieEncoder.Options(size: ImageSize(width: options.width, height: options.height))
     movie.rate = Double(options.rate)
+    movie.timescale = timescale
     guard FileManager.default.createFile(atPath: path(file), contents: nil), let output = FileHandle(forWritingAtPath: path(file)) else {
       throw UploaderProblem("\(path(file)): it cannot be written")
     }
@@ -223,7 +231,7 @@ public final class SimulatedCamera: @unchecked Sendable {
     // From the command's frame on.
     if current.frames == 0 { recording?.first = frame }
     let number = frame - (recording?.first ?? frame)
-    try current.encoder.add(pixels(), at: Int64((Double(number) * 600 / Double(options.rate)).rounded()))
+    try current.encoder.add(pixels(), at: Int64((Double(number) * Double(timescale) / Double(options.rate)).rounded()))
     recording?.frames += 1
     try write(current)
   }

@@ -72,6 +72,11 @@ def test_a_slow_camera_is_not_silent(takeset, tmp_path, options):
     assert metadata["frame_count"] == {0.5: 5, 1: 12, 60: 60}[options[1]] and "is_partial" not in metadata
 
 
+def test_frames_of_one_time_are_a_mistake_and_not_a_short_video(takeset, tmp_path):
+    done = bundle(takeset, tmp_path / "b", "--timescale", 20, check=64)
+    assert "--timescale" in done.stderr and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("seconds", "verified"), [(2, 0), (6.5, 150)])
 def test_an_interrupted_recording_is_verified_up_to_its_checkpoint(takeset, tmp_path, seconds, verified):
     bundle(takeset, tmp_path / "in/b", "--seconds", 8, "--interrupt-at", seconds, "--keys", tmp_path / "keys.json", "--depth-layout", "rldp")

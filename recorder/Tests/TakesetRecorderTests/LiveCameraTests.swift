@@ -108,6 +108,18 @@ import Testing
     #expect(camera.handle(.empty, at: 1) == [.status(.waiting)] && camera.handle(Self.start, at: 2).contains(.openMovie))
   }
 
+  @Test func aStartRightAfterAStopOpensTheNextMovie() {
+    var camera = LiveCamera(rate: 60, streamRate: 30)
+    _ = camera.handle(.tick, at: 0)
+    _ = camera.handle(.connected, at: 0)
+    for event in [Self.start, .frame, Self.stop] { _ = camera.handle(event, at: 1) }
+    #expect(camera.handle(Self.start, at: 1).isEmpty)
+    #expect(camera.handle(.movie("a"), at: 1) == [.openMovie, .upload("a"), .status(.recording)])
+    // A stop takes a start back that waits.
+    for event in [Self.stop, Self.start, Self.stop] { _ = camera.handle(event, at: 2) }
+    #expect(!camera.handle(.movie("b"), at: 2).contains(.openMovie))
+  }
+
   @Test func aMovieThatFailsWaitsBehindTheOthers() {
     var camera = LiveCamera(rate: 60, streamRate: 30)
     #expect(camera.handle(.movie("a"), at: 0).contains(.upload("a")))

@@ -115,17 +115,14 @@ public struct CaptureModel: Sendable, Equatable {
   private var pressed: Double?
   private var hasWarned = false
   private var now = 0.0
-  private var message: (text: String, until: Double)?
+  private struct Message: Equatable, Sendable {
+    var text: String
+    var until: Double
+  }
+  private var message: Message?
 
   public init(options: Options = Options(), preferences: Preferences = Preferences()) {
     (self.options, self.preferences) = (options, preferences)
-  }
-
-  public static func == (one: CaptureModel, other: CaptureModel) -> Bool {
-    one.options == other.options && one.preferences == other.preferences && one.screen == other.screen && one.tracking == other.tracking
-      && one.isPermitted == other.isPermitted && one.space == other.space && one.pressed == other.pressed
-      && one.hasWarned == other.hasWarned && one.now == other.now && one.message?.text == other.message?.text
-      && one.message?.until == other.message?.until
   }
 
   public mutating func handle(_ event: Event, at time: Double) -> [Effect] {
@@ -255,7 +252,7 @@ public struct CaptureModel: Sendable, Equatable {
     return []
   }
 
-  private mutating func show(_ text: String) { message = (text, now + options.banner) }
+  private mutating func show(_ text: String) { message = Message(text: text, until: now + options.banner) }
 
   // MARK: What the screen shows
 

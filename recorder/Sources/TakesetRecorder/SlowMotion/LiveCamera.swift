@@ -60,6 +60,8 @@ public struct LiveCamera: Sendable, Equatable {
   private var uploadFailures = 0
   /// A movie is being closed.
   private var isClosing = false
+  /// A start came meanwhile.
+  private var startsWhenClosed = false
 
   /// - Parameters:
   ///   - rate: Frames per second of the camera.
@@ -91,9 +93,9 @@ public struct LiveCamera: Sendable, Equatable {
       frames += 1
       return (isRecording ? [.record] : []) + (isConnected && frames % every == 0 ? [.stream] : [])
     case .movie(let name):
-      isClosing = false
       if !pending.contains(name) { pending.append(name) }
-    case .empty: isClosing = false
+      return closed()
+    case .empty: return closed()
     case .uploaded(let name):
       guard isUploading, name == pending.first else { return [] }
       pending.removeFirst()
@@ -113,15 +115,24 @@ public struct LiveCamera: Sendable, Equatable {
   private mutating func obey(_ text: String) -> [Effect] {
     guard isConnected, let members = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] else { return [] }
     switch members["command"] as? String {
-    case "start" where !isRecording && !isClosing:
+    case "start" where isClosing: startsWhenClosed = true
+    case "start" where !isRecording:
       isRecording = true
       return [.openMovie]
     case "stop" where isRecording:
       (isRecording, isClosing) = (false, true)
       return [.closeMovie]
+    case "stop": startsWhenClosed = false
     case "reconnect": return [.disconnect]
-    default: return []
+    default: break
     }
+    return []
+  }
+
+  private mutating func closed() -> [Effect] {
+    guard isClosing else { return [] }
+    (isClosing, isRecording, startsWhenClosed) = (false, startsWhenClosed, false)
+    return isRecording ? [.openMovie] : []
   }
 
   /// What is to be tried now.
