@@ -25,13 +25,14 @@ def test_real_time_gives_the_same_bytes(takeset, tmp_path):
 
 
 def killed(root, number, seconds):
-    """Records in real time and kills it somewhere. Returns the frames that the recorder said it had taken."""
+    """Records in real time and kills it somewhere after the first frame. Returns the frames that the recorder said it had taken."""
     chance = random.Random(number)
     command = [BINARY, "simulate", "stack-session", "--output", root / f"in/session_{number:03}", *SMALL, "--seconds", str(seconds), "--pace", "realtime"]
     process = subprocess.Popen([*command, "--trace", "--variant", VARIANTS[number % 2]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    time.sleep(chance.uniform(0.5, seconds))
+    said = process.stdout.readline()
+    time.sleep(chance.uniform(0, seconds - 1))
     process.kill()
-    said = process.stdout.read()
+    said += process.stdout.read()
     return sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())
 
 
