@@ -102,7 +102,7 @@ public final class SimulatedCamera: @unchecked Sendable {
         frame = number
         image = nil
         handle(.frame)
-        return problem != nil || uploaded >= options.takes
+        return problem != nil || uploaded >= options.takes && recording == nil
       }
       if isOver { break }
     }

@@ -18,6 +18,8 @@
     private let lock = NSLock()
     private var times: [Double] = []
     private var initialization: [UInt8] = []
+    /// A segment whose frames are not known: those of all that follow would not be known either.
+    private var isSegmentMissing = false
 
     /// - Parameters:
     ///   - codec: `.hevc`, or `.h264`.
@@ -44,9 +46,10 @@
     }
 
     private var failure: any Error { writer.error ?? CocoaError(.fileWriteUnknown) }
+    private var isWriting: Bool { writer.status == .writing && !lock.withLock { isSegmentMissing } }
 
     public func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool {
-      guard writer.status == .writing else { throw failure }
+      guard isWriting else { throw failure }
       // `append` to an input that is not ready raises an exception that nothing catches.
       guard let image, input.isReadyForMoreMediaData else { return false }
       lock.withLock { times.append(seconds) }
@@ -55,9 +58,11 @@
     }
 
     public func finish(_ done: @escaping @Sendable ((any Error)?) -> Void) {
-      guard writer.status == .writing else { return done(failure) }
+      guard isWriting else { return done(failure) }
       input.markAsFinished()
-      writer.finishWriting { [self] in done(writer.status == .completed ? nil : failure) }
+      writer.finishWriting { [self] in
+        done(writer.status == .completed && !lock.withLock { isSegmentMissing } ? nil : failure)
+      }
     }
 
     public func assetWriter(
@@ -67,10 +72,16 @@
       switch segmentType {
       case .initialization: initialization = Array(segmentData)
       case .separable:
-        guard let track = segmentReport?.trackReports.first else { return }
-        let end = CMTimeGetSeconds(track.earliestPresentationTimeStamp) + CMTimeGetSeconds(track.duration)
-        // Times are rounded to ticks of 1/600 s.
-        let frames = lock.withLock { times.count { $0 < end - 0.5 / 600 } }
+        let frames: Int? = lock.withLock {
+          guard !isSegmentMissing, let track = segmentReport?.trackReports.first else {
+            isSegmentMissing = true
+            return nil
+          }
+          let end = CMTimeGetSeconds(track.earliestPresentationTimeStamp) + CMTimeGetSeconds(track.duration)
+          // Times are rounded to ticks of 1/600 s.
+          return times.count { $0 < end - 0.5 / 600 }
+        }
+        guard let frames else { return }
         receive(initialization + Array(segmentData), frames)
         initialization = []
       @unknown default: break

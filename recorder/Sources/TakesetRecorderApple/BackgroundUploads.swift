@@ -4,17 +4,26 @@
 
   /// Uploads that outlive the app. What the answers mean is the owner's.
   ///
-  /// `@unchecked Sendable`: what changes is set before the first upload.
+  /// `@unchecked Sendable`: `session` is set once, in `init`.
   public final class BackgroundUploads: NSObject, URLSessionTaskDelegate, URLSessionDataDelegate, @unchecked Sendable {
-    /// Called with the bytes of an upload that were sent, and with its answer: a status, or none where there was no network.
-    public var onProgress: @Sendable (_ id: String, _ sent: Int64, _ total: Int64) -> Void = { _, _, _ in }
-    public var onEnd: @Sendable (_ id: String, _ status: Int?) -> Void = { _, _ in }
-    /// What the system gave with `handleEventsForBackgroundURLSession`.
-    public var onAllEnded: (@Sendable () -> Void)?
+    public typealias Progress = @Sendable (_ id: String, _ sent: Int64, _ total: Int64) -> Void
+    public typealias End = @Sendable (_ id: String, _ status: Int?) -> Void
 
+    private let onProgress: Progress
+    private let onEnd: End
+    private let onAllEnded: @Sendable () -> Void
     private var session: URLSession?
 
-    public init(identifier: String) {
+    /// Answers of an earlier launch come as soon as the session is made, so the callbacks are there first.
+    ///
+    /// - Parameters:
+    ///   - onProgress: Called with the bytes of an upload that were sent; the total is -1 where it is not known.
+    ///   - onEnd: Called with an upload's answer: a status, or none where there was no network.
+    ///   - onAllEnded: Calls what the system gave with `handleEventsForBackgroundURLSession`.
+    public init(
+      identifier: String, onProgress: @escaping Progress, onEnd: @escaping End, onAllEnded: @escaping @Sendable () -> Void
+    ) {
+      (self.onProgress, self.onEnd, self.onAllEnded) = (onProgress, onEnd, onAllEnded)
       super.init()
       let configuration = URLSessionConfiguration.background(withIdentifier: identifier)
       configuration.isDiscretionary = false
@@ -39,6 +48,6 @@
       if let id = task.taskDescription { onEnd(id, error == nil ? (task.response as? HTTPURLResponse)?.statusCode : nil) }
     }
 
-    public func urlSessionDidFinishEvents(forBackgroundURLSession session: URLSession) { onAllEnded?() }
+    public func urlSessionDidFinishEvents(forBackgroundURLSession session: URLSession) { onAllEnded() }
   }
 #endif

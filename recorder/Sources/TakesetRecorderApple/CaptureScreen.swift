@@ -52,6 +52,7 @@
             Button("Use") { screen.handle(.use) }
             Button("Retake") { screen.handle(.retake) }
             Button("Retry") { screen.handle(.retry) }
+            Button("Close") { screen.handle(.close) }
             Button("Edges") { screen.handle(.toggleEdges) }
           }
         }

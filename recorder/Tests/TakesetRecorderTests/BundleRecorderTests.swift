@@ -44,6 +44,16 @@ import Testing
     func sign(_ hash: [UInt8], _ done: @escaping @Sendable ([UInt8]?) -> Void) { done(Array("signed".utf8) + hash) }
   }
 
+  /// Signs the first hashes, and then never answers.
+  final class SilentSigner: AssertionSigner, @unchecked Sendable {
+    var answers: Int
+    init(answers: Int) { self.answers = answers }
+    func sign(_ hash: [UInt8], _ done: @escaping @Sendable ([UInt8]?) -> Void) {
+      answers -= 1
+      if answers >= 0 { done(Array("signed".utf8) + hash) }
+    }
+  }
+
   private static let good = RecordingMachine.Conditions(freeSpace: 1 << 30, tracksNormally: true, sessionRuns: true)
   private static let description = BundleDescription(
     codec: "h264", width: 8, height: 6, depthWidth: 2, depthHeight: 2, deviceModel: "iPhone", attestationLevel: "unverified",
@@ -54,6 +64,7 @@ import Testing
   ) -> BundleRecorder {
     var options = BundleRecorder.Options()
     options.checkpoints.every = checkpointEvery
+    if signer is SilentSigner { options.patience = 0.05 }
     return BundleRecorder(in: folder, id: "take", Self.description, options: options, signer: signer, testHasher, deflate: stored) {
       receive in
       let sink = FakeSink(every: 5, receive)
@@ -130,6 +141,46 @@ import Testing
     let found = try #require(try await recorder.stop(at: 101.2))
     #expect(found.outcome == .partial && found.frames == 20 && found.verifiedFrames == 20)
     #expect("\(recorder.failure.map { "\($0)" } ?? "")" == "encoder: it broke")
+  }
+
+  @Test(arguments: [(0, 0), (2, 20), (3, 30), (4, 45)])
+  func aSignerThatNeverAnswersHoldsUpNoEnd(_ answers: Int, _ verified: Int) async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path, signer: SilentSigner(answers: answers))
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 1.5)
+    let found = try #require(try await recorder.stop(at: 101.7))
+    #expect(found.outcome == .complete && found.frames == 45 && found.verifiedFrames == verified, "\(found)")
+  }
+
+  @Test func sizesThatNoRecordingHasAreRefusedAtTheStart() throws {
+    for (edit, words) in [
+      (
+        {
+          $0.depthWidth = 2049; $0.depthHeight = 2048
+        }, "a depth map of 2049x2048"
+      ), ({ $0.width = 0 }, "an image of 0x6"),
+      ({ $0.depthHeight = 16_385 }, "sides of 1 to 16384"), ({ $0.startedAt = -1 }, "-1 ms"), ({ $0.clockStart = .nan }, "nan s"),
+      ({ $0.location = .init(latitude: 91, longitude: 0) }, "91.0, 0.0"),
+    ] as [((inout BundleDescription) -> Void, String)] {
+      let folder = try TestFolder()
+      var description = Self.description
+      edit(&description)
+      let error = #expect(throws: RecordingError.self) { try BundleRecording(in: folder.path, id: "take", description, testHasher) }
+      #expect(error?.reason.contains(words) == true, "\(String(describing: error))")
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
+    }
+  }
+
+  @Test func theResultReachesTheApp() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path)
+    nonisolated(unsafe) var effects: [RecordingMachine.Effect] = []
+    recorder.onEffect = { effects.append($0) }
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 0.5)
+    _ = try await recorder.stop(at: 101)
+    #expect(effects.last == .result(.complete) && effects.filter { $0 == .haptic(.heavy) }.count == 1)
   }
 
   @Test func aRefusedStartMakesNothing() async throws {

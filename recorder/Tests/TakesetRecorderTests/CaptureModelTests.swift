@@ -78,7 +78,7 @@ import Testing
 
   @Test func a10AnInterruptionKeepsWhatThereIs() {
     var model = recording()
-    #expect(model.handle(.interrupted, at: 4) == [.haptic(.heavy)] && model.screen == .processing)
+    #expect(model.handle(.interrupted, at: 4) == [.stopRecording, .haptic(.heavy)] && model.screen == .processing)
     #expect(model.banner == "Recording interrupted. What was recorded is kept.")
     // The finger that is lifted later does nothing.
     #expect(model.handle(.release, at: 4.5).isEmpty)
@@ -171,21 +171,41 @@ import Testing
   @Test func c6TheUploadTellsPercentAndMegabytes() {
     var model = uploading()
     #expect(model.uploadText == "Uploading video...")
-    _ = model.handle(.progress(sent: 4_200_000, of: 10_000_000), at: 5)
+    _ = model.handle(.progress("take-1", sent: 4_200_000, of: 10_000_000), at: 5)
     #expect(model.uploadText == "Uploading video... 42%, 4.2 MB of 10.0 MB")
     // A block that is sent again is no step back.
-    _ = model.handle(.progress(sent: 2_000_000, of: 10_000_000), at: 6)
+    _ = model.handle(.progress("take-1", sent: 2_000_000, of: 10_000_000), at: 6)
     #expect(model.uploadText == "Uploading video... 42%, 4.2 MB of 10.0 MB")
-    #expect(model.handle(.uploaded, at: 7).isEmpty && model.screen == .camera && model.banner == "Uploaded")
+    #expect(model.handle(.uploaded("take-1"), at: 7).isEmpty && model.screen == .camera && model.banner == "Uploaded")
+  }
+
+  @Test func c6AnotherTakesUploadChangesNothing() {
+    for start in [
+      uploading(),
+      {
+        var model = uploading(); _ = model.handle(.uploadWaits("take-1", "no network"), at: 5); return model
+      }(),
+    ] {
+      for event in [
+        Model.Event.progress("take-0", sent: 5, of: 10), .uploaded("take-0"), .uploadWaits("take-0", "x"), .uploadFailed("take-0", "x"),
+      ] {
+        var model = start
+        #expect(model.handle(event, at: 6).isEmpty && model.screen == start.screen && model.banner == start.banner)
+      }
+    }
+    // Of a size that is not known, no percent is claimed.
+    var model = uploading()
+    _ = model.handle(.progress("take-1", sent: 500, of: -1), at: 5)
+    #expect(model.uploadText == "Uploading video...")
   }
 
   @Test func c6AnUploadThatFailsIsTriedAgain() {
     var model = uploading()
-    _ = model.handle(.uploadWaits("no network"), at: 5)
+    _ = model.handle(.uploadWaits("take-1", "no network"), at: 5)
     #expect(model.uploadText == "Waiting: no network")
-    _ = model.handle(.progress(sent: 1, of: 2), at: 6)
+    _ = model.handle(.progress("take-1", sent: 1, of: 2), at: 6)
     #expect(model.uploadText == "Uploading video... 50%, 0.0 MB of 0.0 MB")
-    _ = model.handle(.uploadFailed("the server has no room"), at: 7)
+    _ = model.handle(.uploadFailed("take-1", "the server has no room"), at: 7)
     #expect(model.uploadText == "Not uploaded: the server has no room")
     #expect(model.handle(.retry, at: 8) == [.upload("take-1")])
     #expect(model.handle(.close, at: 9).isEmpty && model.screen == .camera)
@@ -224,9 +244,12 @@ import Testing
     _ = model.handle(.tick, at: 6.2)
     #expect(model.banner == nil)
     var failed = recording()
-    _ = failed.handle(.stopped, at: 4)
+    #expect(failed.handle(.stopped, at: 4) == [.stopRecording, .haptic(.heavy)])
     _ = failed.handle(.finishingFailed("the disk is full"), at: 5)
     #expect(failed.screen == .failed("the disk is full") && failed.handle(.retry, at: 6) == [.finishAgain])
+    var closed = failed
+    _ = closed.handle(.finishingFailed("the disk is full"), at: 6.5)
+    #expect(closed.handle(.close, at: 6.6).isEmpty && closed.screen == .camera)
     _ = failed.handle(.nothing, at: 7)
     #expect(failed.screen == .camera && failed.banner == "Nothing was recorded")
   }

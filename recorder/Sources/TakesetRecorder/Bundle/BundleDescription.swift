@@ -47,10 +47,23 @@ public struct BundleDescription: Codable, Sendable, Equatable {
       throw RecordingError(path: path, reason: "it is not the description of a recording", isDamage: true)
     }
     guard version == 1 else { throw RecordingError(path: path, reason: "its version is \(version); this program knows 1", isDamage: true) }
-    guard [width, height, depthWidth, depthHeight].allSatisfy({ (1...16_384).contains($0) }), depthWidth * depthHeight <= 1 << 22,
-      clockStart.isFinite, location.map({ abs($0.latitude) <= 90 && abs($0.longitude) <= 180 }) ?? true,
-      (0...4_102_444_800_000).contains(startedAt)
-    else { throw RecordingError(path: path, reason: "its sizes or times are not those of a recording", isDamage: true) }
+    if let problem { throw RecordingError(path: path, reason: problem, isDamage: true) }
+  }
+
+  /// What of it no recording can have; `nil` for nothing.
+  var problem: String? {
+    for (name, width, height) in [("an image", width, height), ("a depth map", depthWidth, depthHeight)] {
+      guard (1...16_384).contains(width), (1...16_384).contains(height) else {
+        return "\(name) of \(width)x\(height); expected sides of 1 to 16384"
+      }
+    }
+    if depthWidth * depthHeight > 1 << 22 { return "a depth map of \(depthWidth)x\(depthHeight); expected \(1 << 22) pixels or less" }
+    if !clockStart.isFinite || !(0...4_102_444_800_000).contains(startedAt) {
+      return "it began at \(startedAt) ms of Unix time and at \(clockStart) s of the frames' clock; expected a time before 2100"
+    }
+    guard let location else { return nil }
+    return abs(location.latitude) <= 90 && abs(location.longitude) <= 180
+      ? nil : "it was recorded at \(location.latitude), \(location.longitude); expected degrees of latitude and longitude"
   }
 
   var json: [UInt8] {

@@ -14,6 +14,8 @@ public final class BundleRecorder: @unchecked Sendable {
     public var limits = RecordingMachine.Limits()
     public var keyframes = KeyframeRule()
     public var checkpoints = CheckpointRule()
+    /// The end waits this long for a signature that is not there yet (seconds); the bundle then claims less.
+    public var patience = 10.0
     public init() {}
   }
 
@@ -38,10 +40,11 @@ public final class BundleRecorder: @unchecked Sendable {
 
   private static let busy = "the encoder was busy"
   private let signer: (any AssertionSigner)?
+  private let patience: Double
   private let makeHasher: MakeHasher
   private let deflate: Deflate
   private let open: () throws -> (BundleRecording, (@escaping SegmentReceiver) throws -> any SegmentSink)
-  /// Called for what an app has to do: haptics, and refusals. On the thread of the event.
+  /// Called for what an app has to do or show: haptics, refusals, the result. On the thread of the event.
   public var onEffect: @Sendable (RecordingMachine.Effect) -> Void = { _ in }
 
   /// - Parameters:
@@ -51,7 +54,7 @@ public final class BundleRecorder: @unchecked Sendable {
     in parent: String, id: String, _ description: BundleDescription, options: Options = Options(), signer: (any AssertionSigner)? = nil,
     _ makeHasher: @escaping MakeHasher, deflate: @escaping Deflate, sink: @escaping MakeSink
   ) {
-    (self.signer, self.makeHasher, self.deflate) = (signer, makeHasher, deflate)
+    (self.signer, patience, self.makeHasher, self.deflate) = (signer, options.patience, makeHasher, deflate)
     machine = RecordingMachine(limits: options.limits)
     gate = options.rate.map(FrameGate.init)
     open = {
@@ -193,16 +196,18 @@ public final class BundleRecorder: @unchecked Sendable {
       lock.withLock { self.sink = nil }
       // Of an encoder that has failed, a second failure is no news.
       let isKnown = reason == .writerFailed || reason == .diskFull
-      signatures.notify(queue: finishing) { [self] in signEnd(reason, at: time, isKnown ? nil : error) }
+      let end = Awaited<Bool>(on: finishing, for: patience) { [self] _ in signEnd(reason, at: time, isKnown ? nil : error) }
+      signatures.notify(queue: finishing) { end.answer(true) }
     }
   }
 
   private func signEnd(_ reason: RecordingMachine.Stop, at time: Double, _ failure: (any Error)?) {
     let (hash, frames) = lock.withLock { (files?.finalHash, files?.frames ?? 0) }
     guard failure == nil, reason.isComplete, let signer, let hash else { return commit(reason, at: time, nil, failure) }
-    signer.sign(hash) { [self] assertion in
-      finishing.async { [self] in commit(reason, at: time, assertion.map { ($0, frames) }, nil) }
+    let end = Awaited<[UInt8]>(on: finishing, for: patience) { [self] assertion in
+      commit(reason, at: time, assertion.map { ($0, frames) }, nil)
     }
+    signer.sign(hash) { end.answer($0) }
   }
 
   private func commit(
@@ -224,15 +229,37 @@ public final class BundleRecorder: @unchecked Sendable {
       }
       return try files.commit(deflate: deflate)
     }
+    let effects: [RecordingMachine.Effect]
     switch result {
-    case .success: _ = machine.handle(.finished, at: time)
+    case .success: effects = machine.handle(.finished, at: time)
     case .failure(let error):
       problem = error
-      _ = machine.handle(.finishingFailed, at: time)
+      effects = machine.handle(.finishingFailed, at: time)
     }
     let waiting = waiting
     self.waiting = []
     lock.unlock()
+    effects.forEach(onEffect)
     for done in waiting { done(result) }
+  }
+}
+
+/// Something that is done once: with its answer, or without one after some time.
+///
+/// `@unchecked Sendable`: everything that changes belongs to `queue`, which is serial.
+private final class Awaited<Answer: Sendable>: @unchecked Sendable {
+  private let queue: DispatchQueue
+  private var action: (@Sendable (Answer?) -> Void)?
+
+  init(on queue: DispatchQueue, for seconds: Double, _ action: @escaping @Sendable (Answer?) -> Void) {
+    (self.queue, self.action) = (queue, action)
+    queue.asyncAfter(deadline: .now() + seconds) { self.take(nil) }
+  }
+
+  func answer(_ answer: Answer?) { queue.async { self.take(answer) } }
+
+  private func take(_ answer: Answer?) {
+    action?(answer)
+    action = nil
   }
 }

@@ -22,13 +22,14 @@ public final class BundleRecording {
   /// Whether a segment could not be written. Of the encoder's thread.
   private var isSegmentMissing = false
 
-  /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle.
+  /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle, or the description is of none.
   public init(
     in parent: String, id: String, _ description: BundleDescription, keyframes: KeyframeRule = KeyframeRule(),
     checkpoints: CheckpointRule = CheckpointRule(), _ makeHasher: @escaping MakeHasher
   ) throws {
     (output, folder) = ("\(parent)/\(id)", "\(parent)/\(id)\(Recovery.suffix)")
     (self.description, keyframeRule, self.makeHasher) = (description, keyframes, makeHasher)
+    if let problem = description.problem { throw RecordingError(path: folder, reason: problem) }
     guard !Files.exists(output) else { throw RecordingError(path: output, reason: "there is something already") }
     guard mkdir(folder, 0o755) == 0 else { throw RecordingError.system("cannot be made", folder) }
     try Files.write(description.json, to: folder + "/" + BundleDescription.name)

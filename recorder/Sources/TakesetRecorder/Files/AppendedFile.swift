@@ -32,16 +32,21 @@ final class AppendedFile {
 
   deinit { close(descriptor) }
 
-  /// Appends bytes with one write where the system takes them at once.
+  /// Appends bytes with one write where the system takes them at once. Where it does not take all, the file is as before.
   func append(_ bytes: UnsafeRawBufferPointer) throws {
     var rest = bytes
     while !rest.isEmpty {
       let written = write(descriptor, rest.baseAddress, rest.count)
       if written < 0, errno == EINTR { continue }
-      guard written > 0 else { throw RecordingError.system("cannot be written", path) }
-      count += UInt64(written)
+      guard written > 0 else {
+        let error = RecordingError.system("cannot be written", path)
+        // What comes later must not follow a part.
+        ftruncate(descriptor, off_t(count))
+        throw error
+      }
       rest = UnsafeRawBufferPointer(rebasing: rest[written...])
     }
+    count += UInt64(bytes.count)
   }
 
   func append(_ bytes: [UInt8]) throws { try bytes.withUnsafeBytes { try append($0) } }

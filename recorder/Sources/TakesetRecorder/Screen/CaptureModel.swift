@@ -62,7 +62,7 @@ public struct CaptureModel: Sendable, Equatable {
     /// It could not be; it may be tried again.
     case failed(String)
     case preview(Take)
-    /// Bytes sent, and of how many; `nil` before the first.
+    /// Bytes sent, and of how many; `nil` as long as that is not known.
     case uploading(Take, sent: Int64, of: Int64?)
     /// The upload waits, or was given up, for this reason.
     case waiting(Take, String)
@@ -86,11 +86,12 @@ public struct CaptureModel: Sendable, Equatable {
     case finishingFailed(String)
     case interrupted
     case use, retake, retry, close
-    case progress(sent: Int64, of: Int64)
-    case uploaded
+    /// The uploader's words, with the id of the take: others may still be on their way. A total that is not known is 0 or less.
+    case progress(String, sent: Int64, of: Int64)
+    case uploaded(String)
     /// It is tried again by itself when there is a network.
-    case uploadWaits(String)
-    case uploadFailed(String)
+    case uploadWaits(String, String)
+    case uploadFailed(String, String)
   }
 
   public enum Haptic: Sendable, Equatable { case medium, heavy, warning }
@@ -153,8 +154,7 @@ public struct CaptureModel: Sendable, Equatable {
       pressed = nil
       guard case .recording = screen else { return [] }
       show("Recording interrupted. What was recorded is kept.")
-      screen = .processing
-      return [.haptic(.heavy)]
+      return stop()
     default: return answer(event)
     }
   }
@@ -213,10 +213,14 @@ public struct CaptureModel: Sendable, Equatable {
   // MARK: Answers of recorder and uploader, and of the person to them
 
   private mutating func answer(_ event: Event) -> [Effect] {
+    switch event {
+    case .progress(let id, _, _), .uploaded(let id), .uploadWaits(let id, _), .uploadFailed(let id, _):
+      guard id == uploadingTake else { return [] }
+    default: break
+    }
     switch (screen, event) {
-    case (.recording, .stopped):
-      screen = .processing
-      return [.haptic(.heavy)]
+    // The recorder makes the bundle when it is told to stop, also of a recording that has ended by itself.
+    case (.recording, .stopped): return stop()
     case (.processing, .finished(let take)): screen = .preview(take)
     case (.processing, .nothing):
       screen = .camera
@@ -225,21 +229,24 @@ public struct CaptureModel: Sendable, Equatable {
     case (.failed, .retry):
       screen = .processing
       return [.finishAgain]
+    // Its files stay, for the recovery at the next start.
+    case (.failed, .close): screen = .camera
     case (.preview(let take), .use):
       screen = .uploading(take, sent: 0, of: nil)
       return [.upload(take.id)]
     case (.preview(let take), .retake):
       screen = .camera
       return [.discard(take.id)]
-    case (.uploading(let take, let sent, _), .progress(let now, let total)):
+    case (.uploading(let take, let before, _), .progress(_, let sent, let total)):
       // A repeated block is no step back.
-      screen = .uploading(take, sent: max(sent, min(now, total)), of: total)
-    case (.waiting(let take, _), .progress(let sent, let total)): screen = .uploading(take, sent: min(sent, total), of: total)
+      screen = .uploading(take, sent: max(before, total > 0 ? min(sent, total) : sent), of: total > 0 ? total : nil)
+    case (.waiting(let take, _), .progress(_, let sent, let total)):
+      screen = .uploading(take, sent: total > 0 ? min(sent, total) : sent, of: total > 0 ? total : nil)
     case (.uploading, .uploaded), (.waiting, .uploaded):
       screen = .camera
       show("Uploaded")
-    case (.uploading(let take, _, _), .uploadWaits(let reason)): screen = .waiting(take, reason)
-    case (.uploading(let take, _, _), .uploadFailed(let reason)), (.waiting(let take, _), .uploadFailed(let reason)):
+    case (.uploading(let take, _, _), .uploadWaits(_, let reason)): screen = .waiting(take, reason)
+    case (.uploading(let take, _, _), .uploadFailed(_, let reason)), (.waiting(let take, _), .uploadFailed(_, let reason)):
       screen = .rejected(take, reason)
     case (.waiting(let take, _), .retry), (.rejected(let take, _), .retry):
       screen = .uploading(take, sent: 0, of: nil)
@@ -250,6 +257,13 @@ public struct CaptureModel: Sendable, Equatable {
     default: break
     }
     return []
+  }
+
+  private var uploadingTake: String? {
+    switch screen {
+    case .uploading(let take, _, _), .waiting(let take, _), .rejected(let take, _): take.id
+    default: nil
+    }
   }
 
   private mutating func show(_ text: String) { message = Message(text: text, until: now + options.banner) }
@@ -300,7 +314,7 @@ public struct CaptureModel: Sendable, Equatable {
     switch screen {
     case .uploading(_, _, nil): return "Uploading video..."
     case .uploading(_, let sent, .some(let total)):
-      let percent = total > 0 ? Int(Double(sent) / Double(total) * 100) : 100
+      let percent = Int(Double(sent) / Double(total) * 100)
       return "Uploading video... \(percent)%, \(Self.megabytes(sent)) MB of \(Self.megabytes(total)) MB"
     case .waiting(_, let reason): return "Waiting: \(reason)"
     case .rejected(_, let reason): return "Not uploaded: \(reason)"

@@ -9,10 +9,17 @@ public struct ClockPair: Sendable, Equatable {
 
   public init(uptime: Int64, unix: Int64) { (self.uptime, self.unix) = (uptime, unix) }
 
+  #if canImport(Darwin)
+    /// The clock of ARKit's frames, which stands still while the phone sleeps, as Apple's CLOCK_MONOTONIC does not.
+    public static let frames = CLOCK_UPTIME_RAW
+  #else
+    public static let frames = CLOCK_MONOTONIC
+  #endif
+
   /// Now: of some readings, the one during which the least time passed.
   ///
   /// - Parameter uptime: Reads the clock of the frames.
-  public static func now(uptime: () -> Int64 = { read(CLOCK_MONOTONIC) }) -> ClockPair {
+  public static func now(uptime: () -> Int64 = { read(frames) }) -> ClockPair {
     var best: (pair: ClockPair, width: Int64)?
     for _ in 0..<8 {
       let before = uptime()
