@@ -120,13 +120,14 @@ def test_what_is_being_recorded_is_not_recovered(takeset, tmp_path):
     assert process.returncode == 0 and len(parts(tmp_path / "b")) == 5
 
 
-def killed(root, chance, number, seconds=7):
+def killed(root, chance, number):
     """Records in real time and kills it somewhere after the first frame. Returns the frames that the recorder said it had taken."""
-    command = [BINARY, "simulate", "realitycam-bundle", "--output", root / f"in/take_{number:03}", *SMALL, "--seconds", str(seconds)]
+    command = [BINARY, "simulate", "realitycam-bundle", "--output", root / f"in/take_{number:03}", *SMALL, "--seconds", "15"]
     command += ["--pace", "realtime", "--trace", "--seed", str(number + 1)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     said = process.stdout.readline()
-    time.sleep(chance.uniform(0, seconds - 1))
+    # Long before it ends, also where the machine is busy.
+    time.sleep(chance.uniform(0, 7))
     process.kill()
     # A line that was cut tells of no frame.
     said += process.stdout.read()
@@ -145,18 +146,14 @@ def killed_recordings_lose_a_second_at_most(takeset, root, count, at_once):
     everything = demos(root / "out")
     for number, frames in enumerate(taken):
         name = f"take_{number:03}"
-        if name in found:
-            one = found[name]
-            assert one["outcome"] == ("partial" if one["frames"] else "nothing"), (one, frames)
-            # At most a second is lost, and nothing is there that was not recorded.
-            assert frames - 30 <= one["frames"] <= frames + 1, (one, frames)
-            assert one["verified_frames"] == (150 if one["frames"] >= 150 else 0)
-            if not one["frames"]:
-                continue
-            rows = one["frames"]
-        else:
-            rows = 210  # it had ended
-        assert [frame_code(image) for image in everything[name][0]["obs/camera_image"][:]] == list(range(rows))
+        one = found[name]
+        assert one["outcome"] == ("partial" if one["frames"] else "nothing"), (one, frames)
+        # At most a second is lost, and nothing is there that was not recorded.
+        assert frames - 30 <= one["frames"] <= frames + 1, (one, frames)
+        assert one["verified_frames"] == one["frames"] // 150 * 150
+        if one["frames"]:
+            images = everything[name][0]["obs/camera_image"][:]
+            assert [frame_code(image) for image in images] == list(range(one["frames"]))
     return found
 
 

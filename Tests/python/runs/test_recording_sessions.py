@@ -24,23 +24,24 @@ def test_real_time_gives_the_same_bytes(takeset, tmp_path):
     assert one == other
 
 
-def killed(root, number, seconds):
+def killed(root, number):
     """Records in real time and kills it somewhere after the first frame. Returns the frames that the recorder said it had taken."""
     chance = random.Random(number)
-    command = [BINARY, "simulate", "stack-session", "--output", root / f"in/session_{number:03}", *SMALL, "--seconds", str(seconds), "--pace", "realtime"]
+    command = [BINARY, "simulate", "stack-session", "--output", root / f"in/session_{number:03}", *SMALL, "--seconds", "20", "--pace", "realtime"]
     process = subprocess.Popen([*command, "--trace", "--variant", VARIANTS[number % 2]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     said = process.stdout.readline()
-    time.sleep(chance.uniform(0, seconds - 1))
+    # Long before it ends, also where the machine is busy.
+    time.sleep(chance.uniform(0, 3))
     process.kill()
     said += process.stdout.read()
     return sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())
 
 
-def check_killed(takeset, root, count, at_once, seconds=3):
+def check_killed(takeset, root, count, at_once):
     (root / "in").mkdir()
     with ThreadPoolExecutor(at_once) as pool:
-        taken = list(pool.map(lambda number: killed(root, number, seconds), range(count)))
-    assert sum(0 < frames < 60 * seconds for frames in taken) > count * 0.8
+        taken = list(pool.map(lambda number: killed(root, number), range(count)))
+    assert all(0 < frames < 60 * 20 for frames in taken)
     for number, frames in enumerate(taken):
         folder = root / f"in/session_{number:03}"
         lists = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
