@@ -146,8 +146,10 @@ package struct Episode: Sendable {
   package func keeping(_ rows: [Int], dropping reason: String, goesOn: Bool = false) -> Episode {
     var kept = self
     if let last = rows.last, last < frames.count - 1 {
+      // Where tracking jumped, the step to the next frame is no motion.
+      let jumps = frames.quality.indices.contains(last + 1) && frames.quality[last + 1].contains(.poseJump)
       kept.following =
-        goesOn
+        goesOn && !jumps
         ? Following(timestamp: frames.timestamps[last + 1], rows: streams.compactMapValues { $0.rows.map { $0[last + 1] } }) : nil
     }
     kept.frames.timestamps = rows.map { frames.timestamps[$0] }

@@ -5,19 +5,22 @@ import Steps
 /// Makes several episodes of a take: `<take>.0`, `<take>.1` and so on, each with a shard and an entry in the manifest of its own.
 ///
 ///     - split-episodes: {at: gaps}
+///     - split-episodes: {at: jumps}
 ///     - split-episodes: {at: pauses, pause: 1.5}
 ///     - split-episodes: {at: 10}
 package struct SplitEpisodes: EpisodeSplitter {
   package static let name = "split-episodes"
-  package static let summary = "Makes several episodes of a take: at gaps, at pauses of the motion, or every so many seconds"
+  package static let summary =
+    "Makes several episodes of a take: at gaps, where tracking jumped, at pauses of the motion, or every so many seconds"
 
   package enum Place: OptionValue, Equatable {
-    case gaps, pauses
+    case gaps, jumps, pauses
     case every(seconds: Double)
 
     package var json: JSONValue {
       switch self {
       case .gaps: "gaps"
+      case .jumps: "jumps"
       case .pauses: "pauses"
       case .every(let seconds): seconds.json
       }
@@ -26,6 +29,7 @@ package struct SplitEpisodes: EpisodeSplitter {
     package init?(json: JSONValue) {
       switch json {
       case "gaps": self = .gaps
+      case "jumps": self = .jumps
       case "pauses": self = .pauses
       default:
         guard let seconds = Double(json: json), (0.001...86_400).contains(seconds) else { return nil }
@@ -34,13 +38,15 @@ package struct SplitEpisodes: EpisodeSplitter {
     }
 
     package static var schema: [String: JSONValue] {
-      ["oneOf": [["enum": ["gaps", "pauses"]], ["type": "number", "minimum": .number(0.001), "maximum": 86_400]]]
+      ["oneOf": [["enum": ["gaps", "jumps", "pauses"]], ["type": "number", "minimum": .number(0.001), "maximum": 86_400]]]
     }
-    package static var words: String { "gaps, pauses, or a number of seconds from 0.001 to 86400" }
-    package static var choices: [String] { ["gaps", "pauses"] }
+    package static var words: String { "gaps, jumps, pauses, or a number of seconds from 0.001 to 86400" }
+    package static var choices: [String] { ["gaps", "jumps", "pauses"] }
   }
 
-  @StepOption("gaps: at every step in meta/gaps; pauses: where the camera rests; a number: every so many seconds from the first row")
+  @StepOption(
+    "gaps: at every step in meta/gaps; jumps: before each frame with the quality bit pose-jump; pauses: where the camera rests; a number: every so many seconds from the first row"
+  )
   var at: Place? = nil
   @StepOption("the least length of a pause, which belongs to neither episode next to it (seconds)", above: 0, through: 3600) var pause = 1.0
   @StepOption("the camera rests while it stays within this of where it was (meters, or the unit of the poses)", 0...1000) var distance =
@@ -52,17 +58,21 @@ package struct SplitEpisodes: EpisodeSplitter {
   package init() {}
 
   package func validate() throws {
-    if at == nil { throw OptionError("at", "give gaps, pauses or a number of seconds; without it nothing is split") }
+    if at == nil { throw OptionError("at", "give gaps, jumps, pauses or a number of seconds; without it nothing is split") }
   }
 
   package func episodes(of take: Episode) throws -> [Range<Int>] {
     let count = take.frames.count
+    guard count > 0 else { return [] }
     switch at {
     case .gaps, nil:
       let ends = take.frames.gaps.map { $0.row + 1 } + [count]
       return zip([0] + ends, ends).map { $0..<$1 }
+    case .jumps:
+      let starts = take.quality().enumerated().filter { $0.offset > 0 && $0.element.contains(.poseJump) }.map(\.offset)
+      return zip([0] + starts, starts + [count]).map { $0..<$1 }
     case .every(let seconds):
-      guard let first = take.frames.timestamps.first else { return [] }
+      let first = take.frames.timestamps[0]
       let length = seconds * 1e9
       let numbers = take.frames.timestamps.map { Int(Double($0.since(first)) / length) }
       let starts = numbers.indices.filter { $0 == 0 || numbers[$0] != numbers[$0 - 1] }

@@ -35,6 +35,22 @@ import TestSupport
     #expect(try ranges(["at": "gaps"], take([0, 400, 800])) == [0..<1, 1..<2, 2..<3])
   }
 
+  // MARK: Jumps
+
+  @Test func aJumpBeginsAnEpisodeAndIsNoStep() throws {
+    var take = moving([0, 0.01, 0.02, 2, 2.01, 2.02])
+    take.frames.quality = [[], [], [], .poseJump, [.poseRepeated], []]
+    #expect(try ranges(["at": "jumps"], take) == [0..<3, 3..<6])
+    // The last row of the first part has no next row: what follows is somewhere else.
+    #expect(take.keeping([0, 1, 2], dropping: "part", goesOn: true).following == nil)
+    #expect(take.keeping([0, 1], dropping: "part", goesOn: true).following != nil)
+    // Nothing comes before the first frame.
+    take.frames.quality = [.poseJump, [], [], [], .poseJump, .poseJump]
+    #expect(try ranges(["at": "jumps"], take) == [0..<4, 4..<5, 5..<6])
+    take.frames.quality = []
+    #expect(try ranges(["at": "jumps"], take) == [0..<6])
+  }
+
   // MARK: Seconds
 
   @Test func aRowExactlyAtTheLimitBeginsTheNextEpisode() throws {
@@ -121,7 +137,9 @@ import TestSupport
     #expect(after.frames == before.frames && after.id == before.id && after.dropped.isEmpty && after.id.part == nil)
   }
 
-  @Test(arguments: ["gaps", "pauses", 10, .number(0.25), .number(0.001), 86_400] as [JSONValue]) func placesSurviveARoundTrip(at: JSONValue)
+  @Test(arguments: ["gaps", "jumps", "pauses", 10, .number(0.25), .number(0.001), 86_400] as [JSONValue]) func placesSurviveARoundTrip(
+    at: JSONValue
+  )
     throws
   {
     #expect(try Options.values(of: splitter(["at": at]))["at"] == at)
