@@ -26,6 +26,9 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
     self.init(rawValue: 1 << UInt8(bit))
   }
 
+  /// A phone that seems to rotate faster than this (rad/s) was not tracked.
+  package static let greatestRotation = 10.0
+
   /// Computes the quality bits that follow from the poses, for each frame.
   ///
   /// `isMetric`: Whether positions are in meters, so that speeds are meaningful.
@@ -41,7 +44,7 @@ package struct FrameQuality: OptionSet, Hashable, Sendable {
       let step = poses[index].position - poses[index - 1].position
       let rotation = rotationVector(from: poses[index - 1].quaternion, to: poses[index].quaternion)
       let (speed, rate) = (length(step) / seconds, length(rotation) / seconds)
-      if isMetric && speed > 5 || rate > 10 { quality[index].insert(.poseJump) }
+      if isMetric && speed > 5 || rate > greatestRotation { quality[index].insert(.poseJump) }
       let count = ordinals.map { Double(max(1, $0[index] - $0[index - 1])) } ?? 1
       moves.append(step / count)
       rotations.append(rotation / count)

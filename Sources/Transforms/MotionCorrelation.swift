@@ -198,8 +198,12 @@ extension MotionCorrelation {
       let time = Double(pose.timestamps[index].since(start)) / 1e9
       if let last, time > last.time, time - last.time < 0.1 {
         let rotation = FrameQuality.rotationVector(from: last.quaternion, to: quaternion)
-        velocity.times.append((time + last.time) / 2)
-        velocity.values.append((rotation * rotation).sum().squareRoot() / (time - last.time))
+        let rate = (rotation * rotation).sum().squareRoot() / (time - last.time)
+        // A jump of the tracking is seen by no gyroscope.
+        if rate <= FrameQuality.greatestRotation {
+          velocity.times.append((time + last.time) / 2)
+          velocity.values.append(rate)
+        }
       }
       last = (time, quaternion)
     }

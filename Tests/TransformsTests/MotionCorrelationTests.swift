@@ -83,6 +83,28 @@ import Testing
     return episode
   }
 
+  /// Tracking that is lost and found again elsewhere: the poses jump, the gyroscope does not.
+  @Test(arguments: [[], [12.0], [3.2, 12.0, 21.7]]) func aJumpOfTheTrackingIsNoMotion(jumps: [Double]) throws {
+    let offset = 0.4
+    var episode = armEpisode(offset: offset)
+    func angle(_ time: Double) -> Double { 0.5 * time - 0.47 * cos(1.7 * time) - 0.093 * cos(4.3 * time + 1) - 0.022 * cos(9.1 * time) }
+    let poses = (0..<1800).map { index -> Pose in
+      let time = Double(index) / 60
+      let turn = angle(time) + 0.4 * Double(jumps.count { $0 < time })
+      return Pose(position: .zero, quaternion: [0, sin(turn / 2), 0, cos(turn / 2)])
+    }
+    episode.streams[.pose]?.source = VectorSource(poses)
+    let readings = (0..<2990).map { 0.005 + Double($0) / 100 }
+    let rates = readings.flatMap { time -> [Float] in [0, 0, 0, 0, Float((angle(time + 0.001) - angle(time - 0.001)) / 0.002), 0] }
+    episode.streams[.imu] = SampleStream(
+      spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: .phoneUnix),
+      source: VectorSource(width: 6, values: rates),
+      timestamps: readings.map { Timestamp(nanoseconds: Int64((1_771_446_000 + $0 - offset) * 1e9)) },
+      sourceIndex: readings.indices.map { Int64($0) })
+    let found = try #require(try MotionCorrelation(episode))
+    #expect(abs(Double(found.offset) / 1e9 - (81_000.0 - 1_771_446_000 + offset)) < 0.002 && found.correlation > 0.98)
+  }
+
   /// Without an IMU, and when asked: by when joints moved and the phone rotated.
   @Test(arguments: [0.0, 0.731, -1.4]) func joinsJointsByTheirActivity(offset: Double) throws {
     let episode = armEpisode(offset: offset)
