@@ -16,8 +16,11 @@ struct SessionFolder {
   var sidecar: Int? { inputs.entries.firstIndex { $0.role == .sidecar } }
   /// Encoder files: the phone's, then those that a laptop logged.
   var encoders: [Int] {
-    [inputs.index(of: "encoders.json")].compactMap(\.self) + inputs.entries.indices.filter { inputs.entries[$0].path.hasSuffix(".csv") }
+    [inputs.index(of: "encoders.json")].compactMap(\.self)
+      + inputs.entries.indices.filter { inputs.entries[$0].role == .encoders && inputs.entries[$0].path.hasSuffix(".csv") }
   }
+  /// Tables of further streams.
+  var tables: [Int] { inputs.entries.indices.filter { inputs.entries[$0].role == .stream } }
   var imu: Int? { inputs.index(of: IMUFile.name) }
   var calibration: Int? { inputs.index(of: "calib.txt") }
   var movie: Int? { inputs.entries.firstIndex { $0.role == .movie } }
@@ -30,7 +33,7 @@ struct SessionFolder {
   }
 
   /// Names of a session's own folders.
-  static let subfolders: Set<String> = ["rgb", "depth"]
+  static let subfolders: Set<String> = ["rgb", "depth", StreamTable.folder]
 
   /// Role of a session's file, by its path; `nil` for files left by desktop tools and all others.
   static func role(of path: String) -> TakeInputs.Role? {
@@ -41,6 +44,8 @@ struct SessionFolder {
     case IMUFile.name: return .imu
     case "calib.txt": return .calibration
     case _ where path.utf8.count == 9 && path.lowercased() == "video.mov": return .movie
+    case _ where path.hasPrefix(StreamTable.folder + "/") && path.hasSuffix(".csv") && !path.hasPrefix(StreamTable.folder + "/."):
+      return .stream
     case _ where path.hasPrefix("encoders") && path.hasSuffix(".csv"): return .encoders
     default: break
     }

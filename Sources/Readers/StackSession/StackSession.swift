@@ -53,6 +53,11 @@ package struct StackSession: Reader {
     episode.streams[.depth] = try depthStream(session, phone, notes)
     episode.streams[.depthPoint] = depthPointStream(session)
     try addJoints(to: &episode, session, claims, notes)
+    for file in session.folder.tables {
+      let table = try StreamTable(
+        take.inputs, file, limit: maxJsonMebibytes << 20, frameClock: session.clock, taken: Set(episode.streams.keys))
+      episode.streams[table.name] = table.stream
+    }
     episode.streams[.imu] = session.imu?.stream
     if let imu = session.imu { claims.checkReadings("imuCount", imu.count, IMUFile.name) }
 

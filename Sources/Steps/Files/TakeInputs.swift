@@ -10,6 +10,8 @@ import Synchronization
 package final class TakeInputs: Sendable {
   package enum Role: String, Sendable, Codable {
     case metadata, poses, encoders, image, depth, confidence, movie, imu, calibration
+    /// A table of a further stream.
+    case stream
     case hashChain = "hash-chain"
     /// A zip or tar that contains the take, and a copy of its metadata next to it.
     case archive, sidecar

@@ -1,0 +1,103 @@
+import Model
+import Steps
+
+/// A table of numbers that somebody put into a session, `streams/NAME.csv`: the state of a task, a force sensor, a gripper's width. It becomes the stream NAME.
+///
+/// The first column is the time of a line in seconds: `timestamp` on the clock of the poses, or `unix_time` on the phone's Unix clock. The others are named by
+/// the header. A field without a number (`nan`, or nothing) is absent.
+struct StreamTable {
+  static let folder = "streams"
+
+  let name: StreamName
+  let stream: SampleStream
+
+  /// - Throws: `TakeFailure` for a name that a stream cannot have, or that one has already; for a header or line that cannot be read.
+  init(_ inputs: TakeInputs, _ file: Int, limit: Int, frameClock: Clock, taken: Set<StreamName>) throws {
+    let path = inputs.entries[file].path
+    let stem = path.dropFirst(Self.folder.count + 1).dropLast(4)
+    guard Self.isName(stem) else {
+      throw TakeFailure(
+        .csvInvalid, "the file is named after its stream; expected lowercase letters, digits and underscores, first a letter, at most 64",
+        file: path)
+    }
+    name = StreamName(String(stem))
+    if taken.contains(name) || Self.reserved.contains(name) {
+      throw TakeFailure(.nameTaken, "a take has a stream of this name; rename the file", file: path)
+    }
+    var header: Header?
+    var times: [Timestamp] = []
+    var values: [Float] = []
+    var lines: [Int] = []
+    try CSVFile(inputs, file, limit: limit).forEachLine { line in
+      guard let header else {
+        header = try Header(line, path)
+        return
+      }
+      guard let time = line.seconds(0), line.fields.count == header.columns.count + 1 else {
+        // A recording that was killed has a last line that is cut short.
+        if !line.isEnded { return }
+        throw Self.failure(line, "expected seconds and \(header.columns.count) numbers, found \(line.fields.count) fields", path)
+      }
+      var numbers: [Float] = []
+      for column in header.columns.indices {
+        let isEmpty = line.fields[column + 1].isEmpty
+        guard let number = isEmpty ? .nan : line.number(column + 1) else {
+          throw Self.failure(
+            line, "column \(header.columns[column]): expected a number, found \"\((line.text(column + 1) ?? "").prefix(40))\"", path)
+        }
+        numbers.append(number.isFinite ? Float(number) : .nan)
+      }
+      // Of a number that may be cut short, nothing is known.
+      guard line.isEnded else { return }
+      times.append(time)
+      values += numbers
+      lines.append(line.number)
+    }
+    guard let header else { throw TakeFailure(.csvInvalid, "the file is empty; expected a header", file: path) }
+    let width = header.columns.count
+    let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }
+    var spec = StreamSpec(
+      kind: .vector, type: .float32, shape: [width], unit: "as recorded", clock: header.isUnix ? .phoneUnix : frameClock)
+    spec.elements = header.columns
+    stream = SampleStream(
+      spec: spec,
+      source: RecordOrigins(.line, order.map { lines[$0] }, in: InputOrigin(inputs: inputs, entry: file))
+        .source(width: width, order.flatMap { values[($0 * width)..<(($0 + 1) * width)] }),
+      timestamps: order.map { times[$0] }, sourceIndex: order.map { Int64($0) })
+  }
+
+  private struct Header {
+    let isUnix: Bool
+    let columns: [String]
+
+    init(_ line: CSVFile.Line, _ path: String) throws {
+      let names = line.fields.map { String(decoding: $0, as: UTF8.self) }
+      guard ["timestamp", "unix_time"].contains(names[0]) else {
+        throw failure(
+          line, "the first column is \"\(names[0].prefix(40))\"; expected timestamp (seconds on the clock of the poses) or unix_time", path)
+      }
+      columns = Array(names.dropFirst())
+      guard (1...most).contains(columns.count), columns.allSatisfy({ isName($0[...]) }), Set(columns).count == columns.count else {
+        throw failure(
+          line, "expected 1 to \(most) columns after the time, with different names of lowercase letters, digits and underscores", path)
+      }
+      isUnix = names[0] == "unix_time"
+    }
+  }
+
+  /// Columns of a table; `CSVFile` splits few more.
+  private static let most = 60
+  /// Names that readers and steps give.
+  private static let reserved: Set<StreamName> = [
+    .pose, .image, .depth, .confidence, .joints, .depthPoint, .imu, .actions, .actionChunk, "rewards", "dones",
+  ]
+
+  private static func isName(_ text: Substring) -> Bool {
+    guard let first = text.utf8.first, (97...122).contains(first), text.utf8.count <= 64 else { return false }
+    return text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }
+  }
+
+  private static func failure(_ line: CSVFile.Line, _ message: String, _ path: String) -> TakeFailure {
+    TakeFailure(.csvInvalid, message, file: path, field: ", line \(line.number)")
+  }
+}
