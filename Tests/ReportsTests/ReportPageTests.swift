@@ -116,6 +116,21 @@ import TestSupport
     #expect(TrajectoryDrawing([[1e200, 0, 0], [-1e200, 0, 0]], plane: plane, unit: "m") != nil)
   }
 
+  /// From the side, what is higher in the world is higher in the drawing, and the horizontal axis is that of the view from above.
+  @Test(arguments: [
+    ("y up", SIMD3<Double>(0, 1, 0), "x right, y up"), ("z up", SIMD3<Double>(0, 0, 1), "x right, z up"),
+    ("x right, y down, z forward", SIMD3<Double>(0, -1, 0), "x right, y down"),
+  ])
+  func theSideViewIsUpright(_ axes: String, _ up: SIMD3<Double>, _ words: String) throws {
+    let plane = GroundPlane(worldAxes: axes, positions: [])
+    let path: [SIMD3<Double>?] = [.zero, [1, 0, 0], [1, 0, 0] + 2 * up]
+    let drawing = try #require(TrajectoryDrawing(path, plane: plane.side, unit: "m"))
+    #expect(drawing.extent == [1, 2] && drawing.length == 3 && plane.side.words == words && plane.side.view == "from the side")
+    #expect(drawing.drawing.title.hasPrefix("Trajectory from the side, 1 by 2 m"))
+    let (low, high) = (drawing.place(.zero), drawing.place(2 * up))
+    #expect(high.y < low.y && high.x == low.x && drawing.place([1, 0, 0]).x > low.x)
+  }
+
   @Test func gapsAndMissingSamplesAreOnTheTimeLine() throws {
     let seconds = [0, 0.1, 0.2, 0.6, 0.7]
     let lane = TimelineDrawing.Lane(name: "depth", rows: [true, false, true, true, false])

@@ -55,6 +55,8 @@ struct EpisodeContents: Sendable {
   var actions: ActionHistograms?
   var timeline: Drawing?
   var trajectory: TrajectoryDrawing?
+  /// The same path from the side.
+  var sideView: TrajectoryDrawing?
   /// Height, joints and other vectors, with their captions.
   var curves: [(caption: String, drawing: Drawing)] = []
 
@@ -155,6 +157,7 @@ struct EpisodeContents: Sendable {
     let sound = positions.map { position in position.flatMap { ($0 * $0).sum().isFinite ? $0 : nil } }
     let plane = GroundPlane(worldAxes: frame.worldAxes, positions: sound.compactMap(\.self))
     trajectory = TrajectoryDrawing(sound, breaks: breaks, plane: plane, unit: frame.unit.rawValue)
+    sideView = TrajectoryDrawing(sound, breaks: breaks, plane: plane.side, unit: frame.unit.rawValue)
     let heights = sound.map { position in position.map { ($0 * plane.up).sum() } ?? .nan }
     let words = plane.isLevel ? "Height" : "Distance from that plane"
     let curve = CurvesDrawing.Curve(name: words, values: heights)

@@ -10,6 +10,17 @@ struct GroundPlane: Equatable {
   var words: String
   /// Whether `up` is a direction that the poses' world defines.
   var isLevel: Bool
+  /// Where it is seen from, for a title; empty where the world has no up.
+  var view = ""
+
+  /// The same, seen along what is up on this plane: up is up.
+  var side: GroundPlane {
+    var side = self
+    (side.down, side.up, side.view) = (-up, down, isLevel ? "from the side" : "from its side")
+    let axis = abs(up.x) > 0.5 ? "x" : abs(up.y) > 0.5 ? "y" : "z"
+    side.words = isLevel ? "x right, \(axis) \(up.sum() > 0 ? "up" : "down")" : "across the plane of the largest extent"
+    return side
+  }
 
   /// `worldAxes`: As pose frames describe them.
   init(worldAxes: String, positions: [SIMD3<Double>]) {
@@ -25,6 +36,7 @@ struct GroundPlane: Equatable {
       let axes = Self.principalAxes(positions)
       (right, down, up, words, isLevel) = (axes.0, axes.1, axes.2, "plane of the largest extent", false)
     }
+    if isLevel { view = "from above" }
   }
 
   /// Eigenvectors of the covariance of the positions, the largest first (Jacobi's method), each with its largest element positive.
@@ -62,7 +74,7 @@ struct GroundPlane: Equatable {
   }
 }
 
-/// The path of a camera or a body from above, with a scale bar, and marks where it starts and ends.
+/// The path of a camera or a body as seen from above or from the side, with a scale bar, and marks where it starts and ends.
 struct TrajectoryDrawing {
   /// The unit of poses, as a scale bar names it.
   static func unitWords(_ unit: String) -> String { unit == LengthUnit.arbitrary.rawValue ? "(arbitrary unit)" : unit }
@@ -100,7 +112,7 @@ struct TrajectoryDrawing {
     let size = "\(Figures.short(extent.x)) by \(Figures.short(extent.y)) \(Self.unitWords(unit))"
     var drawing = Drawing(
       width: Self.box.width, height: Self.box.height,
-      title: "Trajectory\(plane.isLevel ? " from above" : ""), \(size), path of \(Figures.short(length)) \(Self.unitWords(unit))")
+      title: "Trajectory\(plane.view.isEmpty ? "" : " \(plane.view)"), \(size), path of \(Figures.short(length)) \(Self.unitWords(unit))")
     var (path, bridges) = (PathData(), PathData())
     for run in runs { path.polyline(Polyline.simplified(run.map(place))) }
     for (run, next) in zip(runs, runs.dropFirst()) {

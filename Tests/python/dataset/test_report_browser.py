@@ -118,7 +118,7 @@ def test_details_show_images_and_drawings(load):
         page.click(f"#rows .toggle >> text={json.dumps(take)}")
     assert page.locator("tr.details").count() == 6 and page.locator(".toggle[aria-expanded=true]").count() == 6
     details = page.locator("tr.details", has_text="frames-dropped").first
-    for name in ["camera_image", "camera_depth", "Trajectory", "Height", "Rows in time"]:
+    for name in ["camera_image", "camera_depth", "Trajectory", "From the side", "Height", "Rows in time"]:
         assert name in details.inner_text()
     page.wait_for_function("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     assert page.locator(".strip img").count() >= 5 and all(page.locator(".strip img").nth(i).get_attribute("alt") for i in range(5))
