@@ -27,6 +27,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
 .PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean check-apple
+.PHONY: closed-loop closed-loop-deps test-closed-loop
 .PHONY: server serve fuzz-builds test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
@@ -72,6 +73,20 @@ site: ## make a site of the documents into build/site, with checked links; pytho
 	@scripts/install-packages python3 python3-venv
 	@scripts/make-venv build/site-venv docs/site/requirements.txt
 	@build/site-venv/bin/python scripts/make-site build/site
+
+CLOSED_LOOP := build/closed-loop
+CLOSED_LOOP_PYTHON := build/closed-loop-venv/bin/python
+
+closed-loop-deps: build
+	@scripts/install-packages python3 python3-venv libosmesa6
+	@scripts/make-venv build/closed-loop-venv examples/closed-loop/requirements.txt
+
+closed-loop: closed-loop-deps ## train policies on simulated takes by several loaders and count how often each does the task
+	rm -rf $(CLOSED_LOOP)
+	PYTHONPATH=python $(CLOSED_LOOP_PYTHON) examples/closed-loop/compare.py $(CLOSED_LOOP) --takeset $(abspath $(TAKESET))
+
+test-closed-loop: closed-loop-deps ## the closed loop with few takes, one seed and few attempts
+	TAKESET=$(abspath $(TAKESET)) $(CLOSED_LOOP_PYTHON) -m pytest -q Tests/closed-loop
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
 	@scripts/make-venv build/loaders-venv Tests/python/requirements.txt Tests/python/requirements-loaders.txt
@@ -172,7 +187,7 @@ fuzz-builds: build
 	TAKESET_FUZZ=1 swift build $(SWIFT_BUILD) --target fuzz
 
 test-all: TESTS = slow or not slow
-test-all: test fuzz-builds test-server ## run what CI runs: all tests of the command, also the slow ones, then those of the server
+test-all: test fuzz-builds test-closed-loop test-server ## run what CI runs: all tests of the command, also the slow ones, then those of the server
 
 torture-server: SERVER_TESTS = Tests/server -m slow
 torture-server: test-server ## kill the server a hundred times under load, fill its disk, and so on: half an hour

@@ -53,7 +53,11 @@ package struct StackSession: Reader {
     episode.streams[.depth] = try depthStream(session, phone, notes)
     episode.streams[.depthPoint] = depthPointStream(session)
     try addJoints(to: &episode, session, claims, notes)
-    for file in session.folder.tables {
+    let tables = session.folder.tables
+    guard tables.count <= StreamTable.mostTables else {
+      throw TakeFailure(.limit, "\(tables.count) tables; expected \(StreamTable.mostTables) or fewer", file: StreamTable.folder)
+    }
+    for file in tables {
       let table = try StreamTable(
         take.inputs, file, limit: maxJsonMebibytes << 20, frameClock: session.clock, taken: Set(episode.streams.keys))
       episode.streams[table.name] = table.stream

@@ -7,6 +7,8 @@ import Steps
 /// the header. A field without a number (`nan`, or nothing) is absent.
 struct StreamTable {
   static let folder = "streams"
+  /// Tables of one session.
+  static let mostTables = 64
 
   let name: StreamName
   let stream: SampleStream

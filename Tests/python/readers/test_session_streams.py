@@ -124,6 +124,12 @@ def test_a_name_that_no_stream_can_have_fails_its_take(takeset, session, tmp_pat
     assert f"streams/{name}.csv" in said and words in said, said
 
 
+def test_too_many_tables_fail_their_take(takeset, session, tmp_path):
+    for number in range(65):
+        write(session, "timestamp,x\n1,2\n", f"table_{number}")
+    assert "65 tables; expected 64 or fewer" in failure(takeset, session, tmp_path)
+
+
 def test_other_files_in_the_folder_are_ignored(takeset, session, tmp_path):
     for name in ["notes.txt", "._state.csv", ".state.csv"]:
         (session / "streams" / name).write_text("anything")
