@@ -23,8 +23,8 @@ struct StreamTable {
         file: path)
     }
     name = StreamName(String(stem))
-    if taken.contains(name) || Self.reserved.contains(name) {
-      throw TakeFailure(.nameTaken, "a take has a stream of this name; rename the file", file: path)
+    if taken.contains(name) || Self.reserved.contains(name) || Self.suffixes.contains(where: stem.hasSuffix) {
+      throw TakeFailure(.nameTaken, "a take has a stream of this name, or a mask or attribute of one; rename the file", file: path)
     }
     var header: Header?
     var times: [Timestamp] = []
@@ -35,9 +35,9 @@ struct StreamTable {
         header = try Header(line, path)
         return
       }
+      // A recording that was killed has a last line that is cut short. Of a number in it, nothing is known.
+      guard line.isEnded else { return }
       guard let time = line.seconds(0), line.fields.count == header.columns.count + 1 else {
-        // A recording that was killed has a last line that is cut short.
-        if !line.isEnded { return }
         throw Self.failure(line, "expected seconds and \(header.columns.count) numbers, found \(line.fields.count) fields", path)
       }
       var numbers: [Float] = []
@@ -47,10 +47,10 @@ struct StreamTable {
           throw Self.failure(
             line, "column \(header.columns[column]): expected a number, found \"\((line.text(column + 1) ?? "").prefix(40))\"", path)
         }
-        numbers.append(number.isFinite ? Float(number) : .nan)
+        // Also one that is too large for 32 bits is absent.
+        let value = Float(number)
+        numbers.append(value.isFinite ? value : .nan)
       }
-      // Of a number that may be cut short, nothing is known.
-      guard line.isEnded else { return }
       times.append(time)
       values += numbers
       lines.append(line.number)
@@ -92,7 +92,10 @@ struct StreamTable {
   /// Names that readers and steps give.
   private static let reserved: Set<StreamName> = [
     .pose, .image, .depth, .confidence, .joints, .depthPoint, .imu, .actions, .actionChunk, "rewards", "dones",
+    "obs", "next_obs", "action_dict",
   ]
+  /// Ends of the names of what is stored beside a stream.
+  private static let suffixes = ["_valid", "_raw", "_intrinsics"]
 
   private static func isName(_ text: Substring) -> Bool {
     guard let first = text.utf8.first, (97...122).contains(first), text.utf8.count <= 64 else { return false }

@@ -79,6 +79,29 @@ def test_a_last_line_that_is_cut_short_is_skipped(takeset, session, tmp_path):
         assert valid.all() and demos(tmp_path / "out")["session_a"][0]["obs/state"][-1, 0] == len(times) - 2
 
 
+@pytest.mark.parametrize("last", ["-", "na", "1e-", "", "-1", "nan"])
+def test_a_number_that_is_cut_short_costs_its_line_alone(takeset, session, tmp_path, last):
+    times = frames(session)
+    write(session, "timestamp,x\n" + "".join(f"{t:.6f},7\n" for t in times[:-1]) + f"{times[-1]:.6f},{last}")
+    takeset.convert(session.parent, output=tmp_path / "out")
+    demo = demos(tmp_path / "out")["session_a"][0]
+    assert (demo["obs/state"][:] == 7).all() and demo["obs/state_valid"][:].all()
+
+
+def test_a_number_too_large_for_32_bits_is_masked(takeset, session, tmp_path):
+    write(session, "timestamp,x\n" + "".join(f"{t:.6f},{'1e300' if k == 5 else 'inf' if k == 6 else k}\n" for k, t in enumerate(frames(session))))
+    takeset.convert(session.parent, output=tmp_path / "out")
+    demo = demos(tmp_path / "out")["session_a"][0]
+    assert np.flatnonzero(~demo["obs/state_valid"][:, 0].astype(bool)).tolist() == [5, 6] and np.isnan(demo["obs/state"][5:7]).all()
+
+
+def test_a_bad_name_costs_no_other_take(takeset, session, tmp_path):
+    takeset("simulate", "stack-session", "--output", session.parent / "session_b", *SMALL, "--seed", "2", check=0)
+    write(session, "timestamp,x\n1,2\n", "joints_valid")
+    takeset("run", session.parent, "--output", tmp_path / "out", check=3)
+    assert list(demos(tmp_path / "out")) == ["session_b"]
+
+
 def test_a_row_of_it_is_traced_to_its_line(takeset, session, tmp_path):
     write(session, "timestamp,count\n" + "".join(f"{t:.6f},{k}\n" for k, t in enumerate(frames(session))))
     takeset.convert(session.parent, output=tmp_path / "out")
@@ -117,7 +140,7 @@ def test_a_table_that_cannot_be_read_fails_its_take(takeset, session, tmp_path, 
     assert "streams/state.csv" in said and words in said, said
 
 
-@pytest.mark.parametrize(("name", "words"), [("joints", "a take has a stream of this name"), ("My-State", "named after its stream"), ("9", "named after")])
+@pytest.mark.parametrize(("name", "words"), [("joints", "a take has a stream of this name"), ("state_valid", "or a mask"), ("joints_valid", "or a mask"), ("camera_depth_valid", "or a mask"), ("x_raw", "or a mask"), ("camera_intrinsics", "or a mask"), ("obs", "of this name"), ("next_obs", "of this name"), ("action_dict", "of this name"), ("My-State", "named after its stream"), ("9", "named after")])
 def test_a_name_that_no_stream_can_have_fails_its_take(takeset, session, tmp_path, name, words):
     write(session, "timestamp,x\n1,2\n", name)
     said = failure(takeset, session, tmp_path)
