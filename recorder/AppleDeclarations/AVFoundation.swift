@@ -38,6 +38,7 @@ open class AVAssetWriter: NSObject {
   public func add(_ input: AVAssetWriterInput) { fatalError() }
   public func startWriting() -> Bool { fatalError() }
   public func startSession(atSourceTime startTime: CMTime) { fatalError() }
+  public func cancelWriting() { fatalError() }
   public func finishWriting(completionHandler handler: @escaping @Sendable () -> Void) { fatalError() }
 }
 open class AVAssetWriterInput: NSObject {

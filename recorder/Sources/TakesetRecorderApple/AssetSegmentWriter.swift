@@ -58,7 +58,10 @@
     }
 
     public func finish(_ done: @escaping @Sendable ((any Error)?) -> Void) {
-      guard isWriting else { return done(failure) }
+      guard isWriting else {
+        if writer.status == .writing { writer.cancelWriting() }
+        return done(failure)
+      }
       input.markAsFinished()
       writer.finishWriting { [self] in
         done(writer.status == .completed && !lock.withLock { isSegmentMissing } ? nil : failure)

@@ -10,6 +10,8 @@ import Testing
     let every: Int
     /// Frames offered that are refused, and one that throws.
     var busy: Set<Int> = [], broken: Int?
+    /// Whether the last segment is lost and the end says so.
+    var losesEnd = false
     var offered = 0, taken = 0, sent = 0
     var pending: [UInt8] = []
 
@@ -35,6 +37,7 @@ import Testing
 
     func finish(_ done: @escaping @Sendable ((any Error)?) -> Void) {
       if broken != nil { return queue.async { done(RecordingError(path: "encoder", reason: "it is broken")) } }
+      if losesEnd { return queue.async { done(RecordingError(path: "encoder", reason: "the last segment is lost")) } }
       if !pending.isEmpty { send(pending, taken) }
       queue.async { done(nil) }
     }
@@ -60,7 +63,8 @@ import Testing
     startedAt: 1_771_446_000_123, clockStart: 100)
 
   private func recorder(
-    _ folder: String, busy: Set<Int> = [], broken: Int? = nil, checkpointEvery: Int = 10, signer: (any AssertionSigner)? = FakeSigner()
+    _ folder: String, busy: Set<Int> = [], broken: Int? = nil, losesEnd: Bool = false, checkpointEvery: Int = 10,
+    signer: (any AssertionSigner)? = FakeSigner()
   ) -> BundleRecorder {
     var options = BundleRecorder.Options()
     options.checkpoints.every = checkpointEvery
@@ -68,7 +72,7 @@ import Testing
     return BundleRecorder(in: folder, id: "take", Self.description, options: options, signer: signer, testHasher, deflate: stored) {
       receive in
       let sink = FakeSink(every: 5, receive)
-      (sink.busy, sink.broken) = (busy, broken)
+      (sink.busy, sink.broken, sink.losesEnd) = (busy, broken, losesEnd)
       return sink
     }
   }
@@ -170,6 +174,18 @@ import Testing
       #expect(error?.reason.contains(words) == true, "\(String(describing: error))")
       #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
     }
+  }
+
+  @Test func aBundleWithoutItsEndIsPartialAlsoToTheApp() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path, losesEnd: true)
+    nonisolated(unsafe) var effects: [RecordingMachine.Effect] = []
+    recorder.onEffect = { effects.append($0) }
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 1)
+    await #expect(throws: RecordingError.self) { try await recorder.stop(at: 101.2) }
+    let found = try #require(try await recorder.stop(at: 102))
+    #expect(found.outcome == .partial && found.frames == 25 && effects.last == .result(.partial))
   }
 
   @Test func theResultReachesTheApp() async throws {

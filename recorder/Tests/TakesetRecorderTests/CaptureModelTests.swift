@@ -197,6 +197,14 @@ import Testing
     var model = uploading()
     _ = model.handle(.progress("take-1", sent: 500, of: -1), at: 5)
     #expect(model.uploadText == "Uploading video...")
+    _ = model.handle(.progress("take-1", sent: 100, of: 200), at: 6)
+    #expect(model.uploadText == "Uploading video... 100%, 0.0 MB of 0.0 MB")
+  }
+
+  @Test func c6WhatTheServerHasIsUploadedAlsoAfterARefusal() {
+    var model = uploading()
+    _ = model.handle(.uploadFailed("take-1", "x"), at: 5)
+    #expect(model.handle(.uploaded("take-1"), at: 6).isEmpty && model.screen == .camera && model.banner == "Uploaded")
   }
 
   @Test func c6AnUploadThatFailsIsTriedAgain() {

@@ -14,7 +14,7 @@ public final class BundleRecorder: @unchecked Sendable {
     public var limits = RecordingMachine.Limits()
     public var keyframes = KeyframeRule()
     public var checkpoints = CheckpointRule()
-    /// The end waits this long for a signature that is not there yet (seconds); the bundle then claims less.
+    /// The end waits this long for signatures that are not there yet (seconds); the bundle then claims less.
     public var patience = 10.0
     public init() {}
   }
@@ -112,6 +112,8 @@ public final class BundleRecorder: @unchecked Sendable {
         }
       }
     }
+    // Before the lock is free, so that an end on another thread waits for this signature.
+    if checkpoint != nil { signatures.enter() }
     lock.unlock()
     if let checkpoint { sign(checkpoint.hash, frames: checkpoint.frames) }
     effects.filter { $0 != .record }.forEach(onEffect)
@@ -149,8 +151,7 @@ public final class BundleRecorder: @unchecked Sendable {
   }
 
   private func sign(_ hash: [UInt8], frames: Int) {
-    guard let signer else { return }
-    signatures.enter()
+    guard let signer else { return signatures.leave() }
     signer.sign(hash) { [self] assertion in
       // Unsigned is no reason to stop: the bundle then claims less.
       if let assertion { lock.withLock { try? files?.addAssertion(assertion, frames: frames) } }
@@ -191,20 +192,21 @@ public final class BundleRecorder: @unchecked Sendable {
     let isFirst = waiting.count == 1, sink = sink
     lock.unlock()
     guard isFirst else { return }
-    guard let sink else { return signEnd(reason, at: time, nil) }
+    let deadline = DispatchTime.now() + patience
+    guard let sink else { return signEnd(reason, at: time, nil, by: deadline) }
     sink.finish { [self] error in
       lock.withLock { self.sink = nil }
       // Of an encoder that has failed, a second failure is no news.
       let isKnown = reason == .writerFailed || reason == .diskFull
-      let end = Awaited<Bool>(on: finishing, for: patience) { [self] _ in signEnd(reason, at: time, isKnown ? nil : error) }
+      let end = Awaited<Bool>(on: finishing, until: deadline) { [self] _ in signEnd(reason, at: time, isKnown ? nil : error, by: deadline) }
       signatures.notify(queue: finishing) { end.answer(true) }
     }
   }
 
-  private func signEnd(_ reason: RecordingMachine.Stop, at time: Double, _ failure: (any Error)?) {
+  private func signEnd(_ reason: RecordingMachine.Stop, at time: Double, _ failure: (any Error)?, by deadline: DispatchTime) {
     let (hash, frames) = lock.withLock { (files?.finalHash, files?.frames ?? 0) }
     guard failure == nil, reason.isComplete, let signer, let hash else { return commit(reason, at: time, nil, failure) }
-    let end = Awaited<[UInt8]>(on: finishing, for: patience) { [self] assertion in
+    let end = Awaited<[UInt8]>(on: finishing, until: deadline) { [self] assertion in
       commit(reason, at: time, assertion.map { ($0, frames) }, nil)
     }
     signer.sign(hash) { end.answer($0) }
@@ -231,7 +233,10 @@ public final class BundleRecorder: @unchecked Sendable {
     }
     let effects: [RecordingMachine.Effect]
     switch result {
-    case .success: effects = machine.handle(.finished, at: time)
+    case .success(let recovered):
+      // The bundle says what it is: of an encoder that failed at the end, less is in it than the reason of the end tells.
+      let outcome: RecordingMachine.Outcome = recovered.map { $0.outcome == .complete ? .complete : .partial } ?? .nothing
+      effects = machine.handle(.finished, at: time).map { if case .result = $0 { .result(outcome) } else { $0 } }
     case .failure(let error):
       problem = error
       effects = machine.handle(.finishingFailed, at: time)
@@ -244,16 +249,16 @@ public final class BundleRecorder: @unchecked Sendable {
   }
 }
 
-/// Something that is done once: with its answer, or without one after some time.
+/// Something that is done once: with its answer, or without one at a deadline.
 ///
 /// `@unchecked Sendable`: everything that changes belongs to `queue`, which is serial.
 private final class Awaited<Answer: Sendable>: @unchecked Sendable {
   private let queue: DispatchQueue
   private var action: (@Sendable (Answer?) -> Void)?
 
-  init(on queue: DispatchQueue, for seconds: Double, _ action: @escaping @Sendable (Answer?) -> Void) {
+  init(on queue: DispatchQueue, until deadline: DispatchTime, _ action: @escaping @Sendable (Answer?) -> Void) {
     (self.queue, self.action) = (queue, action)
-    queue.asyncAfter(deadline: .now() + seconds) { self.take(nil) }
+    queue.asyncAfter(deadline: deadline) { self.take(nil) }
   }
 
   func answer(_ answer: Answer?) { queue.async { self.take(answer) } }

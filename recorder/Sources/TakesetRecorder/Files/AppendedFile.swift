@@ -21,6 +21,8 @@ final class AppendedFile {
   let path: String
   private let descriptor: Int32
   private(set) var count: UInt64
+  /// A part of a write is in the file and could not be removed: nothing may follow it.
+  private var isTorn = false
 
   /// Creates the file, which must not exist.
   init(creating path: String) throws {
@@ -34,6 +36,7 @@ final class AppendedFile {
 
   /// Appends bytes with one write where the system takes them at once. Where it does not take all, the file is as before.
   func append(_ bytes: UnsafeRawBufferPointer) throws {
+    guard !isTorn else { throw RecordingError(path: path, reason: "a write before this one is incomplete") }
     var rest = bytes
     while !rest.isEmpty {
       let written = write(descriptor, rest.baseAddress, rest.count)
@@ -41,7 +44,7 @@ final class AppendedFile {
       guard written > 0 else {
         let error = RecordingError.system("cannot be written", path)
         // What comes later must not follow a part.
-        ftruncate(descriptor, off_t(count))
+        isTorn = ftruncate(descriptor, off_t(count)) != 0
         throw error
       }
       rest = UnsafeRawBufferPointer(rebasing: rest[written...])

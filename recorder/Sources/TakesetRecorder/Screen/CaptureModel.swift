@@ -84,6 +84,7 @@ public struct CaptureModel: Sendable, Equatable {
     case finished(Take)
     case nothing
     case finishingFailed(String)
+    /// Tell the recorder first (`interrupt`): the stop that this asks for would make it a recording that ended as it should.
     case interrupted
     case use, retake, retry, close
     /// The uploader's words, with the id of the take: others may still be on their way. A total that is not known is 0 or less.
@@ -239,10 +240,11 @@ public struct CaptureModel: Sendable, Equatable {
       return [.discard(take.id)]
     case (.uploading(let take, let before, _), .progress(_, let sent, let total)):
       // A repeated block is no step back.
-      screen = .uploading(take, sent: max(before, total > 0 ? min(sent, total) : sent), of: total > 0 ? total : nil)
+      screen = .uploading(take, sent: min(max(before, sent), total > 0 ? total : .max), of: total > 0 ? total : nil)
     case (.waiting(let take, _), .progress(_, let sent, let total)):
-      screen = .uploading(take, sent: total > 0 ? min(sent, total) : sent, of: total > 0 ? total : nil)
-    case (.uploading, .uploaded), (.waiting, .uploaded):
+      screen = .uploading(take, sent: min(sent, total > 0 ? total : .max), of: total > 0 ? total : nil)
+    // Also after a refusal: what the server has counts.
+    case (.uploading, .uploaded), (.waiting, .uploaded), (.rejected, .uploaded):
       screen = .camera
       show("Uploaded")
     case (.uploading(let take, _, _), .uploadWaits(_, let reason)): screen = .waiting(take, reason)
