@@ -172,7 +172,8 @@ package struct Episode: Sendable {
     var kept = keeping(Array(0..<(frames.count - 1)), dropping: "no-next-row", goesOn: true)
     // One row less does not change the rate.
     kept.frames.nominalRate = frames.nominalRate ?? frames.cadence.rateHz
-    return kept
+    // Where tracking jumped to the row that is gone, the one before has no next row either.
+    return kept.endingBeforeTheNextRow()
   }
 
   /// Quality bits of each frame.

@@ -44,6 +44,9 @@ import TestSupport
     // The last row of the first part has no next row: what follows is somewhere else.
     #expect(take.keeping([0, 1, 2], dropping: "part", goesOn: true).following == nil)
     #expect(take.keeping([0, 1], dropping: "part", goesOn: true).following != nil)
+    take.dropsRowWithoutNext = true
+    #expect(take.keeping([0, 1, 2, 3], dropping: "part").endingBeforeTheNextRow().frames.count == 2)
+    take.dropsRowWithoutNext = false
     // Nothing comes before the first frame.
     take.frames.quality = [.poseJump, [], [], [], .poseJump, .poseJump]
     #expect(try ranges(["at": "jumps"], take) == [0..<4, 4..<5, 5..<6])

@@ -101,8 +101,11 @@ def main():
     say("recorded")
     convert(options.takeset, root)
     say("converted")
-    kinds = [(name, sees) for sees in (False, True) for name, loader in LOADERS.items() if loader[3] or not sees]
-    jobs = [(root, name, sees, seed, options.steps, options.rollouts) for sees in (True, False) for seed in range(options.seeds) for name, s in kinds if s == sees]
+    # Those that see images take longest, so they come first.
+    jobs = [
+        (root, name, sees, seed, options.steps, options.rollouts)
+        for sees in (True, False) for seed in range(options.seeds) for name, loader in LOADERS.items() if loader[3] or not sees
+    ]  # fmt: skip
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         results = []
         for one in pool.imap_unordered(learn, jobs):

@@ -133,7 +133,7 @@ class Task:
 
     @property
     def state(self):
-        """Cube and disc in the hand's frame, and twice the sine and cosine of the turn that brings the fingers along a side of the cube (8)."""
+        """Cube and disc in the hand's frame, and the sine and cosine of four times the angle to the cube's side, which is the same for all sides (8)."""
         position, rotation = self.hand_pose
         turn = self.turn()
         cube, goal = rotation.inv().apply(self.cube - position), rotation.inv().apply(self.goal - position)

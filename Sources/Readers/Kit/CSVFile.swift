@@ -44,6 +44,9 @@ struct CSVFile {
     self.bytes = bytes
   }
 
+  /// Size of the file in bytes.
+  var count: Int { bytes.count }
+
   /// Passes each line to `body`, one at a time: a hostile file may have millions.
   func forEachLine(_ body: (Line) throws -> Void) rethrows {
     var rest = bytes[...]

@@ -57,10 +57,12 @@ package struct StackSession: Reader {
     guard tables.count <= StreamTable.mostTables else {
       throw TakeFailure(.limit, "\(tables.count) tables; expected \(StreamTable.mostTables) or fewer", file: StreamTable.folder)
     }
+    // All tables together have the room of one file.
+    var room = maxJsonMebibytes << 20
     for file in tables {
-      let table = try StreamTable(
-        take.inputs, file, limit: maxJsonMebibytes << 20, frameClock: session.clock, taken: Set(episode.streams.keys))
+      let table = try StreamTable(take.inputs, file, limit: room, frameClock: session.clock, taken: Set(episode.streams.keys))
       episode.streams[table.name] = table.stream
+      room -= table.bytes
     }
     episode.streams[.imu] = session.imu?.stream
     if let imu = session.imu { claims.checkReadings("imuCount", imu.count, IMUFile.name) }

@@ -10,6 +10,11 @@ struct StreamTable {
   /// Tables of one session.
   static let mostTables = 64
 
+  /// Lines of one table: an hour at 1 kHz.
+  private static let mostLines = 4_000_000
+
+  /// Size of the file.
+  let bytes: Int
   let name: StreamName
   let stream: SampleStream
 
@@ -30,16 +35,23 @@ struct StreamTable {
     var times: [Timestamp] = []
     var values: [Float] = []
     var lines: [Int] = []
-    try CSVFile(inputs, file, limit: limit).forEachLine { line in
+    let table = try CSVFile(inputs, file, limit: limit)
+    bytes = table.count
+    try table.forEachLine { line in
       guard let header else {
+        guard line.isEnded else { throw Self.failure(line, "the header has no line end, so it may be cut short", path) }
         header = try Header(line, path)
         return
       }
       // A recording that was killed has a last line that is cut short. Of a number in it, nothing is known.
       guard line.isEnded else { return }
-      guard let time = line.seconds(0), line.fields.count == header.columns.count + 1 else {
-        throw Self.failure(line, "expected seconds and \(header.columns.count) numbers, found \(line.fields.count) fields", path)
+      guard line.fields.count == header.columns.count + 1 else {
+        throw Self.failure(line, "expected \(header.columns.count + 1) fields, found \(line.fields.count)", path)
       }
+      guard let time = line.seconds(0) else {
+        throw Self.failure(line, "expected seconds, found \"\((line.text(0) ?? "").prefix(40))\"", path)
+      }
+      guard times.count < Self.mostLines else { throw TakeFailure(.limit, "more than \(Self.mostLines) lines", file: path) }
       var numbers: [Float] = []
       for column in header.columns.indices {
         let isEmpty = line.fields[column + 1].isEmpty
