@@ -11,22 +11,48 @@ import multiprocessing
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch._dynamo  # before MuJoCo draws: both bring an LLVM of their own
-from loaders import from_list_positions, from_nearest_times, from_takeset, from_truth
-from roll_out import animate, interval, roll_out
+from loaders import KEYS, ByHand, from_takeset, from_truth
+from roll_out import animate, roll_out, wilson
 from train import STEPS, train
 
 HERE = Path(__file__).parent
-# Name, what it is, where its rows come from, and whether a policy also learns from its images.
-LOADERS = {
-    "truth": ("the simulator's own rows", from_truth, "truth", True),
-    "takeset": ("Takeset", from_takeset, "dataset", True),
-    "no-latency": ("Takeset without `latency`", from_takeset, "dataset-without-latency", False),
-    "list": ("by list position, zeros where nothing is near", from_list_positions, "takes", True),
-    "start-time": ("nearest times, by the session's start time", from_nearest_times, "takes", False),
+BOTH, STATE, IMAGES = ("state", "images"), ("state",), ("images",)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where rows come from, what policies see of them, and whose successes theirs are compared with."""
+
+    name: str
+    load: Callable
+    folder: str
+    sees: tuple
+    beside: str = "hand"
+
+
+ALL_MISTAKES = ByHand(images="position", clock="first sample", rows="list", missing="zeros", jumps="keep", portrait="as stored")
+ROWS = {
+    "truth": Rows("the simulator's own rows", from_truth, "truth", BOTH, ""),
+    "takeset": Rows("Takeset", from_takeset, "dataset", BOTH, "truth"),
+    "hand": Rows("a loader by hand, with care", ByHand(), "takes", BOTH, "truth"),
+    "takeset-latency": Rows("Takeset, the glove's latency not given", from_takeset, "dataset-without-latency", STATE, "takeset"),
+    "latency": Rows("by hand, the glove's latency not known", ByHand(latency=0), "takes", STATE),
+    "start-time": Rows("by hand, clocks related by the start time", ByHand(clock="start time"), "takes", STATE),
+    "first-sample": Rows("by hand, clocks related by their first samples", ByHand(clock="first sample"), "takes", STATE),
+    "list": Rows("by hand, every third frame that is there", ByHand(rows="list"), "takes", STATE),
+    "zeros": Rows("by hand, zeros where joints or state are missing", ByHand(missing="zeros"), "takes", STATE),
+    "jumps": Rows("by hand, jumps of the tracking kept", ByHand(jumps="keep"), "takes", STATE),
+    "axes": Rows("by hand, axes of the camera taken for OpenCV's", ByHand(axes="OpenCV"), "takes", STATE),
+    "portrait": Rows("by hand, phones held upright as stored", ByHand(portrait="as stored"), "takes", BOTH),
+    "position": Rows("by hand, the n-th image with the n-th pose", ByHand(images="position"), "takes", IMAGES),
+    "all": Rows("by list position: all of these but latency, start time and axes", ALL_MISTAKES, "takes", BOTH),
 }
 
 
@@ -40,42 +66,78 @@ def convert(takeset, root):
         subprocess.run([takeset, "run", root / "takes", "--output", root / name, "--pipeline", file, "--quiet"], check=True, stdout=sys.stderr)
 
 
+def prepare(job):
+    """Loads rows once for all policies that learn from them. Returns how many there are."""
+    root, name = job
+    samples = ROWS[name].load(root / ROWS[name].folder)
+    for key in KEYS:
+        np.save(root / f"rows/{name}-{key}.npy", samples[key])
+    return len(samples["actions"])
+
+
 def learn(job):
-    """Trains one policy and lets it try. Returns how often it succeeds."""
-    root, name, uses_images, seed, share, rollouts = job
+    """Trains one policy and lets it try: whether each attempt succeeds."""
+    root, name, sees, seed, share, rollouts = job
     torch.set_num_threads(1)  # another process has the other processor
-    _, load, folder, _ = LOADERS[name]
-    samples = load(root / folder)
-    policy = train(samples, uses_images, round(STEPS[uses_images] * share), seed)
-    torch.save(policy, root / f"{name}-{'images' if uses_images else 'state'}-{seed}.pt")
-    return {"loader": name, "sees": "images" if uses_images else "state", "seed": seed, "rows": len(samples["actions"]), "successes": int(roll_out(policy, rollouts).sum())}
+    samples = {key: np.load(root / f"rows/{name}-{key}.npy") for key in (sees, "joints", "actions")}
+    policy = train(samples, sees == "images", round(STEPS * share), seed)
+    torch.save(policy, root / f"{name}-{sees}-{seed}.pt")
+    return name, sees, seed, roll_out(policy, rollouts)
 
 
-def table(results, rollouts):
-    """Markdown: of each loader the successes by seed, and all together with their interval."""
-    lines = ["| rows from | sees | rows | successes by seed | all | 95 % |", "|---|---|--:|--:|--:|--:|"]
-    for name, sees in dict.fromkeys((one["loader"], one["sees"]) for one in results):
-        found = [one for one in results if (one["loader"], one["sees"]) == (name, sees)]
-        successes, count = sum(one["successes"] for one in found), rollouts * len(found)
-        low, high = (100 * limit for limit in interval(successes, count))
-        by_seed = ", ".join(str(one["successes"]) for one in found)
-        lines.append(f"| {LOADERS[name][0]} | {sees} | {found[0]['rows']} | {by_seed} of {rollouts} | {100 * successes / count:.1f} % | {low:.1f} to {high:.1f} % |")
+def interval(first, second=None):
+    """Of a share of successes, or of a difference of two, 95 % by bootstrap: both how a policy was trained and which attempts it makes are drawn anew.
+
+    Attempts are arrays (seeds, starts); the starts of both are the same.
+    """
+    chance, drawn = np.random.default_rng(0), []
+    for _ in range(4000):
+        starts = chance.integers(first.shape[1], size=first.shape[1])
+        shares = [one[chance.integers(len(one), size=len(one))][:, starts].mean() for one in (first, second) if one is not None]
+        drawn.append(shares[0] - shares[1] if second is not None else shares[0])
+    return np.quantile(drawn, [0.025, 0.975])
+
+
+def summaries(results):
+    """Of each kind of rows and what is seen of them: its name, what it sees, successes by seed, their share, its interval, and the same of its difference in
+    points to the rows it is compared with."""
+    attempts = {}
+    for name, sees in dict.fromkeys((one["rows"], one["sees"]) for one in results):
+        attempts[name, sees] = np.array([list(map(int, one["attempts"])) for one in results if (one["rows"], one["sees"]) == (name, sees)])
+    for (name, sees), tried in attempts.items():
+        # Shares near 0 or 1 are not known better than so many attempts tell.
+        low, high = zip(interval(tried), wilson(tried.sum(), tried.size))
+        other = attempts.get((ROWS[name].beside, sees))
+        difference = None if other is None else (tried.mean() - other.mean(), *interval(tried, other))
+        yield name, sees, tried.sum(1), tried.mean(), (min(low), max(high)), difference
+
+
+def table(results, counts):
+    """Markdown: of each kind of rows the successes by seed, all together, and the difference to what they are compared with."""
+    lines = ["| rows from | rows | by seed | succeed | 95 % | less or more, in points |", "|---|--:|--:|--:|--:|---|"]
+    seen = None
+    for name, sees, by_seed, share, (low, high), difference in summaries(results):
+        if sees != seen:
+            lines.append(f"| **by {sees}** | | | | | |")
+            seen = sees
+        apart = "" if difference is None else "{:+.1f} ({:+.1f} to {:+.1f}) than {}".format(*(100 * x for x in difference), BESIDE[ROWS[name].beside])
+        lines.append(f"| {ROWS[name].name} | {counts[name]} | {', '.join(map(str, by_seed))} | {100 * share:.1f} % | {100 * low:.1f} to {100 * high:.1f} | {apart} |")
     return "\n".join(lines) + "\n"
 
 
-def draw(results, rollouts, path):
-    """A bar of successes for each loader with its interval, as SVG."""
-    keys = list(dict.fromkeys((one["loader"], one["sees"]) for one in results))
-    width, left, height = 760, 380, 26
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height * len(keys) + 30}" font-family="sans-serif" font-size="13">']
-    parts.append(f'<rect width="{width}" height="{height * len(keys) + 30}" fill="white"/>')
-    for row, (name, sees) in enumerate(keys):
-        found = [one["successes"] for one in results if (one["loader"], one["sees"]) == (name, sees)]
-        share = sum(found) / (rollouts * len(found))
-        low, high = interval(sum(found), rollouts * len(found))
+BESIDE = {"truth": "the truth", "takeset": "Takeset", "hand": "with care"}
+
+
+def draw(results, path):
+    """A bar of successes for each kind of rows with its interval, as SVG."""
+    found = list(summaries(results))
+    width, left, height = 760, 430, 26
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height * len(found) + 30}" font-family="sans-serif" font-size="13">']
+    parts.append(f'<rect width="{width}" height="{height * len(found) + 30}" fill="white"/>')
+    for row, (name, sees, _, share, (low, high), _) in enumerate(found):
         y, scale = 10 + row * height, width - left - 60
-        color = {"truth": "#777", "takeset": "#2a7", "no-latency": "#c83"}.get(name, "#c44")
-        parts.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{LOADERS[name][0].replace("`", "")}, {sees}</text>')
+        color = {"truth": "#777", "takeset": "#2a7", "hand": "#48c"}.get(name, "#c44")
+        parts.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{ROWS[name].name}, {sees}</text>')
         parts.append(f'<rect x="{left}" y="{y + 3}" width="{share * scale:.1f}" height="16" fill="{color}"/>')
         parts.append(f'<path d="M{left + low * scale:.1f} {y + 11}H{left + high * scale:.1f}" stroke="black"/>')
         parts.append(f'<text x="{left + max(share, high) * scale + 6:.1f}" y="{y + 15}">{100 * share:.0f} %</text>')
@@ -101,20 +163,23 @@ def main():
     say("recorded")
     convert(options.takeset, root)
     say("converted")
-    # Those that see images take longest, so they come first.
-    jobs = [
-        (root, name, sees, seed, options.steps, options.rollouts)
-        for sees in (True, False) for seed in range(options.seeds) for name, loader in LOADERS.items() if loader[3] or not sees
-    ]  # fmt: skip
+    (root / "rows").mkdir()
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        counts = dict(zip(ROWS, pool.map(prepare, [(root, name) for name in ROWS], chunksize=1)))
+        say("loaded")
+        # Those that see images take longest, so they come first.
+        jobs = [
+            (root, name, sees, seed, options.steps, options.rollouts)
+            for sees in ("images", "state") for seed in range(options.seeds) for name, rows in ROWS.items() if sees in rows.sees
+        ]  # fmt: skip
         results = []
-        for one in pool.imap_unordered(learn, jobs):
-            results.append(one)
-            say(f"{one['loader']}, {one['sees']}, seed {one['seed']}: {one['successes']} of {options.rollouts}")
-    results.sort(key=lambda one: (one["sees"] == "images", list(LOADERS).index(one["loader"]), one["seed"]))
-    (root / "results.json").write_text(json.dumps({"rollouts": options.rollouts, "takes": options.takes, "results": results}, indent=1) + "\n")
-    (root / "table.md").write_text(table(results, options.rollouts))
-    draw(results, options.rollouts, root / "successes.svg")
+        for name, sees, seed, attempts in pool.imap_unordered(learn, jobs):
+            results.append({"rows": name, "sees": sees, "seed": seed, "attempts": "".join(str(int(attempt)) for attempt in attempts)})
+            say(f"{name}, {sees}, seed {seed}: {attempts.sum()} of {options.rollouts}")
+    results.sort(key=lambda one: (one["sees"] == "images", list(ROWS).index(one["rows"]), one["seed"]))
+    (root / "results.json").write_text(json.dumps({"takes": options.takes, "counts": counts, "results": results}, indent=1) + "\n")
+    (root / "table.md").write_text(table(results, counts))
+    draw(results, root / "successes.svg")
     animate(torch.load(root / "takeset-state-0.pt", weights_only=False), root / "rollout.webp")
     say("done\n")
     print((root / "table.md").read_text())

@@ -1,20 +1,21 @@
-"""The same takes as rows for a policy, by several loaders: the simulator's truth, Takeset's, and two that people write by hand.
+"""The same takes as rows for a policy: the simulator's truth, Takeset's, and those of a loader by hand, with care or with one mistake.
 
 Each gives a dictionary of arrays: state (n, 8), joints (n, 4), images (n, 48, 64, 3), and actions (n, 13), which are the hand's motion to the next row and its
 joints there.
 """
 
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+from record import JOINTS, LATENCY
 from scipy.spatial.transform import Rotation
-from task import CAMERA_POSITION, CAMERA_ROTATION, row_image
+from task import CAMERA_POSITION, CAMERA_ROTATION, RATE, row_image
 
 KEYS = ("state", "joints", "images", "actions")
 EVERY = 3  # images of the phone for a row: 60 Hz to 20 Hz
-JOINTS = ("index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip")
 
 
 def from_truth(folder):
@@ -35,59 +36,99 @@ def from_takeset(dataset):
     return {"state": obs["state"], "joints": obs["joints"], "images": images, "actions": batch["actions"][:, 0].numpy()}
 
 
-def from_list_positions(folder):
-    """As in the plan of a data collection: image i has pose i, every clock begins at its own first sample, and a missing sample is zeros."""
-    return _rows(folder, _by_position)
+@dataclass(frozen=True)
+class ByHand:
+    """A script for these takes. As it stands it makes no mistake that its author could have known of; each field can bring one."""
+
+    images: str = "number"  # which a frame has: the one of its pose's number, or of its "position" in the sorted list
+    clock: str = "gyroscope"  # what relates the clock of all else to that of the frames, or "start time", or "first sample" of each file
+    latency: float = LATENCY  # of the glove, in seconds
+    rows: str = "numbers"  # every third frame by its number, or of the "list" of those that are there
+    missing: str = "drop"  # rows without joints or state, or fill them with "zeros"
+    jumps: str = "drop"  # steps that no hand makes, or "keep" them
+    portrait: str = "upright"  # image and pose of a phone held so, or both "as stored"
+    axes: str = "ARKit"  # of the camera: -z looks ahead, or "OpenCV": z does
+
+    def __call__(self, folder):
+        takes = [self.take(Path(take)) for take in sorted(Path(folder).iterdir())]
+        return {key: np.concatenate([take[key] for take in takes]) for key in KEYS}
+
+    def take(self, folder):
+        def read(name):
+            return json.loads((folder / f"{name}.json").read_text())
+
+        poses, metadata = sorted(read("poses"), key=lambda pose: pose["rgbIndex"]), read("metadata")
+        numbers = np.array([pose["rgbIndex"] for pose in poses])
+        times = np.array([pose["timestamp"] for pose in poses])
+        camera = np.array([pose["transform"] for pose in poses])
+        rotation = Rotation.from_matrix(camera[:, :3, :3])
+        start = datetime.fromisoformat(metadata["startTime"]).timestamp()
+        turned = metadata["rgbResolution"][0] < metadata["rgbResolution"][1] and self.portrait == "upright"
+
+        # Joints and state, on the clock of the poses.
+        encoders, table = read("encoders"), np.loadtxt(folder / "streams/state.csv", delimiter=",", skiprows=1)
+        angles = np.array([[reading[name] for name in JOINTS] for reading in encoders])
+        sent = np.array([reading["esp_timestamp_ms"] / 1000 for reading in encoders])
+        measured = sent + np.min([reading["timestamp"] - at for reading, at in zip(encoders, sent)])  # the fastest packet's delay for all
+        clocks = {"gyroscope": lambda: _offset(times, rotation, read("imu"), start), "start time": lambda: start - times[0]}
+        if self.clock == "first sample":
+            to_joints, to_state = measured[0] - times[0], table[0, 0] - times[0]
+        else:
+            to_joints = to_state = clocks[self.clock]()
+        joints, has_joints = _interpolated(times, measured - to_joints - self.latency, angles)
+        state, has_state = _interpolated(times, table[:, 0] - to_state, table[:, 1:])
+
+        # The hand of each pose.
+        if self.axes == "OpenCV":
+            rotation = rotation * Rotation.from_euler("x", 180, degrees=True)
+        if turned:
+            rotation = rotation * Rotation.from_euler("z", -90, degrees=True)
+        rotation = rotation * CAMERA_ROTATION.inv()
+        position = camera[:, :3, 3] + rotation.apply(-CAMERA_POSITION)
+
+        # Each row's frame and the next row's.
+        files = sorted((folder / "rgb").iterdir())
+        if self.images == "number":
+            by_number = {int(file.stem): file for file in files}
+            found = [by_number.get(number) for number in numbers]
+        else:
+            found = [*files, *[None] * len(poses)][: len(poses)]
+        if self.rows == "numbers":
+            place = {number: index for index, number in enumerate(numbers)}
+            pairs = [(place[k], place[k + EVERY]) for k in range(numbers[0], numbers[-1], EVERY) if k in place and k + EVERY in place and found[place[k]]]
+        else:
+            kept = [index for index, file in enumerate(found) if file][::EVERY]
+            pairs = list(zip(kept, kept[1:]))
+        a, b = np.array(pairs).T
+        step = rotation[a].inv().apply(position[b] - position[a])
+        if self.missing == "drop":
+            good = has_joints[a] & has_joints[b] & has_state[a]
+        else:
+            good = np.ones(len(a), bool)
+        if self.jumps == "drop":
+            good &= np.linalg.norm(step, axis=1) < 0.1
+        a, b, step = a[good], b[good], step[good]
+        turn = (rotation[a].inv() * rotation[b]).as_matrix()[:, :, :2].transpose(0, 2, 1).reshape(-1, 6)
+        arrays = {"state": state[a], "joints": joints[a], "actions": np.concatenate([step, turn, joints[b]], axis=1)}
+        return {"images": np.stack([row_image(found[row].read_bytes(), turned) for row in a]), **{key: np.float32(value) for key, value in arrays.items()}}
 
 
-def from_nearest_times(folder):
-    """Images by their numbers, everything else at the nearest time, with the session's start time as the link between its clocks."""
-    return _rows(folder, _by_start_time)
+def _interpolated(times, known, values):
+    """Values between two neighbors that are less than 0.1 s apart, and where there are such; zeros elsewhere."""
+    after = np.searchsorted(known, times).clip(1, len(known) - 1)
+    inside = (known[0] <= times) & (times <= known[-1]) & (known[after] - known[after - 1] < 0.1)
+    between = np.stack([np.interp(times, known, column) for column in values.T], axis=1)
+    return np.where(inside[:, None], between, 0), inside
 
 
-def _rows(folder, pair):
-    takes = [_take(Path(take), pair) for take in sorted(Path(folder).iterdir())]
-    return {key: np.concatenate([take[key] for take in takes]) for key in KEYS}
-
-
-def _take(folder, pair):
-    poses = sorted(json.loads((folder / "poses.json").read_text()), key=lambda pose: pose["rgbIndex"])
-    encoders = json.loads((folder / "encoders.json").read_text())
-    table = np.loadtxt(folder / "streams/state.csv", delimiter=",", skiprows=1)
-    start = datetime.fromisoformat(json.loads((folder / "metadata.json").read_text())["startTime"]).timestamp()
-    angles = np.array([[reading[name] for name in JOINTS] for reading in encoders])
-    clock = np.array([reading["timestamp"] for reading in encoders])
-    frames, images, times, sensor_zero = pair(folder, poses, start)
-    state = _nearest(times, table[:, 0] - (sensor_zero or table[0, 0]), table[:, 1:])
-    joints = _nearest(times, clock - (sensor_zero or clock[0]), angles)
-    camera = np.array([pose["transform"] for pose in frames])
-    rotation = Rotation.from_matrix(camera[:, :3, :3]) * CAMERA_ROTATION.inv()
-    position = camera[:, :3, 3] + rotation.apply(-CAMERA_POSITION)
-    rows = np.arange(0, len(frames), EVERY)
-    a, b = rows[:-1], rows[1:]
-    step = rotation[a].inv().apply(position[b] - position[a])
-    turn = (rotation[a].inv() * rotation[b]).as_matrix()[:, :, :2].transpose(0, 2, 1).reshape(-1, 6)
-    pixels = [row_image(images[row].read_bytes()) for row in a]
-    arrays = {"state": state[a], "joints": joints[a], "actions": np.concatenate([step, turn, joints[b]], axis=1)}
-    return {"images": np.stack(pixels), **{key: np.float32(value) for key, value in arrays.items()}}
-
-
-def _by_position(folder, poses, _):
-    images = sorted((folder / "rgb").iterdir())
-    count = min(len(poses), len(images))
-    times = np.array([pose["timestamp"] for pose in poses[:count]])
-    return poses[:count], images[:count], times - times[0], None
-
-
-def _by_start_time(folder, poses, start):
-    named = [(pose, folder / f"rgb/{pose['rgbIndex']:06}.jpg") for pose in poses]
-    found = [(pose, path) for pose, path in named if path.exists()]
-    times = np.array([pose["timestamp"] for pose, _ in found])
-    return [pose for pose, _ in found], [path for _, path in found], times - times[0], start
-
-
-def _nearest(times, known, values):
-    """The value nearest in time, or zeros where the nearest is 50 ms away or more."""
-    after = np.clip(np.searchsorted(known, times), 1, len(known) - 1)
-    nearest = after - (np.abs(known[after - 1] - times) <= np.abs(known[after] - times))
-    return np.where((np.abs(known[nearest] - times) < 0.05)[:, None], values[nearest], 0)
+def _offset(times, rotation, imu, start):
+    """Seconds from the clock of the poses to that of the IMU: where both turn at the same speed. The start time tells it within a second."""
+    gyro_times = np.array([reading["timestamp"] for reading in imu])
+    gyro = np.linalg.norm([reading["gyro"] for reading in imu], axis=1)
+    middle, speed = (times[:-1] + times[1:]) / 2, (rotation[:-1].inv() * rotation[1:]).magnitude() / np.diff(times)
+    steady = speed < 5  # radians per second, or tracking jumped
+    grid = np.arange(0, times[-1] - times[0], 0.002)
+    camera = np.interp(grid, middle[steady] - times[0], speed[steady])
+    lags = np.arange(-0.1, 1.1, 0.002)
+    errors = [np.mean((np.interp(start + lag + grid, gyro_times, gyro) - camera) ** 2) for lag in lags]
+    return start + lags[int(np.argmin(errors))] - times[0]

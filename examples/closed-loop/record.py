@@ -15,6 +15,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 from task import IMAGE, RATE, Expert, Motion, Task, photo, row_image
 
+JOINTS = ("index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip")
 LATENCY = 0.12  # seconds from a joint's angle to the time that the glove gives it
 ROWS = 20  # of the truth, per second
 REST = 0.5  # seconds that a hand rests before the recording ends
@@ -143,9 +144,8 @@ def write_session(folder, number, frames, chance):
     angles = interpolated(sent - LATENCY, times, joints) + chance.normal(0, 0.2, (len(sent), 4))
     boot = int(chance.integers(5_000, 500_000))
     arrived = np.maximum.accumulate(unix + sent + 0.004 + chance.exponential(0.006, len(sent)))
-    names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
     encoders = [
-        {"timestamp": round(a, 6), "esp_timestamp_ms": boot + round(t * 1000 * (1 + 30e-6)), **dict(zip(names, row.round(2).tolist()))}
+        {"timestamp": round(a, 6), "esp_timestamp_ms": boot + round(t * 1000 * (1 + 30e-6)), **dict(zip(JOINTS, row.round(2).tolist()))}
         for t, a, row in zip(sent, arrived, angles)
     ]
 

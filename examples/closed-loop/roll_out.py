@@ -48,7 +48,7 @@ def roll_out(policy, count, watch=None):
     return successes
 
 
-def interval(successes, count):
+def wilson(successes, count):
     """Wilson's interval of 95 % of a share."""
     z, share = 1.96, successes / count
     middle, half = share + z * z / (2 * count), z * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
@@ -78,7 +78,7 @@ def main():
     options = parser.parse_args()
     policy = torch.load(options.policy, weights_only=False)
     successes = int(roll_out(policy, options.count).sum())
-    low, high = interval(successes, options.count)
+    low, high = wilson(successes, options.count)
     print(f"{successes} of {options.count} succeed ({100 * low:.1f} to {100 * high:.1f} %)")
     if options.animation:
         animate(policy, options.animation)

@@ -12,7 +12,20 @@ from loaders import from_takeset
 from torch import nn
 
 
-STEPS = {False: 2500, True: 2000}  # by whether it sees images
+STEPS = 2500
+
+
+class Places(nn.Module):
+    """Where in the image each feature is: of maps (n, c, h, w) the mean place (n, 2 c), weighted by their softmax, from -1 to 1."""
+
+    def __init__(self, height, width):
+        super().__init__()
+        self.register_buffer("x", torch.linspace(-1, 1, width))
+        self.register_buffer("y", torch.linspace(-1, 1, height))
+
+    def forward(self, maps):
+        weights = maps.contiguous().flatten(2).softmax(2).view(maps.shape)
+        return torch.cat([(weights.sum(2) * self.x).sum(2), (weights.sum(3) * self.y).sum(2)], dim=1)
 
 
 class Policy(nn.Module):
@@ -27,10 +40,9 @@ class Policy(nn.Module):
             self.register_buffer(f"{name}_scale", torch.tensor(samples[name].std(0).clip(1e-3)))
         if uses_images:
             self.see = nn.Sequential(
-                nn.Conv2d(3, 16, 5, stride=3), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(), nn.Flatten(),
-                nn.Linear(32 * 5 * 7, 128), nn.ReLU(),
+                nn.Conv2d(3, 16, 5, stride=3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 1), Places(13, 18),
             ).to(memory_format=torch.channels_last)  # fmt: skip
-        self.act = nn.Sequential(nn.Linear((128 if uses_images else 8) + 4, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 13))
+        self.act = nn.Sequential(nn.Linear((64 if uses_images else 8) + 4, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 13))
 
     def scaled(self, name, values):
         return (values - getattr(self, f"{name}_mean")) / getattr(self, f"{name}_scale")
@@ -51,7 +63,7 @@ def train(samples, uses_images, steps, seed, report=lambda step, loss: None):
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
     for step in range(1, steps + 1):
-        rows = torch.randint(len(actions), (128 if uses_images else 256,))
+        rows = torch.randint(len(actions), (64 if uses_images else 256,))
         loss = nn.functional.smooth_l1_loss(policy.scaled_actions(seen[rows], joints[rows]), actions[rows], beta=0.1)
         optimizer.zero_grad()
         loss.backward()
@@ -66,13 +78,12 @@ def main():
     parser.add_argument("dataset")
     parser.add_argument("policy")
     parser.add_argument("--images", action="store_true", help="see the phone's images instead of the task's state")
-    parser.add_argument("--steps", type=int, help="default: 2500, or 2000 with images")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     samples = from_takeset(options.dataset)
     print(f"{len(samples['actions'])} rows")
-    steps = options.steps or STEPS[options.images]
-    policy = train(samples, options.images, steps, options.seed, lambda step, loss: step % 500 or print(f"step {step:5}  loss {loss.item():.4f}"))
+    policy = train(samples, options.images, options.steps, options.seed, lambda step, loss: step % 500 or print(f"step {step:5}  loss {loss.item():.4f}"))
     torch.save(policy, options.policy)
 
 
