@@ -26,8 +26,10 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
+NERFSTUDIO_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null)
+
 .PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean check-apple
-.PHONY: closed-loop closed-loop-deps test-closed-loop
+.PHONY: comparison closed-loop closed-loop-deps test-closed-loop
 .PHONY: server serve fuzz-builds test-server test-all torture-server
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
@@ -81,9 +83,9 @@ closed-loop-deps: build
 	@scripts/install-packages python3 python3-venv libosmesa6
 	@scripts/make-venv build/closed-loop-venv examples/closed-loop/requirements.txt
 
-closed-loop: closed-loop-deps ## train policies on simulated takes by several loaders and count how often each does the task
+closed-loop: closed-loop-deps ## train policies on simulated takes by several loaders and count how often each does the task [MISTAKES=1]
 	rm -rf $(CLOSED_LOOP)
-	PYTHONPATH=python $(CLOSED_LOOP_PYTHON) examples/closed-loop/compare.py $(CLOSED_LOOP) --takeset $(abspath $(TAKESET))
+	PYTHONPATH=python $(CLOSED_LOOP_PYTHON) examples/closed-loop/compare.py $(CLOSED_LOOP) --takeset $(abspath $(TAKESET)) $(if $(MISTAKES),--mistakes)
 
 test-closed-loop: closed-loop-deps ## the closed loop with few takes, one seed and few attempts
 	TAKESET=$(abspath $(TAKESET)) $(CLOSED_LOOP_PYTHON) -m pytest -q Tests/closed-loop
@@ -103,6 +105,14 @@ bench: build ## compare with the peers in Benchmarks/
 	@scripts/install-packages python3 python3-venv ffmpeg
 	@scripts/make-venv .build/bench-venv Tests/python/requirements.txt Benchmarks/requirements.txt
 	.build/bench-venv/bin/python Benchmarks/run.py --work build/bench
+
+comparison: build ## convert the same recordings with LeRobot, nerfstudio and scripts, and measure what is off: docs/comparison.md
+	@scripts/install-packages python3 python3-venv ffmpeg
+	@scripts/make-venv .build/bench-venv Tests/python/requirements.txt Benchmarks/requirements.txt
+	$(if $(LEROBOT_PYTHON),@PYTHON=$(LEROBOT_PYTHON) scripts/make-venv build/comparison-lerobot Tests/python/requirements-lerobot.txt Benchmarks/comparison/requirements-lerobot.txt)
+	$(if $(NERFSTUDIO_PYTHON),@PYTHON=$(NERFSTUDIO_PYTHON) scripts/make-venv build/comparison-nerfstudio Benchmarks/comparison/requirements-nerfstudio.txt)
+	.build/bench-venv/bin/python Benchmarks/comparison/compare.py build/comparison $(if $(LEROBOT_PYTHON),--lerobot build/comparison-lerobot/bin/python) \
+	  $(if $(NERFSTUDIO_PYTHON),--nerfstudio build/comparison-nerfstudio/bin/python)
 
 torture: test-deps build ## kill runs hundreds of times, fail every system call, fill disks, cut the power, convert 100,000 takes, then fuzz: some hours
 	@scripts/install-packages gcc e2fsprogs nbdkit libnbd-bin slurm-wlm slurmctld slurmd slurm-client munge

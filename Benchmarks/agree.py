@@ -13,6 +13,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "Tests/python/kit"))
+from images import frame_code  # noqa: E402
+
 POSE_LIMIT = 1e-5
 # Gray levels, mean and maximum. Both decode with libjpeg-turbo and FFmpeg, of different releases; libswscale before FFmpeg 6
 # interpolates chroma coarsely between the rows of a frame that is not resized.
@@ -93,13 +96,6 @@ def compare_joints(plain, takeset, obs, meta, check):
     check("joints, greatest difference up to whole turns", float(np.nanmax(np.abs(a - b - 360 * turns))), 1e-4)
     # Unwrapping may start at another turn, but must not change turns later.
     check("joints, changes of turn", sum(len(set(column[np.isfinite(column)])) - 1 for column in turns.T), 0)
-
-
-def frame_code(image):
-    """The number that `takeset simulate` draws along the top of an image: 20 bits in black and white, then parities."""
-    row = image[: len(image) // 40].mean(axis=(0, 2))
-    blocks = (np.arange(20) + 0.5) * len(row) / 24
-    return int("".join("1" if row[int(block)] > 128 else "0" for block in blocks), 2)
 
 
 def unequal(a, b):

@@ -2,9 +2,12 @@
 
     make comparison
     python Benchmarks/comparison/compare.py WORK [--lerobot PYTHON] [--nerfstudio PYTHON] [--rounds N] [--seconds N] [--output RESULTS.json]
+                                            [--sessions DIRECTORY] [--records DIRECTORY] [--scans DIRECTORY]
 
 Then does it again with damaged takes among the others, and once more, killed half way. Prints Markdown tables; writes all that was measured as JSON.
 docs/comparison.md has the results, and what the columns mean. PYTHON has LeRobot or nerfstudio installed; without it, its rows are left out.
+The directories have recordings of your own, instead of simulated ones: StackCapture sessions, EXR exports of Record3D, raw data of Polycam. Their truth is not
+known, so only rows, time, memory and size are compared.
 """
 
 import argparse
@@ -31,10 +34,10 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "python")]
 
 import takeset  # noqa: E402
 from machine import facts  # noqa: E402
-from measure import Rows, Truth, edge, errors, matrices, summary  # noqa: E402
+from measure import WHOLE, Rows, Truth, edge, errors, matrices, summary  # noqa: E402
 
 BINARY = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset")).resolve()
-WHOLE = 20  # of so many images one is compared with its source
+KILLED_AT = (0.3, 0.6, 0.9)  # of the time that a whole run takes
 
 SESSIONS = {  # name: quirks of `takeset simulate stack-session --variant v2`
     "clean_1": [], "clean_2": [], "frames_dropped": ["frames-dropped"], "images_missing": ["images-missing"], "poses_shuffled": ["poses-shuffled"],
@@ -45,7 +48,9 @@ RECORDS = {"clean": [], "images_missing": ["missing-images"]}
 SCANS = {"clean": [], "depth_missing": ["missing-depth"]}
 
 
-# Reading what was written: rows of each take, in parts
+# Reading what was written: rows of each take, in parts. What cannot be read has none.
+
+WORLD = np.eye(4)  # the contenders for sessions leave the world as it is
 
 
 def of_images(images, **others):
@@ -55,51 +60,60 @@ def of_images(images, **others):
 def from_takeset(output, takes):
     found = {}
     for episode in takeset.open(output / "dataset"):
+        seen = np.flatnonzero(episode["camera_image"].valid[:])
         joints = episode["joints"]
         angles = np.where(joints.valid[:].reshape(len(episode), -1).all(1)[:, None], joints[:], np.nan)
-        seen = np.flatnonzero(episode["camera_image"].valid[:])
         rows = of_images(
             list(episode["camera_image"][:][seen]), poses=matrices(episode["pose"][:][seen].astype(float)), joints=angles[seen],
-            seconds=episode.times_ns[seen] / 1e9,
+            seconds=episode.times_ns[seen] / 1e9, world=WORLD,
         )  # fmt: skip
         found.setdefault(episode.take_id, []).append(rows)
     return found
 
 
-def from_plain(output, takes):
-    found = {}
-    for path in sorted(output.glob("*.h5")):
-        with h5py.File(path) as file:
-            obs = file["data/demo_0/obs"]
-            seconds = file["meta/demo_0/timestamp_ns"][:] / 1e9
-            found[path.stem] = [of_images(obs["camera_image"][:], poses=matrices(obs["pose"][:].astype(float)), joints=obs["joints"][:], seconds=seconds)]
-    return found
+def from_files(read):
+    """Rows of files of h5py, of which each is a take."""
+
+    def rows(output, takes):
+        found = {}
+        for path in sorted(output.glob("*.h5")):
+            try:
+                with h5py.File(path) as file:
+                    found[path.stem] = [read(file)]
+            except (KeyError, OSError) as error:
+                print(f"{path}: {error}", file=sys.stderr)
+        return found
+
+    return rows
 
 
-def from_positions(output, takes):
-    found = {}
-    for path in sorted(output.glob("*.h5")):
-        with h5py.File(path) as file:
-            obs = file["observations"]
-            found[path.stem] = [of_images(obs["images/camera"][:], poses=matrices(obs["pose"][:]), joints=obs["joints"][:])]
-    return found
+def of_plain(file):
+    obs, seconds = file["data/demo_0/obs"], file["meta/demo_0/timestamp_ns"][:] / 1e9
+    return of_images(obs["camera_image"][:], poses=matrices(obs["pose"][:].astype(float)), joints=obs["joints"][:], seconds=seconds, world=WORLD)
+
+
+def of_positions(file):
+    obs = file["observations"]
+    return of_images(obs["images/camera"][:], poses=matrices(obs["pose"][:]), joints=obs["joints"][:], world=WORLD)
 
 
 def from_lerobot(python, episodes=None):
-    """Rows of a LeRobot dataset; `episodes` says which take an episode is of, and otherwise each is the next take."""
+    """Rows of a LeRobot dataset; `episodes` says which take an episode is of, otherwise its task does."""
 
     def rows(output, takes):
+        if not (output / "lerobot/meta/info.json").exists():  # reading would make the directory
+            return {}
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([python, HERE / "lerobot_rows.py", "read", output / "lerobot", f"{folder}/rows.npz"], check=True, capture_output=True)
+            command = [python, HERE / "lerobot_rows.py", "read", output / "lerobot", f"{folder}/rows.npz"]
+            subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=600)
             stored = dict(np.load(f"{folder}/rows.npz"))
-        names = episodes(output) if episodes else sorted(take.name for take in takes.iterdir())
-        found = {}
+        names, found = episodes(output) if episodes else None, {}
         for number in np.unique(stored["episode"]):
             here = np.flatnonzero(stored["episode"] == number)
-            whole = {int(index * WHOLE - here[0]): stored["whole"][index] for index in range(len(stored["whole"])) if index * WHOLE in here}
+            whole = {index - int(here[0]): stored["whole"][index // WHOLE] for index in here.tolist() if index % WHOLE == 0}
             state = stored["state"][here].astype(float)
-            rows = Rows(list(stored["edges"][here]), matrices(state[:, :7]), state[:, 7:11], stored["seconds"][here], whole=whole)
-            found.setdefault(names[number], []).append(rows)
+            rows = Rows(list(stored["edges"][here]), matrices(state[:, :7]), state[:, 7:11], stored["seconds"][here], whole=whole, world=WORLD)
+            found.setdefault(names[number] if names else str(stored["task"][here[0]]), []).append(rows)
         return found
 
     return rows
@@ -111,19 +125,23 @@ def exported_episodes(output):
     return [takes[episode["id"]] for episode in record["episodes"] for _ in episode["exported"]]
 
 
-def from_scenes(folder):
-    """Rows of transforms.json, as nerfstudio reads it."""
+def from_scenes(folder, is_fitted):
+    """Rows of transforms.json, as nerfstudio reads it. What is not fitted has the true world but for `applied_transform`."""
 
     def rows(output, takes):
         found = {}
-        for scene in sorted((output / folder).iterdir()):
-            if not (scene / "transforms.json").exists():
+        for scene in sorted((output / folder).glob("*/transforms.json")):
+            try:
+                content = json.loads(scene.read_text())
+                images = [np.asarray(Image.open(scene.parent / frame["file_path"]).convert("RGB")) for frame in content["frames"]]
+                maps = [frame.get("depth_file_path") for frame in content["frames"]]
+                has_depth = np.array([bool(path and np.asarray(Image.open(scene.parent / path)).any()) for path in maps])
+            except (KeyError, OSError, ValueError) as error:
+                print(f"{scene}: {error}", file=sys.stderr)
                 continue
-            frames = json.loads((scene / "transforms.json").read_text())["frames"]
-            images = [np.asarray(Image.open(scene / frame["file_path"]).convert("RGB")) for frame in frames]
-            depth = [frame.get("depth_file_path") for frame in frames]
-            maps = [np.asarray(Image.open(scene / path)) if path else None for path in depth]
-            found[scene.name] = [of_images(images, poses=np.array([frame["transform_matrix"] for frame in frames], float), depth=[map if map is not None and map.any() else None for map in maps])]
+            world = np.vstack([content.get("applied_transform", np.eye(4)[:3]), [0, 0, 0, 1]])
+            poses = np.array([frame["transform_matrix"] for frame in content["frames"]], float)
+            found[scene.parent.name] = [of_images(images, poses=poses, has_depth=has_depth, world=None if is_fitted else world)]
         return found
 
     return rows
@@ -154,19 +172,18 @@ def pipeline(work, name, *steps):
 
 def robot_contenders(work, lerobot):
     small = "resize-image: {width: 320, height: 240, mode: fit}"
-    paired = pipeline(work, "paired", "align", small)
-    even = pipeline(
-        work, "even", "align", "resample: {rate: 60}", "split-episodes: {at: gaps}", small, "actions: {kind: relative-6d, joints: absolute}",
-        "pose-frame: {axes: arkit}",
-    )  # fmt: skip
+    paired = pipeline(work, "paired", "align", small, "actions: {kind: relative-6d, joints: none, horizon: 1}")
+    even = pipeline(work, "even", "align", "resample: {rate: 60}", "split-episodes: {at: gaps}", small, "actions: {kind: relative-6d, joints: absolute}")
     run = [BINARY, "run", "{takes}", "--output", "{output}/dataset", "--progress", "none", "--pipeline"]
+    plain, positions = HERE.parent / "plain.py", HERE / "by_position.py"
     yield Contender("Takeset", [[*run, paired]], from_takeset)
-    yield Contender("NumPy and h5py with care (`plain.py`)", [[sys.executable, HERE.parent / "plain.py", "{takes}", "{output}"]], from_plain)
-    yield Contender("by list position (`by_position.py`)", [[sys.executable, HERE / "by_position.py", "{takes}", "{output}"]], from_positions)
+    yield Contender("Takeset, one thread", [[*run, paired, "--jobs", "1"]], from_takeset)
+    yield Contender("NumPy and h5py, `plain.py`", [[sys.executable, plain, "--default", "{takes}", "{output}"]], from_files(of_plain))
+    yield Contender("by list position, `by_position.py`", [[sys.executable, positions, "{takes}", "{output}"]], from_files(of_positions))
     if lerobot:
         export = [BINARY, "export", "{output}/dataset", "--to", "lerobot", "--output", "{output}/lerobot", "--fps", "60", "--task", "look around", "--images", "video"]
         yield Contender("Takeset, `export --to lerobot`", [[*run, even], export], from_lerobot(lerobot, exported_episodes), python=lerobot)
-        yield Contender("LeRobot's writer, with care (`lerobot_rows.py`)", [[lerobot, HERE / "lerobot_rows.py", "write", "{takes}", "{output}/lerobot"]], from_lerobot(lerobot))
+        yield Contender("LeRobot's writer, `lerobot_rows.py`", [[lerobot, HERE / "lerobot_rows.py", "write", "{takes}", "{output}/lerobot"]], from_lerobot(lerobot))
 
 
 def scene_contenders(work, nerfstudio, kind):
@@ -174,39 +191,59 @@ def scene_contenders(work, nerfstudio, kind):
     views.write_text(views.read_text() + "writer: {hdf5: {image: jpeg}}\n")
     run = [BINARY, "run", "{takes}", "--output", "{output}/dataset", "--progress", "none", "--pipeline", views]
     export = [BINARY, "export", "{output}/dataset", "--to", "nerfstudio", "--output", "{output}/scenes"]
-    yield Contender("Takeset, `export --to nerfstudio`", [run, export], from_scenes("scenes"))
+    is_fitted = kind == "polycam"  # whose own world is another
+    yield Contender("Takeset, `export --to nerfstudio`", [run, export], from_scenes("scenes", is_fitted))
     if nerfstudio:
         process = [Path(nerfstudio).parent / "ns-process-data", kind, "--data", "{take}", "--output-dir", "{output}/{name}", "--num-downscales", "0", "--max-dataset-size", "-1"]
-        yield Contender(f"`ns-process-data {kind}`", [[*process, *(["--use-depth"] if kind == "polycam" else [])]], from_scenes("."), each=True)
+        for options in [[], ["--use-depth"]] if kind == "polycam" else [[]]:
+            # Cropped images do not show their number.
+            crop = ["--crop-border-pixels", "0"] if kind == "polycam" else []
+            yield Contender(" ".join(["`ns-process-data", kind, *options]) + "`", [[*process, *crop, *options]], from_scenes(".", is_fitted), each=True)
 
 
 # Running them
 
 
-def execute(contender, takes, output, kill_after=None):
-    """Runs all commands of a contender, as processes of their own; kills what runs after so many seconds."""
+# Starts a command and says what it cost. It is small, because a process begins with the peak memory of the one that started it.
+STARTER = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[2:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+open(sys.argv[1], "w").write(f"{code} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}")
+"""
+
+
+def kill(pid):
+    """Kills a process and what it has started."""
+    children = [int(child) for list in Path(f"/proc/{pid}/task").glob("*/children") for child in list.read_text().split()]
+    os.kill(pid, signal.SIGKILL)
+    for child in children:
+        kill(child)
+
+
+def execute(contender, takes, output, limit=600):
+    """Runs all commands of a contender, one after another; kills what runs after so many seconds, and then runs no more."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python"), "TAKESET_PYTHON": contender.python}
     environment["PATH"] = f"{Path(contender.steps[0][0]).parent}:{environment['PATH']}"
     begun, cpu, peak, codes, said = time.perf_counter(), 0.0, 0, [], ""
     for command in contender.commands(takes, output):
-        with tempfile.TemporaryFile() as printed:
-            process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-            if kill_after is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            printed, cost = Path(folder, "printed"), Path(folder, "cost")
+            with printed.open("w") as out:
+                starter = [sys.executable, "-S", "-c", STARTER, str(cost), *command]
+                process = subprocess.Popen(starter, stdout=out, stderr=subprocess.STDOUT, env=environment)
                 try:
-                    process.wait(max(kill_after - (time.perf_counter() - begun), 0.01))
+                    process.wait(max(limit - (time.perf_counter() - begun), 0.01))
                 except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    kill(process.pid)
                     process.wait()
-                    codes.append("killed")
-                    break
-                codes.append(process.returncode)
-                continue
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            codes.append(process.returncode)
-            cpu, peak = cpu + usage.ru_utime + usage.ru_stime, max(peak, usage.ru_maxrss * 1024)
-            printed.seek(0)
-            said = (printed.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+            said = (printed.read_text(errors="replace").strip().splitlines() or [""])[-1]
+            if not cost.exists():
+                codes.append(-signal.SIGKILL)
+                break
+            code, seconds, bytes = cost.read_text().split()
+            codes.append(int(code))
+            cpu, peak = cpu + float(seconds), max(peak, int(bytes))
     return {"wall": time.perf_counter() - begun, "cpu": cpu, "peak": peak, "codes": codes, "said": said[:200]}
 
 
@@ -222,29 +259,27 @@ def size(folder):
 
 
 def readable(contender, output, takes):
-    """Of each take that can be read from an output, its number of rows; none where nothing can be read."""
+    """Of each take that can be read from an output, its number of rows."""
     try:
         return {name: sum(len(part.edges) for part in parts) for name, parts in contender.rows(output, takes).items()}
     except Exception as error:  # whatever a reader makes of half an output
-        return {"error": f"{type(error).__name__}: {error}"[:200]}
+        print(f"{contender.name}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
+        return {}
 
 
 def measured(contender, takes, output):
-    found = []
-    rows = contender.rows(output, takes)
+    """Errors of all takes together and of each; a take that is not there has lost its frames. Without truth only how many rows there are."""
+    rows, found = contender.rows(output, takes), {}
     for take in sorted(takes.iterdir()):
-        parts = rows.get(take.name)
-        if parts is not None:
-            found.append({"take": take.name, **errors(parts, Truth(take))})
-    return {"takes": len(found), **summary([{key: value for key, value in take.items() if key != "take"} for take in found]), "by take": {
-        take["take"]: summary([{key: value for key, value in take.items() if key != "take"}]) for take in found
-    }}  # fmt: skip
+        parts = rows.get(take.name, [])
+        found[take.name] = errors(parts, Truth(take)) if (take / "truth.json").exists() else {"rows": sum(len(part.edges) for part in parts)}
+    return {**summary(list(found.values())), "by take": {name: summary([one]) for name, one in found.items()}}
 
 
 def compare(contenders, takes, damaged, work, rounds, note):
     """Everything about each contender: what a run costs, what its rows are off by, and what damaged takes and a kill leave."""
     contenders = list(contenders)
-    results = {contender.name: {"runs": []} for contender in contenders}
+    results = {contender.name: {"runs": [], "killed": []} for contender in contenders}
     for turn in range(rounds):
         for contender in contenders[turn % len(contenders) :] + contenders[: turn % len(contenders)]:
             output = fresh(work / "output")
@@ -252,20 +287,27 @@ def compare(contenders, takes, damaged, work, rounds, note):
             result = results[contender.name]
             result["runs"].append(run)
             note(f"{contender.name}: {run['wall']:.1f} s, {run['codes']} {run['said'] if any(run['codes']) else ''}")
-            if turn == 0:
-                result["bytes"] = size(output / "lerobot" if (output / "lerobot").exists() else output / "scenes" if (output / "scenes").exists() else output)
-                result["errors"] = measured(contender, takes, output)
+            if "errors" not in result:
+                handed_on = next((output / name for name in ("lerobot", "scenes") if (output / name).exists()), output)
+                result.update({"bytes": size(output), "bytes_handed_on": size(handed_on), "errors": measured(contender, takes, output)})
+    output = work / "output"
     for contender in contenders:
-        result, output = results[contender.name], work / "output"
+        result = results[contender.name]
+        wall = statistics.median(run["wall"] for run in result["runs"])
         if damaged:
-            run = execute(contender, damaged, fresh(output))
+            run = execute(contender, damaged, fresh(output), limit=60 + 2 * wall)
             result["damaged"] = {"codes": run["codes"], "said": run["said"], "takes": readable(contender, output, damaged)}
-        killed = execute(contender, takes, fresh(output), kill_after=statistics.median(run["wall"] for run in result["runs"]) * 0.6)
-        left = readable(contender, output, takes)
-        again = execute(contender, takes, output)
-        result["killed"] = {"codes": killed["codes"], "takes": left, "again": {"codes": again["codes"], "said": again["said"], "wall": again["wall"], "takes": readable(contender, output, takes)}}
-        note(f"{contender.name}: damaged {result.get('damaged')}, killed {result['killed']}")
-    shutil.rmtree(work / "output")
+            note(f"{contender.name}: damaged {result['damaged']}")
+        for share in KILLED_AT:
+            killed = execute(contender, takes, fresh(output), limit=share * wall)
+            left = readable(contender, output, takes)
+            again = execute(contender, takes, output, limit=60 + 2 * wall)
+            result["killed"].append({
+                "at": share, "codes": killed["codes"], "takes": left,
+                "again": {"codes": again["codes"], "said": again["said"], "wall": again["wall"], "takes": readable(contender, output, takes)},
+            })  # fmt: skip
+            note(f"{contender.name}: killed {result['killed'][-1]}")
+    shutil.rmtree(output)
     return results
 
 
@@ -282,25 +324,46 @@ def simulate(folder, kind, takes, *options):
 
 
 def pair(value, digits=1):
+    """The mean and the greatest."""
     return "–" if value is None else f"{value[0]:.{digits}f}, {value[1]:.{digits}f}"
 
 
-def table(results):
-    """Markdown: a line for each contender."""
-    lines = [
-        "| | pairing, ms | pose, mm | pose, degrees | joints, degrees | stated time, ms | frames lost | rows invented | gray levels | seconds | CPU | MB of memory | MB |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
+def takes_and_rows(found):
+    return f"{len(found)} takes, {sum(found.values())} rows"
+
+
+def ends(codes):
+    return " and ".join(dict.fromkeys("killed" if code == -signal.SIGKILL else f"exit {code}" for code in codes))
+
+
+def markdown(head, lines):
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, [":--", *["--:"] * (len(head) - 1)], *lines]) + "\n"
+
+
+def tables(results):
+    """Markdown: what rows are off by, what they cost, what damage leaves, and what a kill leaves."""
+    off, cost, damaged, killed = [], [], [], []
     for name, result in results.items():
-        off, runs = result["errors"], result["runs"]
-        cost = {key: statistics.median(run[key] for run in runs) for key in ("wall", "cpu", "peak")}
-        cells = [
-            name, pair(off.get("pairing")), pair(off.get("position")), pair(off.get("rotation")), pair(off.get("joints")), pair(off.get("time")),
-            f"{off.get('lost', '–')} of {off.get('usable frames', '–')}", off.get("invented", "–"), pair(off.get("gray levels")), f"{cost['wall']:.1f}",
-            f"{cost['cpu']:.1f}", round(cost["peak"] / 1e6), round(result["bytes"] / 1e6),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+        errors, runs = result["errors"], result["runs"]
+        lost = f"{errors['lost']} of {errors['usable frames']}" if "lost" in errors else "–"
+        off.append([
+            name, pair(errors.get("pairing")), pair(errors.get("position")), pair(errors.get("rotation"), 2), pair(errors.get("joints")), errors.get("without joints", "–"),
+            errors.get("without depth", "–"), pair(errors.get("time")), lost, errors.get("repeated", "–"), pair(errors.get("gray levels")),
+        ])  # fmt: skip
+        wall, cpu, peak = (statistics.median(run[key] for run in runs) for key in ("wall", "cpu", "peak"))
+        cost.append([name, ends(runs[0]["codes"]), errors["rows"], f"{wall:.1f}", f"{cpu:.1f}", f"{peak / 1e6:.0f}", f"{result['bytes_handed_on'] / 1e6:.0f}", f"{result['bytes'] / 1e6:.0f}"])
+        if "damaged" in result:
+            damaged.append([name, ends(result["damaged"]["codes"]), takes_and_rows(result["damaged"]["takes"])])
+        for one in result["killed"]:
+            again = one["again"]
+            killed.append([f"{name}, {100 * one['at']:.0f} %", ends(one["codes"]), len(one["takes"]), ends(again["codes"]), f"{again['wall']:.1f}", takes_and_rows(again["takes"])])
+    head = ["", "pairing, ms", "position, mm", "rotation, degrees", "joints, degrees", "no joints", "no depth", "stated time, ms", "frames lost", "repeated", "gray levels"]
+    parts = [
+        markdown(head, off), markdown(["", "ended with", "rows", "seconds", "CPU seconds", "peak MB", "MB handed on", "MB written"], cost),
+        markdown(["", "four takes, two damaged", "in the output"], damaged) if damaged else "",
+        markdown(["killed at", "ended with", "takes left", "the same again", "seconds", "then there are"], killed),
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def main():
@@ -309,29 +372,32 @@ def main():
     parser.add_argument("--lerobot", help="a Python that has LeRobot")
     parser.add_argument("--nerfstudio", help="a Python that has nerfstudio")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10, help="of each recording")
+    parser.add_argument("--seconds", type=float, default=5, help="of each recording")
+    for name in ("sessions", "records", "scans"):
+        parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--output", type=Path, help="default: Benchmarks/results/comparison-DATE-COMMIT.json")
     options = parser.parse_args()
     work, about = options.work.resolve(), facts()
     work.mkdir(parents=True, exist_ok=True)
     seconds = ["--seconds", str(options.seconds)]
-    sessions = simulate(work / "sessions", "stack-session", SESSIONS, *seconds, "--variant", "v2")
-    damaged = simulate(work / "damaged", "stack-session", DAMAGED_SESSIONS, *seconds, "--variant", "v2")
-    records = simulate(work / "records", "record3d", RECORDS, *seconds, "--form", "exr", "--rate", "60", "--size", "726x968")
-    scans = simulate(work / "scans", "polycam", SCANS, "--seconds", str(options.seconds * 3))
+    sessions = options.sessions or simulate(work / f"sessions-{options.seconds:g}", "stack-session", SESSIONS, *seconds, "--variant", "v2")
+    damaged = simulate(work / f"damaged-{options.seconds:g}", "stack-session", DAMAGED_SESSIONS, *seconds, "--variant", "v2")
+    records = options.records or simulate(work / f"records-{options.seconds:g}", "record3d", RECORDS, *seconds, "--form", "exr", "--rate", "60", "--size", "726x968")
+    scans = options.scans or simulate(work / f"scans-{options.seconds:g}", "polycam", SCANS, "--seconds", str(options.seconds * 3))
 
     def note(text):
         print(text, file=sys.stderr, flush=True)
 
-    results = {
-        "StackCapture sessions": compare(robot_contenders(work, options.lerobot), sessions, damaged, work, options.rounds, note),
-        "Record3D": compare(scene_contenders(work, options.nerfstudio, "record3d"), records, None, work, options.rounds, note),
-        "Polycam": compare(scene_contenders(work, options.nerfstudio, "polycam"), scans, None, work, options.rounds, note),
-    }
-    output = options.output or HERE.parent / f"results/comparison-{about['date']}-{about['commit']}.json"
-    output.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
+    output, results = options.output or HERE.parent / f"results/comparison-{about['date']}-{about['commit']}.json", {}
+    for name, contenders, takes, broken in [
+        ("StackCapture sessions", robot_contenders(work, options.lerobot), sessions, damaged),
+        ("Record3D", scene_contenders(work, options.nerfstudio, "record3d"), records, None),
+        ("Polycam", scene_contenders(work, options.nerfstudio, "polycam"), scans, None),
+    ]:
+        results[name] = compare(contenders, takes, broken, work, options.rounds, note)
+        output.write_text(json.dumps({**about, "seconds": options.seconds, "results": results}, indent=1) + "\n")
     for name, found in results.items():
-        print(f"## {name}\n\n{table(found)}\n")
+        print(f"## {name}\n\n{tables(found)}")
     print(output)
 
 

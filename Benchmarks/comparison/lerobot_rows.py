@@ -4,6 +4,7 @@
     python lerobot_rows.py read DATASET ROWS.npz
 
 LeRobot reads no captures: whoever has some writes a script around `add_frame`. This one pairs by number, as ../plain.py does, and places joints as it does.
+A session that fails is left out; what was stopped goes on where it was.
 """
 
 import json
@@ -17,7 +18,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import numpy as np  # noqa: E402
 from arrays import joints, nanoseconds, nearest  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
-from measure import edge  # noqa: E402
+from lerobot.datasets.video_utils import VideoEncodingManager  # noqa: E402
+from measure import WHOLE, edge  # noqa: E402
 from PIL import Image  # noqa: E402
 from scipy.spatial.transform import Rotation  # noqa: E402
 
@@ -30,35 +32,67 @@ FEATURES = {
 
 
 def write(sessions, root):
-    dataset = LeRobotDataset.create("local/takes", fps=60, root=root, features=FEATURES, image_writer_threads=4)
-    for session in sorted(Path(sessions).iterdir()):
-        entries = sorted(json.loads((session / "poses.json").read_text()), key=lambda entry: entry["rgbIndex"])
-        files = [session / f"rgb/{entry['rgbIndex']:06d}.jpg" for entry in entries]
-        entries, files = zip(*[(entry, file) for entry, file in zip(entries, files) if file.exists()])
-        frames = nanoseconds([entry["timestamp"] for entry in entries])
-        transforms = np.array([entry["transform"] for entry in entries])
-        angles, times = joints(json.loads((session / "encoders.json").read_text()), frames[0])
-        rows = nearest(times, frames)
-        # There is no mask: where no reading is near, the last one stays.
-        rows = np.maximum.accumulate(np.where(rows < 0, 0, rows))
-        states = np.hstack([transforms[:, :3, 3], Rotation.from_matrix(transforms[:, :3, :3]).as_quat(), np.nan_to_num(angles[rows])]).astype(np.float32)
-        actions = np.vstack([states[1:], states[-1:]])
-        for file, state, action in zip(files, states, actions):
-            image = np.asarray(Image.open(file).convert("RGB").resize((320, 240), Image.Resampling.BILINEAR))
-            dataset.add_frame({"observation.images.camera": image, "observation.state": state, "action": action, "task": "look around"})
+    sessions, done = sorted(Path(sessions).iterdir()), Path(root, "done.txt")
+    if Path(root).exists():  # a run before this one was stopped
+        dataset = LeRobotDataset.resume("local/takes", root=root, image_writer_threads=4)
+    else:
+        dataset = LeRobotDataset.create("local/takes", fps=60, root=root, features=FEATURES, image_writer_threads=4)
+    # LeRobot does not know what its episodes are made of.
+    finished = done.read_text().split() if done.exists() else []
+    failed = 0
+    with VideoEncodingManager(dataset):  # as its own recording does, so that what is complete stays when something fails
+        for session in sessions:
+            if session.name in finished:
+                continue
+            try:
+                add(dataset, session)
+            except (OSError, ValueError) as error:
+                print(f"{session}: {error}", file=sys.stderr)
+                dataset.clear_episode_buffer()
+                failed += 1
+            with done.open("a") as file:
+                file.write(f"{session.name}\n")
+    sys.exit(failed > 0)
+
+
+def add(dataset, session):
+    """An episode of each stretch of a session without a gap, because LeRobot's time is row / fps."""
+    entries = sorted(json.loads((session / "poses.json").read_text()), key=lambda entry: entry["rgbIndex"])
+    files = [session / f"rgb/{entry['rgbIndex']:06d}.jpg" for entry in entries]
+    entries, files = zip(*[(entry, file) for entry, file in zip(entries, files) if file.exists()])
+    frames = nanoseconds([entry["timestamp"] for entry in entries])
+    transforms = np.array([entry["transform"] for entry in entries])
+    angles, times = joints(json.loads((session / "encoders.json").read_text()), frames[0])
+    # There is no mask: where no reading is near, or one failed, the last good one stays.
+    good = np.isfinite(angles).all(1)
+    angles, times = angles[good], times[good]
+    rows = nearest(times, frames)
+    rows = np.maximum.accumulate(np.where(rows < 0, 0, rows))
+    states = np.hstack([transforms[:, :3, 3], Rotation.from_matrix(transforms[:, :3, :3]).as_quat(), angles[rows]]).astype(np.float32)
+    starts = [0, *(np.flatnonzero(np.diff(frames) > 25_000_000) + 1), len(frames)]
+    for start, end in zip(starts, starts[1:]):
+        actions = np.vstack([states[start + 1 : end], states[end - 1 : end]])
+        for row in range(start, end):
+            image = np.asarray(Image.open(files[row]).convert("RGB").resize((320, 240), Image.Resampling.BILINEAR))
+            dataset.add_frame({"observation.images.camera": image, "observation.state": states[row], "action": actions[row - start], "task": session.name})
         dataset.save_episode()
-    dataset.finalize()
 
 
 def read(root, output):
     dataset = LeRobotDataset("local/takes", root=root)
     camera = dataset.meta.camera_keys[0]
-    samples = [dataset[index] for index in range(len(dataset))]
-    images = [(sample[camera].movedim(0, 2) * 255).round().byte().numpy() for sample in samples]
-    np.savez(
-        output, edges=np.stack([edge(image) for image in images]), whole=np.stack(images[::20]), episode=[int(sample["episode_index"]) for sample in samples],
-        seconds=[float(sample["timestamp"]) for sample in samples], state=np.stack([sample["observation.state"].numpy() for sample in samples]),
-    )  # fmt: skip
+    edges, whole, episodes, seconds, states, names = [], [], [], [], [], []
+    for index in range(len(dataset)):
+        sample = dataset[index]
+        image = (sample[camera].movedim(0, 2) * 255).round().byte().numpy()
+        edges.append(edge(image))
+        if index % WHOLE == 0:
+            whole.append(image)
+        episodes.append(int(sample["episode_index"]))
+        seconds.append(float(sample["timestamp"]))
+        states.append(sample["observation.state"].numpy())
+        names.append(sample["task"])
+    np.savez(output, edges=np.stack(edges), whole=np.stack(whole), episode=episodes, seconds=seconds, state=np.stack(states), task=names)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ nearest true one.
 """
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,31 +13,29 @@ import numpy as np
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "Tests/python/kit"))
+from images import frame_code  # noqa: E402
+
+WHOLE = 20  # of so many images one is compared with its source
+FILTERS = [Image.Resampling.BOX, Image.Resampling.BILINEAR, Image.Resampling.HAMMING, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
+
 
 @dataclass
 class Rows:
-    """Rows of one take. Images are RGB bytes, only their top edge is read for all; some are kept whole."""
+    """Rows of one take, or of a part of it."""
 
-    edges: list  # the top of each image, (height / 40, width, 3)
+    edges: list  # the top of each image, (height / 40, width, 3), which tells its frame
     poses: np.ndarray  # camera to world, (n, 4, 4)
     joints: np.ndarray | None = None  # degrees (n, 4), NaN where the output says that there are none
     seconds: np.ndarray | None = None  # stated time of each row (n)
-    depth: list | None = None  # of each row a depth map in meters, 0 where unknown, or None
-    whole: dict | None = None  # of some rows the image
+    has_depth: np.ndarray | None = None  # whether a row has a depth map with values (n)
+    whole: dict | None = None  # of every WHOLE-th row the image
+    world: np.ndarray | None = None  # what moves the true world to that of the poses (4, 4); None: that which fits best
 
 
 def edge(image):
     pixels = np.asarray(image)
-    return pixels[: max(len(pixels) // 40, 1)]
-
-
-def frame_number(edge):
-    """The number in a row of 24 black and white blocks: 20 bits, then the parity of each five. None where the parity is wrong."""
-    row = edge.mean(axis=(0, 2))
-    bits = [row[int((k + 0.25) * len(row) / 24) : int((k + 0.75) * len(row) / 24)].mean() > 128 for k in range(24)]
-    if any(sum(bits[group * 5 : group * 5 + 5]) % 2 != bits[20 + group] for group in range(4)):
-        return None
-    return sum(int(bit) << (19 - k) for k, bit in enumerate(bits[:20]))
+    return pixels[: max(len(pixels) // 40, 1)].copy()  # a view would keep the whole image
 
 
 def matrices(poses):
@@ -51,52 +50,62 @@ class Truth:
 
     def __init__(self, take):
         self.take, truth = Path(take), json.loads((Path(take) / "truth.json").read_text())
-        self.poses = np.reshape(truth["camera_to_world"], (-1, 4, 4)).astype(float)
-        self.seconds = (np.array(truth["frame_time_ns"]) - truth["frame_time_ns"][0]) / 1e9
+        self.poses = np.reshape(truth.get("corrected_camera_to_world") or truth["camera_to_world"], (-1, 4, 4)).astype(float)
+        times = np.array(truth["frame_time_ns"])
+        if (self.take / "poses.json").exists():  # also when the camera paused, of which the truth does not know
+            for pose in json.loads((self.take / "poses.json").read_text()):
+                times[pose["rgbIndex"]] = round(pose["timestamp"] * 1e9)
+        self.seconds = (times - times[0]) / 1e9
+        self.photos = self._photos()
+        # Polycam keeps some frames only, and the truth is that of those.
+        numbers = range(len(self.poses)) if len(self.poses) > max(self.photos) else sorted(self.photos)
+        self.place = {number: place for place, number in enumerate(numbers)}
 
     def angles(self, seconds):
         """The simulated glove's joints in degrees (n, 4): sines of different periods."""
         joint = np.arange(4)
         return np.array([2.0, 40, 120, 200]) - (15 + 5 * joint) * np.sin(2 * np.pi * seconds[:, None] / (2.5 + 0.4 * joint))
 
-    def usable(self):
-        """Numbers of the frames that have an image that decodes and a pose."""
+    def _photos(self):
+        """The file of each frame's image, by the frame's number."""
         if (self.take / "poses.json").exists():
-            posed = {pose["rgbIndex"] for pose in json.loads((self.take / "poses.json").read_text())}
-            files = {int(file.stem): file for file in (self.take / "rgb").iterdir()}
-        else:
-            images = [path for path in self.take.rglob("*.jpg") if path.parent.name in ("rgb", "images")]
-            files = {frame_number(edge(Image.open(path))): path for path in images}
-            posed = set(range(len(self.poses)))
-        return {number: file for number, file in files.items() if number in posed}
+            return {int(file.stem): file for file in (self.take / "rgb").iterdir()}
+        images = [path for path in sorted(self.take.rglob("*.jpg")) if path.parent.name in ("rgb", "images", "corrected_images")]
+        return {frame_code(edge(Image.open(path))): path for path in images}
+
+    def usable(self):
+        """Numbers of the frames that have an image and a pose."""
+        poses = self.take / "poses.json"
+        return set(self.photos) & ({pose["rgbIndex"] for pose in json.loads(poses.read_text())} if poses.exists() else set(self.photos))
 
 
 def errors(parts, truth):
     """Of one take, whose rows are in parts: how far they are from what their images show. Lengths in mm, times in ms, angles in degrees."""
     usable, shown, found = truth.usable(), [], []
     for rows in parts:
-        numbers = [frame_number(edge) for edge in rows.edges]
-        shown += [number for number in numbers if number is not None]
-        found.append(_errors(rows, numbers, truth, usable))
-    counts = {"rows": sum(len(rows.edges) for rows in parts), "usable frames": len(usable), "lost": len(set(usable) - set(shown)), "invented": len(shown) - len(set(shown))}
-    merged = {}
+        numbers = [frame_code(edge) for edge in rows.edges]
+        known = [index for index, number in enumerate(numbers) if number in truth.photos]
+        shown += [numbers[index] for index in known]
+        if known:
+            found.append(_errors(rows, np.array(known), [numbers[index] for index in known], truth))
+    count = sum(len(rows.edges) for rows in parts)
+    merged = {
+        "rows": count, "usable frames": len(usable), "lost": len(usable - set(shown)), "repeated": len(shown) - len(set(shown)), "unknown images": count - len(shown),
+    }  # fmt: skip
     for key in dict.fromkeys(key for one in found for key in one):
         values = [one[key] for one in found if key in one]
         merged[key] = np.concatenate(values) if isinstance(values[0], np.ndarray) else sum(values)
-    return counts | merged
+    return merged
 
 
-def _errors(rows, numbers, truth, usable):
-    known = [index for index, number in enumerate(numbers) if number is not None and number < len(truth.poses)]
-    of_image = np.array([numbers[index] for index in known])
-    poses = rows.poses[known]
-    # The world may have been turned and moved: the first row says how.
-    poses = truth.poses[of_image[0]] @ np.linalg.inv(poses[0]) @ poses
-    expected = truth.poses[of_image]
+def _errors(rows, known, shown, truth):
+    of_image = np.array([truth.place[number] for number in shown])
+    poses, expected = rows.poses[known], truth.poses[of_image]
+    world = rows.world if rows.world is not None else _fitted(expected, poses)
+    poses = np.linalg.inv(world) @ poses
     apart = np.linalg.norm(poses[:, None, :3, 3] - truth.poses[None, :, :3, 3], axis=2) + np.abs(poses[:, None, :3, :3] - truth.poses[None, :, :3, :3]).mean((2, 3))
     of_pose = apart.argmin(1)
     found = {
-        "unreadable images": len(numbers) - len(known),
         "pairing": 1000 * np.abs(truth.seconds[of_image] - truth.seconds[of_pose]),
         "position": 1000 * np.linalg.norm(poses[:, :3, 3] - expected[:, :3, 3], axis=1),
         "rotation": np.degrees((Rotation.from_matrix(poses[:, :3, :3]).inv() * Rotation.from_matrix(expected[:, :3, :3])).magnitude()),
@@ -104,18 +113,30 @@ def _errors(rows, numbers, truth, usable):
     if rows.joints is not None:
         off = np.abs((rows.joints[known] - truth.angles(truth.seconds[of_image]) + 180) % 360 - 180)
         found["joints"] = off[np.isfinite(off).all(1)].max(1)
+        found["without joints"] = len(off) - len(found["joints"])
     if rows.seconds is not None:
         stated = rows.seconds[known]
         found["time"] = 1000 * np.abs((stated - stated[0]) - (truth.seconds[of_image] - truth.seconds[of_image[0]]))
-    if rows.whole:
-        gray = []
-        for index, image in rows.whole.items():
-            with Image.open(usable[numbers[index]]) as source:
-                gray.append(np.abs(np.asarray(source.convert("RGB").resize(image.shape[1::-1], Image.Resampling.BOX), int) - image).mean())
-        found["gray levels"] = np.array(gray)
-    if rows.depth is not None:
-        found["without depth"] = sum(depth is None for depth in rows.depth)
+    if rows.has_depth is not None:
+        found["without depth"] = int((~rows.has_depth[known]).sum())
+    numbers, levels = dict(zip(known.tolist(), shown)), []
+    for index, image in (rows.whole or {}).items():
+        if index in numbers:
+            with Image.open(truth.photos[numbers[index]]) as photo:
+                sizes = [photo.convert("RGB").resize(image.shape[1::-1], filter) for filter in FILTERS]
+            levels.append(min(np.abs(np.asarray(scaled, int) - image).mean() for scaled in sizes))
+    if levels:
+        found["gray levels"] = np.array(levels)
     return found
+
+
+def _fitted(expected, poses):
+    """The rigid motion from the true world to that of the poses, by least squares of the rotations, then of the positions."""
+    u, _, v = np.linalg.svd(np.einsum("nij,nkj->ik", poses[:, :3, :3], expected[:, :3, :3]))
+    world = np.eye(4)
+    world[:3, :3] = u @ np.diag([1, 1, np.linalg.det(u @ v)]) @ v
+    world[:3, 3] = (poses[:, :3, 3] - expected[:, :3, 3] @ world[:3, :3].T).mean(0)
+    return world
 
 
 def summary(takes):

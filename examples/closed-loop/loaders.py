@@ -18,22 +18,22 @@ KEYS = ("state", "joints", "images", "actions")
 EVERY = 3  # images of the phone for a row: 60 Hz to 20 Hz
 
 
-def from_truth(folder):
+def from_truth(folder, with_images=True):
     """What the simulator knows."""
     takes = [np.load(path) for path in sorted(Path(folder).glob("*.npz"))]
-    return {key: np.concatenate([take[key] for take in takes]) for key in KEYS}
+    return {key: np.concatenate([take[key] for take in takes]) for key in KEYS if with_images or key != "images"}
 
 
-def from_takeset(dataset):
+def from_takeset(dataset, with_images=True):
     """All windows of one row: those whose state, joints and motion are known."""
     from takeset.torch import Windows, collate
     from torch.utils.data import DataLoader
 
-    windows = Windows(dataset, observation_horizon=1, action_horizon=1, keys=("state", "joints", "camera_image"), joints="append", skip_masked=True)
+    windows = Windows(dataset, observation_horizon=1, action_horizon=1, keys=("state", "joints", *["camera_image"] * with_images), joints="append", skip_masked=True)
     (batch,) = DataLoader(windows, batch_size=len(windows), collate_fn=collate)
     obs = {key: value[:, 0].numpy() for key, value in batch["obs"].items()}
-    images = obs["camera_image"].transpose(0, 2, 3, 1)
-    return {"state": obs["state"], "joints": obs["joints"], "images": images, "actions": batch["actions"][:, 0].numpy()}
+    samples = {"state": obs["state"], "joints": obs["joints"], "actions": batch["actions"][:, 0].numpy()}
+    return samples | ({"images": obs["camera_image"].transpose(0, 2, 3, 1)} if with_images else {})
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,12 @@ class ByHand:
     portrait: str = "upright"  # image and pose of a phone held so, or both "as stored"
     axes: str = "ARKit"  # of the camera: -z looks ahead, or "OpenCV": z does
 
-    def __call__(self, folder):
-        takes = [self.take(Path(take)) for take in sorted(Path(folder).iterdir())]
-        return {key: np.concatenate([take[key] for take in takes]) for key in KEYS}
+    def __call__(self, folder, with_images=True):
+        takes = [self.take(Path(take), with_images) for take in sorted(Path(folder).iterdir())]
+        return {key: np.concatenate([take[key] for take in takes]) for key in KEYS if key in takes[0]}
 
-    def take(self, folder):
+    def take(self, folder, with_images=True):
+        """Rows of one take, and the number of each row's frame."""
         def read(name):
             return json.loads((folder / f"{name}.json").read_text())
 
@@ -110,7 +111,10 @@ class ByHand:
         a, b, step = a[good], b[good], step[good]
         turn = (rotation[a].inv() * rotation[b]).as_matrix()[:, :, :2].transpose(0, 2, 1).reshape(-1, 6)
         arrays = {"state": state[a], "joints": joints[a], "actions": np.concatenate([step, turn, joints[b]], axis=1)}
-        return {"images": np.stack([row_image(found[row].read_bytes(), turned) for row in a]), **{key: np.float32(value) for key, value in arrays.items()}}
+        samples = {"frames": numbers[a], **{key: np.float32(value) for key, value in arrays.items()}}
+        if with_images:
+            samples["images"] = np.stack([row_image(found[row].read_bytes(), turned) for row in a])
+        return samples
 
 
 def _interpolated(times, known, values):

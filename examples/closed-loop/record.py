@@ -1,19 +1,21 @@
 """Records demonstrations of the task as StackCapture sessions, with all that goes wrong on real phones.
 
-    python record.py FOLDER [--takes N] [--seed N] [--jobs N]
+    python record.py FOLDER [--form session|record3d] [--takes N] [--seed N] [--jobs N]
 
-FOLDER/takes has the sessions, FOLDER/truth what the simulator knows of each: arrays at 20 Hz, from which a policy can be trained without any conversion.
+FOLDER/takes has the sessions, or takes of Record3D, which have depth but no glove; FOLDER/truth what the simulator knows of each: arrays at 20 Hz, from which a policy can be trained without any conversion.
 """
 
 import argparse
 import json
 import multiprocessing
+import struct
+import zipfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 from scipy.spatial.transform import Rotation
-from task import IMAGE, RATE, Expert, Motion, Task, photo, row_image
+from task import DEPTH, FIELD, IMAGE, RATE, Expert, Motion, Task, photo, row_image
 
 JOINTS = ("index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip")
 LATENCY = 0.12  # seconds from a joint's angle to the time that the glove gives it
@@ -45,7 +47,7 @@ class Wobble:
         return self.speed * seconds
 
 
-def demonstrate(number, seed):
+def demonstrate(number, seed, with_depth=False):
     """One successful attempt: what there is to know at each frame."""
     for attempt in range(100):
         chance = np.random.default_rng([seed, number, attempt])
@@ -55,6 +57,7 @@ def demonstrate(number, seed):
             position, rotation = task.camera_pose
             frames.append({
                 "camera": (position, rotation), "hand": task.hand_pose, "state": task.state, "joints": task.joints, "image": task.image(),
+                "depth": task.depth() if with_depth else None,
             })  # fmt: skip
             if task.is_done and end is None:
                 end = task.time + REST
@@ -167,24 +170,52 @@ def write_session(folder, number, frames, chance):
         (folder / f"{name}.json").write_text(json.dumps(content))
 
 
+def write_record3d(path, number, frames, chance):
+    """A file of the Record3D app: images and depth maps by number, of which some are missing, and ARKit's poses."""
+    world = TO_ARKIT * Rotation.from_euler("z", chance.uniform(-np.pi, np.pi))
+    focal = IMAGE[1] / 2 / np.tan(np.radians(FIELD / 2))
+    poses = [[*(world * rotation).as_quat(), *world.apply(position)] for position, rotation in (frame["camera"] for frame in frames)]
+    metadata = {
+        "w": IMAGE[0], "h": IMAGE[1], "dw": DEPTH[0], "dh": DEPTH[1], "K": [focal, 0, 0, 0, focal, 0, IMAGE[0] / 2, IMAGE[1] / 2, 1], "cameraType": 1, "fps": RATE,
+        "poses": np.round(poses, 9).tolist(), "frameTimestamps": [round(index / RATE, 9) for index in range(len(frames))],
+    }  # fmt: skip
+    missing = chance.random(len(frames)) < POSES_WITHOUT_IMAGE
+    if has(GAP, number):
+        start = int(chance.integers(20, len(frames) - 50))
+        missing[start : start + 24] = True
+    missing[0] = False
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("metadata", json.dumps(metadata))
+        for index in np.flatnonzero(~missing):
+            depth = frames[index]["depth"].tobytes()
+            file.writestr(f"rgbd/{index}.jpg", photo(frames[index]["image"]))
+            # One block of LZFSE that is stored as it is.
+            file.writestr(f"rgbd/{index}.depth", b"bvx-" + struct.pack("<I", len(depth)) + depth + b"bvx$")
+
+
 def record(job):
-    root, number, seed = job
-    frames, chance = demonstrate(number, seed)
+    root, number, seed, form = job
+    frames, chance = demonstrate(number, seed, with_depth=form == "record3d")
     name = f"session_{number:04}"
     write_truth(root / f"truth/{name}.npz", frames)
-    write_session(root / "takes" / name, number, frames, chance)
+    (root / "takes").mkdir(exist_ok=True)
+    if form == "record3d":
+        write_record3d(root / f"takes/{name}.r3d", number, frames, chance)
+    else:
+        write_session(root / "takes" / name, number, frames, chance)
     return len(frames)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--form", choices=["session", "record3d"], default="session")
     parser.add_argument("--takes", type=int, default=320)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     options = parser.parse_args()
     (options.folder / "truth").mkdir(parents=True)
-    jobs = [(options.folder, number, options.seed) for number in range(options.takes)]
+    jobs = [(options.folder, number, options.seed, options.form) for number in range(options.takes)]
     with multiprocessing.Pool(options.jobs) as pool:
         frames = sum(pool.imap_unordered(record, jobs))
     print(f"{options.takes} takes, {frames} frames")

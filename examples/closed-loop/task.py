@@ -20,7 +20,8 @@ RATE = 60  # the phone's images per second
 STEP = 1 / 240  # of the simulation, in seconds
 SECONDS = 4.0  # that an attempt may take
 SUCCESS = 0.025  # from the cube's center to the disc's; the expert stops at half of it
-IMAGE = (128, 96)
+IMAGE, DEPTH = (128, 96), (64, 48)
+FIELD = 88  # of view of the phone, vertically, in degrees
 
 # The phone in the hand's frame: behind the fingers, looking ahead of them. Camera axes are ARKit's: x right, y up, z back.
 CAMERA_POSITION = np.array([0, -0.075, 0.10])
@@ -50,7 +51,7 @@ _XML = f"""
     <body name="hand" gravcomp="1">
       <freejoint/>
       <geom type="box" size=".05 .02 .008" pos="0 -.01 .118" mass=".4" rgba=".2 .2 .25 1" contype="0" conaffinity="0"/>
-      <camera name="phone" fovy="88" pos="{" ".join(map(str, CAMERA_POSITION))}" quat="{" ".join(map(str, CAMERA_ROTATION.as_quat(scalar_first=True)))}"/>
+      <camera name="phone" fovy="{FIELD}" pos="{" ".join(map(str, CAMERA_POSITION))}" quat="{" ".join(map(str, CAMERA_ROTATION.as_quat(scalar_first=True)))}"/>
       <body name="left" gravcomp="1">
         <joint name="left" type="slide" axis="-1 0 0" range="0 .04" damping="4"/>
         <geom type="box" size=".005 .011 .03" pos="-.005 0 .022" mass=".04" rgba=".15 .25 .6 1" friction="1.2 .02 .001" condim="4"/>
@@ -180,12 +181,22 @@ class Task:
 
     def image(self, size=IMAGE, camera="phone"):
         """RGB bytes (height, width, 3)."""
-        if size not in _renderers:
-            renderer = _renderers[size] = mujoco.Renderer(_MODEL, width=size[0], height=size[1])
+        return self._render("color", size, camera)
+
+    def depth(self, size=DEPTH):
+        """Meters along the phone's axis (height, width), as float32; 0 where nothing is within 5 m."""
+        meters = self._render("depth", size, "phone")
+        return np.where(meters < 5, meters, 0).astype(np.float32)
+
+    def _render(self, kind, size, camera):
+        if (kind, size) not in _renderers:
+            renderer = _renderers[kind, size] = mujoco.Renderer(_MODEL, width=size[0], height=size[1])
             for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
                 renderer.scene.flags[flag] = False
-        _renderers[size].update_scene(self.data, camera)
-        return _renderers[size].render()
+            if kind == "depth":
+                renderer.enable_depth_rendering()
+        _renderers[kind, size].update_scene(self.data, camera)
+        return _renderers[kind, size].render()
 
 
 def photo(image):
