@@ -329,7 +329,7 @@ def pair(value, digits=1):
 
 
 def takes_and_rows(found):
-    return f"{len(found)} takes, {sum(found.values())} rows"
+    return f"{len(found)} take{'s' * (len(found) != 1)}, {sum(found.values())} rows"
 
 
 def ends(codes):
@@ -354,14 +354,15 @@ def tables(results):
         cost.append([name, ends(runs[0]["codes"]), errors["rows"], f"{wall:.1f}", f"{cpu:.1f}", f"{peak / 1e6:.0f}", f"{result['bytes_handed_on'] / 1e6:.0f}", f"{result['bytes'] / 1e6:.0f}"])
         if "damaged" in result:
             damaged.append([name, ends(result["damaged"]["codes"]), takes_and_rows(result["damaged"]["takes"])])
-        for one in result["killed"]:
-            again = one["again"]
-            killed.append([f"{name}, {100 * one['at']:.0f} %", ends(one["codes"]), len(one["takes"]), ends(again["codes"]), f"{again['wall']:.1f}", takes_and_rows(again["takes"])])
+        again = [one["again"] for one in result["killed"]]
+        left = [str(len(one["takes"])) + ("" if -signal.SIGKILL in one["codes"] else " (had ended)") for one in result["killed"]]
+        then = dict.fromkeys(takes_and_rows(one["takes"]) for one in again)
+        killed.append([name, ", ".join(left), ", ".join(dict.fromkeys(ends(one["codes"]) for one in again)), ", ".join(f"{one['wall']:.1f}" for one in again), "; ".join(then)])
     head = ["", "pairing, ms", "position, mm", "rotation, degrees", "joints, degrees", "no joints", "no depth", "stated time, ms", "frames lost", "repeated", "gray levels"]
     parts = [
         markdown(head, off), markdown(["", "ended with", "rows", "seconds", "CPU seconds", "peak MB", "MB handed on", "MB written"], cost),
         markdown(["", "four takes, two damaged", "in the output"], damaged) if damaged else "",
-        markdown(["killed at", "ended with", "takes left", "the same again", "seconds", "then there are"], killed),
+        markdown([f"killed at {', '.join(f'{100 * share:.0f}' for share in KILLED_AT)} %", "takes left", "the same again", "seconds", "then there are"], killed),
     ]
     return "\n".join(part for part in parts if part)
 

@@ -103,7 +103,7 @@ def difference(by_seed, others, tries):
     (low, high), (other_low, other_high) = (wilson(sum(found), tries * len(found)) for found in (by_seed, others))
     share, other = shares.mean(), other_shares.mean()
     below, above = np.hypot(share - low, other_high - other), np.hypot(high - share, other - other_low)
-    return middle, middle - max(half, below), middle + max(half, above)
+    return middle, max(middle - max(half, below), -1.0), min(middle + max(half, above), 1.0)
 
 
 def student(values):
