@@ -11,6 +11,7 @@ known, so only rows, time, memory and size are compared.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -216,7 +217,8 @@ open(sys.argv[1], "w").write(f"{code} {used.ru_utime + used.ru_stime} {used.ru_m
 def kill(pid):
     """Kills a process and what it has started."""
     children = [int(child) for list in Path(f"/proc/{pid}/task").glob("*/children") for child in list.read_text().split()]
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     for child in children:
         kill(child)
 
