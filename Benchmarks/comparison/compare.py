@@ -239,7 +239,7 @@ def execute(contender, takes, output, limit=600):
                 except subprocess.TimeoutExpired:
                     kill(process.pid)
                     process.wait()
-            said = (printed.read_text(errors="replace").strip().splitlines() or [""])[-1]
+            said = (printed.read_text(errors="replace").strip().splitlines() or [""])[-1].replace(f"{output.parent}/", "")
             if not cost.exists():
                 codes.append(-signal.SIGKILL)
                 break
