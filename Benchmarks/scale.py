@@ -15,8 +15,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+
+from machine import starter
 
 TAKESET = Path(os.environ.get("TAKESET", Path(__file__).resolve().parent.parent / ".build/release/takeset"))
 PER_FOLDER = 1000
@@ -64,17 +67,10 @@ def add_take(root, number, master, poses):
 
 
 def measured(*command, allowed=(0,)):
-    """Seconds on the clock and of processors, and peak bytes, of a command started by a process so small that its own size does not count."""
-    text = (
-        "import resource, subprocess, sys, time\n"
-        "start = time.perf_counter()\n"
-        "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode\n"
-        "wall = time.perf_counter() - start\n"
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
-        "print(code, wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)\n"
-    )
-    done = subprocess.run([sys.executable, "-S", "-c", text, *map(str, command)], capture_output=True, text=True, check=True)
-    code, wall, processors, peak = done.stdout.split()
+    """Seconds on the clock and of processors, and peak bytes, of a command."""
+    with tempfile.NamedTemporaryFile("r") as cost:
+        subprocess.run(starter(cost.name, command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        code, wall, processors, peak = cost.read().split()
     if int(code) not in allowed:
         sys.exit(f"{' '.join(map(str, command))} ended with {code}")
     return {"wall": float(wall), "cpu": float(processors), "peak": int(peak)}

@@ -4,7 +4,7 @@
     python Benchmarks/comparison/compare.py WORK [--lerobot PYTHON] [--nerfstudio PYTHON] [--rounds N] [--seconds N] [--output RESULTS.json]
                                             [--sessions DIRECTORY] [--records DIRECTORY] [--scans DIRECTORY]
 
-Then does it again with damaged takes among the others, and once more, killed half way. Prints Markdown tables; writes all that was measured as JSON.
+Then does it again with damaged takes among the others, and killed at several points. Prints Markdown tables; writes all that was measured as JSON.
 docs/comparison.md has the results, and what the columns mean. PYTHON has LeRobot or nerfstudio installed; without it, its rows are left out.
 The directories have recordings of your own, instead of simulated ones: StackCapture sessions, EXR exports of Record3D, raw data of Polycam. Their truth is not
 known, so only rows, time, memory and size are compared.
@@ -25,17 +25,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import h5py
-import numpy as np
-from PIL import Image
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT / "python")]
 
-import takeset  # noqa: E402
-from machine import facts  # noqa: E402
-from measure import WHOLE, Rows, Truth, edge, errors, matrices, summary  # noqa: E402
+from machine import facts, starter  # noqa: E402
+from measure import Truth, errors, summary  # noqa: E402
+from outputs import exported_episodes, from_files, from_lerobot, from_scenes, from_takeset, of_plain, of_positions  # noqa: E402
 
 BINARY = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset")).resolve()
 KILLED_AT = (0.3, 0.6, 0.9)  # of the time that a whole run takes
@@ -47,105 +43,6 @@ SESSIONS = {  # name: quirks of `takeset simulate stack-session --variant v2`
 DAMAGED_SESSIONS = {"clean_1": [], "image_cut": ["image-cut"], "poses_cut": ["poses-cut"], "z_clean": []}
 RECORDS = {"clean": [], "images_missing": ["missing-images"]}
 SCANS = {"clean": [], "depth_missing": ["missing-depth"]}
-
-
-# Reading what was written: rows of each take, in parts. What cannot be read has none.
-
-WORLD = np.eye(4)  # the contenders for sessions leave the world as it is
-
-
-def of_images(images, **others):
-    return Rows([edge(image) for image in images], whole={index: images[index] for index in range(0, len(images), WHOLE)}, **others)
-
-
-def from_takeset(output, takes):
-    found = {}
-    for episode in takeset.open(output / "dataset"):
-        seen = np.flatnonzero(episode["camera_image"].valid[:])
-        joints = episode["joints"]
-        angles = np.where(joints.valid[:].reshape(len(episode), -1).all(1)[:, None], joints[:], np.nan)
-        rows = of_images(
-            list(episode["camera_image"][:][seen]), poses=matrices(episode["pose"][:][seen].astype(float)), joints=angles[seen],
-            seconds=episode.times_ns[seen] / 1e9, world=WORLD,
-        )  # fmt: skip
-        found.setdefault(episode.take_id, []).append(rows)
-    return found
-
-
-def from_files(read):
-    """Rows of files of h5py, of which each is a take."""
-
-    def rows(output, takes):
-        found = {}
-        for path in sorted(output.glob("*.h5")):
-            try:
-                with h5py.File(path) as file:
-                    found[path.stem] = [read(file)]
-            except (KeyError, OSError) as error:
-                print(f"{path}: {error}", file=sys.stderr)
-        return found
-
-    return rows
-
-
-def of_plain(file):
-    obs, seconds = file["data/demo_0/obs"], file["meta/demo_0/timestamp_ns"][:] / 1e9
-    return of_images(obs["camera_image"][:], poses=matrices(obs["pose"][:].astype(float)), joints=obs["joints"][:], seconds=seconds, world=WORLD)
-
-
-def of_positions(file):
-    obs = file["observations"]
-    return of_images(obs["images/camera"][:], poses=matrices(obs["pose"][:]), joints=obs["joints"][:], world=WORLD)
-
-
-def from_lerobot(python, episodes=None):
-    """Rows of a LeRobot dataset; `episodes` says which take an episode is of, otherwise its task does."""
-
-    def rows(output, takes):
-        if not (output / "lerobot/meta/info.json").exists():  # reading would make the directory
-            return {}
-        with tempfile.TemporaryDirectory() as folder:
-            command = [python, HERE / "lerobot_rows.py", "read", output / "lerobot", f"{folder}/rows.npz"]
-            subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=600)
-            stored = dict(np.load(f"{folder}/rows.npz"))
-        names, found = episodes(output) if episodes else None, {}
-        for number in np.unique(stored["episode"]):
-            here = np.flatnonzero(stored["episode"] == number)
-            whole = {index - int(here[0]): stored["whole"][index // WHOLE] for index in here.tolist() if index % WHOLE == 0}
-            state = stored["state"][here].astype(float)
-            rows = Rows(list(stored["edges"][here]), matrices(state[:, :7]), state[:, 7:11], stored["seconds"][here], whole=whole, world=WORLD)
-            found.setdefault(names[number] if names else str(stored["task"][here[0]]), []).append(rows)
-        return found
-
-    return rows
-
-
-def exported_episodes(output):
-    takes = {episode.id: episode.take_id for episode in takeset.open(output / "dataset")}
-    record = json.loads((output / "lerobot/takeset-export.json").read_text())
-    return [takes[episode["id"]] for episode in record["episodes"] for _ in episode["exported"]]
-
-
-def from_scenes(folder, is_fitted):
-    """Rows of transforms.json, as nerfstudio reads it. What is not fitted has the true world but for `applied_transform`."""
-
-    def rows(output, takes):
-        found = {}
-        for scene in sorted((output / folder).glob("*/transforms.json")):
-            try:
-                content = json.loads(scene.read_text())
-                images = [np.asarray(Image.open(scene.parent / frame["file_path"]).convert("RGB")) for frame in content["frames"]]
-                maps = [frame.get("depth_file_path") for frame in content["frames"]]
-                has_depth = np.array([bool(path and np.asarray(Image.open(scene.parent / path)).any()) for path in maps])
-            except (KeyError, OSError, ValueError) as error:
-                print(f"{scene}: {error}", file=sys.stderr)
-                continue
-            world = np.vstack([content.get("applied_transform", np.eye(4)[:3]), [0, 0, 0, 1]])
-            poses = np.array([frame["transform_matrix"] for frame in content["frames"]], float)
-            found[scene.parent.name] = [of_images(images, poses=poses, has_depth=has_depth, world=None if is_fitted else world)]
-        return found
-
-    return rows
 
 
 # The contenders
@@ -205,22 +102,25 @@ def scene_contenders(work, nerfstudio, kind):
 # Running them
 
 
-# Starts a command and says what it cost. It is small, because a process begins with the peak memory of the one that started it.
-STARTER = """
-import resource, subprocess, sys
-code = subprocess.call(sys.argv[2:])
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-open(sys.argv[1], "w").write(f"{code} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}")
-"""
+def tree(pid):
+    """A process and all that it has started."""
+    found = [pid]
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            for child in thread.read_text().split():
+                found += tree(int(child))
+    return found
 
 
-def kill(pid):
-    """Kills a process and what it has started."""
-    children = [int(child) for list in Path(f"/proc/{pid}/task").glob("*/children") for child in list.read_text().split()]
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    for child in children:
-        kill(child)
+def kill(process):
+    """Kills a process and what it has started, and returns when all are gone: until then they hold their files."""
+    pids = tree(process.pid)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        time.sleep(0.01)
 
 
 def execute(contender, takes, output, limit=600):
@@ -232,18 +132,16 @@ def execute(contender, takes, output, limit=600):
         with tempfile.TemporaryDirectory() as folder:
             printed, cost = Path(folder, "printed"), Path(folder, "cost")
             with printed.open("w") as out:
-                starter = [sys.executable, "-S", "-c", STARTER, str(cost), *command]
-                process = subprocess.Popen(starter, stdout=out, stderr=subprocess.STDOUT, env=environment)
+                process = subprocess.Popen(starter(cost, command), stdout=out, stderr=subprocess.STDOUT, env=environment)
                 try:
                     process.wait(max(limit - (time.perf_counter() - begun), 0.01))
                 except subprocess.TimeoutExpired:
-                    kill(process.pid)
-                    process.wait()
+                    kill(process)
             said = (printed.read_text(errors="replace").strip().splitlines() or [""])[-1].replace(f"{output.parent}/", "")
             if not cost.exists():
                 codes.append(-signal.SIGKILL)
                 break
-            code, seconds, bytes = cost.read_text().split()
+            code, _, seconds, bytes = cost.read_text().split()
             codes.append(int(code))
             cpu, peak = cpu + float(seconds), max(peak, int(bytes))
     return {"wall": time.perf_counter() - begun, "cpu": cpu, "peak": peak, "codes": codes, "said": said[:200]}
@@ -260,10 +158,10 @@ def size(folder):
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def readable(contender, output, takes):
+def readable(contender, output):
     """Of each take that can be read from an output, its number of rows."""
     try:
-        return {name: sum(len(part.edges) for part in parts) for name, parts in contender.rows(output, takes).items()}
+        return {name: sum(len(part.edges) for part in parts) for name, parts in contender.rows(output).items()}
     except Exception as error:  # whatever a reader makes of half an output
         print(f"{contender.name}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
         return {}
@@ -271,7 +169,7 @@ def readable(contender, output, takes):
 
 def measured(contender, takes, output):
     """Errors of all takes together and of each; a take that is not there has lost its frames. Without truth only how many rows there are."""
-    rows, found = contender.rows(output, takes), {}
+    rows, found = contender.rows(output), {}
     for take in sorted(takes.iterdir()):
         parts = rows.get(take.name, [])
         found[take.name] = errors(parts, Truth(take)) if (take / "truth.json").exists() else {"rows": sum(len(part.edges) for part in parts)}
@@ -298,15 +196,15 @@ def compare(contenders, takes, damaged, work, rounds, note):
         wall = statistics.median(run["wall"] for run in result["runs"])
         if damaged:
             run = execute(contender, damaged, fresh(output), limit=60 + 2 * wall)
-            result["damaged"] = {"codes": run["codes"], "said": run["said"], "takes": readable(contender, output, damaged)}
+            result["damaged"] = {"codes": run["codes"], "said": run["said"], "takes": readable(contender, output)}
             note(f"{contender.name}: damaged {result['damaged']}")
         for share in KILLED_AT:
             killed = execute(contender, takes, fresh(output), limit=share * wall)
-            left = readable(contender, output, takes)
+            left = readable(contender, output)
             again = execute(contender, takes, output, limit=60 + 2 * wall)
             result["killed"].append({
                 "at": share, "codes": killed["codes"], "takes": left,
-                "again": {"codes": again["codes"], "said": again["said"], "wall": again["wall"], "takes": readable(contender, output, takes)},
+                "again": {"codes": again["codes"], "said": again["said"], "wall": again["wall"], "takes": readable(contender, output)},
             })  # fmt: skip
             note(f"{contender.name}: killed {result['killed'][-1]}")
     shutil.rmtree(output)

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from record import JOINTS, LATENCY
+from record import JOINTS, LATENCY, interpolated
 from scipy.spatial.transform import Rotation
 from task import CAMERA_POSITION, CAMERA_ROTATION, RATE, row_image
 
@@ -71,11 +71,10 @@ class ByHand:
         angles = np.array([[reading[name] for name in JOINTS] for reading in encoders])
         sent = np.array([reading["esp_timestamp_ms"] / 1000 for reading in encoders])
         measured = sent + np.min([reading["timestamp"] - at for reading, at in zip(encoders, sent)])  # the fastest packet's delay for all
-        clocks = {"gyroscope": lambda: _offset(times, rotation, read("imu"), start), "start time": lambda: start - times[0]}
         if self.clock == "first sample":
             to_joints, to_state = measured[0] - times[0], table[0, 0] - times[0]
         else:
-            to_joints = to_state = clocks[self.clock]()
+            to_joints = to_state = start - times[0] if self.clock == "start time" else _offset(times, rotation, read("imu"), start)
         joints, has_joints = _interpolated(times, measured - to_joints - self.latency, angles)
         state, has_state = _interpolated(times, table[:, 0] - to_state, table[:, 1:])
 
@@ -121,8 +120,7 @@ def _interpolated(times, known, values):
     """Values between two neighbors that are less than 0.1 s apart, and where there are such; zeros elsewhere."""
     after = np.searchsorted(known, times).clip(1, len(known) - 1)
     inside = (known[0] <= times) & (times <= known[-1]) & (known[after] - known[after - 1] < 0.1)
-    between = np.stack([np.interp(times, known, column) for column in values.T], axis=1)
-    return np.where(inside[:, None], between, 0), inside
+    return np.where(inside[:, None], interpolated(times, known, values), 0), inside
 
 
 def _offset(times, rotation, imu, start):

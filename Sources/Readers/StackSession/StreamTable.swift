@@ -13,7 +13,7 @@ struct StreamTable {
   /// Lines of one table: an hour at 1 kHz.
   private static let mostLines = 4_000_000
 
-  /// Size of the file.
+  /// Size of the file in bytes.
   let bytes: Int
   let name: StreamName
   let stream: SampleStream
