@@ -172,6 +172,15 @@ import Testing
     #expect(try recording.commit(deflate: stored)?.frames == 5)
   }
 
+  @Test func whatKeptTheFirstSegmentFromTheDiskIsTheReasonThatThereIsNoBundle() throws {
+    let folder = try TestFolder()
+    let recording = try record(4, in: folder.path, stops: false)
+    let full = RecordingError(path: "journal", reason: "full", isFull: true)
+    #expect(throws: full) { try recording.addSegment(Self.segment(0), frames: 4) { _ in throw full } }
+    #expect(throws: full) { try recording.commit(deflate: stored) }
+    #expect(try contents(of: folder.path)["take.recording/journal"] != nil)
+  }
+
   @Test func aDamagedDepthMapCostsNoOther() throws {
     let folder = try TestFolder()
     let recording = try record(23, in: folder.path).folder

@@ -19,8 +19,8 @@ public final class BundleRecording {
   private let keyframeRule: KeyframeRule
   private let makeHasher: MakeHasher
   private var lastTime = 0.0
-  /// Whether a segment could not be written. Of the encoder's thread.
-  private var isSegmentMissing = false
+  /// Why a segment could not be written. Of the encoder's thread.
+  private var segmentFailure: (any Error)?
 
   /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle, or the description is of none.
   public init(
@@ -75,21 +75,24 @@ public final class BundleRecording {
   ///   - frames: Frames in the movie up to its end.
   ///   - locked: Runs what another thread must not disturb. Waiting for the disk is not part of it, so that frames can be added meanwhile.
   public func addSegment(_ bytes: [UInt8], frames: Int, locked: (() throws -> Void) throws -> Void = { try $0() }) throws {
-    guard !isSegmentMissing else { throw RecordingError(path: video.path, reason: "a segment before this one is missing") }
     // Without it, the frames of all that follow would be taken for others.
-    isSegmentMissing = true
+    guard segmentFailure == nil else { throw RecordingError(path: video.path, reason: "a segment before this one is missing") }
     var hasher = makeHasher()
     bytes.withUnsafeBytes { hasher.update($0) }
     let digest = hasher.finish()
-    try video.append(bytes)
-    // The journal last: it must not speak of what is not on the disk.
-    try video.sync()
-    try depth.sync()
-    try locked {
-      try note(.segment(end: video.count, frames: UInt32(frames), digest: digest))
-      framesInMovie = frames
+    do {
+      try video.append(bytes)
+      // The journal last: it must not speak of what is not on the disk.
+      try video.sync()
+      try depth.sync()
+      try locked {
+        try note(.segment(end: video.count, frames: UInt32(frames), digest: digest))
+        framesInMovie = frames
+      }
+    } catch {
+      segmentFailure = error
+      throw error
     }
-    isSegmentMissing = false
     try journal.sync()
   }
 
@@ -114,11 +117,12 @@ public final class BundleRecording {
   /// Removes a recording that has no frame.
   func discard() { try? FileManager.default.removeItem(atPath: folder) }
 
-  /// Makes the bundle, after the last segment. Returns `nil` where there is no frame: the folder is then gone.
+  /// Makes the bundle, after the last segment. Returns `nil` where there is no frame: the folder is then gone. Throws what kept the first segment
+  /// from the disk, if there are frames and no movie.
   public func commit(deflate: @escaping Deflate) throws -> Recovery.Recovered? {
     let recording = try IntactRecording(folder, makeHasher)
     guard let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output) else {
-      guard frames == 0 else { throw RecordingError(path: folder, reason: "its movie could not be written; what there is stays") }
+      guard frames == 0 else { throw segmentFailure ?? RecordingError(path: folder, reason: "its movie is empty; what there is stays") }
       try FileManager.default.removeItem(atPath: folder)
       return nil
     }
