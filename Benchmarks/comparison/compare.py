@@ -29,9 +29,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT / "python")]
 
+from converted_rows import exported_episodes, from_files, from_lerobot, from_scenes, from_takeset, of_plain, of_positions  # noqa: E402
 from machine import facts, starter  # noqa: E402
 from measure import Truth, errors, summary  # noqa: E402
-from outputs import exported_episodes, from_files, from_lerobot, from_scenes, from_takeset, of_plain, of_positions  # noqa: E402
 
 BINARY = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset")).resolve()
 KILLED_AT = (0.3, 0.6, 0.9)  # of the time that a whole run takes
@@ -248,7 +248,7 @@ def tables(results):
         lost = f"{errors['lost']} of {errors['usable frames']}" if "lost" in errors else "–"
         off.append([
             name, pair(errors.get("pairing")), pair(errors.get("position")), pair(errors.get("rotation"), 2), pair(errors.get("joints")), errors.get("without joints", "–"),
-            errors.get("without depth", "–"), pair(errors.get("time")), lost, errors.get("repeated", "–"), pair(errors.get("gray levels")),
+            errors.get("without depth", "–"), pair(errors.get("depth")), pair(errors.get("time")), lost, errors.get("repeated", "–"), pair(errors.get("gray levels")),
         ])  # fmt: skip
         wall, cpu, peak = (statistics.median(run[key] for run in runs) for key in ("wall", "cpu", "peak"))
         cost.append([name, ends(runs[0]["codes"]), errors["rows"], f"{wall:.1f}", f"{cpu:.1f}", f"{peak / 1e6:.0f}", f"{result['bytes_handed_on'] / 1e6:.0f}", f"{result['bytes'] / 1e6:.0f}"])
@@ -258,7 +258,7 @@ def tables(results):
         left = [str(len(one["takes"])) + ("" if -signal.SIGKILL in one["codes"] else " (had ended)") for one in result["killed"]]
         then = dict.fromkeys(takes_and_rows(one["takes"]) for one in again)
         killed.append([name, ", ".join(left), ", ".join(dict.fromkeys(ends(one["codes"]) for one in again)), ", ".join(f"{one['wall']:.1f}" for one in again), "; ".join(then)])
-    head = ["", "pairing, ms", "position, mm", "rotation, degrees", "joints, degrees", "no joints", "no depth", "stated time, ms", "frames lost", "repeated", "gray levels"]
+    head = ["", "pairing, ms", "position, mm", "rotation, degrees", "joints, degrees", "no joints", "no depth", "depth, mm", "stated time, ms", "frames lost", "repeated", "gray levels"]
     parts = [
         markdown(head, off), markdown(["", "ended with", "rows", "seconds", "CPU seconds", "peak MB", "MB handed on", "MB written"], cost),
         markdown(["", "four takes, two damaged", "in the output"], damaged) if damaged else "",

@@ -15,8 +15,9 @@ from scipy.spatial.transform import Rotation
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "Tests/python/kit"))
 from images import frame_code  # noqa: E402
+from room_oracle import view  # noqa: E402
 
-WHOLE = 20  # of so many images one is compared with its source
+WHOLE = 20  # of so many images one is compared with its source, and of a fourth as many depth maps one with the truth
 FILTERS = [Image.Resampling.BOX, Image.Resampling.BILINEAR, Image.Resampling.HAMMING, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
 
 
@@ -28,7 +29,7 @@ class Rows:
     poses: np.ndarray  # camera to world, (n, 4, 4)
     joints: np.ndarray | None = None  # degrees (n, 4), NaN where the output says that there are none
     seconds: np.ndarray | None = None  # stated time of each row (n)
-    has_depth: np.ndarray | None = None  # whether a row has a depth map with values (n)
+    depth: list | None = None  # of each row its depth map in mm (height, width), 0 where it has no value; None where it has no map
     whole: dict | None = None  # of every WHOLE-th row the image
     world: np.ndarray | None = None  # what moves the true world to that of the poses (4, 4); None: that which fits best
 
@@ -50,6 +51,7 @@ class Truth:
 
     def __init__(self, take):
         self.take, truth = Path(take), json.loads((Path(take) / "truth.json").read_text())
+        self.in_room = np.reshape(truth["camera_to_world"], (-1, 4, 4)).astype(float)  # poses in the world of the simulated room
         self.poses = np.reshape(truth.get("corrected_camera_to_world") or truth["camera_to_world"], (-1, 4, 4)).astype(float)
         times = np.array(truth["frame_time_ns"])
         if (self.take / "poses.json").exists():  # also when the camera paused, of which the truth does not know
@@ -65,6 +67,27 @@ class Truth:
         """The simulated glove's joints in degrees (n, 4): sines of different periods."""
         joint = np.arange(4)
         return np.array([2.0, 40, 120, 200]) - (15 + 5 * joint) * np.sin(2 * np.pi * seconds[:, None] / (2.5 + 0.4 * joint))
+
+    def off(self, number, depth):
+        """How far a depth map is from the room that the frame of this number shows, in mm: at the centers of the recording's depth pixels."""
+        camera, (width, height) = self._depth_camera(number)
+        rows, columns = (((np.arange(size) + 0.5) * of / size).astype(int) for size, of in zip((height, width), depth.shape))
+        values = depth[np.ix_(rows, columns)].ravel().astype(float)
+        expected = 1000 * view(self.in_room[self.place[number]], camera, (width, height))[0]
+        return np.abs(values - expected)[values > 0]
+
+    def _depth_camera(self, number):
+        """The focal lengths and the principal point of a frame in pixels of the recording's depth maps, and their size."""
+        if (self.take / "metadata.json").exists():  # of Record3D
+            about = json.loads((self.take / "metadata.json").read_text())
+            size, of = (about["dw"], about["dh"]), (about["w"], about["h"])
+            camera = [about["K"][place] for place in (0, 4, 6, 7)]
+        else:  # of Polycam
+            photo = self.photos[number]
+            about = json.loads((photo.parents[1] / photo.parent.name.replace("images", "cameras") / f"{photo.stem}.json").read_text())
+            size, of = Image.open(next((photo.parents[1] / "depth").iterdir())).size, (about["width"], about["height"])
+            camera = [about[key] for key in ("fx", "fy", "cx", "cy")]
+        return [value * size[index % 2] / of[index % 2] for index, value in enumerate(camera)], size
 
     def _photos(self):
         """The file of each frame's image, by the frame's number."""
@@ -117,8 +140,12 @@ def _errors(rows, known, shown, truth):
     if rows.seconds is not None:
         stated = rows.seconds[known]
         found["time"] = 1000 * np.abs((stated - stated[0]) - (truth.seconds[of_image] - truth.seconds[of_image[0]]))
-    if rows.has_depth is not None:
-        found["without depth"] = int((~rows.has_depth[known]).sum())
+    if rows.depth is not None:
+        maps = [rows.depth[index] for index in known]
+        there = [index for index, map in enumerate(maps) if map is not None and map.any()]
+        found["without depth"] = len(maps) - len(there)
+        if there:
+            found["depth"] = np.concatenate([truth.off(shown[index], maps[index]) for index in there[:: WHOLE // 4]])
     numbers, levels = dict(zip(known.tolist(), shown)), []
     for index, image in (rows.whole or {}).items():
         if index in numbers:

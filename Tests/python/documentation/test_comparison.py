@@ -1,6 +1,7 @@
 """What Benchmarks/comparison measures, on rows whose errors are known."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 
 sys.path.append(str(Path(__file__).resolve().parents[3] / "Benchmarks/comparison"))
+from converted_rows import from_scenes  # noqa: E402
 from measure import Rows, Truth, edge, errors, summary  # noqa: E402
 
 SHIFT = 5
@@ -59,7 +61,29 @@ def test_answers_that_are_missing_are_counted(truth):
     numbers = [0, 1, 1, 2]
     joints = truth.angles(truth.seconds[numbers])
     joints[1, 2] = np.nan
-    has_depth = np.array([True, False, True, True])
-    found = summary([errors([rows(truth, numbers, numbers, joints=joints, has_depth=has_depth)], truth), errors([], truth)])
-    assert (found["repeated"], found["without joints"], found["without depth"], found["lost"]) == (1, 1, 1, 57 + 60)
+    found = summary([errors([rows(truth, numbers, numbers, joints=joints, depth=[None, None, np.zeros((3, 4)), None])], truth), errors([], truth)])
+    assert (found["repeated"], found["without joints"], found["without depth"], found["lost"]) == (1, 1, 4, 57 + 60)
     assert found["joints"] == [0, 0]
+
+
+@pytest.mark.parametrize("kind", ["record3d", "polycam"])
+def test_depth_of_another_frame_and_of_another_size_is_seen(takeset, tmp_path, kind):
+    take, dataset, scenes = tmp_path / "takes/take", tmp_path / "dataset", tmp_path / "scenes"
+    takeset("simulate", kind, "--seconds", "4", "--output", take, *(["--form", "exr", "--rate", "10"] if kind == "record3d" else []))
+    steps = tmp_path / "steps.yaml"
+    steps.write_text("version: 1\ntransforms:\n  - align\n  - resample-depth: {unit: m}\n")
+    takeset("run", take.parent, "--output", dataset, "--pipeline", steps)
+    takeset("export", dataset, "--to", "nerfstudio", "--output", scenes)
+    truth = Truth(take)
+    [part] = from_scenes(".", is_fitted=True)(scenes)["take"]
+    assert len(part.edges) == len(truth.poses) > 10
+    found = errors([part], truth)
+    # Whole millimeters, and before those halves of a 16-bit float's steps, which are 3.91 mm from 4 to 8 m.
+    mean, most = (0.25, 0.51) if kind == "polycam" else (0.5, 0.5 + 3.91 / 2 + 0.01)
+    assert found["without depth"] == 0 and found["depth"].mean() < mean + 0.01 and 0.4 < found["depth"].max() < most
+    enlarged = [np.kron(map, np.ones((4, 4), map.dtype)) for map in part.depth]
+    np.testing.assert_array_equal(errors([replace(part, depth=enlarged)], truth)["depth"], found["depth"])
+    late = errors([replace(part, depth=[*part.depth[SHIFT:], *part.depth[:SHIFT]])], truth)
+    assert late["depth"].mean() > 20
+    mirrored = errors([replace(part, depth=[map[:, ::-1] for map in part.depth])], truth)
+    assert mirrored["depth"].mean() > 20

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from command import BINARY, measured
 from export_checks import check_full_disk, check_output, damaged, refuses
-from geometry_oracle import Runs, seen
+from geometry_oracle import Runs
 from outputs import demos
 from scene_exports import TAKES, SceneExports
-from scene_oracle import Cloud, colors, distance_to_room, export, files, lost, opencv, positions, read_ply, record
+from room_oracle import distance_to_room, seen
+from scene_oracle import Cloud, colors, export, files, lost, opencv, positions, read_ply, record
 from scans import session as scan
 from stack_sessions import still, v3_slam
 from videos import video_file

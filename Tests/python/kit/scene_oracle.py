@@ -4,7 +4,8 @@ alone."""
 import json
 
 import numpy as np
-from geometry_oracle import AXES, BALLS, CRATE, HIGH, LOW, block, matrices, rays
+from geometry_oracle import AXES, block, matrices
+from room_oracle import rays
 from scipy.spatial.transform import Rotation, Slerp
 
 FLIP = np.diag([1.0, -1, -1, 1])  # between OpenGL's and OpenCV's camera axes
@@ -241,13 +242,3 @@ def known_points(demo, meta):
         near = (z > 0.1) & (np.abs(pixels) < 1000).all(0)
         assert near.sum() > 500
         yield other, world, pixels, near
-
-
-def distance_to_room(points):
-    """How far points are from the nearest true surface of the simulated room, in meters."""
-    walls = np.minimum(np.abs(points - LOW), np.abs(points - HIGH)).min(1)
-    balls = [np.abs(np.linalg.norm(points - center, axis=1) - radius) for center, radius, _ in BALLS]
-    low, high = CRATE
-    outside = np.linalg.norm(np.maximum(np.maximum(low - points, points - high), 0), axis=1)
-    inside = np.minimum(points - low, high - points).min(1)
-    return np.minimum.reduce([walls, *balls, np.where(inside > 0, inside, outside)])

@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from geometry_oracle import Runs, opengl, rays, view
+from geometry_oracle import Runs, opengl
+from room_oracle import rays, view
 from scipy.ndimage import map_coordinates
 
 SIZE, DEPTH = "480x360", "160x120"

@@ -98,14 +98,14 @@ def from_scenes(folder, is_fitted):
             try:
                 content = json.loads(scene.read_text())
                 images = [np.asarray(Image.open(scene.parent / frame["file_path"]).convert("RGB")) for frame in content["frames"]]
-                maps = [frame.get("depth_file_path") for frame in content["frames"]]
-                has_depth = np.array([bool(path and np.asarray(Image.open(scene.parent / path)).any()) for path in maps])
+                paths = [frame.get("depth_file_path") for frame in content["frames"]]
+                depth = [np.asarray(Image.open(scene.parent / path)) if path else None for path in paths]
             except (KeyError, OSError, ValueError) as error:
                 print(f"{scene}: {error}", file=sys.stderr)
                 continue
             world = np.vstack([content.get("applied_transform", np.eye(4)[:3]), [0, 0, 0, 1]])
             poses = np.array([frame["transform_matrix"] for frame in content["frames"]], float)
-            found[scene.parent.name] = [of_images(images, poses=poses, has_depth=has_depth, world=None if is_fitted else world)]
+            found[scene.parent.name] = [of_images(images, poses=poses, depth=depth, world=None if is_fitted else world)]
         return found
 
     return rows
