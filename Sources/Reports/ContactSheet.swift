@@ -3,8 +3,8 @@ import Media
 import TakesetRecorder
 package import Model
 
-/// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps, near in cyan, far in magenta, absent
-/// in black, and a row of the images overlaid with depth edges.
+/// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps in the colors of the report,
+/// and a row of the images overlaid with depth edges.
 package struct ContactSheet {
   private static let cell = ImageSize(width: 200, height: 150)
   private static let columns = 6
@@ -52,7 +52,7 @@ package struct ContactSheet {
       resizer.resize(image, into: &output)
       return output
     }
-    add(maps.map { $0.map { resized(Self.colors(of: $0)) } }, size)
+    add(maps.map { $0.map { resized(EdgeOverlay.painted($0)) } }, size)
     strips.append("depth")
     guard let image else { return }
     let painted = zip(try images(image, rows, own), maps).map { image, map -> [UInt8]? in
@@ -123,16 +123,6 @@ package struct ContactSheet {
       var output: [UInt8] = []
       resizer.resize(image, into: &output)
       return output
-    }
-  }
-
-  /// Colors of depth values, on a scale that is linear in the square root of inverse depth, from 0.3 m (cyan) to infinity (magenta).
-  static func colors(of depth: [Float]) -> [UInt8] {
-    depth.flatMap { meters -> [UInt8] in
-      guard meters > 0 else { return [0, 0, 0] }
-      let near = min(0.3 / meters, 1)
-      let far = 1 - near.squareRoot()
-      return [UInt8(255 * far), UInt8(255 * (1 - far)), 255]
     }
   }
 }

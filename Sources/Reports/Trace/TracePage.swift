@@ -49,7 +49,7 @@ package struct TracePage {
       \(steps)
       \(inputs)
       </main>
-      <footer><p>Made by \(Self.generator) \(tool.version). Offsets count bytes from 0; the last one is not part of the range. Depth: near is cyan, far is magenta, absent is black.</p></footer>
+      <footer><p>Made by \(Self.generator) \(tool.version). Offsets count bytes from 0; the last one is not part of the range. Depth is cyan at 0.5 m and nearer, magenta at 5 m and farther, orange where there is none.</p></footer>
       </body>
       </html>
 

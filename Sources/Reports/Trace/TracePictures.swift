@@ -4,6 +4,7 @@ import Media
 import Model
 import Rasters
 import Runs
+import TakesetRecorder
 
 /// An image or depth map of a traced row, as a file that browsers show.
 struct TracePicture {
@@ -94,7 +95,7 @@ struct TracePicture {
     var rgb: [UInt8]
     if kind == "depth" {
       let meters = StoredRow.Field.numbers(bytes, isMillimeters ? .uint16 : .float32).map { Float(isMillimeters ? $0 / 1000 : $0) }
-      rgb = ContactSheet.colors(of: meters)
+      rgb = EdgeOverlay.painted(meters)
     } else {
       // Confidence: 0 is black, 2 is white.
       rgb = bytes.flatMap { [UInt8](repeating: UInt8(min(Int($0), 2) * 255 / 2), count: 3) }

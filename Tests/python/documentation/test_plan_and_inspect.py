@@ -10,6 +10,7 @@ from command import ROOT
 from outputs import manifest, take
 from PIL import Image
 from schemas import SCHEMAS, STATISTICS, layout, validator
+from stack_sessions import DEPTH_SIZE
 
 
 def test_plan_is_what_a_run_writes(takes, takeset, tmp_path):
@@ -96,13 +97,20 @@ def test_inspect_foresees_that_a_take_does_not_fit_the_writer(takes, takeset, tm
     assert (reported["would_be"], reported["findings"][-1]["code"]) == ("failed", code)
 
 
-def test_a_preview_shows_images_and_depth(masters, takeset, tmp_path):
-    sheet = tmp_path / "sheet.png"
-    takeset("inspect", *masters.values(), "--preview", sheet, check=0)
+def test_a_preview_shows_images_and_depth(sessions, takeset, tmp_path):
+    sheet, file = tmp_path / "sheet.png", sessions / "session_2026-01-31_120000/depth/000000.bin"
+    meters = np.fromfile(file, "<f4").reshape(DEPTH_SIZE[::-1])
+    meters[10:20, 30:60] = 0
+    meters.tofile(file)
+    takeset("inspect", sessions, "--preview", sheet, check=0)
     image = np.array(Image.open(sheet).convert("RGB")).astype(int)
     # The session with depth maps has three strips, the other one.
     assert image.shape == (4 * 154, 6 * 204 + 4, 3)
-    first = np.array(Image.open(masters["v1"] / "rgb/000000.jpg").resize((200, 150), Image.Resampling.BILINEAR)).astype(int)
+    first = np.array(Image.open(sessions / "session_2026-01-31_120000/rgb/000000.jpg").resize((200, 150), Image.Resampling.BILINEAR)).astype(int)
     assert np.abs(image[4:154, 4:204] - first).mean() < 2
+    # Depth has the colors of the report: cyan at 0.5 m to magenta at 5 m, orange where there is none.
+    far = np.clip((meters[..., None] - 0.5) / 4.5, 0, 1)
+    painted = 255 * np.where(meters[..., None] > 0, np.concatenate([far, 1 - far, np.ones_like(far)], -1), [0.9, 0.55, 0.1])
     depth = image[158:308, 4:204]
-    assert (depth[..., 2] == 255).all() and np.abs(depth[..., 0] + depth[..., 1] - 255).max() <= 2
+    expected = np.array(Image.fromarray(painted.round().astype(np.uint8)).resize(depth.shape[1::-1], Image.Resampling.BILINEAR)).astype(int)
+    assert np.abs(depth - expected).mean() < 2
