@@ -192,9 +192,10 @@ public final class BundleRecorder: @unchecked Sendable {
     let isFirst = waiting.count == 1, sink = sink
     lock.unlock()
     guard isFirst else { return }
-    let deadline = DispatchTime.now() + patience
-    guard let sink else { return signEnd(reason, at: time, nil, by: deadline) }
+    guard let sink else { return signEnd(reason, at: time, nil, by: .now() + patience) }
     sink.finish { [self] error in
+      // The encoder's time is none of the signer's.
+      let deadline = DispatchTime.now() + patience
       lock.withLock { self.sink = nil }
       // Of an encoder that has failed, a second failure is no news.
       let isKnown = reason == .writerFailed || reason == .diskFull
