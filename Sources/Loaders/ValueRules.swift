@@ -112,7 +112,7 @@ extension Examined {
       } else if parts.contains("joints") {
         Remedy("leave joints out of the actions", steps: "actions: {joints: none}")
       } else if !jumping.isEmpty {
-        Remedy("drop the rows at which the camera jumps", steps: "drop-frames: {with: [pose-jump]}", "split-episodes: {at: gaps}")
+        Remedy("begin an episode at each jump of the camera", steps: "split-episodes: {at: jumps}")
       } else {
         nil
       }

@@ -166,14 +166,16 @@ package struct Episode: Sendable {
     return kept
   }
 
-  /// The episode without its last row, if that one has no next row and is to be dropped for it.
+  /// The episode without the rows at its end that have no next row, if they are to be dropped for it.
   package func endingBeforeTheNextRow() -> Episode {
     guard dropsRowWithoutNext, following == nil, frames.count > 0 else { return self }
-    var kept = keeping(Array(0..<(frames.count - 1)), dropping: "no-next-row", goesOn: true)
-    // One row less does not change the rate.
-    kept.frames.nominalRate = frames.nominalRate ?? frames.cadence.rateHz
+    var end = frames.count - 1
     // Where tracking jumped to the row that is gone, the one before has no next row either.
-    return kept.endingBeforeTheNextRow()
+    while end > 0, frames.quality.indices.contains(end), frames.quality[end].contains(.poseJump) { end -= 1 }
+    var kept = keeping(Array(0..<end), dropping: "no-next-row", goesOn: true)
+    // Fewer rows at the end do not change the rate.
+    kept.frames.nominalRate = frames.nominalRate ?? frames.cadence.rateHz
+    return kept
   }
 
   /// Quality bits of each frame.

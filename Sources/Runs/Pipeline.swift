@@ -153,6 +153,7 @@ extension Pipeline {
         trace.episode = whole.keeping(Array(rows), dropping: "other-episodes", goesOn: true)
         // Fewer rows do not change the rate.
         trace.episode.frames.nominalRate = whole.frames.nominalRate ?? whole.frames.cadence.rateHz
+        trace.episode = trace.episode.endingBeforeTheNextRow()
         trace.episode.id.part = part
         (trace.parts, trace.repeatedBeforeSplit, trace.stepsBeforeSplit) = (ranges.count, whole.repeated, take.steps.count)
         trace.steps.append(step(type(of: splitter), options, from: whole, to: trace.episode))

@@ -44,6 +44,12 @@ package struct Decimate: Transform {
       return episode
     }
     var decimated = episode.keeping(rows, dropping: "decimated")
+    // The step to a row that is kept has the jumps of those before it that are not.
+    for (place, (before, row)) in zip(rows, rows.dropFirst()).enumerated() where !episode.frames.quality.isEmpty {
+      if episode.frames.quality[(before + 1)...row].contains(where: { $0.contains(.poseJump) }) {
+        decimated.frames.quality[place + 1].insert(.poseJump)
+      }
+    }
     // The frame after the last one is not the one that would be the next row.
     if rows.count < episode.frames.count { decimated.following = nil }
     return decimated

@@ -55,6 +55,9 @@ package struct SplitEpisodes: EpisodeSplitter {
 
   package static var occursOnce: Bool { true }
 
+  /// Each episode costs an entry of the manifest, with all of the take's files.
+  private static let mostJumps = 250
+
   package init() {}
 
   package func validate() throws {
@@ -69,7 +72,11 @@ package struct SplitEpisodes: EpisodeSplitter {
       let ends = take.frames.gaps.map { $0.row + 1 } + [count]
       return zip([0] + ends, ends).map { $0..<$1 }
     case .jumps:
-      let starts = take.quality().enumerated().filter { $0.offset > 0 && $0.element.contains(.poseJump) }.map(\.offset)
+      let starts = take.frames.quality.enumerated().filter { $0.offset > 0 && $0.element.contains(.poseJump) }.map(\.offset)
+      guard starts.count <= Self.mostJumps else {
+        throw TakeFailure(
+          .limit, "tracking jumped \(starts.count) times in \(count) frames, more than \(Self.mostJumps): the poses may not be in meters")
+      }
       return zip([0] + starts, starts + [count]).map { $0..<$1 }
     case .every(let seconds):
       let first = take.frames.timestamps[0]

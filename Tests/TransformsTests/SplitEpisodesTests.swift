@@ -54,6 +54,35 @@ import TestSupport
     #expect(try ranges(["at": "jumps"], take) == [0..<6])
   }
 
+  @Test func aTailOfJumpsIsDroppedAtOnce() throws {
+    // Poses in a wrong unit are all jumps. One level of the stack for each of so many crashed the run.
+    var take = moving([Double?](repeating: 0, count: 20_000))
+    take.frames.quality = [[], [], []] + [FrameQuality](repeating: .poseJump, count: 19_997)
+    take.dropsRowWithoutNext = true
+    let kept = take.endingBeforeTheNextRow()
+    #expect(kept.frames.count == 2 && kept.dropped.map(\.count) == [19_998] && kept.frames.nominalRate == take.frames.cadence.rateHz)
+    #expect(kept.following?.timestamp == take.frames.timestamps[2])
+    take.frames.quality = [FrameQuality](repeating: .poseJump, count: 20_000)
+    #expect(take.endingBeforeTheNextRow().frames.count == 0)
+  }
+
+  @Test func aTakeOfJumpsIsRefused() throws {
+    var take = moving([Double?](repeating: 0, count: 600))
+    take.frames.quality = (0..<600).map { $0 > 0 && $0 <= 250 ? .poseJump : [] }
+    #expect(try ranges(["at": "jumps"], take).count == 251)
+    take.frames.quality[251] = .poseJump
+    let failure = #expect(throws: TakeFailure.self) { try ranges(["at": "jumps"], take) }
+    #expect(failure?.code == .limit && failure?.message.contains("251 times in 600 frames") == true)
+  }
+
+  @Test func decimationKeepsTheJumpOfARowThatItDrops() throws {
+    var take = moving([Double?](repeating: 0, count: 8))
+    take.frames.quality = [[], [], [], .poseJump, [], [], .poseJump, [.poseRepeated]]
+    let decimated = try Options.decode(Decimate.self, over: ["every": 2], at: "decimate").apply(to: take)
+    #expect(decimated.frames.quality == [[], [], .poseJump, .poseJump])
+    #expect(try ranges(["at": "jumps"], decimated) == [0..<2, 2..<3, 3..<4])
+  }
+
   // MARK: Seconds
 
   @Test func aRowExactlyAtTheLimitBeginsTheNextEpisode() throws {

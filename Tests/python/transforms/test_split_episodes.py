@@ -257,6 +257,19 @@ def test_actions_before_the_step_do_not_cross_either(takeset, tmp_path):
             assert np.array_equal(after[name][0][data][:], before[name][0][data][:]), (name, data)
 
 
+def test_a_row_before_a_jump_is_dropped_in_any_order(takeset, tmp_path):
+    """`last: drop` before the step drops what it drops behind it: the last row before the jump, and the last of all."""
+    takeset.simulate(tmp_path / "t", "--variant", "v2", "--seconds", 1, "--size", "64x48", "--quirk", "pose-jump")
+    drop = {"actions": {"last": "drop"}}
+    split(takeset, tmp_path / "t", tmp_path / "after", "jumps", drop)
+    split(takeset, tmp_path / "t", tmp_path / "before", "jumps", before=[drop])
+    after, before = demos(tmp_path / "after"), demos(tmp_path / "before")
+    assert sorted(after) == sorted(before) and len(after) > 1
+    for name in after:
+        assert np.array_equal(after[name][0]["actions"][:], before[name][0]["actions"][:]), name
+        assert after[name][0]["actions_valid"][:].all(), name
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_parts_of_a_take_are_in_one_split(takeset, tmp_path, seed):
     for k in range(8):
