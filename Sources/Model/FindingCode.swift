@@ -101,6 +101,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case rotationUnknown = "rotation-unknown"
   case rotationUnsupported = "rotation-unsupported"
   case samplesHidden = "samples-hidden"
+  case samplesOutside = "samples-outside"
   case scaleArbitrary = "scale-arbitrary"
   case scaleClaimed = "scale-claimed"
   case senderClockUnusable = "sender-clock-unusable"
@@ -109,6 +110,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case sidecarDiffers = "sidecar-differs"
   case slamOrdinals = "slam-ordinals"
   case startTimeUnreadable = "start-time-unreadable"
+  case tableCutShort = "table-cut-short"
   case timeNotAscending = "time-not-ascending"
   case timesAssumed = "times-assumed"
   case timesFromIMU = "times-from-imu"
@@ -206,7 +208,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .locationRemoved,
       .metadataNumber,
       .minFrames,
-      .nameRemoved, .needsSLAM, .optionUnused, .posesUnsorted, .samplesHidden, .timesFromMovie, .trim, .verifyDepth, .verifyHashChain:
+      .nameRemoved, .needsSLAM, .optionUnused, .posesUnsorted, .samplesHidden, .tableCutShort, .timesFromMovie, .trim, .verifyDepth,
+      .verifyHashChain:
       .info
     case .actionsMissing, .assertionInvalid, .assertionMock, .assertionPlaceholder, .captureSourceUnknown, .chainAbsent, .chainBroken,
       .chainCountMismatch, .chainReordered, .chainShort, .checkpointSpacing, .clockUnaligned, .codecMismatch, .confidenceMissing,
@@ -224,7 +227,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .odometryTruncated,
       .packedWithout, .partialMismatch, .partialUpload, .partiallyVerified, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
       .poseUnusable, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .resolutionMismatch, .resolutionUnusable,
-      .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .scaleArbitrary, .scaleClaimed,
+      .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
+      .scaleClaimed,
       .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,
       .splitFileUnlisted, .startTimeUnreadable, .timeNotAscending, .timesAssumed, .timesFromIMU:
       .warning

@@ -28,6 +28,25 @@ package struct StreamName: Hashable, Comparable, Sendable, Codable, ExpressibleB
   /// The name of a part of the actions: `action_dict/joints`.
   package static func actionPart(_ name: String) -> StreamName { StreamName(actionFolder + "/" + name) }
   package static let actionFolder = "action_dict"
+
+  /// Whether a name that a user gives matches `^[a-z][a-z0-9_]*$`.
+  package static func isName(_ text: some StringProtocol) -> Bool {
+    func isLetter(_ byte: UInt8) -> Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) }
+    func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+    return text.utf8.first.map(isLetter) == true && text.utf8.allSatisfy { isLetter($0) || isDigit($0) || $0 == UInt8(ascii: "_") }
+  }
+
+  /// Whether datasets or their exports have something else of this name beside streams.
+  package var isReserved: Bool { Self.reserved.contains(rawValue) || Self.endings.contains(where: rawValue.hasSuffix) }
+
+  private static let reserved: Set<String> = [
+    // In shards
+    "action_chunk", "action_dict", "actions", "chunk_crc32", "dones", "gaps", "intrinsics", "next_obs", "obs", "quality", "rewards",
+    "row_sha256", "segment", "source_index", "statistics", "streams", "timestamp_ns",
+    // In Zarr arrays and samples of WebDataset
+    "action", "clock", "row", "take", "valid",
+  ]
+  private static let endings = ["_intrinsics", "_raw", "_valid"]
 }
 
 /// The name of a camera, shared by an image, its depth map and their confidence.

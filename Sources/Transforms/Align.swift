@@ -62,7 +62,7 @@ package struct Align: Transform {
         aligned.alignments.append(Episode.Alignment(stream: name, method: "reference-compatible"))
         continue
       }
-      let offset = ClockOffset(from: stream, to: episode, motion: motion, correlatesJoints: correlateJoints && isAngles)
+      let offset = ClockOffset(from: stream, to: episode, motion: motion, correlatesJoints: correlateJoints)
       aligned.findings += offset.findings.map { finding in
         var named = finding
         named.field = name.rawValue
@@ -86,6 +86,9 @@ package struct Align: Transform {
         moved.rows = SampleMatching.nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit).map { $0.map { Row($0) } }
       }
       aligned.streams[name] = moved
+      if stream.spec.kind == .vector, offset.offset != nil, moved.rows?.contains(where: { $0 != nil }) == false {
+        aligned.findings.append(outside(moved.timestamps, of: episode, name))
+      }
     }
     // Its samples have other times now.
     aligned.following = nil
@@ -95,6 +98,19 @@ package struct Align: Transform {
       aligned = aligned.keeping(rows.indices.filter { rows[$0] != nil }, dropping: "pose-missing")
     }
     return aligned
+  }
+
+  private func outside(_ samples: [Timestamp], of episode: Episode, _ name: StreamName) -> Finding {
+    func span(_ times: [Timestamp]) -> String {
+      guard let first = times.first, let last = times.last else { return "absent" }
+      func seconds(_ time: Timestamp) -> Double { (Double(time.nanoseconds) / 1e6).rounded() / 1000 }
+      return "from \(seconds(first)) to \(seconds(last)) s"
+    }
+    var finding = Finding(
+      .samplesOutside,
+      "no sample is near a frame: samples are \(span(samples)), frames \(span(episode.frames.timestamps)); its rows are masked")
+    finding.field = name.rawValue
+    return finding
   }
 
   /// The latencies in nanoseconds. Confidence has that of the depth of its camera, unless it is named.

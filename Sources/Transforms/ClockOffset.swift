@@ -8,7 +8,8 @@ import Model
 /// - `first-imu`: both recordings were armed at once, so the first reading of the IMU on the stream's clock is assumed to be at the first
 ///   frame. Accurate to about 30 ms.
 /// - `first-sample`: both recordings were started at once, and the stream's first sample arrived within 1.1 s of the start time, so its
-///   first sample is assumed to be at the first frame. Accurate to about 50 ms.
+///   first sample is assumed to be at the first frame. Accurate to about 50 ms. Of joints; other streams on their clock have their offset,
+///   because nobody says when they begin.
 /// - `unaligned`: anything else; the stream is masked, not guessed.
 ///
 /// Before that, arrival times of samples with the sender's own milliseconds are replaced by `SenderClock`'s.
@@ -56,7 +57,17 @@ struct ClockOffset {
       timestamps = times.map { $0.advanced(by: motion.offset) }
       return
     }
-    if correlatesJoints, let found = try? MotionCorrelation(joints: stream, at: times, in: episode) {
+    if stream.spec.kind == .vector,
+      let joints = episode.streams.values.first(where: { $0.spec.kind == .angles && $0.spec.clock == stream.spec.clock })
+    {
+      let same = ClockOffset(from: joints, to: episode, correlatesJoints: correlatesJoints)
+      if let shift = same.offset {
+        (method, offset, residual) = (same.method.replacing("sender-clock+", with: ""), shift, same.residual)
+        timestamps = times.map { $0.advanced(by: shift) }
+        return
+      }
+    }
+    if correlatesJoints, stream.spec.kind == .angles, let found = try? MotionCorrelation(joints: stream, at: times, in: episode) {
       (method, offset, residual) = (prefix + "activity-correlation", found.offset, found.residual)
       timestamps = times.map { $0.advanced(by: found.offset) }
       return
@@ -71,7 +82,7 @@ struct ClockOffset {
       }
     }
     let arrival = stream.timestamps[0].nanoseconds
-    if stream.spec.clock == .phoneUnix, let start = episode.unixOrigin, arrival >= start.nanoseconds,
+    if stream.spec.kind == .angles, stream.spec.clock == .phoneUnix, let start = episode.unixOrigin, arrival >= start.nanoseconds,
       arrival - start.nanoseconds <= 1_100_000_000
     {
       let shift = firstFrame.since(firstSample)
@@ -83,8 +94,10 @@ struct ClockOffset {
     let why =
       stream.spec.clock == .laptop
       ? "their offset is unknown"
-      : episode.unixOrigin == nil
-        ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
+      : stream.spec.kind == .vector
+        ? "neither an IMU nor joints on it tell the offset"
+        : episode.unixOrigin == nil
+          ? "the session has no start time" : "its first sample did not arrive within 1.1 s of the start"
     findings.append(
       Finding(
         .clockUnaligned,

@@ -14,24 +14,17 @@ package struct Rename: Transform {
   @StepOption("the new name of each stream, by its present one: lowercase letters, digits and underscores") var streams: [String: String] =
     [:]
 
-  /// Names and endings of names that the layout of datasets uses next to streams.
-  private static let reserved: Set<String> = [
-    "action_chunk", "action_dict", "actions", "chunk_crc32", "gaps", "intrinsics", "quality", "row_sha256", "segment", "source_index",
-    "statistics", "streams", "timestamp_ns",
-  ]
-  private static let endings = ["_intrinsics", "_raw", "_valid"]
-
   package init() {}
 
   package func validate() throws {
     if streams.isEmpty { throw OptionError("streams", "name at least one stream and its new name") }
     for (old, new) in streams.sorted(by: { $0.key < $1.key }) {
-      guard Self.isName(new) else {
+      guard StreamName.isName(new) else {
         throw OptionError(
           "streams", "\(old) cannot become \"\(new)\"; a name has lowercase letters, digits and underscores, and starts with a letter")
       }
-      if Self.reserved.contains(new) || Self.endings.contains(where: new.hasSuffix) {
-        throw OptionError("streams", "\(old) cannot become \"\(new)\", which the layout of datasets uses for something else")
+      if StreamName(new).isReserved {
+        throw OptionError("streams", "\(old) cannot become \"\(new)\", which the layout of datasets or an export uses for something else")
       }
     }
     let names = streams.sorted { $0.key < $1.key }
@@ -40,13 +33,6 @@ package struct Rename: Transform {
         throw OptionError("streams", "\(other.key) and \(old) cannot both become \"\(new)\"")
       }
     }
-  }
-
-  /// Whether a name matches `^[a-z][a-z0-9_]*$`.
-  private static func isName(_ text: String) -> Bool {
-    func isLetter(_ byte: UInt8) -> Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) }
-    func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
-    return text.utf8.first.map(isLetter) == true && text.utf8.allSatisfy { isLetter($0) || isDigit($0) || $0 == UInt8(ascii: "_") }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {

@@ -5,9 +5,9 @@ import TestSupport
 @testable import Transforms
 
 @Suite struct ClockOffsetTests {
-  private func joints(arrivals: [Int64], sent: [UInt32]? = nil, clock: Clock = .phoneUnix) -> SampleStream {
+  private func joints(arrivals: [Int64], sent: [UInt32]? = nil, clock: Clock = .phoneUnix, kind: StreamKind = .angles) -> SampleStream {
     var stream = SampleStream(
-      spec: StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "degree", clock: clock),
+      spec: StreamSpec(kind: kind, type: .float32, shape: [1], unit: "degree", clock: clock),
       source: VectorSource(width: 1, values: arrivals.map { _ in 0 }),
       timestamps: arrivals.map { Timestamp(nanoseconds: $0) }, sourceIndex: arrivals.indices.map { Int64($0) })
     stream.senderMilliseconds = sent
@@ -31,6 +31,22 @@ import TestSupport
     #expect(offset.offset == -(epoch + 700_000_000))
     #expect(offset.timestamps.map(\.nanoseconds) == [0, 20_000_000])
     #expect(offset.residual == 50_000_000)
+  }
+
+  /// Whoever writes a table begins when he likes: it has the offset of the joints on its clock, not one of its own.
+  @Test(arguments: [-2_000_000_000, 0, 310_000_000, 5_000_000_000] as [Int64]) func placesATableAsTheJoints(_ later: Int64) throws {
+    var episode = episode(start: epoch)
+    episode.streams[.joints] = joints(arrivals: [epoch + 700_000_000, epoch + 720_000_000])
+    let table = joints(arrivals: [epoch + 700_000_000 + later, epoch + 800_000_000 + later], kind: .vector)
+    let offset = ClockOffset(from: table, to: episode)
+    #expect(offset.method == "first-sample" && offset.offset == -(epoch + 700_000_000) && offset.residual == 50_000_000)
+    #expect(offset.timestamps.map(\.nanoseconds) == [later, later + 100_000_000])
+    // Nothing is guessed for one without joints, nor with joints that nothing places.
+    episode.streams[.joints] = joints(arrivals: [epoch + 3_000_000_000])
+    #expect(ClockOffset(from: table, to: episode).method == "unaligned")
+    episode.streams[.joints] = nil
+    let alone = ClockOffset(from: table, to: episode)
+    #expect(alone.method == "unaligned" && alone.findings.first?.message.contains("neither an IMU nor joints") == true)
   }
 
   @Test func doesNotGuessWhenTheSenderConnectedLate() {

@@ -57,7 +57,7 @@ import TestSupport
     derived.derived["motion"] = Doubled(inputs: [.pose])
     let input = #expect(throws: TakeFailure.self) { try step(["pose": "wrist"]).apply(to: derived) }
     #expect(input?.message == "motion is computed from pose; rename has to come before actions")
-    let itself = #expect(throws: TakeFailure.self) { try step(["motion": "action"]).apply(to: derived) }
+    let itself = #expect(throws: TakeFailure.self) { try step(["motion": "moves"]).apply(to: derived) }
     #expect(itself?.message == "motion is computed from other streams; rename has to come before actions")
     let taken = #expect(throws: TakeFailure.self) { try step(["joints": "motion"]).apply(to: derived) }
     #expect(taken?.code == .nameTaken)

@@ -21,7 +21,8 @@ package struct StackSession: Reader {
   @StepOption("added to the laptop's times in encoders_*.csv to get the phone's Unix time (seconds)", -4e9...4e9)
   var csvClockOffset: Double? = nil
   @StepOption("an image wider or higher than this is not decoded (pixels)", 1...16_384) var maxImageSide = 8192
-  @StepOption("a JSON file larger than this fails the take (MiB)", 1...4096) var maxJsonMebibytes = 64
+  @StepOption("a JSON file larger than this fails the take, or tables in streams/ that are larger together (MiB)", 1...4096)
+  var maxJsonMebibytes = 64
   @StepOption("copy a location in an image's EXIF data, and all that is beside it, with images that are stored as they are")
   var keepLocation =
     false
@@ -57,12 +58,10 @@ package struct StackSession: Reader {
     guard tables.count <= StreamTable.mostTables else {
       throw TakeFailure(.limit, "\(tables.count) tables; expected \(StreamTable.mostTables) or fewer", file: StreamTable.folder)
     }
-    // All tables together have the room of one file.
-    var room = maxJsonMebibytes << 20
+    var room = StreamTable.Room(bytes: maxJsonMebibytes << 20)
     for file in tables {
-      let table = try StreamTable(take.inputs, file, limit: room, frameClock: session.clock, taken: Set(episode.streams.keys))
+      let table = try StreamTable(take.inputs, file, room: &room, frameClock: session.clock, taken: Set(episode.streams.keys), notes)
       episode.streams[table.name] = table.stream
-      room -= table.bytes
     }
     episode.streams[.imu] = session.imu?.stream
     if let imu = session.imu { claims.checkReadings("imuCount", imu.count, IMUFile.name) }

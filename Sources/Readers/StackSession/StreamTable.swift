@@ -10,16 +10,19 @@ struct StreamTable {
   /// Tables of one session.
   static let mostTables = 64
 
-  /// Lines of one table: an hour at 1 kHz.
-  private static let mostLines = 4_000_000
+  /// What the tables of a session may have together.
+  struct Room {
+    var bytes: Int
+    /// An hour at 1 kHz.
+    var lines = 4_000_000
+  }
 
-  /// Size of the file in bytes.
-  let bytes: Int
   let name: StreamName
   let stream: SampleStream
 
-  /// - Throws: `TakeFailure` for a name that a stream cannot have, or that one has already; for a header or line that cannot be read.
-  init(_ inputs: TakeInputs, _ file: Int, limit: Int, frameClock: Clock, taken: Set<StreamName>) throws {
+  /// - Throws: `TakeFailure` for a name that a stream cannot have, or that one has already; for a header or line that cannot be read; for tables that
+  ///   need more room than there is.
+  init(_ inputs: TakeInputs, _ file: Int, room: inout Room, frameClock: Clock, taken: Set<StreamName>, _ notes: FindingCollector) throws {
     let path = inputs.entries[file].path
     let stem = path.dropFirst(Self.folder.count + 1).dropLast(4)
     guard Self.isName(stem) else {
@@ -28,15 +31,20 @@ struct StreamTable {
         file: path)
     }
     name = StreamName(String(stem))
-    if taken.contains(name) || Self.reserved.contains(name) || Self.suffixes.contains(where: stem.hasSuffix) {
-      throw TakeFailure(.nameTaken, "a take has a stream of this name, or a mask or attribute of one; rename the file", file: path)
+    if taken.contains(name) || name.isReserved || Self.readers.contains(name) {
+      throw TakeFailure(.nameTaken, "a take or a dataset has something else of this name; rename the file", file: path)
     }
     var header: Header?
     var times: [Timestamp] = []
     var values: [Float] = []
     var lines: [Int] = []
-    let table = try CSVFile(inputs, file, limit: limit)
-    bytes = table.count
+    let table: CSVFile
+    do {
+      table = try CSVFile(inputs, file, limit: room.bytes)
+    } catch let failure as TakeFailure where failure.code == .inputTooLarge {
+      throw TakeFailure(.inputTooLarge, "the tables of the session up to this one are larger than max-json-mebibytes", file: path)
+    }
+    room.bytes -= table.count
     try table.forEachLine { line in
       guard let header else {
         guard line.isEnded else { throw Self.failure(line, "the header has no line end, so it may be cut short", path) }
@@ -44,15 +52,19 @@ struct StreamTable {
         return
       }
       // A recording that was killed has a last line that is cut short. Of a number in it, nothing is known.
-      guard line.isEnded else { return }
+      guard line.isEnded else {
+        return notes.add(.tableCutShort, "the last line has no line end, so it may be cut short; it is skipped", file: path)
+      }
       guard line.fields.count == header.columns.count + 1 else {
         throw Self.failure(line, "expected \(header.columns.count + 1) fields, found \(line.fields.count)", path)
       }
       guard let time = line.seconds(0) else {
         throw Self.failure(line, "expected seconds, found \"\((line.text(0) ?? "").prefix(40))\"", path)
       }
-      guard times.count < Self.mostLines else { throw TakeFailure(.limit, "more than \(Self.mostLines) lines", file: path) }
-      var numbers: [Float] = []
+      guard room.lines > 0 else {
+        throw TakeFailure(.limit, "the tables of the session up to this one have more than 4,000,000 lines", file: path)
+      }
+      room.lines -= 1
       for column in header.columns.indices {
         let isEmpty = line.fields[column + 1].isEmpty
         guard let number = isEmpty ? .nan : line.number(column + 1) else {
@@ -61,10 +73,9 @@ struct StreamTable {
         }
         // Also one that is too large for 32 bits is absent.
         let value = Float(number)
-        numbers.append(value.isFinite ? value : .nan)
+        values.append(value.isFinite ? value : .nan)
       }
       times.append(time)
-      values += numbers
       lines.append(line.number)
     }
     guard let header else { throw TakeFailure(.csvInvalid, "the file is empty; expected a header", file: path) }
@@ -101,18 +112,10 @@ struct StreamTable {
 
   /// Columns of a table; `CSVFile` splits few more.
   private static let most = 60
-  /// Names that readers and steps give.
-  private static let reserved: Set<StreamName> = [
-    .pose, .image, .depth, .confidence, .joints, .depthPoint, .imu, .actions, .actionChunk, "rewards", "dones",
-    "obs", "next_obs", "action_dict",
-  ]
-  /// Ends of the names of what is stored beside a stream.
-  private static let suffixes = ["_valid", "_raw", "_intrinsics"]
+  /// Names that readers give.
+  private static let readers: Set<StreamName> = [.pose, .image, .depth, .confidence, .joints, .depthPoint, .imu]
 
-  private static func isName(_ text: Substring) -> Bool {
-    guard let first = text.utf8.first, (97...122).contains(first), text.utf8.count <= 64 else { return false }
-    return text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }
-  }
+  private static func isName(_ text: Substring) -> Bool { StreamName.isName(text) && text.utf8.count <= 64 }
 
   private static func failure(_ line: CSVFile.Line, _ message: String, _ path: String) -> TakeFailure {
     TakeFailure(.csvInvalid, message, file: path, field: ", line \(line.number)")

@@ -5,8 +5,12 @@ import zipfile
 
 import numpy as np
 import pytest
-from outputs import demos
+from outputs import demos, manifest
 
+RESERVED = [
+    "joints", "imu", "state_valid", "joints_valid", "camera_depth_valid", "x_raw", "camera_intrinsics", "obs", "next_obs", "action_dict", "actions", "rewards",
+    "action", "row", "take", "clock", "valid", "timestamp_ns", "source_index", "intrinsics", "quality",
+]  # fmt: skip
 SMALL = ["--size", "64x48", "--seconds", "1", "--variant", "v2"]
 
 
@@ -68,6 +72,32 @@ def test_unix_times_are_put_on_the_clock_of_the_frames(takeset, session, tmp_pat
     assert len(apart) > 50 and np.abs((apart + 180) % 360 - 180).max() < 1
 
 
+@pytest.mark.parametrize("later", [-0.9, 0, 0.12, 0.31])
+def test_a_table_of_unix_times_may_begin_at_any_time(takeset, session, tmp_path, later):
+    """A table of the joints' own readings, of which the first ones are missing, or with others before them."""
+    readings = json.loads((session / "encoders.json").read_text())
+    first = readings[0]["timestamp"] + later
+    before = "".join(f"{first + k / 50:.6f},777\n" for k in range(int(-later * 50)))
+    write(session, "unix_time,index\n" + before + "".join(f"{one['timestamp']:.6f},{one['index_mcp']}\n" for one in readings if one["timestamp"] >= first))
+    takeset.convert(session.parent, output=tmp_path / "out")
+    demo, _ = demos(tmp_path / "out")["session_a"]
+    valid = demo["obs/state_valid"][:, 0] & demo["obs/joints_valid"][:, 0]
+    # The first rows of a table that begins later have its first sample, which is up to 50 ms away.
+    apart = (demo["obs/state"][:, 0] - demo["obs/joints"][:, 0])[valid.astype(bool)][3:]
+    assert len(apart) > 30 and np.abs((apart + 180) % 360 - 180).max() < 1
+
+
+@pytest.mark.parametrize("times", ["unix", "none"])
+def test_a_table_of_other_times_is_named(takeset, session, tmp_path, times):
+    lines = "".join(f"{1_772_288_764 + k / 60:.6f},{k}\n" for k in range(60)) if times == "unix" else ""
+    write(session, "timestamp,x\n" + lines)
+    takeset.convert(session.parent, output=tmp_path / "out")
+    [finding] = [one for one in manifest(tmp_path / "out")["record"]["takes"][0]["findings"] if one["code"] == "samples-outside"]
+    assert finding["severity"] == "warning" and finding["field"] == "state"
+    assert ("from 1772288764.0 to 1772288764.983 s" if lines else "samples are absent") in finding["message"]
+    assert not demos(tmp_path / "out")["session_a"][0]["obs/state_valid"][:].any()
+
+
 def test_a_last_line_that_is_cut_short_is_skipped(takeset, session, tmp_path):
     times = frames(session)
     lines = "".join(f"{t:.6f},{k}\n" for k, t in enumerate(times))
@@ -75,6 +105,7 @@ def test_a_last_line_that_is_cut_short_is_skipped(takeset, session, tmp_path):
         write(session, ("timestamp,count\n" + lines)[:-cut])
         takeset.convert(session.parent, "--replace", output=tmp_path / "out")
         valid = demos(tmp_path / "out")["session_a"][0]["obs/state_valid"][:, 0]
+        assert "table-cut-short" in {one["code"] for one in manifest(tmp_path / "out")["record"]["takes"][0]["findings"]}
         # The tolerance of 50 ms reaches over the last row; what is stored is the line before.
         assert valid.all() and demos(tmp_path / "out")["session_a"][0]["obs/state"][-1, 0] == len(times) - 2
 
@@ -142,7 +173,7 @@ def test_a_table_that_cannot_be_read_fails_its_take(takeset, session, tmp_path, 
     assert "streams/state.csv" in said and words in said, said
 
 
-@pytest.mark.parametrize(("name", "words"), [("joints", "a take has a stream of this name"), ("state_valid", "or a mask"), ("joints_valid", "or a mask"), ("camera_depth_valid", "or a mask"), ("x_raw", "or a mask"), ("camera_intrinsics", "or a mask"), ("obs", "of this name"), ("next_obs", "of this name"), ("action_dict", "of this name"), ("My-State", "named after its stream"), ("9", "named after")])
+@pytest.mark.parametrize(("name", "words"), [*[(name, "something else of this name") for name in RESERVED], ("My-State", "named after its stream"), ("9", "named after")])
 def test_a_name_that_no_stream_can_have_fails_its_take(takeset, session, tmp_path, name, words):
     write(session, "timestamp,x\n1,2\n", name)
     said = failure(takeset, session, tmp_path)
@@ -160,7 +191,7 @@ def test_all_tables_together_have_a_limit(takeset, session, tmp_path):
         write(session, "timestamp,x\n" + "1,2\n" * 150_000, name)
     (tmp_path / "p.yaml").write_text("version: 1\nreader: {name: stack-session, max-json-mebibytes: 1}\ntransforms: [{align: {}}]\n")
     done = takeset("run", session.parent, "--output", tmp_path / "out", "--pipeline", tmp_path / "p.yaml", check=3)
-    assert "streams/other.csv" in done.stdout and "limit" in done.stdout, done.stdout
+    assert "streams/other.csv: the tables of the session up to this one are larger than max-json-mebibytes" in done.stdout, done.stdout
 
 
 def test_other_files_in_the_folder_are_ignored(takeset, session, tmp_path):
