@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -38,8 +38,9 @@ KILLED_AT = (0.3, 0.6, 0.9)  # of the time that a whole run takes
 
 SESSIONS = {  # name: quirks of `takeset simulate stack-session --variant v2`
     "clean_1": [], "clean_2": [], "frames_dropped": ["frames-dropped"], "images_missing": ["images-missing"], "poses_shuffled": ["poses-shuffled"],
-    "joints_late": ["joints-late"], "joints_gap": ["joints-gap"],
+    "joints_late": ["joints-late"], "joints_gap": ["joints-gap"], "joints_a_little_late": [],
 }  # fmt: skip
+LATE = {"joints_a_little_late": 0.3}  # whose glove begins so many seconds after the camera, by less than anything tells
 DAMAGED_SESSIONS = {"clean_1": [], "image_cut": ["image-cut"], "poses_cut": ["poses-cut"], "z_clean": []}
 RECORDS = {"clean": [], "images_missing": ["missing-images"]}
 SCANS = {"clean": [], "depth_missing": ["missing-depth"]}
@@ -51,6 +52,7 @@ SCANS = {"clean": [], "depth_missing": ["missing-depth"]}
 @dataclass
 class Contender:
     name: str
+    start: list  # a command that only starts: imports what the steps import
     steps: list  # commands; {takes} and {output} are folders
     rows: Callable
     each: bool = False  # once for each take: {take} is its folder, {name} its name
@@ -74,14 +76,17 @@ def robot_contenders(work, lerobot):
     even = pipeline(work, "even", "align", "resample: {rate: 60}", "split-episodes: {at: gaps}", small, "actions: {kind: relative-6d, joints: absolute}")
     run = [BINARY, "run", "{takes}", "--output", "{output}/dataset", "--progress", "none", "--pipeline"]
     plain, positions = HERE.parent / "plain.py", HERE / "by_position.py"
-    yield Contender("Takeset", [[*run, paired]], from_takeset)
-    yield Contender("Takeset, one thread", [[*run, paired, "--jobs", "1"]], from_takeset)
-    yield Contender("NumPy and h5py, `plain.py`", [[sys.executable, plain, "--default", "{takes}", "{output}"]], from_files(of_plain))
-    yield Contender("by list position, `by_position.py`", [[sys.executable, positions, "{takes}", "{output}"]], from_files(of_positions))
+    ours, scripts = [BINARY, "--version"], [sys.executable, "-c", "import h5py, numpy, PIL.Image, scipy.spatial.transform"]
+    yield Contender("Takeset", ours, [[*run, paired]], from_takeset)
+    yield Contender("Takeset, one thread", ours, [[*run, paired, "--jobs", "1"]], from_takeset)
+    yield Contender("NumPy and h5py, `plain.py`", scripts, [[sys.executable, plain, "--default", "{takes}", "{output}"]], from_files(of_plain))
+    yield Contender("by list position, `by_position.py`", scripts, [[sys.executable, positions, "{takes}", "{output}"]], from_files(of_positions))
     if lerobot:
         export = [BINARY, "export", "{output}/dataset", "--to", "lerobot", "--output", "{output}/lerobot", "--fps", "60", "--task", "look around", "--images", "video"]
-        yield Contender("Takeset, `export --to lerobot`", [[*run, even], export], from_lerobot(lerobot, exported_episodes), python=lerobot)
-        yield Contender("LeRobot's writer, `lerobot_rows.py`", [[lerobot, HERE / "lerobot_rows.py", "write", "{takes}", "{output}/lerobot"]], from_lerobot(lerobot))
+        yield Contender("Takeset, `export --to lerobot`", ours, [[*run, even], export], from_lerobot(lerobot, exported_episodes), python=lerobot)
+        imports = [lerobot, "-c", "import lerobot.datasets.lerobot_dataset, scipy.spatial.transform"]
+        for name, mode in [("LeRobot's writer, `lerobot_rows.py`", "write"), ("LeRobot's writer, streaming", "stream")]:
+            yield Contender(name, imports, [[lerobot, HERE / "lerobot_rows.py", mode, "{takes}", "{output}/lerobot"]], from_lerobot(lerobot))
 
 
 def scene_contenders(work, nerfstudio, kind):
@@ -90,13 +95,14 @@ def scene_contenders(work, nerfstudio, kind):
     run = [BINARY, "run", "{takes}", "--output", "{output}/dataset", "--progress", "none", "--pipeline", views]
     export = [BINARY, "export", "{output}/dataset", "--to", "nerfstudio", "--output", "{output}/scenes"]
     is_fitted = kind == "polycam"  # whose own world is another
-    yield Contender("Takeset, `export --to nerfstudio`", [run, export], from_scenes("scenes", is_fitted))
+    yield Contender("Takeset, `export --to nerfstudio`", [BINARY, "--version"], [run, export], from_scenes("scenes", is_fitted))
     if nerfstudio:
-        process = [Path(nerfstudio).parent / "ns-process-data", kind, "--data", "{take}", "--output-dir", "{output}/{name}", "--num-downscales", "0", "--max-dataset-size", "-1"]
+        program = Path(nerfstudio).parent / "ns-process-data"
+        process = [program, kind, "--data", "{take}", "--output-dir", "{output}/{name}", "--num-downscales", "0", "--max-dataset-size", "-1"]
         for options in [[], ["--use-depth"]] if kind == "polycam" else [[]]:
             # Cropped images do not show their number.
             crop = ["--crop-border-pixels", "0"] if kind == "polycam" else []
-            yield Contender(" ".join(["`ns-process-data", kind, *options]) + "`", [[*process, *crop, *options]], from_scenes(".", is_fitted), each=True)
+            yield Contender(" ".join(["`ns-process-data", kind, *options]) + "`", [program, kind, "--help"], [[*process, *crop, *options]], from_scenes(".", is_fitted), each=True)
 
 
 # Running them
@@ -180,6 +186,10 @@ def compare(contenders, takes, damaged, work, rounds, note):
     """Everything about each contender: what a run costs, what its rows are off by, and what damaged takes and a kill leave."""
     contenders = list(contenders)
     results = {contender.name: {"runs": [], "killed": []} for contender in contenders}
+    for contender in contenders:  # the first start may read from the disk
+        started = [execute(replace(contender, steps=[contender.start]), takes, fresh(work / "output")) for _ in range(4)][1:]
+        assert not any(code for one in started for code in one["codes"]), (contender.name, started)
+        results[contender.name]["start"] = {key: statistics.median(one[key] for one in started) for key in ("wall", "peak")}
     for turn in range(rounds):
         for contender in contenders[turn % len(contenders) :] + contenders[: turn % len(contenders)]:
             output = fresh(work / "output")
@@ -220,7 +230,22 @@ def simulate(folder, kind, takes, *options):
             shutil.rmtree(folder / name, ignore_errors=True)
             command = [BINARY, "simulate", kind, "--output", folder / name, "--seed", str(seed), *options, *(word for quirk in quirks for word in ("--quirk", quirk))]
             subprocess.run(list(map(str, command)), check=True, capture_output=True)
+            if name in LATE:
+                begin_later(folder / name, LATE[name])
     return folder
+
+
+def begin_later(session, seconds):
+    """Removes the first readings of a session's glove."""
+    readings, about = json.loads((session / "encoders.json").read_text()), json.loads((session / "metadata.json").read_text())
+    kept = [reading for reading in readings if reading["timestamp"] >= readings[0]["timestamp"] + seconds]
+    (session / "encoders.json").write_text(json.dumps(kept))
+    (session / "metadata.json").write_text(json.dumps(about | {"encoderCount": len(kept)}))
+
+
+def versions(python, *packages):
+    code = "import importlib.metadata as m, json, platform, sys; print(json.dumps({'python': platform.python_version()} | {n: m.version(n) for n in sys.argv[1:]}))"
+    return json.loads(subprocess.run([python, "-c", code, *packages], check=True, capture_output=True, text=True).stdout)
 
 
 def pair(value, digits=1):
@@ -251,7 +276,8 @@ def tables(results):
             errors.get("without depth", "–"), pair(errors.get("depth")), pair(errors.get("time")), lost, errors.get("repeated", "–"), pair(errors.get("gray levels")),
         ])  # fmt: skip
         wall, cpu, peak = (statistics.median(run[key] for run in runs) for key in ("wall", "cpu", "peak"))
-        cost.append([name, ends(runs[0]["codes"]), errors["rows"], f"{wall:.1f}", f"{cpu:.1f}", f"{peak / 1e6:.0f}", f"{result['bytes_handed_on'] / 1e6:.0f}", f"{result['bytes'] / 1e6:.0f}"])
+        start = result["start"]
+        cost.append([name, ends(runs[0]["codes"]), errors["rows"], f"{wall:.1f}", f"{start['wall']:.1f}", f"{cpu:.1f}", f"{peak / 1e6:.0f}", f"{start['peak'] / 1e6:.0f}", f"{result['bytes_handed_on'] / 1e6:.0f}", f"{result['bytes'] / 1e6:.0f}"])
         if "damaged" in result:
             damaged.append([name, ends(result["damaged"]["codes"]), takes_and_rows(result["damaged"]["takes"])])
         again = [one["again"] for one in result["killed"]]
@@ -260,7 +286,7 @@ def tables(results):
         killed.append([name, ", ".join(left), ", ".join(dict.fromkeys(ends(one["codes"]) for one in again)), ", ".join(f"{one['wall']:.1f}" for one in again), "; ".join(then)])
     head = ["", "pairing, ms", "position, mm", "rotation, degrees", "joints, degrees", "no joints", "no depth", "depth, mm", "stated time, ms", "frames lost", "repeated", "gray levels"]
     parts = [
-        markdown(head, off), markdown(["", "ended with", "rows", "seconds", "CPU seconds", "peak MB", "MB handed on", "MB written"], cost),
+        markdown(head, off), markdown(["", "ended with", "rows", "seconds", "of them to start", "CPU seconds", "peak MB", "of it to start", "MB handed on", "MB written"], cost),
         markdown(["", "four takes, two damaged", "in the output"], damaged) if damaged else "",
         markdown([f"killed at {', '.join(f'{100 * share:.0f}' for share in KILLED_AT)} %", "takes left", "the same again", "seconds", "then there are"], killed),
     ]
@@ -280,6 +306,10 @@ def main():
     options = parser.parse_args()
     work, about = options.work.resolve(), facts()
     work.mkdir(parents=True, exist_ok=True)
+    about["versions"] = {"scripts": versions(sys.executable, "h5py", "numpy", "pillow", "scipy")}
+    for name, python in [("lerobot", options.lerobot), ("nerfstudio", options.nerfstudio)]:
+        if python:
+            about["versions"][name] = versions(python, name)
     seconds = ["--seconds", str(options.seconds)]
     sessions = options.sessions or simulate(work / f"sessions-{options.seconds:g}", "stack-session", SESSIONS, *seconds, "--variant", "v2")
     damaged = simulate(work / f"damaged-{options.seconds:g}", "stack-session", DAMAGED_SESSIONS, *seconds, "--variant", "v2")

@@ -1,10 +1,12 @@
 """Sessions into LeRobot's own dataset, by its writer, and rows out of one.
 
     python lerobot_rows.py write DIRECTORY-OF-SESSIONS DATASET
+    python lerobot_rows.py stream DIRECTORY-OF-SESSIONS DATASET
     python lerobot_rows.py read DATASET ROWS.npz
 
 LeRobot reads no captures: whoever has some writes a script around `add_frame`. This one pairs by number, as ../plain.py does, and places joints as it does.
-A session that fails is left out; what was stopped goes on where it was.
+A session that fails is left out; what was stopped goes on where it was. `write` has the defaults, which write each image as a PNG file before the video;
+`stream` encodes at once, as the examples of its recorder do, with a queue that holds all, so that none is dropped.
 """
 
 import json
@@ -31,12 +33,13 @@ FEATURES = {
 }
 
 
-def write(sessions, root):
+def write(sessions, root, **options):
+    options = {"root": root, "image_writer_threads": 4, **options}
     sessions, done = sorted(Path(sessions).iterdir()), Path(root, "done.txt")
     if Path(root).exists():  # a run before this one was stopped
-        dataset = LeRobotDataset.resume("local/takes", root=root, image_writer_threads=4)
+        dataset = LeRobotDataset.resume("local/takes", **options)
     else:
-        dataset = LeRobotDataset.create("local/takes", fps=60, root=root, features=FEATURES, image_writer_threads=4)
+        dataset = LeRobotDataset.create("local/takes", fps=60, features=FEATURES, **options)
     # LeRobot does not know what its episodes are made of.
     finished = done.read_text().split() if done.exists() else []
     failed = 0
@@ -53,6 +56,10 @@ def write(sessions, root):
             with done.open("a") as file:
                 file.write(f"{session.name}\n")
     sys.exit(failed > 0)
+
+
+def stream(sessions, root):
+    write(sessions, root, streaming_encoding=True, encoder_threads=2, encoder_queue_maxsize=100_000)
 
 
 def add(dataset, session):
@@ -96,4 +103,4 @@ def read(root, output):
 
 
 if __name__ == "__main__":
-    {"write": write, "read": read}[sys.argv[1]](*sys.argv[2:])
+    {"write": write, "stream": stream, "read": read}[sys.argv[1]](*sys.argv[2:])
