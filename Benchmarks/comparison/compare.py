@@ -38,7 +38,7 @@ KILLED_AT = (0.3, 0.6, 0.9)  # of the time that a whole run takes
 
 SESSIONS = {  # name: quirks of `takeset simulate stack-session --variant v2`
     "clean_1": [], "clean_2": [], "frames_dropped": ["frames-dropped"], "images_missing": ["images-missing"], "poses_shuffled": ["poses-shuffled"],
-    "joints_late": ["joints-late"], "joints_gap": ["joints-gap"], "joints_a_little_late": [],
+    "joints_late": ["joints-late"], "joints_a_little_late": [], "joints_gap": ["joints-gap"],
 }  # fmt: skip
 LATE = {"joints_a_little_late": 0.3}  # whose glove begins so many seconds after the camera, by less than anything tells
 DAMAGED_SESSIONS = {"clean_1": [], "image_cut": ["image-cut"], "poses_cut": ["poses-cut"], "z_clean": []}
