@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,15 +83,21 @@ def test_a_mistake_changes_what_it_names(loop):
 
 
 def test_the_rows_are_those_of_the_simulator(loop):
-    """Beside the truth, row by row: the hand's motion within a millimeter on average, joints within a degree, state within 3 mm."""
+    """Beside the truth, row by row: the hand's motion within a millimeter on average, joints within a degree, state within 3 mm; and hardly any row far off."""
     import takeset
+    from record import GAP, has
 
     root, _, _ = loop
+    count, compared, cut, truths = 0, 0, set(), {}
     errors = {"state": [], "joints": [], "actions": [], "rotations": [], "next joints": []}
     starts = {}
     for episode in takeset.open(root / "dataset"):
-        truth = np.load(root / f"truth/{episode.take_id}.npz")
+        truth = truths.setdefault(episode.take_id, np.load(root / f"truth/{episode.take_id}.npz"))
         times = episode.origin_ns + episode.times_ns
+        # Across a gap nothing is interpolated, neither a row nor an action.
+        before = np.flatnonzero(np.diff(times) > 2e8)
+        assert not episode["actions"].valid[:].reshape(len(episode), -1)[before].any(), episode.id
+        cut |= {episode.take_id} if len(before) else set()
         places = (times - starts.setdefault(episode.take_id, times[0])) / 5e7
         rows = np.round(places).astype(int)
         # After a jump, rows begin at another frame: every third of those is at a time of the truth.
@@ -99,12 +106,17 @@ def test_the_rows_are_those_of_the_simulator(loop):
         errors["joints"].append(np.abs(episode["joints"][:][here] - truth["joints"][rows[here]]).max(1))
         actions, expected = episode["actions"][:][here], truth["actions"][rows[here]]
         known = actions[:, 3:9].any(1)  # a masked action is zeros
+        count, compared = count + len(episode), compared + known.sum()
         apart = np.abs(actions - expected)[known]
         errors["actions"].append(apart[:, :3].max(1))
         errors["rotations"].append(apart[:, 3:9].max(1))
         errors["next joints"].append(apart[:, 9:].max(1))
+    assert len(truths) == 48 and count > 0.9 * sum(len(truth["actions"]) for truth in truths.values()) and compared > 0.85 * count, (count, compared)
+    assert {f"session_{number:04}" for number in range(48) if has(GAP, number)} <= cut
     means = {key: float(np.nanmean(np.concatenate(found))) for key, found in errors.items()}
     assert means["state"] < 0.003 and means["joints"] < 1 and means["actions"] < 0.001 and means["rotations"] < 0.01 and means["next joints"] < 1.5, means
+    most = {key: float(np.nanquantile(np.concatenate(found), 0.99)) for key, found in errors.items()}
+    assert most["state"] < 0.02 and most["joints"] < 5 and most["actions"] < 0.003 and most["rotations"] < 0.01 and most["next joints"] < 5, most
 
 
 def test_the_table_the_plot_and_the_animation_are_there(loop):
@@ -142,7 +154,11 @@ def test_takes_of_record3d_have_the_same_motion_and_depth(tmp_path):
 
 def test_a_policy_is_trained_and_tried_by_the_commands_of_the_readme(loop, tmp_path):
     root, _, _ = loop
-    for command in (["train.py", root / "dataset", tmp_path / "policy.pt", "--steps", "20"], ["roll_out.py", tmp_path / "policy.pt", "--count", "2"]):
-        done = subprocess.run([sys.executable, EXAMPLE / command[0], *map(str, command[1:])], capture_output=True, text=True)
+    places = {"build/closed-loop": root, "policy.pt": tmp_path / "policy.pt", "rollout.webp": tmp_path / "rollout.webp"}
+    commands = re.findall(r"`(examples/closed-loop/(?:train|roll_out)\.py [^`]*)`", (EXAMPLE / "README.md").read_text())
+    for command, quick in zip(commands, (["--steps", "20"], ["--count", "2"]), strict=True):
+        for name, place in places.items():
+            command = command.replace(name, str(place))
+        done = subprocess.run([sys.executable, *command.split(), *quick], capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
     assert "of 2 succeed" in done.stdout

@@ -89,18 +89,19 @@ def learn(job):
 
 
 def interval(by_seed, tries):
-    """95 % of a share of successes that each seed of a training gives in so many tries: Student's over the seeds, and at least Wilson's over all tries."""
-    low, high = wilson(sum(by_seed), tries * len(by_seed))
+    """95 % of a share of successes that each seed of a training gives in so many tries: Student's over the seeds, and at least Wilson's over the tries of
+    one, because all seeds begin from the same starts."""
+    low, high = wilson(np.mean(by_seed), tries)
     shares = np.array(by_seed) / tries
     half = student(shares)
     return max(min(low, shares.mean() - half), 0.0), min(max(high, shares.mean() + half), 1.0)
 
 
 def difference(by_seed, others, tries):
-    """What a share is more than another, and 95 %: Student's over the differences of each seed, and at least Newcombe's over all tries."""
+    """What a share is more than another, and 95 %: Student's over the differences of each seed, and at least Newcombe's over the tries of one."""
     shares, other_shares = np.array(by_seed) / tries, np.array(others) / tries
     middle, half = (shares - other_shares).mean(), student(shares - other_shares)
-    (low, high), (other_low, other_high) = (wilson(sum(found), tries * len(found)) for found in (by_seed, others))
+    (low, high), (other_low, other_high) = (wilson(np.mean(found), tries) for found in (by_seed, others))
     share, other = shares.mean(), other_shares.mean()
     below, above = np.hypot(share - low, other_high - other), np.hypot(high - share, other - other_low)
     return middle, max(middle - max(half, below), -1.0), min(middle + max(half, above), 1.0)
