@@ -35,8 +35,8 @@ def stored_size(width, height, is_default=False):
 def joints(readings, first_frame):
     """Angles with NaN for failed readings, each joint unwrapped, and their times on the frames' clock.
 
-    No file relates the two clocks. Both recordings start together, so the first reading is placed at the first frame;
-    later ones follow the sender's milliseconds, since arrival times jitter.
+    Nothing relates the two clocks to better than a second: the session's start time has whole ones. Both recordings should start together, so the first
+    reading is placed at the first frame; later ones follow the sender's milliseconds, since arrival times jitter.
     """
     readings = sorted(readings, key=lambda reading: reading["timestamp"])
     angles = np.array([[reading[joint] for joint in JOINTS] for reading in readings], np.float64)
