@@ -34,6 +34,7 @@ from machine import facts, starter  # noqa: E402
 from measure import Truth, errors, summary  # noqa: E402
 
 BINARY = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset")).resolve()
+START = [BINARY, "--version"]
 KILLED_AT = (0.3, 0.6, 0.9)  # of the time that a whole run takes
 
 SESSIONS = {  # name: quirks of `takeset simulate stack-session --variant v2`
@@ -76,14 +77,14 @@ def robot_contenders(work, lerobot):
     even = pipeline(work, "even", "align", "resample: {rate: 60}", "split-episodes: {at: gaps}", small, "actions: {kind: relative-6d, joints: absolute}")
     run = [BINARY, "run", "{takes}", "--output", "{output}/dataset", "--progress", "none", "--pipeline"]
     plain, positions = HERE.parent / "plain.py", HERE / "by_position.py"
-    ours, scripts = [BINARY, "--version"], [sys.executable, "-c", "import h5py, numpy, PIL.Image, scipy.spatial.transform"]
-    yield Contender("Takeset", ours, [[*run, paired]], from_takeset)
-    yield Contender("Takeset, one thread", ours, [[*run, paired, "--jobs", "1"]], from_takeset)
+    scripts = [sys.executable, "-c", "import h5py, numpy, PIL.Image, scipy.spatial.transform"]
+    yield Contender("Takeset", START, [[*run, paired]], from_takeset)
+    yield Contender("Takeset, one thread", START, [[*run, paired, "--jobs", "1"]], from_takeset)
     yield Contender("NumPy and h5py, `plain.py`", scripts, [[sys.executable, plain, "--default", "{takes}", "{output}"]], from_files(of_plain))
     yield Contender("by list position, `by_position.py`", scripts, [[sys.executable, positions, "{takes}", "{output}"]], from_files(of_positions))
     if lerobot:
         export = [BINARY, "export", "{output}/dataset", "--to", "lerobot", "--output", "{output}/lerobot", "--fps", "60", "--task", "look around", "--images", "video"]
-        yield Contender("Takeset, `export --to lerobot`", ours, [[*run, even], export], from_lerobot(lerobot, exported_episodes), python=lerobot)
+        yield Contender("Takeset, `export --to lerobot`", START, [[*run, even], export], from_lerobot(lerobot, exported_episodes), python=lerobot)
         imports = [lerobot, "-c", "import lerobot.datasets.lerobot_dataset, scipy.spatial.transform"]
         for name, mode in [("LeRobot's writer, `lerobot_rows.py`", "write"), ("LeRobot's writer, streaming", "stream")]:
             yield Contender(name, imports, [[lerobot, HERE / "lerobot_rows.py", mode, "{takes}", "{output}/lerobot"]], from_lerobot(lerobot))
@@ -95,7 +96,7 @@ def scene_contenders(work, nerfstudio, kind):
     run = [BINARY, "run", "{takes}", "--output", "{output}/dataset", "--progress", "none", "--pipeline", views]
     export = [BINARY, "export", "{output}/dataset", "--to", "nerfstudio", "--output", "{output}/scenes"]
     is_fitted = kind == "polycam"  # whose own world is another
-    yield Contender("Takeset, `export --to nerfstudio`", [BINARY, "--version"], [run, export], from_scenes("scenes", is_fitted))
+    yield Contender("Takeset, `export --to nerfstudio`", START, [run, export], from_scenes("scenes", is_fitted))
     if nerfstudio:
         program = Path(nerfstudio).parent / "ns-process-data"
         process = [program, kind, "--data", "{take}", "--output-dir", "{output}/{name}", "--num-downscales", "0", "--max-dataset-size", "-1"]

@@ -25,8 +25,11 @@ def from_takeset(output):
     found = {}
     for episode in takeset.open(output / "dataset"):
         seen = np.flatnonzero(episode["camera_image"].valid[:])
-        joints = episode["joints"]
-        angles = np.where(joints.valid[:].reshape(len(episode), -1).all(1)[:, None], joints[:], np.nan)
+        angles = np.full((len(episode), 4), np.nan)
+        if "joints" in episode:  # a glove may not have come at all
+            joints = episode["joints"]
+            known = joints.valid[:].reshape(len(episode), -1).all(1)
+            angles[known] = joints[:][known]
         rows = of_images(
             list(episode["camera_image"][:][seen]), poses=matrices(episode["pose"][:][seen].astype(float)), joints=angles[seen],
             seconds=episode.times_ns[seen] / 1e9, world=WORLD,

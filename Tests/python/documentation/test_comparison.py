@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 sys.path.append(str(Path(__file__).resolve().parents[3] / "Benchmarks/comparison"))
-from converted_rows import from_scenes  # noqa: E402
+from converted_rows import from_scenes, from_takeset  # noqa: E402
 from measure import Rows, Truth, edge, errors, summary  # noqa: E402
 
 SHIFT = 5
@@ -87,3 +87,11 @@ def test_depth_of_another_frame_and_of_another_size_is_seen(takeset, tmp_path, k
     assert late["depth"].mean() > 20
     mirrored = errors([replace(part, depth=[map[:, ::-1] for map in part.depth])], truth)
     assert mirrored["depth"].mean() > 20
+
+
+def test_a_take_whose_glove_never_came_has_rows_without_joints(takeset, tmp_path):
+    take = tmp_path / "takes/take"
+    takeset("simulate", "stack-session", "--variant", "v2", "--size", "96x72", "--seconds", "1", "--quirk", "joints-late", "--output", take)
+    takeset("run", take.parent, "--output", tmp_path / "dataset")
+    found = summary([errors(from_takeset(tmp_path)["take"], Truth(take))])
+    assert (found["rows"], found["without joints"], found["joints"], found["lost"]) == (60, 60, None, 0)

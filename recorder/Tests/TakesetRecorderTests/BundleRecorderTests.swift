@@ -12,6 +12,8 @@ import Testing
     var busy: Set<Int> = [], broken: Int?
     /// Whether the last segment is lost and the end says so.
     var losesEnd = false
+    /// Seconds until the encoder is done.
+    var delay = 0.0
     var offered = 0, taken = 0, sent = 0
     var pending: [UInt8] = []
 
@@ -39,7 +41,7 @@ import Testing
       if broken != nil { return queue.async { done(RecordingError(path: "encoder", reason: "it is broken")) } }
       if losesEnd { return queue.async { done(RecordingError(path: "encoder", reason: "the last segment is lost")) } }
       if !pending.isEmpty { send(pending, taken) }
-      queue.async { done(nil) }
+      queue.asyncAfter(deadline: .now() + delay) { done(nil) }
     }
   }
 
@@ -63,16 +65,16 @@ import Testing
     startedAt: 1_771_446_000_123, clockStart: 100)
 
   private func recorder(
-    _ folder: String, busy: Set<Int> = [], broken: Int? = nil, losesEnd: Bool = false, checkpointEvery: Int = 10,
-    signer: (any AssertionSigner)? = FakeSigner()
+    _ folder: String, busy: Set<Int> = [], broken: Int? = nil, losesEnd: Bool = false, delay: Double = 0,
+    checkpointEvery: Int = 10, signer: (any AssertionSigner)? = FakeSigner()
   ) -> BundleRecorder {
     var options = BundleRecorder.Options()
     options.checkpoints.every = checkpointEvery
-    if signer is SilentSigner { options.patience = 0.05 }
+    if signer is SilentSigner || delay > 0 { options.patience = 0.05 }
     return BundleRecorder(in: folder, id: "take", Self.description, options: options, signer: signer, testHasher, deflate: stored) {
       receive in
       let sink = FakeSink(every: 5, receive)
-      (sink.busy, sink.broken, sink.losesEnd) = (busy, broken, losesEnd)
+      (sink.busy, sink.broken, sink.losesEnd, sink.delay) = (busy, broken, losesEnd, delay)
       return sink
     }
   }
@@ -155,6 +157,15 @@ import Testing
     film(recorder, 1.5)
     let found = try #require(try await recorder.stop(at: 101.7))
     #expect(found.outcome == .complete && found.frames == 45 && found.verifiedFrames == verified, "\(found)")
+  }
+
+  @Test func aSlowEncoderCostsNoSignature() async throws {
+    let folder = try TestFolder()
+    let recorder = recorder(folder.path, delay: 0.3)
+    try recorder.start(Self.good, at: 100)
+    film(recorder, 1.5)
+    let found = try #require(try await recorder.stop(at: 101.7))
+    #expect(found.outcome == .complete && found.frames == 45 && found.verifiedFrames == 45, "\(found)")
   }
 
   @Test func sizesThatNoRecordingHasAreRefusedAtTheStart() throws {
