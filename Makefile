@@ -5,6 +5,9 @@
 SHELL := /bin/bash
 # A registry that fails for some minutes should not fail the build: pip waits longer after each attempt, about eight minutes in all.
 export PIP_RETRIES ?= 12
+BEGAN := $(shell date +%s)
+# What the make command has taken since it was started.
+TOOK = echo "make $@: $$(($$(date +%s) - $(BEGAN))) s on $$(nproc) cores"
 PREFIX ?= /usr/local
 SECONDS ?= 60
 TARGET ?=
@@ -30,7 +33,7 @@ NERFSTUDIO_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2
 
 .PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean check-apple
 .PHONY: comparison closed-loop closed-loop-deps test-closed-loop
-.PHONY: server serve fuzz-builds test-server test-all torture-server
+.PHONY: server serve fuzz-builds test-server test-all torture-server test-swift test-recorder test-python ci nightly test-stress
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
 help:
@@ -44,6 +47,8 @@ revision:
 
 # What the tests import is visible in the command, too, so that both are compiled once; it is as fast.
 SWIFT_BUILD := -c release -Xswiftc -enable-testing
+# SWIFT_FILTER is a pattern of names, from the environment, because it has characters of the shell.
+SWIFT_TEST = $(SWIFT_TEST_FLAGS) $${SWIFT_FILTER:+--filter "$$SWIFT_FILTER"}
 
 build: deps revision ## build the release binary
 	swift build $(SWIFT_BUILD) --product takeset
@@ -54,15 +59,23 @@ examples: build ## simulate the example sessions
 dataset: build ## convert the examples, or INPUT= into OUTPUT= [PIPELINE=file] [JOBS=n]
 	@if [ "$(INPUT)" = build/examples/sessions ]; then scripts/make-examples $(TAKESET) build/examples/sessions; fi
 	$(TAKESET) run $(INPUT) --output $(OUTPUT) $(if $(PIPELINE),--pipeline $(PIPELINE)) $(if $(JOBS),--jobs $(JOBS))
+	@$(TOOK)
 
 test-deps: deps
 	@scripts/install-packages python3 python3-dev python3-venv ffmpeg gcc strace chromium
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
-test: test-deps build ## run the Swift tests, then the quick Python ones against the built command
+test: test-swift test-recorder test-python ## run the Swift tests, then the quick Python ones against the built command
+	@$(TOOK)
+
+test-swift: build
 	swift build $(SWIFT_BUILD) --build-tests
-	swift test $(SWIFT_BUILD) --disable-xctest --skip-build
-	swift test $(SWIFT_BUILD) --disable-xctest --package-path recorder
+	swift test $(SWIFT_BUILD) --disable-xctest --skip-build $(SWIFT_TEST)
+
+test-recorder: deps
+	swift test $(SWIFT_BUILD) --disable-xctest --package-path recorder $(SWIFT_TEST)
+
+test-python: test-deps build
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n $(WORKERS) --durations 15 --durations-min 2 -m "$(TESTS)" $(PYTEST_FLAGS) Tests/python
 
 check-apple: ## type-check the recorder's adapters of Apple's frameworks
@@ -88,7 +101,7 @@ closed-loop: closed-loop-deps ## train policies on simulated takes by several lo
 	PYTHONPATH=python $(CLOSED_LOOP_PYTHON) examples/closed-loop/compare.py $(CLOSED_LOOP) --takeset $(abspath $(TAKESET)) $(if $(MISTAKES),--mistakes)
 
 test-closed-loop: closed-loop-deps ## the closed loop with few takes, one seed and few attempts
-	TAKESET=$(abspath $(TAKESET)) $(CLOSED_LOOP_PYTHON) -m pytest -q Tests/closed-loop
+	TAKESET=$(abspath $(TAKESET)) $(CLOSED_LOOP_PYTHON) -m pytest -q $(PYTEST_FLAGS) Tests/closed-loop
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
 	@scripts/make-venv build/loaders-venv Tests/python/requirements.txt Tests/python/requirements-loaders.txt
@@ -191,13 +204,27 @@ serve: build server ## receive captures: make serve [DATA=build/server]
 test-server: build server ## test the server by curl-like clients, phones and browsers that are simulated
 	@scripts/install-packages python3 python3-venv ffmpeg chromium
 	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
-	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n 2 --dist loadfile --durations 15 -m "not slow" $(SERVER_TESTS)
+	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n $(WORKERS) --dist loadfile --durations 15 -m "not slow" $(PYTEST_FLAGS) $(SERVER_TESTS)
 
 fuzz-builds: build
 	TAKESET_FUZZ=1 swift build $(SWIFT_BUILD) --target fuzz
 
 test-all: TESTS = slow or not slow
-test-all: test fuzz-builds test-closed-loop test-server ## run what CI runs: all tests of the command, also the slow ones, then those of the server
+test-all: test test-closed-loop test-server ## run all tests of the command, also the slow ones, then those of the server
+	@$(TOOK)
+
+ci: ## run what must pass before a change lands: lint and all tests, of which at most three get a second chance
+	@scripts/run-stages
+
+test-stress: TESTS = slow or not slow
+test-stress: build server ## run all tests twice beside four busy processes, which also take memory bandwidth
+	@scripts/install-packages stress-ng
+	scripts/under-stress $(MAKE) test test-server TESTS="$(TESTS)"
+	scripts/under-stress $(MAKE) test test-server TESTS="$(TESTS)"
+	@$(TOOK)
+
+nightly: fuzz-builds site closed-loop test-stress ## run what finds no regression of a landing, or takes too long for one
+	@$(TOOK)
 
 torture-server: SERVER_TESTS = Tests/server -m slow
 torture-server: test-server ## kill the server a hundred times under load, fill its disk, and so on: half an hour

@@ -18,24 +18,20 @@ struct ThreadShareTests {
     return found
   }
 
-  @Test("One take uses all threads, however many of the others are converted already")
-  func oneTake() {
+  @Test func oneTakeUsesAllThreadsHoweverManyOthersAreConverted() {
     #expect(shares(threads: 8, takes: 1) == [8])
     #expect(shares(threads: 8, takes: 1000, converted: 999) == [8])
   }
 
-  @Test("The last of an odd number of takes uses the threads that would idle")
-  func oddNumber() { #expect(shares(threads: 2, takes: 3) == [2, 1, 2]) }
+  @Test func theLastOfAnOddNumberOfTakesUsesTheThreadsThatWouldIdle() { #expect(shares(threads: 2, takes: 3) == [2, 1, 2]) }
 
-  @Test("Each of many takes gets at least one thread, and together they have few more than there are", arguments: [1, 2, 3, 8, 64])
-  func manyTakes(threads: Int) {
+  @Test(arguments: [1, 2, 3, 8, 64]) func eachOfManyTakesGetsAThreadAndTogetherTheyHaveFewMore(threads: Int) {
     let found = shares(threads: threads, takes: 10 * threads)
     #expect(found.allSatisfy { $0 >= 1 && $0 <= threads })
     #expect(found.prefix(threads).reduce(0, +) <= 5 * threads)
   }
 
-  @Test("A take that comes while others run shares with them, and not with those that have ended")
-  func running() {
+  @Test func aTakeThatComesWhileOthersRunSharesWithThemOnly() {
     let share = ThreadShare(threads: 4, takes: 10)
     share.open()
     #expect(share.use { _ in share.use { $0 } } == 2)

@@ -13,8 +13,6 @@ from preloads import compiled
 from torture import Whole, takes_of_every_kind
 
 
-pytest_plugins = ["quick_limit"]
-
 # Slow, and their tests share little.
 SPREAD = {"test_changing_inputs", "test_failing_disk", "test_flips", "test_full_disk", "test_fuzz", "test_kills", "test_syscalls", "test_torture", "test_training_scale"}
 
