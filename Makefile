@@ -16,7 +16,9 @@ OUTPUT ?= build/dataset
 PIPELINE ?=
 JOBS ?=
 TAKESET := .build/release/takeset
-SERVER := server/.build/release/takeset-server
+# Where the server is built; CI names a folder outside the clone, so that the next one finds what the server depends on.
+SERVER_BUILD ?= server/.build
+SERVER := $(SERVER_BUILD)/release/takeset-server
 SERVER_TESTS := Tests/server
 STATIC := build/static
 LIBRARIES := build/libraries
@@ -26,6 +28,7 @@ PYTHON := $(VENV)/bin/python
 TESTS := not slow
 # Some tests wait for time to pass, so one more process than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+SERVER_WORKERS ?= $(shell echo $$((2 * $$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
 
@@ -33,7 +36,7 @@ NERFSTUDIO_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2
 
 .PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean check-apple
 .PHONY: comparison closed-loop closed-loop-deps test-closed-loop
-.PHONY: server serve fuzz-builds test-server test-all torture-server test-swift test-recorder test-python ci nightly test-stress
+.PHONY: ci-deps test-build test-server-deps server serve fuzz-builds test-server test-all torture-server test-swift test-recorder test-python ci nightly test-stress
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
 help:
@@ -65,11 +68,15 @@ test-deps: deps
 	@scripts/install-packages python3 python3-dev python3-venv ffmpeg gcc strace chromium
 	@scripts/make-venv $(VENV) Tests/python/requirements.txt
 
-test: test-swift test-recorder test-python ## run the Swift tests, then the quick Python ones against the built command
+test: ## run the Swift tests, then the quick Python ones against the built command
+	@$(MAKE) --no-print-directory -j 2 test-build test-deps
+	@$(MAKE) --no-print-directory test-swift test-recorder test-python
 	@$(TOOK)
 
-test-swift: build
+test-build: build
 	swift build $(SWIFT_BUILD) --build-tests
+
+test-swift: test-build
 	swift test $(SWIFT_BUILD) --disable-xctest --skip-build $(SWIFT_TEST)
 
 test-recorder: deps
@@ -92,15 +99,15 @@ site: ## make a site of the documents into build/site, with checked links; pytho
 CLOSED_LOOP := build/closed-loop
 CLOSED_LOOP_PYTHON := build/closed-loop-venv/bin/python
 
-closed-loop-deps: build
+closed-loop-deps: deps
 	@scripts/install-packages python3 python3-venv libosmesa6
 	@scripts/make-venv build/closed-loop-venv examples/closed-loop/requirements.txt
 
-closed-loop: closed-loop-deps ## train policies on simulated takes by several loaders and count how often each does the task [MISTAKES=1]
+closed-loop: build closed-loop-deps ## train policies on simulated takes by several loaders and count how often each does the task [MISTAKES=1]
 	rm -rf $(CLOSED_LOOP)
 	PYTHONPATH=python $(CLOSED_LOOP_PYTHON) examples/closed-loop/compare.py $(CLOSED_LOOP) --takeset $(abspath $(TAKESET)) $(if $(MISTAKES),--mistakes)
 
-test-closed-loop: closed-loop-deps ## the closed loop with few takes, one seed and few attempts
+test-closed-loop: build closed-loop-deps ## the closed loop with few takes, one seed and few attempts
 	TAKESET=$(abspath $(TAKESET)) $(CLOSED_LOOP_PYTHON) -m pytest -q $(PYTEST_FLAGS) Tests/closed-loop
 
 test-loaders: test-deps build ## run what needs large packages of others (PyTorch, robomimic, LeRobot, Rerun)
@@ -196,15 +203,18 @@ test-packages: packages test-deps build ## install each package in a bare system
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -m packages Tests/python
 
 server: deps ## build the capture server, server/.build/release/takeset-server
-	swift build --package-path server -c release --product takeset-server
+	swift build --package-path server --scratch-path $(SERVER_BUILD) -c release --product takeset-server
 
 serve: build server ## receive captures: make serve [DATA=build/server]
 	$(SERVER) serve --data $(or $(DATA),build/server)
 
-test-server: build server ## test the server by curl-like clients, phones and browsers that are simulated
+test-server-deps: deps
 	@scripts/install-packages python3 python3-venv ffmpeg chromium
 	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
-	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n $(WORKERS) --dist loadfile --durations 15 -m "not slow" $(PYTEST_FLAGS) $(SERVER_TESTS)
+
+# Half of what they do is to wait.
+test-server: build server test-server-deps ## test the server by curl-like clients, phones and browsers that are simulated
+	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n $(SERVER_WORKERS) --dist loadfile --durations 15 -m "not slow" $(PYTEST_FLAGS) $(SERVER_TESTS)
 
 fuzz-builds: build
 	TAKESET_FUZZ=1 swift build $(SWIFT_BUILD) --target fuzz
@@ -212,6 +222,8 @@ fuzz-builds: build
 test-all: TESTS = slow or not slow
 test-all: test test-closed-loop test-server ## run all tests of the command, also the slow ones, then those of the server
 	@$(TOOK)
+
+ci-deps: test-deps closed-loop-deps test-server-deps
 
 ci: ## run what must pass before a change lands: lint and all tests, of which at most three get a second chance
 	@scripts/run-stages
@@ -223,7 +235,8 @@ test-stress: build server ## run all tests twice beside four busy processes, whi
 	scripts/under-stress $(MAKE) test test-server TESTS="$(TESTS)"
 	@$(TOOK)
 
-nightly: fuzz-builds site closed-loop test-stress ## run what finds no regression of a landing, or takes too long for one
+nightly: fuzz-builds site closed-loop test-stress torture-server ## run what finds no regression of a landing, or takes too long for one
+	TAKESET_ALL=1 $(MAKE) test-python TESTS=slow
 	@$(TOOK)
 
 torture-server: SERVER_TESTS = Tests/server -m slow

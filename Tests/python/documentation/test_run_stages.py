@@ -1,5 +1,6 @@
 """`scripts/run-stages`: what fails once passes in the open, what fails twice fails, and builds have no second chance."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from command import ROOT
 # Targets as the project's, which run the tests of a folder; what Swift's do is a script that writes the same file.
 MAKEFILE = """
 .PHONY: test-python test-closed-loop test-server
-lint dataset server:
+lint dataset ci-deps server:
 	@test ! -e $@-fails
 test-python test-closed-loop test-server:
 	@cd {folder}/$@ && {python} -m pytest -q -p no:xdist $(PYTEST_FLAGS) .
@@ -55,7 +56,7 @@ def project(tmp_path):
 
 
 def stages(project, **environment):
-    done = subprocess.run([project / "scripts/run-stages"], cwd=project, capture_output=True, text=True, timeout=300, env={"PATH": "/usr/bin:/bin", **environment})
+    done = subprocess.run([project / "scripts/run-stages"], cwd=project, capture_output=True, text=True, timeout=300, env={"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(project / "cache"), **environment})
     return done.returncode, done.stdout
 
 
