@@ -1,6 +1,8 @@
 """Starts the real server on a free port, with a data folder of its own."""
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,10 +19,40 @@ BINARY = Path(os.environ.get("SERVER", ROOT / "server/.build/release/takeset-ser
 TAKESET = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset"))
 
 
+_held = []  # for as long as this process lives
+
+
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """A port below those that the system hands out, held against other runs of tests by a UDP socket of the same number."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(10_000, lowest), lowest - 10_000):
+        holder = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            holder.bind(("", port))
+            with socket.socket() as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(("", port))
+        except OSError:
+            holder.close()
+            continue
+        _held.append(holder)
+        return port
+    raise AssertionError("no free port")
+
+
+def bytes_below(folder):
+    """Of all files; those that go meanwhile count or not."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.stat(os.path.join(root, name)).st_size
+    return total
+
+
+def processor_seconds(server):
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Server:
@@ -36,19 +68,23 @@ class Server:
 
     def start(self):
         command = [BINARY, "serve", "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--conversions", self.conversions, "--takeset", TAKESET, *self.options]
-        for reserve in {"--reserve", "--stranger-reserve"} - {*self.options}:
-            command += [reserve, 0]  # tests run on any disk
+        # Tests run on any disk, and only what a test means ends a connection.
+        for option, value in {"--reserve": 0, "--stranger-reserve": 0, "--head-seconds": 3600, "--idle-seconds": 3600}.items():
+            if option not in self.options:
+                command += [option, value]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*map(str, command)], stderr=log, stdout=log, env=self.environment)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while True:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             try:
-                if requests.get(f"{self.url}/health", timeout=5, verify=False).ok:
+                if requests.get(f"{self.url}/health", timeout=300, verify=False).ok:
+                    assert self.process.poll() is None, self.log.read_text()[-3000:]
                     return self
-            except requests.ConnectionError:
-                assert time.monotonic() < end, self.log.read_text()[-3000:]
-                time.sleep(0.02)
+            except requests.RequestException:
+                pass
+            assert time.monotonic() < end, self.log.read_text()[-3000:]
+            time.sleep(0.02)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -57,7 +93,7 @@ class Server:
     def stop(self):
         """Ends it as an operator does. Its exit code."""
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=300)
 
     def restart(self):
         if self.process.poll() is None:
@@ -65,10 +101,10 @@ class Server:
         return self.start()
 
     def get(self, path, **options):
-        return requests.get(self.url + path, timeout=60, **options)
+        return requests.get(self.url + path, timeout=300, **options)
 
     def post(self, path, **options):
-        return requests.post(self.url + path, timeout=60, **options)
+        return requests.post(self.url + path, timeout=300, **options)
 
     def memory(self):
         """Resident bytes at their peak."""
@@ -76,7 +112,13 @@ class Server:
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
 
-    def until(self, check, seconds=60):
+    def is_well(self):
+        try:
+            return self.get("/health").status_code == 200
+        except requests.ConnectionError:
+            return False
+
+    def until(self, check, seconds=300):
         """What `check` returns once that is true."""
         end = time.monotonic() + seconds
         while True:

@@ -39,14 +39,14 @@ def session(address=None):
 
 def challenge(server, client=None):
     """The bytes of a new challenge."""
-    answer = (client or session()).get(f"{server.url}/api/v1/devices/challenge", timeout=60)
+    answer = (client or session()).get(f"{server.url}/api/v1/devices/challenge", timeout=300)
     assert answer.status_code == 200, answer.text
     return base64.b64decode(answer.json()["data"]["challenge"])
 
 
 def register(server, body, **options):
     data = {"data": body} if isinstance(body, bytes) else {"json": body}
-    return requests.post(f"{server.url}/api/v1/devices/register", timeout=60, **data, **options)
+    return requests.post(f"{server.url}/api/v1/devices/register", timeout=300, **data, **options)
 
 
 def failure(answer):
@@ -59,7 +59,7 @@ def failure(answer):
 
 
 def database(server):
-    found = sqlite3.connect(server.data / "server.sqlite", timeout=30)
+    found = sqlite3.connect(server.data / "server.sqlite", timeout=300)
     found.row_factory = sqlite3.Row
     return found
 
@@ -76,7 +76,7 @@ def plant(server, count, seed):
     """Good challenges, without asking for them."""
     values = [attestations.sha256(f"{seed} {number}".encode()) for number in range(count)]
     with database(server) as found:
-        found.executemany("INSERT INTO challenge VALUES (?, ?, FALSE)", [(value, int(time.time() * 1000) + 300_000) for value in values])
+        found.executemany("INSERT INTO challenge VALUES (?, ?, FALSE)", [(value, int(time.time() * 1000) + 86_400_000) for value in values])
     return values
 
 

@@ -18,7 +18,7 @@ import phone
 from bundles import APP
 from resumable import CHUNK, checksum, metadata, sha256, tarred, zipped
 
-OPTIONS = ("--reserve", 0, "--app-id", APP, "--videos-per-hour", 100_000)
+OPTIONS = ("--reserve", 0, "--app-id", APP, "--videos-per-hour", 100_000, "--timestamp-age", 86_400)
 MOVIE = b"\0\0\0\x14ftypqt  \0\0\0\0qt  "
 
 
@@ -57,7 +57,7 @@ class Client(threading.Thread):
             raise AssertionError("it takes too long")
         try:
             if self.connection is None:
-                self.connection = http.client.HTTPConnection("127.0.0.1", self.load.server.port, timeout=90)
+                self.connection = http.client.HTTPConnection("127.0.0.1", self.load.server.port, timeout=300)
             self.connection.putrequest(method, path)
             for name, value in {"Content-Length": len(body), **(headers or {})}.items():
                 self.connection.putheader(name, str(value))
@@ -232,7 +232,7 @@ KINDS = [TusClient] * 8 + [PhoneClient] * 4 + [ArchiveClient] * 3 + [FolderClien
 class Load:
     """Twenty clients. `is_patient` ones take 507 for an answer that may change."""
 
-    def __init__(self, server, seed, seconds=600, is_patient=False):
+    def __init__(self, server, seed, seconds=1800, is_patient=False):
         self.server, self.seed, self.is_patient = server, seed, is_patient
         self.deadline = time.monotonic() + seconds
         self.is_ending = False

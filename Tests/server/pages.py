@@ -72,6 +72,7 @@ class View:
     def open(self, address, **options):
         context = self.browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **options})
         self.contexts.append(context)
+        context.set_default_timeout(300_000)
         page = context.new_page()
         origin = "/".join(address.split("/")[:3])
         page.on("console", lambda message: self.said.append(message.text))

@@ -68,8 +68,27 @@ class CuttingProxy(Proxy):
             far.sendall(data)
             if left is not None:
                 left -= len(data)
-        self.reset(near, far)
         self.done.append(number)
+        self.reset(near, far)
+
+
+class Gate(Proxy):
+    """Lets so many bytes of clients pass, and the rest when it is opened."""
+
+    def __init__(self, port, count):
+        self.left, self.lock = count, threading.Lock()
+        self.reached, self.opened = threading.Event(), threading.Event()
+        super().__init__(port)
+
+    def pass_on(self, near, far, number):
+        while data := near.recv(65536):
+            far.sendall(data)
+            with self.lock:
+                self.left -= len(data)
+            if self.left <= 0:
+                self.reached.set()
+                self.opened.wait()
+        far.shutdown(socket.SHUT_WR)
 
 
 class RandomCuts(Proxy):

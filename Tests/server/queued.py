@@ -18,7 +18,7 @@ BUNDLES = {}
 
 
 def takeset(*arguments):
-    return subprocess.run([str(TAKESET), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(TAKESET), *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
 def simulate(kind, output, *options):
@@ -41,13 +41,13 @@ def files_below(folder, prefix=""):
 
 
 def connect(data):
-    database = sqlite3.connect(Path(data) / "server.sqlite", timeout=30, isolation_level=None)
+    database = sqlite3.connect(Path(data) / "server.sqlite", timeout=300, isolation_level=None)
     database.execute("PRAGMA foreign_keys = ON")
     database.row_factory = sqlite3.Row
     return closing(database)
 
 
-def queue(data, kind, files, project="default", device=None, status="processing", stranger=False):
+def queue(data, kind, files, project="default", device=None, status="processing", stranger=False, at=None):
     """Adds a capture as the server would: its files, then its rows in one transaction. Its id."""
     data, capture = Path(data), str(uuid.uuid4())
     staged = data / "staging" / capture
@@ -64,7 +64,7 @@ def queue(data, kind, files, project="default", device=None, status="processing"
         database.execute(
             "INSERT INTO capture (id, type, status, project, device, name, receivedAt, bytes, signature, isVerified, isStranger)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'none', 0, ?)",
-            (capture, kind, status, project, device, "capture", int(time.time() * 1000), sum(row[2] for row in rows), stranger))
+            (capture, kind, status, project, device, "capture", at or int(time.time() * 1000), sum(row[2] for row in rows), stranger))
         database.executemany("INSERT INTO file (capture, name, bytes, sha256) VALUES (?, ?, ?, ?)", rows)
         if status == "processing":
             database.execute("INSERT INTO conversion (capture, state, attempts, notBefore) VALUES (?, 'waiting', 0, 0)", (capture,))
@@ -75,7 +75,7 @@ def queue(data, kind, files, project="default", device=None, status="processing"
 def row(data, capture):
     with connect(data) as database:
         return dict(database.execute(
-            "SELECT capture.*, conversion.state, conversion.attempts, conversion.lastError FROM capture"
+            "SELECT capture.*, conversion.state, attempts, lastError, notBefore, expiresAt, lapses FROM capture"
             " JOIN conversion ON conversion.capture = capture.id WHERE id = ?", (capture,)).fetchone())
 
 
@@ -86,7 +86,7 @@ def delete(data, capture):
     shutil.rmtree(Path(data) / "captures" / capture, ignore_errors=True)
 
 
-def finished(server, *captures, seconds=60):
+def finished(server, *captures, seconds=300):
     """The rows of captures once all are converted."""
     server.until(lambda: all(row(server.data, capture)["status"] != "processing" for capture in captures), seconds)
     rows = [row(server.data, capture) for capture in captures]
@@ -109,7 +109,7 @@ def episodes(server, project="default"):
         return []
 
 
-def merged(server, *expected, project="default", seconds=60):
+def merged(server, *expected, project="default", seconds=300):
     """Waits until a dataset has exactly these episodes, and checks it with the converter. Its folder."""
     server.until(lambda: episodes(server, project) == sorted(expected), seconds)
     dataset = server.data / "datasets" / project

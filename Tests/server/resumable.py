@@ -45,7 +45,7 @@ class Tus:
         if version:
             headers["Tus-Resumable"] = version
         headers = {name.replace("_", "-"): str(value) for name, value in headers.items() if value is not None}
-        answer = self.session.request(method, self.server.url + path, data=data, headers=headers, timeout=60)
+        answer = self.session.request(method, self.server.url + path, data=data, headers=headers, timeout=300)
         assert answer.headers["Tus-Resumable"] == "1.0.0"
         return answer
 
@@ -76,7 +76,7 @@ class Tus:
 def raw(server, head, body=b""):
     """Sends bytes over a connection of its own, which stays open."""
     parts = urlsplit(server.url)
-    connection = socket.create_connection((parts.hostname, parts.port), timeout=30)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=300)
     connection.sendall(head.encode() + body)
     return connection
 

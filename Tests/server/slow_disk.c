@@ -1,6 +1,10 @@
 // Preloaded, it makes every call that changes a file slow, as a tired disk does. Sockets and pipes stay as they are.
+// While the file of DISK_GATE exists, nothing becomes durable; NAME.waiting then has a byte for each call that waits.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,12 +34,27 @@ ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset
   return ORIGINAL(pwrite64)(descriptor, bytes, count, offset);
 }
 
+static void pass_gate(void) {
+  const char *gate = getenv("DISK_GATE");
+  if (!gate || access(gate, F_OK) != 0) return;
+  char name[4096];
+  snprintf(name, sizeof name, "%s.waiting", gate);
+  int file = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (file >= 0) {
+    ORIGINAL(write)(file, "x", 1);
+    close(file);
+  }
+  while (access(gate, F_OK) == 0) usleep(5000);
+}
+
 int fsync(int descriptor) {
   wait_for(descriptor, 100);
+  pass_gate();
   return ORIGINAL(fsync)(descriptor);
 }
 
 int fdatasync(int descriptor) {
   wait_for(descriptor, 100);
+  pass_gate();
   return ORIGINAL(fdatasync)(descriptor);
 }

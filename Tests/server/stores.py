@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == "elsewhere":
             self.answer(307, {"Location": f"http://localhost:{self.server.server_port}/elsewhere{self.path}"})
         elif fault in (None, "lose", "other"):
-            connection = http.client.HTTPConnection(self.server.target, timeout=60)
+            connection = http.client.HTTPConnection(self.server.target, timeout=300)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
                 connection.putheader(name, value)
@@ -147,9 +147,9 @@ def running(*command):
     try:
         while True:
             try:
-                requests.get(bucket.address, timeout=5)
+                requests.get(bucket.address, timeout=300)
                 break
-            except requests.ConnectionError:
+            except requests.RequestException:
                 assert time.monotonic() < end and process.poll() is None
                 time.sleep(0.05)
         bucket.client.create_bucket(Bucket="captures")

@@ -10,6 +10,7 @@ from pathlib import Path
 import conftest
 import pytest
 import requests
+from conftest import processor_seconds
 from phone import Phone, capture, database, error, rows
 
 NAMES = (
@@ -108,13 +109,25 @@ def test_queries_that_make_no_sense(server, query):
     assert error(server.get(f"/api/v1/captures?{query}")) == (400, "VALIDATION_ERROR")
 
 
-@pytest.fixture(scope="class")
-def ten_thousand(tmp_path_factory):
-    """A server that has ten thousand captures with evidence as long as a genuine one's."""
+def filled(tmp_path_factory, count):
+    """A server that has so many captures with evidence as long as a genuine one's."""
     server = conftest.Server(tmp_path_factory.mktemp("many") / "data").start()
     types, states = ["video", "session", "movie", "stream"], ["processing", "complete", "failed", "rejected", "quarantined"]
-    fill(server, 10_000, device=lambda number: f"550e8400-e29b-41d4-a716-44665544{number % 50:04}", evidence=json.dumps({"chain": "x" * 3000}),
+    fill(server, count, device=lambda number: f"550e8400-e29b-41d4-a716-44665544{number % 50:04}", evidence=json.dumps({"chain": "x" * 3000}),
          answer="x" * 300, type=lambda number: types[number % 4], status=lambda number: states[number % 5], project=lambda number: f"p{number % 10}")
+    return server
+
+
+@pytest.fixture(scope="class")
+def ten_thousand(tmp_path_factory):
+    server = filled(tmp_path_factory, 10_000)
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="class")
+def thousand(tmp_path_factory):
+    server = filled(tmp_path_factory, 1000)
     yield server
     server.kill()
 
@@ -130,24 +143,27 @@ class TestTenThousand:
                 return answer.json()
 
             pages = [get(query) for query in queries]
-            before = processor_seconds(server)
-            for _ in range(10):
+            before, rounds = processor_seconds(server), 0
+            while (spent := processor_seconds(server) - before) < 0.2:
                 for query in queries:
                     get(query)
-            return pages, (processor_seconds(server) - before) / 10
+                rounds += 1
+            return pages, spent / rounds
 
     def test_all_of_them(self, ten_thousand):
         (page,), seconds = self.used(ten_thousand, "limit=10000")
-        assert len(page["data"]) == 10_000 and page["meta"]["next"] is None and seconds < 0.08
+        _, tenth = self.used(ten_thousand, "limit=1000")
+        assert len(page["data"]) == 10_000 and page["meta"]["next"] is None and seconds < 25 * tenth  # what is linear is 10
 
     @pytest.mark.parametrize("query", [
         "", "status=failed", "type=movie", "type=movie&status=failed", "project=p3", "project=p3&status=rejected", "status=processing&type=stream",
         "device=550e8400-e29b-41d4-a716-446655440007",
     ])
-    def test_a_page_costs_little_wherever_it_is(self, ten_thousand, query):
+    def test_a_page_costs_as_much_among_more_captures(self, ten_thousand, thousand, query):
         cursor = f"{1_764_239_420_123 + 1000 * 600}_{uuid.UUID(int=600, version=4)}"
-        pages, seconds = self.used(ten_thousand, query, f"{query}&cursor={cursor}")
-        assert all(page["data"] for page in pages) and seconds < 0.02
+        queries = [f"{query}&limit=20", f"{query}&limit=20&cursor={cursor}"]
+        (pages, many), (_, few) = self.used(ten_thousand, *queries), self.used(thousand, *queries)
+        assert all(page["data"] for page in pages) and many < 3 * few
 
     def test_lists_are_read_from_indexes_alone(self, ten_thousand):
         """The rows of the table are long: they have evidence and answers."""
@@ -155,11 +171,6 @@ class TestTenThousand:
             sql = f"SELECT bytes, id, device, isVerified, name, project, reason, receivedAt, rows, signature, status, type FROM capture {condition}"
             plan = rows(ten_thousand, f"EXPLAIN QUERY PLAN {sql} ORDER BY receivedAt DESC, id DESC")
             assert len(plan) == 1 and "COVERING INDEX" in plan[0][3], plan
-
-
-def processor_seconds(server):
-    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class TestOne:
@@ -185,17 +196,17 @@ class TestOne:
     @pytest.mark.parametrize("id", ["550e8400-e29b-41d4-a716-446655440000", "x", "..%2f..", "%00", "x" * 5000])
     def test_that_is_not_there(self, server, id):
         assert error(server.get(f"/api/v1/captures/{id}")) == (404, "CAPTURE_NOT_FOUND")
-        assert error(requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=60)) == (404, "CAPTURE_NOT_FOUND")
+        assert error(requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=300)) == (404, "CAPTURE_NOT_FOUND")
 
 
 class TestRemoval:
     def test_of_row_and_files(self, server):
         phone = Phone(server)
         kept, removed = (phone.send(capture(number), "s1").json()["data"]["capture_id"] for number in (1, 2))
-        answer = requests.delete(f"{server.url}/api/v1/captures/{removed}", timeout=60)
+        answer = requests.delete(f"{server.url}/api/v1/captures/{removed}", timeout=300)
         assert answer.status_code == 204 and answer.content == b""
         assert server.get(f"/api/v1/captures/{removed}").status_code == 404
-        assert requests.delete(f"{server.url}/api/v1/captures/{removed}", timeout=60).status_code == 404
+        assert requests.delete(f"{server.url}/api/v1/captures/{removed}", timeout=300).status_code == 404
         assert [path.name for path in (server.data / "captures").iterdir()] == [kept]
         for table, column in (("capture", "id"), ("file", "capture"), ("conversion", "capture")):
             assert rows(server, f"SELECT DISTINCT {column} FROM {table}") == [(kept,)]
@@ -205,11 +216,11 @@ class TestRemoval:
     def test_not_while_it_is_converted(self, server):
         id = Phone(server).send(capture(), "s1").json()["data"]["capture_id"]
         rows(server, "UPDATE conversion SET state = 'running'")
-        answer = requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=60)
+        answer = requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=300)
         assert error(answer) == (409, "CAPTURE_BUSY") and int(answer.headers["Retry-After"]) > 0
         assert (server.data / "captures" / id / "video.mp4").exists() and rows(server, "SELECT id FROM capture") == [(id,)]
         rows(server, "UPDATE conversion SET state = 'done'")
-        assert requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=60).status_code == 204
+        assert requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=300).status_code == 204
 
 
 class TestKeys:
@@ -225,7 +236,7 @@ class TestKeys:
         fill(server, 1)
         id = str(uuid.UUID(int=0, version=4))
         for method, path in (("GET", ""), ("GET", f"/{id}"), ("DELETE", f"/{id}")):
-            answer = requests.request(method, f"{server.url}/api/v1/captures{path}", timeout=60)
+            answer = requests.request(method, f"{server.url}/api/v1/captures{path}", timeout=300)
             assert error(answer) == (401, "KEY_REQUIRED")
         key, = self.keys(server, "default")
         assert listed(server, headers=key)[0] == [id]
@@ -237,7 +248,7 @@ class TestKeys:
         assert listed(server, headers=hall)[0] == ids[4::-2] and listed(server, headers=kitchen)[0] == ids[5::-2]
         assert listed(server, "?project=kitchen", headers=hall) == ([], None) and listed(server, "?project=hall", headers=hall)[0] == ids[4::-2]
         url = f"{server.url}/api/v1/captures/{ids[0]}"
-        assert error(requests.get(url, headers=kitchen, timeout=60)) == (404, "CAPTURE_NOT_FOUND")
-        assert error(requests.delete(url, headers=kitchen, timeout=60)) == (404, "CAPTURE_NOT_FOUND")
-        assert requests.get(url, headers=hall, timeout=60).status_code == 200
-        assert requests.delete(url, headers=hall, timeout=60).status_code == 204
+        assert error(requests.get(url, headers=kitchen, timeout=300)) == (404, "CAPTURE_NOT_FOUND")
+        assert error(requests.delete(url, headers=kitchen, timeout=300)) == (404, "CAPTURE_NOT_FOUND")
+        assert requests.get(url, headers=hall, timeout=300).status_code == 200
+        assert requests.delete(url, headers=hall, timeout=300).status_code == 204

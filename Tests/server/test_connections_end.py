@@ -38,7 +38,7 @@ def test_the_end_of_the_server_leaves_no_doubt(start, round):
             for number in range(10_000):
                 data = movie(worker << 32 | number)
                 try:
-                    answer = session.post(f"{server.url}/upload", files={"video": ("a.mov", data)}, timeout=60)
+                    answer = session.post(f"{server.url}/upload", files={"video": ("a.mov", data)}, timeout=300)
                 except requests.ConnectionError:
                     return
                 assert answer.status_code == 200

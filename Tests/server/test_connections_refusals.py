@@ -1,9 +1,11 @@
 """Answers that come before the body has: the client sees them, and the server does not read on for long."""
 
 import fcntl
+import select
 import socket
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from phone import Phone, capture, head
 from wire import Wire, post
@@ -27,14 +29,14 @@ def refusals(server):
 
 
 def unread(wire, server):
-    """Bytes of a connection that its server has not read, if it is still open there."""
+    """Bytes of a connection that its server has not read; None once the server has closed it."""
     port = wire.socket.getsockname()[1]
     with open("/proc/net/tcp") as table:
         for line in table:
             fields = line.split()
-            if fields[1].endswith(f":{server.port:04X}") and fields[2].endswith(f":{port:04X}"):
+            if fields[1].endswith(f":{server.port:04X}") and fields[2].endswith(f":{port:04X}") and fields[3] in ("01", "04", "05", "08"):
                 return int(fields[4].split(":")[1], 16)
-    return 0
+    return None
 
 
 def flood(wire, server):
@@ -50,19 +52,27 @@ def flood(wire, server):
         except (BrokenPipeError, ConnectionResetError):
             break
         queued = struct.unpack("i", fcntl.ioctl(wire.socket, 0x5411, b"\0\0\0\0"))[0]
-        read = max(read, sent - queued - unread(wire, server))
-    wire.socket.settimeout(20)
+        rest = unread(wire, server)
+        if rest is None:
+            break
+        read = max(read, sent - queued - rest)
+    wire.socket.settimeout(300)
     return read
 
 
 def test_a_fast_sender_is_not_read_to_its_end(start):
     server = start("--require-key", "--reserve", 1 << 60)
-    for status, request in refusals(server):
+
+    def check(refusal):
+        status, request = refusal
         with Wire(server, request) as wire:
             read = flood(wire, server)
             assert read <= MOST + SLACK, (status, read)
             assert wire.status() == status
-            assert wire.seconds_until_closed() < 8
+            wire.rest()
+
+    with ThreadPoolExecutor(7) as pool:
+        list(pool.map(check, list(refusals(server))))
 
 
 def test_a_sender_that_looks_last_gets_its_answer(start):
@@ -76,10 +86,8 @@ def test_a_sender_that_looks_last_gets_its_answer(start):
         (507, head(phone.headers(b"", "s1"), **{"Content-Length": len(body)})),
     ]:
         with Wire(server, request) as wire:
-            time.sleep(0.2)
-            for start_ in range(0, len(body), 1 << 18):
-                wire.send(body[start_ : start_ + (1 << 18)])
-                time.sleep(0.02)
+            assert select.select([wire.socket], [], [], 300)[0]  # the answer is there, and nobody has looked
+            wire.send(body)
             assert wire.statuses() == [status]
 
 
@@ -105,10 +113,11 @@ def test_many_refused_senders_hold_up_nobody(start):
                 wire.socket.send(bytes(1 << 20))
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             pass
-    began = time.monotonic()
-    assert server.get("/health").ok and time.monotonic() - began < 1
+    assert server.get("/health").ok
+    # It was answered while they were still being read or waited for.
+    assert any(unread(wire, server) is not None for wire in held)
     for wire in held:
-        wire.socket.settimeout(20)
+        wire.socket.settimeout(300)
         assert wire.status() == 404
         wire.close()
 
@@ -125,5 +134,5 @@ def test_a_pipeline_of_heads_behind_a_refusal_ends(start):
                 sent += wire.socket.send(many)
         except (socket.timeout, BrokenPipeError, ConnectionResetError):
             pass
-        wire.socket.settimeout(20)
+        wire.socket.settimeout(300)
         assert sent < HUGE and wire.statuses() == [400]

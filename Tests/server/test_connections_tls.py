@@ -43,8 +43,8 @@ def test_everything_works_by_tls(files):
     server.start()
     try:
         movie = b"\0\0\0\x08free" + bytes(5_000_000)
-        answer = requests.post(f"{server.url}/upload", files={"video": ("a.mov", movie)}, verify=files / "cert.pem", timeout=30)
-        assert requests.get(server.url + answer.json()["path"], verify=files / "cert.pem", timeout=30).content == movie
+        answer = requests.post(f"{server.url}/upload", files={"video": ("a.mov", movie)}, verify=files / "cert.pem", timeout=300)
+        assert requests.get(server.url + answer.json()["path"], verify=files / "cert.pem", timeout=300).content == movie
         with Wire(server, LAST_GET) as plain:
             assert 200 not in plain.statuses()
 
@@ -89,7 +89,7 @@ def test_a_signed_capture_by_tls(secure, files, monkeypatch):
 
 def test_an_early_answer_reaches_a_fast_sender_by_tls(secure, files):
     context = ssl.create_default_context(cafile=files / "cert.pem")
-    with socket.create_connection(("127.0.0.1", secure.port), timeout=20) as bare, context.wrap_socket(bare, server_hostname="127.0.0.1") as wire:
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=300) as bare, context.wrap_socket(bare, server_hostname="127.0.0.1") as wire:
         wire.sendall(post("/nothing", "Content-Length: 100000000").encode())
         sent = 0
         wire.settimeout(1)
@@ -107,5 +107,5 @@ def test_an_early_answer_reaches_a_fast_sender_by_tls(secure, files):
 @pytest.mark.parametrize("cert, key, word", [("cert.pem", "other.pem", "--tls-key"), ("key.pem", "key.pem", "--tls-cert"), ("cert.pem", "none.pem", "--tls-key")])
 def test_unusable_files_are_named(files, cert, key, word):
     command = [BINARY, "serve", "--data", files / "data", "--listen", f"127.0.0.1:{free_port()}", "--tls-cert", files / cert, "--tls-key", files / key]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 1 and f"error: {word} " in result.stderr

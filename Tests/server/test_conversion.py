@@ -211,7 +211,7 @@ def test_a_deletion_by_request_leaves_the_dataset_at_once(start, tmp_path):
     merged(server, *captures)
     shown = server.get(f"/api/v1/captures/{captures[0]}").json()["data"]
     assert shown["status"] == "complete" and shown["evidence"]["chain"]["state"] == "sound"
-    assert requests.delete(f"{server.url}/api/v1/captures/{captures[0]}", timeout=30).status_code == 204
+    assert requests.delete(f"{server.url}/api/v1/captures/{captures[0]}", timeout=300).status_code == 204
     merged(server, captures[1])
     server.until(lambda: not (server.data / "conversions" / captures[0]).exists())
 

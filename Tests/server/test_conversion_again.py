@@ -17,7 +17,7 @@ def again(server, capture, **options):
 
 
 def command(server, *arguments):
-    return subprocess.run([BINARY, "convert", "--data", server.data, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([BINARY, "convert", "--data", server.data, *arguments], capture_output=True, text=True, timeout=300)
 
 
 def is_linked(server, capture, dataset="default"):
@@ -139,7 +139,7 @@ def test_a_take_stays_while_it_is_made_again_and_after_a_failure(start, tmp_path
     (tmp_path / "bad").touch()
     assert again(server, first).status_code == 202
     server.until(lambda: row(server.data, first)["state"] == "running")
-    assert episodes(server) == [first] and requests.delete(f"{server.url}/api/v1/captures/{first}", timeout=30).status_code == 409
+    assert episodes(server) == [first] and requests.delete(f"{server.url}/api/v1/captures/{first}", timeout=300).status_code == 409
     (tmp_path / "go").touch()
     found = finished(server, first)
     assert (found["status"], found["attempts"]) == ("failed", 2) and "It was tried 2 times." in found["reason"]

@@ -24,12 +24,12 @@ def sent_bundle(server, tmp_path):
     parts = bundle(tmp_path / "b")
     names = {"video": "video.mp4", "depth_data": "depth.gz", "hash_chain": "hash_chain.json", "metadata": "metadata.json"}
     headers = {name: value for name, value in phone.headers(scheme="s0").items() if name != "Content-Type"}
-    return requests.post(server.url + PATH, files={part: (name, parts[name].read_bytes()) for part, name in names.items()}, headers=headers, timeout=60)
+    return requests.post(server.url + PATH, files={part: (name, parts[name].read_bytes()) for part, name in names.items()}, headers=headers, timeout=300)
 
 
 def sent_folder(server, tmp_path):
     for name, content in session(tmp_path / "s").items():
-        assert requests.put(f"{server.url}/api/v1/sessions/walk/files/{name}", data=content, timeout=60).status_code == 201, name
+        assert requests.put(f"{server.url}/api/v1/sessions/walk/files/{name}", data=content, timeout=300).status_code == 201, name
     return server.post("/api/v1/sessions/walk/complete")
 
 
@@ -50,9 +50,9 @@ def sent_stream(server, tmp_path):
 KINDS = {
     "bundle": ("video", sent_bundle, "realitycam-bundle", 30),
     "session zip": ("session", lambda server, tmp_path: requests.put(
-        f"{server.url}/api/v1/sessions/walk.zip", data=zipped(session(tmp_path / "s").items()), timeout=60), "stack-session", 18),
+        f"{server.url}/api/v1/sessions/walk.zip", data=zipped(session(tmp_path / "s").items()), timeout=300), "stack-session", 18),
     "session tar": ("session", lambda server, tmp_path: requests.put(
-        f"{server.url}/api/v1/sessions/walk.tar", data=tarred(session(tmp_path / "s").items()), timeout=60), "stack-session", 18),
+        f"{server.url}/api/v1/sessions/walk.tar", data=tarred(session(tmp_path / "s").items()), timeout=300), "stack-session", 18),
     "folder": ("session", sent_folder, "stack-session", 18),
     "movie": ("movie", sent_movie, "slow-motion-video", 36),
     "stream": ("stream", sent_stream, "stack-session", 12),

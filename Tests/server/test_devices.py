@@ -127,13 +127,13 @@ def test_a_body_has_at_most_256_kib(begin):
     body = json.dumps(Attested(REAL, devices.challenge(server)).body()).encode()
     url = f"{server.url}/api/v1/devices/register"
     over = body.ljust((256 << 10) + 1)
-    assert devices.failure(requests.post(url, data=over, timeout=60)) == (413, "PAYLOAD_TOO_LARGE")
-    assert devices.failure(requests.post(url, data=iter([over[:200_000], over[200_000:]]), timeout=60)) == (413, "PAYLOAD_TOO_LARGE")
+    assert devices.failure(requests.post(url, data=over, timeout=300)) == (413, "PAYLOAD_TOO_LARGE")
+    assert devices.failure(requests.post(url, data=iter([over[:200_000], over[200_000:]]), timeout=300)) == (413, "PAYLOAD_TOO_LARGE")
     # Refused by its length alone, before any of it is sent.
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as raw:
         raw.sendall(b"POST /api/v1/devices/register HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
         assert raw.recv(4096).startswith(b"HTTP/1.1 413 ")
-    assert requests.post(url, data=body.ljust(256 << 10), timeout=60).status_code == 201
+    assert requests.post(url, data=body.ljust(256 << 10), timeout=300).status_code == 201
 
 
 def test_a_disk_below_the_reserve_registers_nobody(begin):
@@ -202,7 +202,7 @@ def test_an_api_key_verifies_no_attestation(begin):
 
 def test_devices_are_listed_the_newest_first(begin):
     server = begin("compat")
-    secret = add_key(server)
+    secret, began = add_key(server), datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
     levels = ["secure_enclave", "unverified", "registered_key"]
     first = devices.register(server, Attested(REAL, devices.challenge(server)).body())
     second = devices.register(server, Attested(REAL, bytes(32), key=key_named("b")).body(model="iPad13,4", has_lidar=False))
@@ -212,7 +212,7 @@ def test_devices_are_listed_the_newest_first(begin):
     assert [entry["attestation_level"] for entry in listed["data"]] == levels[::-1]
     assert [entry["device_id"] for entry in listed["data"]] == [answer.json()["data"]["device_id"] for answer in (third, second, first)]
     registered = [datetime.datetime.fromisoformat(entry.pop("registered_at")) for entry in listed["data"]]
-    assert all(abs((time - datetime.datetime.now(datetime.UTC)).total_seconds()) < 60 for time in registered)
+    assert all(began <= time <= datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=1) for time in registered)
     assert listed["data"][1] == {
         "device_id": second.json()["data"]["device_id"], "attestation_level": "unverified", "platform": "ios", "model": "iPad13,4",
         "has_lidar": False, "project": "default"}  # fmt: skip
@@ -250,5 +250,5 @@ def test_the_list_needs_a_key_where_keys_are_needed(begin):
 
 
 def test_other_methods_are_no_routes(server):
-    assert {requests.delete(f"{server.url}/api/v1/devices/{path}", timeout=60).status_code for path in ("challenge", "register", "")} <= {404, 405}
+    assert {requests.delete(f"{server.url}/api/v1/devices/{path}", timeout=300).status_code for path in ("challenge", "register", "")} <= {404, 405}
     assert server.get("/api/v1/devices/register").status_code in (404, 405)

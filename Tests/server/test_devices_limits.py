@@ -20,15 +20,15 @@ def stranger(number):
 
 
 def register(server, body, client, **options):
-    return client.post(f"{server.url}/api/v1/devices/register", json=body, timeout=60, **options)
+    return client.post(f"{server.url}/api/v1/devices/register", json=body, timeout=300, **options)
 
 
 def test_an_address_registers_sixty_strangers_an_hour(begin):
     server = begin("compat")
-    client, neighbour = devices.session(), devices.session()
+    client, neighbour, began = devices.session(), devices.session(), time.monotonic()
     assert {register(server, stranger(number), client).status_code for number in range(60)} == {201}
     refused = register(server, stranger(60), client)
-    assert devices.failure(refused) == LIMITED and 3500 <= int(refused.headers["Retry-After"]) <= 3600
+    assert devices.failure(refused) == LIMITED and 3598 - (time.monotonic() - began) <= int(refused.headers["Retry-After"]) <= 3600
     assert register(server, stranger(60), neighbour).status_code == 201
     # Whoever proves something, or has an API key, is no stranger.
     genuine = Attested(REAL, devices.challenge(server))

@@ -61,15 +61,15 @@ def test_parts(stored, header, status, expected):
 
 def test_heads_have_no_body_and_no_parts(stored):
     for headers in ({}, {"Range": "bytes=0-9"}):
-        head = requests.head(stored.server.url + stored.path, headers=headers, timeout=10)
+        head = requests.head(stored.server.url + stored.path, headers=headers, timeout=300)
         assert (head.status_code, head.headers["Content-Length"], head.headers["Accept-Ranges"]) == (200, str(len(MOVIE)), "bytes")
         assert head.headers["ETag"] == stored.tag and head.headers["Content-Type"] == "video/quicktime" and "Content-Range" not in head.headers
-    assert requests.head(stored.server.url + stored.path + "x", timeout=10).status_code == 404
+    assert requests.head(stored.server.url + stored.path + "x", timeout=300).status_code == 404
     # The next request on the same connection is answered, so nothing followed the head.
     with requests.Session() as session:
         for _ in range(3):
-            assert session.head(stored.server.url + stored.path, timeout=10).status_code == 200
-            assert session.get(stored.server.url + stored.path, timeout=10).content == MOVIE
+            assert session.head(stored.server.url + stored.path, timeout=300).status_code == 200
+            assert session.get(stored.server.url + stored.path, timeout=300).content == MOVIE
 
 
 def test_conditions(stored):
@@ -133,7 +133,7 @@ def test_an_empty_file(server):
 def test_nothing_but_files_of_the_row_is_served(stored):
     capture = next((stored.server.data / "captures").iterdir()).name
     for path in ("files/nothing", "files/..%2f..%2fserver.sqlite", "files/../../../server.sqlite", "files/", "manifest.json", "dataset/manifest.json"):
-        for method in (stored.server.get, lambda path: requests.head(stored.server.url + path, timeout=10)):
+        for method in (stored.server.get, lambda path: requests.head(stored.server.url + path, timeout=300)):
             assert method(f"/captures/{capture}/{path}").status_code == 404, path
     assert stored.server.get("/captures/..%2f.work/thumbnail.jpg").status_code == 404
 

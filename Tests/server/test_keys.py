@@ -15,7 +15,7 @@ GUARDED = ["/api/v1/devices", "/api/v1/captures", "/metrics", "/"]
 
 
 def keys(data, *arguments):
-    return subprocess.run([str(conftest.BINARY), "keys", *map(str, arguments), "--data", str(data)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(conftest.BINARY), "keys", *map(str, arguments), "--data", str(data)], capture_output=True, text=True, timeout=300)
 
 
 def add(data, *options):
@@ -56,7 +56,7 @@ def test_a_key_opens_what_is_guarded(guarded):
 def test_nothing_is_written_or_removed_without_a_key(guarded):
     identity = "00000000-0000-4000-8000-000000000000"
     for method, path in (("POST", "/files"), ("PUT", "/api/v1/sessions/x.zip"), ("DELETE", f"/api/v1/captures/{identity}"), ("DELETE", f"/files/{identity}")):
-        refused = requests.request(method, guarded.url + path, data=b"x", headers={"Tus-Resumable": "1.0.0"}, timeout=60)
+        refused = requests.request(method, guarded.url + path, data=b"x", headers={"Tus-Resumable": "1.0.0"}, timeout=300)
         assert devices.failure(refused) == (401, "KEY_REQUIRED"), path
 
 
@@ -89,11 +89,11 @@ def test_a_revoked_key_is_refused_at_once(guarded):
     first, second = add(guarded.data, "--name", "first"), add(guarded.data, "--name", "second")
     session = requests.Session()
     session.headers.update(bearer(first))
-    assert session.get(f"{guarded.url}/api/v1/devices", timeout=60).status_code == 200
+    assert session.get(f"{guarded.url}/api/v1/devices", timeout=300).status_code == 200
     identity = next(entry[0] for entry in listed(guarded.data) if entry[2] == "first")
     assert keys(guarded.data, "revoke", identity).returncode == 0
     # On the connection that is open, and on a new one.
-    assert session.get(f"{guarded.url}/api/v1/devices", timeout=60).status_code == 401
+    assert session.get(f"{guarded.url}/api/v1/devices", timeout=300).status_code == 401
     assert guarded.get("/api/v1/devices", headers=basic("x", first)).status_code == 401
     assert guarded.get("/api/v1/devices", headers=bearer(second)).status_code == 200
     guarded.restart()
@@ -118,7 +118,7 @@ def test_only_the_digest_of_a_key_is_kept(guarded):
         assert guarded.get("/api/v1/devices", headers=bearer(secret)).status_code == 200
     assert not any(secret in keys(guarded.data, "list").stdout for secret in secrets)
     assert [entry[1:] for entry in listed(guarded.data)] == [("lab", f"key {n}", "in use") for n in range(5)]
-    with sqlite3.connect(guarded.data / "server.sqlite") as database:
+    with sqlite3.connect(guarded.data / "server.sqlite", timeout=300) as database:
         digests = {row[0] for row in database.execute("SELECT digest FROM apiKey")}
     assert digests == {hashlib.sha256(secret.encode()).digest() for secret in secrets}
     guarded.stop()
@@ -168,7 +168,7 @@ def test_two_commands_make_the_database_at_the_same_moment(tmp_path):
         command = [str(conftest.BINARY), "keys", "add", "--data", str(tmp_path / str(turn))]
         running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
         for process in running:
-            out, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=300)
             assert process.returncode == 0, errors
 
 
@@ -183,7 +183,7 @@ def test_a_folder_without_a_server_has_no_keys_to_list_or_revoke(tmp_path):
 def test_guesses_find_nothing(guarded):
     key = add(guarded.data)
     with requests.Session() as session:
-        found = {session.get(f"{guarded.url}/api/v1/devices", headers=bearer(f"{key[:-3]}{n:03}x"), timeout=60).status_code for n in range(300)}
+        found = {session.get(f"{guarded.url}/api/v1/devices", headers=bearer(f"{key[:-3]}{n:03}x"), timeout=300).status_code for n in range(300)}
     assert found == {401}
 
 
@@ -221,7 +221,7 @@ def outcomes(server, headers):
         ("DELETE", f"/api/v1/captures/{identity}"), ("POST", f"/api/v1/captures/{identity}/convert"), ("POST", "/control/start"),
     ]  # fmt: skip
     tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "5"}
-    found = [requests.request(method, server.url + path, headers={**headers, **tus}, timeout=60).status_code for method, path in sent]
+    found = [requests.request(method, server.url + path, headers={**headers, **tus}, timeout=300).status_code for method, path in sent]
     return [*found, devices.register(server, script(len(found)), headers=headers).status_code]
 
 
@@ -247,7 +247,7 @@ def test_an_expired_key_is_refused(guarded):
     key = add(guarded.data, "--days", 1)
     assert guarded.get("/api/v1/captures", headers=bearer(key)).status_code == 200
     assert re.fullmatch(r"in use, until 20\d\d-\d\d-\d\d", listed(guarded.data)[0][-1])
-    with sqlite3.connect(guarded.data / "server.sqlite") as database:
+    with sqlite3.connect(guarded.data / "server.sqlite", timeout=300) as database:
         database.execute("UPDATE apiKey SET expiresAt = expiresAt - 86400000")
     assert guarded.get("/api/v1/captures", headers=bearer(key)).status_code == 401
     assert listed(guarded.data)[0][-1] == "expired"
@@ -264,7 +264,7 @@ def test_the_log_names_the_key_that_removed_a_capture(guarded):
 
     key = add(guarded.data)
     capture = insert(guarded)
-    assert requests.delete(f"{guarded.url}/api/v1/captures/{capture}", headers=bearer(key), timeout=60).status_code == 204
+    assert requests.delete(f"{guarded.url}/api/v1/captures/{capture}", headers=bearer(key), timeout=300).status_code == 204
     name = listed(guarded.data)[0][0]
     log = guarded.log.read_text()
     assert f"capture {capture} was deleted with the key {name}" in log

@@ -46,7 +46,7 @@ def test_every_route_of_the_document_is_answered(document, server):
     for path, item in document["paths"].items():
         address = re.sub(r"{(\w+)}", lambda match: VALUES[match[1]], path)
         for method in set(item) & {"get", "head", "delete"}:
-            done = requests.request(method, server.url + address, headers={"Tus-Resumable": "1.0.0"}, timeout=30, allow_redirects=False)
+            done = requests.request(method, server.url + address, headers={"Tus-Resumable": "1.0.0"}, timeout=300, allow_redirects=False)
             if done.status_code in (101, 426):
                 continue
             documented = {str(code) for code in item[method]["responses"]}
@@ -59,7 +59,7 @@ def test_other_methods_are_not_answered(document, server):
     for path, item in document["paths"].items():
         address = re.sub(r"{(\w+)}", lambda match: VALUES[match[1]], path)
         for method in {"patch", "put"} - set(item):
-            assert requests.request(method, server.url + address, headers={"Tus-Resumable": "1.0.0"}, timeout=30).status_code in (400, 404, 405, 426), (method, path)
+            assert requests.request(method, server.url + address, headers={"Tus-Resumable": "1.0.0"}, timeout=300).status_code in (400, 404, 405, 426), (method, path)
 
 
 class Checked:
@@ -71,7 +71,7 @@ class Checked:
 
     def __call__(self, method, template, status, data=None, query="", headers=None, **values):
         address = self.server.url + re.sub(r"{(\w+)}", lambda match: values[match[1]], template) + query
-        return self.check(requests.request(method, address, data=data, headers=headers, timeout=60), method, template, status)
+        return self.check(requests.request(method, address, data=data, headers=headers, timeout=300), method, template, status)
 
     def check(self, answer, method, template, status):
         assert answer.status_code == status, (method, template, answer.status_code, answer.text[:300])

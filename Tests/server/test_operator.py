@@ -34,7 +34,7 @@ def test_from_nothing_to_a_converted_capture(tmp_path):
         for found, ours in ("/var/lib/takeset", tmp_path / "data"), ("/etc/takeset", tmp_path / "etc"), ("8443", port):
             lines = lines.replace(found, str(ours))
         return subprocess.run(
-            ["sh", "-ec", lines], cwd=tmp_path / "laptop", capture_output=True, text=True, timeout=120,
+            ["sh", "-ec", lines], cwd=tmp_path / "laptop", capture_output=True, text=True, timeout=300,
             env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "XDG_STATE_HOME": str(tmp_path / "state")})
 
     assert shutil.which("openssl")

@@ -29,7 +29,7 @@ def captures(tmp_path_factory):
             "rejected": queue(server.data, "video", bundle(root / "bad", "--fault", "chain-base64")),
             "session": queue(server.data, "session", {"session.zip": zipped(session(root / "session_a"), root / "a.zip")}),
         }
-        finished(server, *ids.values(), seconds=200)
+        finished(server, *ids.values())
         merged(server, ids["complete"], ids["partial"], ids["session"])
         ids["processing"] = insert(server, status="processing", name="pour-7")
         ids["hostile"] = insert(server, status="quarantined", name=HOSTILE, reason=HOSTILE, device=HOSTILE, evidence=json.dumps(EVIDENCE))

@@ -119,13 +119,15 @@ def test_addresses_are_not_repeated_as_markup(hostile, view, value):
 def test_a_policy_would_stop_what_the_templates_let_through(hostile, view):
     """The second wall by itself: markup that got into a page all the same runs nothing and loads nothing."""
     page = view.open(hostile.url)
+    page.evaluate("document.addEventListener('error', () => { window.failed = (window.failed || 0) + 1; }, true)")
     page.evaluate("""() => {
       const script = document.createElement('script');
       script.textContent = "document.title = 'run'";
       document.body.append(script);
       document.body.insertAdjacentHTML('beforeend', "<img src=x onerror=\\"document.title = 'run'\\"><img src='https://192.0.2.1/x.png'>");
     }""")
-    page.wait_for_timeout(500)
+    # Their own handlers would have run by then.
+    hostile.server.until(lambda: page.evaluate("window.failed") == 2)
     assert page.title() == "Captures - Takeset"
     assert any("Content Security Policy" in text for text in view.said)
     view.said.clear()

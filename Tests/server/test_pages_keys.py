@@ -111,13 +111,16 @@ def test_a_key_that_is_revoked_while_its_form_arrives_makes_none(guarded):
     server, owner = guarded
     (identity,) = [found[0] for found in listed(server.data)]
     form = b"name=late&power=all&days="
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        head = f"POST /keys HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {owner}\r\nContent-Length: {len(form)}\r\nConnection: close\r\n\r\n"
-        connection.sendall(head.encode() + form[:10])
-        # The head was read and the key recognized: other requests are answered.
-        assert server.get("/devices", headers=bearer(owner)).status_code == 200
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
+        head = f"POST /keys HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {owner}\r\nContent-Length: {len(form)}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode())
+        # The body is asked for once the key was recognized.
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 100 ")
         assert keys(server.data, "revoke", identity).returncode == 0
-        connection.sendall(form[10:])
+        connection.sendall(form)
         answer = b""
         while block := connection.recv(65536):
             answer += block

@@ -226,7 +226,13 @@ def test_jobs_that_run_and_wait(server):
     for name, state, before, started in ("a", "running", 0, now - 65_000), ("b", "waiting", 0, None), ("c", "waiting", now + 120_000, None), (HOSTILE, "waiting", 0, None):
         capture = insert(server, status="processing", name=name)
         rows(server, "INSERT INTO conversion (capture, state, attempts, notBefore, startedAt, lastError) VALUES (?, ?, 2, ?, ?, ?)", capture, state, before, started, HOSTILE)
-    text = server.get("/jobs").text
+    while True:
+        now = int(time.time() * 1000)
+        rows(server, "UPDATE conversion SET startedAt = ? WHERE state = 'running'", now - 65_000)
+        rows(server, "UPDATE conversion SET notBefore = ? WHERE notBefore > 0", now + 120_000)
+        text = server.get("/jobs").text
+        if time.time() * 1000 - now < 4000:
+            break  # otherwise this machine was late itself: once more
     assert "1 running, 3 waiting, 0 failed" in text and "This server converts nothing" in text
     assert re.search("for 6[5-9].0 s", text) and re.search("tried again in 1 min 5[0-9] s|tried again in 2 min 0 s", text)
     assert HOSTILE not in text

@@ -47,7 +47,7 @@ def test_the_link_shows_what_is_proven_and_plays_images_of_the_capture(shared, v
 
 def test_the_link_leads_to_nothing_else(shared):
     server, key, capture, url = shared
-    answer = requests.get(url, timeout=30)
+    answer = requests.get(url, timeout=300)
     text = answer.text
     assert answer.headers["Referrer-Policy"] == "no-referrer" and answer.headers["X-Robots-Tag"] == "noindex"
     assert "<nav" not in text and "<form" not in text and "Files as received" not in text and "/datasets/" not in text and "/captures/" not in text
@@ -55,10 +55,10 @@ def test_the_link_leads_to_nothing_else(shared):
     (device,) = rows(server, "SELECT device FROM capture WHERE id = ?", capture)[0]
     assert device not in text and device in server.get(f"/verify/{capture}", headers=bearer(key)).text
     for name in "thumbnail.jpg", "overlay.jpg", "preview/preview.json", "preview/000000-images.jpg":
-        assert requests.get(f"{url}/{name}", timeout=30).status_code == 200, name
+        assert requests.get(f"{url}/{name}", timeout=300).status_code == 200, name
     for name in "movie", "files/video.mp4", "files/metadata.json", "download", "convert", "delete", "preview/manifest.json", "preview/..%2fdataset%2fmanifest.json":
-        assert requests.get(f"{url}/{name}", timeout=30).status_code == 404, name
-        assert requests.post(f"{url}/{name}", timeout=30).status_code in (404, 405), name
+        assert requests.get(f"{url}/{name}", timeout=300).status_code == 404, name
+        assert requests.post(f"{url}/{name}", timeout=300).status_code in (404, 405), name
     # What the link does not name still needs a key.
     for path in "/", f"/verify/{capture}", f"/captures/{capture}/thumbnail.jpg", f"/captures/{capture}/preview/preview.json", f"/api/v1/captures/{capture}":
         assert server.get(path).status_code == 401, path
@@ -68,13 +68,13 @@ def test_a_link_stays_until_it_is_taken_back(shared):
     server, key, capture, url = shared
     address = f"/api/v1/captures/{capture}/link"
     assert server.post(address, headers=bearer(key)).json()["data"]["url"] == url
-    assert requests.delete(server.url + address, headers=bearer(key), timeout=30).status_code == 204
+    assert requests.delete(server.url + address, headers=bearer(key), timeout=300).status_code == 204
     for name in "", "/thumbnail.jpg", "/preview/preview.json":
-        gone = requests.get(url + name, timeout=30)
+        gone = requests.get(url + name, timeout=300)
         assert gone.status_code == 404 and "<nav" not in gone.text and gone.headers["Referrer-Policy"] == "no-referrer"
-    assert requests.delete(server.url + address, headers=bearer(key), timeout=30).status_code == 204
+    assert requests.delete(server.url + address, headers=bearer(key), timeout=300).status_code == 204
     other = server.post(address, headers=bearer(key)).json()["data"]["url"]
-    assert other != url and requests.get(other, timeout=30).status_code == 200 and requests.get(url, timeout=30).status_code == 404
+    assert other != url and requests.get(other, timeout=300).status_code == 200 and requests.get(url, timeout=300).status_code == 404
     rows(server, "UPDATE capture SET link = ? WHERE id = ?", url.rsplit("/")[-1], capture)
 
 
@@ -84,7 +84,7 @@ def test_who_may_make_links(shared):
     for other, status in (None, 401), (add(server.data, "--power", "read"), 403), (add(server.data, "--power", "upload"), 403), (add(server.data, "--project", "other"), 404):
         headers = bearer(other) if other else {}
         assert server.post(address, headers=headers).status_code == status
-        assert requests.delete(server.url + address, headers=headers, timeout=30).status_code == status
+        assert requests.delete(server.url + address, headers=headers, timeout=300).status_code == status
         for name in "share", "unshare":
             assert server.post(f"/captures/{capture}/{name}", headers=headers, allow_redirects=False).status_code == status
     # Whoever may only read could keep the link for longer than the key.
@@ -92,7 +92,7 @@ def test_who_may_make_links(shared):
     text = server.get(f"/verify/{capture}", headers=bearer(reader)).text
     assert "Whoever has its link" in text and "/shown/" not in text
     assert server.post(address, headers={**bearer(key), "Origin": "http://evil.example"}).status_code == 403
-    assert requests.get(url, timeout=30).status_code == 200
+    assert requests.get(url, timeout=300).status_code == 200
 
 
 def test_what_is_no_link_is_not_found(server):
@@ -109,22 +109,22 @@ def test_buttons_make_a_link_and_take_it_back(server, view):
     link = page.locator("main a[href*='/shown/']")
     url = link.get_attribute("href")
     assert link.inner_text() == url and page.url == f"{server.url}/verify/{capture}"
-    assert requests.get(url, timeout=30).status_code == 200
+    assert requests.get(url, timeout=300).status_code == 200
     follow(page, "text=Take the link back")
-    assert page.locator("a[href*='/shown/']").count() == 0 and requests.get(url, timeout=30).status_code == 404
+    assert page.locator("a[href*='/shown/']").count() == 0 and requests.get(url, timeout=300).status_code == 404
 
 
 def test_a_deleted_capture_is_not_shown(server):
     capture = insert(server)
     url = server.post(f"/api/v1/captures/{capture}/link").json()["data"]["url"]
-    assert requests.get(url, timeout=30).status_code == 200
-    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=30).status_code == 204
-    assert requests.get(url, timeout=30).status_code == 404
+    assert requests.get(url, timeout=300).status_code == 200
+    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=300).status_code == 204
+    assert requests.get(url, timeout=300).status_code == 404
 
 
 @pytest.mark.parametrize("status, is_said", [("rejected", True), ("failed", False), ("complete", False)])
 def test_only_what_is_wrong_with_the_capture_itself_is_said(server, status, is_said):
     capture = insert(server, status=status, reason="Another capture of the project is named pour-7.")
     url = server.post(f"/api/v1/captures/{capture}/link").json()["data"]["url"]
-    assert ("pour-7" in requests.get(url, timeout=30).text) == is_said
+    assert ("pour-7" in requests.get(url, timeout=300).text) == is_said
     assert "pour-7" in server.get(f"/verify/{capture}").text

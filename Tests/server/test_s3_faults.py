@@ -22,7 +22,7 @@ def begin(start, front, prefix, **more):  # noqa: F811
 
 
 def put(server, data, name="kitchen.zip"):
-    return requests.put(f"{server.url}/api/v1/sessions/{name}", data=data, timeout=120)
+    return requests.put(f"{server.url}/api/v1/sessions/{name}", data=data, timeout=300)
 
 
 def times(count, fault, method, part=""):
@@ -52,11 +52,11 @@ def test_what_passes_is_tried_again(start, bucket, front, fault, method, part): 
         name = "session.zip"
     else:
         data, name = LARGE, MOVIE_NAME
-        answer = requests.post(f"{server.url}/upload", files={"video": (name, data)}, timeout=120)
+        answer = requests.post(f"{server.url}/upload", files={"video": (name, data)}, timeout=300)
         assert answer.status_code == 200, answer.text
     ((capture, digest),) = rows(server, "SELECT capture, sha256 FROM file WHERE name = ?", name)
     assert hashlib.sha256(bucket.files("again", capture)[name]).hexdigest() == digest == hashlib.sha256(data).hexdigest()
-    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=60).status_code == 204
+    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=300).status_code == 204
     # An upload that was begun twice, because the first answer was lost, is ended with the capture.
     assert bucket.objects("again/") == {} and bucket.unfinished() == []
 
@@ -71,7 +71,7 @@ def test_nothing_is_accepted_that_is_not_stored(start, bucket, front, fault):  #
     assert not any(word in answer.text for word in ("captures", "127.0.0.1", "Bucket", "S3"))
     # The slow-motion app deletes its movie after any answer.
     with pytest.raises(requests.ConnectionError):
-        requests.post(f"{server.url}/upload", files={"video": (MOVIE_NAME, LARGE)}, timeout=120)
+        requests.post(f"{server.url}/upload", files={"video": (MOVIE_NAME, LARGE)}, timeout=300)
     assert server.get("/api/v1/captures").json()["data"] == [] and not list((server.data / "staging").iterdir())
     assert bucket.objects(prefix) == {} and bucket.unfinished(prefix) == [] and rows(server, "SELECT * FROM leftover") == []
     front.fault = None
@@ -96,12 +96,12 @@ def test_a_resumable_upload_waits_for_the_store(start, bucket, front):  # noqa: 
 def test_a_folder_waits_for_the_store(start, bucket, front):  # noqa: F811
     server = begin(start, front, "folder")
     for name, data in SESSION:
-        assert requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=data, timeout=60).status_code == 201
+        assert requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=data, timeout=300).status_code == 201
     front.fault = lambda method, path, number: 503 if method == "PUT" and path.endswith(".jpg") else None
-    assert requests.post(f"{server.url}/api/v1/sessions/s/complete", timeout=120).status_code == 500
+    assert requests.post(f"{server.url}/api/v1/sessions/s/complete", timeout=300).status_code == 500
     assert bucket.objects("folder/") == {}
     front.fault = None
-    answer = requests.post(f"{server.url}/api/v1/sessions/s/complete", timeout=60)
+    answer = requests.post(f"{server.url}/api/v1/sessions/s/complete", timeout=300)
     assert answer.status_code == 201
     assert bucket.files("folder", answer.headers["X-Capture-Id"]) == {f"session/{name}": data for name, data in SESSION}
 
@@ -157,7 +157,7 @@ def test_a_deleted_capture_goes_when_the_store_is_back(start, bucket, front):  #
     capture = put(server, zipped(SESSION)).json()["data"]["capture_id"]
     converted(server, capture)
     front.fault = lambda method, path, number: 403
-    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=60).status_code == 204
+    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=300).status_code == 204
     assert server.get(f"/api/v1/captures/{capture}").status_code == 404 and bucket.files("deleted", capture)
     front.fault = None
     server.until(lambda: not bucket.keys("deleted/"))
@@ -203,7 +203,7 @@ def test_a_store_that_is_away_or_without_credentials_ends_the_start(tmp_path, bu
 
 def serve(tmp_path, address, environment=SECRET):
     command = [BINARY, "serve", "--data", tmp_path / "data", "--listen", f"127.0.0.1:{free_port()}", "--store", f"s3://captures/x?endpoint={address}"]
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
 
 
 def test_memory_does_not_grow_with_uploads_at_a_time(start, bucket, front):  # noqa: F811

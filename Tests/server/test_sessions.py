@@ -9,6 +9,7 @@ import threading
 import pytest
 import requests
 
+from conftest import bytes_below
 from resumable import SESSION, Tus, raw, sha256, tarred, zipped
 
 
@@ -17,7 +18,7 @@ class Sessions:
         self.server, self.session = server, Tus(server).session
 
     def __call__(self, method, path, **options):
-        return self.session.request(method, f"{self.server.url}/api/v1/sessions/{path}", timeout=60, **options)
+        return self.session.request(method, f"{self.server.url}/api/v1/sessions/{path}", timeout=300, **options)
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_a_folder(server, sessions):
     capture = answer.json()["data"]["capture_id"]
     assert answer.json()["data"]["bytes"] == sum(map(len, FILES.values()))
     assert stored(server, capture) == {f"session/{name}": data for name, data in FILES.items()}
-    with sqlite3.connect(server.data / "server.sqlite") as rows:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
         found = rows.execute("SELECT name, bytes, sha256 FROM file WHERE capture = ?", [capture]).fetchall()
         assert sorted(found) == sorted((f"session/{name}", len(data), sha256(data)) for name, data in FILES.items())
     assert list((server.data / "uploads").iterdir()) == []
@@ -250,7 +251,7 @@ def test_the_name_of_a_session_is_taken_once(sessions):
 
 def test_a_folder_has_a_limited_number_of_files(server, sessions):
     send(sessions, "s", {"a": b"1"})
-    with sqlite3.connect(server.data / "server.sqlite") as rows:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
         rows.execute("UPDATE folder SET files = 100000")
     answer = sessions("PUT", "s/files/b", data=b"1")
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "TOO_MANY_FILES")
@@ -296,7 +297,7 @@ def test_files_that_arrive_during_completion_are_never_lost(server, sessions):
 def test_an_abandoned_folder_is_swept(server, sessions):
     send(sessions, "s")
     server.kill()
-    with sqlite3.connect(server.data / "server.sqlite") as rows:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
         rows.execute("UPDATE folder SET expiresAt = 1")
     server.start()
     server.until(lambda: sessions("GET", "s").status_code == 404)
@@ -304,22 +305,26 @@ def test_an_abandoned_folder_is_swept(server, sessions):
 
 
 def test_a_kill_while_files_arrive_loses_none_that_was_acknowledged(server, sessions):
+    """Killed after so many bytes of one, and each other time after all of them, perhaps before its answer."""
     choice, acknowledged = random.Random(4), {}
-    for _ in range(5):
-        killer = threading.Timer(choice.uniform(0.01, 0.1), server.kill)
-        killer.start()
-        try:
-            while True:
-                name, data = f"rgb/{len(acknowledged):06}.jpg", choice.randbytes(choice.randrange(20_000))
-                if sessions("PUT", f"s/files/{name}", data=data).status_code in (200, 201):
-                    acknowledged[name] = data
-        except OSError:
-            # The file under way may have arrived; its name is not used again.
-            acknowledged.setdefault(name, data)
-        killer.join()
+
+    def another(size):
+        return f"rgb/{len(acknowledged):06}.jpg", choice.randbytes(size)
+
+    for turn in range(5):
+        for _ in range(3 * turn + 1):
+            name, data = another(choice.randrange(20_000))
+            assert sessions("PUT", f"s/files/{name}", data=data).status_code in (200, 201)
+            acknowledged[name] = data
+        name, data = another(300_000)
+        part = len(data) if turn % 2 else 70_000 * (turn + 1)
+        connection = raw(server, f"PUT /api/v1/sessions/s/files/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n", data[:part])
+        server.until(lambda: bytes_below(server.data / "staging") >= 65_536 or sessions("GET", "s").json()["data"]["count"] > len(acknowledged))
+        server.kill()
+        connection.close()
         server.start()
-        if sessions("PUT", f"s/files/{name}", data=acknowledged[name]).status_code not in (200, 201):
-            raise AssertionError("a file could not be sent again")
+        assert sessions("PUT", f"s/files/{name}", data=data).status_code in (200, 201)
+        acknowledged[name] = data
     capture = sessions("POST", "s/complete").headers["X-Capture-Id"]
     assert stored(server, capture) == {f"session/{name}": data for name, data in acknowledged.items()}
 
@@ -328,7 +333,7 @@ def test_files_of_an_incomplete_session_count_against_the_quota(start):
     server = start("--project-quota", 1000)
 
     def put(name, count):
-        return requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=bytes(count), timeout=60)
+        return requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=bytes(count), timeout=300)
 
     assert put("a", 600).status_code == 201
     refused = put("b", 401)
@@ -336,5 +341,5 @@ def test_files_of_an_incomplete_session_count_against_the_quota(start):
     # What is there already takes no room.
     assert put("a", 600).status_code == 200 and put("b", 400).status_code == 201
     assert server.post("/api/v1/sessions/s/complete").status_code == 201
-    assert requests.delete(f"{server.url}/api/v1/captures/{server.get('/api/v1/captures').json()['data'][0]['capture_id']}", timeout=60).status_code == 204
-    assert requests.put(f"{server.url}/api/v1/sessions/t/files/a", data=bytes(1000), timeout=60).status_code == 201
+    assert requests.delete(f"{server.url}/api/v1/captures/{server.get('/api/v1/captures').json()['data'][0]['capture_id']}", timeout=300).status_code == 204
+    assert requests.put(f"{server.url}/api/v1/sessions/t/files/a", data=bytes(1000), timeout=300).status_code == 201

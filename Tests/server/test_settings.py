@@ -11,7 +11,7 @@ from conftest import BINARY, free_port
 
 def run(*arguments, environment=None):
     return subprocess.run(
-        [BINARY, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=30, env={**os.environ, **(environment or {})})
+        [BINARY, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=300, env={**os.environ, **(environment or {})})
 
 
 def settings(*arguments, environment=None):

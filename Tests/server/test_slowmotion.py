@@ -37,7 +37,7 @@ def upload(server, data=MOVIE, name=NAME, field="video"):
 
 
 def rows(server, columns="*"):
-    with sqlite3.connect(server.data / "server.sqlite") as database:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as database:
         database.row_factory = sqlite3.Row
         return [dict(row) for row in database.execute(f"SELECT {columns} FROM capture ORDER BY receivedAt, rowid")]
 
@@ -273,6 +273,6 @@ def test_memory_does_not_grow_with_movies(server):
     before = server.memory()
     answer = server.post("/upload", data=pieces(), headers={"Content-Type": "video/quicktime"})
     assert answer.json()["size"] == 20 + (200 << 20)
-    with requests.get(server.url + answer.json()["path"], stream=True, timeout=60) as movie:
+    with requests.get(server.url + answer.json()["path"], stream=True, timeout=300) as movie:
         assert sum(map(len, movie.iter_content(1 << 20))) == 20 + (200 << 20)
     assert server.memory() - before < 40e6

@@ -16,7 +16,7 @@ START = 1_761_000_000.0
 
 
 def captures(server):
-    with sqlite3.connect(server.data / "server.sqlite") as database:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as database:
         database.row_factory = sqlite3.Row
         rows = [dict(row) for row in database.execute("SELECT * FROM capture WHERE type = 'stream' ORDER BY receivedAt, rowid")]
         for row in rows:
@@ -36,7 +36,7 @@ def converted(server, row, tmp_path):
     """Times in seconds and images of the stream's take."""
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("version: 1\nreader: {name: stack-session, poses: optional}\ntransforms: [align]\nwriter: {hdf5: {image: jpeg-source}}\n")
-    result = subprocess.run([TAKESET, "run", session(server, row), "-o", tmp_path / row["id"], "--pipeline", pipeline, "-q"], capture_output=True, text=True, timeout=120)
+    result = subprocess.run([TAKESET, "run", session(server, row), "-o", tmp_path / row["id"], "--pipeline", pipeline, "-q"], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     with h5py.File(next((tmp_path / row["id"] / "episodes").glob("*.h5"))) as file:
         times = file["meta/demo_0/timestamp_ns"][()]

@@ -22,7 +22,7 @@ from stores import SECRET, Front, bucket, converted  # noqa: F401
 
 def restore(place, data, check=0, environment=None):
     done = subprocess.run(
-        [BINARY, "restore", "--from", place, "--data", data], capture_output=True, text=True, timeout=60, env=environment)
+        [BINARY, "restore", "--from", place, "--data", data], capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == check, done.stderr
     return done
 
@@ -30,7 +30,7 @@ def restore(place, data, check=0, environment=None):
 def put(server, name, data=None):
     """A capture of its own: equal bytes would be one that is there already."""
     data = data or zipped([*SESSION, ("note.txt", f"{name} {random.random()}".encode())])
-    done = requests.put(f"{server.url}/api/v1/sessions/{name}.zip", data=data, timeout=60)
+    done = requests.put(f"{server.url}/api/v1/sessions/{name}.zip", data=data, timeout=300)
     assert done.status_code == 201, done.text
     return done.json()["data"]["capture_id"]
 
@@ -122,26 +122,28 @@ def send_until(server, ends, acknowledged):
         acknowledged.append((time.monotonic(), capture))
 
 
-def kill_and_restore(start, tmp_path, turn, seconds):
+def kill_and_restore(start, tmp_path, turn, count):
     place = tmp_path / f"standby{turn}"
     server = start("--standby", place, "--store", tmp_path / f"store{turn}", data=tmp_path / f"first{turn}")
     acknowledged, ends = [], threading.Event()
     threads = [threading.Thread(target=send_until, args=(server, ends, acknowledged)) for _ in range(3)]
     for thread in threads:
         thread.start()
-    time.sleep(seconds)
-    last = lag(server)
-    ended = time.monotonic()
+    server.until(lambda: len(acknowledged) > 3)
+    is_copied(server, acknowledged[2][0])
+    server.until(lambda: len(acknowledged) >= count)
+    asked = time.monotonic()
+    copied = asked - lag(server)  # no later than the copy that it tells of
     server.kill()
     ends.set()
     for thread in threads:
         thread.join()
     restore(place, tmp_path / f"second{turn}")
-    with sqlite3.connect(tmp_path / f"second{turn}/server.sqlite") as database:
+    with sqlite3.connect(tmp_path / f"second{turn}/server.sqlite", timeout=300) as database:
         found = {id for (id,) in database.execute("SELECT id FROM capture")}
     # All that was acknowledged before the last copy began, and nothing by halves.
-    assert {capture for at, capture in acknowledged if at < ended - last} <= found
-    assert len(acknowledged) > 5 and len(found) >= 1
+    assert {capture for at, capture in acknowledged if at < copied} <= found
+    assert len(found) >= 3
     again = start("--store", tmp_path / f"store{turn}", data=tmp_path / f"second{turn}")
     for capture in captures(again):
         (file,) = again.get(f"/api/v1/captures/{capture}").json()["data"]["files"]
@@ -150,14 +152,13 @@ def kill_and_restore(start, tmp_path, turn, seconds):
 
 
 def test_killed_while_captures_arrive(start, tmp_path):
-    kill_and_restore(start, tmp_path, 0, 4.0)
+    kill_and_restore(start, tmp_path, 0, 6)
 
 
 @pytest.mark.slow
 def test_killed_at_any_moment(start, tmp_path):
-    chance = random.Random(7)
     for turn in range(15):
-        kill_and_restore(start, tmp_path, turn, chance.uniform(1.5, 6))
+        kill_and_restore(start, tmp_path, turn, 6 + 7 * turn)
 
 
 def test_a_large_log_begins_a_new_copy(start, tmp_path):
@@ -168,14 +169,14 @@ def test_a_large_log_begins_a_new_copy(start, tmp_path):
     (first,) = place.iterdir()
     sent = set()
     # The one before the last stays.
-    server.until(lambda: sent.add(put(server, f"take{len(sent)}")) or (first not in (found := [*place.iterdir()]) and len(found) == 2), 180)
+    server.until(lambda: sent.add(put(server, f"take{len(sent)}")) or (first not in (found := [*place.iterdir()]) and len(found) == 2))
     last = put(server, "last")
     is_copied(server, time.monotonic())
     server.kill()
     assert (server.data / "server.sqlite-wal").stat().st_size < 4 << 20
     done = restore(place, tmp_path / "again")
     assert done.stdout.startswith(f"restored {len(sent) + 1} captures")
-    with sqlite3.connect(tmp_path / "again/server.sqlite") as database:
+    with sqlite3.connect(tmp_path / "again/server.sqlite", timeout=300) as database:
         assert {id for (id,) in database.execute("SELECT id FROM capture")} == sent | {last}
 
 
@@ -260,12 +261,12 @@ def test_mistakes(start, tmp_path):
     assert "has server.sqlite" in restore(place, tmp_path / "again", check=1).stderr
     (tmp_path / "empty").mkdir()
     assert "there is no copy" in restore(tmp_path / "empty", tmp_path / "other", check=1).stderr
-    done = subprocess.run([BINARY, "serve", "--data", tmp_path / "x", "--standby", "s3://"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([BINARY, "serve", "--data", tmp_path / "x", "--standby", "s3://"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 64 and "standby: expected s3://" in done.stderr
 
 
 def refused(place, data, words):
-    done = subprocess.run([BINARY, "serve", "--data", data, "--standby", place, "--listen", f"127.0.0.1:{free_port()}"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([BINARY, "serve", "--data", data, "--standby", place, "--listen", f"127.0.0.1:{free_port()}"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and words in done.stderr, done.stderr
 
 
@@ -288,7 +289,7 @@ def test_a_server_that_was_thought_dead_leaves_its_successors_copies(start, tmp_
     capture = put(new, "new")
     is_copied(new, time.monotonic())
     restore(place, tmp_path / "again")
-    with sqlite3.connect(tmp_path / "again/server.sqlite") as database:
+    with sqlite3.connect(tmp_path / "again/server.sqlite", timeout=300) as database:
         assert {id for (id,) in database.execute("SELECT id FROM capture")} == {before, capture}
 
 
@@ -316,7 +317,7 @@ def test_another_program_that_writes_the_log_back_while_a_copy_is_sent(start, bu
         def write_back(method, path, number):
             if method == "PUT" and "snapshot.json" in path and not (data / "done").exists():
                 (data / "done").touch()
-                with sqlite3.connect(data / "server.sqlite") as database:
+                with sqlite3.connect(data / "server.sqlite", timeout=300) as database:
                     database.execute("CREATE TABLE filler (bytes BLOB)")
                     for turn in range(20):
                         database.execute("INSERT INTO filler VALUES (?)", (random.Random(turn).randbytes(100_000),))
@@ -332,7 +333,7 @@ def test_another_program_that_writes_the_log_back_while_a_copy_is_sent(start, bu
         server.kill()
         done = restore(place, tmp_path / "again", environment={**os.environ, **SECRET})
         assert done.stdout.startswith("restored 3 captures"), done.stdout
-        with sqlite3.connect(tmp_path / "again/server.sqlite") as database:
+        with sqlite3.connect(tmp_path / "again/server.sqlite", timeout=300) as database:
             assert {id for (id,) in database.execute("SELECT id FROM capture")} == sent
             assert database.execute("SELECT COUNT(*) FROM filler").fetchone() == (21,)
     finally:

@@ -47,7 +47,7 @@ def test_a_delete_during_a_patch_is_locked_out_and_works_afterwards(server, tus)
 def test_an_upload_does_not_expire_during_a_patch(server, tus):
     body = data(SIZE)
     path, connection = writing(server, tus, body[:100_000], length=200_000)
-    with sqlite3.connect(server.data / "server.sqlite", timeout=30) as rows:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
         rows.execute("UPDATE upload SET expiresAt = 1")
     assert tus.head(path).status_code == 410
     connection.sendall(body[100_000:200_000])

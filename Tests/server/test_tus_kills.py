@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import threading
+import time
 
 import pytest
 import requests
@@ -109,19 +110,39 @@ def test_the_same_bytes_at_once_are_one_capture(server):
     assert [path.name for path in (server.data / "captures").iterdir()] == captures[:1]
 
 
-def kill_at_random_moments(server, kills, size, choice):
+def kill_once(server, condition):
+    """A thread that kills the server as soon as a condition holds."""
+
+    def watch():
+        while not condition():
+            time.sleep(0.001)
+        server.kill()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def kill_again_and_again(server, kills, size, choice):
     """Uploads bytes while the server is killed again and again. Every offset that HEAD gives is at least what was acknowledged."""
     body = data(size, seed=choice.random())
     tus = Tus(server)
     path = tus.create(size, Upload_Metadata=metadata(filename="upload.bin", sha256=sha256(body)))
     acknowledged, capture = 0, None
-    file = server.data / path.replace("/files/", "uploads/")
+    file, turns, ended = server.data / path.replace("/files/", "uploads/"), kills, threading.Event()
+
+    def arrived():
+        try:
+            return file.stat().st_size
+        except FileNotFoundError:
+            return size if ended.is_set() else 0
+
     while capture is None:
         killer = None
         if kills:
+            count = size * (turns - kills) // turns + choice.randrange(60_000)
             kills -= 1
-            killer = threading.Timer(choice.uniform(0.001, 0.05), server.kill)
-            killer.start()
+            killer = kill_once(server, lambda: ended.is_set() or arrived() >= count)
         try:
             while capture is None:
                 offset = acknowledged
@@ -130,6 +151,7 @@ def kill_at_random_moments(server, kills, size, choice):
                 assert answer.status_code == 204, answer.text
                 acknowledged = int(answer.headers["Upload-Offset"])
                 capture = answer.headers.get("X-Capture-Id")
+            ended.set()
         except requests.ConnectionError:
             pass
         if killer is None:
@@ -155,16 +177,16 @@ def check_nothing_is_left(server, captures):
     assert list((server.data / "staging").iterdir()) == []
 
 
-def test_kills_at_random_moments_lose_nothing_acknowledged(server):
+def test_kills_lose_nothing_acknowledged(server):
     choice = random.Random(15)
-    captures = [kill_at_random_moments(server, 2, 6_000_000, choice) for _ in range(5)]
+    captures = [kill_again_and_again(server, 2, 6_000_000, choice) for _ in range(5)]
     check_nothing_is_left(server, captures)
 
 
 @pytest.mark.slow
 def test_a_hundred_kills_lose_nothing_acknowledged(server):
     choice = random.Random(16)
-    captures = [kill_at_random_moments(server, 5, 12_000_000, choice) for _ in range(20)]
+    captures = [kill_again_and_again(server, 5, 12_000_000, choice) for _ in range(20)]
     check_nothing_is_left(server, captures)
 
 
@@ -201,8 +223,8 @@ def test_below_the_reserve_nothing_is_accepted(start):
     server = start("--reserve", 1 << 60)
     tus = Tus(server)
     assert tus.send("POST", "/files", Upload_Length=5).status_code == 507
-    assert tus.session.put(f"{server.url}/api/v1/sessions/s.zip", data=zipped(SESSION), timeout=10).status_code == 507
-    assert tus.session.put(f"{server.url}/api/v1/sessions/s/files/a", data=b"x", timeout=10).status_code == 507
+    assert tus.session.put(f"{server.url}/api/v1/sessions/s.zip", data=zipped(SESSION), timeout=300).status_code == 507
+    assert tus.session.put(f"{server.url}/api/v1/sessions/s/files/a", data=b"x", timeout=300).status_code == 507
     assert server.get("/health").ok
 
 

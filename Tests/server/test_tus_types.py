@@ -14,7 +14,7 @@ FORM = b'--b\r\nContent-Disposition: form-data; name="video"\r\n\r\nx\r\n--b--\r
 
 
 def capture_row(server, capture):
-    with sqlite3.connect(server.data / "server.sqlite") as rows:
+    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
         return rows.execute("SELECT type, status, reason, name FROM capture WHERE id = ?", [capture]).fetchone()
 
 
@@ -116,6 +116,6 @@ def test_random_damage_to_archives_is_survived(server):
             for _ in range(choice.randint(1, 6)):
                 damaged[choice.randrange(len(damaged))] = choice.randrange(256)
             damaged = damaged[: choice.randint(1, len(damaged))] if choice.random() < 0.3 else damaged
-            status = tus.session.put(f"{server.url}/api/v1/sessions/{choice.random()}.{ending}", data=bytes(damaged), timeout=30).status_code
+            status = tus.session.put(f"{server.url}/api/v1/sessions/{choice.random()}.{ending}", data=bytes(damaged), timeout=300).status_code
             assert status in (200, 201, 422)
     assert server.get("/health").ok

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import tarfile
 import threading
+import time
 import zipfile
 
 import pytest
@@ -192,11 +193,15 @@ def test_401_pauses_the_queue_until_there_is_a_key(client, tmp_path):
 
 
 def test_several_at_a_time(stub, client, tmp_path):
-    stub.pause = 0.1
+    gate = threading.Event()
+    stub.fault("PATCH", *[Fault(hold=gate)] * 3)
     for number in range(6):
         movie(tmp_path / "in", f"video_{number}.mov", 1000, number)
-    assert client.send(stub, tmp_path / "in").returncode == 0
-    assert stub.most_active == 3
+    process = client.start(tmp_path / "in", "--to", stub.url, *uploads.QUICK)
+    stub.wait_until(lambda: len(stub.of("PATCH")) == 3)
+    gate.set()
+    process.communicate(timeout=300)
+    assert process.returncode == 0 and stub.most_active == 3
     for number in range(6):
         movie(tmp_path / "in2", f"video_{number}.mov", 1000, 10 + number)
     stub.most_active = 0
@@ -210,7 +215,7 @@ def test_two_uploaders_share_a_queue_and_send_nothing_twice(stub, client, tmp_pa
         movie(tmp_path / "in", f"video_{number}.mov", 2000, number)
     running = [client.start(tmp_path / "in", "--to", stub.url, *uploads.QUICK) for _ in range(2)]
     for process in running:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
         assert out.count("uploaded\t") == 12
     assert len(stub.of("POST")) == 12
@@ -222,7 +227,7 @@ def test_several_uploaders_make_the_queue_at_the_same_moment(tmp_path):
         client = uploads.Client(tmp_path / str(turn))
         running = [client.start("--list") for _ in range(4)]
         for process in running:
-            out, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=300)
             assert (process.returncode, errors) == (0, "")
 
 
@@ -242,7 +247,7 @@ def on_a_terminal(command, environment):
             break
         said += block
     os.close(main)
-    assert process.wait(timeout=30) == 0, said
+    assert process.wait(timeout=300) == 0, said
     return said.decode()
 
 
@@ -258,18 +263,24 @@ def test_the_rate_is_of_what_this_run_sends(stub, client, tmp_path):
     path = movie(tmp_path, count=6_000_000)
     stub.fault("PATCH", *[Fault()] * 2, Fault(status=400))
     assert client.send(stub, path).returncode == 3 and len(stub.kept(path.name)) > 3_000_000
+    before = len(stub.of("PATCH"))
     said = on_a_terminal(client.command("--to", stub.url, "--retry-failed", "--limit-rate", "500k"), client.environment())
     rates = [float(number) * {"k": 1e3, "M": 1e6}.get(unit, 1) for number, unit in re.findall(r"([0-9.]+) ([kM]?)B/s", said)]
     assert "resumes at" in said and len(rates) >= 4, said
-    assert all(rate < 1.6e6 for rate in rates) and 300e3 < rates[-1] < 900e3, rates
+    sent = stub.of("PATCH")[before:]
+    true = sum(request.body_bytes for request in sent[:-1]) / (sent[-1].time - sent[0].time)
+    assert all(rate < 1.6e6 for rate in rates) and 0.5 * true < rates[-1] < 2 * true, (rates, true)
 
 
 def test_in_a_log_progress_is_a_line_now_and_then(stub, client, tmp_path):
-    done = client.send(stub, movie(tmp_path, count=6_000_000), "--limit-rate", "500k", timeout=60)
+    began = time.monotonic()
+    done = client.send(stub, movie(tmp_path, count=6_000_000), "--limit-rate", "500k", timeout=300)
+    took = time.monotonic() - began
     assert done.returncode == 0
-    (line,) = [line for line in done.stderr.splitlines() if " under way, " in line]
-    left, rate, seconds = re.fullmatch(r"1 under way, ([0-9.]+) [kM]?B left, ([0-9.]+) kB/s, about (\d+) s", line).groups()
-    assert 400 < float(rate) < 620 and int(seconds) < 5 and "\x1b" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if " under way, " in line]
+    assert 1 <= len(lines) <= took / 10 + 1
+    rate = re.fullmatch(r"1 under way, [0-9.]+ [kM]?B left, ([0-9.]+) kB/s, about \d+ s", lines[0])[1]
+    assert 0 < float(rate) < 620 and "\x1b" not in done.stderr
 
 
 def test_quiet_says_nothing_but_problems(stub, client, tmp_path):

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 
 import pytest
 import uploads
@@ -26,12 +25,13 @@ def states(client):
 @pytest.mark.parametrize("status", [429, 502, 503, 504, 507])
 def test_a_server_that_takes_nothing_is_asked_by_one_at_a_time(stub, client, tmp_path, status):
     movies(tmp_path / "in", 30)
-    stub.fault("POST", *[Fault(status=status, headers={"Retry-After": "1"})] * 2)
+    asks = status == 503
+    stub.fault("POST", *[Fault(status=status, headers={"Retry-After": "1"} if asks else {})] * 2)
     done = client.send(stub, tmp_path / "in", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     posts = stub.of("POST")
     assert len(posts) == 32 and len(stub.captures) == 30
-    assert all(posts[number + 1].time - posts[number].time >= 1 for number in range(2))
+    assert not asks or all(posts[number + 1].time - posts[number].time >= 1 for number in range(2))
 
 
 def test_a_server_that_is_away_ends_the_run_and_costs_no_capture_its_attempts(client, tmp_path):
@@ -73,7 +73,7 @@ def test_a_watch_outlasts_any_outage(client, tmp_path):
     stub = TusStub(port=port)
     stub.wait_until(lambda: stub.captures)
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     stub.close()
     assert process.returncode == 143 and stub.kept(path.name) == path.read_bytes()
 
@@ -131,7 +131,7 @@ def test_a_server_that_says_nothing_after_the_body(stub, client, tmp_path):
 
     def answering(http, *arguments):
         if http.command == "PATCH" and not released.is_set():
-            time.sleep(1.5)
+            stub.wait_until(lambda: stub.of("HEAD"))  # it has given up, and asks how much is there
             released.set()
         answer(http, *arguments)
 
@@ -153,7 +153,7 @@ def test_a_full_server_takes_everything_once_there_is_room(start, client, tmp_pa
     assert any("answered 507" in line for line in lines), lines
     server.options = []
     server.restart()
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 0
     assert len(server.get("/api/v1/captures").json()["data"]) == 5
 

@@ -47,13 +47,18 @@ def test_headers_are_checked_in_order(server, index):
 ])
 def test_timestamps_have_a_window(server, offset, expected):
     phone = Phone(server, level=None)
-    assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() + offset))) == expected
+    while True:
+        asked = now()
+        answer = phone.post(b"", phone.headers(scheme="s0", timestamp=asked + offset))
+        if now() - asked < 900:
+            break  # otherwise this machine was late itself: once more
+    assert error(answer) == expected
 
 
 def test_the_window_is_a_setting(start):
     phone = Phone(start("--timestamp-age", 7200, "--timestamp-lead", 0), level=None)
     assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() - 7_100_000))) == (404, "DEVICE_NOT_FOUND")
-    assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() + 2000))) == (401, "TIMESTAMP_INVALID")
+    assert error(phone.post(b"", phone.headers(scheme="s0", timestamp=now() + 200_000))) == (401, "TIMESTAMP_INVALID")
 
 
 def test_a_request_that_waited_for_a_network_for_weeks_is_accepted_once(start):

@@ -55,7 +55,7 @@ def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(sta
     line = proxy(server, b"POST /api/v1/captures/video ", seed=15)
     phone = [TAKESET, "simulate", "device", "--to", line.url, "--key", add_key(server), "--partial", "--seconds", 6, "--size", "320x240"]
     done = subprocess.run(
-        [*map(str, phone), "--first-pause", "0.05", "--wait", "--json"], capture_output=True, text=True, timeout=120)
+        [*map(str, phone), "--first-pause", "0.05", "--wait", "--json"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert len(line.cuts) == 3 and len({cut for cut, _ in line.cuts}) == 3, line.cuts
     assert done.stderr.count("; attempt ") == 3, done.stderr
@@ -91,7 +91,7 @@ def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(sta
 
     # The page says so, to programs and to people.
     address = server.get(f"/api/v1/captures/{capture}").json()["data"]["verification_url"]
-    text = requests.get(address, timeout=60).text
+    text = requests.get(address, timeout=300).text
     assert "Verified: 5.0 s of 6.0 s recorded" in text and "assertion-ok" in text
     page = view.open(address)
     assert page.locator(".badge").all_inner_texts() == ["complete", "Verified: 5.0 s of 6.0 s recorded"]
@@ -106,7 +106,7 @@ def test_a_session_of_poses_over_the_same_line(start, proxy, client, tmp_path):
     server = start(conversions=1)
     session = simulate("stack-session", tmp_path / "session_20260101_120000", "--variant", "v2", "--seconds", 3)
     line = proxy(server, b"PATCH /files/", seed=16)
-    done = client.run(session, "--to", line.url, "--limit-rate", "8M", *uploads.QUICK, timeout=120)
+    done = client.run(session, "--to", line.url, "--limit-rate", "8M", *uploads.QUICK, timeout=300)
     assert done.returncode == 0, done.stderr
     assert len(line.cuts) == 3 and len({cut for cut, _ in line.cuts}) == 3, line.cuts
     (item,) = captures(server)

@@ -2,19 +2,17 @@
 
 import hashlib
 import json
-import random
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 import requests
-from conftest import BINARY, TAKESET
+from conftest import BINARY, TAKESET, bytes_below
 from queued import bundle, connect, delete, evidence, fake, files_below, finished, merged, queue, row, running, script, simulate
 from test_keys import add, bearer
 
-QUICK = ("--worker-silence", 4)
+QUICK, PATIENT = ("--worker-silence", 4), ("--worker-silence", 3600)
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def workers(tmp_path):
             process.wait()
 
 
-def ended(process, seconds=90):
+def ended(process, seconds=300):
     process.wait(timeout=seconds)
     return process.returncode, process.log.read_text()
 
@@ -49,7 +47,7 @@ def ask(server, **options):
 
 def test_what_a_restored_server_lacks_is_made_again_by_workers(start, workers, tmp_path):
     """A server that converts nothing itself, after its conversions were lost."""
-    server = start(*QUICK, "--require-key")
+    server = start(*PATIENT, "--require-key")
     key = add(server.data, "--power", "work")
     capture = queue(server.data, "video", bundle(tmp_path / "b"))
     worker = workers(server, key=key)
@@ -66,7 +64,7 @@ def test_what_a_restored_server_lacks_is_made_again_by_workers(start, workers, t
 
 def test_a_worker_converts_as_the_server_does(start, workers, tmp_path):
     """A session, a bundle, a damaged one, and what is no take: each result is the same as at home."""
-    server = start(*QUICK)
+    server = start(*PATIENT)
     sources = {
         "session": {name: path for name, path in files_below(simulate("stack-session", tmp_path / "s", "--seconds", "0.3", "--variant", "v2")).items() if name != "truth.json"},
         "video": bundle(tmp_path / "b"),
@@ -94,29 +92,31 @@ def test_a_worker_converts_as_the_server_does(start, workers, tmp_path):
     assert [away[name]["status"] for name in sources] == ["complete", "complete", "rejected", "quarantined"]
     merged(server, there["session"], there["video"])
     assert f"capture {there['video']}: the worker node12 converts it" in server.log.read_text()
-    assert list(tmp_path.glob("scratch0/*")) == [] and not list((server.data / "conversions/.work").iterdir())
+    assert list(tmp_path.glob("scratch0/*")) == []
+    server.until(lambda: not list((server.data / "conversions/.work").iterdir()))
 
 
-def test_workers_that_are_killed_at_random_lose_nothing(start, workers, tmp_path):
+def test_workers_that_are_killed_lose_nothing(start, workers, tmp_path):
     """So is the server. Every capture is in the dataset once in the end."""
     server = start(*QUICK, "--conversion-attempts", 1)
     captures = [queue(server.data, "video", bundle(tmp_path / f"b{number}", "--seed", number)) for number in range(8)]
-    chance = random.Random(5)
-    for _ in range(8):
+    for number in range(8):
         process = workers(server, "--jobs", 2, "--until-idle", scratch=tmp_path / "shared")
-        time.sleep(chance.uniform(0.1, 1.5))
+        # At each turn it has come a little further.
+        server.until(lambda: process.poll() is not None or bytes_below(tmp_path / "shared") > 9000 * number or "done" in process.log.read_text())
         process.kill()
         process.wait()
-        if chance.random() < 0.4:
+        if number % 3 == 1:
             server.restart()
     # What a killed worker left is removed by the next one.
     process = workers(server, "--jobs", 2, scratch=tmp_path / "shared")
-    rows = finished(server, *captures, seconds=90)
+    rows = finished(server, *captures)
     assert [found["status"] for found in rows] == ["complete"] * 8 and {found["attempts"] for found in rows} == {1}
     merged(server, *captures)
     process.send_signal(signal.SIGTERM)
     assert ended(process)[0] == 143
-    assert list((tmp_path / "shared").iterdir()) == [] and not list((server.data / "conversions/.work").iterdir())
+    assert list((tmp_path / "shared").iterdir()) == []
+    server.until(lambda: not list((server.data / "conversions/.work").iterdir()))
     assert running(str(tmp_path / "shared")) == []
 
 
@@ -126,18 +126,14 @@ def test_a_silent_worker_loses_its_capture(start, workers, tmp_path):
     slow = workers(server, "--name", "slow", takeset=fake(tmp_path, "takeset", "sleep 600"))
     server.until(lambda: row(server.data, capture)["state"] == "running")
     assert " by slow</td>" in server.get("/jobs").text
-    time.sleep(6)  # Longer than it may be silent, but it is heard of.
+    first = server.until(lambda: row(server.data, capture)["expiresAt"])
+    server.until(lambda: row(server.data, capture)["expiresAt"] >= first + 4000)  # longer than it may be silent, but it is heard of
     assert row(server.data, capture)["state"] == "running" and ask(server).status_code == 204
     slow.send_signal(signal.SIGSTOP)
-    good = workers(server, "--until-idle")
-    time.sleep(1)
-    server.until(lambda: row(server.data, capture)["state"] == "waiting", 20)
-    if good.poll() is not None:
-        good = workers(server, "--until-idle")
-    assert ended(good)[0] == 0 and finished(server, capture)["status"] == "complete"
+    server.until(lambda: "the worker slow fell silent; it waits again" in server.log.read_text())
+    assert ended(workers(server, "--until-idle"))[0] == 0 and finished(server, capture)["status"] == "complete"
     slow.send_signal(signal.SIGCONT)
-    server.until(lambda: "somebody else converts it now" in slow.log.read_text(), 20)
-    assert "the worker slow fell silent; it waits again" in server.log.read_text()
+    server.until(lambda: "somebody else converts it now" in slow.log.read_text())
     merged(server, capture)
 
 
@@ -156,18 +152,18 @@ def test_a_capture_that_ends_its_workers_is_given_up(start, tmp_path):
 
 
 def test_what_comes_too_late_changes_nothing(start, tmp_path):
-    server = start(*QUICK)
+    server = start(*PATIENT)
     capture = queue(server.data, "video", bundle(tmp_path / "b"))
     lease = ask(server).json()["data"]["lease"]
     at = f"{server.url}/api/v1/work/{lease}"
-    assert requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=60).status_code == 204
+    assert requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=300).status_code == 204
     with connect(server.data) as database:
         database.execute("UPDATE conversion SET expiresAt = 1")
     server.until(lambda: row(server.data, capture)["state"] == "waiting")
     done = {"result": {"outcome": "unknown", "reason": "", "detail": "", "isFinal": False, "folder": ""}, "files": {}}
     for answer in (
-            requests.post(f"{at}/alive", timeout=60), requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=60), requests.delete(at, timeout=60),
-            requests.get(f"{at}/files/video.mp4", timeout=60), requests.post(f"{at}/done", json=done, timeout=60)):
+            requests.post(f"{at}/alive", timeout=300), requests.put(f"{at}/result/dataset/manifest.json", data=b"{}", timeout=300), requests.delete(at, timeout=300),
+            requests.get(f"{at}/files/video.mp4", timeout=300), requests.post(f"{at}/done", json=done, timeout=300)):
         assert (answer.status_code, answer.json()["error"]["code"]) == (410, "LEASE_ENDED")
     assert row(server.data, capture)["status"] == "processing"
     # The folder of the lease goes soon after the lease.
@@ -175,11 +171,11 @@ def test_what_comes_too_late_changes_nothing(start, tmp_path):
     # A capture that was deleted is nobody's, either.
     lease = ask(server).json()["data"]["lease"]
     delete(server.data, capture)
-    assert requests.post(f"{server.url}/api/v1/work/{lease}/alive", timeout=60).status_code == 410
+    assert requests.post(f"{server.url}/api/v1/work/{lease}/alive", timeout=300).status_code == 410
 
 
 def test_a_capture_without_files_goes_to_no_worker(start):
-    server = start(*QUICK)
+    server = start(*PATIENT)
     capture = queue(server.data, "session", {})
     assert ask(server).status_code == 204
     found = row(server.data, capture)
@@ -188,26 +184,26 @@ def test_a_capture_without_files_goes_to_no_worker(start):
 
 
 def test_results_have_only_names_that_conversions_write(start, tmp_path):
-    server = start(*QUICK)
+    server = start(*PATIENT)
     capture = queue(server.data, "video", bundle(tmp_path / "b"))
     lease = ask(server).json()["data"]["lease"]
     at = f"{server.url}/api/v1/work/{lease}"
     for name in ("dataset/%2e%2e/%2e%2e/x", "..%2f..%2fx", "%2fetc%2fx", "other.txt", "dataset/.hidden", "dataset", "dataset/a%00b", "thumbnail.jpg/x"):
-        answer = requests.put(f"{at}/result/{name}", data=b"x", timeout=60)
+        answer = requests.put(f"{at}/result/{name}", data=b"x", timeout=300)
         assert answer.status_code in (400, 404), name
-    wrong = requests.put(f"{at}/result/dataset/a", data=b"x", headers={"X-Content-SHA256": "0" * 64}, timeout=60)
+    wrong = requests.put(f"{at}/result/dataset/a", data=b"x", headers={"X-Content-SHA256": "0" * 64}, timeout=300)
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "CHECKSUM_MISMATCH")
     done = {"result": {"outcome": "converted", "reason": "", "detail": "", "isFinal": False, "folder": ""}, "files": {"dataset/a": 1}}
-    answer = requests.post(f"{at}/done", json=done, timeout=60)
+    answer = requests.post(f"{at}/done", json=done, timeout=300)
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "FILES_MISSING")
     # A result without a manifest is a failed attempt, and the capture is kept.
-    assert requests.post(f"{at}/done", json=done | {"files": {}}, timeout=60).status_code == 204
+    assert requests.post(f"{at}/done", json=done | {"files": {}}, timeout=300).status_code == 204
     found = row(server.data, capture)
     assert (found["state"], found["attempts"], found["status"]) == ("waiting", 1, "processing") and "no manifest" in found["lastError"]
 
 
 def test_a_worker_gives_back_what_it_cannot_do(start, workers, tmp_path):
-    server = start(*QUICK)
+    server = start(*PATIENT)
     capture = queue(server.data, "video", bundle(tmp_path / "b"))
     worker = workers(server, takeset=fake(tmp_path, "takeset", "sleep 600"))
     server.until(lambda: row(server.data, capture)["state"] == "running")
@@ -216,14 +212,14 @@ def test_a_worker_gives_back_what_it_cannot_do(start, workers, tmp_path):
     assert row(server.data, capture)["attempts"] == 0
     # A converter that crashes is an attempt.
     crashing = workers(server, takeset=fake(tmp_path, "crashing", "kill -SEGV $$"))
-    server.until(lambda: row(server.data, capture)["attempts"] == 1)
+    server.until(lambda: row(server.data, capture)["attempts"] >= 1)
     crashing.kill()
     assert "signal 11" in row(server.data, capture)["lastError"]
 
 
 def test_a_result_that_is_refused_is_a_failed_attempt(start, workers, tmp_path):
     """It ends no worker."""
-    server = start(*QUICK, "--conversion-attempts", 1)
+    server = start(*PATIENT, "--conversion-attempts", 1)
     capture = queue(server.data, "video", bundle(tmp_path / "b"))
     hidden = fake(tmp_path, "hidden", f"'{TAKESET}' \"$@\"; code=$?; echo x > result/dataset/.hidden; exit $code")
     worker = workers(server, takeset=hidden)
@@ -233,17 +229,17 @@ def test_a_result_that_is_refused_is_a_failed_attempt(start, workers, tmp_path):
 
 
 def test_somebody_elses_capture_comes_before_a_strangers(start, workers, tmp_path):
-    server = start("--worker-silence", 8)
+    server = start(*QUICK)
     stranger = queue(server.data, "video", bundle(tmp_path / "b"), stranger=True)
     worker = workers(server, takeset=script(tmp_path / "takeset", f"#!/bin/sh\ncase \"$*\" in *run*{stranger}*) sleep 600;; esac\nexec '{TAKESET}' \"$@\"\n"))
     server.until(lambda: row(server.data, stranger)["state"] == "running")
     other = queue(server.data, "video", bundle(tmp_path / "c", "--seed", 2))
-    assert finished(server, other, seconds=60)["status"] == "complete"
+    assert finished(server, other)["status"] == "complete"
     assert worker.poll() is None
 
 
 def test_only_keys_for_workers_get_work(start, workers, tmp_path):
-    server = start("--require-key", *QUICK)
+    server = start("--require-key", *PATIENT)
     keys = {power: add(server.data, "--power", power) for power in ("all", "read", "upload", "work")}
     capture = queue(server.data, "video", bundle(tmp_path / "b"), project="kitchen")
     assert [ask(server, headers=bearer(keys[power])).status_code for power in ("all", "read", "upload")] == [403] * 3
@@ -268,7 +264,7 @@ def test_a_worker_of_another_version_gets_nothing(start, tmp_path):
 
 
 def test_files_arrive_as_they_were_sent(start, tmp_path):
-    server = start(*QUICK)
+    server = start(*PATIENT)
     files = {"dir with space/ü%41.bin": b"one" * 1000, "metadata.json": b"{}"}
     capture = queue(server.data, "session", files)
     work = ask(server).json()["data"]
@@ -284,5 +280,5 @@ def test_mistakes_of_the_command(start, workers, tmp_path):
     server = start()
     assert ended(workers(server, "--jobs", "0"))[0] == 64
     for options, code, words in ((["--to", "ftp://x"], 64, "expected the server's address"), (["--to", "http://127.0.0.1:1", "--ca-cert", tmp_path / "none"], 1, "expected a PEM file")):
-        done = subprocess.run([*map(str, [BINARY, "work", "--until-idle", "--scratch", tmp_path / "s", *options])], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*map(str, [BINARY, "work", "--until-idle", "--scratch", tmp_path / "s", *options])], capture_output=True, text=True, timeout=300)
         assert done.returncode == code and words in done.stderr, done.stderr

@@ -84,7 +84,7 @@ class TusStub:
         with self.lock:
             return [request for request in self.requests if request.method == method]
 
-    def wait_until(self, check, seconds=20):
+    def wait_until(self, check, seconds=300):
         """Returns what `check` gives once that is true; looked at after every request."""
         end = time.monotonic() + seconds
         with self.arrived:
@@ -108,10 +108,19 @@ class TusStub:
         request.offset = int(request.headers.get("upload-offset", -1))
         with self.arrived:
             self.requests.append(request)
+            self.active += http.command == "PATCH"
+            self.most_active = max(self.most_active, self.active)
             fault = self.faults.get(http.command, []) and self.faults[http.command].pop(0)
             self.arrived.notify_all()
+        try:
+            self.respond(http, request, fault)
+        finally:
+            with self.lock:
+                self.active -= http.command == "PATCH"
+
+    def respond(self, http, request, fault):
         if fault and fault.hold:
-            fault.hold.wait(30)
+            fault.hold.wait(3600)
         length = int(request.headers.get("content-length", 0))
         if fault and fault.cut_after >= 0:
             data = http.rfile.read(min(fault.cut_after, length))
@@ -123,12 +132,7 @@ class TusStub:
         body = http.rfile.read(length)
         request.body_bytes = len(body)
         if self.pause and http.command == "PATCH":
-            with self.lock:
-                self.active += 1
-                self.most_active = max(self.most_active, self.active)
             time.sleep(self.pause)
-            with self.lock:
-                self.active -= 1
         if fault and fault.status:
             return self.answer(http, fault.status, fault.headers, fault.body)
         if self.key and http.command != "OPTIONS" and request.headers.get("authorization") != f"Bearer {self.key}":

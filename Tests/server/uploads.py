@@ -33,7 +33,7 @@ class Client:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TAKESET_")}
         return {**clean, **(extra or {})}
 
-    def run(self, *arguments, environment=None, timeout=30):
+    def run(self, *arguments, environment=None, timeout=300):
         return subprocess.run(
             self.command(*arguments), capture_output=True, text=True, timeout=timeout, env=self.environment(environment)
         )

@@ -1,14 +1,14 @@
 """HTTP by bare sockets, for what no decent client sends."""
 
 import re
+import select
 import socket
-import time
 
 
 class Wire:
     """A connection. `sent` may be text or bytes."""
 
-    def __init__(self, server, sent=b"", timeout=20, small=False):
+    def __init__(self, server, sent=b"", timeout=300, small=False):
         self.socket = socket.socket()
         if small:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -43,10 +43,11 @@ class Wire:
             data += piece
         return int(data.split()[1])
 
-    def seconds_until_closed(self):
-        began = time.monotonic()
-        self.rest()
-        return time.monotonic() - began
+    def is_closed(self):
+        """Whether the server has ended it, or said something."""
+        found = select.poll()
+        found.register(self.socket, select.POLLIN)
+        return bool(found.poll(0))
 
     def half_close(self):
         self.socket.shutdown(socket.SHUT_WR)
