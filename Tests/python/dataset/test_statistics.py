@@ -6,8 +6,6 @@ import h5py
 import numpy as np
 import pytest
 from outputs import demos, manifest
-from scans import session as scan
-from session_faults import pipeline
 from stack_sessions import v1, write
 
 
@@ -88,38 +86,6 @@ def test_takes_of_other_units_and_sizes_are_reported_and_never_merged(takeset, t
             assert stats.attrs["unit"] == unit and stats["count"][0] == (values > 0).sum()
             assert stats["mean"][0] == pytest.approx(values[values > 0].mean(), rel=1e-6) and stats["max"][0] == values.max()
     takeset("verify", tmp_path / "out", check=0)
-
-
-def test_depth_in_two_units_has_two_statistics(takeset, tmp_path):
-    root = tmp_path / "in"
-    for index in range(3):
-        session = v1()
-        # Sessions of one motion would be copies of one recording.
-        session.poses[0]["transform"][3][0] += 0.01 * index
-        session.depth = {number: (np.frombuffer(data, "<f4") * (1 + index)).tobytes() for number, data in session.depth.items()}
-        write(root / f"session_{index}", session.contents())
-        scan(count=12 + index, times="time").write(root / f"scan_{index}")
-    takeset.convert(root, output=tmp_path / "out", arguments=pipeline(tmp_path, "transforms: [align, split: {group: take, valid: 0.34, seed: 5}]\n"))
-    record = manifest(tmp_path / "out")["record"]
-    found = [f for f in record["findings"] if f["code"] == "mixed-units" and "camera_depth" in f["message"]]
-    assert len(found) == 1 and found[0]["severity"] == "warning"
-    with h5py.File(tmp_path / "out/dataset.h5") as file:
-        train = [name.decode() for name in file["mask/train"][:]]
-        assert 2 <= len(train) < 6
-        assert "camera_depth" not in file["stats"]
-        for unit in "m", "mm":
-            values = []
-            for name in train:
-                depth = file[f"data/{name}/obs/camera_depth"]
-                if depth.attrs["unit"] == unit:
-                    values.append(depth[:][file[f"data/{name}/obs/camera_depth_valid"][:] == 1].astype("f8"))
-            values = np.concatenate(values)
-            stats = {key: item[:] for key, item in file[f"stats/camera_depth@{unit}"].items()}
-            assert file[f"stats/camera_depth@{unit}"].attrs["unit"] == unit
-            assert stats["count"][0] == values.size > 1000
-            assert stats["min"][0] == values.min() and stats["max"][0] == values.max()
-            assert stats["mean"][0] == pytest.approx(values.mean(), rel=1e-9) and stats["std"][0] == pytest.approx(values.std(), rel=1e-6)
-    assert {"camera_depth@m", "camera_depth@mm"} <= set(record["statistics"]) and "camera_depth" not in record["statistics"]
 
 
 def test_the_mean_of_no_values_is_unknown(takeset, tmp_path):

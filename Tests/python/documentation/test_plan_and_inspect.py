@@ -55,6 +55,30 @@ def test_the_pipeline_schema_accepts_what_takeset_accepts(takeset, tmp_path):
         assert accepted == is_good == validator("pipeline.schema.json").is_valid(yaml.safe_load(text)), text
 
 
+# Every step that changes what is written, with options of which each shows in the layout.
+CHANGING = [
+    "actions: {kind: delta-pose, joints: absolute, horizon: 3}", "crop: {aspect: 1}", "decimate: {every: 3}", "drop-frames: {with: [joints-missing]}",
+    "pose-frame: {axes: ros, origin: first-frame}", "rename: {streams: {pose: phone}}", "resample: {rate: 20}", "resample-depth: {width: 8, height: 6, method: area, unit: mm}",
+    "resize-image: {width: 20, height: 20, mode: letterbox}", "rotate: {degrees: 90}", "select: {streams: [pose, camera_image]}", "split-episodes: {at: 0.1}",
+    "trim: {start: 0.04, end-frames: 2}",
+]
+
+
+@pytest.mark.parametrize("step", CHANGING, ids=lambda step: step.split(":")[0])
+def test_a_plan_foresees_what_a_step_writes(tiny_takes, takeset, tmp_path, step):
+    (tmp_path / "p.yaml").write_text(f"version: 1\ntransforms: [align, {{{step}}}]\n")
+    plan = json.loads(takeset("plan", tiny_takes, "--json", "--pipeline", tmp_path / "p.yaml", check=0).stdout)
+    takeset.convert(tiny_takes, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
+    takeset("verify", tmp_path / "out", "--inputs", check=0)
+    found = manifest(tmp_path / "out")
+    assert [list(one) if isinstance(one, dict) else one for one in found["record"]["pipeline"]["transforms"]][-1] == [step.split(":")[0]]
+    written = {entry["id"]: entry["output"] for entry in found["record"]["takes"]}
+    planned = {one["id"]: one for one in plan["takes"]}
+    assert planned.keys() == written.keys() and len(written) >= 4
+    for name, output in written.items():
+        assert planned[name]["frames"] == output["samples"] > 0 and layout(planned[name]) == layout(output, without=STATISTICS), name
+
+
 STEPS = [
     "[align, decimate: {every: 2}, resize-image: {width: 160, height: 120}]",
     "[align, drop-frames: {with: [joints-missing, depth-missing]}, decimate: {rate: 30}]",

@@ -20,20 +20,6 @@ def six(rotation, layout="columns"):
     return np.concatenate([first, second], -1)
 
 
-def from_six(values, layout="columns"):
-    """The rotation of two columns or rows, by Gram-Schmidt."""
-    first = values[..., :3] / np.linalg.norm(values[..., :3], axis=-1, keepdims=True)
-    second = values[..., 3:] - (first * values[..., 3:]).sum(-1, keepdims=True) * first
-    second /= np.linalg.norm(second, axis=-1, keepdims=True)
-    matrices = np.stack([first, second, np.cross(first, second)], -1 if layout == "columns" else -2)
-    return Rotation.from_matrix(matrices)
-
-
-def long_steps(meta, rate=60):
-    """The rows before a step of more than one and a half periods; a tick of the clock is far below a tenth of one."""
-    return (np.diff(meta["timestamp_ns"][:]) > 1.6e9 / rate).nonzero()[0].tolist()
-
-
 class Expected:
     """The actions of one episode."""
 

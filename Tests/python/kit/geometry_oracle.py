@@ -139,12 +139,6 @@ def rotated(images, degrees):
     return np.rot90(images, -degrees // 90, axes=(1, 2))
 
 
-def rotated_cameras(cameras, size, degrees):
-    """fx fy cx cy of a grid of this size after a rotation clockwise."""
-    (fx, fy, cx, cy), (width, height) = np.asarray(cameras, "f8").T, size
-    return np.stack({90: (fy, fx, height - cy, cx), 180: (fx, fy, width - cx, height - cy), 270: (fy, fx, cy, width - cx)}[degrees], 1)
-
-
 # Depth maps
 
 

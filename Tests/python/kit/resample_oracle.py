@@ -266,11 +266,6 @@ def depth_maps_are(demo, indices):
         assert np.array_equal(stored[row, ..., 0], expected) and (valid[row] == (index >= 0)).all(), row
 
 
-def step_record(entry, name):
-    (found,) = [step for step in entry["steps"] if step["name"] == name]
-    return found
-
-
 def accounts(entry):
     """Frames in and repeated are frames out and dropped, in every step; the next step begins with them."""
     for step in entry["steps"]:

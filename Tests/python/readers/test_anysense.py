@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import finding
-from phone_takes import absolute, converted, matrices, problem, same, truth, zipped
+from phone_takes import absolute, converted, matrices, problem, truth
+from system import share
 
 START = 1_771_446_000_123
 
@@ -32,6 +33,7 @@ def poses(folder):
     return path
 
 
+@pytest.mark.slow
 def test_everything_is_in_the_orientation_of_the_portrait_image(takeset, grasp, tmp_path):
     entry, demo, meta = converted(takeset, tmp_path, grasp)
     expected, times = truth(grasp)
@@ -94,13 +96,6 @@ def test_a_take_without_depth(takeset, tmp_path):
     assert entry["variant"] == "rgb" and "camera_depth" not in demo["obs"]
 
 
-def test_a_zip_is_the_same_as_a_folder(takeset, grasp, tmp_path):
-    _, one, _ = converted(takeset, tmp_path, grasp)
-    (tmp_path / "other").mkdir()
-    entry, other, _ = converted(takeset, tmp_path / "other", zipped(grasp, tmp_path / "t.zip", "2026/"))
-    assert entry["reader"] == "anysense" and same(one, other, ["obs/pose", "obs/camera_image", "obs/camera_depth"])
-
-
 def test_a_map_of_another_size_is_masked(takeset, grasp, tmp_path):
     source = shutil.copytree(grasp, tmp_path / "take")
     path = sorted(source.glob("Depth_Images_*/*.bin"))[2]
@@ -157,12 +152,12 @@ def test_two_takes_in_a_folder_are_refused(takeset, grasp, tmp_path):
 
 @pytest.mark.slow
 def test_damaged_files_harm_nothing_else(takeset, tmp_path):
-    """A thousand takes with damaged poses, depth or video."""
+    """Takes with damaged poses, depth or video."""
     chance = np.random.default_rng(1)
     source = tmp_path / "source"
     takeset("simulate", "anysense", "--seconds", 0.2, "--size", "48x64", "--output", source, check=0)
     files = [path for path in sorted(source.rglob("*.*")) if path.is_file() and path.name != "truth.json"]
-    for number in range(1000):
+    for number in range(share(1000)):
         for path in files:
             if path.suffix == ".bin" and path != files[0] and number % 10:
                 continue

@@ -34,6 +34,7 @@ def test_inspect_shows_images_of_archives(takeset, tmp_path):
     assert (sheets[0] == sheets[1]).all()
 
 
+@pytest.mark.slow
 def test_verify_digests_archives_and_sidecars_again(takeset, tmp_path):
     searched(takeset, tmp_path, {
         "session_X.zip": zip_of(WHOLE), "session_X.metadata.json": WHOLE["metadata.json"], "session_Y.tar": tar_of(WHOLE),

@@ -32,6 +32,7 @@ def variants(takeset, tmp_path_factory):
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_an_archive_converts_as_its_folder(variants, kind, name):

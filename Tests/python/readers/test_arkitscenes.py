@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, finding, only
-from phone_takes import STREAMS, absolute, converted, matrices, problem, same, truth, zipped
+from phone_takes import STREAMS, absolute, converted, matrices, problem, same, truth
 from PIL import Image
 from scipy.spatial.transform import Rotation, Slerp
+from system import share
 
 OPENCV_TO_ARKIT = np.diag([1.0, -1, -1, 1])
 
@@ -79,13 +80,6 @@ def test_geometry_holds(takeset, scene, tmp_path):
     converted(takeset, tmp_path, scene)
     done = takeset("verify", "--for", "geometry", tmp_path / "out")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_zip_is_the_same_as_a_folder(takeset, scene, tmp_path):
-    _, one, _ = converted(takeset, tmp_path, scene)
-    (tmp_path / "other").mkdir()
-    entry, other, _ = converted(takeset, tmp_path / "other", zipped(scene, tmp_path / "47333462.zip", "47333462/47333462_frames/"))
-    assert entry["reader"] == "arkitscenes" and entry["id"] == "47333462" and same(one, other, STREAMS)
 
 
 def test_names_of_intrinsics_may_be_a_millisecond_off(takeset, scene, tmp_path):
@@ -176,7 +170,7 @@ def test_damaged_files_harm_nothing_else(takeset, scene, tmp_path):
     kept = [path for path in sorted(scene.rglob("*")) if path.is_file() and path.name != "truth.json"]
     moments = {path.name.split("_")[-1].rsplit(".", 1)[0] for path in sorted((scene / "vga_wide").iterdir())[8:12]}
     kept = [path for path in kept if path.suffix == ".traj" or path.name.split("_")[-1].rsplit(".", 1)[0] in moments]
-    for number in range(1000):
+    for number in range(share(1000)):
         folder = tmp_path / f"in/{number:04}"
         for path in kept:
             data = bytearray(path.read_bytes())

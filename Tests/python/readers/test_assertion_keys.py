@@ -10,23 +10,6 @@ from outputs import codes, manifest, record, traces
 from videos import video_file
 
 
-@pytest.mark.parametrize("device, folder, signer, state", [
-    ("phone-1", "take", 1, "verified"),
-    ("phone-1", "take", 2, "invalid"),  # the named phone's key decides, not any that fits
-    ("phone-9", "take", 1, "no-key"),
-    (None, "phone-2", 2, "verified"),
-    (None, "phone-2", 1, "invalid"),
-    (None, "take", 2, "verified"),
-])
-def test_the_phone_is_known_from_metadata_or_folder(takeset, tmp_path, keys, device, folder, signer, state):
-    found = bundle(**SMALL, **({"device_id": device} if device else {}))
-    found.metadata["assertion"] = Device(signer).assertion(final(found))
-    assertion = verified(takeset, tmp_path, found, *keys, name=folder)["verification"]["assertion"]
-    assert assertion["state"] == state
-    if state == "verified":
-        assert assertion["key"] == f"phone-{signer}"
-
-
 def test_several_apps_may_be_trusted(takeset, tmp_path):
     found = bundle(**SMALL)
     found.metadata["assertion"] = Device(1).assertion(final(found), app="FB2HXC7FGF.app.rial.ios")

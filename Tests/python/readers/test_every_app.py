@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from outputs import only
-from phone_takes import matrices
+from outputs import manifest, only
+from phone_takes import matrices, zipped
 
 APPS = {
     "stray-scanner": ["--size", "240x180", "--depth-size", "64x48"], "record3d": ["--size", "180x240", "--depth-size", "48x64"],
@@ -30,6 +30,19 @@ def test_the_bytes_do_not_depend_on_the_number_of_threads(takeset, takes, tmp_pa
         (shard,) = (tmp_path / f"out{jobs}/episodes").iterdir()
         found.append(shard.read_bytes())
     assert found[0] == found[1] == found[2]
+
+
+def test_a_zip_is_the_same_as_a_folder(takeset, takes, tmp_path):
+    (tmp_path / "in").mkdir()
+    apps = APPS.keys() - {"record3d"}  # a zip as the app writes it, of its own test
+    for app in apps:
+        zipped(takes / app, tmp_path / f"in/{app}.zip", "export/")
+    takeset.convert(*(takes / app for app in apps), output=tmp_path / "folders")
+    takeset.convert(tmp_path / "in", output=tmp_path / "zips")
+    folders, zips = ({take.get("reader"): take for take in manifest(tmp_path / name)["record"]["takes"]} for name in ("folders", "zips"))
+    assert len(folders) == len(apps) and folders.keys() == zips.keys()
+    for name, one in folders.items():
+        assert one["output"]["content_sha256"] == zips[name]["output"]["content_sha256"], name
 
 
 # What a step does to the pixels of an image of w x h: the step, and where a point goes.

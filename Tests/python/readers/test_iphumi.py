@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, demos, finding, traces
-from phone_takes import absolute, converted, matrices, problem, same, truth, zipped
+from phone_takes import absolute, converted, matrices, problem, truth
+from system import share
 
 START = 1_771_446_000_123_000_000
 MAP = 256 * 192
@@ -72,6 +73,7 @@ def test_the_ultra_wide_camera_is_a_second_image(takeset, pour, tmp_path):
     assert meta["ultrawide_image_intrinsics"][0].tolist() == pytest.approx([300, 300, 320, 240])
 
 
+@pytest.mark.slow
 def test_frames_that_the_video_skipped_shift_nothing(takeset, tmp_path):
     source = simulated(takeset, tmp_path / "pour_2", "--quirk", "skipped-frames")
     entry, demo, meta = converted(takeset, tmp_path, source)
@@ -83,6 +85,7 @@ def test_frames_that_the_video_skipped_shift_nothing(takeset, tmp_path):
     assert np.array_equal(demo["obs/camera_depth"][3, ..., 0], maps(source).astype("<f4")[4])
 
 
+@pytest.mark.slow
 def test_poses_at_other_times_are_matched_by_time(takeset, pour, tmp_path):
     def change(found):
         found["poseTimes"], found["poseTransforms"] = found["poseTimes"][2:], found["poseTransforms"][2:]
@@ -93,6 +96,7 @@ def test_poses_at_other_times_are_matched_by_time(takeset, pour, tmp_path):
     assert np.abs(matrices(demo["obs/pose"][:]) - expected[2:]).max() < 1e-5 and finding(entry, "pose-unusable")["count"] == 2
 
 
+@pytest.mark.slow
 def test_a_cut_depth_file_loses_the_maps_that_are_not_there(takeset, tmp_path):
     source = simulated(takeset, tmp_path / "pour_3", "--quirk", "cut-depth")
     entry, demo, meta = converted(takeset, tmp_path, source)
@@ -107,14 +111,6 @@ def test_what_is_not_there_is_absent(takeset, tmp_path, quirk, missing):
     source = simulated(takeset, tmp_path / "pour_4", "--quirk", quirk)
     entry, demo, _ = converted(takeset, tmp_path, source)
     assert missing not in demo["obs"] and entry["variant"] == ("rgb" if quirk == "no-depth" else "rgbd")
-
-
-def test_a_zip_is_the_same_as_a_folder(takeset, pour, tmp_path):
-    _, one, _ = converted(takeset, tmp_path, pour)
-    (tmp_path / "other").mkdir()
-    entry, other, _ = converted(takeset, tmp_path / "other", zipped(pour, tmp_path / "pour_9.zip", "session/"))
-    assert entry["reader"] == "iphumi" and entry["id"] == "pour_9"
-    assert same(one, other, ["obs/pose", "obs/camera_image", "obs/camera_depth", "obs/ultrawide_image"])
 
 
 def test_the_phones_of_a_session_are_takes_of_their_own(takeset, pour, tmp_path):
@@ -181,21 +177,13 @@ def test_a_damaged_file_fails_with_a_sentence(takeset, pour, tmp_path, data):
     assert problem(converted(takeset, tmp_path, source, check=3))["code"] in ("json-invalid", "json-type", "file-empty")
 
 
-def test_what_runs_in_parallel_gives_the_same_bytes(takeset, pour, tmp_path):
-    found = []
-    for jobs in 1, 2, 7:
-        takeset.convert(pour, output=tmp_path / f"out{jobs}", arguments=["--jobs", jobs])
-        found.append((tmp_path / f"out{jobs}/episodes/pour_1.h5").read_bytes())
-    assert found[0] == found[1] == found[2]
-
-
 @pytest.mark.slow
 def test_damaged_files_harm_nothing_else(takeset, pour, tmp_path):
-    """A thousand takes with damaged JSON, depth or video."""
+    """Takes with damaged JSON, depth or video."""
     chance = np.random.default_rng(1)
     files = {path.name: path.read_bytes() for path in pour.glob("pour_1*")}
     files["pour_1_depth.raw"] = files["pour_1_depth.raw"][: 4 * 2 * MAP]
-    for number in range(1000):
+    for number in range(share(1000)):
         folder = tmp_path / f"in/t{number:04}"
         folder.mkdir(parents=True)
         for name, content in files.items():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import finding
-from phone_takes import absolute, converted, problem, truth, zipped
+from phone_takes import absolute, converted, problem, truth
+from system import share
 
 STEM = "VID_20260218_202000"
 
@@ -77,13 +78,6 @@ def test_a_folder_of_recordings_and_other_videos_has_a_take_for_each(takeset, re
     assert done.returncode == 0 and "opencamera-sensors" in done.stdout and "slow-motion-video" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_zip_is_the_same_as_a_folder(takeset, recording, tmp_path):
-    _, one, _ = converted(takeset, tmp_path, recording)
-    (tmp_path / "other").mkdir()
-    entry, other, meta = converted(takeset, tmp_path / "other", zipped(recording, tmp_path / "r.zip", "DCIM/"))
-    assert entry["reader"] == "opencamera-sensors" and np.array_equal(one["obs/camera_image"][:], other["obs/camera_image"][:]) and "imu" in meta
-
-
 def test_a_video_that_was_encoded_again_at_a_constant_rate_keeps_the_times_of_the_sensor(takeset, recording, tmp_path):
     source = shutil.copytree(recording, tmp_path / "in")
     path = source / f"{STEM}.mp4"
@@ -110,7 +104,7 @@ def test_more_times_than_a_video_may_have_frames_are_refused(takeset, recording,
 def test_damaged_tables_harm_nothing_else(takeset, recording, tmp_path):
     """Five hundred recordings with damaged tables."""
     chance = np.random.default_rng(3)
-    for number in range(500):
+    for number in range(share(500)):
         folder = tmp_path / f"in/{number:04}"
         folder.mkdir(parents=True)
         stem = f"VID_{number:04}"

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, finding
-from phone_takes import STREAMS, absolute, converted, matrices, problem, same, truth, zipped
+from phone_takes import absolute, converted, matrices, problem, truth
 from PIL import Image
+from system import share
 
 
 def simulated(takeset, output, *arguments):
@@ -58,14 +59,6 @@ def test_corrected_cameras_that_are_not_there_are_asked_for(takeset, tmp_path):
     assert problem(entry)["code"] == "poses-missing" and "no corrected cameras" in problem(entry)["message"]
 
 
-@pytest.mark.parametrize("prefix", ["", "capture/"])
-def test_a_zip_is_the_same_as_a_folder(takeset, capture, tmp_path, prefix):
-    _, one, _ = converted(takeset, tmp_path, capture)
-    (tmp_path / "other").mkdir()
-    entry, other, _ = converted(takeset, tmp_path / "other", zipped(capture, tmp_path / "c.zip", prefix))
-    assert entry["reader"] == "polycam" and same(one, other, STREAMS)
-
-
 def test_a_keyframe_without_depth_is_masked(takeset, tmp_path):
     source = simulated(takeset, tmp_path / "in", "--quirk", "missing-depth")
     entry, demo, meta = converted(takeset, tmp_path, source)
@@ -103,7 +96,7 @@ def test_damaged_files_harm_nothing_else(takeset, capture, tmp_path):
     chance = np.random.default_rng(1)
     stems = sorted(path.stem for path in (capture / "keyframes/cameras").iterdir())[:4]
     files = [path for path in sorted((capture / "keyframes").rglob("*.*")) if path.stem in stems]
-    for number in range(1000):
+    for number in range(share(1000)):
         for path in files:
             data = bytearray(path.read_bytes())
             if number % 100 and chance.random() < 0.1:

@@ -387,11 +387,3 @@ def test_a_thousand_damaged_files_harm_nothing_else(takeset, tmp_path, form):
     for number, one in intact.items():
         assert np.array_equal(demo["obs/camera_depth"][number, ..., 0], one)
     assert np.isfinite(demo["obs/camera_depth"][:]).all() and (demo["obs/camera_depth"][:] >= 0).all()
-
-
-def test_what_runs_in_parallel_gives_the_same_bytes(takeset, folder, tmp_path):
-    found = []
-    for jobs in 1, 2, 7:
-        takeset.convert(folder, output=tmp_path / f"out{jobs}", arguments=["--jobs", jobs])
-        found.append((tmp_path / f"out{jobs}/episodes/take_1.h5").read_bytes())
-    assert found[0] == found[1] == found[2]

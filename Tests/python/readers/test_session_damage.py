@@ -34,21 +34,6 @@ def test_encoders_that_are_not_valid(takeset, sessions, tmp_path):
     fails(takeset, sessions, tmp_path / "out", "json-type", "encoders.json", "[0].esp_timestamp_ms", "found -4", take_id=V2)
 
 
-def test_a_cut_pose_file_gives_its_complete_entries(takeset, sessions, tmp_path):
-    path = sessions / V1 / "poses.json"
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 3 // 4])
-    takeset.convert(sessions, output=tmp_path / "out", check=0)
-    record = take(tmp_path / "out", V1)
-    (finding,) = [f for f in record["findings"] if f["code"] == "poses-truncated"]
-    assert "complete entries are used" in finding["message"] and "line" in finding["field"]
-    assert 20 <= record["output"]["samples"] < 30
-
-
-def test_poses_json_that_is_missing(takeset, sessions, tmp_path):
-    (sessions / V1 / "poses.json").unlink()
-    fails(takeset, sessions, tmp_path / "out", "poses-missing", "no poses.json", "30 images")
-
-
 def test_a_file_where_the_images_should_be(takeset, sessions, tmp_path):
     shutil.rmtree(sessions / V1 / "rgb")
     (sessions / V1 / "rgb").write_text("")
@@ -82,34 +67,6 @@ def test_an_image_that_cannot_be_decoded_is_a_masked_row(takeset, sessions, tmp_
         assert list(f["mask/train"][:]) == [b"demo_000000"]
         assert f["stats/camera_image/count"][:].tolist() == [28 * 480 * 360] * 3
         assert f["stats/camera_image/min"][:].tolist() == demo["obs/camera_image"][:][valid == 1].min((0, 1, 2)).tolist()
-
-
-def test_too_many_images_that_cannot_be_decoded(takeset, sessions, tmp_path):
-    for number in range(7):
-        (sessions / V1 / f"rgb/{number:06d}.jpg").write_bytes(b"")
-    fails(takeset, sessions, tmp_path / "out", "image-undecodable", "rgb/000000.jpg", "cannot be decoded", "fifth")
-
-
-def test_images_of_two_sizes(takeset, sessions, tmp_path):
-    shutil.copy(sessions / V1 / "rgb/000001.jpg", tmp_path / "a.jpg")
-    from PIL import Image
-
-    Image.open(tmp_path / "a.jpg").resize((200, 100)).save(sessions / V1 / "rgb/000009.jpg")
-    fails(takeset, sessions, tmp_path / "out", "image-size-changed", "rgb/000009.jpg", "200x100", "480x360")
-
-
-@pytest.mark.parametrize("size", [0, 1000, 64 * 48 * 4 - 1, 64 * 48 * 4 + 4])
-def test_a_depth_map_of_the_wrong_size_is_masked(takeset, sessions, tmp_path, size):
-    (sessions / V1 / "depth/000002.bin").write_bytes(bytes(size))
-    takeset.convert(sessions, output=tmp_path / "out", check=0)
-    demo, meta = demos(tmp_path / "out")[V1]
-    stream = meta["streams/camera_depth"]
-    rows = stream["source_index"][:] == 2
-    assert rows.any() and np.array_equal(stream["valid"][:] == 0, rows)
-    assert not demo["obs/camera_depth"][:][rows].any() and not demo["obs/camera_depth_valid"][:][rows].any()
-    (finding,) = [f for f in take(tmp_path / "out", V1)["findings"] if f["code"] == "depth-wrong-size"]
-    assert finding["file"] == "depth/000002.bin" and finding["count"] == 1
-    assert f"{size} bytes; expected 12288" in finding["message"]
 
 
 def test_metadata_of_megabytes_is_refused(takeset, sessions, tmp_path):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, finding, traces
-from phone_takes import absolute, converted, problem, same, truth, zipped
+from phone_takes import absolute, converted, problem, truth, zipped
 from PIL import Image
+from system import share
 
 
 def simulated(takeset, output, *arguments):
@@ -146,13 +147,6 @@ def test_a_cut_line_is_skipped_and_depth_may_be_absent(takeset, tmp_path):
     assert finding(entry, "poses-unreadable")["count"] == 1 and entry["variant"] == "rgb" and "camera_depth" not in demo["obs"]
 
 
-def test_a_zip_is_the_same_as_a_folder(takeset, recording, tmp_path):
-    _, one, _ = converted(takeset, tmp_path, recording)
-    (tmp_path / "other").mkdir()
-    entry, other, _ = converted(takeset, tmp_path / "other", zipped(recording, tmp_path / "r.zip", "r/"))
-    assert entry["reader"] == "spectacular-rec" and same(one, other, ["obs/camera_image", "obs/camera_depth"])
-
-
 @pytest.mark.parametrize("change, code, words", [
     (lambda s: (s / "data.jsonl").write_text("{}\n"), "no-frames", "no line has frames"),
     (lambda s: (s / "data.jsonl").write_bytes(b"\xff\x00" * 100), "no-frames", "no line has frames"),
@@ -170,7 +164,7 @@ def test_recordings_that_cannot_be_read_fail_with_a_sentence(takeset, recording,
 def test_damaged_lines_harm_nothing_else(takeset, recording, tmp_path):
     """Five hundred recordings with damaged lines and calibrations."""
     chance = np.random.default_rng(2)
-    for number in range(500):
+    for number in range(share(500)):
         folder = tmp_path / f"in/{number:04}"
         folder.mkdir(parents=True)
         (folder / "data.mov").hardlink_to(recording / "data.mov")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import demos, finding
-from phone_takes import STREAMS, converted, matrices, problem, same, truth, zipped
+from phone_takes import converted, matrices, problem, truth
 from PIL import Image
+from system import share
 
 FPS = "{name: transforms-json, fps: 30}"
 
@@ -104,13 +105,6 @@ def test_intrinsics_of_each_frame_come_first(takeset, scene, tmp_path):
     assert meta["intrinsics"][5].tolist() == [75, 76, 47, 35]
 
 
-def test_a_zip_is_the_same_as_a_folder(takeset, scene, tmp_path):
-    _, one, _ = converted(takeset, tmp_path, scene, reader=FPS)
-    (tmp_path / "other").mkdir()
-    entry, other, _ = converted(takeset, tmp_path / "other", zipped(scene, tmp_path / "s.zip", "scene/"), reader=FPS)
-    assert entry["reader"] == "transforms-json" and same(one, other, STREAMS[:3])
-
-
 def test_what_the_export_writes_reads_back(takeset, tmp_path):
     takeset("simulate", "record3d", "--seconds", 0.7, "--size", "96x128", "--depth-size", "48x64", "--form", "folder", "--output", tmp_path / "take", check=0)
     takeset.convert(tmp_path / "take", output=tmp_path / "first")
@@ -195,7 +189,7 @@ def test_damaged_files_harm_nothing_else(takeset, tmp_path):
     source = tmp_path / "source"
     takeset("simulate", "transforms-json", "--seconds", 0.1, "--size", "64x48", "--depth-size", "8x6", "--quirk", "times", "--output", source, check=0)
     files = [path for path in sorted(source.rglob("*.*")) if path.is_file() and path.name != "truth.json"]
-    for number in range(1000):
+    for number in range(share(1000)):
         for path in files:
             data = bytearray(path.read_bytes())
             if number % 100 and chance.random() < 0.3:

@@ -108,6 +108,7 @@ def failed(takeset, tmp_path_factory):
     return root, entries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INVALID_VIDEOS)
 def test_what_is_not_a_valid_video_fails_and_says_why(failed, name):
     code, words, _ = INVALID_VIDEOS[name]

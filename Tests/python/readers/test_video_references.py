@@ -47,7 +47,7 @@ REFERENCES = {
 def opened(log, *command):
     """What a command does with files and sockets."""
     strace = ["strace", "-f", "-s", "300", "-e", "trace=open,openat,openat2,stat,lstat,newfstatat,statx,access,faccessat2,socket,connect", "-o", log]
-    subprocess.run([*map(str, [*strace, *command])], capture_output=True, timeout=120)
+    subprocess.run([*map(str, [*strace, *command])], capture_output=True, timeout=300)
     return log.read_text()
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from geometry_oracle import AXES, Runs, arrays_of, block, matrices, refused, steady, steps_file
+from geometry_oracle import AXES, Runs, arrays_of, block, matrices, steady, steps_file
 from outputs import check_digests, demos, manifest
 from scans import POSE, session as scan
 from scipy.spatial.transform import Rotation
@@ -61,7 +61,7 @@ def same_poses(one, other):
 # Axes
 
 
-@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("axes", ["opencv", "ros"])
 @pytest.mark.parametrize("take", SOURCES)
 def test_axes(runs, take, axes):
     entry, demo, meta = runs(frame(axes=axes))[take]
@@ -95,69 +95,7 @@ def test_axes_that_a_take_has_already_change_nothing(runs):
         assert (one["obs/pose"][:] == other["obs/pose"][:]).all()
 
 
-def test_poses_of_no_camera_keep_their_axes(runs):
-    """A synthetic session says nothing about axes, so nothing can be converted."""
-    one, other = runs(frame(axes="opencv"))["robot"][1], runs()["robot"][1]
-    assert one["obs/pose"].attrs["camera_axes"] == "arbitrary" and (one["obs/pose"][:] == other["obs/pose"][:]).all()
-
-
-def test_the_default_pipeline_gives_all_takes_the_same_axes(runs):
-    found = runs(default=True)
-    for take in SOURCES:
-        check(found[take][1], truth(take) @ axes_change(take, "arkit"))
-        assert found[take][1]["obs/pose"].attrs["camera_axes"] == AXES["arkit"][0]
-    for take, unit in ("slam", "arbitrary"), ("claimed", "m (claimed)"), ("scan", "m"), ("arkit", "m"):
-        assert found[take][1]["obs/pose"].attrs["unit"] == unit
-
-
 # Origin, up and body
-
-
-@pytest.mark.parametrize("take", SOURCES)
-def test_poses_relative_to_the_first(runs, take):
-    demo = runs(frame(origin="first-frame"))[take][1]
-    source = truth(take)
-    check(demo, np.linalg.inv(source[0]) @ source)
-    assert np.abs(demo["obs/pose"][0] - [0, 0, 0, 0, 0, 0, 1]).max() < 1e-7
-    world, before = demo["obs/pose"].attrs["world_axes"], runs()[take][1]["obs/pose"].attrs["world_axes"]
-    assert world and world != before and "gravity" not in world
-
-
-@pytest.mark.parametrize("take", SOURCES)
-def test_poses_relative_to_their_mean(runs, take):
-    demo = runs(frame(origin="mean"))[take][1]
-    expected = truth(take)
-    expected[:, :3, 3] -= expected[:, :3, 3].mean(0)
-    check(demo, expected)
-    assert np.abs(demo["obs/pose"][:, :3].astype("f8").mean(0)).max() < 1e-6
-    assert demo["obs/pose"].attrs["world_axes"] != runs()[take][1]["obs/pose"].attrs["world_axes"]
-
-
-@pytest.mark.parametrize("take", GRAVITY)
-def test_a_world_with_z_up(runs, take):
-    demo = runs(frame(up="z"))[take][1]
-    source = truth(take)
-    check(demo, UP @ source)
-    assert np.abs(demo["obs/pose"][:, 2] - source[:, 1, 3]).max() < 1e-6  # heights
-    assert "z up" in demo["obs/pose"].attrs["world_axes"] and "y up" not in demo["obs/pose"].attrs["world_axes"]
-    assert demo["obs/pose"].attrs["camera_axes"] == AXES[OWN[take]][0]
-    same = runs(frame(up="y"), frame(axes=OWN[take]))[take][1]
-    assert (same["obs/pose"][:] == runs()[take][1]["obs/pose"][:]).all()
-
-
-@pytest.mark.parametrize("take", SOURCES)
-@pytest.mark.parametrize("axes", [None, "opencv", "ros"])
-def test_a_body_is_given_in_the_new_axes(runs, take, axes):
-    options = {"body": BODY} | ({"axes": axes} if axes else {})
-    expected = truth(take) @ (axes_change(take, axes) if axes else np.eye(4)) @ matrices([BODY])[0]
-    check(runs(frame(**options))[take][1], expected)
-
-
-def test_a_body_by_hand(runs):
-    """10 cm in front of a ROS camera is 10 cm along what ARKit calls -z."""
-    source = truth("arkit")
-    found = runs(frame(axes="ros", body=[0.1, 0, 0, 0, 0, 0, 1]))["arkit"][1]["obs/pose"][:, :3]
-    assert np.abs(found - (source[:, :3, 3] - 0.1 * source[:, :3, 2])).max() < 1e-6
 
 
 @pytest.mark.parametrize("take", SOURCES)
@@ -176,29 +114,6 @@ def test_a_body_whose_quaternion_is_not_quite_a_unit_is_normalized(runs):
 
 
 # There and back
-
-
-@pytest.mark.parametrize("take", SOURCES)
-def test_steps_that_undo_each_other(runs, take):
-    before, own = runs()[take][1], OWN[take]
-    for there in "opencv", "ros", "arkit":
-        same_poses(runs(frame(axes=there), frame(axes=own))[take][1], before)
-    inverse = np.linalg.inv(matrices([BODY])[0])
-    back = [*inverse[:3, 3].tolist(), *Rotation.from_matrix(inverse[:3, :3]).as_quat().tolist()]
-    found = runs(frame(body=BODY), frame(body=back))[take][1]["obs/pose"][:]
-    assert np.abs(found.astype("f8") - before["obs/pose"][:]).max() < 1e-6
-    if take in GRAVITY:
-        upright = runs(frame(up="z"), frame(up="y"))[take][1]["obs/pose"]
-        assert np.abs(upright[:].astype("f8") - before["obs/pose"][:]).max() < 1e-6
-        assert "y up" in upright.attrs["world_axes"]
-        assert (runs(frame(up="z"), frame(up="z"))[take][1]["obs/pose"][:] == runs(frame(up="z"))[take][1]["obs/pose"][:]).all()
-
-
-def test_relative_poses_do_not_depend_on_the_world(runs):
-    """Poses from the first frame are the same whatever was done to the world before."""
-    for take in GRAVITY:
-        one = runs(frame(up="z"), frame(origin="first-frame"))[take][1]
-        assert np.abs(one["obs/pose"][:].astype("f8") - runs(frame(origin="first-frame"))[take][1]["obs/pose"][:]).max() < 1e-6
 
 
 def test_a_plan_foresees_it_and_the_record_has_it(runs, takeset, tmp_path):
@@ -242,17 +157,3 @@ def test_real_trajectories(captures, takeset, tmp_path, name):
 
 
 # Mistakes
-
-
-@pytest.mark.parametrize("option, value", [
-    ("axes", "blender"), ("axes", 3), ("origin", "last-frame"), ("up", "x"), ("up", "-z"), ("body", [0, 0, 0]), ("body", [0] * 8), ("body", 1),
-    ("body", [0, 0, 0, 0, 0, 0, 0]), ("body", [0, 0, 0, 0, 0, 0, 2]), ("body", [0, 0, float("nan"), 0, 0, 0, 1]),
-    ("body", [0, 0, float("inf"), 0, 0, 0, 1]), ("body", ["a"] * 7), ("axis", "ros"),
-])
-def test_mistakes_are_refused_by_their_path(runs, takeset, tmp_path, option, value):
-    refused(takeset, runs.inputs, tmp_path, f"transforms[1].pose-frame.{option}", {"pose-frame": {option: value}})
-
-
-def test_a_step_that_does_nothing_is_refused(runs, takeset, tmp_path):
-    for options in {}, {"origin": "world"}:
-        refused(takeset, runs.inputs, tmp_path, "transforms[1].pose-frame", {"pose-frame": options})

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from geometry_oracle import Runs, arrays_of, boxed, covering, fitted, moved, outward, refused, steps_file, window
+from geometry_oracle import Runs, arrays_of, boxed, covering, fitted, moved, outward, steps_file, window
 from outputs import check_digests, demos
 from PIL import Image
 from scan_checks import camera_info
@@ -17,9 +17,9 @@ from videos import video_file
 SIZES = {"v1": ((200, 150), (64, 48)), "scan": ((160, 120), (32, 24)), "pour": ((160, 120), None)}
 WITH_DEPTH = ["v1", "scan"]
 MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
-BOXES = [(120, 90), (100, 100), (101, 88), (150, 75), (77, 110), (110, 98), (133, 112), (90, 119)]
+BOXES = [(101, 88), (77, 110), (133, 112)]
 MODES = ["fit", "cover", "letterbox", "stretch"]
-QUICK = [(120, 90), (101, 88), (77, 110), (110, 98)]
+QUICK = [(101, 88)]
 
 
 def boxes(*found):
@@ -51,15 +51,6 @@ def placed(size, box, mode):
 
 def resize(box, mode, **options):
     return {"resize-image": {"width": box[0], "height": box[1], "mode": mode} | options}
-
-
-def test_the_boxes_by_hand():
-    """What the other tests expect, from numbers that are easy to check."""
-    assert covering((200, 150), (100, 100)) == ((133, 100), (16, 0, 100, 100))  # 33 columns too many: 16 and 17
-    assert covering((160, 120), (77, 110)) == ((147, 110), (35, 0, 77, 110))
-    assert boxed((200, 150), (110, 98)) == ((110, 83), (0, -7, 110, 98))  # 15 rows too few: 7 and 8
-    assert boxed((160, 120), (100, 98)) == ((100, 75), (0, -11, 100, 98))
-    assert fitted((200, 150), (77, 110)) == (77, 58) and fitted((160, 120), (320, 240)) == (160, 120)
 
 
 @pytest.mark.parametrize("take", SIZES)
@@ -98,26 +89,6 @@ def test_a_single_pixel_of_shift_would_be_noticed(runs, mode):
     assert np.abs(demo["obs/camera_image"][5].astype(int) - shifted).max() > 20
 
 
-@pytest.mark.parametrize("take", SIZES)
-@boxes(*BOXES)
-def test_padding_is_black(runs, take, box):
-    images = runs(resize(box, "letterbox"))[take][1]["obs/camera_image"][:]
-    (width, height), (x, y, _, _) = boxed(SIZES[take][0], box)
-    inside = images[:, -y : -y + height, -x : -x + width]
-    assert images.astype(int).sum() == inside.astype(int).sum() and inside.mean() > 50
-    fit = runs(resize(box, "fit"))[take][1]["obs/camera_image"][:]
-    assert (inside == fit).all()
-
-
-@pytest.mark.parametrize("take", SIZES)
-@boxes(*BOXES)
-def test_cover_is_the_center_of_a_scaled_image(runs, take, box):
-    scaled, part = covering(SIZES[take][0], box)
-    whole = runs(resize(scaled, "stretch"))[take][1]["obs/camera_image"][:]
-    covered = runs(resize(box, "cover"))[take][1]["obs/camera_image"][:]
-    assert np.abs(covered.astype(int) - window(whole, part)).max() <= 1
-
-
 @pytest.mark.parametrize("take", WITH_DEPTH)
 @pytest.mark.parametrize("mode", MODES)
 @boxes(*BOXES)
@@ -145,30 +116,7 @@ def test_depth_and_confidence_keep_the_images_field_of_view(runs, take, mode, bo
             assert np.array_equal(demo["obs"][name][:], window(whole["obs"][name][:], around)), name
 
 
-def test_depth_by_hand(runs):
-    """160x120 in 100x98 is 100x75 with 11 rows above and 12 below: 3.52 and 3.84 rows of a depth map of 24, in whole ones 4 and 4."""
-    _, demo, meta = runs(resize((100, 98), "letterbox"))["scan"]
-    depth, whole = demo["obs/camera_depth"][:], runs()["scan"][1]["obs/camera_depth"][:]
-    assert depth.shape[1:3] == (32, 32) and (depth[:, 4:28] == whole).all() and not depth[:, :4].any() and not depth[:, 28:].any()
-    assert not demo["obs/camera_depth_valid"][:, :4].any() and not demo["obs/camera_depth_valid"][:, 28:].any()
-    assert demo["obs/camera_depth_valid"][:, 4:28].any((1, 2, 3)).all()
-    assert np.allclose(meta["camera_depth_intrinsics"][:, 3], runs()["scan"][2]["camera_depth_intrinsics"][:, 3] + 4, rtol=1e-6)
-    # 200x150 over 100x100 is 133x100 without 16 columns on the left: 7.7 of 64; column 116 ends in the 56th.
-    _, demo, meta = runs(resize((100, 100), "cover"))["v1"]
-    assert (demo["obs/camera_depth"][:] == runs()["v1"][1]["obs/camera_depth"][:, :, 7:56]).all()
-    assert np.allclose(meta["camera_depth_intrinsics"][:, 2], runs()["v1"][2]["camera_depth_intrinsics"][:, 2] - 7, rtol=1e-6)
-
-
 # Images smaller than the box
-
-
-def test_fit_and_letterbox_never_enlarge(runs):
-    for take, (image, _) in SIZES.items():
-        _, demo, _ = runs(resize((320, 241), "fit"))[take]
-        assert (demo["obs/camera_image"][:] == runs()[take][1]["obs/camera_image"][:]).all()
-        images = runs(resize((320, 241), "letterbox"))[take][1]["obs/camera_image"][:]
-        part = boxed(image, (320, 241))[1]
-        assert (images == window(runs()[take][1]["obs/camera_image"][:], part)).all() and images.shape[1:3] == (241, 320)
 
 
 def test_cover_and_stretch_make_exactly_the_size(runs):
@@ -274,10 +222,3 @@ def test_a_plan_foresees_every_size(runs, takeset, tmp_path):
             for one in ["camera_image", *MAPS]:
                 if one in demo["obs"]:
                     assert tuple(shapes[name][f"/data/demo_0/obs/{one}"]) == demo["obs"][one].shape
-
-
-@pytest.mark.parametrize("option, value", [
-    ("mode", "fill"), ("mode", 3), ("width", 0), ("height", -5), ("width", 8193), ("height", 1.5), ("mod", "cover"), ("when-larger-than", -1),
-])
-def test_mistakes_are_refused_by_their_path(runs, takeset, tmp_path, option, value):
-    refused(takeset, runs.inputs, tmp_path, f"transforms[1].resize-image.{option}", {"resize-image": {option: value}})

@@ -63,10 +63,3 @@ def test_a_threshold_may_be_higher(takeset, tmp_path):
     arguments = pipeline(tmp_path, verify_depth={"consistency": 0.999, "on-miss": "reject"})
     takeset.convert(scene("gradual").write(tmp_path / "take"), output=tmp_path / "out", arguments=arguments, check=0)
     assert record(tmp_path / "out")["outcome"] == "rejected"
-
-
-@pytest.mark.parametrize("count, every", [(3, 1), (30, 10)])
-def test_fewer_than_two_maps_say_nothing(takeset, tmp_path, count, every):
-    found = bundle(count=count, **SMALL)
-    entry, _, _ = convert(takeset, tmp_path, found, arguments=pipeline(tmp_path, verify_depth={"every": every, "on-miss": "finding"}))
-    assert "depth-metrics-unavailable" in codes(entry) and entry["outcome"] == "written"
