@@ -18,7 +18,7 @@ SPREAD = {"test_changing_inputs", "test_failing_disk", "test_flips", "test_full_
 
 
 # Of a test with more cases than this, as many, spread evenly over them, are quick; the others are slow.
-QUICK_CASES = 6
+QUICK_CASES = 3
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,13 +41,14 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Gives each worker whole files, because the tests of a file share what they convert; the tests of some files one by one."""
+    """Gives each worker whole files, because the tests of a file share what they convert, as all those of quirks do; the tests of some files one by one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.split("::")[0]
-            return nodeid if Path(file).stem in SPREAD else file
+            stem = Path(file).stem
+            return nodeid if stem in SPREAD else "quirks" if stem.startswith("test_quirks_") else file
 
     config.option.loadscopereorder = False
     return Files(config, log)

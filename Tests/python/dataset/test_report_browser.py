@@ -270,7 +270,7 @@ def test_a_page_of_a_run_reloads_itself_and_keeps_the_view(takeset, load, files,
         page.clock.run_for(60_000)
         assert page.evaluate("window.isOld") is True
         watch.terminate()
-        watch.communicate(timeout=60)
+        watch.communicate(timeout=300)
     finally:
         os.kill(run.pid, signal.SIGKILL)
         run.wait()

@@ -240,8 +240,8 @@ def test_a_watched_run_shows_its_finished_takes_and_ends_with_the_final_page(tak
     refresh = live.tree.one("meta", **{"http-equiv": "refresh"})
     assert refresh.parent.name == "noscript" and live.data["reload"] == 0.2 and live.tree.one("button", id="pause")
     run.send_signal(signal.SIGCONT)
-    assert run.wait(timeout=60) == 0
-    out, _ = watch.communicate(timeout=60)
+    assert run.wait(timeout=300) == 0
+    out, _ = watch.communicate(timeout=300)
     assert watch.returncode == 0 and "3 takes" in out
     final = path.read_bytes()
     assert Page(path).order == ["take-0", "take-1", "take-2"] and b'http-equiv="refresh"' not in final
@@ -258,7 +258,7 @@ def test_an_interrupted_watch_leaves_a_page_that_does_not_reload(takes, tmp_path
         watch = watching(output, path)
         watch.stderr.readline()
         watch.send_signal(number)
-        watch.communicate(timeout=60)
+        watch.communicate(timeout=300)
         assert watch.returncode == code and Page(path).order == ["take-0"] and Page(path).data["reload"] is None
     finally:
         os.kill(run.pid, signal.SIGKILL)

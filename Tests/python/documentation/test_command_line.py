@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 from command import BINARY, ROOT
-from outputs import take
 from session_faults import V1, tree
+from system import shown_on_terminal
 
 
 def test_help_teaches(takeset):
@@ -81,15 +81,8 @@ def test_progress_in_json_reports_every_take(takes, takeset, tmp_path):
 
 
 def test_a_bar_is_drawn_on_a_terminal(takes, tmp_path):
-    import pty
-
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([BINARY, "run", takes, "--output", tmp_path / "out"], stderr=theirs, stdout=subprocess.DEVNULL)
-    assert process.wait(timeout=60) == 0
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    assert "4/4 takes" in shown and "frames/s" in shown and "MB/s" in shown and "ETA" in shown
+    code, shown = shown_on_terminal([BINARY, "run", takes, "--output", tmp_path / "out"])
+    assert code == 0 and "4/4 takes" in shown and "frames/s" in shown and "MB/s" in shown and "ETA" in shown
 
 
 # The output directory

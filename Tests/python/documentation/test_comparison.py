@@ -66,6 +66,7 @@ def test_answers_that_are_missing_are_counted(truth):
     assert found["joints"] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["record3d", "polycam"])
 def test_depth_of_another_frame_and_of_another_size_is_seen(takeset, tmp_path, kind):
     take, dataset, scenes = tmp_path / "takes/take", tmp_path / "dataset", tmp_path / "scenes"

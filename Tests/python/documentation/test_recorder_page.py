@@ -44,7 +44,7 @@ def test_the_program_of_the_page_records_what_run_converts(takeset, tmp_path):
     built = subprocess.run(["swift", "build"], cwd=tmp_path / "outside", env=environment, capture_output=True, text=True, timeout=900)
     assert built.returncode == 0, built.stdout[-3000:] + built.stderr[-3000:]
     (tmp_path / "in").mkdir()
-    done = subprocess.run([tmp_path / "outside/.build/debug/outside", tmp_path / "in"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([tmp_path / "outside/.build/debug/outside", tmp_path / "in"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stdout == f"{tmp_path}/in/take-1: 60 frames, no failure\n", done.stdout + done.stderr
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     demo, _ = demos(tmp_path / "out")["take-1"]

@@ -49,6 +49,7 @@ def refusal(source, output, *arguments, code=65):
 # Rows
 
 
+@pytest.mark.slow
 def test_rows_that_lack_something_end_an_episode(copied, tmp_path):
     """Rows 5 and 6 without an action, row 8 without an image, row 20 without a pose, row 30 without depth."""
 
@@ -366,7 +367,7 @@ def test_an_interrupted_export_leaves_nothing_but_a_sentence(sessions, tmp_path,
     environment = {"PATH": "", "PYTHONPATH": str(ROOT / "python")}
     # Where the tests run in the background, their shell may have had interrupts ignored.
     done = subprocess.run(
-        [sys.executable, "-c", text, sessions, tmp_path / "out"], capture_output=True, text=True, env=environment, timeout=60,
+        [sys.executable, "-c", text, sessions, tmp_path / "out"], capture_output=True, text=True, env=environment, timeout=300,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert (done.returncode, done.stderr) == (code, "takeset.lerobot: interrupted; no unfinished output is left\n")
     assert not list(tmp_path.iterdir())

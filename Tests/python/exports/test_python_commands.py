@@ -21,7 +21,7 @@ def dataset(takeset, tmp_path_factory):
 
 def run(*arguments, **environment):
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "TAKESET_PYTHON")}
-    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={**clean, **environment})
+    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=300, env={**clean, **environment})
 
 
 HERE = {"PYTHONPATH": str(ROOT / "python"), "TAKESET_PYTHON": sys.executable}
@@ -72,13 +72,13 @@ def test_no_code_of_the_working_directory_runs(dataset, tmp_path):
         (tmp_path / name / "__init__.py").write_text("print('a stranger'); raise SystemExit(7)\n")
     for command in ("view",), ("export", "--to", "lerobot", "--output", tmp_path / "out"):
         done = subprocess.run(
-            [BINARY, *map(str, command), dataset], capture_output=True, text=True, cwd=tmp_path, timeout=120, env={**os.environ, **HERE})
+            [BINARY, *map(str, command), dataset], capture_output=True, text=True, cwd=tmp_path, timeout=300, env={**os.environ, **HERE})
         assert "a stranger" not in done.stdout and done.returncode != 7, done.stdout
     # A folder of this name is no package.
     (tmp_path / "empty/takeset").mkdir(parents=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [BINARY, "view", dataset], capture_output=True, text=True, cwd=tmp_path / "empty", timeout=120,
+        [BINARY, "view", dataset], capture_output=True, text=True, cwd=tmp_path / "empty", timeout=300,
         env={**clean, "TAKESET_PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "empty")})
     assert done.returncode == 1 and "it is not in" in done.stderr, done.stderr
 

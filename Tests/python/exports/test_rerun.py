@@ -186,7 +186,7 @@ def test_an_interrupted_recording_leaves_nothing(saved, tmp_path, number, code):
         rerun._log_events = lambda *_: os.kill(os.getpid(), {int(number)})
         sys.exit(rerun.main(sys.argv[1:]))"""
     words = [sys.executable, "-c", text, saved / "out", "--episode", "v1", "--save", tmp_path / "rec/"]
-    done = subprocess.run(words, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python"), "PATH": ""}, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python"), "PATH": ""}, timeout=300)
     assert (done.returncode, done.stderr) == (code, "takeset.rerun: interrupted; no unfinished output is left\n")
     assert not list(tmp_path.iterdir())
 

@@ -1,5 +1,5 @@
 /* Preloaded into the command: the FAIL_AT-th call of one kind (FAIL_KIND) below a directory (FAIL_BELOW) fails with FAIL_ERRNO, that one only;
-   with an errno of 0 it goes well, but first the whole process stops until it is sent on its way. FAIL_LOG, a file, then gets the path.
+   with an errno of 0 it goes well, but first the whole process stops until it is sent on its way. The kind "change" is every call that changes a file. FAIL_LOG, a file, then gets the path.
    How many such calls there were is written to the file FAIL_COUNT at the end.
    Processes that convert a take look for LD_CHILD_FAIL_KIND and so on instead, because they do not get the others. */
 #define _GNU_SOURCE
@@ -42,10 +42,14 @@ static int is_below(const char *path) {
   return prefix && path && strncmp(path, prefix, strlen(prefix)) == 0;
 }
 
+static int is_of(const char *kind, const char *wanted) {
+  return strcmp(wanted, kind) == 0 || (strcmp(wanted, "change") == 0 && strstr("write fsync rename remove mkdir", kind));
+}
+
 /* Counts a call of a kind on a path; 1 with errno set when it is the one to fail. */
 static int fails(const char *kind, const char *path) {
   const char *wanted = setting("FAIL_KIND"), *at = setting("FAIL_AT"), *code = setting("FAIL_ERRNO"), *log = setting("FAIL_LOG");
-  if (!wanted || strcmp(wanted, kind) != 0 || !is_below(path)) return 0;
+  if (!wanted || !is_of(kind, wanted) || !is_below(path)) return 0;
   int number = atomic_fetch_add(&calls, 1) + 1;
   if (!at || !code || number != atoi(at)) return 0;
   if (log) {

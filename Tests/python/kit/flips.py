@@ -60,17 +60,21 @@ def listed(found):
 
 
 def children_of(process):
-    return [int(word) for path in Path(f"/proc/{process.pid}/task").glob("*/children") for word in path.read_text().split()]
+    """Ids of the processes that a process has started; none of one that has ended."""
+    try:
+        return [int(word) for path in Path(f"/proc/{process.pid}/task").glob("*/children") for word in path.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
-def ends(process, seconds=10):
+def ends(process, seconds=120):
     """Whether a process, given by its descriptor, ends within this time."""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
 
 
-def verified(directory, seconds=20):
+def verified(directory, seconds=300):
     """The exit code and output of verify; of one that does not end, "endless"."""
     process = subprocess.Popen(
         [BINARY, "verify", directory], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

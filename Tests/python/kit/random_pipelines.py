@@ -79,7 +79,7 @@ def takes(root, dice):
             case _:
                 quirks = [word for quirk in dice.sample(SESSION_QUIRKS, dice.choice([0, 0, 1, 1, 2])) for word in ("--quirk", quirk)]
                 command = ["stack-session", *small, "--variant", dice.choice(["v1", "v2"]), *quirks]
-        done = subprocess.run([str(BINARY), "simulate", *map(str, command)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([str(BINARY), "simulate", *map(str, command)], capture_output=True, text=True, timeout=300)
         # Some quirks exclude each other, or need more than these few frames.
         assert done.returncode in (0, 64), (command, done.returncode, done.stderr)
 
@@ -93,7 +93,7 @@ def check(root, seed, steps):
     path, words = root / "p.yaml", ""
 
     def ended(*arguments, lawful):
-        done = subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=300)
         assert done.returncode in lawful, (words, arguments, done.returncode, done.stderr[-2000:])
         assert "internal" not in done.stderr, (words, done.stderr[-2000:])
         return done.returncode

@@ -106,7 +106,7 @@ class Slurm:
             time.sleep(0.1)
 
     def __call__(self, *command, check=True, code=0, environment=None):
-        done = subprocess.run([*map(str, command)], env=self.environment | (environment or {}), capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*map(str, command)], env=self.environment | (environment or {}), capture_output=True, text=True, timeout=300)
         assert not check or done.returncode == code, done.stdout + done.stderr
         return done.stdout
 

@@ -1,5 +1,6 @@
 """Takes at which the preloaded decoders of `strange_decoder.c` do something strange, and what a run over them leaves."""
 
+import contextlib
 import os
 import struct
 import subprocess
@@ -104,10 +105,31 @@ def _sleeps(process):
 
 def is_running(process):
     try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+        return _state(process) not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def halted(process, seconds=300):
+    """The run and its children that have stopped themselves, once there is one; none if the run ended before."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None:
+        assert time.monotonic() < deadline, "nothing has stopped"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found = [one for one in [process.pid, *children(process.pid)] if _state(one) == "T"]
+            if found:
+                return found
+        time.sleep(0.005)
+    return []
+
+
+def _state(process):
+    with open(f"/proc/{process}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def is_stopped(process):
+    return _state(process) == "T"
 
 
 def assert_same(first, second):

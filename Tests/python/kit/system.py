@@ -2,10 +2,45 @@
 
 import ctypes
 import hashlib
+import contextlib
 import os
+import pty
 import subprocess
+import time
 
 import pytest
+
+
+def until(condition, what, seconds=300):
+    """What a condition returns once that is true. The limit is a safety net: what is waited for happens, or never does."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+    return found
+
+
+def processor_seconds(process):
+    """What a process has used so far; nothing if it has ended."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            user, system = file.read().rpartition(")")[2].split()[11:13]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def shown_on_terminal(command, **options):
+    """The exit code of a command, and all that it writes to a terminal that is its standard error."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*map(str, command)], stderr=theirs, stdout=subprocess.DEVNULL, **options)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    os.close(ours)
+    return process.wait(), shown.decode()
 
 
 def mount_tmpfs(path, size):
@@ -44,11 +79,25 @@ def calls(takeset, library, kind, below, *arguments):
     return int(path.read_text())
 
 
+def share(count):
+    """How many to try of so many damaged takes, kills or files: a fifth, or all with TAKESET_ALL=1, as every night."""
+    return count if os.environ.get("TAKESET_ALL") else count // 5
+
+
+def spread(count, most):
+    """As many numbers as `count`, evenly from 1 to `most`, without repeats."""
+    return sorted({1 + round(number * (most - 1) / max(1, count - 1)) for number in range(count)})
+
+
+def stopping(library, kind, below, number):
+    """The environment of a process that stops itself before this call of a kind below a directory."""
+    return os.environ | {"LD_PRELOAD": str(library), "FAIL_KIND": kind, "FAIL_BELOW": str(below), "FAIL_AT": str(number), "FAIL_ERRNO": "0"}
+
+
 def stopped(command, library, kind, below, number, **options):
     """A process that has stopped itself before this call of a kind below a directory, or that has ended without making so many."""
-    environment = {"LD_PRELOAD": str(library), "FAIL_KIND": kind, "FAIL_BELOW": str(below), "FAIL_AT": str(number), "FAIL_ERRNO": "0"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([*map(str, command)], env=os.environ | environment, **quiet | options)
+    process = subprocess.Popen([*map(str, command)], env=stopping(library, kind, below, number), **quiet | options)
     _, status = os.waitpid(process.pid, os.WUNTRACED)
     if not os.WIFSTOPPED(status):
         process.returncode = os.waitstatus_to_exitcode(status)

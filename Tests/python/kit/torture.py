@@ -1,8 +1,8 @@
 """Takes of every kind, small enough to be converted a thousand times, and what holds after anything that can happen to a run."""
 
 import json
+import os
 import subprocess
-import time
 
 import archives
 import small_sessions
@@ -41,16 +41,17 @@ class Whole:
     def arguments(self, output, *more):
         return ["run", self.takes, "--output", output, "--progress", "none", *more]
 
-    def begun(self, output, *arguments):
+    def begun(self, output, *arguments, **options):
         """A run in a process group of its own."""
         command = [*map(str, [BINARY, *self.arguments(output, *arguments)])]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
 
-    def duration(self, root):
-        """Seconds that a run takes here and now."""
-        began = time.monotonic()
-        self.begun(root / "timed", "--isolate", "always").communicate()
-        return time.monotonic() - began
+    def stopping(self, library, number, output, policy, *arguments):
+        """A run that stops before it changes the output for the n-th time: with the policy "always", each child does, counting its own changes."""
+        prefix = "LD_CHILD_" if policy == "always" else ""
+        values = {"KIND": "change", "BELOW": output, "AT": number, "ERRNO": 0}
+        environment = {f"{prefix}FAIL_{name}": str(value) for name, value in values.items()}
+        return self.begun(output, "--isolate", policy, *arguments, env=os.environ | {"LD_PRELOAD": str(library)} | environment)
 
     def has_no_half_files(self, output):
         """What has its final name is complete and right; manifest and index are, too. How many episodes there are."""

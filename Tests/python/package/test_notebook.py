@@ -25,7 +25,7 @@ def test_the_notebook_runs_and_draws(notebook, dataset, monkeypatch):
     monkeypatch.setenv("TAKESET_DATASET", str(dataset))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    client = NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(EXAMPLE)}})
+    client = NotebookClient(notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": str(EXAMPLE)}})
     client.execute()  # raises when a cell does
 
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]

@@ -33,6 +33,7 @@ def wheel(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_the_package_and_the_licence(wheel):
     assert wheel.name == f"takeset-{package.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as file:

@@ -61,6 +61,7 @@ def send_sums(dataset, queue):
 # Frames by their place in the file
 
 
+@pytest.mark.slow
 def test_random_windows_are_the_same_as_h5pys(whole, tmp_path, takeset):
     takeset("pack", whole, "--output", tmp_path / "packed.h5", check=0)
     chance = np.random.default_rng(1)
@@ -150,6 +151,7 @@ def test_longer_columns_are_read_by_slices(whole, monkeypatch):
 # Images as files
 
 
+@pytest.mark.slow
 def test_images_as_files_are_decoded(encoded, whole):
     with package.open(whole) as raw:
         for image, directory in encoded.items():

@@ -38,6 +38,7 @@ def training_values(ds, key, like):
     return np.concatenate([s[:][s.valid] for s in alike]).astype(np.float64)
 
 
+@pytest.mark.slow
 def test_every_key_has_the_numbers_of_the_file(ds):
     found = {}
 

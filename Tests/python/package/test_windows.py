@@ -288,7 +288,7 @@ def test_a_forked_worker_opens_the_file_itself_and_keeps_the_parents_open(holes,
     # Given to a forked process as it is, not pickled: the worker inherits what is open.
     worker = context.Process(target=lambda: answers.put(([found[i] for i in (5, 6)], opened)))
     worker.start()
-    there, opened_there = answers.get(timeout=30)
+    there, opened_there = answers.get(timeout=300)
     worker.join()
     assert opened_there and set(opened_there) == {worker.pid}
     assert_same(there[0], here)

@@ -17,6 +17,7 @@ from batches import failures, mixed
 from command import BINARY, ROOT
 from run_outputs import outputs
 from strange_takes import unfinished
+from system import stopped
 
 LONG, LONG_KILLS = 2000, 10
 SHORT, SHORT_KILLS = 60, 3
@@ -95,16 +96,17 @@ def moments(batch, kills, chance):
 
 @pytest.mark.slow
 @SIZES
-def test_a_batch_that_is_killed_on_one_machine(batch, count, kills, tmp_path):
+def test_a_batch_that_is_killed_on_one_machine(batch, failing_look, count, kills, tmp_path):
     batch = batch(count)
     chance, output = random.Random(2000 + kills), tmp_path / "out"
-    command = [*map(str, [BINARY, "run", batch.takes, "--output", output, "--progress", "none"])]
+    command = [*map(str, [BINARY, "run", batch.takes, "--output", output, "--jobs", 4, "--progress", "none"])]
     quiet, began = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}, time.monotonic()
     again, seen, places = 0, {}, moments(batch, kills, chance)
     for place in places:
-        process = subprocess.Popen(command, start_new_session=True, **quiet)
-        batch.wait_for_shards(output, place, process)
-        time.sleep(chance.uniform(0, 0.02) if place < places[-1] else 0)
+        # At the name of a shard; the last time, when nothing but the index is left to write.
+        stop = (output / "episodes", max(1, place - len(batch.shards(output)))) if place < places[-1] else (output / "dataset.h5", 1)
+        process = stopped(command, failing_look, "rename", *stop, start_new_session=True)
+        assert process.returncode is None
         os.killpg(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         found = batch.check_shards(output)

@@ -59,7 +59,7 @@ def disturbed(takeset, failing_look, tmp_path, path, versions, shown, kind, shar
         assert process.returncode is None
         place(1)
         process.send_signal(signal.SIGCONT)
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=300)
         (entry,) = manifest(tmp_path / "out")["record"]["takes"]
         if entry["outcome"] == "written":
             assert code == 0

@@ -216,7 +216,7 @@ def test_two_that_publish_at_once(takeset, few, whole, tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     several = [subprocess.Popen([BINARY, "publish", output], **pipes) for _ in range(5)]
     for process in several:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0 or process.returncode == 75 and "another run is writing" in errors
     assert 0 in {process.returncode for process in several}
     assert outputs(output) == whole

@@ -3,11 +3,8 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 
 import pytest
 from clusters import mixed_takes, plan
@@ -16,31 +13,20 @@ from run_outputs import outputs
 
 pytestmark = pytest.mark.slow
 boto3 = pytest.importorskip("boto3", reason="needs boto3 and moto: make test-cluster installs them")
-pytest.importorskip("moto", reason="needs boto3 and moto: make test-cluster installs them")
+moto = pytest.importorskip("moto.server", reason="needs boto3 and moto: make test-cluster installs them")
 STAGE = ROOT / "deploy/s3/stage.py"
 
 
 @pytest.fixture(scope="module")
 def storage():
     """The environment of programs that use an S3 server of this machine, and a client."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], **quiet)
-    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 60
-    while True:
-        try:
-            urllib.request.urlopen(address + "/moto-api/", timeout=5).close()
-            break
-        except OSError:
-            assert time.monotonic() < deadline and server.poll() is None
-            time.sleep(0.1)
+    server = moto.ThreadedMotoServer("127.0.0.1", port=0)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
     settings = {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
     client = boto3.client("s3", endpoint_url=address, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
     yield os.environ | settings | {"TAKESET": str(BINARY)}, client
-    server.kill()
-    server.wait()
+    server.stop()
 
 
 class Bucket:

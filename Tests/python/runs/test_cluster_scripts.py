@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 from clusters import environment, tiny_takes
 from command import BINARY, ROOT
+from system import until
 
 SCRIPTS = ROOT / "deploy/slurm"
 
@@ -79,7 +79,7 @@ def converted(stand_in, tmp_path, line, **more):
 ])
 def test_convert_requeues_what_may_succeed(stand_in, tmp_path, line, code, is_requeued):
     process = converted(stand_in, tmp_path, line)
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
     assert process.returncode == code
     # Options that are given come last, so that they count.
     assert (tmp_path / "said").read_text() == "convert --jobs 3 /some where --count 7 --jobs 2\n"
@@ -87,16 +87,18 @@ def test_convert_requeues_what_may_succeed(stand_in, tmp_path, line, code, is_re
     if is_requeued:
         assert (tmp_path / "requeued").read_text() == "requeue 4711\n"
         process = converted(stand_in, tmp_path, line, SLURM_RESTART_COUNT="3")
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
         assert process.returncode == code and (tmp_path / "requeued").read_text() == "requeue 4711\n"
 
 
 def test_convert_passes_a_signal_on(stand_in, tmp_path):
     """And ends with the code of the command, however long that takes."""
-    process = converted(stand_in, tmp_path, f"trap 'sleep 0.5; echo ended >> {tmp_path}/said; exit 75' TERM\ntouch {tmp_path}/ready\nwhile true; do sleep 0.1; done")
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    ending = f"touch {tmp_path}/trapped; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo ended >> {tmp_path}/said; exit 75"
+    process = converted(stand_in, tmp_path, f"trap '{ending}' TERM\ntouch {tmp_path}/ready\nwhile true; do sleep 0.1; done")
+    until((tmp_path / "ready").exists, "its start")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    until((tmp_path / "trapped").exists, "the signal")
+    assert process.poll() is None
+    (tmp_path / "go").touch()
+    process.communicate(timeout=300)
     assert process.returncode == 75 and (tmp_path / "said").read_text().endswith("ended\n") and (tmp_path / "requeued").exists()

@@ -12,15 +12,16 @@ from clusters import attempts, convert_all, plan, status, tiny_takes, worker
 from command import BINARY
 from preloads import compiled
 from run_outputs import outputs
-from strange_takes import preloaded, session
+from strange_takes import preloaded, session, waiting
 from system import stopped
 
 
 @pytest.fixture(scope="module")
 def strange(tmp_path_factory):
     """A library, and a take at which it waits or crashes."""
-    session(tmp_path_factory.mktemp("strange") / "takes/strange", marked=3)
-    return compiled(tmp_path_factory, "strange_decoder"), tmp_path_factory.getbasetemp() / "strange0/takes"
+    root = tmp_path_factory.mktemp("verdicts")
+    session(root / "takes/strange", marked=3)
+    return compiled(tmp_path_factory, "strange_decoder"), root / "takes"
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_a_worker_that_fails_by_its_machine_gives_way_to_one_that_does_not(takes
     good = stopped([BINARY, "convert", planned, "--task", "0"], failing_look, "rename", planned, 1, stderr=subprocess.PIPE, text=True)
     given_up(takeset, planned, strange[0], what)
     good.send_signal(signal.SIGCONT)
-    _, errors = good.communicate(timeout=60)
+    _, errors = good.communicate(timeout=300)
     assert (good.returncode, errors) == (0, "")
     published(takeset, planned, strange[1], tmp_path)
 
@@ -75,8 +76,11 @@ def test_a_worker_that_fails_by_its_machine_gives_way_to_one_that_does_not(takes
 def test_a_worker_that_fails_late_changes_nothing(takeset, strange, planned, tmp_path):
     """It waits in its decoder while another one does the task."""
     late = worker(planned, 0, *ISOLATED, "--take-time", 5, env=preloaded(strange[0], "wait"))
+    waiting(late)
+    late.send_signal(signal.SIGSTOP)
     takeset("convert", planned, "--task", 0, check=0)
-    words, errors = late.communicate(timeout=60)
+    late.send_signal(signal.SIGCONT)
+    words, errors = late.communicate(timeout=300)
     assert (late.returncode, errors) == (0, ""), words
     published(takeset, planned, strange[1], tmp_path)
 

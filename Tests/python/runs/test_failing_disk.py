@@ -4,14 +4,14 @@ The disk is memory behind nbdkit, an image through nbdfuse, and ext4 on it.
 """
 
 import os
-import random
 import shutil
+import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from system import mount_image, take_image
+from strange_takes import halted
+from system import calls, mount_image, stopping, take_image, until
 
 NEEDED = ["nbdkit", "nbdfuse", "mkfs.ext4"]
 pytestmark = [
@@ -67,23 +67,30 @@ class Disk:
         return subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def _until(self, condition):
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline and all(program.poll() is None for program in self.programs)
-            time.sleep(0.01)
+        until(lambda: condition() or any(program.poll() is not None for program in self.programs), "a disk")
+        assert all(program.poll() is None for program in self.programs)
 
 
-def test_a_disk_whose_writes_fail_at_any_moment(whole, tmp_path):
+def begun_until(whole, library, kind, below, number, turn, output):
+    """A run that has stopped at a call of itself, or that has ended."""
+    process = whole.begun(output, "--isolate", ["always", "never"][turn % 2], "--jobs", "1", env=stopping(library, kind, below, number))
+    halted(process)
+    return process
+
+
+def test_a_disk_whose_writes_fail_at_any_moment(whole, failing_look, tmp_path):
     """For good, or for a moment after which it works again. What counts is what the disk holds, not what the kernel still remembers."""
-    moments, seconds, stopped, continued = random.Random(20), whole.duration(tmp_path), 0, 0
+    count = calls(whole.takeset, failing_look, "change", tmp_path / "counted/out", *whole.arguments(tmp_path / "counted/out", "--isolate", "never"))
+    stopped, continued = 0, 0
     for number in range(20):
         with Disk(tmp_path / f"{number}", "--filter=error", "memory", "48M", "error-pwrite=EIO", "error-pwrite-rate=100%", "error-pwrite-file=BROKEN") as disk:
             output = disk.place / "out"
-            process = whole.begun(output, "--isolate", ["always", "never"][number % 2])
-            time.sleep(moments.uniform(0.1, 1) * seconds)
+            # A run whose children write makes few changes itself.
+            process = begun_until(whole, failing_look, "change", output, 1 + number * (count if number % 2 else count // 4) // 20, number, output)
             disk.fail()
+            process.send_signal(signal.SIGCONT)
             if number % 3 == 2:
-                time.sleep(0.1)
+                subprocess.run(["sync", "-f", disk.place], capture_output=True)  # it returns once a write has failed
                 disk.repair()
             _, told = process.communicate()
             assert process.returncode in (0, 1), told
@@ -116,10 +123,10 @@ def test_a_disk_whose_writes_fail_at_any_moment(whole, tmp_path):
     print(f"20 disks of which writes fail: {stopped} runs stopped, {continued} continued on the same disk, all finished on a copy of it")
 
 
-def test_a_disk_whose_reads_fail_at_any_moment(whole, tmp_path):
+def test_a_disk_whose_reads_fail_at_any_moment(whole, failing_look, tmp_path):
     """Takes cost what they cost when a file cannot be read, until the disk works again."""
-    moments, seconds, outcomes = random.Random(21), whole.duration(tmp_path), []
-    takes = whole.takes
+    takes, outcomes = whole.takes, []
+    count = calls(whole.takeset, failing_look, "open", takes, *whole.arguments(tmp_path / "counted", "--isolate", "never"))
     for number in range(20):
         with Disk(tmp_path / f"{number}", "--filter=error", "memory", "48M", "error-pread=EIO", "error-pread-rate=100%", "error-pread-file=BROKEN") as disk:
             shutil.copytree(takes, disk.place / takes.name)
@@ -127,9 +134,9 @@ def test_a_disk_whose_reads_fail_at_any_moment(whole, tmp_path):
             Path("/proc/sys/vm/drop_caches").write_text("3")
             output, whole.takes = tmp_path / f"out{number}", disk.place / takes.name
             try:
-                process = whole.begun(output, "--isolate", ["always", "never"][number % 2], "--jobs", "1")
-                time.sleep(moments.uniform(0, 0.6) * seconds)
+                process = begun_until(whole, failing_look, "open", whole.takes, 1 + number * count // 20, number, output)
                 disk.fail()
+                process.send_signal(signal.SIGCONT)
                 _, told = process.communicate()
                 assert process.returncode in (0, 1, 3), told
                 assert process.returncode == 0 or "Input/output error" in told, told

@@ -4,11 +4,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 from command import BINARY, ROOT
 from outputs import manifest
+from system import shown_on_terminal
 
 V1, V2 = "session_2026-01-31_120000", "session_2026-02-01_130000"
 
@@ -108,15 +108,9 @@ def test_a_warning_fails_the_command_if_asked_also_when_nothing_is_left_to_do(ta
 
 
 def test_a_terminal_shows_rejected_takes_and_warnings(mixed, tmp_path):
-    import pty
-
-    ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
-    process = subprocess.Popen([BINARY, "run", mixed, "--output", tmp_path / "out"], stderr=theirs, stdout=subprocess.DEVNULL, env=environment)
-    assert process.wait(timeout=60) == 3
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
+    code, shown = shown_on_terminal([BINARY, "run", mixed, "--output", tmp_path / "out"], env=environment)
+    assert code == 3
     assert "rejected\x1b[0m: needs-slam" in shown and "image-missing" in shown and "session_empty" in shown
     assert f"{V1}: " not in shown, "takes without problems are in the bar"
     # No line is longer than the terminal, which pty makes 80 columns wide at least.

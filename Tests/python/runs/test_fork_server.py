@@ -3,13 +3,13 @@
 import os
 import resource
 import signal
-import time
 
 import pytest
 from outputs import manifest
 from preloads import compiled
 from strange_batch import clean, library, takes  # noqa: F401 (fixtures)
 from strange_takes import assert_same, children, entries, is_running, movie, preloaded, session, started, unfinished, waiting
+from system import until
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def system(tmp_path_factory):
 
 
 def server_of(process, child):
-    (server,) = [other for other in children(process.pid) if other != child]
+    (server,) = [other for other in children(process.pid) if other != child and is_running(other)]
     return server
 
 
@@ -46,7 +46,7 @@ def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, 
             os.kill(other, signal.SIGKILL)
         servers.append(server)
         killed.append(child)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert len(set(servers)) == 2
     assert_same(tmp_path / "out", clean)
@@ -57,10 +57,10 @@ def test_a_fork_server_that_is_killed_is_started_again(takeset, library, takes, 
 def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tmp_path):
     """After the minute in which it has not answered."""
     process, server, first = hanging(library, takes, tmp_path / "out")
-    (second,) = waiting(process, [first], seconds=120)
+    (second,) = waiting(process, [first], seconds=600)
     assert not is_running(server)
     os.kill(second, signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert_same(tmp_path / "out", clean)
     assert unfinished(tmp_path / "out") == []
@@ -68,10 +68,10 @@ def test_a_fork_server_that_hangs_is_replaced(takeset, library, takes, clean, tm
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_whose_fork_server_hangs_can_be_stopped(library, takes, tmp_path, number, code):
-    process, server, _ = hanging(library, takes, tmp_path / "out")
-    time.sleep(1)
+    process, server, child = hanging(library, takes, tmp_path / "out")
+    until(lambda: child not in children(process.pid), "the run has noticed")  # and asks for another
     process.send_signal(number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert process.returncode == code
     assert not is_running(server) and unfinished(tmp_path / "out") == []
 
@@ -86,6 +86,7 @@ def test_a_system_that_makes_no_children_of_another_process(takeset, system, tak
     assert unfinished(tmp_path / "out") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how, words", [("crash", "crashed twice"), ("exit", "ended with 1")])
 def test_libraries_that_end_the_fork_server_cost_the_takes_that_need_them(takeset, system, takes, clean, tmp_path, how, words):
     environment = os.environ | {"LD_PRELOAD": str(system), "LD_LIBRARIES": how}

@@ -3,13 +3,13 @@
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 from command import BINARY
 from run_outputs import outputs
 from strange_batch import clean, library, takes  # noqa: F401 (fixtures)
 from strange_takes import GOOD, assert_same, children, entries, is_running, preloaded, session, started, unfinished, waiting
+from system import until
 
 STRANGE = {"strange-movie", "strange-session"}
 
@@ -58,10 +58,9 @@ def test_a_crash_that_does_not_happen_again_costs_nothing(takeset, library, take
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["spin", "wait"])
 def test_a_decoder_that_hangs_costs_its_take(takeset, library, takes, clean, tmp_path, what):
-    began = time.monotonic()
-    run(takeset, library, takes, tmp_path / "out", what, "--take-time", 5, "--jobs", 2, check=3)
-    assert time.monotonic() - began < 60  # 5 s twice, and not the hour that is the default
-    costs_its_takes(takeset, takes, clean, tmp_path / "out", "time-limit", "longer than 5 s", "--take-time")
+    # Long for the other takes, and not the hour that is the default: the command has ten minutes.
+    run(takeset, library, takes, tmp_path / "out", what, "--take-time", 10, "--jobs", 2, check=3)
+    costs_its_takes(takeset, takes, clean, tmp_path / "out", "time-limit", "longer than 10 s", "--take-time")
 
 
 @pytest.mark.slow
@@ -78,7 +77,7 @@ def test_a_child_that_is_killed_from_outside_is_tried_again(takeset, library, ta
         (child,) = waiting(process, killed)
         os.kill(child, signal.SIGKILL)
         killed.append(child)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert_same(tmp_path / "out", clean)
     assert unfinished(tmp_path / "out") == []
@@ -91,7 +90,7 @@ def test_a_child_that_is_killed_twice_costs_its_take(takeset, library, takes, cl
         (child,) = waiting(process, killed)
         os.kill(child, signal.SIGKILL)
         killed.append(child)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 3, errors
     costs_its_takes(takeset, takes, clean, tmp_path / "out", "conversion-crashed", "crashed twice", "Killed")
 
@@ -103,13 +102,10 @@ def test_no_child_outlives_its_run(takeset, library, takes, clean, tmp_path, num
     found += [other for other in children(process.pid) if other not in found]
     assert len(found) >= 2  # one that converts, and the fork server
     process.send_signal(number)
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     process.stderr.close()
     assert process.returncode == code
-    deadline = time.monotonic() + 10
-    while any(map(is_running, found)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(map(is_running, found))
+    until(lambda: not any(map(is_running, found)), "all end")
     if number != signal.SIGKILL:
         assert unfinished(tmp_path / "out") == []
     takeset.convert(takes, output=tmp_path / "out")
@@ -208,6 +204,6 @@ def test_a_run_ends_however_little_memory_there_is(takeset, tmp_path):
     said = []
     for mebibytes in range(240, 294, 2):
         command = [BINARY, "run", tmp_path / "in", "--output", tmp_path / f"out-{mebibytes}", "--jobs", "1", "--isolate", "always", "--progress", "none"]
-        done = subprocess.run([*limited, str(mebibytes << 10), *map(str, command)], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([*limited, str(mebibytes << 10), *map(str, command)], capture_output=True, text=True, timeout=300)
         said.append((done.returncode, "of memory" in done.stdout + done.stderr))
     assert (3, True) in said and all(code != 0 for code, _ in said), said

@@ -114,7 +114,7 @@ def test_what_a_child_has_open_and_knows(takes, tmp_path, tmp_path_factory):
         with open(f"/proc/{child}/status") as file:
             status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert {name for name in names if not name.startswith(("LD_", "MALLOC_", "SWIFT_"))} <= {"LANG", "LC_ALL", "TZ", "HDF5_USE_FILE_LOCKING"}
     assert "LD_STRANGE" in names
     own = ("/dev/null", "/memfd:takeset", str(tmp_path / "takes/strange"), str(tmp_path / "out/.attempt-"))
@@ -172,6 +172,6 @@ def test_a_child_that_is_stopped_is_killed_at_the_limit_of_time(takeset, takes, 
     process = started(preloaded(library, "wait"), tmp_path / "takes", tmp_path / "out", "--jobs", "1", "--take-time", "3")
     (child,) = waiting(process)
     os.kill(child, signal.SIGSTOP)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 3 and not os.path.exists(f"/proc/{child}")
     assert "longer than 3 s" in entries(tmp_path / "out")["strange"]["reason"]

@@ -82,6 +82,7 @@ def test_every_reader_reads_the_same_in_a_child(takeset, mixed, tmp_path, argume
     assert len(readers) >= 4, readers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 8])
 def test_the_number_of_jobs_does_not_show_in_children(takeset, mixed, tmp_path, jobs):
     takeset.convert(mixed, output=tmp_path / "one", arguments=["--isolate", "never", "--jobs", 1], check=3)

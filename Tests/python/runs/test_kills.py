@@ -23,7 +23,7 @@ def test_an_interrupted_run_leaves_nothing_half_written(takeset, failing_look, t
     process = stopped(command, failing_look, "rename", episodes, 2, stderr=subprocess.PIPE, text=True)
     process.send_signal(number)
     process.send_signal(signal.SIGCONT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == code, errors
     assert "interrupted" in errors
     left = list(episodes.iterdir())

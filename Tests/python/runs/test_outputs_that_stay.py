@@ -1,16 +1,19 @@
 """What is no output of the command at hand stays: what others put in its place, beside it or in it, and what a run is writing."""
 
+import itertools
 import json
+import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 from command import BINARY
 from outputs import manifest
 from PIL import Image
 from stack_sessions import v1, v2
+from strange_takes import halted
+from system import stopped, stopping
 
 
 @pytest.fixture(scope="module")
@@ -31,36 +34,24 @@ def commands(made, output):
     }
 
 
-def paused(command, output):
-    """The command, stopped once it has begun to write under the temporary name."""
-    partial = output.parent / f".{output.name}.partial"
-    process = subprocess.Popen([BINARY, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (partial.is_dir() and any(partial.iterdir())):
-        pass
-    process.send_signal(signal.SIGSTOP)
-    return process
-
-
 @pytest.mark.parametrize("name", ["merge", "select", "export", "pack"])
-def test_what_appears_meanwhile_stays(takeset, made, tmp_path, name):
+def test_what_appears_meanwhile_stays(takeset, made, failing_look, tmp_path, name):
+    """The command stops at its first file below the temporary name."""
     output = tmp_path / "out"
-    # The command may be faster than the look at it.
-    for _ in range(20):
-        process = paused(commands(made, output)[name], output)
-        if process.poll() is None and not output.exists():
-            break
-        process.kill()
-        process.communicate()
-        shutil.rmtree(output, ignore_errors=True) if output.is_dir() else output.unlink(missing_ok=True)
-    else:
-        pytest.skip("the command was never seen at work")
+    command, pipes = [BINARY, *map(str, commands(made, output)[name])], {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=stopping(failing_look, "open", f"{tmp_path}/.out.partial/", 1), **pipes)
+    held = halted(process)
+    assert held and not output.exists()
     if name == "pack":
         output.write_text("mine")
     else:
         output.mkdir()
         (output / "thesis.txt").write_text("mine")
-    process.send_signal(signal.SIGCONT)
-    errors = process.communicate(timeout=60)[1]
+    while held:  # the process that copies for `pack`, and then the command itself
+        for one in held:
+            os.kill(one, signal.SIGCONT)
+        held = halted(process)
+    errors = process.communicate(timeout=300)[1]
     assert process.returncode == 73 and "was made while this command ran" in errors, errors
     assert (output if name == "pack" else output / "thesis.txt").read_text() == "mine"
     assert not list(tmp_path.glob(".*")), "nothing else is left"
@@ -100,46 +91,42 @@ def test_a_name_alone_makes_no_dataset_and_no_export(takeset, made, tmp_path):
         assert (output / "work/thesis.txt").exists()
 
 
-@pytest.mark.slow
-def test_a_dataset_that_a_run_writes_is_not_replaced(takeset, made, tmp_path):
-    # So many that the run is seen at work.
-    for index in range(90):
+def test_a_dataset_that_a_run_writes_is_not_replaced(takeset, made, failing_look, tmp_path):
+    for index in range(3):
         shutil.copytree(made / "a/one", tmp_path / f"in/t{index}")
-    run = subprocess.Popen([BINARY, "run", tmp_path / "in", "--output", tmp_path / "out", "--jobs", "1"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    journal = tmp_path / "out/journal.jsonl"
-    while run.poll() is None and not (journal.exists() and journal.stat().st_size):
-        time.sleep(0.001)
-    run.send_signal(signal.SIGSTOP)
-    assert run.poll() is None
+    run = stopped([BINARY, "run", tmp_path / "in", "--output", tmp_path / "out", "--jobs", "1"], failing_look, "rename", tmp_path / "out/episodes", 2)
+    assert run.returncode is None
     done = takeset("merge", made / "da", made / "db", "--output", tmp_path / "out", "--replace")
     assert done.returncode == 73 and "another command is writing" in done.stderr, done.stderr
     run.send_signal(signal.SIGCONT)
-    assert run.wait(timeout=60) == 0
+    assert run.wait(timeout=300) == 0
     takeset("verify", tmp_path / "out", check=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("links", [[], ["--link"]], ids=["copies", "links"])
-def test_what_is_selected_beside_a_run_is_sound_or_refused(takeset, made, tmp_path, links):
+def test_what_is_selected_beside_a_run_is_sound_or_refused(takeset, made, failing_look, tmp_path, links):
     """A run replaces shards of one pipeline by those of another meanwhile."""
-    for index in range(12):
+    for index in range(4):
         v1().write(tmp_path / f"in/t{index}")
     pipeline = tmp_path / "p.yaml"
     pipeline.write_text("version: 1\ntransforms: [align, {decimate: {every: 2}}]\n")
     takeset("run", tmp_path / "in", "--output", tmp_path / "ds", check=0)
     done = []
-    for turn in range(4):
-        more = ["--pipeline", pipeline] if turn % 2 == 0 else []
-        run = subprocess.Popen([BINARY, "run", tmp_path / "in", "--output", tmp_path / "ds", "--replace", "--jobs", "1", *more, "--quiet"])
-        while run.poll() is None:
-            output = tmp_path / f"s{len(done)}"
-            done.append(takeset("select", tmp_path / "ds", "--where", "frames > 0", "--output", output, *links).returncode)
-            if done[-1] == 0:
-                takeset("verify", output, check=0)
-            else:
-                assert done[-1] in (64, 65) and not output.exists()
-        assert run.returncode == 0
-    assert done
+    for place, number in ("episodes", 1), ("episodes", 2), ("episodes", 4), ("dataset.h5", 1), ("manifest.json", 1):
+        more = ["--pipeline", pipeline] if len(done) % 2 == 0 else []
+        command = [BINARY, "run", tmp_path / "in", "--output", tmp_path / "ds", "--replace", "--jobs", "1", *more, "--quiet"]
+        run = stopped(command, failing_look, "rename", tmp_path / "ds" / place, number)
+        assert run.returncode is None
+        output = tmp_path / f"s{len(done)}"
+        done.append(takeset("select", tmp_path / "ds", "--where", "frames > 0", "--output", output, *links).returncode)
+        if done[-1] == 0:
+            takeset("verify", output, check=0)
+        else:
+            assert done[-1] in (64, 65) and not output.exists()
+        run.send_signal(signal.SIGCONT)
+        assert run.wait() == 0
+    takeset("select", tmp_path / "ds", "--where", "frames > 0", "--output", tmp_path / "last", *links, check=0)
 
 
 @pytest.mark.parametrize("links", [[], ["--link"]], ids=["copies", "links"])
@@ -215,16 +202,19 @@ def test_a_snapshot_by_hard_links_keeps_its_journal(takeset, made, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["merge", "export"])
-def test_replacing_never_leaves_the_name_empty(takeset, made, tmp_path, name):
-    """Looks at the name all the time while it is replaced; a killed command would leave what is seen."""
+def test_replacing_never_leaves_the_name_empty(takeset, made, failing_look, tmp_path, name):
+    """Looks at the name before each renaming; a killed command would leave what is seen."""
     output = tmp_path / "out"
     command = [*commands(made, output)[name], "--replace"]
     takeset(*command, check=0)
-    for _ in range(5):
-        process = subprocess.Popen([BINARY, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None:
-            assert output.is_dir()
-        assert process.returncode == 0
+    for number in itertools.count(1):
+        process = stopped([BINARY, *command], failing_look, "rename", tmp_path, number)
+        assert output.is_dir()
+        if process.returncode is not None:
+            break
+        process.send_signal(signal.SIGCONT)
+        assert process.wait() == 0
+    assert number > 1 and process.returncode == 0
     assert not list(tmp_path.glob(".*"))
 
 

@@ -1,15 +1,13 @@
 """The recorder, driven by `takeset simulate stack-session`: a session that is killed is whole up to then."""
 import json
-import random
 import resource
 import subprocess
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from command import BINARY
 from images import frame_code
 from outputs import demos
+from system import share, stopped
 
 SMALL = ["--size", "64x48", "--depth-size", "16x12"]
 VARIANTS = ["v1", "v2", "v3-raw"]
@@ -24,24 +22,21 @@ def test_real_time_gives_the_same_bytes(takeset, tmp_path):
     assert one == other
 
 
-def killed(root, number):
-    """Records in real time and kills it somewhere after the first frame. Returns the frames that the recorder said it had taken."""
-    chance = random.Random(number)
-    command = [BINARY, "simulate", "stack-session", "--output", root / f"in/session_{number:03}", *SMALL, "--seconds", "20", "--pace", "realtime"]
-    process = subprocess.Popen([*command, "--trace", "--variant", VARIANTS[number % 2]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    said = process.stdout.readline()
-    # Long before it ends, also where the machine is busy.
-    time.sleep(chance.uniform(0, 3))
+def killed(library, root, number):
+    """Records and is killed at a write to its poses. Returns the frames that the recorder said it had taken."""
+    folder = root / f"in/session_{number:03}"
+    command = [BINARY, "simulate", "stack-session", "--output", folder, *SMALL, "--seconds", "6", "--trace", "--variant", VARIANTS[number % 2]]
+    process = stopped(command, library, "write", folder / "poses.json", 3 + 13 * number % 300, stdout=subprocess.PIPE, text=True)
     process.kill()
-    said += process.stdout.read()
+    said = process.stdout.read()
+    process.wait()
     return sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())
 
 
-def check_killed(takeset, root, count, at_once):
+def check_killed(takeset, library, root, count):
     (root / "in").mkdir()
-    with ThreadPoolExecutor(at_once) as pool:
-        taken = list(pool.map(lambda number: killed(root, number), range(count)))
-    assert all(0 < frames < 60 * 20 for frames in taken)
+    taken = [killed(library, root, number) for number in range(count)]
+    assert all(0 < frames < 60 * 6 for frames in taken)
     for number, frames in enumerate(taken):
         folder = root / f"in/session_{number:03}"
         lists = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
@@ -54,13 +49,13 @@ def check_killed(takeset, root, count, at_once):
         assert [frame_code(image) for image in images] == list(range(len(images))) and frames <= len(images) <= frames + 1
 
 
-def test_a_killed_session_has_all_that_was_taken(takeset, tmp_path):
-    check_killed(takeset, tmp_path, 4, at_once=4)
+def test_a_killed_session_has_all_that_was_taken(takeset, failing_look, tmp_path):
+    check_killed(takeset, failing_look, tmp_path, 4)
 
 
 @pytest.mark.slow
-def test_two_hundred_killed_sessions(takeset, tmp_path):
-    check_killed(takeset, tmp_path, 200, at_once=20)
+def test_many_killed_sessions(takeset, failing_look, tmp_path):
+    check_killed(takeset, failing_look, tmp_path, share(200))
 
 
 def test_a_full_disk_ends_the_session_and_leaves_it_whole(takeset, tmp_path):

@@ -8,7 +8,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 import zlib
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from command import BINARY
 from images import frame_code
 from outputs import demos, record, take
+from system import calls, share, spread, stopped
 from videos import ffmpeg, yuv_image
 
 SIZE, DEPTH, RATE, EVERY = (96, 72), (16, 12), 30, 15
@@ -137,18 +137,19 @@ def test_a_recording_cut_anywhere_converts_and_claims_what_is_there(takeset, rec
 
 
 @pytest.mark.slow
-def test_a_killed_recovery_is_repeated_with_the_same_bytes(takeset, recorded, tmp_path):
+def test_a_killed_recovery_is_repeated_with_the_same_bytes(takeset, recorded, failing_look, tmp_path):
     recorded.write(tmp_path / "a/take.recording", recorded.entries[:-20])
     recovered(takeset, tmp_path / "a")
     once = files(tmp_path / "a/take")
-    chance = random.Random(2)
-    for number in range(40):
+    copy = tmp_path / "counted"
+    shutil.copytree(tmp_path / "a/take.recording.recovered", copy / "take.recording")
+    count = calls(takeset, failing_look, "change", copy, "recover", copy)
+    for number in spread(40, count):
         root = tmp_path / f"k{number}"
         shutil.copytree(tmp_path / "a/take.recording.recovered", root / "take.recording")
-        for _ in range(3):
-            process = subprocess.Popen([BINARY, "recover", root], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(chance.uniform(0, 0.03))
-            process.send_signal(signal.SIGKILL)
+        for turn in range(3):
+            process = stopped([BINARY, "recover", root], failing_look, "change", root, number + turn)
+            process.kill()
             process.wait()
         takeset("recover", root, check=0)
         assert files(root / "take") == once and sorted(os.listdir(root)) == ["take", "take.recording.recovered"]
@@ -203,29 +204,34 @@ def test_exit_codes(takeset, recorded, tmp_path):
 def test_a_thousand_flips_claim_nothing_that_is_not_there(takeset, recorded, tmp_path):
     chance = random.Random(3)
     parts = {"journal": b"".join(recorded.entries), "video.mp4": b"".join(recorded.segments), "depth.raw": b"".join(one.tobytes() for one in recorded.depth)}
-    for number in range(1000):
+    count = share(1000)
+    for number in range(count):
         folder = recorded.write(tmp_path / f"in/flip_{number:04}.recording")
         name = chance.choice(list(parts))
         data = bytearray(parts[name])
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         (folder / name).write_bytes(data)
     found = recovered(takeset, tmp_path / "in")
-    assert len(found) == 1000 and all(one["frames"] % EVERY == 0 or one["frames"] == recorded.count for one in found)
+    assert len(found) == count and all(one["frames"] % EVERY == 0 or one["frames"] == recorded.count for one in found)
     takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
     for name, (demo, _) in demos(tmp_path / "out").items():
         assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(len(demo["obs/camera_image"])))
 
 
-def test_of_two_recoveries_at_once_one_works(takeset, recorded, tmp_path):
+def test_of_two_recoveries_at_once_one_works(takeset, recorded, failing_look, tmp_path):
+    """The other one comes before each change of the first."""
     recorded.write(tmp_path / "a/take.recording")
     recovered(takeset, tmp_path / "a")
     expected = files(tmp_path / "a/take")
-    for number in range(15):
+    for number in range(1, 16):
         root = tmp_path / f"{number}"
         recorded.write(root / "take.recording")
-        pair = [subprocess.Popen([BINARY, "recover", root], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
-        codes = [process.wait() for process in pair]
-        assert 0 in codes and files(root / "take") == expected, codes
+        first = stopped([BINARY, "recover", root], failing_look, "change", root, number)
+        second = takeset("recover", root)
+        if first.returncode is None:
+            first.send_signal(signal.SIGCONT)
+        codes = [first.wait(), second.returncode]
+        assert 0 in codes and files(root / "take") == expected, (codes, second.stderr)
 
 
 def test_nothing_of_a_recording_is_uploaded_by_its_name(takeset, recorded, tmp_path):

@@ -7,18 +7,16 @@ import contextlib
 import ctypes
 import errno
 import os
-import random
 import re
 import shutil
 import signal
 import subprocess
-import time
 
 import h5py
 import pytest
 from command import BINARY
-from strange_takes import children, unfinished
-from system import mount_image, mount_tmpfs, stopped, take_image
+from strange_takes import children, halted, unfinished
+from system import mount_image, mount_tmpfs, spread, stopped, take_image
 
 LENGTHS = pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["short", "long"])
 
@@ -26,48 +24,60 @@ LENGTHS = pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=py
 # Kills
 
 
+@pytest.fixture(scope="module")
+def changes(whole, failing_look, tmp_path_factory):
+    """How often a run changes its output, and how often a child does that converts one take."""
+    root = tmp_path_factory.mktemp("changes")
+    count = calls(whole, failing_look, "change", root / "out", root / "out")
+    return {"never": count, "auto": count // 2, "always": count // 6}
+
+
 @pytest.mark.slow
 @LENGTHS
-def test_kills_of_the_group_at_random_moments(whole, tmp_path, is_long):
-    moments, seconds = random.Random(16), whole.duration(tmp_path)
-    killed, count = 0, 200 if is_long else 12
-    output = tmp_path / "out"
-    for number in range(count):
-        process = whole.begun(output, "--isolate", ["always", "auto", "never"][number % 3], "--jobs", str(1 + number % 2))
-        time.sleep(moments.uniform(0, seconds))
-        os.killpg(process.pid, signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
-        whole.has_no_half_files(output)
-        if number % 3 == 2:  # two more kills come before the run may finish
+def test_kills_of_the_group_at_any_change(whole, failing_look, changes, tmp_path, is_long):
+    killed, output = 0, tmp_path / "out"
+    for policy in ["always", "auto", "never"]:
+        for turn, number in enumerate(spread(70 if is_long else 5, changes[policy])):
+            process = whole.stopping(failing_look, number, output, policy, "--jobs", str(1 + turn % 2))
+            halted(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            killed += process.wait() == -signal.SIGKILL
+            whole.has_no_half_files(output)
+            if turn % 3 == 2:  # two more kills come before the run may finish
+                whole.resumes(output)
+                shutil.rmtree(output)
+        if output.exists():
             whole.resumes(output)
             shutil.rmtree(output)
-    assert killed > count / 3, killed  # the others had finished before
-    print(f"{count} kills, {killed} of them before the run had finished")
+    assert killed > (100 if is_long else 8), killed  # what is there already is not written again
+    print(f"{killed} kills")
 
 
 @pytest.mark.slow
 @LENGTHS
-def test_kills_of_children_at_random_moments(whole, tmp_path, is_long):
+def test_kills_of_children_at_any_change(whole, failing_look, changes, tmp_path, is_long):
     """A run whose child is killed once converts the take again and tells nobody."""
-    moments, seconds = random.Random(17), whole.duration(tmp_path)
-    killed, count = 0, 200 if is_long else 12
-    for number in range(count):
+    killed, numbers = 0, spread(100 if is_long else 6, changes["always"])
+    for turn, number in enumerate(numbers):
         output = tmp_path / "out"
-        process = whole.begun(output, "--isolate", "always", "--jobs", str(1 + number % 2))
-        time.sleep(moments.uniform(0, seconds))
-        try:
-            for child in children(process.pid):
-                os.kill(child, signal.SIGKILL)
-                killed += 1
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-        assert process.wait(timeout=60) == 0
+        process = whole.stopping(failing_look, number, output, "always", "--jobs", str(1 + turn % 2))
+        victims = halted(process)
+        for child in victims[:1]:
+            os.kill(child, signal.SIGKILL)
+            killed += 1
+        others = victims[1:]
+        while others or (others := halted(process)):
+            for child in others:
+                os.kill(child, signal.SIGCONT)
+            others = []
+        assert process.wait() == 0
         whole.has_no_half_files(output)
         assert unfinished(output) == []
         whole.resumes(output)
         shutil.rmtree(output)
-    assert killed > count / 5, killed
-    print(f"{count} runs, {killed} children killed")
+    assert killed > len(numbers) // 2, killed
+    print(f"{len(numbers)} runs, {killed} children killed")
 
 
 # System calls
@@ -188,13 +198,13 @@ def test_a_disk_without_inodes(whole, tmp_path):
 
 @pytest.mark.slow
 @LENGTHS
-def test_a_power_loss_at_any_moment(whole, tmp_path, is_long):
+def test_a_power_loss_at_any_moment(whole, failing_look, changes, tmp_path, is_long):
     """The image of a mounted file system is what a disk holds when the power goes: without what was not synced."""
     if os.getuid() or not shutil.which("mkfs.ext4"):
         pytest.skip("needs root and mkfs.ext4")
     count = 20 if is_long else 3
-    moments, seconds = random.Random(18), whole.duration(tmp_path)
-    episodes = []
+    episodes, policies = [], ["always", "never"]
+    numbers = {policy: spread(count, changes[policy]) for policy in policies}
     for number in range(count + 1):
         # Files of their own: whoever has made a mount namespace meanwhile keeps a file system alive that was unmounted here.
         image, copy = tmp_path / f"image{number}", tmp_path / f"copy{number}"
@@ -203,16 +213,19 @@ def test_a_power_loss_at_any_moment(whole, tmp_path, is_long):
         subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
         unmount = mount_image(image, tmp_path / f"disk{number}")
         try:
-            process = whole.begun(tmp_path / f"disk{number}/out", "--isolate", ["always", "never"][number % 2])
+            policy = policies[number % 2]
             if number == count:
+                process = whole.begun(tmp_path / f"disk{number}/out", "--isolate", policy)
                 assert process.wait() == 0  # what a finished run has said to be written must be there
             else:
-                time.sleep(moments.uniform(0.1, 1) * seconds)
+                process = whole.stopping(failing_look, numbers[policy][number % len(numbers[policy])], tmp_path / f"disk{number}/out", policy)
+                halted(process)
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                     for each in [process.pid, *children(process.pid)]:
                         os.kill(each, signal.SIGSTOP)
             take_image(image, copy)
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         finally:
             unmount()
@@ -266,7 +279,7 @@ def test_an_input_that_becomes_something_else_while_it_is_read(whole, failing_lo
                 break
             CHANGES[change](takes / victim)
             process.send_signal(signal.SIGCONT)
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=300)
             assert code in (0, 3), code
             outcomes.append(code)
             own = whole.shard_of(name)

@@ -52,7 +52,7 @@ def test_a_replacing_run_that_stops_is_never_called_finished(takeset, few, other
             process.wait()
         else:
             environment = {"LD_PRELOAD": str(failing_look), "FAIL_KIND": kind, "FAIL_BELOW": str(output), "FAIL_AT": str(number), "FAIL_ERRNO": str(code)}
-            subprocess.run([*map(str, command)], env=os.environ | environment, capture_output=True, timeout=60)
+            subprocess.run([*map(str, command)], env=os.environ | environment, capture_output=True, timeout=300)
         packed = takeset("pack", output, "--output", tmp_path / f"{kind}{number}.h5")
         if packed.returncode == 0:
             takeset("verify", tmp_path / f"{kind}{number}.h5", check=0)

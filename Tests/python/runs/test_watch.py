@@ -5,12 +5,11 @@ import os
 import random
 import shutil
 import signal
-import time
 import zipfile
 
 import pytest
 from run_outputs import outputs
-from watching import SETTLE, Watch, arrive, files_of, published, small_takes
+from watching import Watch, arrive, files_of, published, small_takes
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +37,13 @@ def test_a_take_that_arrives_slowly_in_any_order_is_converted_once_and_whole(sou
     random.Random(seed).shuffle(order)
     with Watch(incoming, output=tmp_path / "out") as watch:
         arrive(sources[0], incoming / "t0", order[:-1], pause=0.05)
-        last = time.time()
-        time.sleep(3 * SETTLE)  # one file is missing, and the rest rests
+        watch.rest()  # one file is missing
         if order[-1] != "truth.json" and not order[-1].startswith("encoders"):
             assert watch.takes() == [] and watch.takes("failed") == []
         arrive(sources[0], incoming / "t0", order[-1:])
         watch.wait_until_published({"t0"})
         assert watch.stop() == 0
-        assert watch.takes("failed") == [] and time.time() > last
+        assert watch.takes("failed") == []
     takeset.convert(sources[0], output=tmp_path / "once")
     assert outputs(tmp_path / "out") == outputs(tmp_path / "once")
 
@@ -62,9 +60,11 @@ def test_a_session_whose_images_are_fewer_than_it_lists_is_named_and_waits(sourc
         event, = watch.events("incomplete")
         assert event["path"] == str(incoming / "t1") and event["level"] == "warning"
         assert f"lists {count} images, rgb has {count - 1}" in event["reason"]
-        time.sleep(1)
+        watch.rest(0.6)  # looks at all files are half a second apart
+        watch.rest(0.6)
         assert len(watch.events("incomplete")) == 1 and watch.events("take") == []
-        image.write_bytes(held)
+        (tmp_path / "image").write_bytes(held)
+        os.rename(tmp_path / "image", image)
         watch.wait_until_published({"t1"})
         assert watch.stop(signal.SIGINT) == 0
 
@@ -78,14 +78,13 @@ def test_archives_written_in_place_and_renamed_into_place(sources, incoming, tmp
             half = len(data) // 2
             file.write(data[:half])
             file.flush()
-            time.sleep(4 * SETTLE)  # it rests, but cannot be listed
+            watch.rest()  # but it cannot be listed
             assert watch.events("take") == []
             for start in range(half, len(data), 4096):
                 file.write(data[start : start + 4096])
                 file.flush()
-                time.sleep(0.01)
         shutil.copyfile(b, incoming / "t1.zip.part")
-        time.sleep(4 * SETTLE)
+        watch.rest()
         assert "t1" not in watch.takes() and watch.takes("failed") == []
         os.rename(incoming / "t1.zip.part", incoming / "t1.zip")
         watch.wait_until_published({"t0", "t1"})
@@ -111,11 +110,17 @@ def test_a_movie_is_not_taken_out_of_a_folder_that_is_still_being_copied(takeset
     takeset("simulate", "stray-scanner", "--output", scan, "--size", "96x72", "--seconds", 0.3, check=0)
     files = files_of(scan)
     order = [f for f in files if f.endswith(".mp4")] + [f for f in files if not f.endswith(".mp4") and f != "odometry.csv"] + ["odometry.csv"]
-    with Watch(incoming, output=tmp_path / "out", settle=1) as watch:
-        arrive(scan, incoming / "scan", order, pause=2.5 / len(order))
-        watch.wait_for(lambda: watch.events("published"), "publishing")
-        assert watch.takes() == ["scan"] and watch.takes("failed") == []
-        assert watch.stop() == 0
+    # The copy takes longer than files must rest, and each file comes sooner than that; where the machine pauses it, once more.
+    for turn in range(10):
+        with Watch(incoming, output=tmp_path / f"out{turn}", settle=1) as watch:
+            longest = arrive(scan, incoming / "scan", order, pause=1.5 / len(order))
+            watch.wait_for(lambda: watch.events("published"), "publishing")
+            if longest < 0.5:
+                assert watch.takes() == ["scan"] and watch.takes("failed") == []
+                assert watch.stop() == 0
+                break
+        shutil.rmtree(incoming / "scan")
+    assert longest < 0.5
 
 
 @pytest.mark.slow
@@ -125,7 +130,7 @@ def test_a_take_that_changes_is_converted_again_and_one_that_failed_is_mended(so
     (incoming / "t1/poses.json").write_text("[{")
     with Watch(incoming, output=tmp_path / "out") as watch:
         watch.wait_for(lambda: watch.takes() == ["t0"] and watch.takes("failed") == ["t1"], "one of each")
-        time.sleep(4 * SETTLE)
+        watch.rest()
         assert len(watch.events("take")) == 2  # a take that failed is not tried again while it is the same
         shutil.copyfile(sources[1] / "poses.json", incoming / "t1/poses.json")
         watch.wait_until_published({"t0", "t1"})
@@ -193,11 +198,12 @@ def test_what_is_not_read_is_named_once(sources, incoming, tmp_path):
     (incoming / "link").symlink_to(sources[1])
     os.mkfifo(incoming / "pipe.mov")
     with Watch(incoming, output=tmp_path / "out", settle=0.1) as watch:
-        watch.wait_for(lambda: len(watch.events("note")) == 3, "naming them")
+        watch.wait_for(lambda: len(watch.notes()) == 3, "naming them")
         shutil.copytree(sources[2], incoming / "t2")
         watch.wait_until_published({"t2"})
-        notes = "\n".join(event["message"] for event in watch.events("note"))
-        assert len(watch.events("note")) == 3 and all(event["level"] == "warning" for event in watch.events("note"))
+        watch.look()
+        notes = "\n".join(event["message"] for event in watch.notes())
+        assert len(watch.notes()) == 3 and all(event["level"] == "warning" for event in watch.notes())
         assert "its name is not UTF-8" in notes and f"{incoming}/link is a symbolic link" in notes and f"{incoming}/pipe.mov is neither" in notes
         assert watch.stop() == 0
 
@@ -221,7 +227,7 @@ def test_the_dataset_that_a_watch_replaces_stays_until_takes_replace_it(takeset,
     before = outputs(tmp_path / "out")
     (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align]\n")
     with Watch(incoming, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml", "--replace"]) as watch:
-        time.sleep(4 * SETTLE)
+        watch.rest()
         assert outputs(tmp_path / "out") == before
         shutil.copytree(sources[1], incoming / "t1")
         watch.wait_until_published({"t1"})
@@ -234,14 +240,15 @@ def test_a_hangup_ends_a_watch_unless_it_was_started_to_ignore_it(incoming, tmp_
     with Watch(incoming, output=tmp_path / "out", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)) as watch:
         watch.process.send_signal(signal.SIGHUP)
         if ignored:
-            time.sleep(1)
+            watch.look()
+            watch.look()
             assert watch.process.poll() is None and watch.stop() == 0
         else:
-            assert watch.process.wait(timeout=20) == 0
+            assert watch.process.wait(timeout=300) == 0
 
 
 def test_a_watch_of_nothing_makes_no_dataset_and_ends_when_told(incoming, tmp_path):
     with Watch(incoming, output=tmp_path / "out") as watch:
-        time.sleep(1)
+        watch.rest()
         assert watch.stop() == 0
     assert not (tmp_path / "out/manifest.json").exists() and published(tmp_path / "out") == set()
