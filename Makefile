@@ -26,7 +26,7 @@ PACKAGES := build/packages
 VENV := .build/venv
 PYTHON := $(VENV)/bin/python
 TESTS := not slow
-# Some tests wait for time to pass, so one more process than there are processors.
+# Tests wait for processes and disks, so one more process than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 SERVER_WORKERS ?= $(shell echo $$((2 * $$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
@@ -70,7 +70,7 @@ test-deps: deps
 
 test: ## run the Swift tests, then the quick Python ones against the built command
 	@$(MAKE) --no-print-directory -j 2 test-build test-deps
-	@$(MAKE) --no-print-directory test-swift test-recorder test-python
+	@$(MAKE) --no-print-directory -j 1 test-swift test-recorder test-python TESTS="$(TESTS)"
 	@$(TOOK)
 
 test-build: build
@@ -136,7 +136,7 @@ comparison: build ## convert the same recordings with LeRobot, nerfstudio and sc
 
 torture: test-deps build ## kill runs hundreds of times, fail every system call, fill disks, cut the power, convert 100,000 takes, then fuzz: some hours
 	@scripts/install-packages gcc e2fsprogs nbdkit libnbd-bin slurm-wlm slurmctld slurmd slurm-client munge
-	TAKESET_FLIPS=1000 TAKESET_SYSCALLS=1 TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "torture or cluster or not torture" \
+	TAKESET_ALL=1 TAKESET_FLIPS=1000 TAKESET_SYSCALLS=1 TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -n auto -m "torture or cluster or not torture" \
 	  Tests/python/runs/test_torture.py Tests/python/runs/test_failing_disk.py Tests/python/runs/test_batch.py \
 	  Tests/python/runs/test_isolation.py Tests/python/runs/test_fork_server.py Tests/python/runs/test_isolation_same.py Tests/python/runs/test_many_files.py Tests/python/runs/test_kills.py \
 	  Tests/python/runs/test_full_disk.py Tests/python/runs/test_changing_inputs.py Tests/python/runs/test_syscalls.py Tests/python/dataset/test_flips.py \

@@ -10,6 +10,7 @@ import slurm_cluster
 from bundles import Device, keys_file
 from command import BINARY, ROOT, Takeset
 from preloads import compiled
+from system import BEGUN
 from torture import Whole, takes_of_every_kind
 
 
@@ -52,6 +53,35 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False
     return Files(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Remembers which folders a fixture of a module makes."""
+    if fixturedef.scope not in ("module", "class"):
+        return (yield)
+    root = request.getfixturevalue("tmp_path_factory").getbasetemp()
+    before = {*root.iterdir()}
+    try:
+        return (yield)
+    finally:
+        fixturedef.folders = {*root.iterdir()} - before
+
+
+def pytest_fixture_post_finalizer(fixturedef):
+    """Removes them when its module is done: all together are 10 GB."""
+    for folder in getattr(fixturedef, "folders", ()):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_stopped():
+    yield
+    while BEGUN:
+        process = BEGUN.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")

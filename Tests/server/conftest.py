@@ -19,13 +19,14 @@ BINARY = Path(os.environ.get("SERVER", ROOT / "server/.build/release/takeset-ser
 TAKESET = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset"))
 
 
-_held = []  # for as long as this process lives
+_held = []  # until the end of the test
 
 
 def free_port():
     """A port below those that the system hands out, held against other runs of tests by a UDP socket of the same number."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in random.sample(range(10_000, lowest), lowest - 10_000):
+    ports = range(10_000, lowest) if lowest > 11_000 else range(61_000, 65_000)
+    for port in random.sample(ports, len(ports)):
         holder = socket.socket(type=socket.SOCK_DGRAM)
         try:
             holder.bind(("", port))
@@ -143,6 +144,8 @@ def start(tmp_path):
     for server in running:
         if server.process and server.process.poll() is None:
             server.kill()
+    while _held:
+        _held.pop().close()
 
 
 @pytest.fixture

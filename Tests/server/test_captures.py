@@ -2,10 +2,8 @@
 
 import datetime
 import json
-import os
 import subprocess
 import uuid
-from pathlib import Path
 
 import conftest
 import pytest

@@ -13,11 +13,11 @@ PYTHON = sys.executable
 
 def test_hanging_child_is_ended_with_its_group(start, tmp_path):
     command = fake(tmp_path, "hang", f"{PYTHON} -c 'import time; time.sleep(3600)' {tmp_path}/marker &\necho $! >>{tmp_path}/children\ntrap '' TERM INT\nwait")
-    server = start("--takeset", command, "--conversion-seconds", 1, "--conversion-attempts", 2, conversions=1)
+    server = start("--takeset", command, "--conversion-seconds", 3, "--conversion-attempts", 2, conversions=1)
     capture = queue(server.data, "video", bundle(tmp_path / "1"))
     found = finished(server, capture)
     assert len((tmp_path / "children").read_text().split()) == 2
-    assert (found["status"], found["reason"]) == ("failed", "The conversion took longer than 1 seconds. It was tried 2 times.")
+    assert (found["status"], found["reason"]) == ("failed", "The conversion took longer than 3 seconds. It was tried 2 times.")
     assert (found["state"], found["attempts"]) == ("done", 2)
     server.until(lambda: not running(f"{tmp_path}/marker"))
     server.until(lambda: list((server.data / "conversions/.work").iterdir()) == [])

@@ -1,4 +1,4 @@
-"""The server is killed at random moments of conversions and merges. Afterwards every capture is complete once."""
+"""The server is killed at many places of conversions and merges. Afterwards every capture is complete once."""
 
 import random
 

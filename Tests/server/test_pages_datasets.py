@@ -122,8 +122,8 @@ def test_a_dataset_is_downloaded_as_it_is_at_one_moment(start, tmp_path):
     server.until(lambda: server.get("/datasets/default/download").ok)
     sizes = set()
     for number in range(3):
-        queue(server.data, "movie", {f"video_177144610{number}.mov": movie(tmp_path / f"m{number}", "--seed", number)})
         before = len(episodes(server))
+        queue(server.data, "movie", {f"video_177144610{number}.mov": movie(tmp_path / f"m{number}", "--seed", number)})
         with server.get("/datasets/default/download", stream=True) as answer:
             assert answer.headers["Content-Disposition"] == 'attachment; filename="default.tar"'
             pieces = answer.iter_content(1 << 16)

@@ -117,7 +117,8 @@ def test_a_key_that_is_revoked_while_its_form_arrives_makes_none(guarded):
         # The body is asked for once the key was recognized.
         answer = b""
         while b"\r\n\r\n" not in answer:
-            answer += connection.recv(65536)
+            assert (block := connection.recv(65536)), answer
+            answer += block
         assert answer.startswith(b"HTTP/1.1 100 ")
         assert keys(server.data, "revoke", identity).returncode == 0
         connection.sendall(form)

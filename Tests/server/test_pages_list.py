@@ -226,7 +226,7 @@ def test_jobs_that_run_and_wait(server):
     for name, state, before, started in ("a", "running", 0, now - 65_000), ("b", "waiting", 0, None), ("c", "waiting", now + 120_000, None), (HOSTILE, "waiting", 0, None):
         capture = insert(server, status="processing", name=name)
         rows(server, "INSERT INTO conversion (capture, state, attempts, notBefore, startedAt, lastError) VALUES (?, ?, 2, ?, ?, ?)", capture, state, before, started, HOSTILE)
-    while True:
+    for _ in range(50):
         now = int(time.time() * 1000)
         rows(server, "UPDATE conversion SET startedAt = ? WHERE state = 'running'", now - 65_000)
         rows(server, "UPDATE conversion SET notBefore = ? WHERE notBefore > 0", now + 120_000)

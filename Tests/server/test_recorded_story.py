@@ -6,9 +6,11 @@ import subprocess
 import h5py
 import uploads
 from conftest import TAKESET
+from bundles import in_movie
 from images import frame_code
 from proxies import RandomCuts
 from queued import manifest, merged
+from system import until
 from test_upload_server import captures
 
 SMALL = ["--size", "160x120", "--seconds", "60", "--pace", "realtime", "--trace"]
@@ -21,6 +23,7 @@ def test_a_killed_recording_reaches_the_dataset_through_a_bad_network(start, cli
     while taken < 180:
         assert (line := process.stdout.readline()).startswith("frame"), line
         taken += 1
+    until(lambda: in_movie(tmp_path / "phone/take.recording/journal") >= taken - 30, "all but a second is in the movie")
     process.kill()
     said = process.stdout.read()  # until then
     taken += sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())

@@ -305,7 +305,7 @@ def test_an_abandoned_folder_is_swept(server, sessions):
 
 
 def test_a_kill_while_files_arrive_loses_none_that_was_acknowledged(server, sessions):
-    """Killed after so many bytes of one, and each other time after all of them, perhaps before its answer."""
+    """Killed after so many bytes of one, or after all of them, perhaps before its answer."""
     choice, acknowledged = random.Random(4), {}
 
     def another(size):

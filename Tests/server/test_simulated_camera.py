@@ -203,7 +203,7 @@ def recorded(server, folder, segments):
     last, sizes = 0, {0}
     with connect(f"ws://127.0.0.1:{server.port}/viewer", max_size=None, open_timeout=300, ping_interval=None) as viewer:
         while len(sizes) <= segments:
-            if isinstance(message := viewer.recv(), bytes):
+            if isinstance(message := viewer.recv(timeout=300), bytes):
                 last = frame_code(np.asarray(Image.open(io.BytesIO(message[8:]))))
             sizes |= {path.stat().st_size for path in folder.glob("*.mp4")}
     return last

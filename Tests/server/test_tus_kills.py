@@ -114,11 +114,12 @@ def kill_once(server, condition):
     """A thread that kills the server as soon as a condition holds."""
 
     def watch():
-        while not condition():
+        end = time.monotonic() + 300
+        while not condition() and time.monotonic() < end:
             time.sleep(0.001)
         server.kill()
 
-    thread = threading.Thread(target=watch)
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     return thread
 
@@ -142,7 +143,7 @@ def kill_again_and_again(server, kills, size, choice):
         if kills:
             count = size * (turns - kills) // turns + choice.randrange(60_000)
             kills -= 1
-            killer = kill_once(server, lambda: ended.is_set() or arrived() >= count)
+            killer = kill_once(server, lambda count=count: ended.is_set() or arrived() >= count)
         try:
             while capture is None:
                 offset = acknowledged

@@ -60,6 +60,7 @@ def test_a_server_that_is_killed_while_uploads_run(server, client, tmp_path):
     process = client.start(tmp_path / "in", "--to", server.url, "--limit-rate", "900k", "--first-pause", "0.05", "--max-attempts", "100")
     for number in range(4):
         server.until(lambda: process.poll() is not None or received(server) >= 250_000 * (number + 1))
+        assert process.poll() is None
         server.restart()
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors

@@ -47,7 +47,7 @@ def test_headers_are_checked_in_order(server, index):
 ])
 def test_timestamps_have_a_window(server, offset, expected):
     phone = Phone(server, level=None)
-    while True:
+    for _ in range(50):
         asked = now()
         answer = phone.post(b"", phone.headers(scheme="s0", timestamp=asked + offset))
         if now() - asked < 900:

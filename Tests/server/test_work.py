@@ -1,4 +1,4 @@
-"""Workers on other machines: `takeset-server work`, which is killed at random and loses nothing."""
+"""Workers on other machines: `takeset-server work`, which is killed and loses nothing."""
 
 import hashlib
 import json
@@ -100,14 +100,24 @@ def test_workers_that_are_killed_lose_nothing(start, workers, tmp_path):
     """So is the server. Every capture is in the dataset once in the end."""
     server = start(*QUICK, "--conversion-attempts", 1)
     captures = [queue(server.data, "video", bundle(tmp_path / f"b{number}", "--seed", number)) for number in range(8)]
+    shared, kills = tmp_path / "shared", 0
+    shared.mkdir()
     for number in range(8):
-        process = workers(server, "--jobs", 2, "--until-idle", scratch=tmp_path / "shared")
+        before = {*shared.iterdir()}
+        process = workers(server, "--jobs", 2, "--until-idle", scratch=shared)
+
+        def fetched():
+            """Bytes of this worker, in its own folder."""
+            return sum(bytes_below(folder) for folder in {*shared.iterdir()} - before)
+
         # At each turn it has come a little further.
-        server.until(lambda: process.poll() is not None or bytes_below(tmp_path / "shared") > 9000 * number or "done" in process.log.read_text())
+        server.until(lambda: process.poll() is not None or fetched() > 3000 * number)
+        kills += process.poll() is None
         process.kill()
         process.wait()
         if number % 3 == 1:
             server.restart()
+    assert kills >= 4, kills
     # What a killed worker left is removed by the next one.
     process = workers(server, "--jobs", 2, scratch=tmp_path / "shared")
     rows = finished(server, *captures)

@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 from command import BINARY
-from flips import FLIPS, children_of, chunks, ends, flipped, harm, lengths_of_texts, listed, misses, of_take, verified
+from flips import FLIPS, chunks, ends, flipped, harm, lengths_of_texts, listed, misses, of_take, verified
 from outputs import manifest
+from strange_takes import children
 from system import processor_seconds, until
 
 pytestmark = pytest.mark.slow
@@ -91,12 +92,12 @@ def test_nothing_keeps_running_when_verify_is_stopped(takeset, copy, number):
         flipped(path, place + 1, 2)
         process = subprocess.Popen([BINARY, "verify", copy], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # Much longer than it reads a file that it can read.
-        until(lambda: process.poll() is not None or any(processor_seconds(child) > 1 for child in children_of(process)), "an end or a hang", 600)
+        until(lambda: process.poll() is not None or any(processor_seconds(child) > 1 for child in children(process.pid)), "an end or a hang", 600)
         if process.poll() is None:
-            children = [os.pidfd_open(child) for child in children_of(process)]
+            readers = [os.pidfd_open(child) for child in children(process.pid)]
             process.send_signal(number)
             process.wait(timeout=300)
-            left = [child for child in children if not ends(child)]
+            left = [child for child in readers if not ends(child)]
             for child in left:
                 signal.pidfd_send_signal(child, signal.SIGKILL)
             assert left == [], "it keeps running"

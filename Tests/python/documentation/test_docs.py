@@ -147,7 +147,9 @@ def test_the_verdicts_of_the_readme_are_the_doctors(takeset, followed):
     said = dict(re.findall(r"^\| ([^|]+?) \| [^|]+ \| ([^|]+?) \|$", (ROOT / "README.md").read_text(), re.M))
     for program, (use, loader) in VERDICTS.items():
         takeset("init", "--for", use, "--output", root / f"{use}.yaml", "--replace", check=0)
-        takeset("run", root / ("scans" if use == "nerf" else "takes"), "--output", root / use, "--pipeline", root / f"{use}.yaml", check=0)
+        # Images for ACT are large: of two takes they are enough.
+        inputs = {"nerf": [root / "scans"], "act": sorted((root / "takes").iterdir())[:2]}.get(use, [root / "takes"])
+        takeset("run", *inputs, "--output", root / use, "--pipeline", root / f"{use}.yaml", check=0)
         last = takeset("verify", "--for", loader, root / use).stdout.splitlines()[-1]
         verdict = re.search(r": (?:(ready) for [a-z-]+(, \d+ warnings?)?|(\d+ problems)[^;]*);", last)
         found = (verdict[1] or "") + (verdict[2] or "") + (verdict[3] or "")

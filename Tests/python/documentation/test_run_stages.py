@@ -14,7 +14,7 @@ MAKEFILE = """
 lint dataset ci-deps server:
 	@test ! -e $@-fails
 test-python test-closed-loop test-server:
-	@cd {folder}/$@ && {python} -m pytest -q -p no:xdist $(PYTEST_FLAGS) .
+	@cd {folder}/$@ && {python} -m pytest -q -n 1 $(PYTEST_FLAGS) .
 test-swift test-recorder:
 	@{python} {folder}/swift.py $@ $(SWIFT_TEST_FLAGS)
 """
@@ -101,6 +101,18 @@ def test_a_failure_without_a_test_has_no_second_chance(project):
     (project / "test-server/conftest.py").write_text("def pytest_sessionfinish(session): session.exitstatus = 3\n")
     code, out = stages(project)
     assert code == 1 and "server: it failed, and none of its tests did" in out
+
+
+def test_a_test_that_crashes_its_process_has_no_second_chance(project):
+    (project / "test-server/test_crash.py").write_text("import os, pathlib\ndef test_crash(): os._exit(1)\n")
+    code, out = stages(project)
+    assert code == 1 and "server: test_crash crashed its process" in out and "NERVOUS" not in out
+
+
+def test_a_file_that_cannot_be_collected_has_no_second_chance(project):
+    (project / "test-server/test_broken.py").write_text("import nothing_of_this_name\n")
+    code, out = stages(project)
+    assert code == 1 and "server: test_broken cannot be collected" in out
 
 
 def test_a_stage_whose_tests_do_not_run_fails(project):

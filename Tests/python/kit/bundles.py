@@ -187,3 +187,16 @@ def bundle(
 
 
 SMALL = {"container": "gzip", "layout": "rldp", "size": (8, 6)}
+
+
+def in_movie(journal):
+    """Frames in the last whole segment of which the journal of a recording tells."""
+    data, at, frames = journal.read_bytes(), 0, 0
+    while at + 5 <= len(data):
+        size, kind = struct.unpack_from("<IB", data, at)
+        if at + 9 + size > len(data):
+            break
+        if kind == 3:
+            frames = struct.unpack_from("<I", data, at + 13)[0]
+        at += size + 9
+    return frames

@@ -9,7 +9,6 @@ from conversions import pipeline
 from outputs import record
 from videos import video_file
 
-PLACEHOLDER = base64_text(b"POST\n/api/v1/captures/video\n1700000000000\n550E8400-E29B-41D4-A716-446655440000")
 MOCK = "ZGVidWctbW9jay1hc3NlcnRpb24="
 
 

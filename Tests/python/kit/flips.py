@@ -11,6 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 from command import BINARY
+from strange_takes import children
 
 FLIPS = int(os.environ.get("TAKESET_FLIPS", 100))
 
@@ -59,14 +60,6 @@ def listed(found):
     return f"{len(found)} missed:\n" + "\n".join(map(str, found))
 
 
-def children_of(process):
-    """Ids of the processes that a process has started; none of one that has ended."""
-    try:
-        return [int(word) for path in Path(f"/proc/{process.pid}/task").glob("*/children") for word in path.read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
 def ends(process, seconds=120):
     """Whether a process, given by its descriptor, ends within this time."""
     poll = select.poll()
@@ -82,7 +75,7 @@ def verified(directory, seconds=300):
         out, errors = process.communicate(timeout=seconds)
         return process.returncode, out, errors
     except subprocess.TimeoutExpired:
-        for child in children_of(process):
+        for child in children(process.pid):
             os.kill(child, signal.SIGKILL)
         process.kill()
         return "endless", *process.communicate()

@@ -64,11 +64,12 @@ def unfinished(directory):
 
 
 def children(process):
-    """Ids of the processes that a process has started and not ended."""
+    """Ids of the processes that a process has started and not ended; none of one that has ended."""
     found = []
-    for task in os.listdir(f"/proc/{process}/task"):
-        with open(f"/proc/{process}/task/{task}/children") as file:
-            found += map(int, file.read().split())
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{process}/task/{task}/children") as file:
+                found += map(int, file.read().split())
     return found
 
 
@@ -79,7 +80,7 @@ def started(environment, takes, output, *arguments, **options):
     return subprocess.Popen(command, env=environment, start_new_session=True, **pipes | options)
 
 
-def waiting(process, besides=(), seconds=60):
+def waiting(process, besides=(), seconds=300):
     """The children of a run once there is one that waits in its decoder."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

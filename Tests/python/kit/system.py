@@ -80,13 +80,22 @@ def calls(takeset, library, kind, below, *arguments):
 
 
 def share(count):
-    """How many to try of so many damaged takes, kills or files: a fifth, or all with TAKESET_ALL=1, as every night."""
+    """How many to try of so many damaged takes, kills or files: a fifth, or all with TAKESET_ALL=1, as `make nightly` does."""
     return count if os.environ.get("TAKESET_ALL") else count // 5
 
 
 def spread(count, most):
     """As many numbers as `count`, evenly from 1 to `most`, without repeats."""
     return sorted({1 + round(number * (most - 1) / max(1, count - 1)) for number in range(count)})
+
+
+BEGUN = []  # processes that a test may leave stopped when it fails
+
+
+def begun(process):
+    """The process, which is killed at the end of the test if it is still there."""
+    BEGUN.append(process)
+    return process
 
 
 def stopping(library, kind, below, number):
@@ -97,7 +106,7 @@ def stopping(library, kind, below, number):
 def stopped(command, library, kind, below, number, **options):
     """A process that has stopped itself before this call of a kind below a directory, or that has ended without making so many."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([*map(str, command)], env=stopping(library, kind, below, number), **quiet | options)
+    process = begun(subprocess.Popen([*map(str, command)], env=stopping(library, kind, below, number), **quiet | options))
     _, status = os.waitpid(process.pid, os.WUNTRACED)
     if not os.WIFSTOPPED(status):
         process.returncode = os.waitstatus_to_exitcode(status)

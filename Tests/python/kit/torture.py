@@ -11,6 +11,7 @@ from command import BINARY
 from run_outputs import outputs
 from scans import session as scan
 from strange_takes import movie, session, unfinished
+from system import begun
 
 
 def takes_of_every_kind(root):
@@ -44,7 +45,7 @@ class Whole:
     def begun(self, output, *arguments, **options):
         """A run in a process group of its own."""
         command = [*map(str, [BINARY, *self.arguments(output, *arguments)])]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+        return begun(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True, **options))
 
     def stopping(self, library, number, output, policy, *arguments):
         """A run that stops before it changes the output for the n-th time: with the policy "always", each child does, counting its own changes."""

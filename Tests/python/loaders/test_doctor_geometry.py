@@ -115,7 +115,7 @@ APPS = {
 @pytest.mark.slow
 def test_takes_that_agree_have_no_finding(takeset, tmp_path):
     for app, options in APPS.items():
-        takeset("simulate", app, "--seconds", 2, *options, "--output", tmp_path / "in" / app, check=0)
+        takeset("simulate", app, "--seconds", 1, *options, "--output", tmp_path / "in" / app, check=0)
     takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
     entries = {entry["id"]: codes(entry) for entry in manifest(tmp_path / "out")["record"]["takes"]}
     assert set(entries) == set(APPS) and not any("geometry-contradictory" in found for found in entries.values())

@@ -95,7 +95,7 @@ def test_another_plan_while_a_worker_is_at_its_tasks(takeset, failing_look, tmp_
     listed, _ = plan(takeset, takes, tmp_path / "more", output=output)
     assert len(listed) == 5
     busy.send_signal(signal.SIGCONT)
-    assert busy.wait(60) == 0
+    assert busy.wait(300) == 0
     assert status(takeset, output)["missing"] == [0]
     convert_all(takeset, output)
     takeset("publish", output, check=0)

@@ -9,8 +9,10 @@ import signal
 import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from bundles import in_movie
 from command import BINARY, measured
 from images import frame_code
 from outputs import demos, take
@@ -120,19 +122,6 @@ def test_what_is_being_recorded_is_not_recovered(takeset, failing_look, tmp_path
     assert process.wait() == 0 and len(parts(tmp_path / "b")) == 5
 
 
-def in_movie(journal):
-    """Frames in the last whole segment of which a journal tells."""
-    data, at, frames = journal.read_bytes(), 0, 0
-    while at + 5 <= len(data):
-        size, kind = struct.unpack_from("<IB", data, at)
-        if at + 9 + size > len(data):
-            break
-        if kind == 3:
-            frames = struct.unpack_from("<I", data, at + 13)[0]
-        at += size + 9
-    return frames
-
-
 def check_killed(takeset, root, least):
     """Recovers and converts killed recordings. `least` are the frames that each must have, and the most."""
     found = {one["id"]: one for one in json.loads(takeset("recover", root / "in", "--json", check=0).stdout)["recordings"]}
@@ -152,27 +141,27 @@ def check_killed(takeset, root, least):
 def test_a_killed_recording_loses_a_second_at_most(takeset, tmp_path):
     """Killed once it has said that a frame is taken, and all but a second of the frames are in the movie."""
     (tmp_path / "in").mkdir()
-    started = {}
-    for place in 20, 75, 130, 190:
+
+    def kill(place):
         command = [BINARY, "simulate", "realitycam-bundle", "--output", tmp_path / f"in/take_{place:03}", *SMALL, "--seconds", "15", "--pace", "realtime", "--trace"]
-        started[place] = subprocess.Popen([*command, "--seed", str(place)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    least = {}
-    for place, process in started.items():
+        process = subprocess.Popen([*command, "--seed", str(place)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         said = [process.stdout.readline() for _ in range(place)]
         assert said[-1].startswith(f"frame {place - 1} ")
-        journal = tmp_path / f"in/take_{place:03}.recording/journal"
-        until(lambda: in_movie(journal) >= place - 30, f"of {place} frames, {place - 30} are in the movie")
+        until(lambda: in_movie(tmp_path / f"in/take_{place:03}.recording/journal") >= place - 30, f"of {place} frames, {place - 30} are in the movie")
         process.kill()
         said += process.stdout.read().splitlines(keepends=True)
         process.wait()
         # A line that was cut tells of no frame.
-        least[f"take_{place:03}"] = (place - 30, sum(line.startswith("frame") and line.endswith("\n") for line in said) + 1)
-    check_killed(takeset, tmp_path, least)
+        return place - 30, sum(line.startswith("frame") and line.endswith("\n") for line in said) + 1
+
+    places = 20, 75, 130, 190
+    with ThreadPoolExecutor(len(places)) as pool:
+        check_killed(takeset, tmp_path, {f"take_{place:03}": found for place, found in zip(places, pool.map(kill, places))})
 
 
 @pytest.mark.slow
 def test_killed_recordings_have_what_their_journal_tells(takeset, failing_look, tmp_path):
-    """Killed at two hundred places of the journal, which is the truth of what is there."""
+    """Killed at places all over the journal, which is the truth of what is there."""
     (tmp_path / "in").mkdir()
     least = {}
     numbers = range(0, 200, 200 // share(200))

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import struct
-import subprocess
 import zlib
 
 import numpy as np
@@ -201,7 +200,7 @@ def test_exit_codes(takeset, recorded, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_thousand_flips_claim_nothing_that_is_not_there(takeset, recorded, tmp_path):
+def test_flips_claim_nothing_that_is_not_there(takeset, recorded, tmp_path):
     chance = random.Random(3)
     parts = {"journal": b"".join(recorded.entries), "video.mp4": b"".join(recorded.segments), "depth.raw": b"".join(one.tobytes() for one in recorded.depth)}
     count = share(1000)

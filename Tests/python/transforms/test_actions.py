@@ -91,9 +91,6 @@ def test_a_step_behind_the_actions_leaves_no_row_without_a_next_one(takeset, rec
     takeset("verify", tmp_path / "out", check=0)
 
 
-# Grippers
-
-
 # Takes of several kinds
 
 

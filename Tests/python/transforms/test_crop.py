@@ -126,6 +126,3 @@ def test_undecodable_images_are_found_by_a_crop_that_fits(takeset, tmp_path):
 def test_the_finding_is_documented(takeset):
     assert "`crop-outside`" in (ROOT / "docs/findings.md").read_text()
     assert "crop" in takeset("explain", "crop-outside", check=0).stdout
-
-
-# Mistakes

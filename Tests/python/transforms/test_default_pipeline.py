@@ -144,8 +144,3 @@ def test_verify_and_inspect_know_it(takeset, root):
     text = takeset("inspect", root / "out", check=0).stdout
     assert all(name in text for name in (V1, V2, SLAM, SCAN)) and "actions" in text
     assert "nothing to do" in takeset.convert(root / "in", output=root / "out").stdout
-
-
-# The geometry of what is stored: the room that was simulated, drawn again from the stored poses and cameras
-
-LOW, HIGH = np.array([-3, -1.2, -2.5]), np.array([3, 1.6, 2.5])

@@ -126,9 +126,3 @@ def test_depth_on_the_images_grid(runs, take, method="nearest"):
     info = json.loads(demo.attrs["camera_info"])
     assert [info["camera_depth"][side] for side in ("width", "height")] == [info["camera_image"][side] for side in ("width", "height")]
     assert np.allclose(info["camera_depth"]["intrinsics"], info["camera_image"]["intrinsics"], rtol=1e-6)
-
-
-# The oracle
-
-
-# Mistakes

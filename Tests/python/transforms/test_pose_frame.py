@@ -154,6 +154,3 @@ def test_real_trajectories(captures, takeset, tmp_path, name):
     for one, matrix in expected.items():
         check(runs(frame(**options[one]))["real"][1], matrix)
     same_poses(runs(frame(axes="opencv"), frame(axes="arkit"))["real"][1], runs()["real"][1])
-
-
-# Mistakes

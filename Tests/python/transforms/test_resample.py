@@ -81,9 +81,6 @@ def test_a_plan_and_verify_agree_with_the_run(case, takeset):
     takeset("verify", root / "packed.h5", check=0)
 
 
-# Options
-
-
 # Times that coincide
 
 
@@ -155,6 +152,3 @@ def test_real_trajectories_are_scipys(captures, takeset, tmp_path, name, rate, t
     _, demo, meta = resampled(takeset, tmp_path, found, rate=float(rate), **{"max-gap": 0.1})
     assert absolute(meta).tolist() == grid.ticks.tolist()
     poses_are(demo, *scipy_poses(found.times, found.poses, grid.ticks))
-
-
-# Mistakes

@@ -11,7 +11,6 @@ from scipy.spatial.transform import Rotation
 from stack_sessions import slam_alone, still, v1, v2
 from videos import video_file
 
-SIZES = {"scan": ((160, 120), (32, 24)), "v1": ((96, 72), (64, 48))}
 MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
 DEGREES = [90]
 TAKES = ["scan", "v1", "slam", "pour", "glove"]

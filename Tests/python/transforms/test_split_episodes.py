@@ -15,9 +15,6 @@ from scipy.spatial.transform import Rotation
 from stack_sessions import UNEVEN
 from videos import times, video_file
 
-NOTHING = [0, 0, 0, 1, 0, 0, 0, 1, 0]  # the action that stays where it is
-
-
 def at_gaps(found):
     """The rows of each part: nothing is longer than one and a half periods of 60 Hz."""
     return np.split(np.arange(len(found.times)), np.flatnonzero(np.diff(found.times) > 25 * MS + 1) + 1)

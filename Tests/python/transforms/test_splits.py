@@ -170,9 +170,6 @@ def test_a_missing_split_file_is_refused(takeset, four, tmp_path):
     assert "none.yaml" in done.stderr and not (tmp_path / "out").exists()
 
 
-# Takes of several episodes
-
-
 # Normalization
 
 

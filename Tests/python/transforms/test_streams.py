@@ -171,6 +171,3 @@ def test_a_videos_images_are_measured(takeset, tmp_path):
         _, demo, meta = only(tmp_path / f"out{jobs}")
         assert meta["source_index"][:].tolist() == kept.tolist()
         assert np.array_equal(demo["obs/camera_image"][:], whole["obs/camera_image"][:][kept])
-
-
-# Mistakes

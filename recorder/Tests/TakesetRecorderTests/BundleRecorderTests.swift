@@ -152,7 +152,7 @@ import Testing
   @Test(arguments: [(0, 0), (2, 20), (3, 30), (4, 45)])
   func aSignerThatNeverAnswersHoldsUpNoEnd(_ answers: Int, _ verified: Int) async throws {
     let folder = try TestFolder()
-    // Who gets all answers waits for none.
+    // With all answers given, nothing is waited for.
     let recorder = recorder(folder.path, signer: SilentSigner(answers: answers), patience: answers < 4 ? 0.05 : nil)
     try recorder.start(Self.good, at: 100)
     film(recorder, 1.5)
