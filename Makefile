@@ -28,6 +28,7 @@ PYTHON := $(VENV)/bin/python
 TESTS := not slow
 # Tests wait for processes and disks, so one more process than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Half of what the tests of the server do is to wait.
 SERVER_WORKERS ?= $(shell echo $$((2 * $$(nproc) + 1)))
 # LeRobot needs Python 3.12; its tests are skipped where there is none. A name on PATH need not run.
 LEROBOT_PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3,$(shell $(name) -c 'import sys; sys.version_info >= (3, 12) and print(sys.executable)' 2>/dev/null)))
@@ -212,7 +213,6 @@ test-server-deps: deps
 	@scripts/install-packages python3 python3-venv ffmpeg chromium
 	@scripts/make-venv .build/server-venv Tests/server/requirements.txt
 
-# Half of what they do is to wait.
 test-server: build server test-server-deps ## test the server by curl-like clients, phones and browsers that are simulated
 	SERVER=$(abspath $(SERVER)) TAKESET=$(abspath $(TAKESET)) .build/server-venv/bin/python -m pytest -q -n $(SERVER_WORKERS) --dist loadfile --durations 15 -m "not slow" $(PYTEST_FLAGS) $(SERVER_TESTS)
 

@@ -51,11 +51,6 @@ def bytes_below(folder):
     return total
 
 
-def processor_seconds(server):
-    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class Server:
     """A running server. `url` has no slash at its end."""
 

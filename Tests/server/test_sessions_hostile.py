@@ -12,8 +12,8 @@ from archives import (
     summed, zipped,
 )  # fmt: skip
 
-from conftest import processor_seconds
 from resumable import Tus, stored
+from system import processor_seconds
 
 OUTSIDE = "/takeset-must-not-write-here"
 GOOD = [("s/metadata.json", b"{}"), ("s/poses.json", b"[]"), ("s/rgb/000000.jpg", b"\xff\xd8\xff\xd9" * 100)]
@@ -163,10 +163,10 @@ def test_the_time_of_a_list_follows_its_length(start, ending):
     make = {"zip": lambda count: zipped([Member(f"s/rgb/{k:06}.jpg", method=0) for k in range(count)]), "tar": many_in_a_tar}[ending]
 
     def took(count):
-        body, before = make(count), processor_seconds(server)
+        body, before = make(count), processor_seconds(server.process.pid)
         answer = Tus(server).session.put(f"{server.url}/api/v1/sessions/s{count}.{ending}", data=body, timeout=300)
         assert answer.status_code == 201, answer.text
-        return processor_seconds(server) - before, answer
+        return processor_seconds(server.process.pid) - before, answer
 
     few, _ = took(10_000)
     before = server.memory()

@@ -2,10 +2,8 @@
 
 import io
 import os
-import pty
 import re
 import ssl
-import subprocess
 import tarfile
 import threading
 import time
@@ -14,6 +12,7 @@ import zipfile
 import pytest
 import uploads
 from conftest import free_port
+from system import shown_on_terminal
 from tus_stub import Fault, TusStub
 from uploads import bundle, digest, movie, random_bytes, session
 
@@ -236,19 +235,9 @@ def test_several_uploaders_make_the_queue_at_the_same_moment(tmp_path):
 
 def on_a_terminal(command, environment):
     """What a run that ends well says there."""
-    main, other = pty.openpty()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=other, env=environment)
-    os.close(other)
-    said = b""
-    while True:
-        try:
-            block = os.read(main, 4096)
-        except OSError:
-            break
-        said += block
-    os.close(main)
-    assert process.wait(timeout=300) == 0, said
-    return said.decode()
+    code, said = shown_on_terminal(command, env=environment)
+    assert code == 0, said
+    return said
 
 
 def test_progress_on_a_terminal_is_one_line(stub, client, tmp_path):

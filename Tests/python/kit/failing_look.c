@@ -1,5 +1,6 @@
 /* Preloaded into the command: the FAIL_AT-th call of one kind (FAIL_KIND) below a directory (FAIL_BELOW) fails with FAIL_ERRNO, that one only;
-   with an errno of 0 it goes well, but first the whole process stops until it is sent on its way. The kind "change" is every write, fsync, rename, removal and mkdir. FAIL_LOG, a file, then gets the path.
+   with an errno of 0 it goes well, but first the whole process stops until it is sent on its way. FAIL_LOG, a file, then gets the path.
+   The kind "change" is every write, fsync, rename, removal and mkdir.
    How many such calls there were is written to the file FAIL_COUNT at the end.
    Processes that convert a take look for LD_CHILD_FAIL_KIND and so on instead, because they do not get the others. */
 #define _GNU_SOURCE

@@ -1,8 +1,8 @@
 """Changes to the system around the command."""
 
+import contextlib
 import ctypes
 import hashlib
-import contextlib
 import os
 import pty
 import subprocess
@@ -98,9 +98,16 @@ def begun(process):
     return process
 
 
-def stopping(library, kind, below, number):
-    """The environment of a process that stops itself before this call of a kind below a directory."""
-    return os.environ | {"LD_PRELOAD": str(library), "FAIL_KIND": kind, "FAIL_BELOW": str(below), "FAIL_AT": str(number), "FAIL_ERRNO": "0"}
+def failing(library, where, kind, below, number, code):
+    """The environment of a command in which this call of a kind below a directory fails; `where` is "parent", or "child" for each process that converts a take."""
+    prefix = {"parent": "", "child": "LD_CHILD_"}[where]
+    values = {"KIND": kind, "BELOW": below, "AT": number, "ERRNO": code}
+    return os.environ | {"LD_PRELOAD": str(library)} | {f"{prefix}FAIL_{name}": str(value) for name, value in values.items()}
+
+
+def stopping(library, kind, below, number, where="parent"):
+    """The environment of a command that stops itself before this call of a kind below a directory."""
+    return failing(library, where, kind, below, number, 0)
 
 
 def stopped(command, library, kind, below, number, **options):

@@ -1,7 +1,6 @@
 """Takes of every kind, small enough to be converted a thousand times, and what holds after anything that can happen to a run."""
 
 import json
-import os
 import subprocess
 
 import archives
@@ -11,7 +10,7 @@ from command import BINARY
 from run_outputs import outputs
 from scans import session as scan
 from strange_takes import movie, session, unfinished
-from system import begun
+from system import begun, stopping
 
 
 def takes_of_every_kind(root):
@@ -49,10 +48,8 @@ class Whole:
 
     def stopping(self, library, number, output, policy, *arguments):
         """A run that stops before it changes the output for the n-th time: with the policy "always", each child does, counting its own changes."""
-        prefix = "LD_CHILD_" if policy == "always" else ""
-        values = {"KIND": "change", "BELOW": output, "AT": number, "ERRNO": 0}
-        environment = {f"{prefix}FAIL_{name}": str(value) for name, value in values.items()}
-        return self.begun(output, "--isolate", policy, *arguments, env=os.environ | {"LD_PRELOAD": str(library)} | environment)
+        where = "child" if policy == "always" else "parent"
+        return self.begun(output, "--isolate", policy, *arguments, env=stopping(library, "change", output, number, where))
 
     def has_no_half_files(self, output):
         """What has its final name is complete and right; manifest and index are, too. How many episodes there are."""

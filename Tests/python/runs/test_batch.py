@@ -60,11 +60,11 @@ class Batch:
         assert [path for path in unfinished(output) if path != output / "results/.published"] == []
         self.takeset("verify", output, check=0)
 
-    def wait_for_shards(self, output, count, process=None):
+    def wait_for_shards(self, output, count):
         deadline = time.monotonic() + 900
         while len(self.shards(output)) < count:
-            assert time.monotonic() < deadline and (process is None or process.poll() is None), f"{len(self.shards(output))} of {count} shards"
-            time.sleep(0.002 if process else 0.1)
+            assert time.monotonic() < deadline, f"{len(self.shards(output))} of {count} shards"
+            time.sleep(0.1)
 
     @staticmethod
     def shards(output):

@@ -16,7 +16,7 @@ import h5py
 import pytest
 from command import BINARY
 from strange_takes import children, halted, unfinished
-from system import mount_image, mount_tmpfs, spread, stopped, take_image
+from system import failing, mount_image, mount_tmpfs, spread, stopped, take_image
 
 LENGTHS = pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["short", "long"])
 
@@ -81,12 +81,6 @@ def test_kills_of_children_at_any_change(whole, failing_look, changes, tmp_path,
 
 
 # System calls
-
-
-def failing(library, where, kind, below, number, code):
-    prefix = "LD_CHILD_" if where == "child" else ""
-    values = {"KIND": kind, "BELOW": below, "AT": number, "ERRNO": code}
-    return os.environ | {"LD_PRELOAD": str(library)} | {f"{prefix}FAIL_{name}": str(value) for name, value in values.items()}
 
 
 def calls(whole, library, kind, below, output):
