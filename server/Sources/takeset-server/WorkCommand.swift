@@ -56,8 +56,8 @@ struct WorkCommand: AsyncParsableCommand {
         if work.isCancelled { Foundation.exit(128 + number) }
         received.withLock { $0 = number }
         work.cancel()
-        // A disk or a server that hangs holds up nobody.
-        DispatchQueue.global().asyncAfter(deadline: .now() + 0.8) { Foundation.exit(Self.interrupted(by: number).rawValue) }
+        // A disk or a server that hangs holds up nobody for long.
+        DispatchQueue.global().asyncAfter(deadline: .now() + 10) { Foundation.exit(Self.interrupted(by: number).rawValue) }
       }
       source.resume()
       return source

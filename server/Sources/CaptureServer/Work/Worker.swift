@@ -163,7 +163,8 @@ package struct Worker: Sendable {
     let body = try JSONAnswer.data(WorkRequest(worker: options.name, version: CaptureServer.version))
     let url = try address("/api/v1/work")
     let answer = try await persist {
-      try await client.send("POST", url, headers: ["Content-Type": "application/json"], body: .data(body))
+      // Also where the task is cancelled meanwhile: what the server has given is given back.
+      try await Task { try await client.send("POST", url, headers: ["Content-Type": "application/json"], body: .data(body)) }.value
     }
     if answer.status == 204 { return nil }
     do {
