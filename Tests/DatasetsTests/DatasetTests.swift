@@ -106,24 +106,4 @@ import TestSupport
     }
     #expect(maps < 400)
   }
-
-  @Test func verifyNamesTheRowThatChanged() throws {
-    let dataset = try convert(Pipeline(readers: .auto, transforms: [Align()], writer: HDF5Writer()))
-    let take = try #require(dataset.written.first { $0.id == "session_v1" })
-    let path = take.output?.path ?? ""
-    let shard = try WrittenShard(output + "/" + path)
-    let chunk = try #require(shard.map.chunks["data/demo_0/obs/camera_image"]?[7])
-    var bytes = try directory.read("out/" + path)
-    bytes[Int(chunk.offset) + 100] ^= 4
-    try directory.write("out/" + path, bytes)
-    let report = try Verification(directory: output, inputs: false)
-    #expect(report.differences.map { $0.path } == ["\(path):/data/demo_0/obs/camera_image[7]"])
-  }
-
-  @Test func statisticsOfDifferentUnitsAreKeptApart() throws {
-    let dataset = try convert(Pipeline(readers: .auto, transforms: [Align()], writer: HDF5Writer()))
-    #expect(Set(dataset.record.statistics.keys).isSuperset(of: ["camera_depth@m", "camera_depth@mm"]))
-    #expect(dataset.record.statistics["camera_depth"] == nil)
-    #expect(dataset.record.findings.contains { $0.code == .mixedUnits && $0.field == "camera_depth" })
-  }
 }

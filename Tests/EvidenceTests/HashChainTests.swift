@@ -6,32 +6,6 @@ import Testing
 @testable import Evidence
 
 @Suite struct HashChainTests {
-  private static func hex(_ text: String) -> [UInt8] {
-    stride(from: 0, to: text.count, by: 2).map { start in
-      let low = text.index(text.startIndex, offsetBy: start)
-      return UInt8(text[low..<text.index(low, offsetBy: 2)], radix: 16) ?? 0
-    }
-  }
-
-  /// The worked vector: three frames of 16 bytes of image, depth on the first and third, times of 0, 1/30 and 2/30 s.
-  @Test func hashesAsTheAppDoes() {
-    let depth = floats([0.5, 1, 1.5, 2, 2.5, 3])
-    func frame(_ start: UInt8, _ depth: [UInt8], _ seconds: Double, _ previous: [UInt8]) -> [UInt8] {
-      let time = withUnsafeBytes(of: seconds.bitPattern.littleEndian) { Array($0) }
-      return Digest.of((start..<(start + 16)) + depth + time + previous).bytes
-    }
-    let first = frame(0x00, depth, 0, [])
-    let second = frame(0x10, [], 1 / 30.0, first)
-    let third = frame(0x20, depth, 2 / 30.0, second)
-    #expect(first == Self.hex("414de6306096e3cfe432ef83132793ad7c4bb476a5734358bf2f4aad2a64078c"))
-    #expect(second == Self.hex("279f83061c2d7b1f999b0b85dbf94fdee9dc7079fd6dd037d1c4f326687f5a9a"))
-    #expect(third == Self.hex("0c99536dad281ed224d5d852178099388b757c97f46c2d88de898296adfabf65"))
-    #expect(Base64.digest("DJlTba0oHtIk1dhSF4CZOIt1fJf0bC2I3omClq36v2U=")?.bytes == third)
-    #expect(Digest.of(third).description == "283577eda3f497f46eb86db4ba20b161150543d6781d41bd6780efdbf6c84bfd")
-  }
-
-  private func floats(_ numbers: [Float]) -> [UInt8] { numbers.withUnsafeBytes { Array($0) } }
-
   private func hash(_ number: Int) -> String { Data(Digest.of("frame \(number)").bytes).base64EncodedString() }
 
   /// A chain of `count` hashes with the app's checkpoints, as JSON, after changes.
@@ -74,16 +48,27 @@ import Testing
     }
     #expect(reason { $0["frame_hashes"] = [] }.contains("empty"))
     #expect(reason { $0["final_hash"] = .string(hash(3)) }.contains("not the last"))
-    #expect(reason { $0["frame_hashes"] = ["AAAA"] }.contains("frame_hashes[0]"))
+    for count in [0, 16, 31, 33] {
+      let text = Data([UInt8](repeating: 1, count: count)).base64EncodedString()
+      #expect(reason { $0["frame_hashes"] = [.string(text)] }.contains("frame_hashes[0]"))
+    }
+    for text in [String(repeating: "ab", count: 31), String(repeating: "?", count: 44)] {
+      #expect(reason { $0["frame_hashes"] = [.string(text)] }.contains("frame_hashes[0]"))
+    }
+    #expect(reason { $0["frame_hashes"] = "AAAA" }.contains("expected a list"))
     #expect(reason { $0["frame_hashes"] = [5] }.contains("something else"))
     #expect(reason(1025) { _ in }.contains("1025"))
+    #expect((try? HashChain(chain(1024), file: "f"))?.hashes.count == 1024)
     let other: JSONValue = [["index": 0, "frame_number": 150, "hash": .string(hash(9999)), "timestamp": .number(4.9)]]
     #expect(reason { $0["checkpoints"] = other }.contains("checkpoints[0].hash"))
     let beyond: JSONValue = [["index": 1, "frame_number": 300, "hash": .string(hash(300)), "timestamp": .number(9.9)]]
     #expect(reason { $0["checkpoints"] = beyond }.contains("frame 300"))
     #expect(reason { $0["checkpoints"] = [["index": 0]] }.contains("checkpoints[0]"))
+    let short: JSONValue = [["index": 0, "frame_number": 150, "hash": "AAAA", "timestamp": .number(4.9)]]
+    #expect(reason { $0["checkpoints"] = short }.contains("checkpoints[0].hash"))
     #expect(throws: HashChain.Broken.self) { try HashChain(Array("{".utf8), file: "f") }
     #expect(throws: HashChain.Broken.self) { try HashChain(Array("[]".utf8), file: "f") }
+    #expect(throws: HashChain.Broken.self) { try HashChain([0xFF, 0xFE, 0], file: "f") }
     #expect(throws: HashChain.Broken.self) { try HashChain(chain(451), file: "f", frameLimit: 450) }
   }
 
@@ -96,6 +81,7 @@ import Testing
     let early: JSONValue = [["index": 0, "frame_number": 120, "hash": .string(hash(120)), "timestamp": .number(3.9)]]
     #expect(try codes { $0["checkpoints"] = early } == ["checkpoint-spacing"])
     #expect(try codes { $0["frame_count"] = 7 } == ["chain-count-mismatch"])
+    #expect(try codes { $0["checkpoint_count"] = 7 } == ["chain-count-mismatch"])
     let hex: JSONValue = .string(Digest.of("frame 160").description)
     #expect(try codes { $0["final_hash"] = hex } == ["hash-encoding"])
   }
@@ -112,7 +98,8 @@ import Testing
 
   @Test func comparesTheLastHashAsBytes() throws {
     var read = try HashChain(chain(5), file: "f")
-    try read.check(against: (Digest.of("frame 5").description, 5), file: "f")
+    let hex = Digest.of("frame 5").description, safe = hash(5).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    for text in [hex, hex.uppercased(), safe] { try read.check(against: (text, 5), file: "f") }
     #expect(throws: HashChain.Broken.self) { try read.check(against: (hash(4), 5), file: "f") }
     #expect(throws: HashChain.Broken.self) { try read.check(against: ("", 5), file: "f") }
   }

@@ -28,15 +28,6 @@ private func noise(_ size: ImageSize) -> [UInt8] {
     #expect(try decode(PNG.encode(plain, size: size, isFast: isFast), size) == plain)
   }
 
-  /// Width, height, 8 bits, color, deflate, adaptive filters, not interlaced (PNG 3rd edition, 11.2.1).
-  @Test(arguments: [false, true]) func isAnEightBitColorImage(isFast: Bool) throws {
-    let size = ImageSize(width: 300, height: 5)
-    let file = try PNG.encode(noise(size), size: size, isFast: isFast)
-    #expect(Array(file[..<8]) == [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
-    #expect(Array(file[12..<29]) == Array("IHDR".utf8) + [0, 0, 1, 44, 0, 0, 0, 5, 8, 2, 0, 0, 0])
-    #expect(Array(file.suffix(8).prefix(4)) == Array("IEND".utf8))
-  }
-
   /// A ramp that filters predict: the fast way uses one filter and hardly searches.
   @Test func fastIsLargerThanSlow() throws {
     let size = ImageSize(width: 128, height: 96)

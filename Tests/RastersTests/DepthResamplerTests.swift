@@ -1,4 +1,5 @@
 import Model
+import Simulate
 import Testing
 import TestSupport
 
@@ -305,7 +306,7 @@ private struct DepthMap {
 
   /// A random map: a third of the pixels are holes, the others are in one of two planes.
   init(_ size: ImageSize, _ type: ScalarType, seed: UInt64) {
-    var random = Random(state: seed &* 1000 &+ UInt64(size.width))
+    var random = SplitMix(seed: seed &* 1000 &+ UInt64(size.width))
     let values = (0..<(size.width * size.height)).map { _ -> Double in
       let isHole = Int.random(in: 0..<3, using: &random) == 0
       let plane = Bool.random(using: &random) ? 1.0 : 2.2
@@ -374,18 +375,5 @@ private struct DepthReference {
     let whole = abs((corners.1.x - corners.0.x) * (corners.1.y - corners.0.y))
     if valid == 0 || resampling.method == .area && 2 * valid < whole - 1e-9 { return (0, 0) }
     return (sum / valid, confidence)
-  }
-}
-
-/// SplitMix64.
-private struct Random: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

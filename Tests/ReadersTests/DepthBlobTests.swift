@@ -100,11 +100,6 @@ import TestSupport
     }
   }
 
-  @Test func believesTheHeaderOverTheMetadata() throws {
-    let blob = try blob(Self.rldp(Self.maps(3, (8, 6)), (8, 6)), claimed: 5)
-    #expect(blob.keyframes == 3 && blob.findings.map(\.code) == [.depthCountMismatch])
-  }
-
   @Test func readsKeyframesInAnyOrderOfOffsets() throws {
     let maps = Self.maps(3, (8, 6))
     let bytes = UInt32(maps[0].count)

@@ -9,12 +9,11 @@ import TestSupport
 
 @Suite struct StackSessionTests {
   private let directory: TemporaryDirectory
-  private let identity = "[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]"
 
   init() throws { directory = try TemporaryDirectory() }
 
-  private func entry(_ number: Int, time: String? = nil, extra: String = "", transform: String? = nil) -> String {
-    "{\"rgbIndex\":\(number),\"timestamp\":\(time ?? "\(Double(number) / 10)"),\"transform\":\(transform ?? identity)\(extra)}"
+  private func entry(_ number: Int) -> String {
+    "{\"rgbIndex\":\(number),\"timestamp\":\(Double(number) / 10),\"transform\":[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]}"
   }
 
   private func writeImages(_ numbers: some Sequence<Int>) throws {
@@ -22,9 +21,9 @@ import TestSupport
     for number in numbers { try directory.write("rgb/" + String(format: "%06d", number) + ".jpg", jpeg) }
   }
 
-  private func open(_ poses: String, metadata: String? = "{}") throws -> Episode {
+  private func open(_ poses: String, metadata: String = "{}") throws -> Episode {
     try directory.write("poses.json", poses.utf8)
-    if let metadata { try directory.write("metadata.json", metadata.utf8) }
+    try directory.write("metadata.json", metadata.utf8)
     let place = TakeLocation(path: directory.path, isDirectory: true)
     let reader = StackSession()
     return try reader.open(Take(id: "t", location: place, inputs: reader.inputs(of: place)))
@@ -81,56 +80,6 @@ import TestSupport
     }
   }
 
-  @Test func leavesOutFramesWithoutAUsablePose() throws {
-    try writeImages(0..<10)
-    let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[NaN,0,0,0]")
-    let episode = try open("[" + (0..<10).map { entry($0, transform: $0 == 4 ? bad : nil) }.joined(separator: ",") + "]")
-    #expect(episode.frames.sourceIndex == [0, 1, 2, 3, 5, 6, 7, 8, 9])
-    #expect(episode.dropped == [Episode.Dropped(reason: "pose-unusable", count: 1)])
-  }
-
-  @Test func failsWhenMoreThanAFifthOfThePosesAreUnusable() throws {
-    try writeImages(0..<10)
-    let bad = identity.replacingOccurrences(of: "[1,0,0,0]", with: "[0,0,0,0]")
-    let failure = #expect(throws: TakeFailure.self) {
-      try open("[" + (0..<10).map { entry($0, transform: $0 < 3 ? bad : nil) }.joined(separator: ",") + "]")
-    }
-    #expect(failure?.code == .tooFewPoses)
-  }
-
-  @Test func failsWhenFewerThanHalfTheImagesAreThere() throws {
-    try writeImages(0..<4)
-    let failure = #expect(throws: TakeFailure.self) { try open("[" + (0..<10).map { entry($0) }.joined(separator: ",") + "]") }
-    #expect(failure?.code == .tooFewImages)
-    #expect(failure?.message.contains("4 of the 10") == true)
-  }
-
-  @Test func leavesOutFramesWhoseTimeDoesNotFit() throws {
-    try writeImages(0..<6)
-    let times = ["1.0", "1.1", "9.1", "1.2", "1.3", "1.4"]
-    let episode = try open("[" + (0..<6).map { entry($0, time: times[$0]) }.joined(separator: ",") + "]")
-    #expect(episode.frames.sourceIndex == [0, 1, 3, 4, 5])
-    #expect(episode.findings.contains { $0.code == .timeNotAscending && $0.count == 1 })
-  }
-
-  @Test func bringsDepthByItsOwnIndex() throws {
-    try writeImages(0..<3)
-    for number in [0, 1] { try directory.write(String(format: "depth/%06d.bin", number), floats([Float](repeating: 1.5, count: 12))) }
-    let episode = try open(
-      "[\(entry(0, extra: ",\"depthIndex\":0")),\(entry(1)),\(entry(2, extra: ",\"depthIndex\":1"))]",
-      metadata: "{\"depthResolution\":[4,3]}")
-    #expect(episode.variant == "v1")
-    let depth = try #require(episode.streams[.depth])
-    #expect(depth.timestamps.map(\.nanoseconds) == [0, 200_000_000])
-    #expect(depth.sourceIndex == [0, 1])
-    #expect(depth.spec.shape == [3, 4, 1])
-  }
-
-  @Test func asksForSLAMWhereTheAppRecordsNoPoses() throws {
-    try writeImages(0..<2)
-    #expect(throws: Rejection.self) { try open("[]", metadata: "{\"captureSource\":\"iphone_ultrawide\"}") }
-  }
-
   @Test(arguments: [
     ("[]", "expected an object"), ("{\"startTime\":5}", ".startTime"), ("{", "ends"),
     ("{\"depthResolution\":[60000,60000]}", "over the limit"),
@@ -152,33 +101,9 @@ import TestSupport
     #expect(episode.findings.map(\.code.rawValue).contains(code))
     #expect(episode.details["declared"] == nil)
   }
-
-  @Test func doesWithoutMetadata() throws {
-    try writeImages(0..<2)
-    let episode = try open("[\(entry(0)),\(entry(1))]", metadata: nil)
-    #expect(episode.findings.map(\.code) == [.metadataMissing, .shortEpisode])
-    #expect(episode.unixOrigin == nil)
-  }
 }
 
 @Suite struct EncodersTests {
-  @Test func masksFailedReadsBeforeItUnwraps() {
-    // The reference loader zero-fills first and so shifts all that follows by a turn.
-    var angles: [Float] = [100, 100, -1, 270, 265]
-    #expect(EncodersFile.unwrap(&angles, channel: 0, width: 1) == 1)
-    #expect(angles[2].isNaN)
-    #expect([angles[0], angles[1], angles[3], angles[4]] == [100, 100, 270, 265])
-  }
-
-  @Test func unwrapsThroughZeroAndStartsWithinHalfATurn() {
-    var angles: [Float] = [359, 1, 358, 2]
-    _ = EncodersFile.unwrap(&angles, channel: 0, width: 1)
-    #expect(angles == [-1, 1, -2, 2])
-    var half: [Float] = [180, 181]
-    _ = EncodersFile.unwrap(&half, channel: 0, width: 1)
-    #expect(half == [180, 181])
-  }
-
   /// The findings on readings of index and middle joints, 20 ms apart; `nil` where a sensor does not answer.
   private func codes(_ index: [Float?], _ middle: [Float?]) throws -> [FindingCode: Int?] {
     let directory = try TemporaryDirectory()
@@ -213,6 +138,9 @@ import TestSupport
     #expect(NumberedFiles.number(in: "12.jpg") == nil)
     #expect(NumberedFiles.number(in: "0000012.jpg") == nil)
     #expect(NumberedFiles.number(in: "._00012.jpg") == nil)
+    for name in ["000003.small.jpg", "000003.JPG", "3.jpg", "._000003.jpg", "000003 copy.jpg"] {
+      #expect(SessionFolder.role(of: "rgb/" + name) == nil)
+    }
     #expect(Day.inName("session_2026-01-31_120000") == "2026-01-31")
     #expect(Day.inName("session_12") == nil)
   }

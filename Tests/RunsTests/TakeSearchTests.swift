@@ -117,7 +117,7 @@ private struct Marked: Reader {
     let error = #expect(throws: UsageError.self) {
       try search("out").refuse(Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()))
     }
-    #expect(error?.message.contains("this is a dataset") == true)
+    #expect(error?.message.contains("this is a dataset") == true && error?.message.contains("takeset verify") == true)
   }
 
   @Test func aPipelineWithoutAlignIsRefusedForTakesThatNeedIt() throws {

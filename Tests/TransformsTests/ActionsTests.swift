@@ -1,5 +1,4 @@
 import Evidence
-import Foundation
 import Model
 import Testing
 import TestSupport
@@ -62,27 +61,12 @@ import TestSupport
 
   private func at(_ x: Double) -> Pose { Pose(position: [x, 0, 0], quaternion: [0, 0, 0, 1]) }
 
-  /// Translation, and the first two columns or rows, of a matrix.
-  private func numbers(_ m: Matrix4, byRows: Bool = false) -> [Double] {
-    let position = [m.m[3], m.m[7], m.m[11]]
-    if byRows { return position + [m.m[0], m.m[1], m.m[2], m.m[4], m.m[5], m.m[6]] }
-    return position + [m.m[0], m.m[4], m.m[8], m.m[1], m.m[5], m.m[9]]
-  }
+  /// Translation, and the first two columns, of a matrix.
+  private func numbers(_ m: Matrix4) -> [Double] { [m.m[3], m.m[7], m.m[11], m.m[0], m.m[4], m.m[8], m.m[1], m.m[5], m.m[9]] }
 
   private let still: [Double] = [0, 0, 0, 1, 0, 0, 0, 1, 0]
 
-  // MARK: Kinds
-
-  /// Quaternions of both signs: an action does not depend on which of the two a file has.
-  @Test(arguments: ["columns", "rows"]) func relativeIsTheNextPoseSeenFromThisOne(layout: String) throws {
-    let poses = Pose.random(30, seed: 1)
-    let found = try rows(acting(["rotation-layout": .string(layout)], .posed(poses)))
-    for row in 0..<29 {
-      let step = Matrix4(poses[row]).inverse * Matrix4(poses[row + 1])
-      #expect(isNear(found[row], numbers(step, byRows: layout == "rows")))
-    }
-    #expect(isNear(found[29], still))
-  }
+  // MARK: Kinds, whose values are compared with SciPy in VectorTests
 
   @Test func absoluteIsTheNextPose() throws {
     let poses = Pose.random(10, seed: 2)
@@ -95,23 +79,6 @@ import TestSupport
       // With the sign that the stored pose has.
       #expect(isNear(quaternions[row], try reader.values(of: .pose, at: next).map { Double($0) }))
     }
-  }
-
-  @Test func deltaIsADifferenceAndTheRotationInTheWorld() throws {
-    let poses = Pose.random(20, seed: 3)
-    let found = try rows(acting(["kind": "delta-pose"], .posed(poses))).map { try #require($0).map { Double($0) } }
-    for row in 0..<19 {
-      #expect(zip(0..<3, found[row]).allSatisfy { abs($1 - (poses[row + 1].position[$0] - poses[row].position[$0])) < 2e-6 })
-      let v: SIMD3<Double> = [found[row][3], found[row][4], found[row][5]]
-      let (angle, half) = (length(v), v / length(v) * sin(length(v) / 2))
-      // The vector's rotation leads from this rotation to the next one.
-      let turn = Pose(position: .zero, quaternion: [half.x, half.y, half.z, cos(angle / 2)])
-      var (here, next) = (poses[row], poses[row + 1])
-      (here.position, next.position) = (.zero, .zero)
-      #expect((Matrix4(turn) * Matrix4(here)).difference(Matrix4(next)) < 5e-6)
-      #expect(angle <= .pi)
-    }
-    #expect(found[19] == [0, 0, 0, 0, 0, 0])
   }
 
   @Test func oneRowIsNoMotionAndItsOwnJoints() throws {

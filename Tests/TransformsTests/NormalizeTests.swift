@@ -1,5 +1,4 @@
 import Model
-import Simulate
 import Testing
 import TestSupport
 
@@ -37,23 +36,6 @@ import TestSupport
     #expect(found.scale == [1, 1, 1])
     #expect(found.offset[..<2] == [2.5, 0])
     #expect(abs(found.offset[2] - 5e-8) < 1e-12)
-  }
-
-  @Test(arguments: [Normalize.Method.minmax, .gaussian]) func isInvertible(method: Normalize.Method) throws {
-    var generator = SplitMix(seed: 3)
-    let channels = (0..<8).map { channel in
-      (0..<50).map { _ in Float(Double.random(in: -1...1, using: &generator) * Double(1 << (3 * channel))) }
-    }
-    let found = try #require(parameters(method, channels))
-    for (channel, values) in channels.enumerated() {
-      #expect(found.scale[channel] > 0)
-      for value in values {
-        let normalized = (Double(value) - found.offset[channel]) / found.scale[channel]
-        let back = normalized * found.scale[channel] + found.offset[channel]
-        #expect(abs(back - Double(value)) <= 1e-12 * found.scale[channel])
-        if method == .minmax { #expect(abs(normalized) <= 1 + 1e-12) }
-      }
-    }
   }
 
   @Test func noneStoresNothing() { #expect(parameters(.none, [[1, 2]]) == nil) }

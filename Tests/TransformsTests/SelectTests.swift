@@ -96,7 +96,7 @@ import TestSupport
 }
 
 /// A stream that is computed from others.
-private struct Doubled: Derived {
+struct Doubled: Derived {
   var inputs: [StreamName]
   var spec: StreamSpec { StreamSpec(kind: .action, type: .float32, shape: [1], unit: "m", clock: .deviceUptime) }
   func value(at row: Int, of rows: inout RowReader) throws -> [Float] { [2 * (try rows.values(of: inputs[0], at: row)[0])] }

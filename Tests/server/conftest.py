@@ -148,6 +148,25 @@ def server(start):
     return start()
 
 
+@pytest.fixture(scope="module")
+def common(tmp_path_factory):
+    """A server for all tests of a file, where they do not disturb each other."""
+    server = Server(tmp_path_factory.mktemp("common") / "data").start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 24 MB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", path], capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
 @pytest.fixture
 def tus(server):
     return Tus(server)

@@ -115,6 +115,23 @@ def begin(start, tmp_path):
         "--policy", policy, "--app-attest-root", trusted, "--app-id", attestations.APP, *options, **settings)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """One server of each policy for all tests of a file, which trusts REAL and APP: running("strict")."""
+    servers = {}
+    trusted = roots(tmp_path_factory.mktemp("roots"), REAL)
+
+    def running(policy):
+        if policy not in servers:
+            data = tmp_path_factory.mktemp(policy) / "data"
+            servers[policy] = conftest.Server(data, "--policy", policy, "--app-attest-root", trusted, "--app-id", attestations.APP).start()
+        return servers[policy]
+
+    yield running
+    for server in servers.values():
+        server.kill()
+
+
 def add_key(server, *options):
     """A new API key."""
     command = [conftest.BINARY, "keys", "add", "--data", server.data, *options]

@@ -69,7 +69,8 @@ class View:
     def __init__(self, browser):
         self.browser, self.said, self.contexts = browser, [], []
 
-    def open(self, address, **options):
+    def open(self, address, prepare=None, **options):
+        """`prepare(page)` is called before the page is loaded."""
         context = self.browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **options})
         self.contexts.append(context)
         context.set_default_timeout(300_000)
@@ -79,6 +80,8 @@ class View:
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("dialog", lambda dialog: (self.said.append("dialog: " + dialog.message), dialog.dismiss()))
         page.on("request", lambda request: None if request.url.startswith((origin + "/", "data:", "blob:")) else self.said.append(request.url))
+        if prepare:
+            prepare(page)
         page.goto(address)
         return page
 

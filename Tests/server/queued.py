@@ -118,6 +118,14 @@ def merged(server, *expected, project="default", seconds=300):
     return dataset
 
 
+def merged_bundles(server, *seeds, beside=(), project="default"):
+    """Queues a bundle for each seed, and waits until a dataset has them beside other episodes. Their ids."""
+    captures = [queue(server.data, "video", bundle(server.data.parent / f"bundle{seed}", "--seed", seed), project) for seed in seeds]
+    finished(server, *captures)
+    merged(server, *beside, *captures, project=project)
+    return captures
+
+
 def script(path, text):
     """An executable script in place of the converter."""
     path.write_text(text)

@@ -125,6 +125,11 @@ SESSION = [("s/metadata.json", b"{}"), ("s/poses.json", b"[]"), ("s/rgb/000000.j
 MOVIE = b"\0\0\0\x14ftypqt  \0\0\0\0qt  " + b"\0\0\0\x08moov"
 
 
+def part_file(server, path):
+    """Where the bytes of an unfinished upload lie. The first PATCH makes it when it has the upload for itself."""
+    return server.data / path.replace("/files/", "uploads/")
+
+
 def stored(server, capture):
     """The files of a capture as they lie in the data folder: names and bytes."""
     folder = server.data / "captures" / capture

@@ -2,12 +2,12 @@
 
 import datetime
 import json
-import subprocess
 import uuid
 
 import conftest
 import pytest
 import requests
+from devices import add_key
 from phone import Phone, capture, database, error, rows
 from system import processor_seconds
 
@@ -41,11 +41,8 @@ def listed(server, query="", **options):
     return [found["capture_id"] for found in body["data"]], body["meta"]["next"]
 
 
-def test_an_empty_list(server):
-    assert listed(server) == ([], None)
-
-
 def test_a_capture_in_the_list(server):
+    assert listed(server) == ([], None)
     ids = fill(server, 1, device="d", rows=12, reason='a "reason" \x01 \\ ü', status="rejected")
     time = datetime.datetime.fromtimestamp(1_764_239_420.123, datetime.UTC)
     assert server.get("/api/v1/captures").json()["data"] == [{
@@ -55,16 +52,16 @@ def test_a_capture_in_the_list(server):
     }]
 
 
-@pytest.mark.parametrize("limit", [1, 3, 7, 20])
-def test_pages(server, limit):
+def test_pages(server):
     """Newest first; all captures once, also those of the same millisecond."""
     ids = fill(server, 20, receivedAt=lambda number: 1_764_239_420_000 + number // 4)
-    found, cursor = [], ""
-    while cursor is not None:
-        page, cursor = listed(server, f"?limit={limit}" + (f"&cursor={cursor}" if cursor else ""))
-        assert len(page) == limit or cursor is None
-        found += page
-    assert found == sorted(ids, reverse=True) == ids[::-1]
+    for limit in (1, 3, 7, 20):
+        found, cursor = [], ""
+        while cursor is not None:
+            page, cursor = listed(server, f"?limit={limit}" + (f"&cursor={cursor}" if cursor else ""))
+            assert len(page) == limit or cursor is None
+            found += page
+        assert found == sorted(ids, reverse=True) == ids[::-1], limit
 
 
 def test_captures_that_come_meanwhile_do_not_shift_pages(server):
@@ -103,31 +100,22 @@ def test_filters_by_device_and_project(server):
     "device=x", "device=", "limit=0", "limit=-1", "limit=x", "limit=", "limit=10001", "limit=99999999999999999999", "type=photo", "status=", "cursor=x", "cursor=1_2",
     "cursor=%00", "cursor=1_550e8400-e29b-41d4-a716-446655440000_1", "status=complete'%20OR%201=1--",
 ])
-def test_queries_that_make_no_sense(server, query):
-    assert error(server.get(f"/api/v1/captures?{query}")) == (400, "VALIDATION_ERROR")
+def test_queries_that_make_no_sense(common, query):
+    assert error(common.get(f"/api/v1/captures?{query}")) == (400, "VALIDATION_ERROR")
 
 
-def filled(tmp_path_factory, count):
-    """A server that has so many captures with evidence as long as a genuine one's."""
-    server = conftest.Server(tmp_path_factory.mktemp("many") / "data").start()
+@pytest.fixture(scope="class")
+def many(tmp_path_factory):
+    """Servers that have a thousand and ten thousand captures, with evidence as long as a genuine one's."""
+    servers = []
     types, states = ["video", "session", "movie", "stream"], ["processing", "complete", "failed", "rejected", "quarantined"]
-    fill(server, count, device=lambda number: f"550e8400-e29b-41d4-a716-44665544{number % 50:04}", evidence=json.dumps({"chain": "x" * 3000}),
-         answer="x" * 300, type=lambda number: types[number % 4], status=lambda number: states[number % 5], project=lambda number: f"p{number % 10}")
-    return server
-
-
-@pytest.fixture(scope="class")
-def ten_thousand(tmp_path_factory):
-    server = filled(tmp_path_factory, 10_000)
-    yield server
-    server.kill()
-
-
-@pytest.fixture(scope="class")
-def thousand(tmp_path_factory):
-    server = filled(tmp_path_factory, 1000)
-    yield server
-    server.kill()
+    for count in (1000, 10_000):
+        servers.append(conftest.Server(tmp_path_factory.mktemp("many") / "data").start())
+        fill(servers[-1], count, device=lambda number: f"550e8400-e29b-41d4-a716-44665544{number % 50:04}", evidence=json.dumps({"chain": "x" * 3000}),
+             answer="x" * 300, type=lambda number: types[number % 4], status=lambda number: states[number % 5], project=lambda number: f"p{number % 10}")
+    yield servers
+    for server in servers:
+        server.kill()
 
 
 class TestTenThousand:
@@ -148,26 +136,26 @@ class TestTenThousand:
                 rounds += 1
             return pages, spent / rounds
 
-    def test_all_of_them(self, ten_thousand):
-        (page,), seconds = self.used(ten_thousand, "limit=10000")
-        _, tenth = self.used(ten_thousand, "limit=1000")
+    def test_all_of_them(self, many):
+        (page,), seconds = self.used(many[1], "limit=10000")
+        _, tenth = self.used(many[1], "limit=1000")
         assert len(page["data"]) == 10_000 and page["meta"]["next"] is None and seconds < 25 * tenth  # what is linear is 10
 
     @pytest.mark.parametrize("query", [
         "", "status=failed", "type=movie", "type=movie&status=failed", "project=p3", "project=p3&status=rejected", "status=processing&type=stream",
         "device=550e8400-e29b-41d4-a716-446655440007",
     ])
-    def test_a_page_costs_as_much_among_more_captures(self, ten_thousand, thousand, query):
+    def test_a_page_costs_as_much_among_more_captures(self, many, query):
         cursor = f"{1_764_239_420_123 + 1000 * 600}_{uuid.UUID(int=600, version=4)}"
         queries = [f"{query}&limit=20", f"{query}&limit=20&cursor={cursor}"]
-        (pages, many), (_, few) = self.used(ten_thousand, *queries), self.used(thousand, *queries)
-        assert all(page["data"] for page in pages) and many < 3 * few
+        (_, little), (pages, much) = (self.used(server, *queries) for server in many)
+        assert all(page["data"] for page in pages) and much < 3 * little
 
-    def test_lists_are_read_from_indexes_alone(self, ten_thousand):
+    def test_lists_are_read_from_indexes_alone(self, many):
         """The rows of the table are long: they have evidence and answers."""
         for condition in ("", "WHERE project = 'p3'", "WHERE (receivedAt, id) < (1, 'a')"):
             sql = f"SELECT bytes, id, device, isVerified, name, project, reason, receivedAt, rows, signature, status, type FROM capture {condition}"
-            plan = rows(ten_thousand, f"EXPLAIN QUERY PLAN {sql} ORDER BY receivedAt DESC, id DESC")
+            plan = rows(many[1], f"EXPLAIN QUERY PLAN {sql} ORDER BY receivedAt DESC, id DESC")
             assert len(plan) == 1 and "COVERING INDEX" in plan[0][3], plan
 
 
@@ -192,9 +180,9 @@ class TestOne:
         assert (data["evidence"], data["status"], data["reason"]) == (evidence, "rejected", "the chain is broken")
 
     @pytest.mark.parametrize("id", ["550e8400-e29b-41d4-a716-446655440000", "x", "..%2f..", "%00", "x" * 5000])
-    def test_that_is_not_there(self, server, id):
-        assert error(server.get(f"/api/v1/captures/{id}")) == (404, "CAPTURE_NOT_FOUND")
-        assert error(requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=300)) == (404, "CAPTURE_NOT_FOUND")
+    def test_that_is_not_there(self, common, id):
+        assert error(common.get(f"/api/v1/captures/{id}")) == (404, "CAPTURE_NOT_FOUND")
+        assert error(requests.delete(f"{common.url}/api/v1/captures/{id}", timeout=300)) == (404, "CAPTURE_NOT_FOUND")
 
 
 class TestRemoval:
@@ -221,32 +209,15 @@ class TestRemoval:
         assert requests.delete(f"{server.url}/api/v1/captures/{id}", timeout=300).status_code == 204
 
 
-class TestKeys:
-    def keys(self, server, *projects):
-        command = [server.process.args[0], "keys", "add", "--data", server.data, "--project"]
-        return [
-            {"Authorization": "Bearer " + subprocess.run([*command, project], capture_output=True, text=True, check=True).stdout.strip()}
-            for project in projects
-        ]
-
-    def test_are_needed_if_asked_for(self, start):
-        server = start("--require-key")
-        fill(server, 1)
-        id = str(uuid.UUID(int=0, version=4))
-        for method, path in (("GET", ""), ("GET", f"/{id}"), ("DELETE", f"/{id}")):
-            answer = requests.request(method, f"{server.url}/api/v1/captures{path}", timeout=300)
-            assert error(answer) == (401, "KEY_REQUIRED")
-        key, = self.keys(server, "default")
-        assert listed(server, headers=key)[0] == [id]
-
-    def test_show_only_their_project(self, start):
-        server = start("--require-key")
-        ids = fill(server, 6, project=lambda number: ["hall", "kitchen"][number % 2])
-        hall, kitchen = self.keys(server, "hall", "kitchen")
-        assert listed(server, headers=hall)[0] == ids[4::-2] and listed(server, headers=kitchen)[0] == ids[5::-2]
-        assert listed(server, "?project=kitchen", headers=hall) == ([], None) and listed(server, "?project=hall", headers=hall)[0] == ids[4::-2]
-        url = f"{server.url}/api/v1/captures/{ids[0]}"
-        assert error(requests.get(url, headers=kitchen, timeout=300)) == (404, "CAPTURE_NOT_FOUND")
-        assert error(requests.delete(url, headers=kitchen, timeout=300)) == (404, "CAPTURE_NOT_FOUND")
-        assert requests.get(url, headers=hall, timeout=300).status_code == 200
-        assert requests.delete(url, headers=hall, timeout=300).status_code == 204
+def test_keys_show_only_their_project(start):
+    server = start("--require-key")
+    ids = fill(server, 6, project=lambda number: ["hall", "kitchen"][number % 2])
+    hall, kitchen = ({"Authorization": f"Bearer {add_key(server, '--project', project)}"} for project in ("hall", "kitchen"))
+    assert listed(server, headers=hall)[0] == ids[4::-2] and listed(server, headers=kitchen)[0] == ids[5::-2]
+    assert listed(server, "?project=kitchen", headers=hall) == ([], None) and listed(server, "?project=hall", headers=hall)[0] == ids[4::-2]
+    url = f"{server.url}/api/v1/captures/{ids[0]}"
+    for method in ("GET", "DELETE"):
+        assert error(requests.request(method, url, timeout=300)) == (401, "KEY_REQUIRED")
+        assert error(requests.request(method, url, headers=kitchen, timeout=300)) == (404, "CAPTURE_NOT_FOUND")
+    assert requests.get(url, headers=hall, timeout=300).status_code == 200
+    assert requests.delete(url, headers=hall, timeout=300).status_code == 204

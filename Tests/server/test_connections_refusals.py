@@ -91,21 +91,19 @@ def test_a_sender_that_looks_last_gets_its_answer(start):
             assert wire.statuses() == [status]
 
 
-def test_what_is_refused_in_its_middle_is_answered_too(start):
-    server = start()
-    phone = Phone(server)
+def test_what_is_refused_in_its_middle_is_answered_too(common):
+    phone = Phone(common)
     body = capture(metadata=bytes(5 << 20)).body()
-    with Wire(server, head(phone.headers(body, "s1"), **{"Content-Length": HUGE})) as wire:
+    with Wire(common, head(phone.headers(body, "s1"), **{"Content-Length": HUGE})) as wire:
         wire.send(body)
-        read = flood(wire, server)
+        read = flood(wire, common)
         assert read <= MOST + SLACK + len(body)
         assert wire.status() == 413
 
 
-def test_many_refused_senders_hold_up_nobody(start):
+def test_many_refused_senders_hold_up_nobody(common):
     """Each keeps its connection for some seconds, and the others are answered meanwhile."""
-    server = start()
-    held = [Wire(server, post("/nothing", f"Content-Length: {HUGE}")) for _ in range(50)]
+    held = [Wire(common, post("/nothing", f"Content-Length: {HUGE}")) for _ in range(50)]
     for wire in held:
         wire.socket.setblocking(False)
         try:
@@ -113,20 +111,19 @@ def test_many_refused_senders_hold_up_nobody(start):
                 wire.socket.send(bytes(1 << 20))
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             pass
-    assert server.get("/health").ok
+    assert common.get("/health").ok
     # It was answered while they were still being read or waited for.
-    assert any(unread(wire, server) is not None for wire in held)
+    assert any(unread(wire, common) is not None for wire in held)
     for wire in held:
         wire.socket.settimeout(300)
         assert wire.status() == 404
         wire.close()
 
 
-def test_a_pipeline_of_heads_behind_a_refusal_ends(start):
+def test_a_pipeline_of_heads_behind_a_refusal_ends(common):
     """Requests behind one that is refused are not read for ever either."""
-    server = start()
     sent = 0
-    with Wire(server, post("/nothing", "Content-Length: 1", "Content-Length: 2", body="ab")) as wire:
+    with Wire(common, post("/nothing", "Content-Length: 1", "Content-Length: 2", body="ab")) as wire:
         many = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10_000
         wire.socket.settimeout(1)
         try:

@@ -37,76 +37,56 @@ PATH = "/control/stop"
         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + "\0" * 64,
     ],
 )
-def test_an_ambiguous_request_is_400_and_nothing_after_it_is_read(server, request_text):
-    with Wire(server, request_text + LAST_GET) as wire:
+def test_an_ambiguous_request_is_400_and_nothing_after_it_is_read(common, request_text):
+    with Wire(common, request_text + LAST_GET) as wire:
         assert wire.statuses() == [400]
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + "a" * 20_000 + "\r\n\r\n",
-        "GET /health HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"X-{n}: {'a' * 1000}\r\n" for n in range(90)) + "\r\n",
-        "GET /health HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"X-{n}: a\r\n" for n in range(200)) + "\r\n",
-        "GET /" + "a" * 20_000 + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ],
-)
-def test_a_huge_head_is_431(server, head):
-    with Wire(server, head + LAST_GET) as wire:
-        assert wire.statuses() == [431]
-
-
-def test_a_bad_request_behind_a_good_one_costs_the_good_one_nothing(server):
-    with Wire(server, GET + post(PATH, "Content-Length: 1", "Content-Length: 2", body="ab") + LAST_GET) as wire:
+def test_a_bad_request_behind_a_good_one_costs_the_good_one_nothing(common):
+    with Wire(common, GET + post(PATH, "Content-Length: 1", "Content-Length: 2", body="ab") + LAST_GET) as wire:
         assert wire.statuses() in ([200], [200, 400])
 
 
-def test_requests_in_one_packet_are_answered_in_order(server):
-    many = "".join(f"GET /nothing/{n} HTTP/1.1\r\nHost: localhost\r\n\r\n" for n in range(20))
-    with Wire(server, GET + many + LAST_GET) as wire:
-        assert wire.statuses() == [200, *[404] * 20, 200]
+MANY = "".join(f"GET /nothing/{n} HTTP/1.1\r\nHost: localhost\r\n\r\n" for n in range(20))
 
 
-def test_an_answer_before_the_end_of_the_body_ends_the_connection(server):
-    with Wire(server, post("/nothing", "Content-Length: 100000000", body="x" * 1000)) as wire:
-        assert wire.statuses() == [404]
+@pytest.mark.parametrize(
+    "sent, expected",
+    [
+        # Requests in one packet are answered in order.
+        (GET + MANY + LAST_GET, [200, *[404] * 20, 200]),
+        # An answer before the end of the body ends the connection.
+        (post("/nothing", "Content-Length: 100000000", body="x" * 1000), [404]),
+        ("GET /health HTTP/1.0\r\n\r\n", [200]),
+        # An offer of another protocol is declined.
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n", [200]),
+        # Heads that are too large, and a request behind each.
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + "a" * 20_000 + "\r\n\r\n" + LAST_GET, [431]),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"X-{n}: {'a' * 1000}\r\n" for n in range(90)) + "\r\n" + LAST_GET, [431]),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"X-{n}: a\r\n" for n in range(200)) + "\r\n" + LAST_GET, [431]),
+        ("GET /" + "a" * 20_000 + " HTTP/1.1\r\nHost: localhost\r\n\r\n" + LAST_GET, [431]),
+    ],
+)
+def test_answers_until_the_connection_ends(common, sent, expected):
+    with Wire(common, sent) as wire:
+        assert wire.statuses() == expected
 
 
-def test_a_client_that_closes_its_half_still_gets_its_answer(server):
-    with Wire(server, GET).half_close() as wire:
+def test_a_client_that_closes_its_half_still_gets_its_answer(common):
+    with Wire(common, GET).half_close() as wire:
         assert wire.statuses() == [200]
-
-
-def test_a_body_that_ends_too_early_is_400(server):
-    with Wire(server, post("/api/v1/captures/video", "Content-Length: 100", "Content-Type: multipart/form-data; boundary=b", body="--b")) as wire:
+    # Unless the body ends too early.
+    with Wire(common, post("/api/v1/captures/video", "Content-Length: 100", "Content-Type: multipart/form-data; boundary=b", body="--b")) as wire:
         assert wire.half_close().statuses() in ([400], [401])
 
 
-def test_clients_that_vanish_leave_nothing_behind(server):
-    for _ in range(20):
-        Wire(server, post("/upload", "Content-Length: 100000", "Content-Type: video/mp4", body="x" * 50_000)).reset()
-        Wire(server, post("/upload", "Content-Length: 100000", "Content-Type: video/mp4", body="x" * 50_000)).close()
-    server.until(lambda: not list((server.data / "staging").iterdir()))
-    assert server.get("/videos").json()["videos"] == []
-
-
-def test_http_1_0_closes_after_its_answer(server):
-    with Wire(server, "GET /health HTTP/1.0\r\n\r\n") as wire:
-        assert wire.statuses() == [200]
-
-
-def test_an_offer_of_another_protocol_is_declined(server):
-    with Wire(server, "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n") as wire:
-        assert wire.statuses() == [200]
-
-
-def test_a_client_may_ask_before_it_sends(server):
-    with Wire(server, post("/upload", "Content-Length: 8", "Content-Type: video/mp4", "Expect: 100-continue")) as wire:
+def test_a_client_may_ask_before_it_sends(common):
+    with Wire(common, post("/upload", "Content-Length: 8", "Content-Type: video/mp4", "Expect: 100-continue")) as wire:
         assert wire.status() == 100
         wire.send("\0\0\0\x08free")
         assert 200 in wire.half_close().statuses()
 
 
 @pytest.mark.parametrize("method, path", [("PUT", "/upload"), ("GET", "/upload"), ("DELETE", "/videos")])
-def test_methods_that_a_path_does_not_have(server, method, path):
-    assert requests.request(method, server.url + path, timeout=300).status_code in (404, 405)
+def test_methods_that_a_path_does_not_have(common, method, path):
+    assert requests.request(method, common.url + path, timeout=300).status_code in (404, 405)

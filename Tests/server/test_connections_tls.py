@@ -37,38 +37,32 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_everything_works_by_tls(files):
-    server = Server(files / "data", "--tls-cert", files / "cert.pem", "--tls-key", files / "key.pem")
-    server.url = server.url.replace("http:", "https:")
-    server.start()
-    try:
-        movie = b"\0\0\0\x08free" + bytes(5_000_000)
-        answer = requests.post(f"{server.url}/upload", files={"video": ("a.mov", movie)}, verify=files / "cert.pem", timeout=300)
-        assert requests.get(server.url + answer.json()["path"], verify=files / "cert.pem", timeout=300).content == movie
-        with Wire(server, LAST_GET) as plain:
-            assert 200 not in plain.statuses()
-
-        async def watch():
-            context = ssl.create_default_context(cafile=files / "cert.pem")
-            async with websockets.connect(f"wss://127.0.0.1:{server.port}/viewer", ssl=context) as viewer:
-                await viewer.close(1000)
-                assert viewer.close_code == 1000
-
-        asyncio.run(watch())
-        assert server.stop() == 0
-    finally:
-        if server.process.poll() is None:
-            server.kill()
-
-
 @pytest.fixture
 def secure(files):
-    """A server with a certificate, whose `session` trusts it."""
+    """A server with a certificate."""
     server = Server(files / "data", "--tls-cert", files / "cert.pem", "--tls-key", files / "key.pem", "--policy", "strict", "--app-id", APP)
     server.url = server.url.replace("http:", "https:")
     server.start()
     yield server
-    server.kill()
+    if server.process.poll() is None:
+        server.kill()
+
+
+def test_everything_works_by_tls(secure, files):
+    movie = b"\0\0\0\x08free" + bytes(5_000_000)
+    answer = requests.post(f"{secure.url}/upload", files={"video": ("a.mov", movie)}, verify=files / "cert.pem", timeout=300)
+    assert requests.get(secure.url + answer.json()["path"], verify=files / "cert.pem", timeout=300).content == movie
+    with Wire(secure, LAST_GET) as plain:
+        assert 200 not in plain.statuses()
+
+    async def watch():
+        context = ssl.create_default_context(cafile=files / "cert.pem")
+        async with websockets.connect(f"wss://127.0.0.1:{secure.port}/viewer", ssl=context) as viewer:
+            await viewer.close(1000)
+            assert viewer.close_code == 1000
+
+    asyncio.run(watch())
+    assert secure.stop() == 0
 
 
 def test_a_signed_capture_by_tls(secure, files, monkeypatch):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from conftest import TAKESET
 
-from queued import bundle, connect, finished, merged, queue, row, script
+from queued import bundle, connect, finished, merged, merged_bundles, queue, row, script
 
 
 def merging(tmp_path, before):
@@ -26,10 +26,9 @@ def test_a_dataset_that_cannot_be_written_stops_no_other(start, tmp_path):
     command = merging(tmp_path, f"if [ ! -e {tmp_path}/space ] && grep -q \"$(cat {tmp_path}/bad)\" \"$list\"; then echo no space left; exit 1; fi")
     (tmp_path / "bad").write_text("nothing")
     server = start("--takeset", command, conversions=1)
-    first = queue(server.data, "video", bundle(tmp_path / "1"), project="a")
-    finished(server, first)
-    dataset = merged(server, first, project="a")
-    before = (dataset / "manifest.json").read_bytes()
+    (first,) = merged_bundles(server, 1, project="a")
+    manifest = server.data / "datasets/a/manifest.json"
+    before = manifest.read_bytes()
     second = queue(server.data, "video", bundle(tmp_path / "2", "--seed", 2), project="a", status="quarantined")
     (tmp_path / "bad").write_text(second)
     with connect(server.data) as database:
@@ -38,11 +37,9 @@ def test_a_dataset_that_cannot_be_written_stops_no_other(start, tmp_path):
     assert finished(server, second)["status"] == "complete"
     server.until(lambda: "cannot be merged: no space left" in server.log.read_text())
     # Its project comes later in the alphabet.
-    third = queue(server.data, "video", bundle(tmp_path / "3", "--seed", 3), project="b")
-    finished(server, third)
-    merged(server, third, project="b")
+    merged_bundles(server, 3, project="b")
     server.until(lambda: server.log.read_text().count("dataset a: cannot be merged") >= 2)
-    assert (dataset / "manifest.json").read_bytes() == before and row(server.data, second)["status"] == "complete"
+    assert manifest.read_bytes() == before and row(server.data, second)["status"] == "complete"
     (tmp_path / "space").touch()
     merged(server, first, second, project="a")
 
@@ -55,20 +52,19 @@ def parts(dataset):
 def test_takes_keep_their_part_of_the_split_while_others_arrive(start, tmp_path):
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("version: 1\ntransforms: [{align: {}}, {split: {valid: 0.3, group: take}}]\n")
-    server = start("--takeset", TAKESET, "--pipeline", pipeline, conversions=1)
-    sent, known = [], {}
-    for number in range(7):
-        sent.append(queue(server.data, "video", bundle(tmp_path / str(number), "--seed", number)))
-        finished(server, sent[-1])
-        found = parts(merged(server, *sent))
-        assert {take: found[take] for take in known} == known and len(found) == number + 1
+    server = start("--takeset", TAKESET, "--pipeline", pipeline, conversions=2)
+    dataset, sent, known = server.data / "datasets/default", [], {}
+    for seeds in [0], [1], [2, 3], [4, 5, 6]:
+        sent += merged_bundles(server, *seeds, beside=sent)
+        found = parts(dataset)
+        assert {take: found[take] for take in known} == known and len(found) == len(sent)
         known = found
     assert list(known.values()).count("valid") == 2
     # What says the parts is damaged: the takes are split anew, and the dataset is whole again.
-    (server.data / "datasets/default/manifest.json").write_text("{")
+    (dataset / "manifest.json").write_text("{")
     sent.append(queue(server.data, "video", bundle(tmp_path / "last", "--seed", 99)))
-    finished(server, sent[-1])
-    server.until(lambda: "dataset default: it is damaged, and its takes are split anew" in server.log.read_text() and "dataset default: 8 captures" in server.log.read_text())
+    server.until(lambda: "dataset default: it is damaged, and its takes are split anew" in server.log.read_text())
+    server.until(lambda: "dataset default: 8 captures" in server.log.read_text())
     assert len(parts(merged(server, *sent))) == 8
 
 
@@ -96,36 +92,29 @@ def test_a_full_disk_while_merging(start, tmp_path):
         subprocess.run(["umount", "-l", data], check=True)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_server_killed_around_a_merge_doubles_and_loses_no_take(start, tmp_path, moment):
-    """After: the dataset is in place, and its rows are not written."""
-    server = start("--takeset", TAKESET, conversions=1)
-    captures = [queue(server.data, "video", bundle(tmp_path / str(seed), "--seed", seed)) for seed in (1, 2)]
-    finished(server, *captures)
-    dataset = merged(server, *captures)
-    server.kill()
-    with connect(server.data) as database:
-        database.execute("DELETE FROM merged WHERE capture = ?", (captures[1],))
-    if moment == "before":
-        shutil.rmtree(dataset)
-        made = subprocess.run([TAKESET, "merge", "--from", "-", "--output", dataset, "--link", "--resplit"], text=True, capture_output=True,
-                              input=f"{server.data}/conversions/{captures[0]}/dataset\n")
-        assert made.returncode == 0, made.stderr
-    server.start()
-    merged(server, *captures)
+def test_a_server_killed_around_a_merge_doubles_and_loses_no_take(start, tmp_path, monkeypatch):
+    """Its data folder is relative, too."""
+    monkeypatch.chdir(tmp_path)
+    server = start("--takeset", TAKESET, data="here", conversions=1)
+    captures, dataset = merged_bundles(server, 1, 2), server.data / "datasets/default"
 
     def rows():
         with connect(server.data) as database:
             return sorted(found["capture"] for found in database.execute("SELECT capture FROM merged WHERE dataset = 'default'"))
 
-    assert server.until(lambda: rows() == sorted(captures))
-
-
-def test_a_server_killed_between_a_conversion_and_its_row(start, tmp_path):
-    server = start("--takeset", TAKESET, conversions=1)
-    captures = [queue(server.data, "video", bundle(tmp_path / str(seed), "--seed", seed)) for seed in (1, 2)]
-    finished(server, *captures)
-    merged(server, *captures)
+    # After: the dataset is in place, and its rows are not written.
+    for moment in ("after", "before"):
+        server.kill()
+        with connect(server.data) as database:
+            database.execute("DELETE FROM merged WHERE capture = ?", (captures[1],))
+        if moment == "before":
+            shutil.rmtree(dataset)
+            made = subprocess.run([TAKESET, "merge", "--from", "-", "--output", dataset, "--link", "--resplit"], text=True, capture_output=True,
+                                  input=f"{server.data}/conversions/{captures[0]}/dataset\n")
+            assert made.returncode == 0, made.stderr
+        server.start()
+        merged(server, *captures)
+        assert server.until(lambda: rows() == sorted(captures))
     server.kill()
     # The conversion is in place, and the row still says that it runs.
     with connect(server.data) as database:
@@ -137,11 +126,3 @@ def test_a_server_killed_between_a_conversion_and_its_row(start, tmp_path):
     found = finished(server, captures[0])
     assert (found["status"], found["attempts"], found["rows"]) == ("complete", 1, 30)
     merged(server, *captures)
-
-
-def test_a_data_folder_that_is_relative(start, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    server = start("--takeset", TAKESET, data=os.path.relpath(tmp_path / "here"), conversions=1)
-    capture = queue(server.data, "video", bundle(tmp_path / "1"))
-    assert finished(server, capture)["status"] == "complete"
-    merged(server, capture)

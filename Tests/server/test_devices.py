@@ -5,21 +5,21 @@ import json
 import socket
 
 import attestations
-import conftest
 import devices
+import phone
 import pytest
 import requests
 from attestations import Attested, b64, key_named, point
 from cryptography.hazmat.primitives.asymmetric import ec
-from devices import REAL, add_key, begin  # noqa: F401 - begin is a fixture
+from devices import REAL, add_key, begin, running  # noqa: F401 - fixtures
 
 POLICIES = pytest.mark.parametrize("policy", ["strict", "compat"])
 
 
 @POLICIES
 @pytest.mark.parametrize("challenge", [b64(bytes(31)), b64(bytes(33)), b64(b""), "", "?", b64(bytes(32))[:-4], "A" * 4000])
-def test_a_challenge_of_a_wrong_length_is_refused_in_both_policies(begin, policy, challenge):
-    server = begin(policy)
+def test_a_challenge_of_a_wrong_length_is_refused_in_both_policies(running, policy, challenge):
+    server = running(policy)
     body = Attested(REAL, bytes(32)).body()
     body["attestation"]["challenge"] = challenge
     assert devices.failure(devices.register(server, body)) == (401, "CHALLENGE_INVALID")
@@ -50,11 +50,13 @@ def test_a_name_without_proof_does_not_block_the_key(begin):
 
 
 @pytest.mark.parametrize("case", ["both", "key id", "attestation"])
-def test_values_of_debug_builds_are_mock_and_never_verified(begin, case):
+def test_values_of_debug_builds_are_mock_and_never_verified(running, case):
     mock = {"key_id": "debug-mock-key-1B671A64-40D5-491E-99B0-DA01FF1F3341", "attestation_object": "ZGVidWctbW9jay1hdHRlc3RhdGlvbg=="}
     for policy in ("strict", "compat"):
-        server = begin(policy)
-        body = Attested(REAL, devices.challenge(server)).body()
+        server = running(policy)
+        phone.rows(server, "DELETE FROM device")
+        body = Attested(REAL, devices.challenge(server), key=key_named(case)).body()
+        before = devices.log_size(server)
         if case != "attestation":
             body["attestation"]["key_id"] = mock["key_id"]
         if case != "key id":
@@ -66,13 +68,13 @@ def test_values_of_debug_builds_are_mock_and_never_verified(begin, case):
             row = devices.device_row(server, answer)
             assert (row["level"], row["publicKey"]) == ("mock", None)
             assert answer.json()["data"]["attestation_level"] == "mock"
-        assert "mock: the attestation of a debug build" in devices.logged(server, 0)
+        assert "mock: the attestation of a debug build" in devices.logged(server, before)
 
 
 @POLICIES
-def test_phones_without_app_attest_prove_nothing(begin, policy):
-    server = begin(policy)
-    answer = devices.register(server, Attested(REAL, devices.challenge(server)).body(platform="android"))
+def test_phones_without_app_attest_prove_nothing(running, policy):
+    server = running(policy)
+    answer = devices.register(server, Attested(REAL, devices.challenge(server), key=key_named("android")).body(platform="android"))
     assert answer.status_code == (401 if policy == "strict" else 201)
     assert policy == "strict" or answer.json()["data"]["attestation_level"] == "unverified"
 
@@ -104,27 +106,13 @@ ATTESTATION = {"key_id": b64(bytes(32)), "attestation_object": b64(b"x"), "chall
     ],
     ids=lambda body: str(body)[:60].replace("/", "") if isinstance(body, (bytes, dict)) else None,
 )  # fmt: skip
-def test_what_is_no_registration_is_400(running_plain, policy, body):
-    assert devices.failure(devices.register(running_plain(policy), body)) == (400, "VALIDATION_ERROR")
+def test_what_is_no_registration_is_400(running, policy, body):
+    assert devices.failure(devices.register(running(policy), body)) == (400, "VALIDATION_ERROR")
 
 
-@pytest.fixture(scope="module")
-def running_plain(tmp_path_factory):
-    servers = {}
-
-    def running(policy):
-        if policy not in servers:
-            servers[policy] = conftest.Server(tmp_path_factory.mktemp(policy) / "data", "--policy", policy).start()
-        return servers[policy]
-
-    yield running
-    for server in servers.values():
-        server.kill()
-
-
-def test_a_body_has_at_most_256_kib(begin):
-    server = begin("strict")
-    body = json.dumps(Attested(REAL, devices.challenge(server)).body()).encode()
+def test_a_body_has_at_most_256_kib(running):
+    server = running("strict")
+    body = json.dumps(Attested(REAL, devices.challenge(server), key=key_named("long")).body()).encode()
     url = f"{server.url}/api/v1/devices/register"
     over = body.ljust((256 << 10) + 1)
     assert devices.failure(requests.post(url, data=over, timeout=300)) == (413, "PAYLOAD_TOO_LARGE")
@@ -151,31 +139,24 @@ def simulated(key, **changes):
 
 
 @POLICIES
-def test_a_script_with_an_api_key_registers_its_own_key(begin, policy):
-    server = begin(policy)
+def test_a_script_with_an_api_key_registers_its_own_key(running, policy):
+    server, key = running(policy), key_named("script")
     secret = add_key(server, "--project", "lab")
-    key = key_named("script")
+    for headers in ({}, {"Authorization": f"Bearer {secret}x"}, {"Authorization": "Bearer "}, {"Authorization": secret}):
+        answer = devices.register(server, simulated(key), headers=headers)
+        assert answer.status_code == 401 and "WWW-Authenticate" in answer.headers
     answer = devices.register(server, simulated(key, has_lidar=True), headers={"Authorization": f"Bearer {secret}"})
     row = devices.device_row(server, answer)
     assert answer.json()["data"] == {"device_id": row["id"], "attestation_level": "registered_key", "has_lidar": True}
     assert (row["publicKey"], row["keyID"], row["project"]) == (point(key), b64(attestations.sha256(point(key))), "lab")
+    with devices.database(server) as found:
+        assert found.execute("SELECT COUNT(*) FROM device WHERE platform = 'simulated'").fetchone()[0] == 1
     again = devices.register(server, simulated(key), headers={"Authorization": f"Bearer {secret}"})
     assert devices.failure(again) == (409, "DEVICE_ALREADY_REGISTERED")
 
 
-@POLICIES
-def test_without_an_api_key_that_is_401(begin, policy):
-    server = begin(policy)
-    secret = add_key(server)
-    for headers in ({}, {"Authorization": f"Bearer {secret}x"}, {"Authorization": "Bearer "}, {"Authorization": secret}):
-        answer = devices.register(server, simulated(key_named("script")), headers=headers)
-        assert answer.status_code == 401 and "WWW-Authenticate" in answer.headers
-    with devices.database(server) as found:
-        assert found.execute("SELECT COUNT(*) FROM device").fetchone()[0] == 0
-
-
-def test_a_registered_key_must_be_a_point_of_the_curve(begin):
-    server = begin("strict")
+def test_a_registered_key_must_be_a_point_of_the_curve(running):
+    server = running("strict")
     headers = {"Authorization": f"Bearer {add_key(server)}"}
     good = point(key_named("script"))
     off = good[:-1] + bytes([good[-1] ^ 1])
@@ -188,11 +169,11 @@ def test_a_registered_key_must_be_a_point_of_the_curve(begin):
     assert devices.failure(devices.register(server, missing, headers=headers)) == (400, "VALIDATION_ERROR")
 
 
-def test_an_api_key_verifies_no_attestation(begin):
+def test_an_api_key_verifies_no_attestation(running):
     """A public key in the form of a phone is ignored, whoever sends it."""
-    server = begin("compat")
+    server = running("compat")
     headers = {"Authorization": f"Bearer {add_key(server)}"}
-    body = Attested(REAL, bytes(32)).body(public_key=b64(point(key_named("script"))))
+    body = Attested(REAL, bytes(32), key=key_named("vouched")).body(public_key=b64(point(key_named("script"))))
     row = devices.device_row(server, devices.register(server, body, headers=headers))
     assert (row["level"], row["publicKey"]) == ("unverified", None)
 
@@ -249,6 +230,7 @@ def test_the_list_needs_a_key_where_keys_are_needed(begin):
     assert levels == {"lab": ["registered_key"], "other": [], "default": ["secure_enclave"]}
 
 
-def test_other_methods_are_no_routes(server):
+def test_other_methods_are_no_routes(running):
+    server = running("strict")
     assert {requests.delete(f"{server.url}/api/v1/devices/{path}", timeout=300).status_code for path in ("challenge", "register", "")} <= {404, 405}
     assert server.get("/api/v1/devices/register").status_code in (404, 405)

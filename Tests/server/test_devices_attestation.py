@@ -4,34 +4,16 @@ import datetime
 import random
 import subprocess
 
-import attestations
 import conftest
 import devices
 import pytest
-from attestations import APP, DAY, DEVELOPMENT, Attested, Authority, b64, cbor, der, key_named, nonce_extension
+from attestations import APP, DAY, DEVELOPMENT, PRODUCTION, Attested, Authority, b64, cbor, der, key_named, nonce_extension
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ObjectIdentifier
-from devices import REAL, clock  # noqa: F401 - a fixture
+from devices import REAL, clock, running  # noqa: F401 - fixtures
 
 OTHER = Authority("other")
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    """One server of each policy: running("strict")."""
-    servers = {}
-    roots = devices.roots(tmp_path_factory.mktemp("roots"), REAL)
-
-    def running(policy):
-        if policy not in servers:
-            data = tmp_path_factory.mktemp(policy) / "data"
-            servers[policy] = conftest.Server(data, "--policy", policy, "--app-attest-root", roots, "--app-id", APP).start()
-        return servers[policy]
-
-    yield running
-    for server in servers.values():
-        server.kill()
 
 
 @pytest.mark.parametrize("policy", ["strict", "compat"])
@@ -46,10 +28,7 @@ def test_a_genuine_phone_is_registered_with_its_key(running, policy, form):
     assert row["platform"] == "ios" and row["model"] == ("iPhone16,1" if form == "body" else "unknown")
 
 
-def _critical(oid="1.2.3.4"):
-    return (x509.UnrecognizedExtension(ObjectIdentifier(oid), b"\x05\x00"), True)
-
-
+CRITICAL = x509.UnrecognizedExtension(ObjectIdentifier("1.2.3.4"), b"\x05\x00")
 # What is wrong; how the attestation is made; what the log says.
 WRONG = {
     "expired leaf": (dict(leaf=dict(since=-3 * DAY, until=-DAY)), "expire"),
@@ -76,7 +55,7 @@ WRONG = {
     "intermediate that may not sign certificates": (dict(authority=Authority(signs_certificates=False)), "not for signing certificates"),
     "leaf that is an authority": (dict(leaf=dict(is_authority=True)), "leaf certificate is an authority"),
     "leaf that may not sign": (dict(leaf=dict(signs=False)), "not for signatures"),
-    "unknown critical extension": (dict(leaf=dict(more=[_critical()])), "critical"),
+    "unknown critical extension": (dict(leaf=dict(more=[(CRITICAL, True)])), "critical"),
     "wrong nonce": (dict(nonce=bytes(32)), "wrong nonce: the attestation"),
     "nonce of another challenge": (dict(body_challenge=True), "wrong nonce: the attestation"),
     "short nonce": (dict(extension=lambda nonce: nonce_extension(nonce[:31])), "wrong nonce: the attestation"),
@@ -112,29 +91,25 @@ WRONG = {
 def wrong(case, challenge):
     changes = dict(WRONG[case][0])
     authority = changes.pop("authority", REAL)
-    if not changes.pop("body_challenge", False):
-        return Attested(authority, challenge, **changes)
-    attested = Attested(authority, bytes(32), **changes)
+    signed = bytes(32) if changes.pop("body_challenge", False) else challenge
+    attested = Attested(authority, signed, **changes)
     attested.challenge = challenge
     return attested
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_each_single_fault_is_refused_for_its_reason(running, case):
-    server = running("strict")
+    """And with compat, each of them is registered without a key."""
+    server, reason = running("strict"), WRONG[case][1]
     attested = wrong(case, devices.challenge(server))
     before = devices.log_size(server)
     answer = devices.register(server, attested.body())
     assert devices.failure(answer) == (401, "ATTESTATION_FAILED")
     assert answer.json()["error"]["message"] == "The attestation could not be verified"
-    reason = WRONG[case][1]
     assert reason in devices.logged(server, before) and answer.json()["meta"]["request_id"] in devices.logged(server, before)
     with devices.database(server) as found:
         assert not found.execute("SELECT COUNT(*) FROM device WHERE keyID = ?", [attested.key_id]).fetchone()[0]
 
-
-@pytest.mark.parametrize("case", WRONG)
-def test_with_compat_each_of_them_is_registered_without_a_key(running, case):
     server = running("compat")
     attested = wrong(case, devices.challenge(server))
     before = devices.log_size(server)
@@ -142,22 +117,15 @@ def test_with_compat_each_of_them_is_registered_without_a_key(running, case):
         found.execute("DELETE FROM device")
     row = devices.device_row(server, devices.register(server, attested.body()))
     assert (row["level"], row["publicKey"]) == ("unverified", None)
-    assert WRONG[case][1] in devices.logged(server, before)
+    assert reason in devices.logged(server, before)
 
 
-def test_development_builds_attest_where_that_is_allowed(start, tmp_path):
-    server = start("--policy", "strict", "--app-attest-root", devices.roots(tmp_path, REAL), "--app-id", f"X.other,{APP}", "--allow-development")
-    for number, environment in enumerate([DEVELOPMENT, attestations.PRODUCTION]):
-        attested = Attested(REAL, devices.challenge(server), key=key_named(f"build {number}"), environment=environment)
-        assert devices.device_row(server, devices.register(server, attested.body()))["level"] == "secure_enclave"
-
-
-def test_several_roots_are_trusted(start, tmp_path):
+def test_several_roots_and_where_that_is_allowed_development_builds(start, tmp_path):
     roots = tmp_path / "roots.pem"
     roots.write_text(Authority("older", "Older Root", "Older CA").pem() + OTHER.pem() + REAL.pem())
-    server = start("--policy", "strict", "--app-attest-root", roots, "--app-id", APP)
-    for number, authority in enumerate([OTHER, REAL]):
-        attested = Attested(authority, devices.challenge(server), key=key_named(f"root {number}"))
+    server = start("--policy", "strict", "--app-attest-root", roots, "--app-id", f"X.other,{APP}", "--allow-development")
+    for number, (authority, environment) in enumerate([(OTHER, PRODUCTION), (REAL, DEVELOPMENT), (REAL, PRODUCTION)]):
+        attested = Attested(authority, devices.challenge(server), key=key_named(f"build {number}"), environment=environment)
         assert devices.device_row(server, devices.register(server, attested.body()))["level"] == "secure_enclave"
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 import requests
+from conftest import Server
 from pages import insert, insert_file
 from phone import rows
 from test_slowmotion import MOVIE, upload
@@ -16,8 +17,6 @@ from wire import Wire
 @pytest.fixture(scope="module", params=["movie", "file"])
 def stored(request, tmp_path_factory):
     """A movie that a phone sent, by its own address and as a file of its capture."""
-    from conftest import Server
-
     server = Server(tmp_path_factory.mktemp("downloads") / "data").start()
     try:
         path = upload(server).json()["path"]
@@ -112,22 +111,22 @@ def test_a_movie_opens_in_place_and_a_file_of_a_capture_does_not(stored):
         ("a%2fb.txt", "text/plain", "a_2fb.txt"),
     ],
 )
-def test_types_and_names(server, name, media, plain):
-    capture = insert(server)
-    insert_file(server, capture, name, b"<script>alert(1)</script>")
-    answer = server.get(f"/captures/{capture}/files/{quote(name)}")
+def test_types_and_names(common, name, media, plain):
+    capture = insert(common)
+    insert_file(common, capture, name, b"<script>alert(1)</script>")
+    answer = common.get(f"/captures/{capture}/files/{quote(name)}")
     assert (answer.status_code, answer.content) == (200, b"<script>alert(1)</script>")
     assert answer.headers["Content-Type"] == media
     last = name.split("/")[-1]
     assert answer.headers["Content-Disposition"] == f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(last, safe='')}"
 
 
-def test_an_empty_file(server):
-    capture = insert(server)
-    insert_file(server, capture, "empty.bin", b"")
+def test_an_empty_file(common):
+    capture = insert(common)
+    insert_file(common, capture, "empty.bin", b"")
     path = f"/captures/{capture}/files/empty.bin"
-    assert (server.get(path).status_code, server.get(path).content) == (200, b"")
-    assert server.get(path, headers={"Range": "bytes=0-"}).status_code == 416
+    assert (common.get(path).status_code, common.get(path).content) == (200, b"")
+    assert common.get(path, headers={"Range": "bytes=0-"}).status_code == 416
 
 
 def test_nothing_but_files_of_the_row_is_served(stored):
@@ -138,15 +137,15 @@ def test_nothing_but_files_of_the_row_is_served(stored):
     assert stored.server.get("/captures/..%2f.work/thumbnail.jpg").status_code == 404
 
 
-def test_a_file_that_is_gone_ends_the_connection(server):
+def test_a_file_that_is_gone_ends_the_connection(common):
     """No shorter body than was promised is ever taken for the file."""
-    capture = insert(server)
-    insert_file(server, capture, "video.mp4", os.urandom(3 << 20))
-    path = server.data / "captures" / capture / "video.mp4"
+    capture = insert(common)
+    insert_file(common, capture, "video.mp4", os.urandom(3 << 20))
+    path = common.data / "captures" / capture / "video.mp4"
     os.truncate(path, 1 << 20)
     with pytest.raises(requests.RequestException):
-        server.get(f"/captures/{capture}/files/video.mp4")
-    assert server.get("/health").status_code == 200
+        common.get(f"/captures/{capture}/files/video.mp4")
+    assert common.get("/health").status_code == 200
 
 
 def test_two_movies_of_one_name_are_two(server):

@@ -5,23 +5,7 @@ import random
 import pytest
 
 from conftest import bytes_below
-from queued import TAKESET, bundle, connect, delete, episodes, finished, manifest, merged, queue, row, running, script
-
-
-def settled(server, captures):
-    """Every capture is complete, its take is in the dataset once, and nothing else is left."""
-    for found in finished(server, *captures):
-        assert found["status"] == "complete" and found["rows"] == 30, found
-    dataset = merged(server, *captures)
-    record = manifest(dataset)["record"]
-    assert record["totals"]["written"] == len(captures)
-    assert sorted(path.name for path in (dataset / "episodes").iterdir()) == sorted(f"{capture}.h5" for capture in captures)
-    # Removed at each start, and made for the first conversion after it.
-    server.until(lambda: list((server.data / "conversions").glob(".work/*")) == [])
-    assert sorted(path.name for path in server.data.joinpath("conversions").iterdir() if path.name != ".work") == sorted(captures)
-    assert sorted(path.name for path in server.data.joinpath("datasets").iterdir()) == ["default"]
-    assert sorted(path.name for path in server.data.joinpath("captures").iterdir()) == sorted(captures)
-    assert list((server.data / "staging").iterdir()) == []
+from queued import TAKESET, bundle, connect, delete, episodes, finished, manifest, merged, queue, running, script
 
 
 def is_due(server, commands, turn, before, captures):
@@ -40,7 +24,8 @@ def is_due(server, commands, turn, before, captures):
     return places[turn % len(places)]() or sorted(captures) == episodes(server)
 
 
-def suite(start, tmp_path, kills, seed):
+@pytest.mark.parametrize("kills, seed", [(10, 15), pytest.param(100, 150, marks=pytest.mark.slow)])
+def test_conversions_survive_kills(start, tmp_path, kills, seed):
     generator = random.Random(seed)
     parts = [bundle(tmp_path / f"bundle{number}", "--seed", number) for number in range(1, 4)]
     commands = tmp_path / "commands"
@@ -58,14 +43,15 @@ def suite(start, tmp_path, kills, seed):
         server.kill()
         server.until(lambda: not running(str(server.data / "conversions")))
         server.start()
-    settled(server, captures)
-    assert all(row(server.data, capture)["attempts"] == 1 for capture in captures)
-
-
-def test_conversions_survive_ten_kills(start, tmp_path):
-    suite(start, tmp_path, 10, 15)
-
-
-@pytest.mark.slow
-def test_conversions_survive_a_hundred_kills(start, tmp_path):
-    suite(start, tmp_path, 100, 150)
+    # Every capture is complete, its take is in the dataset once, and nothing else is left.
+    for found in finished(server, *captures):
+        assert found["status"] == "complete" and found["rows"] == 30 and found["attempts"] == 1, found
+    dataset = merged(server, *captures)
+    assert manifest(dataset)["record"]["totals"]["written"] == len(captures)
+    assert sorted(path.name for path in (dataset / "episodes").iterdir()) == sorted(f"{capture}.h5" for capture in captures)
+    # Removed at each start, and made for the first conversion after it.
+    server.until(lambda: list((server.data / "conversions").glob(".work/*")) == [])
+    assert sorted(path.name for path in server.data.joinpath("conversions").iterdir() if path.name != ".work") == sorted(captures)
+    assert sorted(path.name for path in server.data.joinpath("datasets").iterdir()) == ["default"]
+    assert sorted(path.name for path in server.data.joinpath("captures").iterdir()) == sorted(captures)
+    assert list((server.data / "staging").iterdir()) == []

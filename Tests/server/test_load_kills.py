@@ -5,7 +5,8 @@ from load import OPTIONS, Load, remove
 from phone import rows
 
 
-def suite(start, kills, seed):
+@pytest.mark.parametrize("kills, seed", [(5, 15), pytest.param(100, 16, marks=pytest.mark.slow)])
+def test_kills_under_load_lose_nothing_acknowledged(start, kills, seed):
     """Killed where an upload is half there."""
     server = start(*OPTIONS)
     with Load(server, seed) as load:
@@ -20,12 +21,3 @@ def suite(start, kills, seed):
     print("\n" + load.summary(kills=kills))
     assert load.counts["cuts"] >= kills and load.counts["resumed"] > 0
     remove(server)
-
-
-def test_kills_under_load_lose_nothing_acknowledged(start):
-    suite(start, 5, 15)
-
-
-@pytest.mark.slow
-def test_a_hundred_kills_under_load_lose_nothing_acknowledged(start):
-    suite(start, 100, 16)

@@ -9,10 +9,10 @@ import types
 
 import pytest
 import requests
-import websockets
 from bundles import APP
 from conftest import bytes_below, free_port, ROOT
-from live import frame, next_binary
+from devices import session
+from live import frame, next_binary, socket
 from phone import Phone, capture
 from resumable import Tus, metadata, sha256, stored
 from test_keys import add
@@ -99,8 +99,7 @@ def test_the_live_view_through_nginx(proxied):
     key = add(server.data)
 
     async def watch():
-        root = f"ws://127.0.0.1:{outside.port}/k/{key}"
-        async with websockets.connect(f"{root}/viewer") as viewer, websockets.connect(f"{root}/camera") as camera:
+        async with socket(outside, f"/k/{key}/viewer") as viewer, socket(outside, f"/k/{key}/camera") as camera:
             sent = frame(1.0)
             await camera.send(sent)
             found, _ = await next_binary(viewer)
@@ -114,11 +113,7 @@ def test_addresses_of_clients_behind_nginx(proxied):
     _, outside = proxied
 
     def challenge(source, **headers):
-        with requests.Session() as session:
-            adapter = requests.adapters.HTTPAdapter()
-            adapter.init_poolmanager(1, 1, source_address=(source, 0))
-            session.mount("http://", adapter)
-            return session.get(f"{outside.url}/api/v1/devices/challenge", headers=headers, timeout=300).status_code
+        return session(source).get(f"{outside.url}/api/v1/devices/challenge", headers=headers, timeout=300).status_code
 
     first = [challenge("127.0.0.2", **{"X-Forwarded-For": f"10.0.0.{number}"}) for number in range(11)]
     assert first == [200] * 10 + [429]

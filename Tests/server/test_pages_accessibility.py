@@ -43,17 +43,20 @@ def site(tmp_path_factory):
         empty.kill()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 390])
-def test_axe_finds_nothing(site, view, scheme, width):
+def test_axe_finds_nothing(site, view, width):
+    """Dark pages differ in their colors alone."""
+    schemes = {"light": "{resultTypes: ['violations']}", "dark": "{resultTypes: ['violations'], runOnly: ['color-contrast', 'link-in-text-block']}"}
     for address in site:
-        page = view.open(address, color_scheme=scheme, viewport={"width": width, "height": 900})
+        page = view.open(address, viewport={"width": width, "height": 900})
         if address.endswith("/live"):
             page.locator("#connection:text-is('Connected.')").wait_for()
         page.evaluate(AXE)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == [], address
-        assert page.evaluate(CONTRAST) == [], address
+        for scheme, options in schemes.items():
+            page.emulate_media(color_scheme=scheme)
+            found = page.evaluate(f"axe.run(document, {options})")
+            assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == [], (address, scheme)
+            assert page.evaluate(CONTRAST) == [], (address, scheme)
         assert page.locator("h1").count() == 1 and page.locator("main").count() == 1 and page.locator("nav[aria-label]").count() == 1
         page.context.close()
     # The browser notes statuses of pages that do not exist.

@@ -7,7 +7,7 @@ import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conftest import TAKESET
+from conftest import TAKESET, Server
 from pages import HOSTILE, browser, follow, insert, insert_file, view  # noqa: F401 (fixtures)
 from phone import rows
 from queued import bundle, finished, queue
@@ -17,9 +17,10 @@ DAY = 86_400_000
 START = 1_767_225_600_000  # 2026-01-01 00:00 UTC
 
 
-@pytest.fixture
-def filled(server):
-    """Forty captures, one a day from 1 January, the first at the very start of its day and the last at its very end."""
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """Forty captures, one a day from 1 January, the first at the very start of its day and the last at its very end. Their server and ids."""
+    server = Server(tmp_path_factory.mktemp("filled") / "data").start()
     device = "550e8400-e29b-41d4-a716-446655440000"
     ids = []
     for number in range(40):
@@ -27,7 +28,8 @@ def filled(server):
             server, name=f"pour-{number:02}", receivedAt=START + number * DAY + (DAY - 1 if number == 39 else 0), bytes=1000 * number,
             type="movie" if number % 4 == 0 else "video", status="rejected" if number % 5 == 0 else "complete",
             badge=[None, "complete", "partial", "none"][number % 4], seconds=number * 1.5, device=device if number in (3, 7) else None))
-    return ids
+    yield server, ids
+    server.kill()
 
 
 def listed(page):
@@ -44,8 +46,9 @@ def names(*numbers):
     ("device=550E8400-e29b-41d4-a716-446655440000", [7, 3]), ("q=550e8400", [7, 3]), ("type=movie&status=rejected", [20, 0]),
     ("verified=complete&q=pour-3&to=2026-02-05", [33]), ("project=other", []),
 ])
-def test_filters(server, filled, query, expected):
+def test_filters(filled, query, expected):
     """The page and the API show the same."""
+    server, _ = filled
     text = server.get(f"/?{query}").text
     assert re.findall(r'href="/verify/[^"]*"><bdi>([^<]*)', text) == names(*expected)
     assert [c["name"] for c in server.get(f"/api/v1/captures?{query}").json()["data"]] == names(*expected)
@@ -53,27 +56,30 @@ def test_filters(server, filled, query, expected):
         assert "No capture is like that" in text and "Show all" in text
 
 
-def test_an_id_is_found_by_its_start(server, filled):
-    (text,) = re.findall(r'href="/verify/([^"]*)"', server.get(f"/?q={filled[5][:8].upper()}").text)
-    assert text == filled[5]
+def test_an_id_is_found_by_its_start(filled):
+    server, ids = filled
+    (text,) = re.findall(r'href="/verify/([^"]*)"', server.get(f"/?q={ids[5][:8].upper()}").text)
+    assert text == ids[5]
 
 
-def test_letters_of_any_alphabet_are_found(server):
-    insert(server, name="\u00dcbung 7")
+def test_letters_of_any_alphabet_are_found(common):
+    insert(common, name="\u00dcbung 7")
     for text in "\u00dcBUNG", "\u00fcbung", "bung":
-        assert "\u00dcbung 7" in server.get("/", params={"q": text}).text, text
+        assert "\u00dcbung 7" in common.get("/", params={"q": text}).text, text
 
 
 @pytest.mark.parametrize("query", ["from=yesterday", "to=2026-13-01", "verified=maybe", "newer=x", "from=2026-1-1", "limit=0", "from=2026-01-31T00:00:00Z"])
-def test_filters_that_make_no_sense_are_said(server, query):
-    answer = server.get(f"/?{query}", headers={"Accept": "text/html"})
+def test_filters_that_make_no_sense_are_said(common, query):
+    answer = common.get(f"/?{query}", headers={"Accept": "text/html"})
     assert answer.status_code == 400 and "<nav" in answer.text
     if not query.startswith("newer"):
-        assert server.get(f"/api/v1/captures?{query}").status_code == 400
+        assert common.get(f"/api/v1/captures?{query}").status_code == 400
 
 
-def test_pages_lead_to_older_and_back_to_newer_ones(server, filled, view):
+def test_pages_lead_to_older_and_back_to_newer_ones(filled, view):
+    server, _ = filled
     page = view.open(f"{server.url}/?limit=15&verified=")
+    assert page.locator("main > p").first.inner_text() == "32 complete, 8 rejected"
     pages = [listed(page)]
     while page.locator("a[rel=next]").count():
         follow(page, "a[rel=next]")
@@ -87,7 +93,8 @@ def test_pages_lead_to_older_and_back_to_newer_ones(server, filled, view):
     assert parse_qs(urlsplit(page.url).query)["limit"] == ["15"]
 
 
-def test_links_keep_the_filters(server, filled, view):
+def test_links_keep_the_filters(filled, view):
+    server, _ = filled
     page = view.open(f"{server.url}/?q=pour&from=2026-01-02&verified=complete&limit=3")
     follow(page, "a[rel=next]")
     assert listed(page) == names(25, 21, 17)
@@ -99,7 +106,8 @@ def test_links_keep_the_filters(server, filled, view):
     assert page.url == f"{server.url}/" and len(listed(page)) == 40
 
 
-def test_a_row_says_what_a_capture_is(server, filled, view):
+def test_a_row_says_what_a_capture_is(filled, view):
+    server, _ = filled
     page = view.open(f"{server.url}/?q=pour-03")
     heads = page.locator("thead th").all_inner_texts()
     cells = dict(zip(heads, page.locator("tbody td").all_inner_texts(), strict=True))
@@ -109,27 +117,7 @@ def test_a_row_says_what_a_capture_is(server, filled, view):
     assert listed(page) == names(7, 3)
 
 
-def test_an_empty_server_says_how_to_begin(server, view):
-    page = view.open(server.url)
-    commands = page.locator("pre").all_inner_texts()
-    assert commands == [f"takeset upload session/ --to {server.url}", f"takeset simulate device --to {server.url}"]
-    page = view.open(f"{server.url}/jobs")
-    assert "Nothing waits" in page.locator("main").inner_text()
-
-
-def test_what_was_found_is_in_the_list(start, tmp_path):
-    """Duration and verification of a capture that is really converted."""
-    server = start("--takeset", TAKESET, conversions=1)
-    found = queue(server.data, "video", bundle(tmp_path / "b", seconds=2))
-    finished(server, found)
-    text = server.get("/").text
-    assert ">1.9 s<" in text or ">2.0 s<" in text
-    assert "not verified" in text
-    (row,) = rows(server, "SELECT seconds, badge FROM capture WHERE id = ?", found)
-    assert row == (pytest.approx(59 / 30, abs=1e-6), "none")
-
-
-def test_verifications_of_captures_from_before_are_listed(start, tmp_path):
+def test_verifications_of_captures_from_before_are_listed(start):
     """The column is filled from what was known when the server is upgraded."""
     server = start()
     evidence = '{"partial":{"verified_seconds":5,"recorded_seconds":6,"state":"partial"},"assertion":{"state":"verified","covers":"checkpoint"}}'
@@ -199,7 +187,7 @@ def test_a_capture_is_deleted_after_a_second_look(failed, view):
     assert not (server.data / "captures" / capture).exists()
 
 
-def test_buttons_are_for_those_who_may_change_something(failed, tmp_path):
+def test_buttons_are_for_those_who_may_change_something(failed):
     server, capture, _ = failed
     server.stop()
     keys = {power: add(server.data, "--power", power) for power in ("all", "read", "upload")}

@@ -28,14 +28,7 @@ DRAWN = """() => {
 @pytest.fixture
 def player(captures, view):
     def open_player(name, prepare=None):
-        page = view.open("about:blank") if prepare else None
-        address = f"{captures.url}/verify/{captures.ids[name]}"
-        if prepare:
-            view.said.clear()
-            prepare(page)
-            page.goto(address)
-        else:
-            page = view.open(address)
+        page = view.open(f"{captures.url}/verify/{captures.ids[name]}", prepare)
         page.wait_for_selector("#player:not([hidden])")
         return page
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import requests
-from conftest import TAKESET
+from conftest import TAKESET, Server
 from pages import CONTRAST, browser, follow, insert, insert_file, view  # noqa: F401 (fixtures)
 from phone import rows
 from queued import bundle, finished, queue
@@ -15,8 +15,6 @@ from test_keys import add, bearer
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """A server that asks for keys, a converted capture on it, and its link."""
-    from conftest import Server
-
     root = tmp_path_factory.mktemp("shared")
     server = Server(root / "data", "--takeset", TAKESET, "--app-id", APP, "--require-key", conversions=1).start()
     try:
@@ -95,10 +93,10 @@ def test_who_may_make_links(shared):
     assert requests.get(url, timeout=300).status_code == 200
 
 
-def test_what_is_no_link_is_not_found(server):
-    insert(server)
+def test_what_is_no_link_is_not_found(common):
+    insert(common)
     for link in "x", "0" * 32, "%27%20OR%201=1", "null", "":
-        assert server.get(f"/shown/{link}").status_code == 404, link
+        assert common.get(f"/shown/{link}").status_code == 404, link
 
 
 def test_buttons_make_a_link_and_take_it_back(server, view):
@@ -114,17 +112,13 @@ def test_buttons_make_a_link_and_take_it_back(server, view):
     assert page.locator("a[href*='/shown/']").count() == 0 and requests.get(url, timeout=300).status_code == 404
 
 
-def test_a_deleted_capture_is_not_shown(server):
-    capture = insert(server)
-    url = server.post(f"/api/v1/captures/{capture}/link").json()["data"]["url"]
+def test_only_what_is_wrong_with_the_capture_itself_is_said(common):
+    for status, is_said in ("rejected", True), ("failed", False), ("complete", False):
+        capture = insert(common, status=status, reason="Another capture of the project is named pour-7.")
+        url = common.post(f"/api/v1/captures/{capture}/link").json()["data"]["url"]
+        assert ("pour-7" in requests.get(url, timeout=300).text) == is_said
+        assert "pour-7" in common.get(f"/verify/{capture}").text
+    # A capture that is deleted is shown to nobody.
     assert requests.get(url, timeout=300).status_code == 200
-    assert requests.delete(f"{server.url}/api/v1/captures/{capture}", timeout=300).status_code == 204
+    assert requests.delete(f"{common.url}/api/v1/captures/{capture}", timeout=300).status_code == 204
     assert requests.get(url, timeout=300).status_code == 404
-
-
-@pytest.mark.parametrize("status, is_said", [("rejected", True), ("failed", False), ("complete", False)])
-def test_only_what_is_wrong_with_the_capture_itself_is_said(server, status, is_said):
-    capture = insert(server, status=status, reason="Another capture of the project is named pour-7.")
-    url = server.post(f"/api/v1/captures/{capture}/link").json()["data"]["url"]
-    assert ("pour-7" in requests.get(url, timeout=300).text) == is_said
-    assert "pour-7" in server.get(f"/verify/{capture}").text

@@ -1,16 +1,16 @@
 """The live relay between cameras and viewers."""
 
 import asyncio
-import hashlib
 import json
-import sqlite3
-import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 import websockets
-from conftest import BINARY
+from conftest import free_port
+from devices import add_key
 from live import QUIET, SECONDS_TO_2001, counts, frame, jpeg, live, next_binary, next_text, socket
+from test_keys import keys, listed
 
 
 @live
@@ -21,28 +21,29 @@ async def test_frames_reach_all_viewers_unchanged(server):
             await camera.send(data)
             assert (await next_binary(first))[0] == data, n
             assert (await next_binary(second))[0] == data, n
+        # One that comes in fragments arrives whole.
+        await camera.send([data[:500], data[500:1], data[500:1500], data[1500:]])
+        assert (await next_binary(first))[0] == data
 
 
 @live
-async def test_small_messages_and_json_are_no_frames(server):
-    async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
-        await counts(server, 1, 1)
+async def test_what_is_no_frame_and_no_command(server):
+    before = time.time() * 1000
+    async with socket(server, "/camera") as camera, socket(server, "/camera") as other, socket(server, "/viewer") as viewer:
+        status = await counts(server, 2, 1)
+        assert before - 1 <= status["timestamp"] <= time.time() * 1000 + 1 and isinstance(status["timestamp"], int)
+        # Viewers send no frames, and cameras no commands.
+        await viewer.send(frame(1.0))
+        await camera.send('{"command":"start"}')
         await camera.send(bytes(1000))
         await camera.send(b"no frame")
         await camera.send(json.dumps({"type": "other", "padding": "x" * 2000}).encode())
         await camera.send("text that is no JSON " * 100)
-        await camera.send(frame(1.0))
+        await camera.send(frame(2.0))
         data, texts = await next_binary(viewer)
-        assert data == frame(1.0) and all(text["type"] == "camera_status" for text in texts)
-
-
-@live
-async def test_a_frame_in_fragments_arrives_whole(server):
-    data = frame(time.time(), 4)
-    async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
-        await counts(server, 1, 1)
-        await camera.send([data[:500], data[500:1], data[500:1500], data[1500:]])
-        assert (await next_binary(viewer))[0] == data
+        assert data == frame(2.0) and all(text["type"] == "camera_status" for text in texts)
+        await viewer.send('{"command":"stop"}')
+        assert await next_text(other) == {"command": "stop"}
 
 
 @live
@@ -93,27 +94,6 @@ async def test_commands_of_viewers_and_scripts_reach_all_cameras(server):
             answer = await asyncio.to_thread(server.post, f"/control/{command}")
             assert answer.status_code == 200 and answer.json()["success"] is True and answer.json()["message"]
             assert await next_text(first) == {"command": command} and await next_text(second) == {"command": command}
-
-
-@live
-async def test_viewers_send_no_frames_and_cameras_no_commands(server):
-    async with socket(server, "/camera") as camera, socket(server, "/camera") as other, socket(server, "/viewer") as viewer:
-        await counts(server, 2, 1)
-        await viewer.send(frame(1.0))
-        await camera.send('{"command":"start"}')
-        await camera.send(frame(2.0))
-        assert (await next_binary(viewer))[0] == frame(2.0)
-        await viewer.send('{"command":"stop"}')
-        assert await next_text(other) == {"command": "stop"}
-
-
-@live
-async def test_the_status_counts(server):
-    before = time.time() * 1000
-    async with socket(server, "/camera"), socket(server, "/viewer"), socket(server, "/viewer"):
-        status = await counts(server, 1, 2)
-        assert before - 1 <= status["timestamp"] <= time.time() * 1000 + 1 and isinstance(status["timestamp"], int)
-    await counts(server, 0, 0)
 
 
 @live
@@ -223,7 +203,7 @@ async def test_texts_that_are_too_long_are_lost(server):
 @live
 async def test_a_key_is_asked_for_where_one_is_needed(start):
     server = start("--require-key")
-    key = subprocess.run([BINARY, "keys", "add", "--data", server.data], capture_output=True, text=True, check=True).stdout.strip()
+    key = add_key(server)
     for path in ["/camera", "/viewer?key=wrong", "/k/wrong/camera"]:
         with pytest.raises(websockets.InvalidStatus) as refused:
             async with socket(server, path):
@@ -240,9 +220,8 @@ async def test_a_key_is_asked_for_where_one_is_needed(start):
 @live
 async def test_what_viewers_command_is_in_the_log(start):
     server = start("--require-key", "--trusted-proxy", "127.0.0.1")
-    make = ["keys", "add", "--data", server.data, "--power"]
-    everything, reading = (subprocess.run([BINARY, *make, power], capture_output=True, text=True, check=True).stdout.strip() for power in ("all", "read"))
-    ids = [line.split()[0] for line in subprocess.run([BINARY, "keys", "list", "--data", server.data], capture_output=True, text=True, check=True).stdout.splitlines()]
+    everything, reading = add_key(server, "--power", "all"), add_key(server, "--power", "read")
+    ids = [entry[0] for entry in listed(server.data)]
     proxy = {"additional_headers": {"X-Forwarded-For": "203.0.113.9"}}
     async with socket(server, f"/viewer?key={everything}", **proxy) as one, socket(server, f"/viewer?key={reading}") as other:
         await one.send('{"command":"start"}')
@@ -263,12 +242,7 @@ async def test_what_viewers_command_is_in_the_log(start):
 @live
 async def test_a_key_shows_and_tells_only_the_cameras_of_its_project(start):
     server = start("--require-key")
-
-    def add(project):
-        done = subprocess.run([BINARY, "keys", "add", "--data", server.data, "--project", project], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    kitchen, garage = add("kitchen"), add("garage")
+    kitchen, garage = add_key(server, "--project", "kitchen"), add_key(server, "--project", "garage")
     async with socket(server, f"/camera?key={kitchen}") as own, socket(server, f"/camera?key={garage}") as other, \
             socket(server, f"/viewer?key={kitchen}") as viewer:
         await counts(server, 1, 1, kitchen)
@@ -297,15 +271,11 @@ async def test_a_key_shows_and_tells_only_the_cameras_of_its_project(start):
 @live
 async def test_a_revoked_key_ends_its_sockets(start):
     server = start("--require-key")
-    key, other = (subprocess.run([BINARY, "keys", "add", "--data", server.data], capture_output=True, text=True, check=True).stdout.strip() for _ in range(2))
-    listed = subprocess.run([BINARY, "keys", "list", "--data", server.data], capture_output=True, text=True, check=True).stdout
-    ids = {line.split()[0] for line in listed.splitlines() if "default" in line}
+    key, other = add_key(server, "--name", "viewer"), add_key(server)
+    (identity,) = [entry[0] for entry in listed(server.data) if "viewer" in entry]
     async with socket(server, f"/viewer?key={key}") as viewer, socket(server, f"/camera?key={other}") as camera:
         await counts(server, 1, 1, other)
-        with sqlite3.connect(server.data / "server.sqlite", timeout=300) as database:
-            found = database.execute("SELECT id FROM apiKey WHERE digest = ?", [hashlib.sha256(key.encode()).digest()]).fetchone()
-        assert found and found[0] in ids
-        subprocess.run([BINARY, "keys", "revoke", found[0], "--data", server.data], check=True, capture_output=True)
+        assert keys(server.data, "revoke", identity).returncode == 0
         with pytest.raises(websockets.ConnectionClosed) as closed:
             while True:
                 await viewer.recv()
@@ -325,21 +295,12 @@ async def test_pages_of_other_sites_may_not_watch(server):
         pass
 
 
-@pytest.mark.parametrize(
-    "headers, status",
-    [
-        ({}, 426),
-        ({"Upgrade": "websocket", "Connection": "Upgrade"}, 426),
-        ({"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "8"}, 426),
-        ({"Upgrade": "h2c", "Connection": "Upgrade"}, 426),
-    ],
-)
-def test_what_is_no_handshake_is_told_so(server, headers, status):
-    assert server.get("/camera", headers=headers).status_code == status
-
-
-def test_other_paths_have_no_sockets(server):
-    handshake = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
+def test_what_is_no_handshake_is_told_so_and_other_paths_have_no_sockets(server):
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade"}
+    old = {**upgrade, "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "8"}
+    for headers in ({}, upgrade, old, {"Upgrade": "h2c", "Connection": "Upgrade"}):
+        assert server.get("/camera", headers=headers).status_code == 426
+    handshake = {**upgrade, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
     assert server.get("/health", headers=handshake).status_code == 200
     assert server.get("/nothing", headers=handshake).status_code == 404
 
@@ -358,20 +319,12 @@ async def test_the_end_of_the_server_ends_sockets(server):
     assert await asyncio.to_thread(server.process.wait, 300) == 0
 
 
-def test_the_live_view_also_listens_elsewhere(start):
-    from conftest import free_port
-
-    port = free_port()
-    server = start("--camera-listen", f"127.0.0.1:{port}")
-
-    async def relay():
-        server_port, server.port = server.port, port
-        async with socket(server, "/camera") as camera:
-            server.port = server_port
-            async with socket(server, "/viewer") as viewer:
-                await counts(server, 1, 1)
-                await camera.send(frame(1.0))
-                assert (await next_binary(viewer))[0] == frame(1.0)
-
-    asyncio.run(relay())
+@live
+async def test_the_live_view_also_listens_elsewhere(start):
+    elsewhere = SimpleNamespace(port=free_port())
+    server = start("--camera-listen", f"127.0.0.1:{elsewhere.port}")
+    async with socket(elsewhere, "/camera") as camera, socket(server, "/viewer") as viewer:
+        await counts(server, 1, 1)
+        await camera.send(frame(1.0))
+        assert (await next_binary(viewer))[0] == frame(1.0)
     assert server.stop() == 0

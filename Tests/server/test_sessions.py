@@ -3,14 +3,16 @@
 import base64
 import hashlib
 import random
-import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
 
 from conftest import bytes_below
-from resumable import SESSION, Tus, raw, sha256, tarred, zipped
+from phone import error, rows
+from resumable import SESSION, Tus, raw, sha256, stored, tarred, zipped
+from wire import Wire
 
 
 class Sessions:
@@ -35,11 +37,6 @@ def send(sessions, name, files=FILES):
         assert answer.status_code == 201, answer.text
 
 
-def stored(server, capture):
-    folder = server.data / "captures" / capture
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 # Archives
 
 
@@ -58,7 +55,7 @@ def test_an_archive(server, sessions, body, ending):
     assert (again.status_code, again.json()["data"]) == (200, data)
     assert Tus(server).upload(body, filename="other") == capture
     others = sessions("PUT", f"session_1.{ending}", data=zipped([("a", b"b")]) if ending == "zip" else tarred([("a", b"b")]))
-    assert (others.status_code, others.json()["error"]["code"]) == (409, "NAME_TAKEN")
+    assert error(others) == (409, "NAME_TAKEN")
     assert len(list((server.data / "captures").iterdir())) == 1
     assert list((server.data / "staging").iterdir()) == []
 
@@ -81,10 +78,9 @@ def test_digests_are_checked(server, sessions):
         {"X-Content-SHA256": wrong.hex()},
         {"X-Content-SHA256": right.hex(), "Content-Digest": structured(wrong)},
     ]:
-        answer = sessions("PUT", "s.zip", data=body, headers=headers)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "CHECKSUM_MISMATCH")
+        assert error(sessions("PUT", "s.zip", data=body, headers=headers)) == (400, "CHECKSUM_MISMATCH")
     for headers in [{"Content-Digest": "sha-256=abc"}, {"X-Content-SHA256": "abc"}, {"Content-Digest": "sha-256=:YQ==:"}]:
-        assert sessions("PUT", "s.zip", data=body, headers=headers).json()["error"]["code"] == "VALIDATION_ERROR"
+        assert error(sessions("PUT", "s.zip", data=body, headers=headers)) == (400, "VALIDATION_ERROR")
     assert list((server.data / "captures").iterdir()) == []
     headers = {"Content-Digest": "sha-512=:AAAA:, " + structured(right), "X-Content-SHA256": right.hex().upper()}
     assert sessions("PUT", "s.zip", data=body, headers=headers).status_code == 201
@@ -93,8 +89,7 @@ def test_digests_are_checked(server, sessions):
 def test_what_is_no_archive_is_refused(server, sessions):
     body = zipped(SESSION)
     for name, data in [("s.zip", b""), ("s.zip", b"hello"), ("s.zip", tarred(SESSION)), ("s.tar", body), ("s.zip", body[:-30])]:
-        answer = sessions("PUT", name, data=data)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "ARCHIVE_REFUSED")
+        assert error(sessions("PUT", name, data=data)) == (422, "ARCHIVE_REFUSED")
     assert sessions("PUT", "s.rar", data=body).status_code == 404
     assert sessions("PUT", ".zip", data=body).status_code == 400
     assert sessions("PUT", "s.zip", data=body).status_code == 201
@@ -117,12 +112,9 @@ def test_a_cut_archive_leaves_nothing(server, sessions, chunked):
 
 
 def test_the_same_archive_at_once_is_one_capture(server):
-    body, answers = zipped(SESSION), []
-    threads = [threading.Thread(target=lambda: answers.append(Sessions(server)("PUT", "s.zip", data=body))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    body = zipped(SESSION)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: Sessions(server)("PUT", "s.zip", data=body), range(8)))
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
     assert len({answer.headers["X-Capture-Id"] for answer in answers}) == 1
     assert len(list((server.data / "captures").iterdir())) == 1
@@ -139,10 +131,12 @@ def test_a_folder(server, sessions):
     capture = answer.json()["data"]["capture_id"]
     assert answer.json()["data"]["bytes"] == sum(map(len, FILES.values()))
     assert stored(server, capture) == {f"session/{name}": data for name, data in FILES.items()}
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        found = rows.execute("SELECT name, bytes, sha256 FROM file WHERE capture = ?", [capture]).fetchall()
-        assert sorted(found) == sorted((f"session/{name}", len(data), sha256(data)) for name, data in FILES.items())
+    found = rows(server, "SELECT name, bytes, sha256 FROM file WHERE capture = ?", capture)
+    assert sorted(found) == sorted((f"session/{name}", len(data), sha256(data)) for name, data in FILES.items())
     assert list((server.data / "uploads").iterdir()) == []
+    # An archive has a name of its own, with its ending.
+    assert sessions("PUT", "session_1.zip", data=zipped(SESSION)).status_code == 201
+    assert sessions("PUT", "session_1.zip", data=zipped(SESSION[:2])).status_code == 409
 
     again = sessions("POST", "session_1/complete", json=expected)
     assert (again.status_code, again.headers["X-Capture-Id"]) == (200, capture)
@@ -190,8 +184,7 @@ def test_other_bytes_under_a_known_name(sessions):
     send(sessions, "s", {"a/b": b"1"})
     assert sessions("PUT", "s/files/a/b", data=b"1").status_code == 200
     for path in ["a/b", "a", "a/b/c"]:
-        answer = sessions("PUT", f"s/files/{path}", data=b"2")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "NAME_TAKEN"), path
+        assert error(sessions("PUT", f"s/files/{path}", data=b"2")) == (409, "NAME_TAKEN"), path
     assert sessions("PUT", "s/files/a/c", data=b"2", headers={"X-Content-SHA256": sha256(b"3")}).status_code == 400
     assert sessions("GET", "s").json()["data"]["count"] == 1
     # Start again from nothing.
@@ -200,27 +193,20 @@ def test_other_bytes_under_a_known_name(sessions):
     send(sessions, "s", {"a": b"2"})
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "%2e%2e/x", "a/%2e%2e/%2e%2e/x", "%2Fetc%2Fpasswd", "a%2Fb", "a%5C..%5Cb", "a//b", "a%00b", "a/%2e/b", "a%0Ab", "%FF", "a/",
-        "x" * 256, "/".join(["d"] * 33), "/".join(["x" * 100] * 11), "%E2%80%AEgpj.exe", "%",
-    ],
-)  # fmt: skip
-def test_names_that_could_leave_the_folder_are_refused(server, path):
-    connection = raw(server, f"PUT /api/v1/sessions/s/files/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n", b"x")
-    status = int(connection.makefile("rb").readline().split()[1])
-    assert status in (400, 404)
-    connection.close()
-    assert list((server.data / "uploads").iterdir()) == []
+OUTSIDE = [
+    "%2e%2e/x", "a/%2e%2e/%2e%2e/x", "%2Fetc%2Fpasswd", "a%2Fb", "a%5C..%5Cb", "a//b", "a%00b", "a/%2e/b", "a%0Ab", "%FF", "a/",
+    "x" * 256, "/".join(["d"] * 33), "/".join(["x" * 100] * 11), "%E2%80%AEgpj.exe", "%",
+]  # fmt: skip
+WRONG_NAMES = ["%2e%2e", "%2e", ".hidden", "a%2Fb", "a%00", "%5C", "x" * 256]
 
 
-@pytest.mark.parametrize("name", ["%2e%2e", "%2e", ".hidden", "a%2Fb", "a%00", "%5C", "x" * 256])
-def test_names_of_sessions_are_checked(server, name):
-    for request in [f"PUT /api/v1/sessions/{name}/files/a", f"PUT /api/v1/sessions/{name}.zip", f"POST /api/v1/sessions/{name}/complete"]:
-        connection = raw(server, f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n", b"x")
-        assert int(connection.makefile("rb").readline().split()[1]) in (400, 404)
-        connection.close()
+def test_names_of_files_and_sessions_that_could_leave_the_folder_are_refused(server):
+    requests = [f"PUT /api/v1/sessions/s/files/{path}" for path in OUTSIDE]
+    for name in WRONG_NAMES:
+        requests += [f"PUT /api/v1/sessions/{name}/files/a", f"PUT /api/v1/sessions/{name}.zip", f"POST /api/v1/sessions/{name}/complete"]
+    for request in requests:
+        with Wire(server, f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx") as wire:
+            assert wire.status() in (400, 404), request
     assert list((server.data / "uploads").iterdir()) == list((server.data / "captures").iterdir()) == []
 
 
@@ -242,34 +228,18 @@ def test_a_list_must_agree(sessions):
     assert sessions("POST", "unknown/complete").status_code == 404
 
 
-def test_the_name_of_a_session_is_taken_once(sessions):
-    send(sessions, "s", {"a": b"1"})
-    assert sessions("POST", "s/complete").status_code == 201
-    assert sessions("PUT", "s.zip", data=zipped(SESSION)).status_code == 201
-    assert sessions("PUT", "s.zip", data=zipped(SESSION[:2])).status_code == 409
-
-
 def test_a_folder_has_a_limited_number_of_files(server, sessions):
     send(sessions, "s", {"a": b"1"})
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        rows.execute("UPDATE folder SET files = 100000")
-    answer = sessions("PUT", "s/files/b", data=b"1")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "TOO_MANY_FILES")
+    rows(server, "UPDATE folder SET files = 100000")
+    assert error(sessions("PUT", "s/files/b", data=b"1")) == (422, "TOO_MANY_FILES")
     assert len(list(next((server.data / "uploads").iterdir()).iterdir())) == 1
 
 
 def test_the_same_file_at_once_is_stored_once(server, sessions):
-    answers = []
     bodies = [b"1", b"2"] * 6
-
-    def put(body):
-        answers.append((body, Sessions(server)("PUT", "s/files/a", data=body).status_code))
-
-    threads = [threading.Thread(target=put, args=[body]) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        statuses = pool.map(lambda body: Sessions(server)("PUT", "s/files/a", data=body).status_code, bodies)
+    answers = list(zip(bodies, statuses, strict=True))
     won = [body for body, status in answers if status == 201]
     assert len(won) == 1
     assert all(status == (409 if body != won[0] else 200) or status == 201 for body, status in answers)
@@ -291,14 +261,13 @@ def test_files_that_arrive_during_completion_are_never_lost(server, sessions):
             files = stored(server, answer.headers["X-Capture-Id"])
             assert ("session/late" in files) == (late[0].status_code == 201)
         else:
-            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "SESSION_CHANGED")
+            assert error(answer) == (409, "SESSION_CHANGED")
 
 
 def test_an_abandoned_folder_is_swept(server, sessions):
     send(sessions, "s")
     server.kill()
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        rows.execute("UPDATE folder SET expiresAt = 1")
+    rows(server, "UPDATE folder SET expiresAt = 1")
     server.start()
     server.until(lambda: sessions("GET", "s").status_code == 404)
     server.until(lambda: not list((server.data / "uploads").iterdir()))
@@ -336,8 +305,7 @@ def test_files_of_an_incomplete_session_count_against_the_quota(start):
         return requests.put(f"{server.url}/api/v1/sessions/s/files/{name}", data=bytes(count), timeout=300)
 
     assert put("a", 600).status_code == 201
-    refused = put("b", 401)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    assert error(put("b", 401)) == (507, "QUOTA_EXCEEDED")
     # What is there already takes no room.
     assert put("a", 600).status_code == 200 and put("b", 400).status_code == 201
     assert server.post("/api/v1/sessions/s/complete").status_code == 201

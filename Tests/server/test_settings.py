@@ -3,7 +3,6 @@
 import os
 import subprocess
 
-import conftest
 import pytest
 import yaml
 from conftest import BINARY, free_port
@@ -51,13 +50,10 @@ def test_only_the_owner_writes_the_data_and_strangers_read_nothing(start):
     assert {oct(path.stat().st_mode & 0o777) for path in server.data.glob("server.sqlite*")} == {"0o640"}
 
 
-def test_a_list_has_the_values_of_all_its_flags():
-    found = settings("--app-id", "A.a", "--app-id=B.b,C.c", "--trusted-proxy", "127.0.0.1", "--trusted-proxy=0:0::1")
+def test_a_list_has_the_values_of_all_its_flags_and_the_public_root_no_slash_at_its_end():
+    found = settings("--app-id", "A.a", "--app-id=B.b,C.c", "--trusted-proxy", "127.0.0.1", "--trusted-proxy=0:0::1", "--base-url", "https://captures.example.org/")
     assert found["app-id"] == "A.a,B.b,C.c" and found["trusted-proxy"] == "127.0.0.1,::1"
-
-
-def test_the_public_root_has_no_slash_at_its_end():
-    assert settings("--base-url", "https://captures.example.org/")["base-url"] == "https://captures.example.org"
+    assert found["base-url"] == "https://captures.example.org"
 
 
 @pytest.mark.parametrize(
@@ -105,10 +101,5 @@ def test_a_folder_has_one_server(server, start):
 
 
 @pytest.mark.parametrize("camera, status", [("127.0.0.1", 200), ("[::1]", 200), ("0.0.0.0", 401)])
-def test_keys_are_needed_where_others_can_connect_to_either_address(tmp_path, camera, status):
-    server = conftest.Server(tmp_path / "data", "--camera-listen", f"{camera}:{free_port()}")
-    try:
-        server.start()
-        assert server.get("/api/v1/captures").status_code == status
-    finally:
-        server.kill()
+def test_keys_are_needed_where_others_can_connect_to_either_address(start, camera, status):
+    assert start("--camera-listen", f"{camera}:{free_port()}").get("/api/v1/captures").status_code == status

@@ -174,26 +174,23 @@ def cut_often(server, tmp_path, takes, cuts):
     """Records takes while the network is cut after so many bytes, also in uploads."""
     line = Switch(server.port)
     port = int(line.url.rsplit(":", 1)[1])
-    backs = []
+    count = 0
     with camera(port, tmp_path / "movies", "--rate", 60, "--stream-rate", 30, "--takes", takes) as one:
         for take in range(takes):
-            one.wait_for("connected", 1 + len(backs))
+            one.wait_for("connected", 1 + count)
             recorded = len(one.said("recorded"))
             while len(one.said("recording")) == take:
                 server.post("/control/start")
                 time.sleep(0.05)
             for _ in range(cuts):
-                line.cut_after(2000 + 7919 * len(backs) % 60_000)
-                one.wait_for("disconnected", 1 + len(backs))
-                before = time.monotonic()
-                one.wait_for("connected", 2 + len(backs))
-                backs.append(time.monotonic() - before)
+                line.cut_after(2000 + 7919 * count % 60_000)
+                count += 1
+                one.wait_for("disconnected", count)
+                one.wait_for("connected", count + 1)
             while len(one.said("recorded")) == recorded:
                 server.post("/control/stop")
                 time.sleep(0.02)
         assert one.end() == 0, one.process.stderr.read()
-    # Pauses that grew would be 8 s at the fourth.
-    assert len(backs) == takes * cuts and max(backs) < 7.5
     check_movies(server, one, tmp_path, takes)
     line.close()
 

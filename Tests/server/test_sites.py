@@ -18,25 +18,23 @@ MISDIRECTED = (421, "MISDIRECTED_REQUEST")
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8080", "192.0.2.1", "0.0.0.0", "[::2]", "a b", ""])
-def test_another_name_is_not_served_where_everybody_here_may_do_everything(server, host):
+def test_another_name_is_not_served_where_everybody_here_may_do_everything(common, host):
     """A page that points its own name to this machine would otherwise read, delete and command."""
     for path in ("/", "/health", "/api/v1/captures", "/devices", "/live", "/metrics"):
-        with Wire(server, f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n") as wire:
+        with Wire(common, f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n") as wire:
             assert wire.statuses() in ([421], [400]), path
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.9.9.9:8080", "[::1]", "[::1]:8080"])
-def test_names_of_this_machine_are_served(server, host):
-    assert server.get("/api/v1/captures", headers={"Host": host}).status_code == 200
+def test_names_of_this_machine_are_served(common, host):
+    assert common.get("/api/v1/captures", headers={"Host": host}).status_code == 200
 
 
-def test_a_socket_needs_a_name_of_this_machine(server):
+def test_a_socket_and_an_upload_need_a_name_of_this_machine(server):
     head = ["Origin: http://evil.example", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
     with Wire(server, "\r\n".join(["GET /viewer HTTP/1.1", "Host: evil.example", *head, "", ""])) as wire:
         assert wire.statuses() == [421]
-
-
-def test_an_upload_to_another_name_gets_no_answer(server):
+    # An upload of the slow-motion app gets no answer.
     with pytest.raises(requests.ConnectionError):
         server.post("/upload", data=b"\0\0\0\x08free", headers={"Host": "evil.example"})
 
@@ -45,6 +43,8 @@ def test_the_public_root_is_a_name_of_the_server(start):
     server = start("--base-url", "http://captures.example.org/x", "--require-key=false")
     assert server.get("/api/v1/captures", headers={"Host": "captures.example.org"}).status_code == 200
     assert failure(server.get("/api/v1/captures", headers={"Host": "other.example.org"})) == MISDIRECTED
+    # Keys are turned off, also behind a proxy.
+    assert server.get("/api/v1/captures", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 200
 
 
 def test_with_keys_any_name_is_served(start):
@@ -62,14 +62,15 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("method, path", CHANGES)
-def test_a_page_of_another_site_changes_nothing(server, method, path):
+def test_a_page_of_another_site_changes_nothing(common, method, path):
     def send(headers):
-        return requests.request(method, server.url + path, data=b"{}", headers={"Tus-Resumable": "1.0.0", **headers}, timeout=300)
+        return requests.request(method, common.url + path, data=b"{}", headers={"Tus-Resumable": "1.0.0", **headers}, timeout=300)
 
     assert failure(send(EVIL)) == failure(send({"Origin": "null"})) == (403, "FORBIDDEN")
-    assert send({"Origin": server.url}).status_code != 403 and send({}).status_code != 403
+    own = send({"Origin": common.url}).status_code
+    assert own != 403 and send({}).status_code != 403 and (own == 200 or not path.startswith("/control"))
     # A method in a header is a method.
-    hidden = requests.get(server.url + path, headers={**EVIL, "X-HTTP-Method-Override": method}, timeout=300)
+    hidden = requests.get(common.url + path, headers={**EVIL, "X-HTTP-Method-Override": method}, timeout=300)
     assert hidden.status_code == 403
 
 
@@ -83,18 +84,18 @@ def test_a_page_of_another_site_uploads_nothing(server):
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"])
-def test_who_comes_through_a_proxy_needs_a_key(server, header):
+def test_who_comes_through_a_proxy_needs_a_key(common, header):
     forwarded = {header: "for=192.0.2.1" if header == "Forwarded" else "192.0.2.1"}
     for path in ("/", "/api/v1/captures", "/api/v1/devices", "/metrics", "/videos", "/live"):
-        assert server.get(path).status_code == 200 and server.get(path, headers=forwarded).status_code == 401, path
-    assert server.post("/control/start", headers=forwarded).status_code == 401
-    assert server.get("/api/v1/captures", headers={**forwarded, **bearer(add_key(server))}).status_code == 200
+        assert common.get(path).status_code == 200 and common.get(path, headers=forwarded).status_code == 401, path
+    assert common.post("/control/start", headers=forwarded).status_code == 401
+    assert common.get("/api/v1/captures", headers={**forwarded, **bearer(add_key(common))}).status_code == 200
     with pytest.raises(requests.ConnectionError):
-        server.post("/upload", data=b"\0\0\0\x08free", headers=forwarded)
+        common.post("/upload", data=b"\0\0\0\x08free", headers=forwarded)
 
     async def watch():
         with pytest.raises(websockets.InvalidStatus) as refused:
-            async with socket(server, "/viewer", additional_headers=forwarded):
+            async with socket(common, "/viewer", additional_headers=forwarded):
                 pass
         assert refused.value.response.status_code == 401
 
@@ -110,11 +111,6 @@ def test_who_comes_through_a_proxy_needs_a_key(server, header):
 def test_the_log_says_at_the_start_who_needs_a_key(start, options, status, words):
     server = start(*options)
     assert server.get("/api/v1/captures").status_code == status and words in server.log.read_text()
-
-
-def test_keys_can_be_turned_off_behind_a_proxy(start):
-    server = start("--require-key=false")
-    assert server.get("/api/v1/captures", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 200
 
 
 @pytest.fixture

@@ -3,24 +3,24 @@
 import asyncio
 import hashlib
 import json
-import sqlite3
 import subprocess
 import time
+from contextlib import closing
 
 import h5py
 import numpy
 from conftest import TAKESET
+from devices import database
 from live import SECONDS_TO_2001, counts, frame, jpeg, live, next_binary, next_text, socket
 
 START = 1_761_000_000.0
 
 
 def captures(server):
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as database:
-        database.row_factory = sqlite3.Row
-        rows = [dict(row) for row in database.execute("SELECT * FROM capture WHERE type = 'stream' ORDER BY receivedAt, rowid")]
+    with closing(database(server)) as found:
+        rows = [dict(row) for row in found.execute("SELECT * FROM capture WHERE type = 'stream' ORDER BY receivedAt, rowid")]
         for row in rows:
-            row["files"] = {name: (size, digest) for name, size, digest in database.execute("SELECT name, bytes, sha256 FROM file WHERE capture = ?", [row["id"]])}
+            row["files"] = {name: (size, digest) for name, size, digest in found.execute("SELECT name, bytes, sha256 FROM file WHERE capture = ?", [row["id"]])}
     return rows
 
 
@@ -188,38 +188,36 @@ def test_frames_survive_a_killed_server(server, tmp_path):
     assert len(captures(server)) == 1
 
 
-def test_the_end_of_the_server_ends_recordings(server):
-    async def send():
-        async with socket(server, "/camera?record=1") as camera:
-            for n in range(10):
-                await camera.send(frame(START + n, n))
-            await asyncio.to_thread(server.until, lambda: len(list((server.data / "recordings").glob("*/rgb/*.jpg"))) == 10)
-            assert await asyncio.to_thread(server.stop) == 0
-
-    asyncio.run(send())
+@live
+async def test_the_end_of_the_server_ends_recordings(server):
+    async with socket(server, "/camera?record=1") as camera:
+        for n in range(10):
+            await camera.send(frame(START + n, n))
+        await asyncio.to_thread(server.until, lambda: len(list((server.data / "recordings").glob("*/rgb/*.jpg"))) == 10)
+        assert await asyncio.to_thread(server.stop) == 0
     assert images(server, captures(server)[0]) == [jpeg(n) for n in range(10)]
 
 
-def test_below_the_reserve_a_stream_is_shown_and_not_kept(start):
-    server = start("--reserve", 1 << 60)
-    asyncio.run(stream(server, "/camera?record=1", [START, START + 1]))
-    assert captures(server) == []
+async def problems(viewer):
+    """What a viewer is told about keeping until the camera says that it is done."""
+    texts = []
+    while not texts or texts[-1].get("status") != "done":
+        texts.append(await next_text(viewer))
+    return [text for text in texts if text["type"] == "keeping"]
 
 
 @live
-async def test_whoever_wants_a_stream_kept_is_told_that_it_is_not(start):
+async def test_below_the_reserve_a_stream_is_shown_and_not_kept_and_whoever_wants_it_kept_is_told(start):
     server = start("--reserve", 1 << 60)
+    await stream(server, "/camera?record=1", [START, START + 1])
+    assert captures(server) == []
     async with socket(server, "/viewer?record=1") as viewer, socket(server, "/viewer") as other, socket(server, "/camera") as camera:
         await counts(server, 1, 2)
         for number in range(3):
             await camera.send(frame(START + number, number))
         await camera.send('{"type":"status","status":"done"}')
-        problem = {"type": "keeping", "on": True, "problem": "The server is short of disk space. Try again later."}
-        for one, expected in ((viewer, [problem]), (other, [])):
-            texts = []
-            while not texts or texts[-1].get("status") != "done":
-                texts.append(await next_text(one))
-            assert [text for text in texts if text["type"] == "keeping"] == expected
+        assert await problems(viewer) == [{"type": "keeping", "on": True, "problem": "The server is short of disk space. Try again later."}]
+        assert await problems(other) == []
 
 
 @live
@@ -229,10 +227,7 @@ async def test_what_cannot_be_kept_is_said_once(server):
         for _ in range(3):
             await camera.send(bytes(5000))
         await camera.send('{"type":"status","status":"done"}')
-        texts = []
-        while not texts or texts[-1].get("status") != "done":
-            texts.append(await next_text(viewer))
-    assert [text["problem"] for text in texts if text["type"] == "keeping"] == ["It is not made of JPEG images, which alone can be kept."]
+        assert [text["problem"] for text in await problems(viewer)] == ["It is not made of JPEG images, which alone can be kept."]
 
 
 @live

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import BINARY, free_port
+from conftest import BINARY, Server, free_port
 from devices import add_key
 from phone import Phone, rows
 from queued import files_below, simulate
@@ -42,13 +42,7 @@ def recorded(folder, seed):
 
 
 def captures(server):
-    found, page = [], "/api/v1/captures?limit=100"
-    while page:
-        answer = server.get(page).json()
-        found += [item["capture_id"] for item in answer["data"]]
-        following = (answer.get("pagination") or answer.get("meta") or {}).get("next_cursor") if isinstance(answer, dict) else None
-        page = following and f"/api/v1/captures?limit=100&cursor={following}"
-    return set(found)
+    return {item["capture_id"] for item in server.get("/api/v1/captures?limit=100").json()["data"]}
 
 
 def lag(server):
@@ -57,7 +51,7 @@ def lag(server):
 
 
 def is_copied(server, since):
-    """Whether all that was there at a time on the clock of `time.monotonic` is copied."""
+    """Waits until all that was there at a time on the clock of `time.monotonic` is copied."""
 
     def is_later():
         asked = time.monotonic()
@@ -66,8 +60,20 @@ def is_copied(server, since):
     server.until(is_later)
 
 
-def pieces(place, kind="wal"):
-    return sorted(Path(place).glob(f"generation-*/{kind}-*"))
+def pieces(place, kind="wal-*"):
+    return sorted(Path(place).glob(f"generation-*/{kind}"))
+
+
+def with_copy(start, place, **settings):
+    """A server whose database has been copied to a place once."""
+    server = start("--standby", place, **settings)
+    server.until(lambda: pieces(place, "snapshot.json"))
+    return server
+
+
+def database_captures(data):
+    with sqlite3.connect(data / "server.sqlite", timeout=300) as database:
+        return {id for (id,) in database.execute("SELECT id FROM capture")}
 
 
 @pytest.mark.parametrize("kind", ["folder", "bucket"])
@@ -139,8 +145,7 @@ def kill_and_restore(start, tmp_path, turn, count):
     for thread in threads:
         thread.join()
     restore(place, tmp_path / f"second{turn}")
-    with sqlite3.connect(tmp_path / f"second{turn}/server.sqlite", timeout=300) as database:
-        found = {id for (id,) in database.execute("SELECT id FROM capture")}
+    found = database_captures(tmp_path / f"second{turn}")
     # All that was acknowledged before the last copy began, and nothing by halves.
     assert {capture for at, capture in acknowledged if at < copied} <= found
     assert len(found) >= 3
@@ -164,26 +169,24 @@ def test_killed_at_any_moment(start, tmp_path):
 def test_a_large_log_begins_a_new_copy(start, tmp_path):
     """The log does not grow for ever, and what is not needed is removed."""
     place = tmp_path / "standby"
-    server = start("--standby", place)
-    server.until(lambda: list(place.glob("generation-*/snapshot.json")))
+    server = with_copy(start, place)
     (first,) = place.iterdir()
     sent = set()
     # The one before the last stays.
-    server.until(lambda: sent.add(put(server, f"take{len(sent)}")) or (first not in (found := [*place.iterdir()]) and len(found) == 2))
+    while first in (found := [*place.iterdir()]) or len(found) != 2:
+        sent.add(put(server, f"take{len(sent)}"))
     last = put(server, "last")
     is_copied(server, time.monotonic())
     server.kill()
     assert (server.data / "server.sqlite-wal").stat().st_size < 4 << 20
     done = restore(place, tmp_path / "again")
     assert done.stdout.startswith(f"restored {len(sent) + 1} captures")
-    with sqlite3.connect(tmp_path / "again/server.sqlite", timeout=300) as database:
-        assert {id for (id,) in database.execute("SELECT id FROM capture")} == sent | {last}
+    assert database_captures(tmp_path / "again") == sent | {last}
 
 
 def test_what_the_last_requests_changed_is_copied_at_the_end(start, tmp_path):
     place = tmp_path / "standby"
-    server = start("--standby", place)
-    server.until(lambda: list(place.glob("generation-*/snapshot.json")))
+    server = with_copy(start, place)
     sent = {put(server, f"take{number}") for number in range(3)}
     assert server.stop() == 0
     assert restore(place, tmp_path / "again").stdout.startswith(f"restored {len(sent)} captures")
@@ -191,8 +194,7 @@ def test_what_the_last_requests_changed_is_copied_at_the_end(start, tmp_path):
 
 def test_a_key_made_by_another_process_is_copied(start, tmp_path):
     place = tmp_path / "standby"
-    server = start("--standby", place)
-    server.until(lambda: list(place.glob("generation-*/snapshot.json")))
+    server = with_copy(start, place)
     keys = [add_key(server) for _ in range(3)]
     # Whoever opens and closes the database's file in the server's process ends SQLite's locks; then another program removes the log.
     assert (server.data / "server.sqlite-wal").exists()
@@ -205,60 +207,72 @@ def test_a_key_made_by_another_process_is_copied(start, tmp_path):
     assert again.get("/api/v1/captures", headers={"Authorization": "Bearer tks_other"}).status_code == 401
 
 
-def copied(start, tmp_path):
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
     """The place of a server that took captures and was killed, with several pieces of the log."""
-    place = tmp_path / "standby"
-    server = start("--standby", place)
-    server.until(lambda: list(place.glob("generation-*/snapshot.json")))
-    for number in range(3):
-        put(server, f"take{number}")
-        is_copied(server, time.monotonic())
-    server.kill()
-    assert len(pieces(place)) >= 3
-    return place
+    folder = tmp_path_factory.mktemp("copied")
+    server = Server(folder / "data", "--standby", folder / "standby").start()
+    try:
+        server.until(lambda: pieces(folder / "standby", "snapshot.json"))
+        for number in range(3):
+            put(server, f"take{number}")
+            is_copied(server, time.monotonic())
+    finally:
+        server.kill()
+    assert len(pieces(folder / "standby")) >= 3
+    return folder / "standby"
 
 
-def test_a_damaged_copy_is_refused(start, tmp_path):
-    place = copied(start, tmp_path)
-    (snapshot,) = pieces(place, "snapshot")
+@pytest.fixture
+def copied(template, tmp_path):
+    return Path(shutil.copytree(template, tmp_path / "standby"))
+
+
+def test_a_damaged_copy_is_refused(copied, tmp_path):
+    (snapshot,) = pieces(copied, "snapshot-*")
     data = bytearray(snapshot.read_bytes())
     data[len(data) // 2] ^= 1
     snapshot.write_bytes(data)
-    assert "is damaged" in restore(place, tmp_path / "again", check=1).stderr
+    assert "is damaged" in restore(copied, tmp_path / "again", check=1).stderr
     snapshot.unlink()
-    assert "is damaged" in restore(place, tmp_path / "again", check=1).stderr
-    (place / snapshot.parent.name / "snapshot.json").unlink()
-    assert "there is no copy" in restore(place, tmp_path / "again", check=1).stderr
+    assert "is damaged" in restore(copied, tmp_path / "again", check=1).stderr
+    (copied / snapshot.parent.name / "snapshot.json").unlink()
+    assert "there is no copy" in restore(copied, tmp_path / "again", check=1).stderr
     assert not (tmp_path / "again/server.sqlite").exists() and not (tmp_path / "again/restoring").exists()
 
 
-def test_a_log_with_a_hole_is_restored_up_to_it_and_says_so(start, tmp_path):
-    place = copied(start, tmp_path)
-    pieces(place)[1].unlink()
-    done = restore(place, tmp_path / "again", check=3)
+def test_a_log_with_a_hole_is_restored_up_to_it_and_says_so(start, copied, tmp_path):
+    pieces(copied)[1].unlink()
+    done = restore(copied, tmp_path / "again", check=3)
     assert "a part of the log is missing or damaged" in done.stderr
     assert int(done.stdout.split()[1]) < 3
     # What is left goes on at the same place.
-    start("--standby", place, data=tmp_path / "again")
+    start("--standby", copied, data=tmp_path / "again")
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_a_damaged_log_is_restored_up_to_the_damage(start, tmp_path, turn):
+def test_a_damaged_log_is_restored_up_to_the_damage(copied, tmp_path, turn):
     """As SQLite does after a crash: each frame has a checksum."""
-    place, chance = copied(start, tmp_path), random.Random(turn)
-    piece = chance.choice(pieces(place))
+    chance = random.Random(turn)
+    piece = chance.choice(pieces(copied))
     data = bytearray(piece.read_bytes())
     data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     piece.write_bytes(data)
-    done = restore(place, tmp_path / "again", check=3)
+    done = restore(copied, tmp_path / "again", check=3)
     assert "a part of the log is missing or damaged" in done.stderr
     assert 0 <= int(done.stdout.split()[1]) <= 3
 
 
-def test_mistakes(start, tmp_path):
-    place = copied(start, tmp_path)
-    restore(place, tmp_path / "again")
-    assert "has server.sqlite" in restore(place, tmp_path / "again", check=1).stderr
+def test_mistakes(copied, tmp_path):
+    # As when a server starts on the new machine before it is restored, or a disk is not there: it does not take the place of a copy.
+    refused(copied, tmp_path / "nothing", "the place has copies of another database; restore it")
+    assert restore(copied, tmp_path / "again").stdout.startswith("restored 3 captures")
+    assert "has server.sqlite" in restore(copied, tmp_path / "again", check=1).stderr
+    # What an earlier database left is not replayed.
+    for left in ("server.sqlite-wal", "server.sqlite-journal"):
+        (tmp_path / left).mkdir()
+        (tmp_path / left / left).write_bytes(b"x")
+        assert f"has {left}" in restore(copied, tmp_path / left, check=1).stderr
     (tmp_path / "empty").mkdir()
     assert "there is no copy" in restore(tmp_path / "empty", tmp_path / "other", check=1).stderr
     done = subprocess.run([BINARY, "serve", "--data", tmp_path / "x", "--standby", "s3://"], capture_output=True, text=True, timeout=300)
@@ -270,16 +284,21 @@ def refused(place, data, words):
     assert done.returncode == 1 and words in done.stderr, done.stderr
 
 
-def test_a_server_that_was_thought_dead_leaves_its_successors_copies(start, tmp_path):
+@pytest.mark.parametrize("looks", ["at the next copy", pytest.param("after 30 seconds", marks=pytest.mark.slow)])
+def test_a_server_that_was_thought_dead_leaves_its_successors_copies(start, tmp_path, looks):
     place = tmp_path / "standby"
-    old = start("--standby", place, data=tmp_path / "old")
-    old.until(lambda: list(place.glob("generation-000000001-*/snapshot.json")))
+    old = with_copy(start, place, data=tmp_path / "old")
     before = put(old, "before")
     is_copied(old, time.monotonic())
     restore(place, tmp_path / "new")
     new = start("--standby", place, data=tmp_path / "new")
     new.until(lambda: list(place.glob("generation-000000002-*/snapshot.json")))
     put(old, "lost")
+    if looks == "at the next copy":
+        # Another program writes the log back, so that a copy of the whole database would have to follow.
+        with sqlite3.connect(old.data / "server.sqlite", timeout=300) as database:
+            database.execute("PRAGMA wal_checkpoint(RESTART)")
+        put(old, "lost, too")
     old.until(lambda: "another server goes on with this database" in old.log.read_text(), 90)
     # It serves on, and does not take the place back: not by a large log, and not when it starts again.
     sent = [put(old, f"take{number}") for number in range(5)]
@@ -289,23 +308,7 @@ def test_a_server_that_was_thought_dead_leaves_its_successors_copies(start, tmp_
     capture = put(new, "new")
     is_copied(new, time.monotonic())
     restore(place, tmp_path / "again")
-    with sqlite3.connect(tmp_path / "again/server.sqlite", timeout=300) as database:
-        assert {id for (id,) in database.execute("SELECT id FROM capture")} == {before, capture}
-
-
-def test_an_empty_server_does_not_take_the_place_of_a_copy(start, tmp_path):
-    """As when it starts on the new machine before it is restored, or a disk is not there."""
-    place = copied(start, tmp_path)
-    refused(place, tmp_path / "empty", "the place has copies of another database; restore it")
-    assert restore(place, tmp_path / "again").stdout.startswith("restored 3 captures")
-
-
-@pytest.mark.parametrize("left", ["server.sqlite-wal", "server.sqlite-journal"])
-def test_what_an_earlier_database_left_is_not_replayed(start, tmp_path, left):
-    place = copied(start, tmp_path)
-    (tmp_path / "again").mkdir()
-    (tmp_path / "again" / left).write_bytes(b"x")
-    assert f"has {left}" in restore(place, tmp_path / "again", check=1).stderr
+    assert database_captures(tmp_path / "again") == {before, capture}
 
 
 def test_another_program_that_writes_the_log_back_while_a_copy_is_sent(start, bucket, tmp_path):  # noqa: F811
@@ -333,8 +336,8 @@ def test_another_program_that_writes_the_log_back_while_a_copy_is_sent(start, bu
         server.kill()
         done = restore(place, tmp_path / "again", environment={**os.environ, **SECRET})
         assert done.stdout.startswith("restored 3 captures"), done.stdout
+        assert database_captures(tmp_path / "again") == sent
         with sqlite3.connect(tmp_path / "again/server.sqlite", timeout=300) as database:
-            assert {id for (id,) in database.execute("SELECT id FROM capture")} == sent
             assert database.execute("SELECT COUNT(*) FROM filler").fetchone() == (21,)
     finally:
         front.close()
@@ -342,8 +345,7 @@ def test_another_program_that_writes_the_log_back_while_a_copy_is_sent(start, bu
 
 def test_a_place_that_is_away_holds_up_nothing(start, tmp_path):
     place = tmp_path / "standby"
-    server = start("--standby", place)
-    server.until(lambda: list(place.glob("generation-*/snapshot.json")))
+    server = with_copy(start, place)
     is_copied(server, time.monotonic())
     place.rename(tmp_path / "away")
     place.write_text("no folder")

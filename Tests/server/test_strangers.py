@@ -7,7 +7,6 @@ from bundles import APP
 from devices import add_key
 from phone import Phone, capture, error, rows
 from test_keys import bearer
-from test_video_storage import small_disk  # noqa: F401 - a fixture
 
 from queued import bundle, fake, finished, merged, queue
 

@@ -1,15 +1,16 @@
 """tus 1.0: creation, offsets, checksums, expiration, termination - over raw requests."""
 
-import sqlite3
-import subprocess
 import time
 from email.utils import parsedate_to_datetime
 
 import pytest
 import requests
 
-from conftest import BINARY
-from resumable import CHUNK, SESSION, Tus, checksum, data, metadata, sha256, stored, zipped
+from devices import add_key
+from phone import error, rows
+from resumable import CHUNK, SESSION, Tus, checksum, data, metadata, part_file, sha256, stored, zipped
+
+FULL = (507, "QUOTA_EXCEEDED")
 
 
 def test_options_say_what_the_server_can_do(tus):
@@ -23,19 +24,11 @@ def test_options_say_what_the_server_can_do(tus):
         assert int(answer.headers["Tus-Max-Size"]) == 64 << 30
 
 
-def test_a_project_without_room_says_so_before_anything_is_sent(start):
-    server = start("--project-quota", 1000)
-    answer = Tus(server).send("POST", "/files", Upload_Length=1001)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
-    assert Tus(server).send("POST", "/files", Upload_Length=1000).status_code == 201
-
-
 def test_what_unfinished_uploads_have_announced_counts(start):
-    server = start("--project-quota", 1000)
-    tus = Tus(server)
+    tus = Tus(start("--project-quota", 1000))
+    assert error(tus.send("POST", "/files", Upload_Length=1001)) == FULL
     path = tus.create(600)
-    refused = tus.send("POST", "/files", Upload_Length=401)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    assert error(tus.send("POST", "/files", Upload_Length=401)) == FULL
     small = tus.create(400)
     # What it has announced may come.
     assert tus.patch(path, 0, data(600)).status_code == 204
@@ -44,12 +37,10 @@ def test_what_unfinished_uploads_have_announced_counts(start):
 
 
 def test_an_upload_without_a_length_counts_as_it_grows(start):
-    server = start("--project-quota", 1000)
-    tus = Tus(server)
+    tus = Tus(start("--project-quota", 1000))
     path = tus.send("POST", "/files", Upload_Defer_Length=1).headers["Location"]
     assert tus.patch(path, 0, data(900)).status_code == 204
-    refused = tus.patch(path, 900, data(200))
-    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "QUOTA_EXCEEDED")
+    assert error(tus.patch(path, 900, data(200))) == FULL
     assert tus.offset(path) == 900
     assert tus.send("POST", "/files", Upload_Length=101).status_code == 507
 
@@ -91,39 +82,29 @@ def test_the_version_comes_first(tus):
             assert answer.status_code == 412, (version, method)
             assert answer.headers["Tus-Version"] == "1.0.0"
     assert tus.offset(path) == 0
+    for method, place in [("OPTIONS", "/files"), ("GET", "/files"), ("PUT", path), ("DELETE", "/files"), ("PATCH", "/files")]:
+        # The client asserts the header with the version.
+        tus.send(method, place)
+    assert tus.send("POST", path, version="1.0.1", X_HTTP_Method_Override="PATCH").status_code == 412
+    assert tus.send("POST", path, version=None, X_HTTP_Method_Override="DELETE").status_code == 412
+    assert tus.send("POST", path, version=None, X_HTTP_Method_Override="OPTIONS").status_code == 204
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"Upload_Length": "-5"},
-        {"Upload_Length": "5x"},
-        {"Upload_Length": "+5"},
-        {"Upload_Length": "1" * 19},
-        {"Upload_Length": ""},
-        {"Upload_Defer_Length": "bad"},
-        {"Upload_Defer_Length": "2"},
-        {"Upload_Length": "5", "Upload_Defer_Length": "1"},
-        {"Upload_Length": "5", "Upload_Metadata": "filename !!!"},
-        {"Upload_Length": "5", "Upload_Metadata": "filename YQ== YQ=="},
-        {"Upload_Length": "5", "Upload_Metadata": "filename YQ==,filename YQ=="},
-        {"Upload_Length": "5", "Upload_Metadata": metadata(kind="photo")},
-        {"Upload_Length": "5", "Upload_Metadata": metadata(sha256="12")},
-        {"Upload_Length": "5", "Upload_Metadata": metadata(filename="x" * 9000)},
-        {"Upload_Length": "5", "Content_Type": CHUNK, "Upload_Checksum": "md5 AAAA"},
-    ],
-)
-def test_malformed_creations_are_refused(server, tus, headers):
-    answer = tus.send("POST", "/files", **headers)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        assert rows.execute("SELECT COUNT(*) FROM upload").fetchone() == (0,)
+WRONG_LENGTHS = ["-5", "5x", "+5", "1" * 19, ""]
+WRONG_METADATA = [
+    "filename !!!", "filename YQ== YQ==", "filename YQ==,filename YQ==", metadata(kind="photo"), metadata(sha256="12"), metadata(filename="x" * 9000)]
+MALFORMED = [
+    {}, {"Upload_Defer_Length": "bad"}, {"Upload_Defer_Length": "2"}, {"Upload_Length": "5", "Upload_Defer_Length": "1"},
+    {"Upload_Length": "5", "Content_Type": CHUNK, "Upload_Checksum": "md5 AAAA"},
+    *({"Upload_Length": length} for length in WRONG_LENGTHS), *({"Upload_Length": "5", "Upload_Metadata": text} for text in WRONG_METADATA),
+]  # fmt: skip
 
 
-def test_what_is_too_large_is_refused_at_once(tus):
+def test_malformed_and_too_large_creations_are_refused_at_once(server, tus):
+    for headers in MALFORMED:
+        assert error(tus.send("POST", "/files", **headers)) == (400, "VALIDATION_ERROR"), headers
     assert tus.send("POST", "/files", Upload_Length=(64 << 30) + 1).status_code == 413
+    assert rows(server, "SELECT COUNT(*) FROM upload") == [(0,)]
     # Reserving so much would leave less than the reserve.
     assert tus.send("POST", "/files", Upload_Length=1 << 36).status_code in (201, 507)
 
@@ -213,7 +194,7 @@ def test_checksums(server, tus, algorithm):
     wrong = tus.patch(path, 0, half, Upload_Checksum=checksum(half[1:], algorithm))
     assert (wrong.status_code, wrong.reason) == (460, "Checksum Mismatch")
     assert tus.offset(path) == 0
-    assert (server.data / path.replace("/files/", "uploads/")).stat().st_size == 0
+    assert part_file(server, path).stat().st_size == 0
     assert tus.patch(path, 0, half, Upload_Checksum=checksum(half, algorithm)).status_code == 204
     assert tus.patch(path, 300_000, body[300_000:], Upload_Checksum=checksum(half, algorithm)).status_code == 460
     assert tus.offset(path) == 300_000
@@ -272,43 +253,25 @@ def test_uploads_expire(server, tus):
     assert tus.patch(path, 0, b"hello").status_code == 204
     expires = parsedate_to_datetime(tus.head(path).headers["Upload-Expires"]).timestamp()
     assert before + 7 * 86400 - 2 <= expires <= time.time() + 7 * 86400 + 2
-    server.stop()
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        rows.execute("UPDATE upload SET expiresAt = 1")
-    server.start()
-    # Gone, and then unknown: the sweep runs when the server starts.
-    assert tus.head(path).status_code in (404, 410)
-    server.until(lambda: tus.head(path).status_code == 404)
-    server.until(lambda: not list((server.data / "uploads").iterdir()))
-
-
-def test_an_expired_upload_is_gone(server, tus):
-    path = tus.create(10)
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        rows.execute("UPDATE upload SET expiresAt = 1")
-    assert [tus.head(path).status_code, tus.patch(path, 0, b"x").status_code] == [410, 410]
-
-
-def test_files_without_an_upload_are_swept(server, tus):
-    path = tus.create(10)
-    assert tus.patch(path, 0, b"hello").status_code == 204
+    rows(server, "UPDATE upload SET expiresAt = 1")
+    other = tus.create(10)
+    assert [tus.head(path).status_code, tus.patch(path, 5, b"x").status_code] == [410, 410]
+    assert tus.patch(other, 0, b"hello").status_code == 204
     server.kill()
-    (server.data / "uploads" / "orphan").write_bytes(b"x")
+    part_file(server, "/files/orphan").write_bytes(b"x")
     server.start()
-    server.until(lambda: not (server.data / "uploads" / "orphan").exists())
-    assert tus.offset(path) == 5
+    # Gone, and then unknown: the sweep runs when the server starts. It takes files without an upload, too.
+    server.until(lambda: tus.head(path).status_code == 404)
+    server.until(lambda: list((server.data / "uploads").iterdir()) == [part_file(server, other)])
+    assert tus.offset(other) == 5
 
 
 def test_an_upload_belongs_to_the_project_of_its_key(start):
     server = start("--require-key")
-    keys = {}
-    for project in ["one", "two"]:
-        command = [BINARY, "keys", "add", "--data", server.data, "--project", project]
-        keys[project] = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True).stdout.strip()
+    one, two = (Tus(server, add_key(server, "--project", project)) for project in ["one", "two"])
     for method in ["POST", "OPTIONS", "HEAD"]:
         answer = requests.request(method, f"{server.url}/files", headers={"Tus-Resumable": "1.0.0", "Upload-Length": "5"}, timeout=300)
         assert answer.status_code == 401
-    one, two = (Tus(server, keys[project]) for project in ["one", "two"])
     path = one.create(5, Upload_Metadata=metadata(project="two"))
     assert two.head(path).status_code == 404
     assert two.patch(path, 0, b"hello").status_code == 404
@@ -316,5 +279,4 @@ def test_an_upload_belongs_to_the_project_of_its_key(start):
     assert one.patch(path, 0, b"hello").status_code == 204
     # The same bytes in another project are another capture.
     assert two.upload(b"hello") != one.head(path).headers["X-Capture-Id"]
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        assert sorted(rows.execute("SELECT project FROM capture")) == [("one",), ("two",)]
+    assert sorted(rows(server, "SELECT project FROM capture")) == [("one",), ("two",)]

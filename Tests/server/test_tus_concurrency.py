@@ -1,10 +1,11 @@
 """Several requests to one upload at once, and uploads that expire while bytes arrive."""
 
 import random
-import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
-from resumable import Tus, data, metadata, patch_head, raw, read_answer, stored
+from phone import error, rows
+from resumable import SESSION, Tus, data, metadata, part_file, patch_head, raw, read_answer, stored, zipped
 
 SIZE = 400_000
 
@@ -13,7 +14,7 @@ def writing(server, tus, part, length=SIZE, **headers):
     """A PATCH of which so many bytes have been sent: the upload's path and the connection."""
     path = tus.create(SIZE, **headers)
     connection = raw(server, patch_head(path, 0, length), part)
-    server.until((server.data / path.replace("/files/", "uploads/")).exists)
+    server.until(part_file(server, path).exists)
     return path, connection
 
 
@@ -24,11 +25,14 @@ def finish(server, connection, rest, body):
     assert stored(server, headers["x-capture-id"]) == {"upload.bin": body}
 
 
-def test_head_is_answered_during_a_patch(server, tus):
+def test_during_a_patch_head_is_answered_and_another_writer_is_locked_out(server, tus):
     body = data(SIZE)
     path, connection = writing(server, tus, body[:100_000])
     # What has arrived counts only when it is on the disk.
     assert tus.offset(path) == 0
+    second = tus.patch(path, 0, bytes(10))
+    assert second.status_code == 423 and int(second.headers["Retry-After"]) > 0
+    assert tus.send("DELETE", path).status_code == 423
     finish(server, connection, body[100_000:], body)
     assert tus.offset(path) == SIZE
 
@@ -36,8 +40,7 @@ def test_head_is_answered_during_a_patch(server, tus):
 def test_a_delete_during_a_patch_is_locked_out_and_works_afterwards(server, tus):
     body = data(SIZE)
     path, connection = writing(server, tus, body[:100_000], length=200_000)
-    refused = tus.send("DELETE", path)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (423, "UPLOAD_LOCKED")
+    assert error(tus.send("DELETE", path)) == (423, "UPLOAD_LOCKED")
     connection.sendall(body[100_000:200_000])
     assert read_answer(connection)[0] == 204
     assert tus.send("DELETE", path).status_code == 204
@@ -47,8 +50,7 @@ def test_a_delete_during_a_patch_is_locked_out_and_works_afterwards(server, tus)
 def test_an_upload_does_not_expire_during_a_patch(server, tus):
     body = data(SIZE)
     path, connection = writing(server, tus, body[:100_000], length=200_000)
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        rows.execute("UPDATE upload SET expiresAt = 1")
+    rows(server, "UPDATE upload SET expiresAt = 1")
     assert tus.head(path).status_code == 410
     connection.sendall(body[100_000:200_000])
     status, headers = read_answer(connection)
@@ -58,27 +60,29 @@ def test_an_upload_does_not_expire_during_a_patch(server, tus):
     finish(server, raw(server, patch_head(path, 200_000, 200_000)), body[200_000:], body)
 
 
-def test_two_patches_at_one_offset_at_once(server, tus):
-    """Over and over: one of them wins, and the upload goes on from there."""
+def test_many_patches_at_one_offset_at_once(server, tus):
+    """Over and over: one of them wins, no other byte is mixed in, and the upload goes on from there."""
     path, body = tus.create(SIZE, Upload_Metadata=metadata(filename="x")), b""
-    choice = random.Random(8)
-    while len(body) < SIZE:
-        parts = [choice.randbytes(min(40_000, SIZE - len(body))) for _ in range(2)]
-        answers, start = [None, None], threading.Barrier(2)
+    choice, start = random.Random(8), threading.Barrier(8)
 
-        def write(number):
-            start.wait()
-            answers[number] = Tus(server).patch(path, len(body), parts[number])
+    def write(part):
+        start.wait()
+        return Tus(server).patch(path, len(body), part).status_code
 
-        threads = [threading.Thread(target=write, args=[number]) for number in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        statuses = [answer.status_code for answer in answers]
-        assert statuses.count(204) == 1 and set(statuses) <= {204, 409, 413, 423}, statuses
-        body += parts[statuses.index(204)]
+    with ThreadPoolExecutor(8) as pool:
+        while len(body) < SIZE:
+            parts = [choice.randbytes(SIZE // 5) for _ in range(8)]
+            statuses = list(pool.map(write, parts))
+            assert statuses.count(204) == 1 and set(statuses) <= {204, 409, 413, 423}, statuses
+            body += parts[statuses.index(204)]
     assert stored(server, tus.head(path).headers["X-Capture-Id"]) == {"upload.bin": body}
+
+
+def test_the_same_bytes_at_once_are_one_capture(server):
+    body = zipped(SESSION)
+    with ThreadPoolExecutor(8) as pool:
+        captures = set(pool.map(lambda _: Tus(server).upload(body, filename="s.zip"), range(8)))
+    assert [path.name for path in (server.data / "captures").iterdir()] == list(captures)
 
 
 def test_offsets_never_go_back_while_uploads_are_finished(server, tus):
@@ -116,13 +120,3 @@ def test_metadata_as_other_clients_write_it(server, tus):
     assert tus.head(path).headers["Upload-Metadata"] == said
     capture = tus.patch(path, 0, b"hello").headers["X-Capture-Id"]
     assert server.get(f"/api/v1/captures/{capture}").json()["data"]["status"] == "quarantined"
-
-
-def test_every_answer_names_the_version_and_wrong_versions_are_412(tus):
-    path = tus.create(5)
-    for method, place in [("OPTIONS", "/files"), ("GET", "/files"), ("PUT", path), ("DELETE", "/files"), ("PATCH", "/files")]:
-        # The client asserts the header.
-        tus.send(method, place)
-    assert tus.send("POST", path, version="1.0.1", X_HTTP_Method_Override="PATCH").status_code == 412
-    assert tus.send("POST", path, version=None, X_HTTP_Method_Override="DELETE").status_code == 412
-    assert tus.send("POST", path, version=None, X_HTTP_Method_Override="OPTIONS").status_code == 204

@@ -1,9 +1,8 @@
-"""Cuts, kills, full disks and two writers at once: what was acknowledged stays, and what is there is right."""
+"""Cuts, kills and full disks: what was acknowledged stays, and what is there is right."""
 
 import os
 import random
 import shutil
-import subprocess
 import threading
 import time
 
@@ -12,14 +11,9 @@ import requests
 from tusclient import client
 from tusclient.exceptions import TusCommunicationError
 
-from resumable import SESSION, Tus, checksum, data, metadata, patch_head, raw, read_answer, sha256, stored, zipped
+from resumable import SESSION, Tus, checksum, data, metadata, part_file, patch_head, raw, sha256, stored, zipped
 
 SIZE = 400_000
-
-
-def wait_for_writer(server, path):
-    """The first PATCH makes the file when it has the upload for itself."""
-    server.until((server.data / path.replace("/files/", "uploads/")).exists)
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
@@ -32,7 +26,7 @@ def test_a_cut_patch_keeps_what_arrived(server, tus, reset, chunked):
         connection = raw(server, patch_head(path, 0), b"%x\r\n" % SIZE + part)
     else:
         connection = raw(server, patch_head(path, 0, SIZE), part)
-    wait_for_writer(server, path)
+    server.until(part_file(server, path).exists)
     if reset:
         # What the kernel has not handed over yet may be lost with RST; then fewer bytes count, and HEAD says so.
         connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
@@ -45,7 +39,7 @@ def test_a_cut_patch_keeps_what_arrived(server, tus, reset, chunked):
 
     offset = server.until(released) - 1
     assert offset == 70_000 if not reset else 0 <= offset <= 70_000
-    assert (server.data / path.replace("/files/", "uploads/")).stat().st_size >= offset or offset == 0
+    assert part_file(server, path).stat().st_size >= offset or offset == 0
     last = tus.patch(path, offset, body[offset:])
     assert last.status_code == 204
     assert stored(server, last.headers["X-Capture-Id"]) == {"upload.bin": body}
@@ -55,59 +49,11 @@ def test_a_cut_patch_with_a_checksum_keeps_nothing(server, tus):
     body = data(SIZE)
     path = tus.create(SIZE)
     connection = raw(server, patch_head(path, 0, SIZE, Upload_Checksum=checksum(body)), body[:70_000])
-    wait_for_writer(server, path)
+    server.until(part_file(server, path).exists)
     connection.close()
     server.until(lambda: tus.patch(path, 0, b"").status_code == 204)
     assert tus.offset(path) == 0
     assert tus.patch(path, 0, body, Upload_Checksum=checksum(body)).status_code == 204
-
-
-def test_the_second_of_two_writers_is_locked_out(server, tus):
-    body = data(SIZE)
-    path = tus.create(SIZE)
-    first = raw(server, patch_head(path, 0, SIZE), body[:1000])
-    wait_for_writer(server, path)
-    second = tus.patch(path, 0, bytes(10))
-    assert second.status_code == 423
-    assert int(second.headers["Retry-After"]) > 0
-    assert tus.send("DELETE", path).status_code == 423
-    first.sendall(body[1000:])
-    status, headers = read_answer(first)
-    assert (status, headers["upload-offset"]) == (204, str(SIZE))
-    assert stored(server, headers["x-capture-id"]) == {"upload.bin": body}
-
-
-def test_many_writers_at_once_never_mix_their_bytes(server, tus):
-    path = tus.create(SIZE)
-    bodies = [bytes([number]) * SIZE for number in range(8)]
-    answers = [None] * 8
-    start = threading.Barrier(8)
-
-    def write(number):
-        start.wait()
-        answers[number] = Tus(server).patch(path, 0, bodies[number])
-
-    threads = [threading.Thread(target=write, args=[number]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    won = [number for number in range(8) if answers[number].status_code == 204]
-    assert len(won) == 1
-    assert {answer.status_code for answer in answers} <= {204, 409, 413, 423}
-    assert stored(server, answers[won[0]].headers["X-Capture-Id"]) == {"upload.bin": bodies[won[0]]}
-
-
-def test_the_same_bytes_at_once_are_one_capture(server):
-    body = zipped(SESSION)
-    captures = []
-    threads = [threading.Thread(target=lambda: captures.append(Tus(server).upload(body, filename="s.zip"))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(captures) == 8 and len(set(captures)) == 1
-    assert [path.name for path in (server.data / "captures").iterdir()] == captures[:1]
 
 
 def kill_once(server, condition):
@@ -130,7 +76,7 @@ def kill_again_and_again(server, kills, size, choice):
     tus = Tus(server)
     path = tus.create(size, Upload_Metadata=metadata(filename="upload.bin", sha256=sha256(body)))
     acknowledged, capture = 0, None
-    file, turns, ended = server.data / path.replace("/files/", "uploads/"), kills, threading.Event()
+    file, turns, ended = part_file(server, path), kills, threading.Event()
 
     def arrived():
         try:
@@ -213,32 +159,11 @@ def test_bytes_that_the_disk_lost_are_not_promised(server, tus):
     path = tus.create(1000)
     assert tus.patch(path, 0, body[:900]).status_code == 204
     server.kill()
-    os.truncate(server.data / path.replace("/files/", "uploads/"), 300)
+    os.truncate(part_file(server, path), 300)
     server.start()
     assert tus.offset(path) == 300
     last = tus.patch(path, 300, body[300:])
     assert stored(server, last.headers["X-Capture-Id"]) == {"upload.bin": body}
-
-
-def test_below_the_reserve_nothing_is_accepted(start):
-    server = start("--reserve", 1 << 60)
-    tus = Tus(server)
-    assert tus.send("POST", "/files", Upload_Length=5).status_code == 507
-    assert tus.session.put(f"{server.url}/api/v1/sessions/s.zip", data=zipped(SESSION), timeout=300).status_code == 507
-    assert tus.session.put(f"{server.url}/api/v1/sessions/s/files/a", data=b"x", timeout=300).status_code == 507
-    assert server.get("/health").ok
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 16 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("needs the right to mount")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_is_507_and_what_was_acknowledged_stays(start, small_disk):

@@ -1,21 +1,33 @@
 """What a finished upload becomes, and that nothing hostile leaves its place."""
 
 import io
-import sqlite3
+import random
 import tarfile
 import zipfile
 
 import pytest
+import requests
 
+from phone import rows
 from resumable import MOVIE, SESSION, Tus, stored, tarred, zipped
 from test_sessions_hostile import TARS, ZIPS
 
 FORM = b'--b\r\nContent-Disposition: form-data; name="video"\r\n\r\nx\r\n--b--\r\n'
 
 
-def capture_row(server, capture):
-    with sqlite3.connect(server.data / "server.sqlite", timeout=300) as rows:
-        return rows.execute("SELECT type, status, reason, name FROM capture WHERE id = ?", [capture]).fetchone()
+@pytest.fixture
+def uploaded(common):
+    """Uploads bytes: the capture and its row. It is deleted afterwards, for the same bytes would be the same capture in the next test."""
+    captures = set()
+
+    def uploaded(body, **values):
+        captures.add(capture := Tus(common).upload(body, **values))
+        (row,) = rows(common, "SELECT type, status, reason, name FROM capture WHERE id = ?", capture)
+        return capture, *row
+
+    yield uploaded
+    for capture in captures:
+        assert requests.delete(f"{common.url}/api/v1/captures/{capture}", timeout=300).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -41,10 +53,10 @@ def capture_row(server, capture):
         (MOVIE, {}, "movie", "movie.mov"),
     ],
 )
-def test_types(server, body, values, kind, name):
-    capture = Tus(server).upload(body, **values)
-    assert stored(server, capture) == {name: body}
-    assert capture_row(server, capture)[:3] == (kind, "processing", None)
+def test_types(common, uploaded, body, values, kind, name):
+    capture, *row = uploaded(body, **values)
+    assert stored(common, capture) == {name: body}
+    assert row[:3] == [kind, "processing", None]
 
 
 @pytest.mark.parametrize(
@@ -59,56 +71,47 @@ def test_types(server, body, values, kind, name):
         (FORM, {"kind": "session"}, "no archive"),
     ],
 )
-def test_what_nothing_is_known_of_is_kept_in_quarantine(server, body, values, reason):
-    capture = Tus(server).upload(body, **values)
-    kind, status, found, _ = capture_row(server, capture)
+def test_what_nothing_is_known_of_is_kept_in_quarantine(common, uploaded, body, values, reason):
+    capture, _, status, found, _ = uploaded(body, **values)
     assert status == "quarantined" and reason in found
-    assert list(stored(server, capture).values()) == [body]
+    assert list(stored(common, capture).values()) == [body]
     # Quarantine is not the end: the same bytes with the right kind are a capture of their own where they can be one.
-    assert Tus(server).upload(body, **values) == capture
+    assert uploaded(body, **values)[0] == capture
 
 
 @pytest.mark.parametrize("name", ["../../evil.zip", "/etc/passwd", "a\0b", "x" * 5000, "\u202egpj.exe", "..", "C:\\x\\y.zip"])
-def test_names_are_for_people_only(server, name):
-    before = {path for path in server.data.parent.rglob("*") if "captures" not in path.parts and "server.sqlite" not in path.name}
-    capture = Tus(server).upload(zipped(SESSION), filename=name)
-    assert list(stored(server, capture)) == ["session.zip"]
-    shown = capture_row(server, capture)[3]
+def test_names_are_for_people_only(common, uploaded, name):
+    def others():
+        return {path for path in common.data.parent.rglob("*") if "captures" not in path.parts and "server.sqlite" not in path.name}
+
+    before = others()
+    capture, *_, shown = uploaded(zipped(SESSION), filename=name)
+    assert list(stored(common, capture)) == ["session.zip"]
     assert len(shown) <= 200 and not any(character in shown for character in "/\\\0\u202e")
-    after = {path for path in server.data.parent.rglob("*") if "captures" not in path.parts and "server.sqlite" not in path.name}
-    assert after == before
-
-
-def many(count):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for number in range(count):
-            archive.writestr(f"{number}", b"")
-    return out.getvalue()
+    assert others() == before
 
 
 HOSTILE = [(ZIPS, "above"), (ZIPS, "link"), (ZIPS, "bomb"), (ZIPS, "encrypted"), (TARS, "absolute"), (TARS, "kind-3"), (TARS, "twice")]
 
 
 @pytest.mark.parametrize("cases,name", HOSTILE)
-def test_hostile_archives_are_kept_in_quarantine(server, cases, name):
+def test_hostile_archives_are_kept_in_quarantine(common, uploaded, cases, name):
     """Over tus their bytes are kept, out of the way."""
     make, reason = cases[name]
-    capture = Tus(server).upload(make(), filename="s.zip" if cases is ZIPS else "s.tar")
-    _, status, found, _ = capture_row(server, capture)
+    capture, _, status, found, _ = uploaded(make(), filename="s.zip" if cases is ZIPS else "s.tar")
     assert status == "quarantined" and reason in found
-    assert stored(server, capture) == {"upload.bin": make()}
+    assert stored(common, capture) == {"upload.bin": make()}
 
 
-def test_a_zip_may_have_more_members_than_fit_into_16_bits(server):
-    body = many(65_537)
-    capture = Tus(server).upload(body, filename="s.zip")
-    assert capture_row(server, capture)[1] == "processing"
+def test_a_zip_may_have_more_members_than_fit_into_16_bits(uploaded):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for number in range(65_537):
+            archive.writestr(f"{number}", b"")
+    assert uploaded(out.getvalue(), filename="s.zip")[2] == "processing"
 
 
 def test_random_damage_to_archives_is_survived(server):
-    import random
-
     tus, choice = Tus(server), random.Random(5)
     for body, ending in [(zipped(SESSION), "zip"), (tarred(SESSION), "tar")]:
         for _ in range(60):

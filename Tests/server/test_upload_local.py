@@ -9,18 +9,10 @@ import pytest
 import uploads
 from conftest import free_port
 from tus_stub import TusStub
-from uploads import bundle, movie, random_bytes, session
+from uploads import bundle, movie, random_bytes
 
 
 # Deleting
-
-
-def test_files_are_deleted_once_the_server_lists_them(stub, client, tmp_path):
-    paths = [session(tmp_path / "in"), bundle(tmp_path / "in"), movie(tmp_path / "in")]
-    done = client.send(stub, tmp_path / "in", "--delete-after-upload")
-    assert done.returncode == 0, done.stderr
-    assert not any(path.exists() for path in paths) and (tmp_path / "in").exists()
-    assert all(item["is_deleted"] for item in client.items().values())
 
 
 def digests_of(folder):

@@ -158,10 +158,12 @@ def test_a_full_server_takes_everything_once_there_is_room(start, client, tmp_pa
     assert len(server.get("/api/v1/captures").json()["data"]) == 5
 
 
-def test_a_key_that_is_revoked_meanwhile_pauses_the_queue(start, client, tmp_path):
+def test_a_missing_or_wrong_key_pauses_the_queue(start, client, tmp_path):
     server = start("--require-key")
     key = add_key(server)
     path = movie(tmp_path, count=4_000_000)
+    refused = client.send(server, path)
+    assert refused.returncode == 77 and "keys add" in refused.stderr
     assert client.send(server, path, "--key", key + "x").returncode == 77
     assert states(client) == ["paused"]
     done = client.send(server, "--key", key)

@@ -1,14 +1,15 @@
 """Row 63: disks that are full; quotas, memory, and speed."""
 
-import subprocess
 import time
 
 import pytest
 import requests
+from devices import add_key
 from phone import LIMITS, Phone, capture, error, exchange, head, rows
+from resumable import SESSION, Tus, zipped
+from test_keys import bearer
 
 FULL = (507, "STORAGE_ERROR")
-BOUNDARY = "RialVideo-0E36A7E2-6B4B-4BC2-A86C-6E1E5A1A8F10"
 
 
 def nothing_is_kept(server):
@@ -17,21 +18,11 @@ def nothing_is_kept(server):
 
 def test_below_the_reserve_nothing_is_accepted(start):
     server = start("--reserve", 1 << 60)
-    answer = Phone(server).send(capture(), "s1")
-    assert error(answer) == FULL and nothing_is_kept(server)
-    assert server.get("/health").ok
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 24 MB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", path], capture_output=True)
-    if mount.returncode:
-        pytest.skip("only root can mount")
-    yield path
-    subprocess.run(["umount", "-l", path], check=True)
+    assert error(Phone(server).send(capture(), "s1")) == FULL
+    assert error(Tus(server).send("POST", "/files", Upload_Length=5)) == FULL
+    for place, data in (("s.zip", zipped(SESSION)), ("s/files/a", b"x")):
+        assert error(requests.put(f"{server.url}/api/v1/sessions/{place}", data=data, timeout=300)) == FULL
+    assert nothing_is_kept(server) and server.get("/health").ok
 
 
 def test_a_body_that_would_leave_less_than_the_reserve(start, small_disk):
@@ -131,14 +122,11 @@ def test_a_thousand_refused_requests_do_not_add_up(server):
 
 def test_a_project_is_that_of_the_key_or_of_the_device(start):
     server = start()
-    binary = server.process.args[0]
-    key = subprocess.run([binary, "keys", "add", "--data", server.data, "--project", "kitchen"], capture_output=True, text=True, check=True)
     phone = Phone(server, project="hall")
     assert phone.send(capture(1), "s1").status_code == 202
-    assert phone.send(capture(2), "s1", headers={"Authorization": f"Bearer {key.stdout.strip()}"}).status_code == 202
+    assert phone.send(capture(2), "s1", headers=bearer(add_key(server, "--project", "kitchen"))).status_code == 202
     assert rows(server, "SELECT project FROM capture ORDER BY receivedAt") == [("hall",), ("kitchen",)]
-    answer = phone.send(capture(3), "s1", headers={"Authorization": "Bearer wrong"})
-    assert error(answer) == (401, "KEY_REQUIRED")
+    assert error(phone.send(capture(3), "s1", headers=bearer("wrong"))) == (401, "KEY_REQUIRED")
 
 
 def test_devices_need_no_key(start):

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from bundles import form_part
@@ -68,11 +69,16 @@ def test_an_accepted_capture_survives_a_kill(server):
     assert files(server, id) == {FILES[name]: data for name, data in found.parts().items()}
 
 
-@pytest.mark.parametrize("order", [("metadata", "hash_chain", "depth_data", "video"), ("hash_chain", "video", "metadata", "depth_data")])
-def test_parts_may_come_in_any_order(server, order):
-    found = capture()
-    id = Phone(server).send(found.body(order), "s1").json()["data"]["capture_id"]
-    assert files(server, id) == {FILES[name]: data for name, data in found.parts().items()}
+def test_bodies_of_other_forms(server):
+    """The parts in another order, one that holds what looks like a boundary, and a quoted boundary."""
+    phone = Phone(server)
+    quoted = {"Content-Type": f'multipart/form-data; charset=utf-8; boundary="{BOUNDARY}"'}
+    for found, order, headers in [
+        (capture(1), ("metadata", "hash_chain", "depth_data", "video"), {}), (capture(2), ("hash_chain", "video", "metadata", "depth_data"), {}),
+        (capture(3, video=f"\r\n--{BOUNDARY[:-1]}X\r\n--RialVideo\r\n\r\n--".encode() * 999), list(FILES), {}), (capture(4), list(FILES), quoted),
+    ]:
+        id = phone.send(found.body(order), "s1", headers=headers).json()["data"]["capture_id"]
+        assert files(server, id) == {FILES[name]: data for name, data in found.parts().items()}
 
 
 def test_a_body_in_single_bytes(server):
@@ -86,84 +92,54 @@ def test_a_body_in_single_bytes(server):
     assert files(server, folders(server)[0]) == {FILES[name]: data for name, data in found.parts().items()}
 
 
-def test_a_part_may_hold_what_looks_like_a_boundary(server):
-    video = f"\r\n--{BOUNDARY[:-1]}X\r\n--RialVideo\r\n\r\n--".encode() * 999
-    id = Phone(server).send(capture(video=video), "s1").json()["data"]["capture_id"]
-    assert files(server, id)["video.mp4"] == video
-
-
-@pytest.mark.parametrize("name", list(LIMITS))
-def test_all_four_parts_are_needed(server, name):
+def test_all_four_parts_are_needed(server):
     phone = Phone(server)
-    for data, said in ((None, "Missing required part"), (b"", "Empty part")):
-        answer = phone.send(capture(**{name: data}), "s1")
-        assert error(answer) == INVALID
-        assert answer.json()["error"]["message"] == f"Validation error: {said}: {name}"
+    for name in LIMITS:
+        for data, said in ((None, "Missing required part"), (b"", "Empty part")):
+            answer = phone.send(capture(**{name: data}), "s1")
+            assert error(answer) == INVALID
+            assert answer.json()["error"]["message"] == f"Validation error: {said}: {name}"
     assert nothing_is_kept(server)
 
 
-class TestMetadata:
-    @pytest.mark.parametrize("text, named", [
-        (b"[]", "object"), (b"{", "metadata"), (b"\xff\xfe", "metadata"), (b"[" * 50_000, "metadata"), (b'{"a":1}', "started_at"),
-    ])
-    def test_what_is_no_metadata(self, server, text, named):
-        answer = Phone(server).send(capture(metadata=text), "s1")
-        assert error(answer) == INVALID and named in answer.json()["error"]["message"]
-        assert nothing_is_kept(server)
-
-    @pytest.mark.parametrize("field", [
-        "started_at", "ended_at", "duration_ms", "frame_count", "depth_keyframe_count", "resolution", "codec", "device_model",
-        "attestation_level", "hash_chain_final",
-    ])
-    def test_a_field_that_is_missing(self, server, field):
-        metadata = capture().metadata
-        metadata.pop(field)
-        answer = Phone(server).send(capture(metadata=metadata), "s1")
-        assert error(answer) == INVALID and field in answer.json()["error"]["message"]
-
-    def test_odd_values_are_for_the_converter(self, server):
-        metadata = {**capture().metadata, "frame_count": 100_000, "codec": "av1", "assertion": None, "more": {"deep": []}}
-        assert Phone(server).send(capture(metadata=metadata), "s1").status_code == 202
+NO_METADATA = [(b"[]", "object"), (b"{", "metadata"), (b"\xff\xfe", "metadata"), (b"[" * 50_000, "metadata"), (b'{"a":1}', "started_at")]
+FIELDS = [
+    "started_at", "ended_at", "duration_ms", "frame_count", "depth_keyframe_count", "resolution", "codec", "device_model", "attestation_level", "hash_chain_final"]
 
 
-def test_a_tampered_chain_is_for_the_converter(server):
-    chain = capture().hash_chain
+def test_what_is_no_metadata_or_lacks_a_field(server):
+    phone = Phone(server)
+    lacking = [({name: value for name, value in capture().metadata.items() if name != field}, field) for field in FIELDS]
+    for metadata, named in NO_METADATA + lacking:
+        answer = phone.send(capture(metadata=metadata), "s1")
+        assert error(answer) == INVALID and named in answer.json()["error"]["message"], named
+    assert nothing_is_kept(server)
+
+
+def test_odd_metadata_and_a_tampered_chain_are_for_the_converter(server):
+    phone, chain = Phone(server), capture().hash_chain
+    metadata = {**capture().metadata, "frame_count": 100_000, "codec": "av1", "assertion": None, "more": {"deep": []}}
+    assert phone.send(capture(metadata=metadata), "s1").status_code == 202
     chain["final_hash"] = chain["frame_hashes"][0]
-    assert Phone(server).send(capture(hash_chain=chain), "s1").status_code == 202
+    assert phone.send(capture(hash_chain=chain), "s1").status_code == 202
 
 
 PARTS = list(capture().parts().items())
 
 
 @pytest.mark.parametrize("policy", ["compat", "strict"])
-@pytest.mark.parametrize("extra", [("thumbnail", b"jpeg"), ("", b"x")])
-def test_other_parts(start, policy, extra):
+def test_parts_that_are_none_of_the_four_or_come_twice(start, policy):
+    """Of two parts of one name the last one wins, where that is accepted, also over one that is longer."""
     server = start("--policy", policy)
-    answer = Phone(server).send(body(extra, *PARTS, extra), "s1")
-    if policy == "strict":
-        assert error(answer) == INVALID and nothing_is_kept(server)
-    else:
-        assert set(files(server, answer.json()["data"]["capture_id"])) == set(FILES.values())
-
-
-@pytest.mark.parametrize("policy", ["compat", "strict"])
-def test_a_part_without_a_name(start, policy):
-    server = start("--policy", policy)
-    unnamed = f"--{BOUNDARY}\r\nContent-Type: text/plain\r\n\r\nhello\r\n".encode()
-    answer = Phone(server).send(unnamed + body(*PARTS), "s1")
-    assert answer.status_code == (400 if policy == "strict" else 202)
-
-
-@pytest.mark.parametrize("policy", ["compat", "strict"])
-@pytest.mark.parametrize("name", list(LIMITS))
-def test_two_parts_of_one_name(start, policy, name):
-    """The last one wins, where that is accepted, also over one that is longer."""
-    server = start("--policy", policy)
-    answer = Phone(server).send(body((name, b"another one " * 99), *PARTS), "s1")
-    if policy == "strict":
-        assert error(answer) == INVALID and nothing_is_kept(server)
-    else:
-        assert files(server, answer.json()["data"]["capture_id"]) == {FILES[name]: data for name, data in PARTS}
+    unnamed = f"--{BOUNDARY}\r\nContent-Type: text/plain\r\n\r\nhello\r\n".encode() + body(*PARTS)
+    others = [body(extra, *PARTS, extra) for extra in (("thumbnail", b"jpeg"), ("", b"x"))]
+    twice = [body((name, b"another one " * 99), *PARTS) for name in LIMITS]
+    for number, data in enumerate([unnamed, *others, *twice], 1):
+        answer = Phone(server, number).send(data, "s1")
+        if policy == "strict":
+            assert error(answer) == INVALID and nothing_is_kept(server), data
+        else:
+            assert files(server, answer.json()["data"]["capture_id"]) == {FILES[name]: data for name, data in PARTS}, data
 
 
 @pytest.mark.parametrize("filename", ["../../x", "/etc/passwd", "a\\0b", "x" * 4096, "‮gpj.exe", "", 'a"; name="metadata'])
@@ -178,51 +154,39 @@ def test_names_of_files_are_ignored(server, filename):
         server.data / "captures" / id / name for name in [*FILES.values(), "received.json"]}
 
 
-NESTED = b'--B\r\nContent-Disposition: form-data; name="video"\r\nContent-Type: multipart/mixed; boundary=C\r\n\r\n--C--\r\n\r\n'
-
-
-@pytest.mark.parametrize("data", [
+MALFORMED = [
     b"", b"hello", body(*PARTS, end=b""), body(*PARTS)[:-8], body(*PARTS).replace(BOUNDARY.encode(), b"X"), END,
     b"preamble\r\n" + body(*PARTS), f"--{BOUNDARY}\r\nX: ".encode() + b"y" * (10 << 20) + b"\r\n\r\n" + END,
     body(*[("part", b"x")] * 100_000), body(*PARTS).replace(b"application/octet-stream", b"multipart/mixed; boundary=C", 1),
     f"--{BOUNDARY}\rContent".encode() + END,
-], ids=["empty", "text", "no end", "half an end", "other boundary", "no part", "preamble", "header of 10 MB", "100,000 parts", "nested", "odd line end"])
-def test_malformed_bodies(server, data):
-    assert error(Phone(server).send(data, "s1")) == INVALID
-    assert nothing_is_kept(server)
-    assert server.get("/health").ok
+]
+NO_BOUNDARY = [
+    "multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=" + "x" * 71, "application/json", "multipart/mixed; boundary=x", None]
 
 
-@pytest.mark.parametrize("kind", [
-    "multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=" + "x" * 71, "application/json",
-    "multipart/mixed; boundary=x", None,
-])
-def test_requests_without_a_boundary(server, kind):
-    """As the apps' server answers them: in plain text."""
-    answer = Phone(server).send(capture(), "s1", headers={"Content-Type": kind})
-    assert answer.status_code == 400 and answer.headers["Content-Type"].startswith("text/plain") and answer.text
-    assert nothing_is_kept(server)
-
-
-def test_a_quoted_boundary(server):
-    headers = {"Content-Type": f'multipart/form-data; charset=utf-8; boundary="{BOUNDARY}"'}
-    assert Phone(server).send(capture(), "s1", headers=headers).status_code == 202
+def test_malformed_bodies(server):
+    phone = Phone(server)
+    for number, data in enumerate(MALFORMED):
+        assert error(phone.send(data, "s1")) == INVALID, number
+        assert nothing_is_kept(server) and server.get("/health").ok, number
+    # Without a boundary: as the apps' server answers them, in plain text.
+    for kind in NO_BOUNDARY:
+        answer = phone.send(capture(), "s1", headers={"Content-Type": kind})
+        assert answer.status_code == 400 and answer.headers["Content-Type"].startswith("text/plain") and answer.text, kind
+        assert nothing_is_kept(server), kind
 
 
 class TestLimits:
-    @pytest.mark.parametrize("name", ["depth_data", "hash_chain"])
-    def test_a_part_may_be_as_large_as_its_limit(self, server, name):
-        assert Phone(server).send(capture(**{name: bytes(LIMITS[name])}), "s1").status_code == 202
-
-    @pytest.mark.parametrize("name", ["depth_data", "hash_chain", "metadata"])
-    def test_a_part_that_is_a_byte_too_large(self, server, name):
-        answer = Phone(server).send(capture(**{name: b" " * (LIMITS[name] + 1)}), "s1")
-        assert error(answer) == (413, "PAYLOAD_TOO_LARGE")
-        assert nothing_is_kept(server)
-
-    def test_the_limits_hold_for_each_of_two_parts_of_one_name(self, server):
+    def test_a_part_may_be_as_large_as_its_limit_and_not_a_byte_larger(self, server):
+        phone = Phone(server)
+        for name in ("depth_data", "hash_chain", "metadata"):
+            assert error(phone.send(capture(**{name: b" " * (LIMITS[name] + 1)}), "s1")) == (413, "PAYLOAD_TOO_LARGE")
+            assert nothing_is_kept(server)
+        for name in ("depth_data", "hash_chain"):
+            assert phone.send(capture(**{name: bytes(LIMITS[name])}), "s1").status_code == 202
+        # It is the limit of each of two parts of one name.
         data = body(("hash_chain", b" " * 700_000), ("hash_chain", b" " * 700_000), *PARTS)
-        assert Phone(server).send(data, "s1").status_code == 202
+        assert phone.send(data, "s1").status_code == 202
 
     def test_a_length_over_the_limit_is_refused_at_once(self, server):
         phone = Phone(server)
@@ -230,23 +194,20 @@ class TestLimits:
             answer = exchange(server, head({**phone.headers(scheme="s1"), "Content-Length": length}))
             assert answer.startswith(b"HTTP/1.1 413") and b'"PAYLOAD_TOO_LARGE"' in answer
 
-    @pytest.mark.parametrize("name", ["video", "thumbnail"])
-    def test_a_chunked_body_over_a_limit_is_refused_when_it_passes_it(self, server, name):
-        """A known part passes its own limit, an ignored one that of the whole body. The sender never comes to its end."""
+    def test_a_chunked_body_over_a_limit_is_refused_when_it_passes_it(self, server):
+        """A known part passes its own limit, an ignored one and many together that of the whole body. The senders never come to their ends."""
         phone = Phone(server)
-        headers = {**phone.headers(scheme="s1"), "Transfer-Encoding": "chunked"}
-        start = form_part(BOUNDARY, name, "x", "video/mp4", b"")[:-2]
-        answer = exchange(server, head(headers), [chunk(start)], itertools.repeat(chunk(bytes(1 << 20))))
-        assert answer.startswith(b"HTTP/1.1 413") and b'"PAYLOAD_TOO_LARGE"' in answer
-        assert str(LIMITS["video"] if name == "video" else BODY_LIMIT).encode() in answer
-        assert nothing_is_kept(server)
 
-    def test_many_parts_over_the_limit_of_the_body(self, server):
-        phone = Phone(server)
-        headers = {**phone.headers(scheme="s1"), "Transfer-Encoding": "chunked"}
-        part = form_part(BOUNDARY, "other", "x", "x/y", bytes(4 << 20))
-        answer = exchange(server, head(headers), itertools.repeat(chunk(part)))
-        assert answer.startswith(b"HTTP/1.1 413")
+        def answer(first, more):
+            headers = {**phone.headers(scheme="s1"), "Transfer-Encoding": "chunked"}
+            return exchange(server, head(headers), [chunk(first)], itertools.repeat(chunk(more)))
+
+        video, ignored = (form_part(BOUNDARY, name, "x", "video/mp4", b"")[:-2] for name in ("video", "thumbnail"))
+        other = form_part(BOUNDARY, "other", "x", "x/y", bytes(4 << 20))
+        with ThreadPoolExecutor(3) as pool:
+            answers = pool.map(answer, [video, ignored, other], [bytes(1 << 20), bytes(1 << 20), other])
+        for found, limit in zip(answers, [LIMITS["video"], BODY_LIMIT, BODY_LIMIT], strict=True):
+            assert found.startswith(b"HTTP/1.1 413") and b'"PAYLOAD_TOO_LARGE"' in found and str(limit).encode() in found
         assert nothing_is_kept(server)
 
 

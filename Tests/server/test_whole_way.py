@@ -10,13 +10,11 @@ import requests
 import uploads
 from conftest import TAKESET
 from devices import add_key
-from pages import CHROMIUM, View
+from pages import browser, view  # noqa: F401 (fixtures)
 from proxies import RandomCuts
 from queued import manifest, merged, simulate
 from test_upload_server import captures, detail
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 APP = "TAKESET001.org.example.capture"
 
 
@@ -33,24 +31,13 @@ def proxy():
         one.close()
 
 
-@pytest.fixture
-def view():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        view = View(browser)
-        yield view
-        view.close()
-        browser.close()
-        assert view.said == []
-
-
 def episodes(dataset):
     """The episodes of a dataset: the groups below /data of all its shards."""
     found = [h5py.File(path) for path in sorted((dataset / "episodes").rglob("*.h5"))]
     return [group for shard in found for group in shard["data"].values()]
 
 
-def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(start, proxy, view):
+def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(start, proxy, view):  # noqa: F811
     server = start("--app-id", APP, conversions=1)
     line = proxy(server, b"POST /api/v1/captures/video ", seed=15)
     phone = [TAKESET, "simulate", "device", "--to", line.url, "--key", add_key(server), "--partial", "--seconds", 6, "--size", "320x240"]

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from conversions import with_a_failed_take
 from outputs import manifest
 
 pytestmark = pytest.mark.loaders
@@ -17,9 +18,7 @@ pytestmark = pytest.mark.loaders
 def described(tmp_path_factory, takeset, tiny_takes):
     """A dataset of four takes and one that failed, described in full."""
     root = tmp_path_factory.mktemp("described")
-    shutil.copytree(tiny_takes / "v1", root / "takes/bad")
-    (root / "takes/bad/poses.json").write_text("{")
-    takeset.convert(tiny_takes, root / "takes", output=root / "out", check=3)
+    with_a_failed_take(takeset, tiny_takes, root)
     takeset("describe", root / "out", "--license", "CC-BY-4.0", "--creator", "A. Researcher", "--url", "https://example.org/a", "--ro-crate", check=0)
     return root / "out"
 

@@ -8,7 +8,8 @@ import shutil
 import h5py
 import pytest
 import yaml
-from outputs import manifest
+from conversions import with_a_failed_take
+from outputs import manifest, sha256
 
 GIVEN = ["--name", "Pouring *water*", "--license", "CC-BY-4.0", "--creator", "A. Researcher", "--url", "https://example.org/pouring"]
 NAMES = ["croissant.json", "ro-crate-metadata.json", "README.md"]
@@ -18,9 +19,7 @@ NAMES = ["croissant.json", "ro-crate-metadata.json", "README.md"]
 def original(tmp_path_factory, takeset, tiny_takes):
     """A described dataset of four takes and one that failed."""
     root = tmp_path_factory.mktemp("described")
-    shutil.copytree(tiny_takes / "v1", root / "takes/bad")
-    (root / "takes/bad/poses.json").write_text("{")
-    takeset.convert(tiny_takes, root / "takes", output=root / "out", check=3)
+    with_a_failed_take(takeset, tiny_takes, root)
     takeset("describe", root / "out", *GIVEN, "--ro-crate", check=0)
     return root / "out"
 
@@ -38,10 +37,6 @@ def card(directory):
     """The front matter and the text."""
     _, front, text = (directory / "README.md").read_text().split("---\n", 2)
     return yaml.safe_load(front), text
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def contents(directory):

@@ -5,7 +5,7 @@ import re
 
 import h5py
 import numpy as np
-from outputs import ROWS, arrays, check_digests, demos, manifest
+from outputs import ROWS, arrays, demos, manifest
 
 EVERY_STREAM = {"camera_depth", "camera_image", "pose"}, {"camera_image", "depth_point", "joints", "pose"}
 
@@ -40,15 +40,6 @@ def test_holds_the_rules_of_robomimic_style_readers(dataset):
                 assert all(len(d) == count for _, d in all_datasets(demo["obs"]))
 
 
-def test_holds_the_rules_of_aloha_style_readers(dataset):
-    # ACT-style loaders index one row of an image at random and expect HWC uint8 without any plug-in.
-    for demo, _ in demos(dataset).values():
-        image = demo["obs/camera_image"]
-        assert image.dtype == np.uint8 and image.ndim == 4 and image.shape[-1] == 3
-        assert image.chunks == (1, *image.shape[1:])
-        assert image[len(image) // 2].std() > 5
-
-
 def test_demos_are_numbered_from_0_in_the_order_of_take_ids(dataset):
     with h5py.File(dataset / "dataset.h5") as f:
         assert list(f["data"]) == list(f["meta"]) == ["demo_000000", "demo_000001"]
@@ -57,14 +48,6 @@ def test_demos_are_numbered_from_0_in_the_order_of_take_ids(dataset):
         link = f["data"].get("demo_000001", getlink=True)
         assert isinstance(link, h5py.ExternalLink)
         assert link.filename == f"episodes/{ids[1]}.h5" and link.path == "/data/demo_0"
-
-
-def test_a_moved_dataset_still_opens(dataset, tmp_path):
-    import shutil
-
-    shutil.copytree(dataset, tmp_path / "moved")
-    with h5py.File(tmp_path / "moved/dataset.h5") as f:
-        assert f["data/demo_000000/obs/pose"].shape[1] == 7
 
 
 def test_masks_are_fixed_length_bytes_that_divide_the_demos(dataset):
@@ -94,7 +77,6 @@ def test_every_dataset_of_v1_and_v2_has_its_shape_type_and_unit(dataset):
     for demo in v1, v2:
         for name, data in demo["obs"].items():
             assert (data.dtype.str, data.shape[1:]) == expected[name], name
-            assert data.attrs["unit"], name
     assert set(meta1) == described and set(meta2) == described | {"joints_raw"}
     for demo, meta, joints, streams in (v1, meta1, {}, EVERY_STREAM[0]), (v2, meta2, {"joints": ("<f4", (4,))}, EVERY_STREAM[1]):
         count = demo.attrs["num_samples"]
@@ -126,10 +108,6 @@ def test_pose_attributes_say_convention_axes_and_unit(dataset):
         assert attributes["quaternion_order"] == "xyzw"
         assert attributes["unit"] == "m"
         assert attributes["world_axes"]
-
-
-def test_carries_the_digest_of_each_arrays_content(dataset):
-    assert sum(check_digests(demo, meta) for demo, meta in demos(dataset).values()) > 30
 
 
 def test_every_dataset_says_its_unit_and_every_stream_its_kind(dataset):
@@ -190,9 +168,6 @@ def test_masks_off_means_nan_for_numbers_and_0_for_depth(dataset):
         assert np.array_equal(np.isfinite(demo["obs"][name][:]), demo["obs"][name + "_valid"][:] == 1)
     demo, _ = next((d, m) for d, m in demos(dataset).values() if "camera_depth" in d["obs"])
     assert np.array_equal(demo["obs/camera_depth"][:] > 0, demo["obs/camera_depth_valid"][:] == 1)
-
-
-# Takes that mean different things by one key
 
 
 def test_a_pack_holds_the_same_arrays_in_one_file(dataset, takeset, tmp_path):

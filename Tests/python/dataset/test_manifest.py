@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 from outputs import arrays, canonical, check_digests, digest, manifest, take
 from schemas import validator
+from sealing import structure
 
 
 def all_manifests(dataset, takes, takeset, tmp_path):
@@ -83,24 +84,6 @@ def test_input_digests_are_what_coreutils_say(dataset, masters):
         assert record["input_sha256"] == shown.split()[0]
 
 
-def outside_of_chunks(path):
-    """The bytes of a shard that belong to no chunk of a dataset, in file order."""
-    chunks = []
-
-    def see(_, item):
-        if isinstance(item, h5py.Dataset) and item.chunks:
-            item.id.chunk_iter(lambda one: chunks.append((one.byte_offset, one.byte_offset + one.size)))
-
-    with h5py.File(path) as f:
-        f.visititems(see)
-    data, position, found = path.read_bytes(), 0, []
-    for start, end in sorted(chunks):
-        assert start >= position
-        found.append(data[position:start])
-        position = end
-    return b"".join([*found, data[position:]])
-
-
 def attribute_lines(path):
     """Every attribute of a shard as the manifest's schema says."""
     lines = []
@@ -137,7 +120,7 @@ def test_the_record_holds_the_shards_digests(dataset):
             check_digests(f["data/demo_0"], f["meta/demo_0"])
         lines = sorted(f"{entry['sha256']}  {entry['path']}\n".encode() for entry in output["datasets"])
         assert output["content_sha256"] == hashlib.sha256(b"".join(lines)).hexdigest()
-        assert output["structure_sha256"] == hashlib.sha256(outside_of_chunks(path)).hexdigest()
+        assert output["structure_sha256"] == structure(path)
         assert output["attributes_sha256"] == hashlib.sha256(b"".join(attribute_lines(path))).hexdigest()
 
 

@@ -8,14 +8,21 @@ import shutil
 import subprocess
 
 import pytest
+from conversions import with_a_failed_take
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from outputs import manifest
+from outputs import manifest, sha256
 
 PEM = serialization.Encoding.PEM
 PLAIN = serialization.NoEncryption()
+# Encodings of the points of order 1, 2, 4 and 8, also with numbers that are not reduced and with the other sign of x.
+SMALL = [
+    "01" + "00" * 31, "ec" + "ff" * 30 + "7f", "00" * 32, "00" * 31 + "80", "ed" + "ff" * 30 + "7f", "ed" + "ff" * 31, "ee" + "ff" * 30 + "7f", "01" + "00" * 30 + "80",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+]
 
 
 def openssl(*arguments, check=True):
@@ -39,9 +46,7 @@ def keys(tmp_path_factory):
 def original(tmp_path_factory, takeset, tiny_takes, keys):
     """A signed dataset of four takes and one that failed."""
     root = tmp_path_factory.mktemp("signed")
-    shutil.copytree(tiny_takes / "v1", root / "takes/bad")
-    (root / "takes/bad/poses.json").write_text("{")
-    takeset.convert(tiny_takes, root / "takes", output=root / "out", check=3)
+    with_a_failed_take(takeset, tiny_takes, root)
     takeset("sign", root / "out", "--key", keys[0], check=0)
     return root / "out"
 
@@ -63,10 +68,6 @@ def message(envelope):
     """What DSSE signs."""
     body, kind = base64.b64decode(envelope["payload"], validate=True), envelope["payloadType"].encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(body), body)
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def reseal(directory, key, change):
@@ -193,6 +194,14 @@ def edited_envelope(edit):
     return change
 
 
+def rewritten_in(text):
+    def change(signed):
+        path = signed / "attestation.json"
+        path.write_bytes(path.read_text().encode(text))
+
+    return change
+
+
 def edit_payload(sealed):
     body = base64.b64decode(sealed["payload"])
     sealed["payload"] = base64.b64encode(body.replace(b'"v1"', b'"v9"')).decode()
@@ -218,6 +227,7 @@ TAMPERED = {
     "payload-type": (edited_envelope(lambda sealed: sealed.update(payloadType="text/plain")), "attestation.json: has no valid signature"),
     "not-base64": (edited_envelope(lambda sealed: sealed.update(payload="???")), "attestation.json: has no valid signature"),
     "not-an-envelope": (lambda signed: (signed / "attestation.json").write_text("[]"), "attestation.json: is not a DSSE envelope"),
+    **{text: (rewritten_in(text), "attestation.json: is not a DSSE envelope") for text in ("utf-16", "utf-16-le", "utf-32")},
     "half": (lambda signed: (signed / "attestation.json").write_bytes((signed / "attestation.json").read_bytes()[:500]), "is not a DSSE envelope"),
     "added-shard": (lambda signed: shutil.copy(signed / "episodes/v1.h5", signed / "episodes/v9.h5"), "episodes/v9.h5: is not in the manifest"),
     "link": (lambda signed: ((signed / "attestation.json").rename(signed / "a"), (signed / "attestation.json").symlink_to("a")), "attestation.json"),
@@ -238,12 +248,19 @@ def test_the_record_alone_passes_without_the_signature(takeset, signed):
     takeset("verify", signed, check=0)
 
 
+def changed_build(statement, part, value):
+    assert part in statement["predicate"]["buildDefinition"]
+    statement["predicate"]["buildDefinition"][part] = value
+
+
 SUBSTITUTED = {
     "subject-missing": (lambda s: s["subject"].pop(), "is not among what is signed"),
     "subject-added": (lambda s: s["subject"].append({"name": "x.h5", "digest": {"sha256": "0" * 64}}), "x.h5: is signed, and is not in the dataset"),
     "subject-twice": (lambda s: s["subject"].append(s["subject"][0]), "twice"),
     "take": (lambda s: s["predicate"]["buildDefinition"]["resolvedDependencies"].pop(), "resolvedDependencies are not those of the record"),
     "pipeline": (lambda s: s["predicate"]["buildDefinition"]["externalParameters"].clear(), "externalParameters are not those of the record"),
+    "build-type": (lambda s: changed_build(s, "buildType", "https://example.org/other"), "buildType"),
+    "internal": (lambda s: changed_build(s, "internalParameters", {"split": {"rule": "other", "seed": 7}}), "internalParameters"),
     "tool": (lambda s: s["predicate"]["runDetails"]["builder"].update(id="pkg:generic/other@1"), "its builder is not"),
     "type": (lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"), "not an in-toto statement"),
     "predicate": (lambda s: s.update(predicateType="https://slsa.dev/provenance/v0.2"), "not an in-toto statement"),
@@ -314,7 +331,24 @@ def test_keys_that_cannot_sign_are_refused(takeset, signed, keys, tmp_path, name
     assert (signed / "attestation.json").read_bytes() == before
 
 
+def public_key(der):
+    """A key in SubjectPublicKeyInfo as PEM."""
+    return b"-----BEGIN PUBLIC KEY-----\n" + base64.encodebytes(der) + b"-----END PUBLIC KEY-----\n"
+
+
+@pytest.mark.parametrize("point", SMALL)
+def test_a_key_of_small_order_proves_nothing(takeset, signed, tmp_path, point):
+    """For such a key R = identity, S = 0 is a signature of many messages, and nobody needs a private key."""
+    (tmp_path / "key.pub").write_bytes(public_key(bytes.fromhex("302a300506032b6570032100" + point)))
+    edited_envelope(lambda sealed: sealed.update(signatures=[{"sig": base64.b64encode(bytes([1] + [0] * 63)).decode()}]))(signed)
+    assert "small order" in takeset("verify", signed, "--public-key", tmp_path / "key.pub", check=64).stderr
+
+
 def test_keys_that_cannot_verify_are_refused(takeset, signed, keys, tmp_path):
+    der = base64.b64decode("".join(keys[1].read_text().splitlines()[1:-1]))
+    for behind in b"\0", b"more":
+        (tmp_path / "longer").write_bytes(public_key(der + behind))
+        takeset("verify", signed, "--public-key", tmp_path / "longer", check=64)
     assert "is a private key" in takeset("verify", signed, "--public-key", keys[0], check=64).stderr
     curve = ec.generate_private_key(ec.SECP256R1()).public_key()
     (tmp_path / "p256").write_bytes(curve.public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo))

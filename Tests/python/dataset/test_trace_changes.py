@@ -36,15 +36,11 @@ def takes(takeset, tmp_path_factory):
 
 
 @pytest.fixture
-def copy(takes, tmp_path):
-    """A copy of these that a test may change, with its takes at their place."""
-
-    def place(takeset):
-        shutil.copytree(takes.parent / "in", tmp_path / "in")
-        takeset.convert(tmp_path / "in", output=tmp_path / "out")
-        return tmp_path / "out"
-
-    return place
+def out(takeset, takes, tmp_path):
+    """A dataset like this one that a test may change, with its takes at their place."""
+    shutil.copytree(takes.parent / "in", tmp_path / "in")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    return tmp_path / "out"
 
 
 # Rows
@@ -128,8 +124,7 @@ def test_images_that_are_stored_as_files_are_traced(takeset, tmp_path):
 # What differs
 
 
-def test_a_changed_row_is_named(takeset, copy):
-    out = copy(takeset)
+def test_a_changed_row_is_named(takeset, out):
     with h5py.File(out / "episodes/a.h5", "r+") as file:
         pixels = file["data/demo_0/obs/camera_image"]
         pixels[4, 7, 9, 1] ^= 1
@@ -144,8 +139,7 @@ def test_a_changed_row_is_named(takeset, copy):
     assert "reproduced  no: /data/demo_0/obs/camera_image[7, 9, 1] is " in text
 
 
-def test_a_changed_file_is_named(takeset, copy):
-    out = copy(takeset)
+def test_a_changed_file_is_named(takeset, out):
     path = out.parent / "in/a/rgb/000004.jpg"
     recorded = hashlib.sha256(path.read_bytes()).hexdigest()
     path.write_bytes(session("v1", 12)["rgb/000005.jpg"])
@@ -158,8 +152,7 @@ def test_a_changed_file_is_named(takeset, copy):
     assert other["reproduced"] is True and other["other_inputs"]["problems"] in ([], ["rgb/000004.jpg has another size than recorded"])
 
 
-def test_of_a_vanished_take_the_dataset_tells_what_it_knows(takeset, copy):
-    out = copy(takeset)
+def test_of_a_vanished_take_the_dataset_tells_what_it_knows(takeset, out):
     shutil.rmtree(out.parent / "in/a")
     trace = traced(takeset, out, "a", 4, check=66)
     assert trace["reproduced"] is None and "no longer at" in trace["unavailable"] and trace["problems"] == []
@@ -175,16 +168,14 @@ def test_of_a_vanished_take_the_dataset_tells_what_it_knows(takeset, copy):
     assert traced(takeset, out, "b", 4)["reproduced"] is True
 
 
-def test_one_vanished_file_is_named(takeset, copy):
-    out = copy(takeset)
+def test_one_vanished_file_is_named(takeset, out):
     (out.parent / "in/a/poses.json").unlink()
     trace = traced(takeset, out, "a", 4, check=66)
     assert trace["reproduced"] is None and trace["unavailable"]
     assert {one["path"]: one["state"] for one in trace["inputs"]}["poses.json"] == "missing"
 
 
-def test_a_damaged_shard_is_not_opened(takeset, copy):
-    out = copy(takeset)
+def test_a_damaged_shard_is_not_opened(takeset, out):
     path = out / "episodes/a.h5"
     data = bytearray(path.read_bytes())
     data[100:160] = bytes(60)
@@ -193,8 +184,7 @@ def test_a_damaged_shard_is_not_opened(takeset, copy):
     assert trace["problems"] and trace["streams"] == []
 
 
-def test_what_another_program_adds_does_not_matter(takeset, copy):
-    out = copy(takeset)
+def test_what_another_program_adds_does_not_matter(takeset, out):
     with h5py.File(out / "episodes/a.h5", "r+") as file:
         file["data/demo_0/obs/mine"] = np.zeros((12, 3))
     assert traced(takeset, out, "a", 4)["reproduced"] is True

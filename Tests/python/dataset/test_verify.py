@@ -10,9 +10,19 @@ import pytest
 from outputs import manifest, record_text
 
 
-def test_verify_names_what_changed(takes, takeset, tmp_path):
-    output = tmp_path / "out"
+@pytest.fixture(scope="module")
+def converted(takes, takeset, tmp_path_factory):
+    output = tmp_path_factory.mktemp("verify") / "out"
     takeset.convert(takes, output=output)
+    return output
+
+
+@pytest.fixture
+def output(converted, tmp_path):
+    return shutil.copytree(converted, tmp_path / "out")
+
+
+def test_verify_names_what_changed(takeset, takes, output):
     assert "sound" in takeset("verify", output, "--inputs", check=0).stdout
     name = sorted(p.name for p in takes.iterdir())[1]
     shard = output / f"episodes/{name}.h5"
@@ -44,9 +54,7 @@ def test_verify_names_what_changed(takes, takeset, tmp_path):
     assert "No such file" in takeset("verify", output, check=2).stdout
 
 
-def test_verify_names_the_rows_that_changed(takes, takeset, tmp_path):
-    output = tmp_path / "out"
-    takeset.convert(takes, output=output)
+def test_verify_names_the_rows_that_changed(takeset, output):
     shard = sorted((output / "episodes").iterdir())[0]
     size = shard.stat().st_size
     with h5py.File(shard, "r+") as f:
@@ -59,9 +67,7 @@ def test_verify_names_the_rows_that_changed(takes, takeset, tmp_path):
     assert "camera_image[12]" in takeset("verify", shard, check=2).stdout
 
 
-def test_verify_sees_a_changed_structure_though_every_dataset_is_intact(takes, takeset, tmp_path):
-    output = tmp_path / "out"
-    takeset.convert(takes, output=output)
+def test_verify_sees_a_changed_structure_though_every_dataset_is_intact(takeset, output):
     shard = sorted((output / "episodes").iterdir())[0]
     size = shard.stat().st_size
     with h5py.File(shard, "r+") as f:
@@ -72,9 +78,7 @@ def test_verify_sees_a_changed_structure_though_every_dataset_is_intact(takes, t
     assert f"episodes/{shard.name}: its structure has changed" in takeset("verify", output, check=2).stdout
 
 
-def test_a_shard_that_another_program_rewrites_is_valid_while_its_content_is_the_same(takes, takeset, tmp_path):
-    output = tmp_path / "out"
-    takeset.convert(takes, output=output)
+def test_a_shard_that_another_program_rewrites_is_valid_while_its_content_is_the_same(takeset, output, tmp_path):
     shard = sorted((output / "episodes").iterdir())[0]
 
     def copied(source, target, change):
@@ -85,10 +89,11 @@ def test_a_shard_that_another_program_rewrites_is_valid_while_its_content_is_the
             change(new)
 
     def pack(f):
-        images = f["data/demo_0/obs/camera_image"]
-        del f["data/demo_0/obs/camera_image"]
-        packed = f.create_dataset("data/demo_0/obs/camera_image", data=images[:], chunks=(5, *images.shape[1:]), compression="gzip")
-        packed.attrs.update(images.attrs)
+        for name in "camera_image", "camera_depth", "pose":
+            old = f[f"data/demo_0/obs/{name}"]
+            del f[f"data/demo_0/obs/{name}"]
+            packed = f.create_dataset(f"data/demo_0/obs/{name}", data=old[:], chunks=(5, *old.shape[1:]), compression="gzip", compression_opts=9)
+            packed.attrs.update(old.attrs)
 
     def stored_anew(change=lambda f: None):
         copied(tmp_path / "old.h5", tmp_path / "holes.h5", pack)
@@ -150,9 +155,7 @@ def test_verify_of_what_is_no_dataset(takeset, tmp_path):
     assert report["sound"] is False
 
 
-def test_verify_sees_a_changed_index_and_disguised_datasets(takes, takeset, tmp_path):
-    output = tmp_path / "out"
-    takeset.convert(takes, output=output)
+def test_verify_sees_a_changed_index_and_disguised_datasets(takeset, output):
     pristine = (output / "dataset.h5").read_bytes()
     with h5py.File(output / "dataset.h5", "r+") as f:
         f["mask"].create_dataset("mine", data=[b"demo_000000"])
@@ -194,9 +197,8 @@ def test_verify_sees_a_changed_index_and_disguised_datasets(takes, takeset, tmp_
     assert "obs/pose: is missing or a link" in takeset("verify", output, check=2).stdout
 
 
-def test_verify_follows_a_link_that_is_given(takes, takeset, tmp_path):
-    takeset.convert(takes, output=tmp_path / "out")
-    (tmp_path / "latest").symlink_to("out")
+def test_verify_follows_a_link_that_is_given(converted, takeset, tmp_path):
+    (tmp_path / "latest").symlink_to(converted)
     takeset("verify", tmp_path / "latest", check=0)
 
 

@@ -1,6 +1,5 @@
-"""The command: help, usage errors, mistakes in options and pipeline files, and progress."""
+"""The command: help, trajectories and pipelines that cannot be used, and output directories."""
 
-import json
 import os
 import re
 import shutil
@@ -9,7 +8,7 @@ import subprocess
 import pytest
 from command import BINARY, ROOT
 from session_faults import V1, tree
-from system import shown_on_terminal
+from system import as_nobody
 
 
 def test_help_teaches(takeset):
@@ -19,40 +18,6 @@ def test_help_teaches(takeset):
         assert "USAGE" in text and f"takeset {command}" in text
     assert takeset("--version", check=0).stdout.startswith("takeset ")
     assert "tolerance: 0.05" in takeset("steps", "align", check=0).stdout
-    assert takeset("steps", "blur").returncode == 64
-
-
-@pytest.mark.parametrize("arguments, named", [
-    (["run"], "<input>"), (["run", "x"], "--output"), (["fly"], "fly"), (["run", "x", "--output", "y", "--jobs", "0"], "--jobs"),
-    (["run", "x", "--output", "y", "--rush"], "--rush"),
-])
-def test_usage_errors_exit_with_64(takeset, tmp_path, arguments, named):
-    done = takeset(*arguments, check=64, cwd=tmp_path)
-    assert named in done.stderr.splitlines()[0] and done.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_mistakes_in_the_pipeline_file_are_named(takeset, sessions, tmp_path):
-    pipeline = tmp_path / "p.yaml"
-    for text, words in [
-        ("version: 1\ntransforms:\n- align: {}\n- decimate: {rte: 30}", 'transforms[1].decimate.rte: unknown option; decimate has "every", "rate"'),
-        ("version: 1\ntransforms:\n- blur: {}", 'transforms[0].blur: unknown step "blur"'),
-        ("version: 1\nwriter: {hdf5: {compression: lots}}", "writer.hdf5.compression: expected 0 to 9, or fast"),
-        ("version: [", "not YAML"),
-    ]:
-        pipeline.write_text(text)
-        for command in ["run", sessions, "--output", tmp_path / "out", "--pipeline", pipeline], ["plan", sessions, "--pipeline", pipeline]:
-            done = takeset(*command)
-            assert done.returncode == 64 and words in done.stderr, done.stderr
-    assert takeset("run", sessions, "--output", tmp_path / "out", "--pipeline", tmp_path / "none.yaml").returncode == 64
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("step", ["split: {seed: -9223372036854775808}", "decimate: {rate: .inf}", "align: {tolerance: .nan}"])
-def test_numbers_that_no_option_takes(takeset, sessions, tmp_path, step):
-    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align, " + step + "]\n")
-    name, option = re.match(r"([a-z]+): {([a-z]+)", step).groups()
-    assert f"transforms[1].{name}.{option}: expected" in takeset("plan", sessions, "--pipeline", tmp_path / "p.yaml", check=64).stderr
 
 
 @pytest.mark.parametrize("line", ["-5 " + "1 " * 12, "5 nan" + " 1" * 11, "5 1e30" + " 1" * 11, "99999999999999999999" + " 1" * 12])
@@ -67,22 +32,6 @@ def test_a_step_that_is_missing_is_named(takeset, sessions, tmp_path):
     done = takeset.convert(sessions, output=tmp_path / "out", check=64, arguments=["--pipeline", tmp_path / "p.yaml"])
     assert "the pipeline has no step align" in done.stderr and not (tmp_path / "out").exists()
     assert takeset("plan", sessions, "--pipeline", tmp_path / "p.yaml", "--json", check=64).stderr == done.stderr
-
-
-# Progress
-
-
-def test_progress_in_json_reports_every_take(takes, takeset, tmp_path):
-    done = takeset("run", takes, "--output", tmp_path / "out", "--progress", "json", check=0)
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    events = [line for line in lines if line["event"] != "progress"]  # every other second, on a slow machine
-    assert [e["event"] for e in events] == ["take"] * 4 and {e["outcome"] for e in events} == {"written"}
-    assert takeset("run", takes, "--output", tmp_path / "quiet", "--progress", "none", check=0).stderr == ""
-
-
-def test_a_bar_is_drawn_on_a_terminal(takes, tmp_path):
-    code, shown = shown_on_terminal([BINARY, "run", takes, "--output", tmp_path / "out"])
-    assert code == 0 and "4/4 takes" in shown and "frames/s" in shown and "MB/s" in shown and "ETA" in shown
 
 
 # The output directory
@@ -101,11 +50,6 @@ def test_an_output_that_is_a_file(takeset, sessions, tmp_path):
     done = takeset("run", sessions, "--output", tmp_path / "out")
     assert done.returncode == 1 and "output directory" in done.stderr
     assert (tmp_path / "out").read_text() == "precious"
-
-
-def as_nobody():
-    os.setgid(65534)
-    os.setuid(65534)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs another user to be refused")

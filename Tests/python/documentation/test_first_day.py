@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from conversions import pipeline
 from outputs import manifest
+from phone_takes import zipped
 from PIL import Image
+from resample_oracle import steps as steps_of
 from small_sessions import put, session
 
 
@@ -26,11 +28,6 @@ def findings(output):
     return {f["code"]: f for f in manifest(output)["record"]["findings"]}
 
 
-def part_of(output):
-    splits = manifest(output)["record"]["splits"]
-    return {take: part for part in ("train", "valid", "test") for take in splits[part]}
-
-
 def split(tmp_path, **steps):
     return pipeline(tmp_path, **{"split": {"valid": 0.3, "group": "take"}, **steps})
 
@@ -45,9 +42,7 @@ def encoded_again(source, target):
 
 
 def archived(source, target):
-    with zipfile.ZipFile(f"{target}.zip", "w") as archive:
-        for path in sorted(source.rglob("*")):
-            archive.write(path, f"{source.name}/{path.relative_to(source)}")
+    zipped(source, f"{target}.zip", f"{source.name}/")
 
 
 @pytest.mark.parametrize("copy, what", [(shutil.copytree, "files"), (encoded_again, "poses"), (archived, "poses")])
@@ -61,7 +56,8 @@ def test_copies_are_in_one_part_and_said(takeset, recordings, tmp_path, copy, wh
         found = findings(root.parent / "out")["duplicate-content"]
         assert (found["severity"], found["count"]) == ("warning", 1)
         assert found["message"] == f"takes with the same {what} as another one: zz of a" and found["message"] in done.stderr
-        parts = part_of(root.parent / "out")
+        splits = manifest(root.parent / "out")["record"]["splits"]
+        parts = {take: part for part in ("train", "valid", "test") for take in splits[part]}
         assert parts["a"] == parts["zz"] != parts["b"]
     takeset.convert(root, output=tmp_path / "strict", arguments=[*arguments, "--fail-on", "warning"], check=3)
 
@@ -91,11 +87,6 @@ def test_copies_in_different_parts_of_a_merge_are_said(takeset, recordings, tmp_
 # MARK: Names in options
 
 
-def steps_of(tmp_path, *steps):
-    (tmp_path / "steps.yaml").write_text(json.dumps({"version": 1, "transforms": steps}))
-    return ["--pipeline", tmp_path / "steps.yaml"]
-
-
 @pytest.mark.parametrize("steps", [
     [{"align": {"latency": {"jonts": 0.02}}}], [{"align": {}}, {"resample": {"rate": 20, "method": {"jonts": "linear"}}}],
 ])
@@ -115,15 +106,6 @@ def test_a_name_that_some_take_has_is_none(takeset, recordings, tmp_path):
     put(tmp_path / "in/old", session("v1", count=24, seed=3, size=(48, 24)))
     takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=steps_of(tmp_path, {"align": {"latency": {"joints": 0.02}}}))
     assert "option-unused" not in findings(tmp_path / "out")
-
-
-def test_plan_refuses_what_run_refuses(takeset, recordings, tmp_path):
-    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: []\n")
-    said = [
-        takeset(*command, "--pipeline", tmp_path / "p.yaml", check=64).stderr
-        for command in (["plan", recordings], ["run", recordings, "--output", tmp_path / "out"])
-    ]
-    assert said[0] == said[1] and "no step align" in said[0]
 
 
 # MARK: Everything in the input

@@ -12,10 +12,12 @@ import h5py
 import numpy as np
 import pytest
 import yaml
+from action_oracle import Expected, actions_are
 from command import BINARY, ROOT
+from documents import small_simulations
 from outputs import demos, manifest
+from phone_takes import matrices
 from PIL import Image
-from scipy.spatial.transform import Rotation
 
 USES = ["act", "diffusion-policy", "robomimic", "nerf", "lerobot", "server"]
 RATES = {"act": 50, "diffusion-policy": 20, "robomimic": 20, "lerobot": 30}
@@ -107,54 +109,28 @@ def statistics(made):
     return of
 
 
-def times(session):
-    """Seconds of the frames since the first one."""
-    found = np.array([entry["timestamp"] for entry in json.loads((session / "poses.json").read_text())])
-    return found - found[0]
-
-
-def matrices(poses):
-    found = np.tile(np.eye(4), (len(poses), 1, 1))
-    found[:, :3, :3] = Rotation.from_quat(poses[:, 3:]).as_matrix()
-    found[:, :3, 3] = poses[:, :3]
-    return found
-
-
-def motions(start, poses):
-    """Poses in the axes of another one."""
-    return np.linalg.inv(start) @ poses
-
-
 @pytest.mark.parametrize("use", USES)
-def test_a_recipe_makes_a_sound_dataset_without_warnings(takeset, made, use):
+def test_a_recipe_makes_a_sound_dataset_without_warnings_and_plan_foresees_it(takeset, made, episode, session, use):
     takeset("verify", made(use) / "dataset", check=0)
     (entry,) = manifest(made(use) / "dataset")["record"]["takes"]
     assert entry["outcome"] == "written" and not [f for f in entry["findings"] if f["severity"] == "warning"]
-
-
-@pytest.mark.parametrize("use", USES)
-def test_plan_foresees_what_a_recipe_makes(takeset, made, session, use):
     (planned,) = json.loads(takeset("plan", session, "--pipeline", made(use) / f"{use}.yaml", "--json", check=0).stdout)["takes"]
-    (entry,) = manifest(made(use) / "dataset")["record"]["takes"]
     assert planned["frames"] == entry["output"]["samples"] > 0
+    # It has actions when the use has them.
+    demo, _ = episode(use)
+    width = {"act": 11, "diffusion-policy": 13, "robomimic": 9, "lerobot": 9, "server": 9, "nerf": None}[use]
+    assert (demo["actions"].shape if "actions" in demo else None) == (width and (planned["frames"], width))
+    assert width is None or demo["actions_valid"][:].mean() > 0.8
 
 
 @pytest.mark.parametrize("use", RATES)
 def test_rows_are_at_the_rate_of_the_recipe(episode, session, use):
     demo, meta = episode(use)
-    count = int(times(session)[-1] * RATES[use] + 1e-9) + 1
+    times = [entry["timestamp"] for entry in json.loads((session / "poses.json").read_text())]
+    count = int((times[-1] - times[0]) * RATES[use] + 1e-9) + 1
     assert demo.attrs["num_samples"] == count > 20
     assert np.array_equal(meta["timestamp_ns"][:], [round(k * 1e9 / RATES[use]) for k in range(count)])
     assert meta["timestamp_ns"].attrs["timeline"] == "resampled" and len(meta["gaps"]) == 0
-
-
-@pytest.mark.parametrize("use", USES)
-def test_actions_are_there_when_the_use_has_them(episode, use):
-    demo, _ = episode(use)
-    width = {"act": 11, "diffusion-policy": 13, "robomimic": 9, "lerobot": 9, "server": 9, "nerf": None}[use]
-    assert (demo["actions"].shape if "actions" in demo else None) == (width and (demo.attrs["num_samples"], width))
-    if width:
-        assert demo["actions_valid"][:].mean() > 0.8
 
 
 def test_act_has_the_next_pose_and_joints_as_targets(episode, statistics):
@@ -171,15 +147,12 @@ def test_act_has_the_next_pose_and_joints_as_targets(episode, statistics):
 
 
 def test_diffusion_policy_has_chunks_with_rows_of_rotations(episode, statistics):
-    demo, _ = episode("diffusion-policy")
+    demo, meta = episode("diffusion-policy")
     count = demo.attrs["num_samples"]
     assert demo["obs/camera_image"].shape[1:] == (224, 224, 3) and demo["action_chunk"].shape == (count, 16, 13)
-    poses, joints, t = matrices(demo["obs/pose"][:].astype(float)), demo["obs/joints"][:], 3
-    moved = motions(poses[t], poses[t + 1 : t + 17])
-    expected = np.hstack([moved[:, :3, 3], moved[:, :2, :3].reshape(16, 6), joints[t + 1 : t + 17]])
-    assert demo["action_chunk_valid"][t].all() and np.allclose(demo["action_chunk"][t], expected, rtol=0, atol=1e-5)
-    assert np.abs(moved[:, :3, :3] - np.eye(3)).max() > 1e-3  # rows and columns differ
-    assert demo["action_chunk_valid"][count - 3].tolist() == [1, 1] + [0] * 14
+    rows = actions_are(demo, meta, joints="absolute", horizon=16, rotation_layout="rows")
+    assert np.abs(rows.actions()[0] - Expected(demo, meta, joints="absolute").actions()[0]).max() > 1e-3  # rows and columns differ
+    assert demo["action_chunk_valid"][3].all() and demo["action_chunk_valid"][count - 3].tolist() == [1, 1] + [0] * 14
     stats = statistics("diffusion-policy", "action_chunk")
     used = demo["action_chunk"][:][demo["action_chunk_valid"][:].astype(bool)]
     normalized = (used - stats["offset"]) / stats["scale"]
@@ -187,15 +160,12 @@ def test_diffusion_policy_has_chunks_with_rows_of_rotations(episode, statistics)
 
 
 def test_robomimic_has_the_same_keys_everywhere_and_actions_within_one(episode):
-    demo, _ = episode("robomimic")
+    demo, meta = episode("robomimic")
     count = demo.attrs["num_samples"]
     assert {key for key in demo["obs"] if not key.endswith("_valid")} == {"pose", "camera_image"}
     assert demo["obs/camera_image"].shape == (count, 84, 84, 3)
-    assert np.abs(demo["actions"][:]).max() <= 1 and demo["rewards"].shape == demo["dones"].shape == (count,)
-    poses = matrices(demo["obs/pose"][:].astype(float))
-    moved = motions(poses[:-1], poses[1:])
-    expected = np.hstack([moved[:, :3, 3], moved[:, :3, 0], moved[:, :3, 1]])
-    assert np.allclose(demo["actions"][:-1], expected, rtol=0, atol=1e-5)
+    assert np.abs(demo["actions"][:]).max() <= 1
+    actions_are(demo, meta)
 
 
 def test_nerf_has_the_files_of_the_phone_with_poses_in_opengl_axes(episode, session):
@@ -212,9 +182,7 @@ def test_nerf_has_the_files_of_the_phone_with_poses_in_opengl_axes(episode, sess
 
 def test_nerf_has_trustworthy_depth_in_meters(takeset, made, tmp_path):
     takeset("simulate", "stray-scanner", "--output", tmp_path / "scan", "--seconds", 0.5, "--size", "96x72", "--depth-size", "64x48", check=0)
-    text = (made("nerf") / "nerf.yaml").read_text()
-    (tmp_path / "p.yaml").write_text(text)
-    takeset("run", tmp_path / "scan", "--output", tmp_path / "out", "--pipeline", tmp_path / "p.yaml", check=0)
+    takeset("run", tmp_path / "scan", "--output", tmp_path / "out", "--pipeline", made("nerf") / "nerf.yaml", check=0)
     ((demo, _),) = demos(tmp_path / "out").values()
     depth, valid = demo["obs/camera_depth"], demo["obs/camera_depth_valid"][:].astype(bool)
     assert depth.attrs["unit"] == "m" and depth.dtype == np.float32 and valid.any()
@@ -241,14 +209,18 @@ def test_lerobot_has_depth_in_millimeters(takeset, made, tmp_path):
 # The comments
 
 
+@pytest.fixture(scope="module")
+def commented(takeset, made, tmp_path_factory):
+    """By use, a folder with a dataset for which the comments of its recipe hold: that of nerf needs intrinsics."""
+    root = tmp_path_factory.mktemp("intrinsics")
+    takeset.simulate(root / "session", "--variant", "v3-slam", "--seconds", 0.5, "--size", "96x72")
+    takeset.convert(root / "session", output=root / "dataset", arguments=["--pipeline", made("nerf") / "nerf.yaml"])
+    return lambda use: root if use == "nerf" else made(use)
+
+
 @pytest.mark.parametrize("use", [use for use in USES if use not in ("robomimic", "lerobot", "server")])
-def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
-    root = made(use)
-    text = (root / f"{use}.yaml").read_text()
-    if use == "nerf":  # needs intrinsics
-        session = takeset.simulate(tmp_path / "session", "--variant", "v3-slam", "--seconds", 0.5, "--size", "96x72")
-        takeset.convert(session, output=tmp_path / "dataset", arguments=["--pipeline", root / "nerf.yaml"])
-        root = tmp_path
+def test_the_python_in_a_recipe_runs(made, commented, use):
+    text = (made(use) / f"{use}.yaml").read_text()
     (code,) = re.findall(r"^#     import h5py.*\n(?:^#     .*\n)+", text, re.M)
     code = re.sub("^#     ", "", code, flags=re.M)
     # The shapes in the comments, by the names that are assigned in their lines.
@@ -261,19 +233,14 @@ def test_the_python_in_a_recipe_runs(takeset, made, tmp_path, use):
         code += "    rotation = transform_matrix[:3, :3]\n"
         code += "    assert np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) and np.linalg.det(rotation) > 0\n"
         code += "    assert jpeg.startswith(bytes([255, 216])) and fx > 0\n"
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=commented(use), check=True)
 
 
 @pytest.mark.parametrize("use, files", [("act", "episode_0.hdf5"), ("diffusion-policy", "data/action/.zarray"), ("nerf", "*/transforms.json"),
                                         ("lerobot", "meta/info.json")])  # fmt: skip
-def test_the_export_in_a_recipe_works(takeset, made, tmp_path, use, files):
-    root = made(use)
-    text = (root / f"{use}.yaml").read_text()
-    if use == "nerf":  # needs intrinsics
-        takeset.simulate(tmp_path / "session", "--variant", "v3-slam", "--seconds", 0.5, "--size", "96x72")
-        takeset.convert(tmp_path / "session", output=tmp_path / "dataset", arguments=["--pipeline", root / "nerf.yaml"])
-    else:
-        (tmp_path / "dataset").symlink_to(root / "dataset")
+def test_the_export_in_a_recipe_works(made, commented, tmp_path, use, files):
+    text = (made(use) / f"{use}.yaml").read_text()
+    (tmp_path / "dataset").symlink_to(commented(use) / "dataset")
     (line,) = re.findall(r"^#     takeset export (dataset/ .*)$", text, re.M)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TAKESET_PYTHON": sys.executable}
     subprocess.run([BINARY, "export", *shlex.split(line)], cwd=tmp_path, env=environment, check=True, capture_output=True)
@@ -287,9 +254,7 @@ def test_the_takes_that_the_page_about_training_simulates_are_enough(tmp_path):
     convert, simulate = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[:2]
     lines = [line for line in convert.splitlines() if line.startswith("takeset ")]
     assert len(lines) == 3 and lines[2].startswith("takeset verify --for robomimic")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/takeset").symlink_to(BINARY)
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    environment = small_simulations(tmp_path, "160x120")
     done = subprocess.run(["sh", "-ec", "\n".join([simulate, *lines])], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "ready for robomimic; 6 episodes" in done.stdout, done.stdout + done.stderr
 

@@ -40,24 +40,13 @@ def version(takeset):
     return re.fullmatch(r"takeset (\S+).*\s*", takeset("--version", check=0).stdout)[1]
 
 
-@pytest.fixture(scope="module")
-def wheel():
-    return product("takeset-*.whl")
+def fixture_of(pattern):
+    """A fixture: the package whose name is like this."""
+    return pytest.fixture(scope="module")(lambda: product(pattern))
 
 
-@pytest.fixture(scope="module")
-def tarball():
-    return product("takeset-*.tar.gz")
-
-
-@pytest.fixture(scope="module")
-def deb():
-    return product("takeset_*.deb")
-
-
-@pytest.fixture(scope="module")
-def server_deb():
-    return product("takeset-server_*.deb")
+wheel, tarball = fixture_of("takeset-*.whl"), fixture_of("takeset-*.tar.gz")
+deb, server_deb = fixture_of("takeset_*.deb"), fixture_of("takeset-server_*.deb")
 
 
 @pytest.fixture(scope="module")
@@ -307,15 +296,11 @@ def test_the_tarball_works_in_a_bare_system(suite, tarball, takes, expected, ver
             (root.path / "bad" / name).write_text("not a library")
         bad = {"LD_LIBRARY_PATH": "/bad"}
         assert root("takeset", "--version", env=bad).stdout.split()[1] == version
-        assert "camera_image" in root("takeset", "inspect", write_video(root, takes), env=bad).stdout
+        video = next((takes / "slow").glob("*.mov"))
+        shutil.copy(video, root.path / "tmp" / video.name)
+        assert "camera_image" in root("takeset", "inspect", f"/tmp/{video.name}", env=bad).stdout
         root("takeset", "simulate", "stack-session", "--output", "/tmp/session", "--seconds", "0.2", "--size", "64x48")
         converts(root, "takeset", takes, expected)
-
-
-def write_video(root, takes):
-    source = next((takes / "slow").glob("*.mov"))
-    shutil.copy(source, root.path / "tmp" / source.name)
-    return f"/tmp/{source.name}"
 
 
 @pytest.mark.packages

@@ -14,7 +14,7 @@ MAKEFILE = """
 lint dataset ci-deps server:
 	@test ! -e $@-fails
 test-python test-closed-loop test-server:
-	@cd {folder}/$@ && {python} -m pytest -q -n 1 $(PYTEST_FLAGS) .
+	@cd {folder}/$@ && {python} -m pytest -q -n $(or $(WORKERS),0) $(PYTEST_FLAGS) .
 test-swift test-recorder:
 	@{python} {folder}/swift.py $@ $(SWIFT_TEST_FLAGS)
 """
@@ -74,7 +74,7 @@ def test_all_pass(project):
 
 def test_what_fails_once_passes_in_the_open(project):
     fail(project, 1)
-    code, out = stages(project, BROKEN_SWIFT="once")
+    code, out = stages(project, BROKEN_SWIFT="once", WORKERS="1")
     assert code == 0 and out.endswith("6 passed, 0 failed, 0 skipped\n")
     assert "NERVOUS: python: test_fails.test_fails[a b]\n-- first\n" in out and "AssertionError: not yet" in out
     assert "NERVOUS: swift: ATests.BTests.c(d:)\n-- first\nexpected 1\n-- second\npassed" in out
@@ -97,28 +97,16 @@ def test_three_tests_at_most_have_a_second_chance(project, count):
     assert ("4 tests failed, and 3 at most run again" in out) == (count > 3)
 
 
-def test_a_failure_without_a_test_has_no_second_chance(project):
-    (project / "test-server/conftest.py").write_text("def pytest_sessionfinish(session): session.exitstatus = 3\n")
-    code, out = stages(project)
-    assert code == 1 and "server: it failed, and none of its tests did" in out
-
-
-def test_a_test_that_crashes_its_process_has_no_second_chance(project):
-    (project / "test-server/test_crash.py").write_text("import os, pathlib\ndef test_crash(): os._exit(1)\n")
-    code, out = stages(project)
-    assert code == 1 and "server: test_crash crashed its process" in out and "NERVOUS" not in out
-
-
-def test_a_file_that_cannot_be_collected_has_no_second_chance(project):
-    (project / "test-server/test_broken.py").write_text("import nothing_of_this_name\n")
-    code, out = stages(project)
-    assert code == 1 and "server: test_broken cannot be collected" in out
-
-
-def test_a_stage_whose_tests_do_not_run_fails(project):
-    (project / "test-closed-loop/test_it.py").unlink()
-    code, out = stages(project)
-    assert code == 1 and "closed-loop: no test ran" in out
+@pytest.mark.parametrize("file, text, words", [
+    ("test-server/conftest.py", "def pytest_sessionfinish(session): session.exitstatus = 3\n", "server: it failed, and none of its tests did"),
+    ("test-server/test_crash.py", "import os, pathlib\ndef test_crash(): os._exit(1)\n", "server: test_crash crashed its process"),
+    ("test-server/test_broken.py", "import nothing_of_this_name\n", "server: test_broken cannot be collected"),
+    ("test-closed-loop/test_it.py", "", "closed-loop: no test ran"),
+])
+def test_what_is_no_test_that_failed_has_no_second_chance(project, file, text, words):
+    (project / file).write_text(text)
+    code, out = stages(project, WORKERS="1")
+    assert code == 1 and words in out and "NERVOUS" not in out
 
 
 def test_a_build_that_fails_ends_the_run(project):

@@ -6,10 +6,10 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from export_checks import check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
-from geometry_oracle import Runs, steps_file
+from export_checks import dead_joint, incomplete_takes, refuses, with_side_camera
+from geometry_oracle import Runs
 from outputs import demos
-from scene_oracle import export, files, lost, record
+from scene_oracle import export, lost, record
 from stack_sessions import still, v1, v2
 from videos import video_file
 
@@ -241,10 +241,7 @@ def test_complete_parts_become_episodes(incomplete, takeset, tmp_path, choice):
 
 
 def test_a_stream_without_values_leaves_no_episode(takeset, tmp_path):
-    found = v2()
-    for reading in found.encoders:
-        reading["index_mcp"] = None
-    dataset = Runs(takeset, tmp_path, {"dead": found}).output({"actions": {"kind": "absolute-quat"}})
+    dataset = Runs(takeset, tmp_path, {"dead": dead_joint()}).output({"actions": {"kind": "absolute-quat"}})
     sentence = refuses(takeset, dataset, "aloha", tmp_path / "out", "--masked", "longest")
     assert "dead: joints missing in 40 of 40 rows" in sentence and "--qpos" in sentence
     export(takeset, dataset, "aloha", tmp_path / "out", "--qpos", "pose")
@@ -333,40 +330,3 @@ def test_images_of_different_sizes_are_refused(takeset, tmp_path):
     takeset.simulate(dataset.inputs / "large", "--variant", "v2", "--seconds", 0.5, "--size", "128x96")
     sentence = refuses(takeset, dataset.output(ABSOLUTE), "aloha", tmp_path / "out", "--fixed-length", "pad")
     assert "camera_image 96x72 in small" in sentence and "camera_image 128x96 in large" in sentence and "resize-image" in sentence
-
-
-@pytest.mark.parametrize("arguments, words", [
-    (["--fixed-length", "cut"], ["--fixed-length", "trim or pad", "cut"]), (["--masked", "keep"], ["--masked", "refuse, longest or split"]),
-    (["--qpos", "hand"], ["--qpos", "hand", "depth_point, joints, pose"]), (["--zip"], ["--zip", "unknown option"]),
-    (["--episodes", "d"], ["no episode d"]), (["--link=2"], ["--link", "true or false"]),
-])
-def test_mistakes_in_options(dataset, takeset, tmp_path, arguments, words):
-    sentence = refuses(takeset, dataset, "aloha", tmp_path / "out", *arguments, code=64)
-    assert all(word in sentence for word in words), sentence
-
-
-# The output
-
-
-def test_the_output(dataset, takeset, tmp_path):
-    check_output(takeset, dataset, "aloha", tmp_path, "--fixed-length", "pad")
-
-
-def test_a_full_disk(dataset, takeset, tmp_path):
-    check_full_disk(takeset, dataset, "aloha", tmp_path, "--fixed-length", "pad")
-
-
-def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):
-    broken = damaged(runs.output(ABSOLUTE, writer={"image-compression": 6}), tmp_path / "set", "b")
-    sentence = refuses(takeset, broken, "aloha", tmp_path / "out", "--episodes", "a,b")
-    assert "camera_image of b" in sentence and "takeset verify" in sentence
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_takes(takeset, tmp_path):
-    for seconds in 1, 4:
-        takeset.simulate(tmp_path / f"in{seconds}", "--variant", "v2", "--seconds", seconds, "--size", "480x360")
-        takeset.convert(tmp_path / f"in{seconds}", output=tmp_path / f"set{seconds}", arguments=steps_file(tmp_path, ABSOLUTE))
-    one, four = (memory_of(tmp_path / f"set{seconds}", "aloha", tmp_path / f"out{seconds}") for seconds in (1, 4))
-    assert one[0] == four[0] == 0 and four[1] < one[1] + 10e6
-    assert len(files(tmp_path / "out4")["episode_0.hdf5"]) > 120e6

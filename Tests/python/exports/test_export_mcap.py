@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from export_checks import check_full_disk, check_output, incomplete_takes, memory_of, with_side_camera
+from export_checks import incomplete_takes, memory_of, with_side_camera
 from foxglove_schemas_protobuf import CameraCalibration_pb2, CompressedImage_pb2, FrameTransform_pb2, PoseInFrame_pb2, RawImage_pb2
 from geometry_oracle import Runs
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -230,14 +230,6 @@ def test_rows_without_a_value_have_no_message_or_null(takeset, tmp_path):
         for _, row, value in found["/joints"]:
             assert [number is not None for number in value["values"]] == demo["obs/joints_valid"][row].astype(bool).tolist()
     assert absent == 3 and any("3 rows have no image" in sentence for sentence in record(tmp_path / "out")["lost"])
-
-
-def test_the_output_is_whole_and_the_same_for_any_number_of_threads(takeset, dataset, tmp_path):
-    check_output(takeset, dataset, "mcap", tmp_path)
-
-
-def test_a_full_disk_leaves_nothing(takeset, dataset, tmp_path):
-    check_full_disk(takeset, dataset, "mcap", tmp_path, "--image", "png")
 
 
 @pytest.mark.loaders

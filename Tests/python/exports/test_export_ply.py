@@ -5,15 +5,10 @@ import json
 import numpy as np
 import pytest
 from command import BINARY, measured
-from export_checks import check_full_disk, check_output, damaged, refuses
-from geometry_oracle import Runs
 from outputs import demos
 from scene_exports import TAKES, SceneExports
 from room_oracle import distance_to_room, seen
-from scene_oracle import Cloud, colors, export, files, lost, opencv, positions, read_ply, record
-from scans import session as scan
-from stack_sessions import still, v3_slam
-from videos import video_file
+from scene_oracle import cloud, colors, export, files, lost, opencv, positions, read_ply, record
 
 VOXEL = 0.0137  # of which no wall of the room is a multiple
 PIPELINES = ["default", "plain", "ros", "rotated", "cropped", "fewer", "resampled"]
@@ -87,15 +82,14 @@ def test_points_are_the_means_of_cubes(exported, take, pipeline, options):
     options = {"voxel": VOXEL} | options
     dataset, output = exported(pipeline, *(word for name, value in options.items() for word in (f"--{name}", value)))
     names = {"range": "high", "min-range": "low"}
-    cloud = Cloud(*demos(dataset)[take], **{names.get(name, name): value for name, value in options.items()})
-    keys, where, what = cloud.arrays()
+    counts, keys, where, what = cloud(*demos(dataset)[take], **{names.get(name, name): value for name, value in options.items()})
     found = sorted_by_cube(read_ply(output / f"{take}.ply"), options["voxel"])
     # One point in each cube.
     assert np.array_equal(found[0], keys) and len(np.unique(found[0], axis=0)) == len(keys)
     assert np.abs(found[1] - where).max() < 1e-4 and np.abs(found[1] - where).max() < options["voxel"] / 1000
     assert np.array_equal(found[2], what)
     said = record(output)["clouds"][take]
-    assert {name: said[name] for name in cloud.counts} == cloud.counts and said["points"] == len(keys)
+    assert {name: said[name] for name in counts} == counts and said["points"] == len(keys)
     assert np.abs(np.array([said["minimum"], said["maximum"]]) - [where.min(0), where.max(0)]).max() < 1e-4
 
 
@@ -127,14 +121,6 @@ def test_defaults(exported):
     assert (exported("default", *options)[1] / "scan.ply").read_bytes() == (output / "scan.ply").read_bytes()
 
 
-def test_outputs_are_whole_and_the_same_whatever_the_jobs(runs, takeset, tmp_path):
-    check_output(takeset, runs.output(default=True), "ply", tmp_path, "--confidence", 0)
-
-
-def test_a_full_disk(runs, takeset, tmp_path):
-    check_full_disk(takeset, runs.output(default=True), "ply", tmp_path, "--confidence", 0, "--voxel", 0.002)
-
-
 # What is missing
 
 
@@ -160,23 +146,6 @@ def test_depth_beyond_the_grid_is_left_out(exported):
     assert f"{record(output)['clouds']['scan']['depth_values'] - len(found)} points are left out" in words
 
 
-def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):
-    broken = damaged(runs.output(writer={"image-compression": 6}), tmp_path / "set", "scan")
-    sentence = refuses(takeset, broken, "ply", tmp_path / "out", "--confidence", 0)
-    assert "row 7 of camera_image of scan cannot be read" in sentence and "takeset verify" in sentence
-
-
-def test_takes_that_lack_something_are_refused_by_name(takeset, tmp_path):
-    takes = {"bare": still(), "pour.mov": video_file(count=6), "slam": v3_slam(), "good": scan(times="time")}
-    dataset = Runs(takeset, tmp_path, takes).output()
-    done = export(takeset, dataset, "ply", tmp_path / "out", check=65)
-    for words in "bare, pour, slam have no depth maps", "pour, slam have no poses in meters", "--episodes":
-        assert words in done.stderr, done.stderr
-    assert "good" not in done.stderr and not (tmp_path / "out").exists()
-    export(takeset, dataset, "ply", tmp_path / "out", "--episodes", "good", "--confidence", 0)
-    assert len(read_ply(tmp_path / "out/good.ply")) > 100
-
-
 def test_a_session_without_intrinsics_is_refused(dataset, takeset, tmp_path):
     done = export(takeset, dataset, "ply", tmp_path / "out", "--episodes", "session_2026-01-31_120000", check=65)
     assert "session_2026-01-31_120000 has no intrinsics" in done.stderr and list(tmp_path.iterdir()) == []
@@ -186,15 +155,6 @@ def test_a_session_without_intrinsics_is_refused(dataset, takeset, tmp_path):
 def test_no_points_at_all_are_refused_with_the_reason(runs, takeset, tmp_path, options, reason):
     done = export(takeset, runs.output(default=True), "ply", tmp_path / "out", "--episodes", "scan", "--confidence", 0, *options, check=65)
     assert "the point cloud of scan is empty" in done.stderr and reason in done.stderr and list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("arguments, word", [
-    (["--voxel", 0], "voxel"), (["--voxel", "fine"], "voxel"), (["--confidence", 3], "confidence"), (["--min-range", 2, "--range", 1], "min-range"),
-    (["--every", 0], "every"), (["--edge", -1], "edge"), (["--vowel", 1], "voxel"),
-])
-def test_mistakes_in_options(runs, takeset, tmp_path, arguments, word):
-    done = export(takeset, runs.output(default=True), "ply", tmp_path / "out", *arguments, check=64)
-    assert word in done.stderr and list(tmp_path.iterdir()) == []
 
 
 # Memory

@@ -10,12 +10,12 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from export_checks import check_full_disk, check_output, damaged, incomplete_takes, memory_of, refuses, with_side_camera
-from geometry_oracle import Runs, steps_file
+from export_checks import incomplete_takes, refuses, with_side_camera
+from geometry_oracle import Runs
 from images import frame_code
 from outputs import demos
 from PIL import Image
-from scene_oracle import export, files, meters, record, times
+from scene_oracle import export, meters, record, times
 from stack_sessions import v1, v2
 from videos import video_file
 
@@ -295,38 +295,3 @@ def test_png_files_are_sound(dataset, takeset, tmp_path):
         assert zlib.crc32(data[at + 4 : at + 8 + length]) == struct.unpack_from(">I", data, at + 8 + length)[0]
         at += 12 + length
     assert struct.unpack_from(">IIBB", data, 16) == (64, 48, 16, 0)
-
-
-@pytest.mark.parametrize("options", [[], ["--image", "jpeg", "--shard-rows", 30]])
-def test_the_output(dataset, takeset, tmp_path, options):
-    check_output(takeset, dataset, "webdataset", tmp_path, *options)
-
-
-@pytest.mark.parametrize("arguments, words", [
-    (["--image", "gif"], ["--image", "png or jpeg"]), (["--quality", 0], ["--quality", "from 1 to 100"]),
-    (["--shard-rows", 0], ["--shard-rows"]),
-    (["--name", "a/b"], ["--name", "a/b"]), (["--name", ""], ["--name"]), (["--compression", 3], ["--compression", "unknown option"]),
-])
-def test_mistakes_in_options(dataset, takeset, tmp_path, arguments, words):
-    sentence = refuses(takeset, dataset, "webdataset", tmp_path / "out", *arguments, code=64)
-    assert all(word in sentence for word in words), sentence
-
-
-def test_a_full_disk(dataset, takeset, tmp_path):
-    check_full_disk(takeset, dataset, "webdataset", tmp_path)
-
-
-def test_a_damaged_dataset_is_named(runs, takeset, tmp_path):
-    broken = damaged(runs.output(writer={"image-compression": 6}), tmp_path / "set", "phone")
-    sentence = refuses(takeset, broken, "webdataset", tmp_path / "out")
-    assert " of phone" in sentence and "takeset verify" in sentence
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_takes(takeset, tmp_path):
-    for seconds in 1, 4:
-        takeset.simulate(tmp_path / f"in{seconds}", "--variant", "v2", "--seconds", seconds, "--size", "480x360")
-        takeset.convert(tmp_path / f"in{seconds}", output=tmp_path / f"set{seconds}", arguments=steps_file(tmp_path))
-    one, four = (memory_of(tmp_path / f"set{seconds}", "webdataset", tmp_path / f"out{seconds}", "--image", "jpeg") for seconds in (1, 4))
-    assert one[0] == four[0] == 0 and four[1] < one[1] + 10e6
-    assert sum(map(len, files(tmp_path / "out4").values())) > 10e6

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from images import psnr
 from lerobot_datasets import (
-    ACTIONS, CAMERA, DEPTH, FPS, NAMES, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, psnr, quantile_error, recordings,
+    ACTIONS, CAMERA, DEPTH, FPS, NAMES, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, quantile_error, recordings,
 )  # fmt: skip
 from outputs import demos, manifest
 

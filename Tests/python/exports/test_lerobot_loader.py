@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import ROOT
+from images import psnr
 from lerobot_datasets import (
-    ACTIONS, CAMERA, DEPTH, FPS, NAMES, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, psnr, recordings,
+    ACTIONS, CAMERA, DEPTH, FPS, NAMES, SPLIT, STATISTICS, STEPS, Export, dataset, edited, export, pixels, recordings,
 )  # fmt: skip
 from outputs import demos
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from lerobot_datasets import ACTIONS, CAMERA, FPS, NAMES, STEPS, Export, dataset, export, psnr, recordings
+from images import psnr
+from lerobot_datasets import ACTIONS, CAMERA, FPS, NAMES, STEPS, Export, dataset, export, recordings
 from outputs import demos
 
 SIZE = (160, 120)

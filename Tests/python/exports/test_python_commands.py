@@ -3,12 +3,9 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-BINARY = os.environ.get("TAKESET", str(ROOT / ".build/release/takeset"))
+from command import BINARY, ROOT
 
 
 @pytest.fixture(scope="module")

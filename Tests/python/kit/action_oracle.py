@@ -1,16 +1,61 @@
-"""What the actions of an episode must be: computed in float64 from its stored poses and joints, by SciPy's rotations."""
+"""What the actions of an episode must be: computed in float64 from its stored poses and joints, by SciPy's rotations. Swift compares the other
+kinds with vectors (`VectorTests`)."""
+
+import json
 
 import h5py
 import numpy as np
 import pytest
+from conversions import pipeline
+from outputs import demos
 from scipy.spatial.transform import Rotation
+from stack_sessions import v1, v2
 
-PARTS = {
-    "relative-6d": {"relative_position": 3, "relative_rotation_6d": 6},
-    "absolute-6d": {"absolute_position": 3, "absolute_rotation_6d": 6},
-    "absolute-quat": {"absolute_position": 3, "absolute_rotation_quat": 4},
-    "delta-pose": {"delta_position": 3, "delta_rotation_vector": 3},
-}
+PARTS = {"relative-6d": ["relative_position", "relative_rotation_6d"], "delta-pose": ["delta_position", "delta_rotation_vector"]}
+LOST = [12, 13, 14]
+
+
+# Takes
+
+
+def with_holes():
+    """A session that lost three frames in a row, whose glove lost one joint for some readings and then all of them, and that has no
+    depth value for some frames."""
+    session = v2()
+    session.poses = [entry for entry in session.poses if entry["rgbIndex"] not in LOST]
+    for number in LOST:
+        del session.rgb[number]
+    for entry in session.poses[20:30]:
+        del entry["depth"]
+    for reading in session.encoders[3:6]:
+        reading["index_pip"] = -1.0
+    del session.encoders[20:27]
+    return session
+
+
+TAKES = {"bare": v1, "glove": v2, "holes": with_holes}
+
+
+def written(root):
+    for name, build in TAKES.items():
+        build().write(root / name)
+    return root
+
+
+def convert(takeset, recordings, output, names=tuple(TAKES), writer=None, **options):
+    """The demos and metas by take of one run with these options of `actions`."""
+    output.parent.mkdir(exist_ok=True)
+    arguments = pipeline(output.parent, actions={name.replace("_", "-"): value for name, value in options.items()})
+    if writer:
+        with open(arguments[1], "a") as file:
+            file.write(f"writer: {json.dumps({'hdf5': writer})}\n")
+    takeset.convert(*(recordings / name for name in names), output=output, arguments=arguments)
+    found = demos(output)
+    assert set(found) == set(names)
+    return found
+
+
+# Values
 
 
 def six(rotation, layout="columns"):
@@ -23,20 +68,17 @@ def six(rotation, layout="columns"):
 class Expected:
     """The actions of one episode."""
 
-    def __init__(self, demo, meta, kind="relative-6d", joints="none", angle="degree", gripper=None, horizon=1, rotation_layout="columns"):
+    def __init__(self, demo, meta, kind="relative-6d", joints="none", angle="degree", horizon=1, rotation_layout="columns"):
         self.pose = demo["obs/pose"][:].astype("f8")
         self.count = len(self.pose)
         self.position, self.rotation = self.pose[:, :3], Rotation.from_quat(self.pose[:, 3:])
         self.kind, self.layout, self.horizon = kind, rotation_layout, horizon
         self.delta = joints == "delta"
         self.numbers = {}  # streams of numbers by the part's name: values and which rows have all of them
-        self.asked = list(PARTS[kind])
+        self.asked = [*PARTS[kind]]
         if "joints" in demo["obs"]:
             self.numbers["joints"] = self.stream(demo, "joints", 1 if angle == "degree" else np.pi / 180)
             self.asked += ["joints"] if joints != "none" else []
-        if gripper:
-            self.numbers["gripper"] = self.stream(demo, gripper)
-            self.asked += ["gripper"]
         self.piece = np.zeros(self.count, int)  # rows between which there is no gap have one number
         self.piece[meta["gaps"][:, 0].astype(int) + 1] = 1
         self.piece = self.piece.cumsum()
@@ -52,10 +94,6 @@ class Expected:
         if self.kind == "relative-6d":
             step = before.inv() * after
             return [before.inv().apply(self.position[to] - self.position[at]), six(step, self.layout)]
-        if self.kind == "absolute-6d":
-            return [self.position[to], six(after, self.layout)]
-        if self.kind == "absolute-quat":
-            return [self.position[to], self.pose[to, 3:]]
         return [self.position[to] - self.position[at], (after * before.inv()).as_rotvec()]
 
     def parts(self, at, to):

@@ -8,7 +8,7 @@ import archives
 import scans
 import small_sessions
 from bundles import SMALL, bundle
-from small_sessions import changed, put
+from small_sessions import put
 from videos import box, changed as changed_boxes, flipped, made, patched, samples, unfinished, video_file
 
 SIZE = (48, 36)

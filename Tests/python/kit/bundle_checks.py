@@ -1,10 +1,7 @@
 """What must hold for converted bundles."""
 
-import io
-import tarfile
-import zipfile
-
 import numpy as np
+from archives import tar_of, zip_of
 from bundles import NAMES
 from conversions import converted, pipeline
 
@@ -52,14 +49,4 @@ def contents(directory):
 def archived(kind, path, root, files):
     """A zip or tar of files below a folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in files.items():
-                archive.writestr(root + name, data)
-    else:
-        with tarfile.open(path, "w") as archive:
-            for name, data in files.items():
-                member = tarfile.TarInfo(root + name)
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-    return path.read_bytes()
+    path.write_bytes(zip_of(files, root) if kind == "zip" else tar_of(files, root))

@@ -1,6 +1,7 @@
 """Converting takes and looking at what became of them."""
 
 import re
+import shutil
 
 import yaml
 from command import ROOT
@@ -86,3 +87,10 @@ def fails(takeset, bad, code, *words, arguments=()):
     assert entry["reason"] in done.stderr
     assert [p.name for p in (output / "episodes").iterdir()] == ["good.h5"] and list(demos(output)) == ["good"]
     return entry
+
+
+def with_a_failed_take(takeset, takes, root):
+    """The dataset `out` of takes, of which one is v1, and of the take `bad`, which fails."""
+    shutil.copytree(takes / "v1", root / "takes/bad")
+    (root / "takes/bad/poses.json").write_text("{")
+    takeset.convert(takes, root / "takes", output=root / "out", check=3)

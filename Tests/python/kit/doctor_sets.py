@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
+import numpy as np
 import yaml
 from outputs import demos
 from sealing import seal
 
 FIRST, SECOND = "session_2026-03-01_100000", "session_2026-03-02_100000"
+DEMO, META = "data/demo_0", "meta/demo_0"
 SPLIT = {"split": {"valid": 0.5, "group": "take"}}
 # What a clean dataset of each loader is made with.
 PIPELINES = {
@@ -71,6 +73,53 @@ def replaced(group, name, values):
     attributes = dict(group[name].attrs)
     del group[name]
     group.create_dataset(name, data=values).attrs.update(attributes)
+
+
+# Edits of a shard
+
+
+def without_actions(file):
+    del file[DEMO]["actions"]
+
+
+def without_columns(file):
+    replaced(file[DEMO], "actions", file[DEMO]["actions"][:, 0])
+
+
+def too_long(file):
+    replaced(file[DEMO], "actions", np.repeat(file[DEMO]["actions"][:], 2, axis=0))
+
+
+def too_short(file):
+    replaced(file[DEMO], "actions", file[DEMO]["actions"][:-3])
+
+
+def with_narrow_actions(file):
+    replaced(file[DEMO], "actions", file[DEMO]["actions"][:, :5])
+
+
+def without_pose(file):
+    del file[DEMO]["obs/pose"]
+
+
+def with_nan(file):
+    file[DEMO]["obs/pose"][7, 2] = np.nan
+
+
+def with_masked_actions(file):
+    file[DEMO]["actions_valid"][5:8] = 0
+
+
+def beyond_one(file):
+    file[DEMO]["actions"][9, 0] = -1.53
+
+
+def with_jitter(file):
+    stamps = file[META]["timestamp_ns"]
+    stamps[1::2] += (stamps[1] - stamps[0]) // 5
+
+
+# What is said
 
 
 @dataclass

@@ -115,6 +115,14 @@ def incomplete_takes(takeset, root):
     return Runs(takeset, root, {"late": late, "cut": cut, "blind": blind, "whole": v2()})
 
 
+def dead_joint():
+    """A take whose first joint never has a value."""
+    found = v2()
+    for reading in found.encoders:
+        reading["index_mcp"] = None
+    return found
+
+
 def memory_of(dataset, form, output, *options):
     """Exit code, peak resident bytes and processor seconds of an export."""
     return measured(BINARY, "export", dataset, "--to", form, "--output", output, *options)

@@ -6,7 +6,6 @@ import select
 import signal
 import struct
 import subprocess
-from pathlib import Path
 
 import h5py
 import numpy as np

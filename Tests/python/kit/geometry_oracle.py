@@ -1,5 +1,4 @@
-"""Geometry by NumPy, independent of Takeset: grids of pixels, resampled depth maps, axes of cameras; and takes that are converted by one pipeline
-after another."""
+"""Geometry by NumPy, independent of Takeset: grids of pixels and axes of cameras; and takes that are converted by one pipeline after another."""
 
 import json
 import math
@@ -9,8 +8,19 @@ import numpy as np
 import yaml
 from outputs import demos, manifest
 from scipy.spatial.transform import Rotation
+from stack_sessions import v1
+
+MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
+CAMERA = {"fx": 72.5, "fy": 73.25, "cx": 47.75, "cy": 36.5}
 
 # Conversions
+
+
+def with_camera():
+    """A session with depth maps and with intrinsics."""
+    found = v1()
+    found.metadata["cameraIntrinsics"] = CAMERA
+    return found
 
 
 def steps_file(directory, *steps, writer=None, reader="auto", name="pipeline"):
@@ -54,6 +64,19 @@ class Runs:
         written = demos(output)
         return {entry["id"]: (entry, *written.get(entry["id"], (None, None))) for entry in manifest(output)["record"]["takes"]}
 
+    def is_foreseen(self, *steps):
+        """The dataset of these steps is sound, and a plan foresees the shapes of its images and maps. The dataset."""
+        output = self.output(*steps)
+        self.takeset("verify", output, check=0)
+        arguments = steps_file(self.root, *steps, name="planned")
+        planned = json.loads(self.takeset("plan", self.inputs, "--json", *arguments, check=0).stdout)
+        shapes = {t["id"]: {d["path"]: d["shape"] for d in t["datasets"]} for t in planned["takes"]}
+        for name, (demo, _) in demos(output).items():
+            for one in ["camera_image", *MAPS]:
+                if one in demo["obs"]:
+                    assert tuple(shapes[name][f"/data/demo_0/obs/{one}"]) == demo["obs"][one].shape, (name, one)
+        return output
+
 
 def refused(takeset, takes, root, path, *steps, writer=None):
     """run and plan refuse the pipeline by this path, with exit 64, and create nothing."""
@@ -83,6 +106,13 @@ def arrays_of(demo, meta):
     for root, group in ("data", demo), ("meta", meta):
         group.visititems(lambda name, item: found.update({f"{root}/{name}": item[()]}) if hasattr(item, "shape") else None)
     return {path: a for path, a in found.items() if not path.startswith(("meta/row_sha256/", "meta/chunk_crc32", "meta/statistics"))}
+
+
+def different(one, other):
+    """The paths of the arrays that two conversions of a take, each an entry with its demo and meta, have not in common."""
+    one, other = arrays_of(*one[1:]), arrays_of(*other[1:])
+    assert one.keys() >= other.keys()
+    return {path for path in other if not np.array_equal(one[path], other[path], equal_nan=other[path].dtype.kind == "f")}
 
 
 # Grids of pixels; boxes are x, y, width, height
@@ -137,56 +167,6 @@ def moved(cameras, grid, scaled, box):
 def rotated(images, degrees):
     """Arrays of rows, height and width, rotated clockwise."""
     return np.rot90(images, -degrees // 90, axes=(1, 2))
-
-
-# Depth maps
-
-
-class Axis:
-    """Columns or rows of a new grid in an old one: pixel i extends from scale * i + offset to scale * (i + 1) + offset, exactly."""
-
-    def __init__(self, old, new, scale=None, offset=0):
-        scale = Fraction(old, new) if scale is None else Fraction(scale)
-        starts = [scale * i + Fraction(offset) for i in range(new + 1)]
-        centers = [scale * i + Fraction(offset) + scale / 2 for i in range(new)]
-        self.nearest = np.array([math.floor(c) if 0 <= c < old else -1 for c in centers])
-        # The old pixels whose centers are before and after the new one's, and the weight of the latter.
-        before = [math.floor(c - Fraction(1, 2)) for c in centers]
-        self.weight = np.array([float(c - Fraction(1, 2) - k) for c, k in zip(centers, before)])
-        self.before, self.after = np.clip(before, 0, old - 1), np.clip(np.array(before) + 1, 0, old - 1)
-        # Lengths that new pixels share with old ones, as whole numbers of a unit in which all are whole.
-        unit = math.lcm(scale.denominator, Fraction(offset).denominator)
-        shared = [[max(0, min(end, k + 1) - max(start, k)) for k in range(old)] for start, end in zip(starts, starts[1:])]
-        self.overlap = np.array([[int(length * unit) for length in row] for row in shared], np.int64)
-        self.length = int(scale * unit)
-
-
-def resampled(depth, valid, confidence, x, y, method, edge=0.05):
-    """One map on another grid: values in float64, which of them are valid, and the confidence of those."""
-    depth, valid = np.where(valid, depth, 0).astype("f8"), np.asarray(valid, bool)
-    confidence = np.zeros(depth.shape, int) if confidence is None else np.asarray(confidence, int)
-    nearest = np.ix_(y.nearest, x.nearest)
-    near = valid[nearest] & (y.nearest >= 0)[:, None] & (x.nearest >= 0)
-    if method == "nearest":
-        return depth[nearest], near, confidence[nearest]
-    if method == "area":
-        used = y.overlap @ valid.astype(np.int64) @ x.overlap.T
-        values = y.overlap @ depth @ x.overlap.T / np.maximum(used, 1)
-        least = np.full(used.shape, 3)
-        for row, column in np.argwhere(used > 0):
-            inside = np.ix_(y.overlap[row] > 0, x.overlap[column] > 0)
-            least[row, column] = confidence[inside][valid[inside]].min()
-        return values, (2 * used >= x.length * y.length) & (used > 0), least
-    total, sums, least = np.zeros(near.shape), np.zeros(near.shape), np.full(near.shape, 3)
-    for rows, a in (y.before, 1 - y.weight), (y.after, y.weight):
-        for columns, b in (x.before, 1 - x.weight), (x.after, x.weight):
-            at = np.ix_(rows, columns)
-            weight = np.outer(a, b) * valid[at]
-            if method == "edge-aware":
-                weight = weight * (np.abs(depth[at] - depth[nearest]) <= edge * depth[nearest])
-            total, sums = total + weight, sums + weight * depth[at]
-            least = np.where(weight > 0, np.minimum(least, confidence[at]), least)
-    return sums / np.where(near, total, 1), near, least
 
 
 # Poses

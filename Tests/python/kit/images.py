@@ -69,3 +69,8 @@ def progressive(width, height, scans):
                     made += 1
     assert made == scans
     return data + b"\xff\xd9"
+
+
+def psnr(one, other):
+    """How close images are, in decibels."""
+    return 10 * np.log10(255**2 / np.mean((np.asarray(one, "f8") - other) ** 2))

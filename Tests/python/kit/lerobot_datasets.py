@@ -103,10 +103,6 @@ def pixels(data):
         return np.array(image)
 
 
-def psnr(one, other):
-    return 10 * np.log10(255**2 / np.mean((np.asarray(one, "f8") - other) ** 2))
-
-
 def quantile_error(values, found, part):
     """How far a quantile is from the range between the neighbors that NumPy's lies between, for each column."""
     low, high = (np.quantile(values, part, axis=0, method=method) for method in ("lower", "higher"))

@@ -78,6 +78,10 @@ def record_text(text):
 # Digests
 
 
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def canonical(value):
     """JSON as RFC 8785 has it."""
     if isinstance(value, dict):

@@ -15,3 +15,8 @@ def compiled(tmp_path_factory, name):
     library = tmp_path_factory.mktemp("preload") / f"{name}.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, ROOT / f"Tests/python/kit/{name}.c", "-ldl"], check=True)
     return library
+
+
+def library(name):
+    """A fixture: the library of this name."""
+    return pytest.fixture(scope="module")(lambda tmp_path_factory: compiled(tmp_path_factory, name))

@@ -188,18 +188,10 @@ class Grid:
         rows = np.flatnonzero(found > 1.5e9 / float(Fraction(self.rate)) + 1)
         return [[int(row), int(found[row])] for row in rows]
 
-    def blended(self, times):
-        """The two samples of each row and the weight, -1 where one of them is absent or too far."""
-        before, after = around(times, self.ticks)
-        exists = (before >= 0) & (after >= 0)
-        samples = np.array(times, "i8")
-        exists &= (self.ticks - samples[before] <= self.tolerance) & (samples[after] - self.ticks <= self.tolerance)
-        weight = share(times, self.ticks, before, after)
-        return np.where(exists, before, -1), np.where(exists, after, -1), np.where(exists, weight, 0)
-
     def values(self, times, samples):
-        """SciPy's line through the samples at each row, NaN where it may not be used."""
-        exists = self.blended(times)[0] >= 0
+        """SciPy's line through the samples at each row, NaN where one of the two around it is absent or too far."""
+        (before, after), at = around(times, self.ticks), np.array(times, "i8")
+        exists = (before >= 0) & (after >= 0) & (self.ticks - at[before] <= self.tolerance) & (at[after] - self.ticks <= self.tolerance)
         seconds = (np.array(times, "i8") - self.times[0]) / 1e9
         line = interp1d(seconds, samples, axis=0, bounds_error=False, fill_value=np.nan)
         return np.where(exists[:, None], line((self.ticks - self.times[0]) / 1e9), np.nan)

@@ -3,8 +3,8 @@
 import json
 
 import numpy as np
-from conversions import Together, converted, failed_with
-from outputs import codes, demos, take
+from conversions import Together, converted
+from outputs import codes
 from scans import LONG, depth_map, flood, periods, png, scan_video, session, wrong_crc
 
 
@@ -24,24 +24,9 @@ class Scans(Together):
         return entry, demo, meta
 
 
-def fails(takeset, tmp_path, found, code, *words):
-    """The take fails with this code and these words; the good one next to it is written."""
-    root = tmp_path / "in"
-    found.write(root / "bad")
-    session(depth_size=(8, 6)).write(root / "good")
-    takeset.convert(root, output=tmp_path / "out", check=3)
-    failed_with(take(tmp_path / "out", "bad"), code, *words)
-    assert list(demos(tmp_path / "out")) == ["good"]
-    return take(tmp_path / "out", "bad")
-
-
 def scan_codes(entry, *severities):
     """The codes of its findings, but for that of the steps that are drawn into most captures here, and that of their depth, which is of no scene."""
     return [code for code in codes(entry, *severities) if code not in ("frames-dropped", "geometry-contradictory")]
-
-
-def dropped(entry, step=0):
-    return {d["reason"]: d["count"] for d in entry["steps"][step]["dropped"]}
 
 
 def absolute(meta, path="timestamp_ns"):

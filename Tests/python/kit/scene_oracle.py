@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 from geometry_oracle import AXES, block, matrices
-from room_oracle import rays
 from scipy.spatial.transform import Rotation, Slerp
 
 FLIP = np.diag([1.0, -1, -1, 1])  # between OpenGL's and OpenCV's camera axes
@@ -77,17 +76,11 @@ def raster(dataset):
     return np.vstack([found, [0, 0, 1]])
 
 
-def nearest_pixels(image, depth):
-    """Row and column of the depth pixel that the center of each image pixel is in, -1 where it is in none."""
-    from_image = raster(depth) @ np.linalg.inv(raster(image))
-    return centers(from_image, image.shape[1:3], depth.shape[1:3])
-
-
-def centers(change, old, new):
-    """Row and column in a new grid of the centers of an old one's pixels; -1 outside. Sizes are height and width."""
-    y, x = np.mgrid[0 : old[0], 0 : old[1]] + 0.5
-    x, y, _ = np.einsum("ij,jkl->ikl", change, np.stack([x, y, np.ones_like(x)]))
-    outside = (x < 0) | (y < 0) | (x >= new[1]) | (y >= new[0])
+def nearest_pixels(old, new):
+    """Row and column of the pixel of a stream's grid that the center of each pixel of another stream is in, -1 where it is in none."""
+    y, x = np.mgrid[0 : old.shape[1], 0 : old.shape[2]] + 0.5
+    x, y, _ = np.einsum("ij,jkl->ikl", raster(new) @ np.linalg.inv(raster(old)), np.stack([x, y, np.ones_like(x)]))
+    outside = (x < 0) | (y < 0) | (x >= new.shape[2]) | (y >= new.shape[1])
     return [np.where(outside, -1, np.floor(a).astype(int)) for a in (y, x)]
 
 
@@ -140,81 +133,78 @@ def read_colmap(folder):
 # Point clouds
 
 
-class Cloud:
-    """The points of an episode by a dictionary of cubes, from the stored arrays, with operations in the order that rounds the same way."""
+def cloud(demo, meta, voxel=0.01, confidence=None, every=1, **limits):
+    """The points of an episode from the stored arrays: counts, and cubes in order, with the mean position and color of each.
 
-    def __init__(self, demo, meta, voxel=0.01, low=0.0, high=5.0, confidence=None, edge=0.05, every=1):
-        self.voxel, self.cubes = voxel, {}
-        self.counts = dict.fromkeys(("depth_maps", "depth_values", "below_confidence", "out_of_range", "at_edges", "outside_image"), 0)
-        poses, depth = opencv(demo), meters(demo)
-        sure = demo.get("obs/camera_depth_confidence")
-        least = 0 if sure is None else 2 if confidence is None else confidence
-        delay, numbers = (meta[f"streams/camera_depth/{name}"][:] for name in ("dt_ns", "source_index"))
-        at = between(meta, poses, meta["timestamp_ns"][:] + delay)
-        # A frame's image has the frame's pose; only rows that are no frames have images of other times.
-        image_delay = meta["streams/camera_image/dt_ns"][:] * (meta["timestamp_ns"].attrs["timeline"] == "resampled")
-        of_images = between(meta, poses, meta["timestamp_ns"][:] + image_delay)
-        cameras = meta["camera_depth_intrinsics"][:].astype("f8")
-        best = {}
-        for row in range(0, len(poses), every):
-            if numbers[row] >= 0 and (numbers[row] not in best or abs(delay[row]) < abs(delay[best[numbers[row]]])):
-                best[numbers[row]] = row
-        for row in sorted(best.values()):
-            pose = poses[row] if delay[row] == 0 else at[row]
-            view = poses[row] if image_delay[row] == 0 else of_images[row]
-            if not (np.isfinite(pose).all() and np.isfinite(view).all()):
-                continue
-            self.counts["depth_maps"] += 1
-            self.add(depth[row], None if sure is None else sure[row, ..., 0], pose, cameras[row], least, low, high, edge)
-            self.paint(demo, meta, row, view, delay[row] == image_delay[row])
+    Operations are in the order that rounds the same way."""
+    counts = dict.fromkeys(("depth_maps", "depth_values", "below_confidence", "out_of_range", "at_edges", "outside_image"), 0)
+    poses, depth = opencv(demo), meters(demo)
+    sure = demo.get("obs/camera_depth_confidence")
+    least = 0 if sure is None else 2 if confidence is None else confidence
+    delay, numbers = (meta[f"streams/camera_depth/{name}"][:] for name in ("dt_ns", "source_index"))
+    at = between(meta, poses, meta["timestamp_ns"][:] + delay)
+    # A frame's image has the frame's pose; only rows that are no frames have images of other times.
+    image_delay = meta["streams/camera_image/dt_ns"][:] * (meta["timestamp_ns"].attrs["timeline"] == "resampled")
+    of_images = between(meta, poses, meta["timestamp_ns"][:] + image_delay)
+    cameras = meta["camera_depth_intrinsics"][:].astype("f8")
+    best = {}
+    for row in range(0, len(poses), every):
+        if numbers[row] >= 0 and (numbers[row] not in best or abs(delay[row]) < abs(delay[best[numbers[row]]])):
+            best[numbers[row]] = row
+    found = []
+    for row in sorted(best.values()):
+        pose = poses[row] if delay[row] == 0 else at[row]
+        view = poses[row] if image_delay[row] == 0 else of_images[row]
+        if np.isfinite(pose).all() and np.isfinite(view).all():
+            counts["depth_maps"] += 1
+            kept = usable(depth[row], least == 0 or sure[row, ..., 0] >= least, counts, **limits)
+            points = unprojected(depth[row], kept, pose, cameras[row])
+            inside, pixels = painted(demo, meta, row, kept, None if delay[row] == image_delay[row] else (points, view))
+            counts["outside_image"] += int((~inside).sum())
+            scaled = points[inside] * (1 / voxel) + 2**20
+            keys = np.floor(scaled).astype(np.int64)
+            found.append(np.hstack([keys, np.floor((scaled - keys) * 65536).astype(np.int64), pixels]))
+    cubes, of_points, size = np.unique(np.concatenate(found)[:, :3], axis=0, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(cubes), 6), np.int64)
+    np.add.at(sums, of_points.ravel(), np.concatenate(found)[:, 3:])
+    size = size[:, None]
+    where = (cubes - 2**20 + (sums[:, :3] / size + 0.5) / 65536) * voxel
+    return counts, cubes - 2**20, where, (sums[:, 3:] + size // 2) // size
 
-    def add(self, depth, sure, pose, camera, least, low, high, edge):
-        valid = depth > 0
-        self.counts["depth_values"] += int(valid.sum())
-        left = valid & (True if least == 0 else sure >= least)
-        self.counts["below_confidence"] += int((valid & ~left).sum())
-        near = left & (depth >= np.float32(low)) & (depth <= np.float32(high))
-        self.counts["out_of_range"] += int((left & ~near).sum())
-        flat = near & ~edges(depth, edge) if edge else near
-        self.counts["at_edges"] += int((near & ~flat).sum())
-        self.pixels = np.argwhere(flat)
-        (fx, fy, cx, cy), (y, x) = camera, self.pixels.T
-        z = depth[flat].astype("f8")
-        right, down, forward, origin = pose[:3].T
-        a, b = (x + 0.5 - cx) / fx * z, (y + 0.5 - cy) / fy * z
-        self.points = origin + right * a[:, None] + down * b[:, None] + forward * z[:, None]
-        self.size = depth.shape
 
-    def paint(self, demo, meta, row, pose, is_simultaneous):
-        """Gives the points of a map their colors and puts them into cubes."""
-        image = demo["obs/camera_image"]
-        height, width = image.shape[1:3]
-        if is_simultaneous:
-            change = raster(image) @ np.linalg.inv(raster(demo["obs/camera_depth"]))
-            rows, columns = (a[tuple(self.pixels.T)] for a in centers(change, self.size, (height, width)))
-        else:
-            seen = (self.points - pose[:3, 3]) @ pose[:3, :3]
-            fx, fy, cx, cy = meta["intrinsics"][row].astype("f8")
-            columns, rows = (np.floor(a).astype(int) for a in (seen[:, 0] / seen[:, 2] * fx + cx, seen[:, 1] / seen[:, 2] * fy + cy))
-        inside = (rows >= 0) & (columns >= 0) & (rows < height) & (columns < width)
-        self.counts["outside_image"] += int((~inside).sum())
-        pixels = image[row][rows[inside], columns[inside]].astype(np.int64)
-        scaled = self.points[inside] * (1 / self.voxel) + 2**20
-        keys = np.floor(scaled).astype(np.int64)
-        fractions = np.floor((scaled - keys) * 65536).astype(np.int64)
-        for key, number in zip(map(tuple, keys.tolist()), np.hstack([np.ones((len(keys), 1), np.int64), fractions, pixels]).tolist()):
-            sums = self.cubes.setdefault(key, [0] * 7)
-            for k in range(7):
-                sums[k] += number[k]
+def usable(depth, is_sure, counts, low=0.0, high=5.0, edge=0.05):
+    """Which values of a depth map become points; counts why others do not."""
+    valid = depth > 0
+    counts["depth_values"] += int(valid.sum())
+    left = valid & is_sure
+    near = left & (depth >= np.float32(low)) & (depth <= np.float32(high))
+    flat = near & ~edges(depth, edge) if edge else near
+    for name, before, after in ("below_confidence", valid, left), ("out_of_range", left, near), ("at_edges", near, flat):
+        counts[name] += int((before & ~after).sum())
+    return flat
 
-    def arrays(self):
-        """Cubes, positions and colors in the order of cubes."""
-        keys = sorted(self.cubes)
-        sums = np.array([self.cubes[key] for key in keys], dtype=object)
-        count = sums[:, :1].astype("f8")
-        within = (sums[:, 1:4].astype("f8") / count + 0.5) / 65536
-        cubes = np.array(keys) - 2**20
-        return cubes, (cubes + within) * self.voxel, np.array([[(c + s[0] // 2) // s[0] for c in s[4:]] for s in sums])
+
+def unprojected(depth, kept, pose, camera):
+    """The points of the values of a depth map that are kept."""
+    (fx, fy, cx, cy), (y, x), z = camera, np.nonzero(kept), depth[kept].astype("f8")
+    right, down, forward, origin = pose[:3].T
+    a, b = (x + 0.5 - cx) / fx * z, (y + 0.5 - cy) / fy * z
+    return origin + right * a[:, None] + down * b[:, None] + forward * z[:, None]
+
+
+def painted(demo, meta, row, kept, seen_from=None):
+    """Which points are in the image of a row, and their pixels: by the grids, or where a camera of another time sees them."""
+    image = demo["obs/camera_image"]
+    height, width = image.shape[1:3]
+    if seen_from is None:
+        rows, columns = (grid[kept] for grid in nearest_pixels(demo["obs/camera_depth"], image))
+    else:
+        points, pose = seen_from
+        x, y, z = ((points - pose[:3, 3]) @ pose[:3, :3]).T
+        fx, fy, cx, cy = meta["intrinsics"][row].astype("f8")
+        columns, rows = (np.floor(a).astype(int) for a in (x / z * fx + cx, y / z * fy + cy))
+    inside = (rows >= 0) & (columns >= 0) & (rows < height) & (columns < width)
+    return inside, image[row][rows[inside], columns[inside]].astype(np.int64)
 
 
 def edges(depth, fraction):
@@ -227,18 +217,3 @@ def edges(depth, fraction):
         found[one] |= differs
         found[other] |= differs
     return found
-
-
-def known_points(demo, meta):
-    """Points of depth maps, and where the image of another row has them: its row, the points, their pixels, and which count."""
-    poses, cameras, depth = opencv(demo), meta["intrinsics"][:].astype("f8"), meters(demo)
-    for row, other in (0, len(poses) - 1), (len(poses) - 1, 0), (3, 3):
-        far = depth[row].reshape(-1, 1).astype("f8")
-        points = (rays(meta["camera_depth_intrinsics"][row].astype("f8"), depth.shape[:0:-1]) * far)[far[:, 0] > 0]
-        world = np.c_[points, np.ones(len(points))] @ (poses[row] @ FLIP).T
-        x, y, z, _ = np.linalg.inv(poses[other]) @ world.T
-        fx, fy, cx, cy = cameras[other]
-        pixels = np.stack([fx * x / z + cx, fy * y / z + cy])
-        near = (z > 0.1) & (np.abs(pixels) < 1000).all(0)
-        assert near.sum() > 500
-        yield other, world, pixels, near

@@ -1,13 +1,10 @@
 """Fixtures for tests that import them: the preloaded decoders of `strange_decoder.c`, a batch with takes at which they are strange, and its dataset."""
 
+import preloads
 import pytest
-from preloads import compiled
 from strange_takes import batch
 
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return compiled(tmp_path_factory, "strange_decoder")
+library = preloads.library("strange_decoder")
 
 
 @pytest.fixture(scope="module")

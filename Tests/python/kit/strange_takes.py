@@ -49,8 +49,8 @@ def batch(root):
 GOOD = {"a-movie", "a-session", "z-movie", "z-session"}
 
 
-def preloaded(library, what, **more):
-    """The environment in which decoders are strange. Child processes get variables whose names start with LD_."""
+def preloaded(library, what="", **more):
+    """The environment in which decoders, or calls of the system, are strange. Child processes get variables whose names start with LD_."""
     return os.environ | {"LD_PRELOAD": str(library), "LD_STRANGE": what} | {f"LD_{k.upper()}": str(v) for k, v in more.items()}
 
 
@@ -134,7 +134,8 @@ def is_stopped(process):
 
 
 def assert_same(first, second):
-    """Two datasets are the same, byte for byte."""
+    """Two datasets are the same, byte for byte, and nothing unfinished is left in them."""
     one, two = outputs(first), outputs(second)
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
+    assert unfinished(first) == unfinished(second) == []

@@ -5,6 +5,7 @@ import ctypes
 import hashlib
 import os
 import pty
+import resource
 import subprocess
 import time
 
@@ -87,6 +88,17 @@ def share(count):
 def spread(count, most):
     """As many numbers as `count`, evenly from 1 to `most`, without repeats."""
     return sorted({1 + round(number * (most - 1) / max(1, count - 1)) for number in range(count)})
+
+
+def limited(what, most):
+    """For `preexec_fn`: the command starts with this limit, such as resource.RLIMIT_FSIZE."""
+    return lambda: resource.setrlimit(what, (most, most))
+
+
+def as_nobody():
+    """For `preexec_fn`: the command runs as a user without rights."""
+    os.setgid(65534)
+    os.setuid(65534)
 
 
 BEGUN = []  # processes that a test may leave stopped when it fails

@@ -137,6 +137,12 @@ def rotated(data, degrees, width=160, height=120):
     return patched(data, "moov/trak/tkhd", 40, matrix)
 
 
+def with_reference(kind, location, flags=0):
+    """A video whose only track has its samples where a data reference of this kind leads."""
+    table = struct.pack(">II", 0, 1) + box(kind, struct.pack(">I", flags) + location)
+    return changed(video_file(count=6), "moov/trak/mdia/minf/dinf/dref", lambda payload: table)
+
+
 def samples(data):
     """Offset and size of every sample, in the order of the file."""
     with tempfile.NamedTemporaryFile(suffix=".mov") as file:

@@ -7,8 +7,15 @@ import h5py
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from takeset._window_options import WindowOptions
+from takeset._windows import WindowReader
+
 V1, V2 = "session_2026-01-31_120000", "session_2026-02-01_130000"
 SMALL = dict(observation_horizon=2, action_horizon=4)
+
+
+def windows(source, split="train", resizes_images=False, **options):
+    return WindowReader(source, split, WindowOptions(**{"keys": ("camera_image", "pose"), **options}), resizes_images)
 
 
 def with_holes(root, takeset, masters):

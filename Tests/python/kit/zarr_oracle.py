@@ -57,11 +57,6 @@ def check_replay_buffer(store):
     return data, ends
 
 
-def chunk_rows(rows, row_bytes):
-    """Rows of a chunk of numbers: about 2 MB, at most all."""
-    return min(rows, -(-2_000_000 // row_bytes))
-
-
 class UMI:
     """What UMI's dataset and sampler read of a buffer."""
 

@@ -6,10 +6,12 @@ import shlex
 import h5py
 import numpy as np
 import pytest
-from doctor_sets import FIRST, PIPELINES, SECOND, WINDOWS, checkup, converted, edited, replaced, simulated
+from doctor_sets import (
+    DEMO, FIRST, META, PIPELINES, SECOND, WINDOWS, beyond_one, checkup, converted, edited, replaced, simulated, too_long, too_short, with_jitter,
+    with_masked_actions, with_nan, with_narrow_actions, without_actions, without_columns, without_pose,
+)
 
 LOADERS = list(PIPELINES)
-DEMO, META = "data/demo_0", "meta/demo_0"
 
 
 @pytest.fixture(scope="module")
@@ -42,49 +44,17 @@ def test_a_clean_dataset_is_ready(takeset, clean, loader):
 # Edits of a shard
 
 
-def without_actions(file):
-    del file[DEMO]["actions"]
-
-
-def without_columns(file):
-    replaced(file[DEMO], "actions", file[DEMO]["actions"][:, 0])
-
-
 def of_complex_numbers(file):
     replaced(file[DEMO]["obs"], "pose", file[DEMO]["obs/pose"][:].astype("c8"))
-
-
-def too_long(file):
-    replaced(file[DEMO], "actions", np.repeat(file[DEMO]["actions"][:], 2, axis=0))
-
-
-def too_short(file):
-    replaced(file[DEMO], "actions", file[DEMO]["actions"][:-3])
-
-
-def with_narrow_actions(file):
-    replaced(file[DEMO], "actions", file[DEMO]["actions"][:, :5])
-
-
-def without_pose(file):
-    del file[DEMO]["obs/pose"]
 
 
 def without_images(file):
     del file[DEMO]["obs/camera_image"]
 
 
-def with_nan(file):
-    file[DEMO]["obs/pose"][7, 2] = np.nan
-
-
 def with_infinite_actions(file):
     # The first column of a rotation, which else is at most 1.
     file[DEMO]["actions"][3, 3] = np.inf
-
-
-def with_masked_actions(file):
-    file[DEMO]["actions_valid"][5:8] = 0
 
 
 def with_undecodable_images(file):
@@ -93,10 +63,6 @@ def with_undecodable_images(file):
 
 def without_some_depth(file):
     file[META]["streams/camera_depth/valid"][4:9] = 0
-
-
-def beyond_one(file):
-    file[DEMO]["actions"][9, 0] = -1.53
 
 
 def with_long_quaternion(file):
@@ -129,11 +95,6 @@ def with_one_place(file):
 
 def with_one_angle(file):
     file[DEMO]["obs/joints"][:, 1] = 40
-
-
-def with_jitter(file):
-    stamps = file[META]["timestamp_ns"]
-    stamps[1::2] += (stamps[1] - stamps[0]) // 5
 
 
 def with_drift(file):

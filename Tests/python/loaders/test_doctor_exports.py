@@ -5,14 +5,9 @@ import io
 
 import numpy as np
 import pytest
-from doctor_sets import PIPELINES, SPLIT, changed, checkup, converted, edited, simulated
+from doctor_sets import DEMO, META, PIPELINES, SPLIT, changed, checkup, converted, edited, simulated, with_jitter, with_masked_actions
 
-DEMO, META = "data/demo_0", "meta/demo_0"
 TINY = ("--seconds", 0.8, "--size", "64x48")
-
-
-def masked_actions(file):
-    file[DEMO]["actions_valid"][5:8] = 0
 
 
 def missing_images(file):
@@ -25,12 +20,7 @@ def incomplete_poses(file):
     file[DEMO]["obs/pose"][7] = np.nan
 
 
-def jitter(file):
-    stamps = file[META]["timestamp_ns"]
-    stamps[1::2] += (stamps[1] - stamps[0]) // 5
-
-
-EDITS = [masked_actions, missing_images, incomplete_poses, jitter]
+EDITS = [with_masked_actions, missing_images, incomplete_poses, with_jitter]
 # Rules of the loaders that an export need not know.
 BEYOND = {"too-few-episodes", "camera-still", "short-episode", "rate-other"}
 
@@ -128,7 +118,7 @@ def test_lerobot(takeset, zoo, tmp_path):
 
 @pytest.mark.parametrize("loader, name, arguments", [
     ("aloha", "lengths", ["--fixed-length", "pad"]), ("aloha", "gaps", ["--masked", "split", "--fixed-length", "pad"]),
-    ("aloha", "even, masked_actions", ["--masked", "split", "--fixed-length", "pad"])])
+    ("aloha", "even, with_masked_actions", ["--masked", "split", "--fixed-length", "pad"])])
 def test_the_command_of_a_remedy_exports(takeset, zoo, tmp_path, loader, name, arguments):
     found = checkup(takeset, loader, zoo[name])
     commands = [one["command"].split() for one in found.report["diagnoses"] if one["severity"] == "breaks" and "command" in one]

@@ -5,13 +5,14 @@ import sys
 import warnings
 
 import h5py
-import numpy as np
 import pytest
-from doctor_sets import FIRST, PIPELINES, changed, checkup, converted, edited, replaced, simulated
+from doctor_sets import (
+    FIRST, PIPELINES, beyond_one, changed, checkup, converted, edited, simulated, too_long, too_short, with_masked_actions, with_nan,
+    with_narrow_actions, without_actions, without_columns, without_pose,
+)
 
 pytestmark = pytest.mark.loaders
 
-DEMO, META = "data/demo_0", "meta/demo_0"
 OUTCOME = ("actions", "rewards", "dones")
 
 
@@ -54,42 +55,6 @@ def keys(dataset):
     with h5py.File(dataset / "dataset.h5") as file:
         every = {key for demo in file["data"].values() for key in demo["obs"]}
     return sorted(key for key in every if not key.endswith(("_valid", "_confidence")))
-
-
-def without_actions(file):
-    del file[DEMO]["actions"]
-
-
-def without_pose(file):
-    del file[DEMO]["obs/pose"]
-
-
-def without_columns(file):
-    replaced(file[DEMO], "actions", file[DEMO]["actions"][:, 0])
-
-
-def with_narrow_actions(file):
-    replaced(file[DEMO], "actions", file[DEMO]["actions"][:, :5])
-
-
-def too_short(file):
-    replaced(file[DEMO], "actions", file[DEMO]["actions"][:-3])
-
-
-def too_long(file):
-    replaced(file[DEMO], "actions", np.repeat(file[DEMO]["actions"][:], 2, axis=0))
-
-
-def with_nan(file):
-    file[DEMO]["obs/pose"][7, 2] = np.nan
-
-
-def with_masked_actions(file):
-    file[DEMO]["actions_valid"][5:8] = 0
-
-
-def beyond_one(file):
-    file[DEMO]["actions"][9, 0] = -1.53
 
 
 EDITS = [without_actions, without_pose, without_columns, with_narrow_actions, too_short, too_long, with_nan, with_masked_actions, beyond_one]

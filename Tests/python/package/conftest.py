@@ -1,7 +1,14 @@
-"""Datasets that the tests of training windows share."""
+"""Takes and datasets that the tests of the package share."""
 
 import pytest
+from package_datasets import takes
 from window_datasets import with_actions, with_holes
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory, takeset):
+    """Takes of several apps, one of which fails."""
+    return takes(takeset, tmp_path_factory.mktemp("package-takes"))
 
 
 @pytest.fixture(scope="module")

@@ -205,11 +205,6 @@ def test_robomimic_plays_images_back(mixed, tmp_path):
     assert printed.count("Playing back episode") == 3 and video.stat().st_size > 10_000
 
 
-def test_robomimic_learns_from_poses(mixed, tmp_path):
-    training, _ = trained(mixed, tmp_path)
-    falls(training)
-
-
 def test_robomimic_learns_from_images(mixed, tmp_path):
     training, _ = trained(mixed, tmp_path, images=True)
     falls(training)

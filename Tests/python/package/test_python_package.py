@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 from command import ROOT
 from outputs import manifest
-from package_datasets import ARM, FAILED, SCAN, SLAM, STACK, convert, takes
+from package_datasets import ARM, FAILED, SCAN, SLAM, STACK, convert
 
 import takeset as package
 from takeset import TakesetError
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory, takeset):
-    return takes(takeset, tmp_path_factory.mktemp("package-takes"))
 
 
 @pytest.fixture(scope="module")

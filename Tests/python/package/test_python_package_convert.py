@@ -9,18 +9,12 @@ import sys
 import pytest
 from command import BINARY, ROOT
 from outputs import manifest
-from package_datasets import FAILED, STACK, takes
+from package_datasets import FAILED, STACK
 
 import takeset as package
 from takeset import TakesetError, _convert
 
 KEPT = {"version": 1, "transforms": [{"align": {}}], "writer": {"hdf5": {"image": "png"}}}
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory, takeset):
-    """Takes, one of which fails."""
-    return takes(takeset, tmp_path_factory.mktemp("convert-takes"))
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from command import ROOT
-from package_datasets import ARM, FAILED, SCAN, STACK, convert, takes
+from package_datasets import ARM, FAILED, SCAN, STACK, convert
 from PIL import Image
 
 import takeset as package
@@ -19,8 +19,7 @@ from takeset import _html, _png
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory, takeset):
-    source = takes(takeset, tmp_path_factory.mktemp("display-takes"))
+def directory(source, tmp_path_factory, takeset):
     return convert(takeset, source, tmp_path_factory.mktemp("display"), "split", split_at=0.5)
 
 

@@ -15,16 +15,11 @@ import h5py
 import numpy as np
 import pytest
 from command import ROOT
-from package_datasets import ARM, SCAN, STACK, convert, takes
+from package_datasets import ARM, SCAN, STACK, convert
 from PIL import Image
 
 import takeset as package
 from takeset import TakesetError, _frames, _images, _lru_cache
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory, takeset):
-    return takes(takeset, tmp_path_factory.mktemp("reading-takes"))
 
 
 @pytest.fixture(scope="module")
@@ -216,10 +211,6 @@ def test_an_image_that_cannot_be_decoded_is_named(encoded, tmp_path):
             with pytest.raises(TakesetError, match=rf"demo_000000 \({SCAN}\): camera_image, row 40: the image cannot be decoded: "):
                 images[rows]
         assert images[:40].any() and images[41:].any()
-    other = io.BytesIO()
-    Image.new("RGB", (8, 4)).save(other, "png")
-    with pytest.raises(TakesetError, match="the image is 8x4, and its dataset says 96x72"):
-        decoded(other.getvalue(), 72, 96)
 
 
 def test_gray_images_are_decoded_as_rgb():

@@ -3,17 +3,12 @@
 import h5py
 import numpy as np
 import pytest
-from package_datasets import ARM, SCAN, SLAM, STACK, convert, takes
+from package_datasets import ARM, SCAN, SLAM, STACK, convert
 
 import takeset as package
 from takeset import TakesetError, _stats
 
 PARTS = ("count", "mean", "std", "min", "max", "q01", "q99")
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory, takeset):
-    return takes(takeset, tmp_path_factory.mktemp("statistics-takes"))
 
 
 @pytest.fixture(scope="module")

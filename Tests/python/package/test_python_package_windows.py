@@ -1,23 +1,11 @@
 """Training windows of the Python package: windows without a NaN, and horizons and keys that a dataset does not have."""
 
-import h5py
 import numpy as np
 import pytest
-from window_datasets import SMALL, V1, V2, tampered, with_holes
+from window_datasets import SMALL, V1, V2, tampered, windows
 
 import takeset as package
 from takeset import TakesetError, _stream
-from takeset._window_options import WindowOptions
-from takeset._windows import WindowReader
-
-
-def windows(source, split="train", **options):
-    return WindowReader(source, split, WindowOptions(**{"keys": ("camera_image", "pose"), **options}))
-
-
-@pytest.fixture(scope="module")
-def holes(tmp_path_factory, takeset, masters):
-    return with_holes(tmp_path_factory.mktemp("window-holes"), takeset, masters)
 
 
 def observed_nan(found):
@@ -141,9 +129,3 @@ def test_a_key_that_no_take_has_comes_without_a_choice(holes):
 def test_a_choice_of_no_episodes_is_refused(holes):
     with pytest.raises(TakesetError, match="no episode has 6 rows without a gap, .*: there are no rows"):
         windows(holes, [], keys=("pose",), **SMALL)
-
-
-def test_the_dataset_has_the_holes_that_the_tests_are_about(holes):
-    with h5py.File(holes / "dataset.h5") as file:
-        valid = file["data/demo_000001/obs/joints_valid"][:].all(axis=1)
-        assert 0 < valid.sum() < len(valid) == 54 and valid[36:].all() and file["meta/demo_000001/gaps"][:, 0].tolist() == [19, 34]

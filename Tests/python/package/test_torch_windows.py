@@ -1,7 +1,6 @@
 """`takeset.torch` against NumPy and Pillow. All but the first test need PyTorch."""
 
 import importlib
-import pickle
 import sys
 
 import h5py
@@ -134,15 +133,6 @@ def test_frames_stay_in_channels_last_memory(holes, workers):
     frames = batch["obs"]["camera_image"].flatten(0, 1)
     assert frames.shape == (16, 3, 240, 320) and frames.is_contiguous(memory_format=torch.channels_last)
     assert frames.data_ptr() == batch["obs"]["camera_image"].data_ptr(), "flattened without a copy"
-
-
-@loaders
-def test_an_object_that_was_read_from_can_be_pickled(holes):
-    found = windows(holes, None, keys=("camera_image", "pose"), image_size=(24, 32), **SMALL)
-    here = found[11]
-    stored = pickle.dumps(found)
-    assert len(stored) < 100_000
-    assert_same(pickle.loads(stored)[11], here)
 
 
 # Normalization

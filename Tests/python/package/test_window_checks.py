@@ -3,15 +3,10 @@
 import h5py
 import numpy as np
 import pytest
-from window_datasets import SMALL, V1, V2, expected_index, tampered, training_actions, with_actions
+from window_datasets import SMALL, V1, V2, expected_index, tampered, training_actions, windows, with_actions
 
 from takeset import TakesetError, _images
 from takeset._window_options import WindowOptions
-from takeset._windows import WindowReader
-
-
-def windows(source, split="train", resizes_images=False, **options):
-    return WindowReader(source, split, WindowOptions(**{"keys": ("camera_image", "pose"), **options}), resizes_images)
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import finding
-from phone_takes import absolute, converted, matrices, problem, truth
-from system import share
+from phone_takes import Takes, absolute, matrices, quirks, truth
 
 START = 1_771_446_000_123
 
 
-def simulated(takeset, output, *arguments):
-    takeset("simulate", "anysense", "--seconds", 0.7, "--size", "144x192", "--output", output, *arguments, check=0)
-    return output
-
-
 @pytest.fixture(scope="module")
-def grasp(takeset, tmp_path_factory):
-    return simulated(takeset, tmp_path_factory.mktemp("anysense") / "2026-02-18-20_20_00")
+def takes(takeset, tmp_path_factory):
+    found = {"2026-02-18-20_20_00": [], "other size": cut_map, "beyond all numbers": with_times_beyond_all_numbers}
+    found |= quirks("skipped-frame", "cut-line", "no-depth") | {f"late {number}": with_late_line(number) for number in LATE} | WRONG
+    return Takes(takeset, tmp_path_factory.mktemp("anysense"), "anysense", ["--seconds", 0.7, "--size", "144x192"], found)
 
 
 def maps(folder):
@@ -34,8 +30,8 @@ def poses(folder):
 
 
 @pytest.mark.slow
-def test_everything_is_in_the_orientation_of_the_portrait_image(takeset, grasp, tmp_path):
-    entry, demo, meta = converted(takeset, tmp_path, grasp)
+def test_everything_is_in_the_orientation_of_the_portrait_image(takes):
+    grasp, entry, demo, meta = takes["2026-02-18-20_20_00"]
     expected, times = truth(grasp)
     count = len(expected)
     assert entry["reader"] == "anysense" and entry["variant"] == "rgbd" and entry["id"] == "2026-02-18-20_20_00"
@@ -49,10 +45,10 @@ def test_everything_is_in_the_orientation_of_the_portrait_image(takeset, grasp, 
     assert demo["obs/pose"].attrs["camera_axes"] == "x right, y up, z back"
 
 
-def test_depth_agrees_with_the_poses(takeset, grasp, tmp_path):
+def test_depth_agrees_with_the_poses(takes):
     """Points of a map, moved by the poses into another row's camera, are where that row's map has them: within millimeters, with the focal length
     that the simulation has, and not if the map is turned."""
-    _, demo, _ = converted(takeset, tmp_path, grasp)
+    _, _, demo, _ = takes["2026-02-18-20_20_00"]
     world = matrices(demo["obs/pose"][:])
     depth = demo["obs/camera_depth"][..., 0]
 
@@ -75,101 +71,81 @@ def test_depth_agrees_with_the_poses(takeset, grasp, tmp_path):
     assert median(0) < 0.01 and min(median(turn) for turn in (1, 2, 3)) > 0.03
 
 
-def test_a_frame_that_the_video_lacks_shifts_nothing(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "take", "--quirk", "skipped-frame")
-    entry, demo, meta = converted(takeset, tmp_path, source)
+def test_a_frame_that_the_video_lacks_shifts_nothing(takes):
+    source, entry, demo, meta = takes["skipped-frame"]
     expected, _ = truth(source)
     kept = [number for number in range(len(expected)) if number != 3]
     assert meta["source_index"][:].tolist() == kept and [frame_code(image) for image in demo["obs/camera_image"][:]] == kept
     assert np.abs(matrices(demo["obs/pose"][:]) - expected[kept]).max() < 1e-5 and finding(entry, "movie-count-mismatch")
 
 
-def test_a_cut_line_costs_its_frame(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "take", "--quirk", "cut-line")
-    entry, _, meta = converted(takeset, tmp_path, source)
+def test_a_cut_line_costs_its_frame(takes):
+    source, entry, _, meta = takes["cut-line"]
     assert len(meta["source_index"]) == len(truth(source)[0]) - 1 and finding(entry, "pose-unusable")["count"] == 1
 
 
-def test_a_take_without_depth(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "take", "--quirk", "no-depth")
-    entry, demo, _ = converted(takeset, tmp_path, source)
+def test_a_take_without_depth(takes):
+    _, entry, demo, _ = takes["no-depth"]
     assert entry["variant"] == "rgb" and "camera_depth" not in demo["obs"]
 
 
-def test_a_map_of_another_size_is_masked(takeset, grasp, tmp_path):
-    source = shutil.copytree(grasp, tmp_path / "take")
-    path = sorted(source.glob("Depth_Images_*/*.bin"))[2]
+def cut_map(take):
+    path = sorted(take.glob("Depth_Images_*/*.bin"))[2]
     path.write_bytes(path.read_bytes()[:1000])
-    entry, demo, _ = converted(takeset, tmp_path, source)
+
+
+def test_a_map_of_another_size_is_masked(takes):
+    _, entry, demo, _ = takes["other size"]
     assert finding(entry, "depth-wrong-size")["count"] == 1 and not demo["obs/camera_depth"][2].any()
 
 
-@pytest.mark.parametrize("text, code", [("", "no-frames"), ("hello\n", "no-frames"), ('"<1771446000123>" ,1,2\n' * 30, "")])
-def test_wrong_poses_fail_with_a_sentence(takeset, grasp, tmp_path, text, code):
-    source = shutil.copytree(grasp, tmp_path / "take")
-    poses(source).write_text(text)
-    found = problem(converted(takeset, tmp_path, source, check=3))
-    assert (found["code"] == code or not code) and len(found["message"]) > 10
+def with_other_times(take):
+    lines = poses(take).read_text().splitlines()
+    poses(take).write_text("\n".join(f'"<{START + 5000 * n}>"' + line.split('"')[2] for n, line in enumerate(lines)) + "\n")
 
 
-def test_other_times_fail_with_a_sentence(takeset, grasp, tmp_path):
-    source = shutil.copytree(grasp, tmp_path / "take")
-    lines = poses(source).read_text().splitlines()
-    poses(source).write_text("\n".join(f'"<{START + 5000 * n}>"' + line.split('"')[2] for n, line in enumerate(lines)) + "\n")
-    found = problem(converted(takeset, tmp_path, source, check=3))
-    assert found["code"] in ("too-few-images", "no-frames")
+WRONG = {
+    "empty": (lambda take: poses(take).write_text(""), "no-frames", ""),
+    "a word": (lambda take: poses(take).write_text("hello\n"), "no-frames", ""),
+    "three numbers": (lambda take: poses(take).write_text('"<1771446000123>" ,1,2\n' * 30), "too-few-times", ""),
+    "other times": (with_other_times, "too-few-images", ""),
+    "two takes": (lambda take: shutil.copy(poses(take), take / "AR_Pose_2026-02-18-20_30_00.txt"), "video-ambiguous", "2 tables"),
+}
 
 
-def test_times_beyond_all_numbers_are_skipped(takeset, grasp, tmp_path):
-    source = shutil.copytree(grasp, tmp_path / "take")
-    path = poses(source)
+def test_wrong_takes_fail_with_a_sentence(takes):
+    takes.fail()
+
+
+def with_times_beyond_all_numbers(take):
+    path = poses(take)
     path.write_text('"<99999999999999>" ,0,0,0,1,0,0,0\n' + path.read_text())
-    (folder,) = source.glob("Depth_Images_*")
+    (folder,) = take.glob("Depth_Images_*")
     (folder / "99999999999999.bin").write_bytes(bytes(4 * 192 * 256))
-    entry, demo, _ = converted(takeset, tmp_path, source)
-    assert finding(entry, "poses-unreadable")["count"] == 1 and len(demo["obs/pose"]) == len(truth(grasp)[0])
 
 
-@pytest.mark.parametrize("late", [0, 1, 5])
-def test_a_late_line_shifts_nothing(takeset, grasp, tmp_path, late):
+def test_times_beyond_all_numbers_are_skipped(takes):
+    source, entry, demo, _ = takes["beyond all numbers"]
+    assert finding(entry, "poses-unreadable")["count"] == 1 and len(demo["obs/pose"]) == len(truth(source)[0])
+
+
+LATE = [0, 1, 5]
+
+
+def with_late_line(number):
     """Times are those of writing: one may be late by most of a period."""
-    source = shutil.copytree(grasp, tmp_path / "take")
-    lines = poses(source).read_text().splitlines()
-    stamp = int(lines[late].split(">")[0].split("<")[1])
-    lines[late] = lines[late].replace(str(stamp), str(stamp + 15))
-    poses(source).write_text("\n".join(lines) + "\n")
-    _, demo, meta = converted(takeset, tmp_path, source)
-    numbers = meta["source_index"][:]
-    assert len(numbers) >= len(lines) - 1 and [frame_code(image) for image in demo["obs/camera_image"][:]] == numbers.tolist()
-    assert np.abs(matrices(demo["obs/pose"][:]) - truth(grasp)[0][numbers]).max() < 1e-5
+    def change(take):
+        lines = poses(take).read_text().splitlines()
+        stamp = int(lines[number].split(">")[0].split("<")[1])
+        lines[number] = lines[number].replace(str(stamp), str(stamp + 15))
+        poses(take).write_text("\n".join(lines) + "\n")
+
+    return change
 
 
-def test_two_takes_in_a_folder_are_refused(takeset, grasp, tmp_path):
-    source = shutil.copytree(grasp, tmp_path / "take")
-    shutil.copy(poses(source), source / "AR_Pose_2026-02-18-20_30_00.txt")
-    assert "2 tables" in problem(converted(takeset, tmp_path, source, check=3))["message"]
-
-
-@pytest.mark.slow
-def test_damaged_files_harm_nothing_else(takeset, tmp_path):
-    """Takes with damaged poses, depth or video."""
-    chance = np.random.default_rng(1)
-    source = tmp_path / "source"
-    takeset("simulate", "anysense", "--seconds", 0.2, "--size", "48x64", "--output", source, check=0)
-    files = [path for path in sorted(source.rglob("*.*")) if path.is_file() and path.name != "truth.json"]
-    for number in range(share(1000)):
-        for path in files:
-            if path.suffix == ".bin" and path != files[0] and number % 10:
-                continue
-            data = bytearray(path.read_bytes())
-            if number % 100 and chance.random() < 0.4:
-                for _ in range(3):
-                    data[chance.integers(len(data))] = chance.integers(256)
-                if chance.random() < 0.2:
-                    del data[chance.integers(len(data)) :]
-            target = tmp_path / f"in/t{number:04}" / path.relative_to(source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-    done = takeset("run", tmp_path / "in", "--output", tmp_path / "out", "--progress", "none")
-    assert done.returncode == 3, done.stderr[-2000:]
-    assert takeset("verify", tmp_path / "out").returncode == 0
+@pytest.mark.parametrize("late", LATE)
+def test_a_late_line_shifts_nothing(takes, late):
+    source, _, demo, meta = takes[f"late {late}"]
+    expected, numbers = truth(source)[0], meta["source_index"][:]
+    assert len(numbers) >= len(expected) - 1 and [frame_code(image) for image in demo["obs/camera_image"][:]] == numbers.tolist()
+    assert np.abs(matrices(demo["obs/pose"][:]) - expected[numbers]).max() < 1e-5

@@ -79,35 +79,45 @@ def test_archives_of_other_things_are_skipped(takeset, tmp_path):
 # Damaged members
 
 
+JSON = ["metadata", "poses", "encoders", "imu"]
+
+
+@pytest.fixture(scope="module")
+def damages(takeset, tmp_path_factory):
+    """Archives with images, a depth map or JSON damaged in every way: entries of a run, demos, and what inspect reports."""
+    root, files, slam = tmp_path_factory.mktemp("damages"), session("v1", count=12), session("v3-slam")
+    found, bad = {"plain": files, "good.zip": zip_of(slam)}, ["rgb/000002.jpg", "rgb/000007.jpg"]
+    for kind in DAMAGES:
+        found |= {f"two-{kind}.zip": damaged(files, *bad, kind=kind), f"three-{kind}.zip": damaged(files, *bad, "rgb/000009.jpg", kind=kind)}
+        found[f"depth-{kind}.zip"] = damaged(files, "depth/000002.bin", kind=kind)
+        found |= {f"{name}-{kind}.zip": damaged(slam, f"{name}.json", kind=kind) for name in JSON}
+    entries = searched(takeset, root, found, check=3)
+    assert entries["good"]["outcome"] == "written"
+    inspected = json.loads(takeset("inspect", root / "in", "--json", check=3).stdout)["takes"]
+    return entries, demos(root / "out"), {one["id"]: one for one in inspected}
+
+
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_a_damaged_image_is_a_masked_row(takeset, tmp_path, kind):
-    files = session("v1", count=12)
-    bad = ["rgb/000002.jpg", "rgb/000007.jpg"]
-    found = searched(takeset, tmp_path, {
-        "two.zip": damaged(files, *bad, kind=kind), "three.zip": damaged(files, *bad, "rgb/000009.jpg", kind=kind), "plain": files,
-    }, check=3)
-    (finding,) = [f for f in found["two"]["findings"] if f["code"] == "image-undecodable"]
+def test_a_damaged_image_is_a_masked_row(damages, kind):
+    entries, written, inspected = damages
+    (finding,) = [f for f in entries[f"two-{kind}"]["findings"] if f["code"] == "image-undecodable"]
     assert (finding["severity"], finding["count"]) == ("warning", 2) and "rgb/000002.jpg" in finding["file"]
-    demo, meta = demos(tmp_path / "out")["two"]
-    plain, _ = demos(tmp_path / "out")["plain"]
+    (demo, meta), (plain, _) = written[f"two-{kind}"], written["plain"]
     valid = meta["streams/camera_image/valid"][:] == 1
     assert np.flatnonzero(~valid).tolist() == [2, 7] and not demo["obs/camera_image"][:][~valid].any()
     assert (demo["obs/camera_image"][:][valid] == plain["obs/camera_image"][:][valid]).all()
     assert (demo["obs/pose"][:] == plain["obs/pose"][:]).all()
-    failed_with(found["three"], "image-undecodable", "fifth")
-    inspected = json.loads(takeset("inspect", tmp_path / "in", "--json", check=3).stdout)["takes"]
-    assert {one["id"]: one["would_be"] for one in inspected} == {"plain": "written", "three": "failed", "two": "written"}
-    assert [f["count"] for one in inspected if one["id"] == "two" for f in one["findings"] if f["code"] == "image-undecodable"] == [2]
+    failed_with(entries[f"three-{kind}"], "image-undecodable", "fifth")
+    assert [inspected[name]["would_be"] for name in ("plain", f"three-{kind}", f"two-{kind}")] == ["written", "failed", "written"]
+    assert [f["count"] for f in inspected[f"two-{kind}"]["findings"] if f["code"] == "image-undecodable"] == [2]
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_a_damaged_depth_map_is_masked(takeset, tmp_path, kind):
-    files = session("v1", count=12)
-    found = searched(takeset, tmp_path, {"a.zip": damaged(files, "depth/000002.bin", kind=kind), "plain": files})
-    (finding,) = [f for f in found["a"]["findings"] if f["code"] == "depth-undecodable"]
+def test_a_damaged_depth_map_is_masked(damages, kind):
+    entries, written, _ = damages
+    (finding,) = [f for f in entries[f"depth-{kind}"]["findings"] if f["code"] == "depth-undecodable"]
     assert finding["severity"] == "warning" and finding["count"] == 1 and "depth/000002.bin" in finding["file"]
-    demo, meta = demos(tmp_path / "out")["a"]
-    plain, _ = demos(tmp_path / "out")["plain"]
+    (demo, meta), (plain, _) = written[f"depth-{kind}"], written["plain"]
     stream = meta["streams/camera_depth"]
     valid = stream["valid"][:] == 1
     assert set(stream["source_index"][:][~valid]) <= {2, -1} and 2 not in stream["source_index"][:][valid]
@@ -115,14 +125,10 @@ def test_a_damaged_depth_map_is_masked(takeset, tmp_path, kind):
     assert valid.sum() >= 9 and (demo["obs/camera_depth"][:2] == plain["obs/camera_depth"][:2]).all()
 
 
-@pytest.mark.parametrize("name", ["metadata.json", "poses.json", "encoders.json", "imu.json"])
-def test_damaged_json_fails_the_take(takeset, tmp_path, name):
-    files = session("v3-slam")
-    bad = {f"{kind}.zip": damaged(files, name, kind=kind) for kind in DAMAGES}
-    found = searched(takeset, tmp_path, bad | {"good.zip": zip_of(files)}, check=3)
+@pytest.mark.parametrize("name", JSON)
+def test_damaged_json_fails_the_take(damages, name):
     for kind in DAMAGES:
-        failed_with(found[kind], "archive-damaged", name)
-    assert found["good"]["outcome"] == "written"
+        failed_with(damages[0][f"{name}-{kind}"], "archive-damaged", f"{name}.json")
 
 
 def test_damage_in_what_is_ignored_does_no_harm(takeset, tmp_path):

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from bundle_checks import convert, holds, reader
 from bundles import CONTAINERS, SMALL, bundle, deflated, maps, rldp
-from conversions import Together, converted, fails, pipeline
+from conversions import Together, converted, pipeline
 from images import close, numbers
-from outputs import codes, record
+from outputs import codes
 from videos import decoded, times, video_file
 
 
 LAYOUTS = {"headerless": (256, 192), "rldp": (64, 48)}  # with the size of their maps
-SENSOR_SIZES = [(256, 192), (320, 240), (384, 288), (640, 480)]
 MORE_STREAMS = {
     "two gzip members": lambda inner: gzip.compress(inner[:100]) + gzip.compress(inner[100:]),
     "bytes after gzip": lambda inner: gzip.compress(inner) + b"garbage",
@@ -33,7 +32,6 @@ def forms(takeset, tmp_path_factory):
         f"{container}-{layout}": bundle(count=15, container=container, layout=layout, size=size)
         for container in CONTAINERS for layout, size in LAYOUTS.items()
     }
-    found |= {f"{width}x{height}": bundle(count=6, size=(width, height)) for width, height in SENSOR_SIZES}
     found |= {name: bundle(count=6, depth_data=make(maps(2).tobytes())) for name, make in MORE_STREAMS.items()}
     return Together(takeset, tmp_path_factory.mktemp("forms"), found)
 
@@ -64,38 +62,6 @@ def test_depth_in_every_container_and_layout_goes_to_its_frames(forms, container
     assert entry["details"]["samples"] == 15 and entry["details"]["codec"] == "h264"
 
 
-WORKED = np.array([[[0.5, 1, 1.5], [2, 2.5, 3]], [[0.5, 1, np.nan], [0, 2.5, 5]]], "<f4")
-WORKED_DEFLATE = bytes.fromhex("636060b067606800e20340cce0c0c0a000c40e400c17af67000390f8020700")
-
-
-def test_the_worked_example_of_the_indexed_layout(takeset, tmp_path):
-    inner = rldp(WORKED)
-    assert len(inner) == 88 and hashlib.sha256(inner).hexdigest() == "3c9952d8974210b0b3367a749f5bf148d034996cf723e22e6d0ae400f50361fa"
-    found = bundle(count=6, keyframes=2, **SMALL)
-    found.depth_data = gzip.compress(inner)
-    entry, demo, meta = convert(takeset, tmp_path, found)
-    holds(demo, meta, WORKED, [0, 100_000_000])
-    assert demo["obs/camera_depth"][3].reshape(-1).tolist() == [0.5, 1, 0, 0, 2.5, 5]
-    assert demo["obs/camera_depth_valid"][3].reshape(-1).tolist() == [1, 1, 0, 0, 1, 1]
-    details = entry["details"]["depth"]
-    assert details["bytes_inflated"] == 88
-    assert details["sha256_inflated"] == hashlib.sha256(inner).hexdigest() and (details["width"], details["height"]) == (3, 2)
-
-
-def test_the_worked_example_without_a_header_has_no_size_that_is_known(takeset, tmp_path):
-    assert zlib.decompress(WORKED_DEFLATE, -15) == WORKED.tobytes()
-    found = bundle(count=6, keyframes=2, **SMALL)
-    found.depth_data = WORKED_DEFLATE
-    fails(takeset, found.write(tmp_path / "bad"), "depth-undecodable")
-
-
-@pytest.mark.parametrize("size", SENSOR_SIZES)
-def test_sizes_without_a_header_are_those_of_the_sensors(forms, size):
-    entry, demo, meta = forms[f"{size[0]}x{size[1]}"]
-    assert (entry["details"]["depth"]["width"], entry["details"]["depth"]["height"]) == size
-    holds(demo, meta, maps(2, *size), [0, 100_000_000])
-
-
 def test_a_deflate_stream_may_look_like_zlib(takeset, tmp_path):
     depth = maps(2)
     head, rest = depth.tobytes()[:0x9C], depth.tobytes()[0x9C:]
@@ -114,14 +80,6 @@ def test_more_than_one_stream_is_read_with_a_warning(forms, name):
     assert len(codes(entry, "warning", "info")) == 1
 
 
-def test_bytes_after_the_last_map_and_maps_in_any_order_are_accepted(takeset, tmp_path):
-    depth = maps(5, 8, 6)
-    found = bundle(count=15, **SMALL)
-    found.depth_data = gzip.compress(rldp(depth, offsets=[k * 192 for k in (3, 1, 4, 1, 0)]) + b"tail")
-    _, demo, meta = convert(takeset, tmp_path, found)
-    holds(demo, meta, depth[[3, 1, 4, 1, 0]], [k * 100_000_000 for k in range(5)])
-
-
 # Which map belongs to which frame
 
 
@@ -129,16 +87,36 @@ INDEXED = {
     "regular": [0, 0.1, 0.2, 0.3, 0.4], "irregular": [0.0123456789, 0.11, 0.2371, 0.3, 0.46], "with a pause": [0, 0.033, 0.066, 0.4, 0.41],
 }
 EQUAL = {"all equal": [0] * 5, "two equal": [0, 0.1, 0.1, 0.2, 0.3]}
+IMPOSSIBLE = {
+    "not numbers": [float("nan")] * 5, "endless": [float("inf")] * 5, "negative": [-1, 0, 1, 2, 3], "huge": [0, 1e300, 0.1, 0.2, 0.3],
+    "backwards": [0.4, 0.3, 0.2, 0.1, 0],
+}
+CODECS = {"hevc": 0, "hevc, B-frames": 3, "h264, B-frames": 3}
+
+
+def indexed(count, depth, seconds=None, offsets=None, after=b"", **options):
+    return bundle(count=count, **SMALL, **options, depth_data=gzip.compress(rldp(depth, seconds, offsets=offsets) + after))
 
 
 @pytest.fixture(scope="module")
 def timed(takeset, tmp_path_factory):
-    """Bundles whose depth is indexed by these times, and bundles with another number of maps without times."""
-    found = {
-        name: bundle(count=15, **SMALL, depth_data=gzip.compress(rldp(maps(5, 8, 6), seconds))) for name, seconds in (INDEXED | EQUAL).items()
-    }
+    """Bundles whose depth is indexed by these times or in another way, and bundles with another number of maps without times."""
+    found = {name: indexed(15, maps(5, 8, 6), seconds) for name, seconds in (INDEXED | EQUAL | IMPOSSIBLE).items()}
+    found["any order"] = indexed(15, maps(5, 8, 6), offsets=[k * 192 for k in (3, 1, 4, 1, 0)], after=b"tail")
+    found["equally near"] = indexed(5, maps(2, 8, 6), [0, 0.08], keyframes=2, fps=25)
+    found["50 ms away"] = indexed(5, maps(1, 8, 6), [0], keyframes=1, fps=20)
     found |= {f"{keyframes} maps": bundle(keyframes=keyframes) for keyframes in (14, 10, 16, 1)}
-    return Together(takeset, tmp_path_factory.mktemp("timed"), found)
+    found["10 indexed maps"] = bundle(keyframes=10, layout="rldp", container="gzip")
+    found["dropped"] = bundle(video=video_file(ticks=tuple(20 * i for i in range(46) if i != 7)))
+    for name, b_frames in CODECS.items():
+        codec = name[:4]
+        found[name] = bundle(video=video_file(codec=codec, b_frames=b_frames), codec=codec, **SMALL)
+    return Together(takeset, tmp_path_factory.mktemp("timed"), found, check=None)
+
+
+def test_bytes_after_the_last_map_and_maps_in_any_order_are_accepted(timed):
+    _, demo, meta = timed["any order"]
+    holds(demo, meta, maps(5, 8, 6)[[3, 1, 4, 1, 0]], [k * 100_000_000 for k in range(5)])
 
 
 @pytest.mark.parametrize("name", INDEXED)
@@ -147,18 +125,14 @@ def test_indexed_times_are_kept_to_the_nanosecond(timed, name):
     holds(demo, meta, maps(5, 8, 6), [round(Fraction(s) * 10**9) for s in INDEXED[name]])
 
 
-def test_of_two_equally_near_maps_a_frame_gets_the_earlier(takeset, tmp_path):
-    found = bundle(count=5, keyframes=2, fps=25, **SMALL)
-    found.depth_data = gzip.compress(rldp(maps(2, 8, 6), [0, 0.08]))
-    _, demo, meta = convert(takeset, tmp_path, found)
+def test_of_two_equally_near_maps_a_frame_gets_the_earlier(timed):
+    _, _, meta = timed["equally near"]
     assert meta["streams/camera_depth/source_index"][:].tolist() == [0, 0, 1, 1, -1]
     assert meta["streams/camera_depth/dt_ns"][1] == -40_000_000
 
 
-def test_a_map_exactly_50_ms_away_still_counts(takeset, tmp_path):
-    found = bundle(count=5, keyframes=1, fps=20, **SMALL)
-    found.depth_data = gzip.compress(rldp(maps(1, 8, 6), [0]))
-    entry, _, meta = convert(takeset, tmp_path, found)
+def test_a_map_exactly_50_ms_away_still_counts(timed):
+    entry, _, meta = timed["50 ms away"]
     assert meta["streams/camera_depth/source_index"][:].tolist() == [0, 0, -1, -1, -1]
     assert codes(entry) == ["frame-rate"] and entry["findings"][0]["severity"] == "info"
 
@@ -172,8 +146,8 @@ def test_headerless_depth_of_another_count_is_masked(timed, keyframes):
     assert not demo["obs/camera_depth"][:].any() and not demo["obs/camera_depth_valid"][:].any()
 
 
-def test_indexed_depth_of_another_count_is_not_ambiguous(takeset, tmp_path):
-    entry, demo, meta = convert(takeset, tmp_path, bundle(keyframes=10, layout="rldp", container="gzip"))
+def test_indexed_depth_of_another_count_is_not_ambiguous(timed):
+    entry, demo, meta = timed["10 indexed maps"]
     holds(demo, meta, maps(10), [k * 100_000_000 for k in range(10)])
     assert codes(entry) == []
 
@@ -183,12 +157,9 @@ def test_a_reader_may_assume_that_no_keyframe_is_missing(takeset, tmp_path):
     holds(demo, meta, maps(10), [k * 100_000_000 for k in range(10)])
 
 
-def test_a_dropped_frame_moves_later_depth_with_its_samples(takeset, tmp_path):
-    ticks = tuple(20 * i for i in range(46) if i != 7)
-    found = bundle(video=video_file(ticks=ticks))
-    _, demo, meta = convert(takeset, tmp_path, found)
-    stamps = meta["timestamp_ns"][:].tolist()
-    holds(demo, meta, maps(15), stamps[::3])
+def test_a_dropped_frame_moves_later_depth_with_its_samples(timed):
+    _, demo, meta = timed["dropped"]
+    holds(demo, meta, maps(15), meta["timestamp_ns"][:].tolist()[::3])
     assert len(meta["gaps"]) == 1
 
 
@@ -203,22 +174,16 @@ def test_at_60_frames_a_second_depth_ends_at_150_maps(takeset, tmp_path):
     assert set(index[rows > 450]) == {-1}
 
 
-@pytest.mark.parametrize("codec, b_frames", [("hevc", 0), ("hevc", 3), ("h264", 3)])
-def test_depth_follows_presentation_order(takeset, tmp_path, codec, b_frames):
-    _, demo, meta = convert(takeset, tmp_path, bundle(video=video_file(codec=codec, b_frames=b_frames), codec=codec, **SMALL))
+@pytest.mark.parametrize("name", CODECS)
+def test_depth_follows_presentation_order(timed, name):
+    _, demo, meta = timed[name]
     assert numbers(demo["obs/camera_image"][:]) == list(range(45))
     holds(demo, meta, maps(15, 8, 6), [k * 100_000_000 for k in range(15)])
 
 
-@pytest.mark.parametrize("seconds", [
-    [float("nan")] * 5, [float("inf")] * 5, [-1, 0, 1, 2, 3], [0, 1e300, 0.1, 0.2, 0.3], [0.4, 0.3, 0.2, 0.1, 0]
-])
-def test_indexed_times_that_cannot_be_do_no_harm(takeset, tmp_path, seconds):
-    found = bundle(count=15, **SMALL)
-    found.depth_data = gzip.compress(rldp(maps(5, 8, 6), seconds))
-    done = takeset("run", found.write(tmp_path / "take"), "--output", tmp_path / "out")
-    assert done.returncode in (0, 3), done.stderr
-    entry = record(tmp_path / "out")
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_indexed_times_that_cannot_be_do_no_harm(timed, name):
+    entry, _, _ = timed[name]
     assert entry["findings"] and "internal" not in codes(entry)
 
 

@@ -1,11 +1,12 @@
 """Bundles: their parts are found by name or contents, missing and oversized ones are reported."""
 
+import dataclasses
 import os
 
 import pytest
 from bundle_checks import convert, holds, reader
 from bundles import NAMES, SMALL, STORAGE, bundle, maps
-from conversions import converted, failed_with, fails
+from conversions import PLAIN, converted, failed_with
 from outputs import codes, demos, input_digest, manifest, record, take
 from videos import video_file
 
@@ -53,30 +54,49 @@ def test_the_storage_layout_has_no_metadata(takeset, tmp_path):
     assert {p["name"] for p in entry["details"]["parts"]} == {"video", "depth_data", "hash_chain"}
 
 
-PART_WORDS = {"video": "video", "depth_data": "depth", "metadata": "metadata"}
+LIMITS = {"video": 104857600, "depth_data": 20971520, "hash_chain": 1048576, "metadata": 102400}
+TEXTS = ["notes.txt", "notes"]  # which are not read as depth
+SPOILED = {f"{part} missing": ("part-missing", [part.removesuffix("_data")]) for part in ("video", "depth_data", "metadata")}
+SPOILED |= {name: ("part-missing", ["depth"]) for name in TEXTS}
+SPOILED |= {f"{part} empty": ("part-empty", [part.removesuffix("_data")]) for part in ("video", "depth_data")}
+SPOILED |= {f"{part} too large": ("input-too-large", [limit + 1, limit]) for part, limit in LIMITS.items()}
 
 
-@pytest.mark.parametrize("part", PART_WORDS)
-def test_a_part_that_is_missing(takeset, tmp_path, part):
-    found = bundle(count=6)
-    names = {name: file for name, file in NAMES.items() if name != part}
-    fails(takeset, found.write(tmp_path / "bad", names), "part-missing", PART_WORDS[part])
+@pytest.fixture(scope="module")
+def spoiled(takeset, tmp_path_factory):
+    """Bundles whose parts are missing, empty or too large, or just not too large, converted in one run."""
+    root = tmp_path_factory.mktemp("spoiled")
+
+    def write(name, **changed):
+        return dataclasses.replace(bundle(count=6), **changed).write(root / "in" / name)
+
+    for name in SPOILED:
+        part, _, how = name.partition(" ")
+        if how in ("missing", "empty"):
+            write(name, **{part: None if how == "missing" else b""})
+    for name in TEXTS:
+        (write(name, depth_data=None) / name).write_text("Größe der Küche\n", "utf-8")
+    for part, limit in LIMITS.items():
+        with (write(f"{part} too large") / NAMES[part]).open("ab") as file:
+            if part in ("hash_chain", "metadata"):
+                file.write(b" " * (limit + 1 - file.tell()))
+            file.truncate(limit + 1)
+    for part in "hash_chain", "metadata":
+        with (write(f"{part} large") / NAMES[part]).open("ab") as file:
+            file.write(b" " * (LIMITS[part] - file.tell()))
+    takeset.convert(root / "in", output=root / "out", check=3, arguments=PLAIN)
+    return root / "out"
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "notes"])
-def test_a_text_file_is_not_read_as_depth(takeset, tmp_path, name):
-    found = bundle(count=6)
-    found.depth_data = None
-    directory = found.write(tmp_path / "bad")
-    (directory / name).write_text("Größe der Küche\n", "utf-8")
-    fails(takeset, directory, "part-missing", "depth")
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_part_that_is_missing_empty_or_too_large(spoiled, name):
+    code, words = SPOILED[name]
+    failed_with(take(spoiled, name), code, *words)
 
 
-@pytest.mark.parametrize("part", ["video", "depth_data"])
-def test_a_part_that_is_empty(takeset, tmp_path, part):
-    found = bundle(count=6)
-    setattr(found, part, b"")
-    fails(takeset, found.write(tmp_path / "bad"), "part-empty", PART_WORDS[part])
+@pytest.mark.parametrize("part", ["hash_chain", "metadata"])
+def test_a_part_of_just_its_limit(spoiled, part):
+    assert codes(take(spoiled, f"{part} large")) == []
 
 
 @pytest.mark.parametrize("code", ["part-missing", "part-empty", "depth-undecodable"])
@@ -86,28 +106,6 @@ def test_depth_may_be_optional(takeset, tmp_path, code):
     entry, demo, meta = convert(takeset, tmp_path, found, arguments=reader(tmp_path, depth="optional"))
     assert entry["outcome"] == "written" and entry["variant"] == "no-depth" and codes(entry, "warning") == [code]
     assert list(demo["obs"]) == ["camera_image"] and list(meta["streams"]) == ["camera_image"]
-
-
-LIMITS = {"video": 104857600, "depth_data": 20971520, "hash_chain": 1048576, "metadata": 102400}
-
-
-@pytest.mark.parametrize("part", LIMITS)
-def test_a_part_over_its_limit(takeset, tmp_path, part):
-    directory = bundle(count=6).write(tmp_path / "bad")
-    with (directory / NAMES[part]).open("ab") as file:
-        if part in ("hash_chain", "metadata"):
-            file.write(b" " * (LIMITS[part] + 1 - file.tell()))
-        file.truncate(LIMITS[part] + 1)
-    fails(takeset, directory, "input-too-large", LIMITS[part] + 1, LIMITS[part])
-
-
-@pytest.mark.parametrize("part", ["hash_chain", "metadata"])
-def test_a_part_of_just_its_limit(takeset, tmp_path, part):
-    directory = bundle(count=6).write(tmp_path / "take")
-    with (directory / NAMES[part]).open("ab") as file:
-        file.write(b" " * (LIMITS[part] - file.tell()))
-    entry, _, _ = converted(takeset, directory)
-    assert codes(entry) == []
 
 
 @pytest.mark.parametrize("part", NAMES)

@@ -7,31 +7,35 @@ import pytest
 from bundle_checks import convert, holds, reader
 from bundles import NAMES, SMALL, STORAGE, bundle, maps
 from command import BINARY, measured
-from conversions import fails, same_for_all_jobs
+from conversions import failed_with, same_for_all_jobs, together
 from images import numbers
 from outputs import manifest, record
 from schemas import STATISTICS, validator
 from videos import changed, remade, rotated, samples, times, video_file
 
+def corrupt():
+    data = bytearray(video_file())
+    for offset, size in samples(video_file())[16:40:3]:
+        data[offset : offset + 4] = b"\x00\xff\xff\xff"
+    return bytes(data)
+
+
 VIDEO_FAILURES = {
     "movie-unfinished": lambda: video_file()[:50_000],
     "movie-truncated": lambda: video_file(extra=("-movflags", "+faststart"))[:50_000],
+    "movie-corrupt": corrupt,
     "not-a-movie": lambda: b"#EXTM3U\n#EXTINF:10,\nsecret.ts\n",
     "codec-unsupported": lambda: video_file(count=6, codec="mpeg4"),
     "no-video": lambda: changed(video_file(), "moov/trak", lambda payload: None),
 }
 
 
-@pytest.mark.parametrize("code", VIDEO_FAILURES)
-def test_a_bundle_fails_as_its_video_does(takeset, tmp_path, code):
-    fails(takeset, bundle(video=VIDEO_FAILURES[code](), **SMALL).write(tmp_path / "bad"), code)
-
-
-def test_a_bundle_whose_video_is_corrupt(takeset, tmp_path):
-    data = bytearray(video_file())
-    for offset, size in samples(video_file())[16:40:3]:
-        data[offset : offset + 4] = b"\x00\xff\xff\xff"
-    fails(takeset, bundle(video=bytes(data), **SMALL).write(tmp_path / "bad"), "movie-corrupt", 45)
+def test_a_bundle_fails_as_its_video_does(takeset, tmp_path):
+    found = {code: bundle(video=make(), **SMALL) for code, make in VIDEO_FAILURES.items()} | {"good": bundle(**SMALL)}
+    entries = together(takeset, tmp_path, found, check=3)
+    assert entries.pop("good")["outcome"] == "written"
+    for code, entry in entries.items():
+        failed_with(entry, code, *([45] if code == "movie-corrupt" else []))
 
 
 def test_the_limits_of_videos_hold_for_bundles(takeset, tmp_path):

@@ -3,27 +3,39 @@
 import numpy as np
 import pytest
 from command import BINARY, measured
+from conversions import Together
 from images import numbers, progressive, with_size
 from outputs import finding, take, warnings
-from session_faults import V1, V2, converted, pipeline
+from session_faults import V1, V2, pipeline
 from stack_sessions import COUNT, SIZE, v1, v2, write
 
 
-@pytest.mark.parametrize("steps", [None, "transforms: [align]\n"])
-@pytest.mark.parametrize("make", [v1, v2])
-@pytest.mark.parametrize("number", [0, 7, COUNT - 1])
-def test_an_image_that_claims_a_huge_size_is_a_masked_row(takeset, tmp_path, make, number, steps):
+HUGE = [(make, number) for make in (v1, v2) for number in (0, 7, COUNT - 1)]
+
+
+@pytest.fixture(scope="module")
+def huge(takeset, tmp_path_factory):
+    """Sessions of which one image claims a huge size, with images that are made smaller if they are large, and as they are."""
+    found = {}
+    for make, number in HUGE:
+        session = found[f"{make.__name__}-{number}"] = make()
+        session.rgb = {**session.rgb, number: with_size(session.rgb[number], 65500, 65500)}
+    root = tmp_path_factory.mktemp("huge")
+    return [Together(takeset, root / str(n), found, arguments) for n, arguments in enumerate([(), pipeline(root, "transforms: [align]\n")])]
+
+
+@pytest.mark.parametrize("make, number", HUGE)
+def test_an_image_that_claims_a_huge_size_is_a_masked_row(huge, make, number):
     """The first image does not set the size of the others."""
-    session = make()
-    session.rgb = {**session.rgb, number: with_size(session.rgb[number], 65500, 65500)}
-    entry, demo, meta = converted(takeset, session, tmp_path, arguments=pipeline(tmp_path, steps) if steps else ())
-    valid = meta["streams/camera_image/valid"][:]
-    assert len(valid) == COUNT and np.flatnonzero(valid == 0).tolist() == [number]
-    assert not demo["obs/camera_image"][number].any()
-    others = [n for n in range(COUNT) if n != number]
-    assert [numbers(demo["obs/camera_image"][n : n + 1])[0] for n in others] == others
-    found = finding(entry, "image-undecodable")
-    assert found["count"] == 1 and found["file"] == f"rgb/{number:06d}.jpg"
+    for batch in huge:
+        entry, demo, meta = batch[f"{make.__name__}-{number}"]
+        valid = meta["streams/camera_image/valid"][:]
+        assert len(valid) == COUNT and np.flatnonzero(valid == 0).tolist() == [number]
+        assert not demo["obs/camera_image"][number].any()
+        others = [n for n in range(COUNT) if n != number]
+        assert numbers(demo["obs/camera_image"][others]) == others
+        found = finding(entry, "image-undecodable")
+        assert found["count"] == 1 and found["file"] == f"rgb/{number:06d}.jpg"
 
 
 def test_an_image_over_the_limit_is_refused_from_its_header(takeset, sessions, tmp_path):
@@ -54,18 +66,19 @@ def test_the_images_of_many_scans_are_valid(tmp_path):
         assert image.size == SIZE and image.info.get("progressive") and (np.asarray(image.convert("RGB")) == 128).all()
 
 
-@pytest.mark.parametrize("scans, refused", [(12, False), (40, False), (150, True), (568, True)])
-def test_an_image_of_many_scans_is_not_decoded(takeset, tmp_path, scans, refused):
-    session = v1()
-    session.rgb = {**session.rgb, 0: progressive(*SIZE, scans), 5: progressive(*SIZE, scans)}
-    entry, demo, meta = converted(takeset, session, tmp_path)
-    valid = meta["streams/camera_image/valid"][:]
-    if refused:
-        assert np.flatnonzero(valid == 0).tolist() == [0, 5] and not demo["obs/camera_image"][5].any()
-        found = finding(entry, "image-undecodable")
-        assert found["count"] == 2 and "scans" in found["message"]
-    else:
-        assert valid.all() and (demo["obs/camera_image"][5] == 128).all() and "image-undecodable" not in warnings(entry)
+def test_an_image_of_many_scans_is_not_decoded(takeset, tmp_path):
+    found = {str(scans): v1() for scans in (12, 40, 150, 568)}
+    for scans, session in found.items():
+        session.rgb = {**session.rgb, 0: progressive(*SIZE, int(scans)), 5: progressive(*SIZE, int(scans))}
+    batch = Together(takeset, tmp_path, found)
+    for scans in "150", "568":
+        entry, demo, meta = batch[scans]
+        assert np.flatnonzero(meta["streams/camera_image/valid"][:] == 0).tolist() == [0, 5] and not demo["obs/camera_image"][5].any()
+        assert finding(entry, "image-undecodable")["count"] == 2 and "scans" in finding(entry, "image-undecodable")["message"]
+    for scans in "12", "40":
+        entry, demo, meta = batch[scans]
+        assert meta["streams/camera_image/valid"][:].all() and (demo["obs/camera_image"][5] == 128).all()
+        assert "image-undecodable" not in warnings(entry)
 
 
 @pytest.mark.slow

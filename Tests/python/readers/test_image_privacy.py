@@ -4,9 +4,10 @@ import io
 
 import numpy as np
 import pytest
+from conversions import Together
 from outputs import codes, traces
 from PIL import Image
-from session_faults import converted
+from session_faults import converted, pipeline
 from stack_sessions import v2
 
 MAKER, ARTIST, SERIAL, COMMENT = "Examplephone 12", "Ada Example", "SN-4711-0815", "at the example's desk"
@@ -30,9 +31,7 @@ def tagged(data, place=True, tail=b""):
 
 def stored(takeset, tmp_path, session, mode, reader=None):
     steps = f"writer: {{hdf5: {{image: {mode}}}}}\ntransforms: [align]\n" + (f"reader: {reader}\n" if reader else "")
-    path = tmp_path / "p.yaml"
-    path.write_text("version: 1\n" + steps)
-    return converted(takeset, session, tmp_path, arguments=["--pipeline", path])
+    return converted(takeset, session, tmp_path, arguments=pipeline(tmp_path, steps))
 
 
 @pytest.mark.parametrize("mode", ["jpeg", "jpeg-source", "raw", "png"])
@@ -92,12 +91,13 @@ def test_progressive_images_decode_to_the_same_pixels(takeset, tmp_path):
         assert (np.asarray(Image.open(io.BytesIO(bytes(row)))) == pixels).all()
 
 
-@pytest.mark.parametrize("count", [0, 1, 61, 62, 63, 64, 65, 200])
-def test_bytes_behind_the_end_cost_no_image(takeset, tmp_path, count):
-    session = v2()
-    session.rgb = {number: data + bytes(count) for number, data in session.rgb.items()}
-    _, demo, meta = stored(takeset, tmp_path, session, "jpeg")
-    assert meta["streams/camera_image/valid"][:].all() and all(len(row) > 100 for row in demo["obs/camera_image"][:])
+def test_bytes_behind_the_end_cost_no_image(takeset, tmp_path):
+    found = {str(count): v2() for count in (0, 1, 61, 62, 63, 64, 65, 200)}
+    for count, session in found.items():
+        session.rgb = {number: data + bytes(int(count)) for number, data in session.rgb.items()}
+    arguments = pipeline(tmp_path, "writer: {hdf5: {image: jpeg}}\ntransforms: [align]\n")
+    for demo, meta in Together(takeset, tmp_path, found, arguments).demos.values():
+        assert meta["streams/camera_image/valid"][:].all() and all(len(row) > 100 for row in demo["obs/camera_image"][:])
 
 
 def test_segments_within_a_scan_stay(takeset, tmp_path):

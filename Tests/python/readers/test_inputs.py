@@ -4,10 +4,8 @@ import json
 import os
 import shutil
 
-import pytest
-from outputs import codes, demos, manifest, take
+from outputs import demos, manifest, take
 from session_faults import V1, V2, fails, tree
-from stack_sessions import SIZE, jpeg, v1, write
 
 
 def test_a_missing_input_creates_nothing(takeset, tmp_path):
@@ -64,14 +62,6 @@ def test_folders_with_rgb_that_are_no_sessions_are_skipped(takeset, sessions, tm
     assert "holds no take" in takeset.convert(tmp_path / "in/holiday", output=tmp_path / "alone", check=64).stderr
 
 
-def test_files_of_nearly_the_right_name_are_not_images(takeset, sessions, tmp_path):
-    for name in "000003.small.jpg", "000003.JPG", "3.jpg", "._000003.jpg", "000003 copy.jpg":
-        shutil.copy(sessions / V1 / "rgb/000009.jpg", sessions / V1 / "rgb" / name)
-    takeset.convert(sessions / V1, output=tmp_path / "out")
-    paths = [e["path"] for e in take(tmp_path / "out", V1)["inputs"]]
-    assert len([p for p in paths if p.startswith("rgb/")]) == 30
-
-
 def test_links_pipes_and_secrets_are_not_followed(takeset, sessions, tmp_path):
     secret = tmp_path / "secret.jpg"
     shutil.copy(sessions / V1 / "rgb/000003.jpg", secret)
@@ -116,37 +106,3 @@ def test_inputs_are_never_modified(takeset, sessions, tmp_path):
     takeset.convert(sessions, output=tmp_path / "out")
     takeset("inspect", sessions)
     assert tree(sessions) == before
-
-
-# Another app's export
-
-
-def record3d(root, count=12):
-    """An export as Record3D makes it: numbers without zeros in front, depth as EXR, poses in the metadata."""
-    contents = {f"rgb/{n}.jpg": jpeg(n) for n in range(count)}
-    contents |= {f"depth/{n}.exr": b"\x76\x2f\x31\x01\x02\0\0\0" + bytes(500) for n in range(count)}
-    metadata = {
-        "w": SIZE[0], "h": SIZE[1], "dw": 64, "dh": 48, "fps": 60, "K": [80, 0, 0, 0, 80, 0, 48, 36, 1],
-        "poses": [[0, 0, 0, 1, 0.01 * n, 0, 0] for n in range(count)], "frameTimestamps": [n / 60 for n in range(count)],
-        "initPose": [0, 0, 0, 1, 0, 0, 0],
-    }
-    write(root, contents | {"metadata.json": json.dumps(metadata).encode()})
-
-
-@pytest.mark.parametrize("with_times", [True, False])
-def test_an_export_of_record3d_is_not_taken_for_a_session(takeset, tmp_path, with_times):
-    root = tmp_path / "in"
-    record3d(root / "export")
-    if not with_times:
-        metadata = json.loads((root / "export/metadata.json").read_text())
-        del metadata["frameTimestamps"], metadata["initPose"], metadata["dw"], metadata["dh"]
-        (root / "export/metadata.json").write_text(json.dumps(metadata))
-    write(root / "session", v1().contents())
-    inspected = takeset("inspect", root, "--json")
-    readers = {t["id"]: t.get("reader") for t in json.loads(inspected.stdout)["takes"]}
-    assert readers["session"] == "stack-session" and readers.get("export") != "stack-session"
-    takeset.convert(root, output=tmp_path / "out", check=None)
-    entries = {t["id"]: t for t in manifest(tmp_path / "out")["record"]["takes"]}
-    assert entries["session"]["outcome"] == "written"
-    assert entries["export"]["reader"] == "record3d" and entries["export"]["outcome"] == "written"
-    assert "depth-undecodable" in codes(entries["export"])

@@ -1,47 +1,34 @@
 """Takes of iPhUMI."""
 
-import json
 import shutil
 
 import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, demos, finding, traces
-from phone_takes import absolute, converted, matrices, problem, truth
-from system import share
+from phone_takes import Takes, absolute, broken, edited, matrices, quirks, truth
 
 START = 1_771_446_000_123_000_000
-MAP = 256 * 192
-
-
-def simulated(takeset, output, *arguments):
-    takeset("simulate", "iphumi", "--seconds", 0.7, "--size", "192x144", "--output", output, *arguments, check=0)
-    return output
 
 
 def maps(folder):
     return np.fromfile(folder / f"{folder.name}_depth.raw", "<f2").reshape(-1, 192, 256)
 
 
+def without_the_first_poses(found):
+    found["poseTimes"], found["poseTransforms"] = found["poseTimes"][2:], found["poseTransforms"][2:]
+
+
 @pytest.fixture(scope="module")
-def pour(takeset, tmp_path_factory):
-    return simulated(takeset, tmp_path_factory.mktemp("iphumi") / "pour_1")
+def takes(takeset, tmp_path_factory):
+    found = {"pour_1": []} | quirks("skipped-frames", "cut-depth", "no-wide", "no-depth") | WRONG
+    found["later poses"] = edited("{}.json", without_the_first_poses)
+    found["no wide times"] = edited("{}.json", lambda found: found.update(ultrawideRGBTimes=[""] * len(found["rgbTimes"])))
+    return Takes(takeset, tmp_path_factory.mktemp("iphumi"), "iphumi", ["--seconds", 0.7, "--size", "192x144"], found)
 
 
-def copied(pour, tmp_path):
-    return shutil.copytree(pour, tmp_path / "in/pour_1")
-
-
-def edited(take, change):
-    path = take / "pour_1.json"
-    found = json.loads(path.read_text())
-    change(found)
-    path.write_text(json.dumps(found))
-    return take
-
-
-def test_images_poses_and_depth_are_the_truth(takeset, pour, tmp_path):
-    entry, demo, meta = converted(takeset, tmp_path, pour)
+def test_images_poses_and_depth_are_the_truth(takes):
+    pour, entry, demo, meta = takes["pour_1"]
     expected, times = truth(pour)
     count = len(expected)
     assert entry["reader"] == "iphumi" and entry["variant"] == "rgbd" and entry["id"] == "pour_1"
@@ -56,16 +43,16 @@ def test_images_poses_and_depth_are_the_truth(takeset, pour, tmp_path):
     assert meta["camera_depth_intrinsics"][0].tolist() == pytest.approx([192, 192, 128, 96])
 
 
-def test_a_repeated_map_keeps_its_values_and_is_not_valid_as_a_new_one(takeset, pour, tmp_path):
-    _, demo, meta = converted(takeset, tmp_path, pour)
+def test_a_repeated_map_keeps_its_values_and_is_not_valid_as_a_new_one(takeset, takes):
+    _, _, demo, meta = takes["pour_1"]
     valid = meta["streams/camera_depth/valid"][:]
     assert valid.tolist() == [1 - row % 2 for row in range(len(valid))]
     assert np.array_equal(demo["obs/camera_depth"][1], demo["obs/camera_depth"][0]) and demo["obs/camera_depth_valid"][1].any()
-    assert takeset("verify", tmp_path / "out").returncode == 0
+    assert takeset("verify", takes.output).returncode == 0
 
 
-def test_the_ultra_wide_camera_is_a_second_image(takeset, pour, tmp_path):
-    _, demo, meta = converted(takeset, tmp_path, pour)
+def test_the_ultra_wide_camera_is_a_second_image(takes):
+    _, _, demo, meta = takes["pour_1"]
     images, numbers = demo["obs/ultrawide_image"], meta["streams/ultrawide_image/source_index"][:]
     assert images.shape[1:] == (480, 640, 3) and set(numbers.tolist()) <= set(range(0, 42, 6)) | {-1}
     for row in 0, 12, 30:
@@ -73,10 +60,8 @@ def test_the_ultra_wide_camera_is_a_second_image(takeset, pour, tmp_path):
     assert meta["ultrawide_image_intrinsics"][0].tolist() == pytest.approx([300, 300, 320, 240])
 
 
-@pytest.mark.slow
-def test_frames_that_the_video_skipped_shift_nothing(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "pour_2", "--quirk", "skipped-frames")
-    entry, demo, meta = converted(takeset, tmp_path, source)
+def test_frames_that_the_video_skipped_shift_nothing(takes):
+    source, entry, demo, meta = takes["skipped-frames"]
     expected, _ = truth(source)
     kept = [number for number in range(len(expected)) if number not in (3, 9)]
     assert meta["source_index"][:].tolist() == kept and [frame_code(image) for image in demo["obs/camera_image"][:]] == kept
@@ -85,21 +70,15 @@ def test_frames_that_the_video_skipped_shift_nothing(takeset, tmp_path):
     assert np.array_equal(demo["obs/camera_depth"][3, ..., 0], maps(source).astype("<f4")[4])
 
 
-@pytest.mark.slow
-def test_poses_at_other_times_are_matched_by_time(takeset, pour, tmp_path):
-    def change(found):
-        found["poseTimes"], found["poseTransforms"] = found["poseTimes"][2:], found["poseTransforms"][2:]
-
-    entry, demo, meta = converted(takeset, tmp_path, edited(copied(pour, tmp_path), change))
-    expected, _ = truth(pour)
+def test_poses_at_other_times_are_matched_by_time(takes):
+    source, entry, demo, meta = takes["later poses"]
+    expected, _ = truth(source)
     assert meta["source_index"][:].tolist() == list(range(2, len(expected)))
     assert np.abs(matrices(demo["obs/pose"][:]) - expected[2:]).max() < 1e-5 and finding(entry, "pose-unusable")["count"] == 2
 
 
-@pytest.mark.slow
-def test_a_cut_depth_file_loses_the_maps_that_are_not_there(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "pour_3", "--quirk", "cut-depth")
-    entry, demo, meta = converted(takeset, tmp_path, source)
+def test_a_cut_depth_file_loses_the_maps_that_are_not_there(takes):
+    _, entry, demo, meta = takes["cut-depth"]
     count = len(demo["obs/pose"])
     assert finding(entry, "depth-trailing-bytes") and "depth-count-mismatch" in codes(entry)
     valid = meta["streams/camera_depth/source_index"][:]
@@ -107,96 +86,58 @@ def test_a_cut_depth_file_loses_the_maps_that_are_not_there(takeset, tmp_path):
 
 
 @pytest.mark.parametrize("quirk, missing", [("no-wide", "ultrawide_image"), ("no-depth", "camera_depth")])
-def test_what_is_not_there_is_absent(takeset, tmp_path, quirk, missing):
-    source = simulated(takeset, tmp_path / "pour_4", "--quirk", quirk)
-    entry, demo, _ = converted(takeset, tmp_path, source)
+def test_what_is_not_there_is_absent(takes, quirk, missing):
+    _, entry, demo, _ = takes[quirk]
     assert missing not in demo["obs"] and entry["variant"] == ("rgb" if quirk == "no-depth" else "rgbd")
 
 
-def test_the_phones_of_a_session_are_takes_of_their_own(takeset, pour, tmp_path):
+def test_the_phones_of_a_session_are_takes_of_their_own(takeset, takes, tmp_path):
     """A tree of processed takes has a file for each phone, in a folder for each session; their videos are no takes."""
     folder = tmp_path / "in/session_7"
     folder.mkdir(parents=True)
     for side in "left", "right":
-        for path in pour.glob("pour_1*"):
+        for path in (takes.inputs / "pour_1").glob("pour_1*"):
             shutil.copy(path, folder / path.name.replace("pour_1", side))
         (folder / f"{side}_depthpreview.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(12))
     takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
     assert sorted(demos(tmp_path / "out")) == ["session_7-left", "session_7-right"]
 
 
-def test_what_names_the_phone_is_not_kept(takeset, pour, tmp_path):
-    entry, _, _ = converted(takeset, tmp_path, pour)
+def test_what_names_the_phone_is_not_kept(takes):
+    _, entry, _, _ = takes["pour_1"]
     assert entry["details"]["side"] == "right" and entry["details"]["taskNames"] == ["pour"]
-    assert traces(tmp_path / "out", "Somebody", "00008120") == []
+    assert traces(takes.output, "Somebody", "00008120") == []
 
 
-def test_the_order_of_the_inputs_does_not_matter(takeset, pour, tmp_path):
+def test_the_order_of_the_inputs_does_not_matter(takeset, takes, tmp_path):
     """A shell may name the video before the file that it belongs to."""
-    files = sorted(pour.glob("pour_1*"), reverse=True)
+    files = sorted((takes.inputs / "pour_1").glob("pour_1*"), reverse=True)
     takeset.convert(*files, output=tmp_path / "out", check=0)
     assert list(demos(tmp_path / "out")) == ["pour_1"]
 
 
-def test_a_video_with_a_json_of_somebody_else_is_a_video(takeset, pour, tmp_path):
+def test_a_video_with_a_json_of_somebody_else_is_a_video(takeset, takes, tmp_path):
     (tmp_path / "in").mkdir()
-    shutil.copy(pour / "pour_1_rgb.mp4", tmp_path / "in/clip_rgb.mp4")
+    shutil.copy(takes.inputs / "pour_1/pour_1_rgb.mp4", tmp_path / "in/clip_rgb.mp4")
     (tmp_path / "in/clip.json").write_text('{"title": "a clip"}')
     takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
     assert list(demos(tmp_path / "out")) == ["clip_rgb"]
 
 
-def test_an_ultra_wide_video_of_other_times_is_left_out(takeset, pour, tmp_path):
-    source = edited(copied(pour, tmp_path), lambda found: found.update(ultrawideRGBTimes=[""] * len(found["rgbTimes"])))
-    entry, demo, _ = converted(takeset, tmp_path, source)
-    assert "ultrawide_image" not in demo["obs"] and finding(entry, "movie-unusable")["file"] == "pour_1_ultrawidergb.mp4"
+def test_an_ultra_wide_video_of_other_times_is_left_out(takes):
+    source, entry, demo, _ = takes["no wide times"]
+    assert "ultrawide_image" not in demo["obs"] and finding(entry, "movie-unusable")["file"] == f"{source.name}_ultrawidergb.mp4"
 
 
-WRONG = {
-    "no poses": (lambda f: f.pop("poseTransforms"), "json-type", "the key is missing"),
-    "no times": (lambda f: f.pop("rgbTimes"), "json-type", "the key is missing"),
-    "poses of nine": (lambda f: f.update(poseTransforms=[[[1, 0, 0]] * 3] * len(f["poseTimes"])), "too-few-poses", "unusable"),
-    "empty times": (lambda f: f.update(rgbTimes=[""] * len(f["rgbTimes"])), "", ""),
-    "other times": (lambda f: f.update(rgbTimes=["2020-01-01T00:00:00.000Z"] * len(f["rgbTimes"])), "", ""),
-    "text": (lambda f: f.update(poseTransforms="none"), "json-type", "expected a list"),
+WRONG = broken("{}.json") | {
+    "no poses": (edited("{}.json", lambda f: f.pop("poseTransforms")), "json-type", "the key is missing"),
+    "no times": (edited("{}.json", lambda f: f.pop("rgbTimes")), "json-type", "the key is missing"),
+    "poses of nine": (edited("{}.json", lambda f: f.update(poseTransforms=[[[1, 0, 0]] * 3] * len(f["poseTimes"]))), "too-few-poses", "unusable"),
+    "empty times": (edited("{}.json", lambda f: f.update(rgbTimes=[""] * len(f["rgbTimes"]))), "no-frames", ""),
+    "other times": (edited("{}.json", lambda f: f.update(rgbTimes=["2020-01-01T00:00:00.000Z"] * len(f["rgbTimes"]))), "too-few-times", ""),
+    "text": (edited("{}.json", lambda f: f.update(poseTransforms="none")), "json-type", "expected a list"),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_files_fail_with_a_sentence(takeset, pour, tmp_path, name):
-    change, code, words = WRONG[name]
-    entry = converted(takeset, tmp_path, edited(copied(pour, tmp_path), change), check=3)
-    found = problem(entry)
-    assert (found["code"] == code or not code) and words in found["message"] and len(found["message"]) > 10, found
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"[1, 2]", b"\xff" * 100], ids=["empty", "cut", "list", "bytes"])
-def test_a_damaged_file_fails_with_a_sentence(takeset, pour, tmp_path, data):
-    source = copied(pour, tmp_path)
-    (source / "pour_1.json").write_bytes(data)
-    assert problem(converted(takeset, tmp_path, source, check=3))["code"] in ("json-invalid", "json-type", "file-empty")
-
-
-@pytest.mark.slow
-def test_damaged_files_harm_nothing_else(takeset, pour, tmp_path):
-    """Takes with damaged JSON, depth or video."""
-    chance = np.random.default_rng(1)
-    files = {path.name: path.read_bytes() for path in pour.glob("pour_1*")}
-    files["pour_1_depth.raw"] = files["pour_1_depth.raw"][: 4 * 2 * MAP]
-    for number in range(share(1000)):
-        folder = tmp_path / f"in/t{number:04}"
-        folder.mkdir(parents=True)
-        for name, content in files.items():
-            data = bytearray(content)
-            if number % 100 and chance.random() < 0.4:
-                for _ in range(chance.integers(1, 4)):
-                    data[chance.integers(len(data))] = chance.integers(256)
-                if chance.random() < 0.2:
-                    del data[chance.integers(len(data)) :]
-            (folder / name.replace("pour_1", f"t{number:04}")).write_bytes(data)
-        if number % 100 == 0:
-            shutil.rmtree(folder)
-            shutil.copytree(pour, folder)
-    done = takeset("run", tmp_path / "in", "--output", tmp_path / "out", "--progress", "none")
-    assert done.returncode == 3, done.stderr[-2000:]
-    assert takeset("verify", tmp_path / "out").returncode == 0
+def test_wrong_takes_fail_with_a_sentence(takes):
+    takes.fail()

@@ -8,7 +8,6 @@ import pytest
 from images import frame_code
 from outputs import finding
 from phone_takes import absolute, converted, problem, truth
-from system import share
 
 STEM = "VID_20260218_202000"
 
@@ -98,23 +97,3 @@ def test_more_times_than_a_video_may_have_frames_are_refused(takeset, recording,
     source = shutil.copytree(recording, tmp_path / "in")
     table(source, "timestamps").write_text("".join(f"{n}\n" for n in range(1, 45_000)))
     assert problem(converted(takeset, tmp_path, source, check=3))["code"] == "limit"
-
-
-@pytest.mark.slow
-def test_damaged_tables_harm_nothing_else(takeset, recording, tmp_path):
-    """Five hundred recordings with damaged tables."""
-    chance = np.random.default_rng(3)
-    for number in range(share(500)):
-        folder = tmp_path / f"in/{number:04}"
-        folder.mkdir(parents=True)
-        stem = f"VID_{number:04}"
-        (folder / f"{stem}.mp4").hardlink_to(recording / f"{STEM}.mp4")
-        for name in ("timestamps", "gyro", "accel"):
-            data = bytearray(table(recording, name).read_bytes())
-            if number % 100:
-                for _ in range(chance.integers(1, 20)):
-                    data[chance.integers(len(data))] = chance.integers(256)
-            (folder / f"{stem}_{name}.csv").write_bytes(data)
-    done = takeset("run", tmp_path / "in", "--output", tmp_path / "out", "--progress", "none")
-    assert done.returncode in (0, 3), done.stderr[-2000:]
-    assert takeset("verify", tmp_path / "out").returncode == 0

@@ -40,6 +40,8 @@ def test_inspect_foresees_what_the_run_made_of_each_take(batch):
         assert (seen["would_be"], seen["variant"]) == (entry["outcome"], entry["variant"]), name
         if entry["outcome"] == "written":
             assert warnings(seen) == warnings(entry) and seen["alignment"] == entry["alignment"], name
+    for one in QUIRKS.values():
+        assert one.codes <= {f["code"] for f in batch.inspected[one.name]["findings"]}, one.name
 
 
 def test_takes_that_must_fail_make_the_exit_code_and_no_others(takeset, batch, tmp_path):

@@ -13,19 +13,15 @@ from stack_sessions import (
 )
 
 
-@quirk(10)
-def one_swap():
-    session = still()
+@quirk(10, of=still)
+def one_swap(session):
     session.poses[7], session.poses[8] = session.poses[8], session.poses[7]
-    return session
 
 
-@quirk(10)
-def shuffled():
-    session = still()
+@quirk(10, of=still)
+def shuffled(session):
     order = np.random.default_rng(5).permutation(COUNT)
     session.poses = [session.poses[i] for i in order]
-    return session
 
 
 @pytest.mark.parametrize("build", [one_swap, shuffled])
@@ -37,23 +33,19 @@ def test_row_10_poses_are_sorted_by_their_numbers(batch, build):
     assert found["severity"] == "info" and (found["count"] == 1 if build is one_swap else found["count"] > 1)
 
 
-@quirk(11)
-def equal_duplicates():
-    session = still()
+@quirk(11, of=still)
+def equal_duplicates(session):
     session.poses[9:9] = [copy.deepcopy(session.poses[9])]
     session.metadata["poseCount"] = COUNT
-    return session
 
 
-@quirk(11, "poses-duplicate")
-def duplicates_that_differ():
-    session = still()
+@quirk(11, "poses-duplicate", of=still)
+def duplicates_that_differ(session):
     for number in 5, 30:
         other = copy.deepcopy(session.poses[number])
         other["transform"][0][3] += 0.01
         session.poses.append(other)
     session.metadata["poseCount"] = COUNT
-    return session
 
 
 def test_row_11_equal_duplicates_count_once(batch):
@@ -65,14 +57,11 @@ def test_row_11_of_two_that_differ_the_first_is_used(batch):
     entry, demo, meta = batch(duplicates_that_differ)
     rows_are(demo, meta, range(COUNT))
     assert finding(entry, "poses-duplicate")["count"] == 2
-    batch.inspect_agrees(duplicates_that_differ)
 
 
-@quirk(12, "pose-missing")
-def more_images_than_poses():
-    session = still()
+@quirk(12, "pose-missing", of=still)
+def more_images_than_poses(session):
     session.poses = [e for e in session.poses if e["rgbIndex"] not in (12, 13, 14, 39)]
-    return session
 
 
 def test_row_12_images_without_a_pose_are_dropped_and_counted(batch):
@@ -81,15 +70,12 @@ def test_row_12_images_without_a_pose_are_dropped_and_counted(batch):
     assert finding(entry, "pose-missing")["count"] == 4 and dropped(entry) == {"pose-missing": 4}
     times = uptimes()
     assert meta["gaps"][:].tolist() == [[11, nanoseconds(times[15]) - nanoseconds(times[11])]]
-    batch.inspect_agrees(more_images_than_poses)
 
 
-@quirk(13, "image-missing")
-def more_poses_than_images():
-    session = still()
+@quirk(13, "image-missing", of=still)
+def more_poses_than_images(session):
     for number in 0, 17, 18:
         del session.rgb[number]
-    return session
 
 
 def test_row_13_poses_without_an_image_shift_nothing(batch):
@@ -97,14 +83,11 @@ def test_row_13_poses_without_an_image_shift_nothing(batch):
     rows_are(demo, meta, [i for i in range(COUNT) if i not in (0, 17, 18)])
     assert finding(entry, "image-missing")["count"] == 3 and dropped(entry) == {"image-missing": 3}
     assert "partial-upload" not in warnings(entry)
-    batch.inspect_agrees(more_poses_than_images)
 
 
-@quirk(14, "pose-missing", *SLAM)
-def slam_found_the_middle_only():
-    session = v3_slam()
+@quirk(14, "pose-missing", *SLAM, of=v3_slam)
+def slam_found_the_middle_only(session):
     session.poses = slam_poses(range(9, 36))
-    return session
 
 
 def test_row_14_time_does_not_start_at_the_first_pose(batch):
@@ -113,39 +96,31 @@ def test_row_14_time_does_not_start_at_the_first_pose(batch):
     times_are(meta, np.arange(9, 36) / 60, tolerance=1)
     assert dropped(entry) == {"pose-missing": COUNT - 27}
     joints_are(demo, meta, readings(late=0.003), 0.003 + np.arange(len(readings())) / 50 - 9 / 60)
-    batch.inspect_agrees(slam_found_the_middle_only)
 
 
 LOST = (0, 7, 20, 21)
 
 
-@quirk(15, "slam-ordinals", *ASSUMED)
-def slam_of_numbers_with_gaps():
-    session = slam_alone()
+@quirk(15, "slam-ordinals", *ASSUMED, of=slam_alone)
+def slam_of_numbers_with_gaps(session):
     session.rgb = {number: data for number, data in session.rgb.items() if number not in LOST}
     session.poses = slam_poses(range(COUNT - len(LOST)))
-    return session
 
 
 def test_row_15_slam_counts_images_in_the_listing(batch):
     _, demo, meta = batch(slam_of_numbers_with_gaps)
     numbers = [n for n in range(COUNT) if n not in LOST]
     rows_are(demo, meta, numbers, pose_of={number: place for place, number in enumerate(numbers)})
-    batch.inspect_agrees(slam_of_numbers_with_gaps)
 
 
-@quirk(16, "count-mismatch", *SLAM)
-def slam_miscounted():
-    session = v3_slam()
+@quirk(16, "count-mismatch", *SLAM, of=v3_slam)
+def slam_miscounted(session):
     session.metadata |= {"rgbFrameCount": 99, "poseCount": 98, "encoderCount": 97, "imuCount": 96}
-    return session
 
 
-@quirk(16, "count-mismatch")
-def depth_miscounted():
-    session = v1()
+@quirk(16, "count-mismatch", of=v1)
+def depth_miscounted(session):
     session.metadata["depthFrameCount"] = 95
-    return session
 
 
 @pytest.mark.parametrize("build, key, declared, true", [
@@ -157,23 +132,18 @@ def test_row_16_counts_that_disagree_are_both_reported(batch, build, key, declar
     assert demo.attrs["num_samples"] == COUNT and entry["details"]["declared"][key] == declared
     (message,) = [f["message"] for f in entry["findings"] if f["code"] == "count-mismatch" and f["field"] == f".{key}"]
     assert str(declared) in message and str(true) in message
-    batch.inspect_agrees(build)
 
 
-@quirk(17, "metadata-missing", "clock-unaligned")
-def no_metadata():
-    session = v2()
+@quirk(17, "metadata-missing", "clock-unaligned", of=v2)
+def no_metadata(session):
     session.metadata = None
-    return session
 
 
-@quirk(17, "metadata-missing")
-def no_metadata_but_depth():
+@quirk(17, "metadata-missing", of=v1)
+def no_metadata_but_depth(session):
     """Depth maps are assumed to be 256x192 without evidence of their size."""
-    session = v1()
     session.metadata = None
     session.depth = {index: depth_map(index, (256, 192)).tobytes() for index in session.depth}
-    return session
 
 
 @quirk(17, "poses-missing", outcome="failed")
@@ -186,7 +156,6 @@ def test_row_17_without_metadata_the_files_decide(batch):
     rows_are(demo, meta, range(COUNT))
     assert entry["variant"] == "v2" and "unix_origin_ns" not in meta["timestamp_ns"].attrs
     assert all_joints_masked(demo, meta) and "unaligned" in methods(entry)["joints"]
-    batch.inspect_agrees(no_metadata)
 
 
 def test_row_17_without_metadata_depth_is_256x192(batch):
@@ -200,23 +169,18 @@ def test_row_17_without_metadata_depth_is_256x192(batch):
 def test_row_17_images_alone_need_slam_first(batch):
     entry, _, _ = batch(images_alone)
     assert "SLAM" in entry["reason"] and finding(entry, "poses-missing")["severity"] == "error"
-    batch.inspect_agrees(images_alone)
 
 
-@quirk(18, outcome="rejected")
-def slam_without_poses():
-    session = v3_slam()
+@quirk(18, outcome="rejected", of=v3_slam)
+def slam_without_poses(session):
     session.poses = None
     session.metadata["poseCount"] = COUNT
-    return session
 
 
-@quirk(18, "poses-missing", outcome="failed")
-def arkit_without_poses():
-    session = v2()
+@quirk(18, "poses-missing", outcome="failed", of=v2)
+def arkit_without_poses(session):
     session.poses = None
     session.metadata["poseCount"] = COUNT
-    return session
 
 
 def cut(session, entries, rest):
@@ -259,12 +223,10 @@ def slam_with_poses_that_are_no_json():
     return slam_with("\0" * 500)
 
 
-@quirk(18, "json-invalid", outcome="failed")
-def arkit_with_nothing_to_salvage():
-    session = still()
+@quirk(18, "json-invalid", outcome="failed", of=still)
+def arkit_with_nothing_to_salvage(session):
     session.metadata["poseCount"] = COUNT
     session.poses = '[{"timestamp": 81234.5, "rgbIn'
-    return session
 
 
 WITHOUT_POSES = [slam_without_poses, slam_with_nothing_to_salvage, slam_with_poses_of_no_bytes, slam_with_poses_that_are_no_json]
@@ -274,7 +236,6 @@ WITHOUT_POSES = [slam_without_poses, slam_with_nothing_to_salvage, slam_with_pos
 def test_row_18_without_poses_a_later_session_is_as_raw(takeset, batch, tmp_path, build):
     entry, _, _ = batch(build)
     assert entry["reason"].startswith("needs-slam") and entry["variant"] == "v3-raw"
-    batch.inspect_agrees(build)
     entry, demo, _ = alone(takeset, batch, build, tmp_path / "out", pipeline(tmp_path, poses="optional"))
     assert demo.attrs["num_samples"] == COUNT and "pose" not in demo["obs"] and entry["variant"] == "v3-raw"
     assert warnings(entry) == (set() if build is slam_without_poses else {"poses-unreadable"})
@@ -283,10 +244,8 @@ def test_row_18_without_poses_a_later_session_is_as_raw(takeset, batch, tmp_path
 def test_row_18_without_poses_a_session_of_arkit_is_lost(batch):
     entry, _, _ = batch(arkit_without_poses)
     assert str(COUNT) in entry["reason"]
-    batch.inspect_agrees(arkit_without_poses)
     entry, _, _ = batch(arkit_with_nothing_to_salvage)
     assert entry["reason"].startswith("poses.json")
-    batch.inspect_agrees(arkit_with_nothing_to_salvage)
 
 
 @pytest.mark.parametrize("build", [poses_cut_inside_an_entry, poses_cut_between_entries])
@@ -294,40 +253,31 @@ def test_row_18_complete_entries_before_the_cut_are_used(batch, build):
     entry, demo, meta = batch(build)
     rows_are(demo, meta, range(30))
     assert dropped(entry) == {"pose-missing": 10}
-    batch.inspect_agrees(build)
 
 
-@quirk(19, "pose-unusable")
-def poses_that_are_not_numbers():
-    session = v2()
+@quirk(19, "pose-unusable", of=v2)
+def poses_that_are_not_numbers(session):
     session.poses[5]["transform"] = np.full((4, 4), np.nan).tolist()
     session.poses[9]["transform"][0][3] = np.inf
     session.poses[12]["transform"][1][1] = -np.inf
     session.poses[20]["depth"] = np.nan
-    return session
 
 
-@quirk(19, "time-not-ascending")
-def a_time_that_is_not_a_number():
-    session = still()
+@quirk(19, "time-not-ascending", of=still)
+def a_time_that_is_not_a_number(session):
     session.poses[15]["timestamp"] = np.nan
-    return session
 
 
-@quirk(19, "joint-read-failed")
-def angles_that_are_not_numbers():
-    session = v2()
+@quirk(19, "joint-read-failed", of=v2)
+def angles_that_are_not_numbers(session):
     session.encoders[10]["index_pip"] = np.nan
     session.encoders[20]["three_finger_pip"] = np.inf
-    return session
 
 
-@quirk(19, "imu-unusable", *SLAM)
-def gyro_that_is_not_numbers():
-    session = v3_slam()
+@quirk(19, "imu-unusable", *SLAM, of=v3_slam)
+def gyro_that_is_not_numbers(session):
     session.imu[10]["gyro"][1] = np.nan
     session.imu[11]["accel"][2] = -np.inf
-    return session
 
 
 def test_row_19_poses_that_are_not_numbers_cost_their_own_frame(batch):
@@ -337,14 +287,12 @@ def test_row_19_poses_that_are_not_numbers_cost_their_own_frame(batch):
     assert finding(entry, "pose-unusable")["count"] == 3 and dropped(entry) == {"pose-unusable": 3}
     row = meta["source_index"][:].tolist().index(20)
     assert meta["streams/depth_point/source_index"][row] in (19, 21) and np.isfinite(demo["obs/depth_point"][row, 0])
-    batch.inspect_agrees(poses_that_are_not_numbers)
 
 
 def test_row_19_a_time_that_is_not_a_number_costs_its_frame(batch):
     entry, demo, meta = batch(a_time_that_is_not_a_number)
     rows_are(demo, meta, [i for i in range(COUNT) if i != 15])
     assert finding(entry, "time-not-ascending")["count"] == 1
-    batch.inspect_agrees(a_time_that_is_not_a_number)
 
 
 def test_row_19_angles_that_are_not_numbers_are_masked(batch):
@@ -360,4 +308,3 @@ def test_row_19_imu_readings_that_are_not_numbers_are_dropped(batch):
     kept = [r for i, r in enumerate(inertial()) if i not in (10, 11)]
     assert np.allclose(meta["imu/gyro"][:], [r["gyro"] for r in kept], atol=1e-6)
     assert finding(entry, "imu-unusable")["count"] == 2
-    batch.inspect_agrees(gyro_that_is_not_numbers)

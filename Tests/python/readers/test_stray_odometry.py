@@ -1,5 +1,6 @@
 """Stray Scanner: the forms of odometry.csv, and what is not a valid table."""
 
+import dataclasses
 import json
 import os
 import re
@@ -7,8 +8,8 @@ import re
 import pytest
 from conversions import failed_with
 from images import numbers
-from outputs import demos, finding, manifest, record, take
-from scan_checks import Scans, absolute, convert, depth_of, dropped, maps, scan_codes
+from outputs import dropped, finding, manifest, record
+from scan_checks import Scans, absolute, convert, depth_of, maps, scan_codes
 from scans import NEW, OLD, depth_map, session
 
 FORMS = {
@@ -77,22 +78,10 @@ BAD_FIELDS = {
 }
 
 
-def test_a_bad_field_fails_the_take_by_line_and_column(takeset, tmp_path):
-    cases = [(column, text) for column, texts in BAD_FIELDS.items() for text in texts]
-    for index, (column, text) in enumerate(cases):
-        found = session(depth_size=(8, 6))
-        found.rows[6][column] = text
-        found.write(tmp_path / "in" / f"bad-{index:02d}")
-    session(depth_size=(8, 6)).write(tmp_path / "in/good")
-    done = takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
-    entries = [take(tmp_path / "out", f"bad-{index:02d}") for index in range(len(cases))]
-    accepted = [case for case, entry in zip(cases, entries) if entry["outcome"] != "failed"]
-    assert not accepted, f"taken for values: {accepted}"
-    for (column, _), entry in zip(cases, entries):
-        failed_with(entry, "csv-invalid", "odometry.csv", "line 8")
-        assert re.search(rf"\b{column}\b", entry["reason"]), entry["reason"]
-        assert entry["reason"] in done.stderr
-    assert list(demos(tmp_path / "out")) == ["good"]
+def with_field(column, text):
+    found = session(depth_size=(8, 6))
+    found.rows[6][column] = text
+    return found
 
 
 LINES = [b"258528.5, 000006, 0.1, 0.2", b"<html>", b"258528.5; 000006; 0; 0; 0; 0; 0; 0; 1"]
@@ -129,9 +118,19 @@ def invalid_tables(takeset, tmp_path_factory):
     found = {f"line {number}": with_line(line) for number, line in enumerate(LINES)}
     found |= {f"header {name}": with_header(header) for name, (header, _) in HEADERS.items()}
     found |= {f"no rows {len(columns)}": without_rows(columns) for columns in (OLD, NEW)}
+    found |= {f"field {column} {number}": with_field(column, text) for column, texts in BAD_FIELDS.items() for number, text in enumerate(texts)}
+    found["nothing"] = dataclasses.replace(session(), odometry=b"")
     batch = Scans(takeset, tmp_path_factory.mktemp("tables"), found | {"good": session(depth_size=(8, 6))}, check=3)
     assert list(batch.demos) == ["good"]
     return batch
+
+
+@pytest.mark.parametrize("column", BAD_FIELDS)
+def test_a_bad_field_fails_the_take_by_line_and_column(invalid_tables, column):
+    for number, text in enumerate(BAD_FIELDS[column]):
+        entry = invalid_tables.entries[f"field {column} {number}"]
+        failed_with(entry, "csv-invalid", "odometry.csv", "line 8")
+        assert re.search(rf"\b{column}\b", entry["reason"]), (text, entry["reason"])
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -150,13 +149,8 @@ def test_a_table_without_rows(invalid_tables, columns):
     failed_with(invalid_tables.entries[f"no rows {len(columns)}"], "no-frames", "odometry.csv")
 
 
-def test_an_empty_table_fails_with_a_reason(takeset, tmp_path):
-    found = session()
-    found.write(tmp_path / "capture")
-    (tmp_path / "capture/odometry.csv").write_bytes(b"")
-    takeset.convert(tmp_path / "capture", output=tmp_path / "out", check=3)
-    entry = record(tmp_path / "out")
-    assert entry["findings"][-1]["code"] in ("csv-invalid", "no-frames") and "odometry.csv" in entry["reason"]
+def test_an_empty_table_fails_with_a_reason(invalid_tables):
+    failed_with(invalid_tables.entries["nothing"], "no-frames", "odometry.csv")
 
 
 @pytest.mark.parametrize("name", ["odometry.csv", "imu.csv"])

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from conversions import fails
 from images import numbers
-from outputs import finding
-from scan_checks import Scans, absolute, convert, dropped, fails, scan_codes
+from outputs import dropped, finding
+from scan_checks import Scans, absolute, convert, scan_codes
 from scans import OLD, POSE, session
 from scipy.spatial.transform import Rotation
 
@@ -82,4 +83,4 @@ def test_more_than_a_fifth_of_unusable_poses_fail_the_take(takeset, tmp_path):
     entry, _, meta = convert(takeset, tmp_path / "fifth", found)
     assert len(meta["source_index"]) == 16 and dropped(entry) == {"pose-unusable": 4}
     found.rows[4]["x"] = "nan"
-    fails(takeset, tmp_path, found, "too-few-poses", "odometry.csv", 5, 20)
+    fails(takeset, found.write(tmp_path / "bad"), "too-few-poses", "odometry.csv", 5, 20)

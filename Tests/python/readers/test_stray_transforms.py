@@ -1,19 +1,17 @@
 """Stray Scanner: transforms, statistics, and the commands over scans."""
 
 import json
-import re
 
 import h5py
 import numpy as np
 import pytest
-from command import ROOT
-from conversions import PLAIN, converted, pipeline, same_for_all_jobs
+from conversions import converted, pipeline, same_for_all_jobs
 from images import numbers
-from outputs import codes, manifest, only
+from outputs import dropped, manifest
 from scan_checks import (
-    absolute, camera_info, confidence_of, convert, depth_of, dropped, every_problem, maps, nearest_maps, others, scan_codes,
+    absolute, camera_info, confidence_of, convert, depth_of, every_problem, maps, nearest_maps, others, scan_codes,
 )
-from scans import CAMERA, OLD, confidence_map, depth_map, png, session
+from scans import CAMERA, OLD, confidence_map, depth_map, session
 from schemas import STATISTICS, layout, validator
 
 
@@ -62,13 +60,8 @@ def test_frames_without_depth_can_be_dropped(takeset, tmp_path):
     entry, demo, meta = convert(takeset, tmp_path, found, pipeline(tmp_path, drop_frames={"with": ["depth-missing"]}))
     rows = others(*masked)
     assert masked and meta["source_index"][:].tolist() == rows == numbers(demo["obs/camera_image"][:])
-    assert dropped(entry, 2) == {"depth-missing": len(masked)} and demo["obs/camera_depth_valid"][:].any((1, 2, 3)).all()
+    assert dropped(entry) == {"depth-missing": len(masked)} and demo["obs/camera_depth_valid"][:].any((1, 2, 3)).all()
     assert (meta["intrinsics"][:] == found.numbers("fx", "fy", "cx", "cy")[rows].astype("f4")).all()
-
-
-def test_segments_between_gaps_are_numbered(takeset, tmp_path):
-    _, _, meta = convert(takeset, tmp_path, session(times="time"), pipeline(tmp_path, split_at_gaps={}))
-    assert meta["segment"][:].tolist() == [0] * 6 + [1] * 6 + [2] * 8
 
 
 def test_statistics_are_in_millimeters_over_what_is_valid(takeset, tmp_path):
@@ -105,51 +98,25 @@ def test_inspect_reports_what_a_run_finds_and_writes_nothing(takeset, tmp_path):
     assert {p: p.read_bytes() for p in directory.rglob("*") if p.is_file()} == before
 
 
-def test_every_finding_is_in_the_documents(takeset, tmp_path):
-    entry, _, _ = convert(takeset, tmp_path, every_problem())
-    listed = set(re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "docs/findings.md").read_text(), re.M))
-    assert set(codes(entry)) <= listed
-    assert {"confidence-missing", "confidence-undecodable", "odometry-truncated", "csv-invalid"} <= listed
-
-
-def test_the_manifest_fits_its_schema(takeset, tmp_path):
-    every_problem().write(tmp_path / "in/odd")
-    session().write(tmp_path / "in/depth")
-    bad = session()
-    bad.rows[3]["x"] = "?"
-    bad.write(tmp_path / "in/bad")
-    session(times="time").zip(tmp_path / "in/packed.zip")
-    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
-    document = manifest(tmp_path / "out")
-    validator("manifest.schema.json").validate(document)
-    totals = document["record"]["totals"]
-    assert totals["frames_in"] == totals["frames_out"] + totals["frames_dropped"] and (totals["written"], totals["failed"]) == (3, 1)
-
-
-def test_a_plan_is_what_a_run_writes(takeset, tmp_path):
+def test_a_plan_is_what_a_run_writes_and_the_manifest_fits_its_schema(takeset, tmp_path):
     root = tmp_path / "in"
     session(times="time").write(root / "both")
     session(columns=OLD).write(root / "depth")
     session(count=18, times="number", size=(800, 600), maps=False).write(root / "movie")
     every_problem().write(root / "odd")
+    session(times="time").zip(root / "packed.zip")
     takeset.convert(root, output=tmp_path / "out")
+    document = manifest(tmp_path / "out")
+    validator("manifest.schema.json").validate(document)
+    totals = document["record"]["totals"]
+    assert totals["frames_in"] == totals["frames_out"] + totals["frames_dropped"] and totals["written"] == 5
     plan = {t["id"]: t for t in json.loads(takeset("plan", root, "--json", check=0).stdout)["takes"]}
-    for entry in manifest(tmp_path / "out")["record"]["takes"]:
+    for entry in document["record"]["takes"]:
         planned = plan[entry["id"]]
         assert entry["reader"] == "stray-scanner"
         assert planned["frames"] == entry["output"]["samples"]
         assert layout(planned) == layout(entry["output"], without=STATISTICS)
         assert STATISTICS in [d["path"] for d in entry["output"]["datasets"]]
-
-
-def test_verify_names_what_changed(takeset, tmp_path):
-    convert(takeset, tmp_path, session(times="time"))
-    takeset("verify", tmp_path / "out", "--inputs", check=0)
-    assert "nothing to do" in takeset.convert(tmp_path / "capture", output=tmp_path / "out", arguments=PLAIN).stdout
-    (tmp_path / "capture/confidence/000004.png").write_bytes(png(confidence_map(5, (32, 24))))
-    assert "confidence/000004.png" in takeset("verify", tmp_path / "out", "--inputs", check=2).stdout
-    takeset.convert(tmp_path / "capture", output=tmp_path / "out", arguments=PLAIN)
-    assert (confidence_of(only(tmp_path / "out")[1])[4] == confidence_map(5, (32, 24))).all()
 
 
 def test_jobs_make_no_difference(takeset, tmp_path):

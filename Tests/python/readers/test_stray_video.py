@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from conversions import fails
 from images import numbers
-from outputs import codes, demos, finding, take
-from scan_checks import Scans, AT, convert, depth_of, dropped, fails, maps, others, retimed_video, scan_codes
+from outputs import codes, dropped, finding
+from scan_checks import Scans, AT, convert, depth_of, maps, others, retimed_video, scan_codes
 from scans import depth_map, scan_video, session
 from videos import decoded
 
@@ -91,12 +92,6 @@ def test_a_video_encoded_again_lacks_the_first_image(takeset, tmp_path, b_frames
     assert (depth_of(demo) == maps(depth_map)[1:]).all()
 
 
-def test_an_older_video_without_an_edit_list_starts_at_the_first_row(takeset, tmp_path):
-    entry, demo, _ = convert(takeset, tmp_path, session(times="number"))
-    assert numbers(demo["obs/camera_image"][:]) == list(range(20))
-    assert entry["details"]["movie_first_row"] == 0 and "movie-count-mismatch" not in scan_codes(entry)
-
-
 def test_lines_that_are_missing_do_not_shift_images(takeset, tmp_path):
     for times in "number", "time":
         found = session(times=times)
@@ -123,16 +118,13 @@ def test_images_are_in_presentation_order(takeset, tmp_path):
 def test_fewer_than_half_of_the_images(takeset, tmp_path):
     found = session(times="number")
     found.video = scan_video(tuple(range(0, 90, 10)))
-    fails(takeset, tmp_path, found, "too-few-images", 9, 20)
+    fails(takeset, found.write(tmp_path / "bad"), "too-few-images", 9, 20)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"no movie", lambda data: b""])
-def test_a_video_that_cannot_be_read_fails_its_take_alone(takeset, tmp_path, damage):
+@pytest.mark.parametrize("damage, code", [
+    (lambda data: data[: len(data) // 2], "movie-unfinished"), (lambda data: b"no movie", "not-a-movie"), (lambda data: b"", "file-empty"),
+])
+def test_a_video_that_cannot_be_read_fails_its_take_alone(takeset, tmp_path, damage, code):
     found = session(times="time")
     found.video = damage(found.video)
-    root = tmp_path / "in"
-    found.write(root / "bad")
-    session(depth_size=(8, 6)).write(root / "good")
-    takeset.convert(root, output=tmp_path / "out", check=3)
-    entry = take(tmp_path / "out", "bad")
-    assert entry["outcome"] == "failed" and "rgb.mp4" in entry["reason"] and list(demos(tmp_path / "out")) == ["good"]
+    fails(takeset, found.write(tmp_path / "bad"), code, "rgb.mp4")

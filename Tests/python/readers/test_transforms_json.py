@@ -1,42 +1,35 @@
 """Captures with a transforms.json: of nerfstudio, of NeRFCapture, and of Takeset's own export."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 from images import frame_code
 from outputs import demos, finding
-from phone_takes import converted, matrices, problem, truth
+from phone_takes import Takes, broken, converted, edited, matrices, problem, quirks, truth
 from PIL import Image
-from system import share
 
 FPS = "{name: transforms-json, fps: 30}"
 
 
-def simulated(takeset, output, *arguments, form="nerfstudio"):
-    sizes = ["--size", "96x72", "--depth-size", "64x48"]
-    takeset("simulate", "transforms-json", "--form", form, "--seconds", 0.7, *sizes, "--output", output, *arguments, check=0)
+OPTIONS = ["--seconds", 0.7, "--size", "96x72", "--depth-size", "64x48"]
+
+
+def simulated(takeset, output, *arguments):
+    takeset("simulate", "transforms-json", *OPTIONS, "--output", output, *arguments, check=0)
     return output
 
 
 @pytest.fixture(scope="module")
-def scene(takeset, tmp_path_factory):
-    return simulated(takeset, tmp_path_factory.mktemp("scene") / "scene_1")
-
-
-def edited(folder, change):
-    path = folder / "transforms.json"
-    found = json.loads(path.read_text())
-    change(found)
-    path.write_text(json.dumps(found))
-    return folder
+def takes(takeset, tmp_path_factory):
+    found = {"plain": []} | quirks("shuffled", "camera-angle+no-depth", "distortion", "finer-depth") | WRONG | {"no image": without_an_image}
+    found |= {name: edited("transforms.json", change) for name, change in EDITED.items()}
+    return Takes(takeset, tmp_path_factory.mktemp("scenes"), "transforms-json", OPTIONS, found, reader=FPS)
 
 
 @pytest.mark.parametrize("order", ["plain", "shuffled"])
-def test_frames_at_a_rate_are_in_the_order_of_their_names(takeset, tmp_path, order):
-    source = simulated(takeset, tmp_path / "in", *(["--quirk", "shuffled"] if order == "shuffled" else []))
-    entry, demo, meta = converted(takeset, tmp_path, source, reader=FPS)
+def test_frames_at_a_rate_are_in_the_order_of_their_names(takes, order):
+    source, entry, demo, meta = takes[order]
     expected, _ = truth(source)
     count = len(expected)
     assert entry["reader"] == "transforms-json" and entry["variant"] == "nerfstudio" and finding(entry, "times-assumed")
@@ -52,8 +45,8 @@ def test_frames_at_a_rate_are_in_the_order_of_their_names(takeset, tmp_path, ord
     assert demo["obs/pose"].attrs["world_axes"] == "that of transforms.json" and demo["obs/pose"].attrs["unit"] == "m (claimed)"
 
 
-def test_no_clock_is_made_up(takeset, scene, tmp_path):
-    found = problem(converted(takeset, tmp_path, scene, check=3))
+def test_no_clock_is_made_up(takeset, takes, tmp_path):
+    found = problem(converted(takeset, tmp_path, takes.inputs / "plain", check=3))
     assert found["code"] == "times-missing" and "fps" in found["message"] and found["file"] == "transforms.json"
 
 
@@ -65,7 +58,7 @@ def test_frames_with_times_are_in_their_order(takeset, tmp_path):
 
 
 def test_captures_of_nerfcapture_have_no_metric_depth(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "in", form="nerfcapture")
+    source = simulated(takeset, tmp_path / "in", "--form", "nerfcapture")
     entry, demo, meta = converted(takeset, tmp_path, source)
     expected, times = truth(source)
     assert entry["variant"] == "nerfcapture" and finding(entry, "depth-not-metric") and "camera_depth" not in demo["obs"]
@@ -75,34 +68,22 @@ def test_captures_of_nerfcapture_have_no_metric_depth(takeset, tmp_path):
     assert "y up" in demo["obs/pose"].attrs["world_axes"] and demo["obs/pose"].attrs["unit"] == "m"
 
 
-def test_the_camera_may_be_an_angle(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "in", "--quirk", "camera-angle", "--quirk", "no-depth")
-    entry, demo, meta = converted(takeset, tmp_path, source, reader=FPS)
+def test_the_camera_may_be_an_angle(takes):
+    _, entry, demo, meta = takes["camera-angle+no-depth"]
     assert meta["intrinsics"][0].tolist() == pytest.approx([72, 72, 48, 36]) and demo["obs/pose"].attrs["unit"] == "arbitrary"
     assert finding(entry, "scale-arbitrary")
 
 
-def test_distortion_is_said(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "in", "--quirk", "distortion")
-    entry, _, _ = converted(takeset, tmp_path, source, reader=FPS)
-    assert "k1" in finding(entry, "distortion-ignored")["message"]
+def test_distortion_is_said(takes):
+    for name, word in ("distortion", "k1"), ("distortion of a frame", "p1"):
+        _, entry, _, _ = takes[name]
+        assert word in finding(entry, "distortion-ignored")["message"]
 
 
-def test_depth_may_have_another_unit(takeset, tmp_path):
-    source = simulated(takeset, tmp_path / "in", "--quirk", "finer-depth")
-    _, demo, _ = converted(takeset, tmp_path, source, reader=FPS)
+def test_depth_may_have_another_unit(takes):
+    source, _, demo, _ = takes["finer-depth"]
     stored = np.asarray(Image.open(source / "depth/frame_1.png"))
     assert np.allclose(demo["obs/camera_depth"][0, ..., 0], stored * 1e-4, rtol=1e-6) and demo["obs/camera_depth"].attrs["unit"] == "m"
-
-
-def test_intrinsics_of_each_frame_come_first(takeset, scene, tmp_path):
-    def change(found):
-        for place, frame in enumerate(found["frames"]):
-            frame["fl_x"], frame["fl_y"], frame["cx"], frame["cy"] = 70 + place, 71 + place, 47, 35
-
-    source = edited(shutil.copytree(scene, tmp_path / "scene"), change)
-    _, _, meta = converted(takeset, tmp_path, source, reader=FPS)
-    assert meta["intrinsics"][5].tolist() == [75, 76, 47, 35]
 
 
 def test_what_the_export_writes_reads_back(takeset, tmp_path):
@@ -121,85 +102,65 @@ def test_what_the_export_writes_reads_back(takeset, tmp_path):
     assert np.abs(demo["obs/camera_depth"][:].astype(float) / 1000 - first["obs/camera_depth"][:]).max() < 6e-4
 
 
-def test_a_scale_that_was_applied_is_undone(takeset, scene, tmp_path):
-    def change(found):
-        found["applied_scale"] = 0.5
-        for frame in found["frames"]:
-            for row in frame["transform_matrix"][:3]:
-                row[3] *= 0.5
-
-    _, demo, _ = converted(takeset, tmp_path, edited(shutil.copytree(scene, tmp_path / "scene"), change), reader=FPS)
-    assert np.abs(matrices(demo["obs/pose"][:]) - truth(scene)[0]).max() < 1e-5
+def with_intrinsics_of_each_frame(found):
+    for place, frame in enumerate(found["frames"]):
+        frame["fl_x"], frame["fl_y"], frame["cx"], frame["cy"] = 70 + place, 71 + place, 47, 35
 
 
-def test_depth_of_instant_ngp_is_not_taken_for_meters(takeset, scene, tmp_path):
-    def change(found):
-        found["integer_depth_scale"] = 0.0005
-        for frame in found["frames"]:
-            frame["depth_path"] = frame.pop("depth_file_path")
+def with_half_the_scale(found):
+    found["applied_scale"] = 0.5
+    for frame in found["frames"]:
+        for row in frame["transform_matrix"][:3]:
+            row[3] *= 0.5
 
-    entry, demo, _ = converted(takeset, tmp_path, edited(shutil.copytree(scene, tmp_path / "scene"), change), reader=FPS)
+
+def as_of_instant_ngp(found):
+    found["integer_depth_scale"] = 0.0005
+    for frame in found["frames"]:
+        frame["depth_path"] = frame.pop("depth_file_path")
+
+
+EDITED = {
+    "intrinsics": with_intrinsics_of_each_frame, "half the scale": with_half_the_scale, "instant-ngp": as_of_instant_ngp,
+    "distortion of a frame": lambda found: found["frames"][3].update(p1=0.01),
+}
+
+
+def test_intrinsics_of_each_frame_come_first(takes):
+    _, _, _, meta = takes["intrinsics"]
+    assert meta["intrinsics"][5].tolist() == [75, 76, 47, 35]
+
+
+def test_a_scale_that_was_applied_is_undone(takes):
+    _, _, demo, _ = takes["half the scale"]
+    assert np.abs(matrices(demo["obs/pose"][:]) - truth(takes.inputs / "plain")[0]).max() < 1e-5
+
+
+def test_depth_of_instant_ngp_is_not_taken_for_meters(takes):
+    _, entry, demo, _ = takes["instant-ngp"]
     assert entry["variant"] == "nerfstudio" and "camera_depth" not in demo["obs"] and "instant-ngp" in finding(entry, "depth-not-metric")["message"]
     assert demo["obs/pose"].attrs["unit"] == "arbitrary"
 
 
-def test_distortion_of_a_frame_is_said(takeset, scene, tmp_path):
-    source = edited(shutil.copytree(scene, tmp_path / "scene"), lambda found: found["frames"][3].update(p1=0.01))
-    entry, _, _ = converted(takeset, tmp_path, source, reader=FPS)
-    assert "p1" in finding(entry, "distortion-ignored")["message"]
-
-
-WRONG = {
-    "no frames": (lambda f: f.pop("frames"), "json-type", "the key is missing"),
-    "an empty list": (lambda f: f.update(frames=[]), "no-frames", "the list of frames is empty"),
-    "frames of text": (lambda f: f.update(frames="x"), "json-type", "expected a list"),
-    "matrices of nine": (lambda f: [one.update(transform_matrix=[[1, 0, 0]] * 3) for one in f["frames"]], "too-few-poses", "unusable"),
-    "paths that lead out": (lambda f: [one.update(file_path="../" + one["file_path"]) for one in f["frames"]], "too-few-images", "at least half"),
-    "absolute paths": (lambda f: [one.update(file_path="/etc/passwd") for one in f["frames"]], "too-few-images", "at least half"),
+WRONG = broken("transforms.json") | {
+    "no frames": (edited("transforms.json", lambda f: f.pop("frames")), "json-type", "the key is missing"),
+    "an empty list": (edited("transforms.json", lambda f: f.update(frames=[])), "no-frames", "the list of frames is empty"),
+    "frames of text": (edited("transforms.json", lambda f: f.update(frames="x")), "json-type", "expected a list"),
+    "matrices of nine": (edited("transforms.json", lambda f: [one.update(transform_matrix=[[1, 0, 0]] * 3) for one in f["frames"]]), "too-few-poses", "unusable"),
+    "paths out": (edited("transforms.json", lambda f: [one.update(file_path="../" + one["file_path"]) for one in f["frames"]]), "too-few-images", "at least half"),
+    "absolute paths": (edited("transforms.json", lambda f: [one.update(file_path="/etc/passwd") for one in f["frames"]]), "too-few-images", "at least half"),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_files_fail_with_a_sentence(takeset, scene, tmp_path, name):
-    change, code, words = WRONG[name]
-    source = edited(shutil.copytree(scene, tmp_path / "scene"), change)
-    found = problem(converted(takeset, tmp_path, source, check=3, reader=FPS))
-    assert found["code"] == code and words in found["message"], found
+def test_wrong_takes_fail_with_a_sentence(takes):
+    takes.fail()
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[1, 2]", b"\xff" * 100], ids=["empty", "cut", "list", "bytes"])
-def test_a_damaged_file_fails_with_a_sentence(takeset, scene, tmp_path, data):
-    source = shutil.copytree(scene, tmp_path / "scene")
-    (source / "transforms.json").write_bytes(data)
-    assert problem(converted(takeset, tmp_path, source, check=3, reader=FPS))["code"] in ("json-invalid", "json-type", "file-empty")
+def without_an_image(take):
+    (take / "images/frame_4.jpg").unlink()
 
 
-def test_a_missing_image_costs_its_frame(takeset, scene, tmp_path):
-    source = shutil.copytree(scene, tmp_path / "scene")
-    (source / "images/frame_4.jpg").unlink()
-    entry, demo, meta = converted(takeset, tmp_path, source, reader=FPS)
+def test_a_missing_image_costs_its_frame(takes):
+    _, entry, demo, meta = takes["no image"]
     assert 3 not in meta["source_index"][:] and finding(entry, "image-missing")["count"] == 1
     assert [frame_code(image) for image in demo["obs/camera_image"][:]] == meta["source_index"][:].tolist()
-
-
-@pytest.mark.slow
-def test_damaged_files_harm_nothing_else(takeset, tmp_path):
-    """A thousand captures, in each of which a few files are damaged."""
-    chance = np.random.default_rng(1)
-    source = tmp_path / "source"
-    takeset("simulate", "transforms-json", "--seconds", 0.1, "--size", "64x48", "--depth-size", "8x6", "--quirk", "times", "--output", source, check=0)
-    files = [path for path in sorted(source.rglob("*.*")) if path.is_file() and path.name != "truth.json"]
-    for number in range(share(1000)):
-        for path in files:
-            data = bytearray(path.read_bytes())
-            if number % 100 and chance.random() < 0.3:
-                for _ in range(3):
-                    data[chance.integers(len(data))] = chance.integers(256)
-                if chance.random() < 0.3:
-                    del data[chance.integers(len(data)) :]
-            target = tmp_path / f"in/c{number:04}" / path.relative_to(source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-    done = takeset("run", tmp_path / "in", "--output", tmp_path / "out", "--progress", "none")
-    assert done.returncode == 3, done.stderr[-2000:]
-    assert takeset("verify", tmp_path / "out").returncode == 0

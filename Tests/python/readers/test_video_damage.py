@@ -1,6 +1,5 @@
 """Files that are no valid video fail with a sentence."""
 
-import io
 import json
 import shutil
 import struct
@@ -8,24 +7,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command import BINARY
-from conversions import failed_with, fails, together
-from outputs import record
-from PIL import Image
-from videos import FRAGMENTS, box, boxes, changed, cut, flipped, made, remade, samples, unfinished, video_file
-
-
-def png():
-    out = io.BytesIO()
-    Image.new("RGB", (160, 120)).save(out, "PNG")
-    return out.getvalue()
-
-
-def track(kind, location):
-    """A video whose index refers to samples in another file."""
-    table = struct.pack(">II", 0, 1) + box(kind, struct.pack(">I", 0) + location)
-    return changed(video_file(), "moov/trak/mdia/minf/dinf/dref", lambda payload: table)
+from conversions import failed_with, together
+from scans import png
+from videos import FRAGMENTS, box, boxes, changed, cut, flipped, made, remade, samples, unfinished, video_file, with_reference
 
 
 def wide_color(transfer):
@@ -49,6 +36,35 @@ def two_tracks():
         return made(".mov", "-i", file.name, "-map", "0:v", "-map", "0:v", "-c", "copy")
 
 
+def with_second_index(kind, whole):
+    """A video with a second index before the first one, either the whole one or its head alone, in a box of this kind."""
+    data = video_file()
+    at, index = data.index(b"moov") - 4, dict(boxes(data))["moov"]
+    other = index if whole else box("mvhd", dict(boxes(index))["mvhd"])
+    return data[:at] + box(kind, other) + data[at:]
+
+
+def cut_fragments(number, kept):
+    """A video in fragments up to so many bytes of a box; after ftyp and moov these are alternately moof and mdat."""
+    data = video_file(**FRAGMENTS)
+    start = sum(8 + len(payload) for _, payload in list(boxes(data))[:number])
+    return data[: start + kept]
+
+
+def cut_index(share):
+    data = video_file()
+    start = data.index(b"moov") - 4
+    return data[: start + int((len(data) - start) * share)]
+
+
+def without_a_frame(b_frames):
+    data = remade(video_file(codec="hevc", b_frames=b_frames), "-bsf:v", "noise=amount=0:dropamount=0:drop='eq(n,20)'")
+    assert len(samples(data)) == 44
+    return data
+
+
+SHARES = [0.2, 0.6, 0.99]
+INDEXES = [("hoov", False), ("hoov", True), ("free", False), ("free", True), ("skip", False), ("moov", True)]
 PLAYLISTS = {
     "a playlist.mp4": b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nsecret.ts\n#EXT-X-ENDLIST\n",
     "ffconcat.mp4": b"ffconcat version 1.0\nfile secret.mov\n",
@@ -59,7 +75,7 @@ INVALID_VIDEOS = {name: ("not-a-movie", [], lambda data=data: data) for name, da
     "text.mp4": ("not-a-movie", [], lambda: b"the movie is on the other disk\n"),
     "HTML.mov": ("not-a-movie", [], lambda: b"<!DOCTYPE html><html>404</html>"),
     "zeros.mov": ("not-a-movie", [], lambda: bytes(4096)),
-    "a picture.mp4": ("not-a-movie", [], png),
+    "a picture.mp4": ("not-a-movie", [], lambda: png(np.zeros((120, 160, 3), np.uint8))),
     "Matroska.mp4": ("not-a-movie", [], lambda: made(".mkv", "-f", "lavfi", "-i", "testsrc=size=64x48:duration=0.2", "-c:v", "libx264")),
     "no samples yet.mov": ("movie-unfinished", [], lambda: unfinished(0)),
     "a tenth of the samples.mov": ("movie-unfinished", [], lambda: unfinished(0.1)),
@@ -79,11 +95,8 @@ INVALID_VIDEOS = {name: ("not-a-movie", [], lambda data=data: data) for name, da
     "a length turned over.mov": ("movie-corrupt", ["of 45"], lambda: flipped(video_file(), [20], lengths=True)),
     "a length turned over, HEVC.mov": ("movie-corrupt", ["of 45"], lambda: flipped(video_file(codec="hevc"), [20], lengths=True)),
     "many lengths turned over, HEVC.mov": ("movie-corrupt", ["of 45"], lambda: flipped(video_file(codec="hevc"), range(3, 40), lengths=True)),
-    "samples in a file.mov": ("movie-external-data", [], lambda: track("url ", b"file:///nowhere/x.mov\0")),
-    "samples on a server.mov": ("movie-external-data", [], lambda: track("url ", b"http://127.0.0.1:9/x.mov\0")),
-    "samples nowhere.mov": ("movie-external-data", [], lambda: track("url ", b"")),
-    "samples behind an alias.mov": ("movie-external-data", [], lambda: track("alis", bytes(150))),
-    "samples behind a name.mov": ("movie-external-data", [], lambda: track("urn ", b"x\0y\0")),
+    "samples nowhere.mov": ("movie-external-data", [], lambda: with_reference("url ", b"")),
+    "samples behind an alias.mov": ("movie-external-data", [], lambda: with_reference("alis", bytes(150))),
     "sound alone.mp4": ("no-video", [], lambda: made(".mp4", "-f", "lavfi", "-i", "sine=duration=1", "-c:a", "aac")),
     "two video tracks.mov": ("video-ambiguous", [], two_tracks),
     "MPEG-4.mov": ("codec-unsupported", ["mpeg4"], lambda: video_file(count=6, codec="mpeg4")),
@@ -95,6 +108,13 @@ INVALID_VIDEOS = {name: ("not-a-movie", [], lambda data=data: data) for name, da
     "65 edits.mov": ("limit", [65, 64], lambda: edited(*[(900, 0)] * 65)),
     "a size that changes.mov": (
         "image-size-changed", ["160x120", "320x240", 15], lambda: spliced(video_file(count=15), video_file(count=15, size=(320, 240)))),
+    "fragments cut in the size of an index.mp4": ("movie-truncated", [], lambda: cut_fragments(4, 5)),
+    "fragments cut behind the size of an index.mp4": ("movie-truncated", [], lambda: cut_fragments(4, 12)),
+    "fragments cut in an index.mp4": ("movie-truncated", [], lambda: cut_fragments(4, 100)),
+    "fragments cut before samples.mp4": ("movie-truncated", [], lambda: cut_fragments(5, 0)),
+    "fragments cut in the size of samples.mp4": ("movie-truncated", [], lambda: cut_fragments(5, 3)),
+    "fragments cut in samples.mp4": ("movie-truncated", [], lambda: cut_fragments(5, 17_000)),
+    "fragments cut in the last sample.mp4": ("movie-truncated", [], lambda: cut_fragments(8, -1)),
 }
 
 
@@ -102,6 +122,9 @@ INVALID_VIDEOS = {name: ("not-a-movie", [], lambda data=data: data) for name, da
 def failed(takeset, tmp_path_factory):
     """The entries of all of these, converted in one run with a good video among them."""
     files = {name: make() for name, (_, _, make) in INVALID_VIDEOS.items()} | {"good.mov": video_file(count=6)}
+    files |= {f"{kind} {whole}.mov": with_second_index(kind, whole) for kind, whole in INDEXES}
+    files |= {f"{share} of an index.mov": cut_index(share) for share in SHARES}
+    files |= {f"without a frame, {b_frames}.mov": without_a_frame(b_frames) for b_frames in (0, 2)}
     root = tmp_path_factory.mktemp("no-movies")
     entries = together(takeset, root, files, check=3)
     assert [p.name for p in (root / "out/episodes").iterdir()] == ["good.h5"] and entries["good"]["outcome"] == "written"
@@ -127,42 +150,6 @@ def test_a_corrupt_video_is_corrupt_to_ffmpeg_too(failed, name):
     assert subprocess.run(strict, capture_output=True).returncode != 0
 
 
-def test_an_invalid_video_stops_no_other(takeset, tmp_path):
-    (tmp_path / "bad.mov").write_bytes(cut(10))
-    fails(takeset, tmp_path / "bad.mov", "movie-truncated", "10 of 45")
-
-
-@pytest.mark.parametrize("kind, whole", [("hoov", False), ("hoov", True), ("free", False), ("free", True), ("skip", False), ("moov", True)])
-def test_a_video_of_two_indexes_is_corrupt(takeset, tmp_path, kind, whole):
-    data = video_file()
-    at, index = data.index(b"moov") - 4, dict(boxes(data))["moov"]
-    other = index if whole else box("mvhd", dict(boxes(index))["mvhd"])
-    (tmp_path / "bad.mov").write_bytes(data[:at] + box(kind, other) + data[at:])
-    fails(takeset, tmp_path / "bad.mov", "movie-corrupt", kind)
-
-
-FRAGMENT_CUTS = {  # number of the box, after ftyp and moov alternately moof and mdat, and the bytes of it that remain
-    "in an index's size": (4, 5), "behind an index's size": (4, 12), "in an index": (4, 100), "before samples": (5, 0),
-    "in the size of samples": (5, 3), "in samples": (5, 17_000), "in the last sample": (8, -1),
-}
-
-
-@pytest.mark.parametrize("name", FRAGMENT_CUTS)
-def test_fragments_that_are_cut_are_truncated(takeset, tmp_path, name):
-    data, (number, kept) = video_file(**FRAGMENTS), FRAGMENT_CUTS[name]
-    start = sum(8 + len(payload) for _, payload in list(boxes(data))[:number])
-    (tmp_path / "bad.mp4").write_bytes(data[: start + kept])
-    fails(takeset, tmp_path / "bad.mp4", "movie-truncated")
-
-
-@pytest.mark.parametrize("b_frames", [0, 2])
-def test_a_missing_reference_frame_is_detected_in_hevc(takeset, tmp_path, b_frames):
-    data = remade(video_file(codec="hevc", b_frames=b_frames), "-bsf:v", "noise=amount=0:dropamount=0:drop='eq(n,20)'")
-    assert len(samples(data)) == 44
-    (tmp_path / "bad.mov").write_bytes(data)
-    fails(takeset, tmp_path / "bad.mov", "movie-corrupt", "of 44")
-
-
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 @pytest.mark.parametrize("name", PLAYLISTS)
 def test_a_playlist_opens_nothing_else(tmp_path, name):
@@ -175,10 +162,16 @@ def test_a_playlist_opens_nothing_else(tmp_path, name):
     assert "video.mp4" in log and "secret" not in log and "AF_INET" not in log
 
 
-@pytest.mark.parametrize("share", [0.2, 0.6, 0.99])
-def test_an_index_that_is_cut(takeset, tmp_path, share):
-    data = video_file()
-    start = data.index(b"moov") - 4
-    (tmp_path / "bad.mov").write_bytes(data[: start + int((len(data) - start) * share)])
-    takeset.convert(tmp_path / "bad.mov", output=tmp_path / "out", check=3)
-    assert record(tmp_path / "out")["findings"][-1]["code"] in ("movie-unfinished", "movie-truncated")
+@pytest.mark.parametrize("kind, whole", INDEXES)
+def test_a_video_of_two_indexes_is_corrupt(failed, kind, whole):
+    failed_with(failed[1][f"{kind} {whole}"], "movie-corrupt", f"{kind} {whole}.mov", f"{kind} box")
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_an_index_that_is_cut(failed, share):
+    assert failed[1][f"{share} of an index"]["findings"][-1]["code"] in ("movie-unfinished", "movie-truncated")
+
+
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_a_missing_reference_frame_is_detected_in_hevc(failed, b_frames):
+    failed_with(failed[1][f"without a frame, {b_frames}"], "movie-corrupt", f"without a frame, {b_frames}.mov", "of 44")

@@ -6,40 +6,46 @@ import subprocess
 
 import pytest
 from command import BINARY
+from conversions import Together
 from outputs import input_digest, manifest, record
 from schemas import validator
-from video_checks import convert
 from videos import box, made, video_file
 
 
-@pytest.mark.parametrize("name", ["pour.MOV", "pour.mp4", "pour.m4v", "pour.dat"])
-def test_a_video_is_recognized_by_its_contents(takeset, tmp_path, name):
-    entry, _, _, _ = convert(takeset, tmp_path, video_file(count=6, container="mp4"), name)
-    assert entry["reader"] == "slow-motion-video" and entry["id"] == "pour"
+STARTS = {
+    "video_1761000000.mov": 1761000000, "recording_1761000001.mov": 1761000001, "video_1761000000123.mov": None, "pour-water-07.mov": None,
+}
+CONTENTS = ["capitals.MOV", "mp4.mp4", "m4v.m4v", "dat.dat"]
+GENERIC = ["video", "movie", "capture", "recording", "clip", "bundle", "upload", "body"]
 
 
-@pytest.mark.parametrize("name, seconds", [
-    ("video_1761000000.mov", 1761000000), ("recording_1761000001.mov", 1761000001), ("video_1761000000123.mov", None), ("pour.mov", None)
-])
-def test_the_start_is_known_from_the_phones_file_names_alone(takeset, tmp_path, name, seconds):
-    _, _, meta, _ = convert(takeset, tmp_path, video_file(count=6), name)
-    attributes = meta["timestamp_ns"].attrs
-    assert attributes.get("unix_origin_ns") == (None if seconds is None else seconds * 10**9)
+@pytest.fixture(scope="module")
+def named(takeset, tmp_path_factory):
+    found = {name: video_file(count=6, container="mp4") for name in CONTENTS}
+    found |= {name: video_file(count=6) for name in [*STARTS, *(f"{stem}.mov" for stem in GENERIC)]}
+    return Together(takeset, tmp_path_factory.mktemp("names"), found)
 
 
-@pytest.mark.parametrize("stem", ["video", "movie", "capture", "recording", "clip", "bundle", "upload", "body"])
-def test_a_generic_name_is_replaced_by_the_digest(takeset, tmp_path, stem):
-    data = video_file(count=6)
-    entry, _, _, path = convert(takeset, tmp_path, data, f"{stem}.mov")
-    digest = input_digest({path.name: data})
-    assert entry["input_sha256"] == digest
-    assert entry["id"] == digest[:12]
+def test_a_video_is_recognized_by_its_contents(named):
+    for name in CONTENTS:
+        assert named[name][0]["reader"] == "slow-motion-video"
 
 
-def test_a_name_that_is_not_generic_is_the_id(takeset, tmp_path):
-    entry, _, _, _ = convert(takeset, tmp_path, video_file(count=6), "pour-water-07.mov")
-    assert entry["id"] == "pour-water-07"
-    (source,) = entry["inputs"]
+def test_the_start_is_known_from_the_phones_file_names_alone(named):
+    for name, seconds in STARTS.items():
+        attributes = named[name][2]["timestamp_ns"].attrs
+        assert attributes.get("unix_origin_ns") == (None if seconds is None else seconds * 10**9), name
+
+
+def test_a_generic_name_is_replaced_by_the_digest(named):
+    for stem in GENERIC:
+        digest = input_digest({f"{stem}.mov": video_file(count=6)})
+        entry, _, _ = named[digest[:12]]
+        assert entry["input_sha256"] == digest and entry["inputs"][0]["path"] == f"{stem}.mov"
+
+
+def test_a_name_that_is_not_generic_is_the_id(named):
+    (source,) = named["pour-water-07.mov"][0]["inputs"]
     assert source["path"] == "pour-water-07.mov" and source["sha256"] == hashlib.sha256(video_file(count=6)).hexdigest()
 
 

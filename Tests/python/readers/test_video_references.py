@@ -7,13 +7,7 @@ import pytest
 from command import BINARY
 from conversions import failed_with
 from outputs import manifest
-from videos import box, changed, video_file
-
-
-def with_reference(kind, location, flags=0):
-    """A video whose only track has its samples where a data reference of this kind leads."""
-    table = struct.pack(">II", 0, 1) + box(kind, struct.pack(">I", flags) + location)
-    return changed(video_file(count=6), "moov/trak/mdia/minf/dinf/dref", lambda payload: table)
+from videos import box, video_file, with_reference
 
 
 def alias(path):

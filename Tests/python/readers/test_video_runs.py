@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from command import BINARY, measured
-from conversions import PLAIN, failed_with, same_for_all_jobs
+from conversions import failed_with, same_for_all_jobs
 from outputs import manifest
 from video_checks import convert
 from videos import flipped, rotated, samples, video_file
@@ -38,12 +38,6 @@ def test_jobs_do_not_show_in_damage(takeset, tmp_path):
     assert any("hevc" in path.name for path in (tmp_path / "out1/episodes").iterdir())
     for entry in failed.values():
         failed_with(entry, "movie-corrupt", "of 45")
-
-
-def test_a_second_run_has_nothing_to_do(takeset, tmp_path):
-    convert(takeset, tmp_path, video_file(count=6))
-    again = takeset.convert(tmp_path / "pour.mov", output=tmp_path / "out", arguments=PLAIN)
-    assert "nothing to do" in again.stdout
 
 
 @pytest.mark.slow

@@ -237,11 +237,5 @@ def test_nothing_names_the_machine(takeset, few, tmp_path):
 
 def test_no_takes_are_no_tasks(takeset, tmp_path):
     (tmp_path / "empty").mkdir()
-    done = takeset("plan", tmp_path / "empty", "--output", tmp_path / "out", "--tasks")
-    run = takeset("run", tmp_path / "empty", "--output", tmp_path / "run")
-    if done.returncode == 0:
-        assert takeset("status", tmp_path / "out", "--format", "slurm", check=0).stdout.strip() == ""
-        assert takeset("publish", tmp_path / "out").returncode == run.returncode
-        assert outputs(tmp_path / "out") == outputs(tmp_path / "run")
-    else:
-        assert done.returncode == run.returncode
+    takeset("plan", tmp_path / "empty", "--output", tmp_path / "out", "--tasks", check=64)
+    takeset("run", tmp_path / "empty", "--output", tmp_path / "run", check=64)

@@ -1,5 +1,6 @@
 """Workers that are killed, late, doubled or lied to; and every exit code that a scheduler sees."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,8 +13,8 @@ from clusters import attempts, convert_all, plan, status, tasks, tiny_takes, wit
 from command import BINARY, measured
 from preloads import compiled
 from run_outputs import outputs
-from strange_takes import is_running, preloaded, session, waiting
-from system import calls, spread, stopped, until
+from strange_takes import halted, is_running, preloaded, session, waiting
+from system import begun, calls, spread, stopped, stopping, until
 
 
 @pytest.fixture(scope="module")
@@ -292,16 +293,21 @@ def test_75_a_full_disk(takeset, failing_write, whole, planned):
 @pytest.mark.slow
 @pytest.mark.parametrize("isolate", ["never", "always"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_75_soon_after_a_signal(takeset, tmp_path, isolate, number):
+def test_75_soon_after_a_signal(takeset, failing_look, tmp_path, isolate, number):
     takeset.simulate(tmp_path / "takes/t", "--seconds", 6, "--size", "640x480")
     takeset.simulate(tmp_path / "takes/u", "--seconds", 0.1, "--size", "48x32", "--variant", "v2")
     output = tmp_path / "out"
     plan(takeset, tmp_path / "takes", output=output)
     other = shutil.copytree(output, tmp_path / "other")
     _, _, whole_take = measured(BINARY, "convert", other, "--task", 0, "--count", 2, "--isolate", isolate, "--jobs", 1)
-    process = worker(output, 0, "--count", 2, "--isolate", isolate, "--jobs", 1)
-    until(lambda: list(output.glob(".attempt*/episodes/.*")), "a shard is begun")
+    environment = stopping(failing_look, "write", output, 1, {"never": "parent", "always": "child"}[isolate])
+    process = begun(worker(output, 0, "--count", 2, "--isolate", isolate, "--jobs", 1, env=environment))
+    writing = halted(process)
+    assert list(output.glob(".attempt*/episodes/.*")), "no shard is begun"
     process.send_signal(number)
+    for one in writing:
+        with contextlib.suppress(ProcessLookupError):  # a child that it has killed
+            os.kill(one, signal.SIGCONT)
     errors = process.stderr.read()
     _, status_of_end, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status_of_end)

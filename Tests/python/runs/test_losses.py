@@ -6,8 +6,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from images import frame_code
+from images import numbers
 from outputs import demos, manifest, take
+from phone_takes import zipped
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +32,6 @@ def codes(entry):
     return {finding["code"]: finding.get("count") for finding in entry["findings"]}
 
 
-def zipped(folder, path, method=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for file in sorted(p for p in folder.rglob("*") if p.is_file()):
-            archive.write(file, f"{folder.name}/{file.relative_to(folder)}")
-    return path
-
-
-def numbers(demo):
-    return [frame_code(image) for image in demo["obs/camera_image"][:]]
-
-
 # SLAM
 
 
@@ -52,7 +42,7 @@ def test_images_lost_after_slam_leave_holes_and_shift_nothing(takeset, copy, tmp
     takeset.convert(session, output=tmp_path / "out")
     entry, (demo, meta) = take(tmp_path / "out", "slam"), demos(tmp_path / "out")["slam"]
     kept = [n for n in range(60) if n not in (20, 21, 33)]
-    assert meta["source_index"][:].tolist() == kept == numbers(demo)
+    assert meta["source_index"][:].tolist() == kept == numbers(demo["obs/camera_image"][:])
     assert (np.diff(meta["timestamp_ns"][:]) > 0).all() and codes(entry)["image-missing"] == 3 and "slam-ordinals" not in codes(entry)
     matrices = [e["transform"] for e in json.loads((session / "poses.json").read_text())]
     assert np.allclose(demo["obs/pose"][:, :3], [[matrices[n][row][3] for row in range(3)] for n in kept], atol=1e-6)
@@ -67,7 +57,7 @@ def test_images_lost_after_slam_leave_holes_and_shift_nothing(takeset, copy, tmp
 
 def test_an_archive_outlives_the_folder_that_it_was_a_copy_of(takeset, copy, tmp_path):
     session = copy("glove", "session_b")
-    zipped(session, session.with_suffix(".zip"))
+    zipped(session, session.with_suffix(".zip"), f"{session.name}/")
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     assert take(tmp_path / "out", "session_b-2")["reason"].startswith("duplicate")
     shutil.rmtree(session)
@@ -78,7 +68,7 @@ def test_an_archive_outlives_the_folder_that_it_was_a_copy_of(takeset, copy, tmp
 
 def test_a_folder_that_comes_later_makes_its_archive_a_copy(takeset, copy, tmp_path):
     session = copy("glove", "session_h")
-    zipped(session, session.with_suffix(".zip"))
+    zipped(session, session.with_suffix(".zip"), f"{session.name}/")
     aside = session.rename(tmp_path / "aside")
     takeset.convert(tmp_path / "in", output=tmp_path / "out")
     aside.rename(session)
@@ -89,7 +79,7 @@ def test_a_folder_that_comes_later_makes_its_archive_a_copy(takeset, copy, tmp_p
 
 def test_a_damaged_archive_is_no_copy_of_its_folder(takeset, copy, tmp_path):
     session = copy("glove", "session_e")
-    path = zipped(session, session.with_suffix(".zip"), zipfile.ZIP_STORED)
+    path = zipped(session, session.with_suffix(".zip"), f"{session.name}/")
     data = bytearray(path.read_bytes())
     image = (session / "rgb/000030.jpg").read_bytes()
     data[data.find(image) + 700] ^= 0x10
@@ -103,7 +93,7 @@ def test_a_damaged_video_in_a_zip_fails_the_take(takeset, copy, tmp_path):
     """Most of its bytes decode to other images without a complaint; the archive's checksum detects it."""
     scan = copy("scan")
     video = (scan / "rgb.mp4").read_bytes()
-    path = zipped(scan, tmp_path / "scan.zip", zipfile.ZIP_STORED)
+    path = zipped(scan, tmp_path / "scan.zip", "scan/")
     for part in 0.3, 0.5, 0.7:
         data = bytearray(path.read_bytes())
         data[data.find(video[:200]) + int(len(video) * part)] ^= 0x01
@@ -144,7 +134,7 @@ def test_a_row_out_of_time_is_counted_once(takeset, copy, tmp_path):
     takeset.convert(scan, output=tmp_path / "out")
     entry, (demo, _) = take(tmp_path / "out", "scan"), demos(tmp_path / "out")["scan"]
     assert entry["steps"][0]["dropped"] == [{"reason": "time-not-ascending", "count": 1}]
-    assert (entry["steps"][0]["frames_in"], numbers(demo)) == (60, [n for n in range(60) if n != 20])
+    assert (entry["steps"][0]["frames_in"], numbers(demo["obs/camera_image"][:])) == (60, [n for n in range(60) if n != 20])
     assert "depth-orphaned" not in codes(entry)
 
 
@@ -168,13 +158,14 @@ def test_images_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tmp_
     assert entry["reader"] == "stray-scanner" and "rgb/" in entry["details"]["ignored"]
 
 
-@pytest.mark.parametrize("text", ["81235.252.075954", "12-5", "1e400", ".5", "0x10", "1_000"])
-def test_times_that_are_not_numbers_fail_the_table(takeset, copy, tmp_path, text):
-    scan = copy("scan")
-    odometry(scan, lambda rows: [*rows[:9], text + rows[9][rows[9].index(","):], *rows[10:]])
-    takeset.convert(scan, output=tmp_path / "out", check=3)
-    (finding,) = take(tmp_path / "out", "scan")["findings"]
-    assert finding["code"] == "csv-invalid" and "line 11, column timestamp" in finding["field"]
+def test_times_that_are_not_numbers_fail_the_table(takeset, copy, tmp_path):
+    texts = ["81235.252.075954", "12-5", "1e400", ".5", "0x10", "1_000"]
+    for text in texts:
+        odometry(copy("scan", f"scan {text}"), lambda rows: [*rows[:9], text + rows[9][rows[9].index(","):], *rows[10:]])
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
+    for text in texts:
+        (finding,) = take(tmp_path / "out", f"scan {text}")["findings"]
+        assert finding["code"] == "csv-invalid" and "line 11, column timestamp" in finding["field"]
 
 
 # Gloves
@@ -198,7 +189,7 @@ def test_an_offset_beyond_all_clocks_is_refused_and_a_large_one_is_harmless(take
             assert "reader.csv-clock-offset" in done.stderr and not output.exists()
             continue
         entry, (demo, meta) = take(output, "glove"), demos(output)["glove"]
-        assert entry["outcome"] == "written" and numbers(demo) == list(range(60))
+        assert entry["outcome"] == "written" and numbers(demo["obs/camera_image"][:]) == list(range(60))
         # Readings so far away belong to no frame.
         assert "clock-unaligned" in codes(entry) and ("joints-late" in codes(entry)) is (offset > 0)
         assert np.isnan(demo["obs/joints"][:]).all() and not demo["obs/joints_valid"][:].any() and not meta["streams/joints/valid"][:].any()

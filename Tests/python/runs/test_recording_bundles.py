@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import resource
-import shutil
 import signal
 import struct
 import subprocess
@@ -16,17 +15,14 @@ from bundles import in_movie
 from command import BINARY, measured
 from images import frame_code
 from outputs import demos, take
-from system import calls, share, spread, stopped, until
+from session_faults import tree
+from system import limited, share, stopped, until
 
 SMALL = ["--size", "96x72", "--depth-size", "16x12"]
 
 
 def bundle(takeset, path, *arguments, check=0):
     return takeset("simulate", "realitycam-bundle", "--output", path, *SMALL, *arguments, check=check)
-
-
-def parts(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def hashed_frames(path):
@@ -58,7 +54,7 @@ def test_real_time_gives_the_same_bytes(takeset, tmp_path):
     bundle(takeset, tmp_path / "fast", "--seconds", 1)
     start = time.monotonic()
     bundle(takeset, tmp_path / "real", "--seconds", 1, "--pace", "realtime")
-    assert time.monotonic() - start >= 29 / 30 and parts(tmp_path / "fast") == parts(tmp_path / "real")
+    assert time.monotonic() - start >= 29 / 30 and tree(tmp_path / "fast") == tree(tmp_path / "real")
 
 
 def test_it_ends_at_fifteen_seconds(takeset, tmp_path):
@@ -98,13 +94,11 @@ def test_what_is_there_stays(takeset, tmp_path):
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes.txt"] and not list((tmp_path / "cut.recording").iterdir())
     (tmp_path / "empty").mkdir()
     bundle(takeset, tmp_path / "empty", "--seconds", 0.2)
-    assert len(parts(tmp_path / "empty")) == 5
+    assert len(tree(tmp_path / "empty")) == 5
 
 
 def test_a_full_disk_leaves_the_recording(takeset, tmp_path):
-    def little():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
-
+    little = limited(resource.RLIMIT_FSIZE, 120_000)
     done = takeset("simulate", "realitycam-bundle", "--output", tmp_path / "b", *SMALL, "--seconds", 8, preexec_fn=little)
     assert done.returncode == 1 and "File too large" in done.stderr and not (tmp_path / "b").exists()
     (found,) = json.loads(takeset("recover", tmp_path, "--json", check=0).stdout)["recordings"]
@@ -119,7 +113,7 @@ def test_what_is_being_recorded_is_not_recovered(takeset, failing_look, tmp_path
     done = takeset("recover", tmp_path, check=1)
     assert "it is being recorded" in done.stdout and (tmp_path / "b.recording/journal").exists()
     process.send_signal(signal.SIGCONT)
-    assert process.wait() == 0 and len(parts(tmp_path / "b")) == 5
+    assert process.wait() == 0 and len(tree(tmp_path / "b")) == 5
 
 
 def check_killed(takeset, root, least):
@@ -180,23 +174,3 @@ def test_killed_recordings_have_what_their_journal_tells(takeset, failing_look, 
 def test_a_large_video_needs_little_memory(takeset, tmp_path):
     code, peak, _ = measured(BINARY, "simulate", "realitycam-bundle", "--output", tmp_path / "b", "--size", "1920x1440", "--seconds", "5")
     assert code == 0 and peak < 300e6, peak / 1e6
-
-
-@pytest.mark.slow
-def test_killed_recoveries_are_repeated_with_the_same_bytes(takeset, failing_look, tmp_path):
-    command = [BINARY, "simulate", "realitycam-bundle", "--output", tmp_path / "take", *SMALL, "--seconds", "15"]
-    process = stopped(command, failing_look, "write", tmp_path / "take.recording/journal", 300)
-    process.kill()
-    process.wait()
-    shutil.copytree(tmp_path / "take.recording", tmp_path / "copy/take.recording")
-    count = calls(takeset, failing_look, "change", tmp_path / "copy", "recover", tmp_path / "copy")
-    expected = parts(tmp_path / "copy/take")
-    for number in spread(share(100), count):
-        root = tmp_path / f"k{number}"
-        shutil.copytree(tmp_path / "take.recording", root / "take.recording")
-        process = stopped([BINARY, "recover", root], failing_look, "change", root, number)
-        process.kill()
-        process.wait()
-        takeset("recover", root, check=0)
-        assert parts(root / "take") == expected
-        shutil.rmtree(root)

@@ -7,7 +7,7 @@ import pytest
 from command import BINARY
 from images import frame_code
 from outputs import demos
-from system import share, stopped
+from system import limited, share, stopped
 
 SMALL = ["--size", "64x48", "--depth-size", "16x12"]
 VARIANTS = ["v1", "v2", "v3-raw"]
@@ -33,35 +33,25 @@ def killed(library, root, number):
     return sum(line.startswith("frame") for line in said[: said.rfind("\n") + 1].splitlines())
 
 
-def check_killed(takeset, library, root, count):
-    (root / "in").mkdir()
-    taken = [killed(library, root, number) for number in range(count)]
+@pytest.mark.parametrize("count", [4, pytest.param(share(200), marks=pytest.mark.slow)], ids=["few", "many"])
+def test_killed_sessions_have_all_that_was_taken(takeset, failing_look, tmp_path, count):
+    (tmp_path / "in").mkdir()
+    taken = [killed(failing_look, tmp_path, number) for number in range(count)]
     assert all(0 < frames < 60 * 6 for frames in taken)
     for number, frames in enumerate(taken):
-        folder = root / f"in/session_{number:03}"
+        folder = tmp_path / f"in/session_{number:03}"
         lists = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
         assert frames <= len(lists["poses.json"]) <= frames + 1, (number, frames)
         assert number % 2 == 0 or len(lists["encoders.json"]) >= frames * 50 // 60 - 2
-    takeset.convert(root / "in", output=root / "out")
-    everything = demos(root / "out")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out")
+    everything = demos(tmp_path / "out")
     for number, frames in enumerate(taken):
         images = everything[f"session_{number:03}"][0]["obs/camera_image"][:]
         assert [frame_code(image) for image in images] == list(range(len(images))) and frames <= len(images) <= frames + 1
 
 
-def test_a_killed_session_has_all_that_was_taken(takeset, failing_look, tmp_path):
-    check_killed(takeset, failing_look, tmp_path, 4)
-
-
-@pytest.mark.slow
-def test_many_killed_sessions(takeset, failing_look, tmp_path):
-    check_killed(takeset, failing_look, tmp_path, share(200))
-
-
 def test_a_full_disk_ends_the_session_and_leaves_it_whole(takeset, tmp_path):
-    def little():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
-
+    little = limited(resource.RLIMIT_FSIZE, 9000)
     done = takeset("simulate", "stack-session", "--output", tmp_path / "in/s", *SMALL, "--seconds", 2, preexec_fn=little)
     assert done.returncode == 1 and "poses.json: cannot be written: No space left" in done.stderr
     poses = json.loads((tmp_path / "in/s/poses.json").read_text())

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -14,7 +15,8 @@ import pytest
 from command import BINARY
 from images import frame_code
 from outputs import demos, record, take
-from system import calls, share, spread, stopped
+from session_faults import tree
+from system import calls, limited, share, spread, stopped
 from videos import ffmpeg, yuv_image
 
 SIZE, DEPTH, RATE, EVERY = (96, 72), (16, 12), 30, 15
@@ -87,10 +89,6 @@ def recorded(tmp_path_factory):
     return Recorded(tmp_path_factory.mktemp("recorded"))
 
 
-def files(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
 def recovered(takeset, path, *arguments, check=0):
     return json.loads(takeset("recover", path, "--json", *arguments, check=check).stdout)["recordings"]
 
@@ -136,14 +134,21 @@ def test_a_recording_cut_anywhere_converts_and_claims_what_is_there(takeset, rec
 
 
 @pytest.mark.slow
-def test_a_killed_recovery_is_repeated_with_the_same_bytes(takeset, recorded, failing_look, tmp_path):
-    recorded.write(tmp_path / "a/take.recording", recorded.entries[:-20])
+@pytest.mark.parametrize("is_of_the_recorder, tries", [(False, 40), (True, share(100))], ids=["written here", "of the recorder"])
+def test_a_killed_recovery_is_repeated_with_the_same_bytes(takeset, recorded, failing_look, tmp_path, is_of_the_recorder, tries):
+    if is_of_the_recorder:
+        arguments = ["--output", tmp_path / "a/take", "--size", "96x72", "--depth-size", "16x12", "--seconds", "15"]
+        process = stopped([BINARY, "simulate", "realitycam-bundle", *arguments], failing_look, "write", tmp_path / "a/take.recording/journal", 300)
+        process.kill()
+        process.wait()
+    else:
+        recorded.write(tmp_path / "a/take.recording", recorded.entries[:-20])
     recovered(takeset, tmp_path / "a")
-    once = files(tmp_path / "a/take")
+    once = tree(tmp_path / "a/take")
     copy = tmp_path / "counted"
     shutil.copytree(tmp_path / "a/take.recording.recovered", copy / "take.recording")
     count = calls(takeset, failing_look, "change", copy, "recover", copy)
-    for number in spread(40, count):
+    for number in spread(tries, count):
         root = tmp_path / f"k{number}"
         shutil.copytree(tmp_path / "a/take.recording.recovered", root / "take.recording")
         for turn in range(3):
@@ -151,7 +156,7 @@ def test_a_killed_recovery_is_repeated_with_the_same_bytes(takeset, recorded, fa
             process.kill()
             process.wait()
         takeset("recover", root, check=0)
-        assert files(root / "take") == once and sorted(os.listdir(root)) == ["take", "take.recording.recovered"]
+        assert tree(root / "take") == once and sorted(os.listdir(root)) == ["take", "take.recording.recovered"]
 
 
 def test_run_and_inspect_name_the_command(takeset, recorded, tmp_path):
@@ -169,22 +174,16 @@ def test_what_has_the_name_stays_and_the_original_too(takeset, recorded, tmp_pat
     recorded.write(tmp_path / "in/take.recording")
     (tmp_path / "in/take").mkdir()
     (tmp_path / "in/take/notes.txt").write_text("mine")
-    before = files(tmp_path / "in")
+    before = tree(tmp_path / "in")
     (found,) = recovered(takeset, tmp_path / "in", check=1)
-    assert found["outcome"] == "failed" and "something already" in found["reason"] and files(tmp_path / "in") == before
+    assert found["outcome"] == "failed" and "something already" in found["reason"] and tree(tmp_path / "in") == before
 
 
 def test_a_disk_that_is_full_leaves_the_original(takeset, recorded, tmp_path):
     recorded.write(tmp_path / "in/take.recording")
-    before = files(tmp_path / "in")
-
-    def little():
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
-
-    done = takeset("recover", tmp_path / "in", preexec_fn=little)
-    assert done.returncode == 1 and "File too large" in done.stdout and files(tmp_path / "in") == before
+    before = tree(tmp_path / "in")
+    done = takeset("recover", tmp_path / "in", preexec_fn=limited(resource.RLIMIT_FSIZE, 5000))
+    assert done.returncode == 1 and "File too large" in done.stdout and tree(tmp_path / "in") == before
 
 
 def test_exit_codes(takeset, recorded, tmp_path):
@@ -221,7 +220,7 @@ def test_of_two_recoveries_at_once_one_works(takeset, recorded, failing_look, tm
     """The other one comes before each change of the first."""
     recorded.write(tmp_path / "a/take.recording")
     recovered(takeset, tmp_path / "a")
-    expected = files(tmp_path / "a/take")
+    expected = tree(tmp_path / "a/take")
     for number in range(1, 16):
         root = tmp_path / f"{number}"
         recorded.write(root / "take.recording")
@@ -230,7 +229,7 @@ def test_of_two_recoveries_at_once_one_works(takeset, recorded, failing_look, tm
         if first.returncode is None:
             first.send_signal(signal.SIGCONT)
         codes = [first.wait(), second.returncode]
-        assert 0 in codes and files(root / "take") == expected, (codes, second.stderr)
+        assert 0 in codes and tree(root / "take") == expected, (codes, second.stderr)
 
 
 def test_nothing_of_a_recording_is_uploaded_by_its_name(takeset, recorded, tmp_path):

@@ -11,26 +11,17 @@ from export_checks import files
 from system import mount_tmpfs, share, stopped
 
 
-def export(output):
-    return ["export", "DATASET", "--to", "zarr", "--output", output, "--jobs", "1"]
-
-
-def pack(output):
-    return ["pack", "DATASET", "--output", output]
-
-
-def select(output):
-    return ["select", "DATASET", "--where", "frames > 0", "--output", output]
-
-
-COMMANDS = pytest.mark.parametrize("command", [export, select, pack], ids=lambda command: command.__name__)
+COMMANDS = {
+    "export": ["export", "DATASET", "--to", "zarr", "--jobs", "1"], "select": ["select", "DATASET", "--where", "frames > 0"], "pack": ["pack", "DATASET"],
+}
+EACH = pytest.mark.parametrize("command", COMMANDS)
 
 
 def words(command, dataset, output):
-    return [dataset if word == "DATASET" else word for word in command(output)]
+    return [*(dataset if word == "DATASET" else word for word in COMMANDS[command]), "--output", output]
 
 
-@COMMANDS
+@EACH
 def test_a_full_disk_is_one_sentence(takeset, dataset, tmp_path, command):
     unmount = mount_tmpfs(tmp_path / "disk", "1m")
     try:
@@ -57,7 +48,7 @@ def test_packing_survives_a_failure_of_any_write(takeset, failing_write, tiny_da
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@COMMANDS
+@EACH
 def test_an_interrupted_command_leaves_nothing(dataset, failing_look, tmp_path, command, number, code):
     arguments = [BINARY, *words(command, dataset, tmp_path / "out")]
     # Its directory is locked and empty.
@@ -70,7 +61,7 @@ def test_an_interrupted_command_leaves_nothing(dataset, failing_look, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-@COMMANDS
+@EACH
 def test_of_two_commands_with_one_output_one_wins(takeset, dataset, failing_look, tmp_path, command):
     arguments = words(command, dataset, tmp_path / "out")
     process = stopped([BINARY, *arguments], failing_look, "opendir", tmp_path / ".out.partial", 1)
@@ -81,7 +72,7 @@ def test_of_two_commands_with_one_output_one_wins(takeset, dataset, failing_look
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@COMMANDS
+@EACH
 def test_what_a_killed_command_left_is_removed(takeset, dataset, failing_look, tmp_path, command):
     arguments = words(command, dataset, tmp_path / "out")
     process = stopped([BINARY, *arguments], failing_look, "opendir", tmp_path / ".out.partial", 1)
@@ -90,14 +81,14 @@ def test_what_a_killed_command_left_is_removed(takeset, dataset, failing_look, t
     (tmp_path / ".out.partial/stray").write_text("left")
     takeset(*arguments, check=0)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    if command is pack:
+    if command == "pack":
         with h5py.File(tmp_path / "out") as file:
             assert len(file["data"]) == 2
     else:
         assert "stray" not in files(tmp_path / "out")
 
 
-@COMMANDS
+@EACH
 def test_a_file_is_no_dataset(takeset, dataset, tmp_path, command):
     done = takeset(*words(command, dataset / "dataset.h5", tmp_path / "out"), check=64)
     assert "name the folder of the dataset" in done.stderr

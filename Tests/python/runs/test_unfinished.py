@@ -1,27 +1,24 @@
 """Never finished when it is not: no command calls a dataset done, or seals it, that is half of one pipeline and half of another."""
 
-import os
 import shutil
 import signal
 import subprocess
 import tarfile
 
 import pytest
+from clusters import tiny_takes
 from command import BINARY
 from conversions import pipeline
 from outputs import demos, manifest, take
 from run_outputs import outputs
-from system import calls, stopped
+from system import calls, failing, stopped
 
 TINY = ["--variant", "v2", "--seconds", 0.1, "--size", "32x24"]
 
 
 @pytest.fixture(scope="module")
 def few(takeset, tmp_path_factory):
-    root = tmp_path_factory.mktemp("few")
-    for index in range(3):
-        takeset.simulate(root / f"t{index}", *TINY, "--seed", index)
-    return root
+    return tiny_takes(takeset, tmp_path_factory.mktemp("few"), 3)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +48,7 @@ def test_a_replacing_run_that_stops_is_never_called_finished(takeset, few, other
             process.kill()
             process.wait()
         else:
-            environment = {"LD_PRELOAD": str(failing_look), "FAIL_KIND": kind, "FAIL_BELOW": str(output), "FAIL_AT": str(number), "FAIL_ERRNO": str(code)}
-            subprocess.run([*map(str, command)], env=os.environ | environment, capture_output=True, timeout=300)
+            subprocess.run([*map(str, command)], env=failing(failing_look, "parent", kind, output, number, code), capture_output=True, timeout=300)
         packed = takeset("pack", output, "--output", tmp_path / f"{kind}{number}.h5")
         if packed.returncode == 0:
             takeset("verify", tmp_path / f"{kind}{number}.h5", check=0)
@@ -75,8 +71,7 @@ def test_publishing_again_after_a_full_disk_publishes(takeset, few, other, faili
     ended = 0
     for number in range(1, count + 1):
         output = shutil.copytree(before, tmp_path / f"out{number}")
-        environment = {"LD_PRELOAD": str(failing_look), "FAIL_KIND": "open", "FAIL_BELOW": str(output), "FAIL_AT": str(number), "FAIL_ERRNO": "28"}
-        ended += takeset("publish", output, env=os.environ | environment).returncode != 0
+        ended += takeset("publish", output, env=failing(failing_look, "parent", "open", output, number, 28)).returncode != 0
         done = takeset("publish", output)
         assert done.returncode == 0, (number, done.stderr)
         assert manifest(output)["record"] == manifest(expected)["record"], number
@@ -141,8 +136,7 @@ def test_a_read_error_removes_no_episode(takeset, failing_look, tmp_path, form, 
     arguments = ["run", takes, "--output", output, "--isolate", "never"]
     count = calls(takeset, failing_look, kind, takes, *arguments)
     for number in range(1, min(count, 12) + 1):
-        environment = {"LD_PRELOAD": str(failing_look), "FAIL_KIND": kind, "FAIL_BELOW": str(takes), "FAIL_AT": str(number), "FAIL_ERRNO": str(code)}
-        done = takeset(*arguments, env=os.environ | environment)
+        done = takeset(*arguments, env=failing(failing_look, "parent", kind, takes, number, code))
         assert done.returncode in (0, 3), (number, done.stderr)
         # A folder that cannot be searched has a failed entry of its own.
         assert take(output, "session_1") == record and (output / "episodes/session_1.h5").read_bytes() == shard, (number, done.stderr)

@@ -1,48 +1,17 @@
 """`actions` with a horizon: windows as the reference trainer makes them; and `next-obs`, the observations of the next row."""
 
-import json
-
 import h5py
 import numpy as np
 import pytest
-from action_oracle import actions_are, every_dataset
-from conversions import pipeline
-from outputs import demos
-from stack_sessions import v1, v2
-
-HORIZON = 16
-
-
-def with_holes():
-    """A session that lost two frames, and whose glove had no readings for a while."""
-    session = v2()
-    session.poses = [entry for entry in session.poses if entry["rgbIndex"] not in (10, 11)]
-    for number in 10, 11:
-        del session.rgb[number]
-    del session.encoders[20:27]
-    return session
+from action_oracle import actions_are, convert, every_dataset, written
 
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    root = tmp_path_factory.mktemp("chunks")
-    for name, build in {"bare": v1, "glove": v2, "holes": with_holes}.items():
-        build().write(root / name)
-    return root
+    return written(tmp_path_factory.mktemp("chunks"))
 
 
-def convert(takeset, inputs, output, writer=None, **options):
-    options = {name.replace("_", "-"): value for name, value in options.items()}
-    output.parent.mkdir(exist_ok=True)
-    arguments = pipeline(output.parent, actions=options)
-    if writer:
-        with open(arguments[1], "a") as file:
-            file.write(f"writer: {json.dumps({'hdf5': writer})}\n")
-    takeset.convert(inputs, output=output, arguments=arguments)
-    return demos(output)
-
-
-@pytest.mark.parametrize("options, horizon", [({}, 2), ({"kind": "delta-pose", "joints": "absolute", "angle": "radian"}, HORIZON)], ids=["default", "delta-pose"])
+@pytest.mark.parametrize("options, horizon", [({}, 2), ({"kind": "delta-pose", "joints": "absolute", "angle": "radian"}, 16)], ids=["default", "delta-pose"])
 def test_chunks_are_the_rows_ahead_as_each_row_sees_them(takeset, recordings, tmp_path, options, horizon):
     found = convert(takeset, recordings, tmp_path / "out", horizon=horizon, **options)
     for demo, meta in found.values():
@@ -88,18 +57,9 @@ def test_next_observations_are_those_of_the_row_after(takeset, recordings, tmp_p
 
 def test_next_observations_do_not_count_in_the_statistics(takeset, recordings, tmp_path):
     convert(takeset, recordings, tmp_path / "with/out", next_obs=True)
-    convert(takeset, recordings, tmp_path / "without/out")
+    without = convert(takeset, recordings, tmp_path / "without/out")
     with h5py.File(tmp_path / "with/out/dataset.h5") as one, h5py.File(tmp_path / "without/out/dataset.h5") as other:
         own, expected = every_dataset(one["stats"]), every_dataset(other["stats"])
         assert set(own) == set(expected)
         assert all(np.array_equal(own[path][:], expected[path][:], equal_nan=True) for path in own)
-    assert all("next_obs" not in demo for demo, _ in demos(tmp_path / "without/out").values())
-
-
-def test_jobs_do_not_show(takeset, recordings, tmp_path):
-    arguments = pipeline(tmp_path, actions={"horizon": HORIZON, "joints": "absolute", "next-obs": True})
-    shards = []
-    for jobs in 1, 3:
-        takeset.convert(recordings, output=tmp_path / f"out{jobs}", arguments=[*arguments, "--jobs", jobs])
-        shards.append({p.name: p.read_bytes() for p in sorted((tmp_path / f"out{jobs}/episodes").iterdir())})
-    assert len(shards[0]) == 3 and shards[0] == shards[1]
+    assert all("next_obs" not in demo for demo, _ in without.values())

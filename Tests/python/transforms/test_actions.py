@@ -5,48 +5,15 @@ import json
 import h5py
 import numpy as np
 import pytest
-from action_oracle import PARTS, Expected, actions_are, statistics_are, train
+from action_oracle import Expected, actions_are, convert, statistics_are, train, with_holes, written
 from conversions import pipeline
 from outputs import demos, manifest, take
-from stack_sessions import v1, v2
-
-LOST = [12, 13, 14]
-
-
-def with_holes():
-    """A session that lost three frames in a row, whose glove lost one joint for some readings and then all of them, and that has no
-    depth value for some frames."""
-    session = v2()
-    session.poses = [entry for entry in session.poses if entry["rgbIndex"] not in LOST]
-    for number in LOST:
-        del session.rgb[number]
-    for entry in session.poses[20:30]:
-        del entry["depth"]
-    for reading in session.encoders[3:6]:
-        reading["index_pip"] = -1.0
-    del session.encoders[20:27]
-    return session
-
-
-TAKES = {"bare": v1, "glove": v2, "holes": with_holes}
+from stack_sessions import v2
 
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    root = tmp_path_factory.mktemp("actions")
-    for name, build in TAKES.items():
-        build().write(root / name)
-    return root
-
-
-def convert(takeset, recordings, output, names=tuple(TAKES), steps=(), **options):
-    """The demos and metas by take of one run with these options of `actions`."""
-    options = {name.replace("_", "-"): value for name, value in options.items()}
-    arguments = pipeline(output.parent, actions=options, **dict(steps))
-    takeset.convert(*(recordings / name for name in names), output=output, arguments=arguments)
-    found = demos(output)
-    assert set(found) == set(names)
-    return found
+    return written(tmp_path_factory.mktemp("actions"))
 
 
 @pytest.mark.parametrize("options", [
@@ -59,18 +26,15 @@ def test_values_and_masks_are_scipys(takeset, recordings, tmp_path, options):
         expected = actions_are(demo, meta, **options)
         assert ("joints" in demo["action_dict"]) == (name != "bare")
         assert expected.actions()[1][:-1].all() == (name != "holes")
-    if options["joints"] != "none":
-        joints = found["glove"][0]["action_dict/joints"].attrs["unit"]
-        assert joints == {"degree": found["glove"][0]["obs/joints"].attrs["unit"], "radian": "rad"}[options["angle"]]
+    joints = found["glove"][0]["action_dict/joints"].attrs["unit"]
+    assert joints == {"degree": found["glove"][0]["obs/joints"].attrs["unit"], "radian": "rad"}[options["angle"]]
     takeset("verify", tmp_path / "out", check=0)
 
 
-@pytest.mark.parametrize("kind", PARTS)
-def test_a_last_row_that_is_dropped_is_the_next_of_the_one_before(takeset, recordings, tmp_path, kind):
+def test_a_last_row_that_is_dropped_is_the_next_of_the_one_before(takeset, recordings, tmp_path):
     """Nothing is invented then: every action that is left leads to a row of the take."""
-    (tmp_path / "hold").mkdir()
-    held = convert(takeset, recordings, tmp_path / "hold/out", ["glove"], kind=kind, joints="absolute")
-    found = convert(takeset, recordings, tmp_path / "out", ["glove"], kind=kind, joints="absolute", last="drop")
+    held = convert(takeset, recordings, tmp_path / "hold/out", ["glove"], joints="absolute")
+    found = convert(takeset, recordings, tmp_path / "out", ["glove"], joints="absolute", last="drop")
     (kept, meta), (whole, _) = found["glove"], held["glove"]
     count = len(whole["actions"])
     assert len(kept["actions"]) == count - 1 == len(meta["timestamp_ns"]) and kept["actions_valid"][:].all()

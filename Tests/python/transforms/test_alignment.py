@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from outputs import check_digests, demos, take
+from outputs import check_digests, take
 from session_checks import unwrapped
 from session_faults import converted, pipeline
 from stack_sessions import COUNT, EPOCH, v2
@@ -13,7 +13,7 @@ SMALL = ["--seconds", 8, "--size", "160x120"]
 
 
 def test_linear_alignment_names_both_samples_and_the_weight(takeset, tmp_path):
-    """The value is (1 - w) a + w b of the two named readings, at the row's own time."""
+    """The value is (1 - w) a + w b of the two named readings, at the row's own time; images and poses are not blended."""
     session = v2()
     del session.encoders[9:23]  # a pause in which there is nothing to blend
     entry, demo, meta = converted(takeset, session, tmp_path, arguments=pipeline(tmp_path, "transforms: [align: {method: linear}]\n"))
@@ -38,30 +38,11 @@ def test_linear_alignment_names_both_samples_and_the_weight(takeset, tmp_path):
     assert (np.abs(times[first[between]] - frames[between]) <= 0.05 + 1e-4).all()
     assert (np.abs(times[second[between]] - frames[between]) <= 0.05 + 1e-4).all()
     masked = ~blended
-    assert (first[masked] == -1).all() and not demo["obs/joints_valid"][:][masked].any()
-
-
-def test_rows_between_two_samples_name_both_and_the_weight(takeset, masters, tmp_path):
-    session = masters["v2"]
-    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align: {method: linear}]\n")
-    takeset.convert(session, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "p.yaml"])
-    demo, meta = demos(tmp_path / "out")[session.name]
-    readings = json.loads((session / "encoders.json").read_text())
-    names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
-    continuous = np.unwrap(np.array([[r[n] for n in names] for r in readings]), period=360, axis=0)
-    continuous -= np.ceil((continuous[0] - 180) / 360) * 360
-    streams = {name: {n: d[:] for n, d in stream.items()} for name, stream in meta["streams"].items()}
-    joints = streams["joints"]
-    first, second, weight, valid = (joints[n] for n in ("source_index", "next_index", "weight", "valid"))
-    valid = valid == 1
-    blended = valid & (weight > 0)
-    assert blended.sum() > 40 and (second[blended] == first[blended] + 1).all() and (weight < 1).all()
-    assert not joints["dt_ns"][valid].any()  # the value is of the row's own time
-    expected = continuous[first] + weight[:, None] * (continuous[second] - continuous[first])
-    assert np.abs(demo["obs/joints"][:] - expected)[valid].max() < 1e-3
-    assert (first[~valid] == -1).all() and (second[~valid] == -1).all() and not weight[~valid].any()
-    for name in "camera_image", "pose":  # images are never blended, and poses are at their own times
-        assert (streams[name]["next_index"] == streams[name]["source_index"]).all() and not streams[name]["weight"].any()
+    assert (first[masked] == -1).all() and (second[masked] == -1).all() and not weight[masked].any()
+    assert not demo["obs/joints_valid"][:][masked].any() and not dt[blended].any()
+    for name in "camera_image", "pose":
+        stream = meta[f"streams/{name}"]
+        assert (stream["next_index"][:] == stream["source_index"][:]).all() and not stream["weight"][:].any()
     check_digests(demo, meta)
 
 

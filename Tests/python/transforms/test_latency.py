@@ -3,21 +3,14 @@
 
 import numpy as np
 from conversions import converted
-from outputs import demos, manifest, only, take as entry_of
+from outputs import manifest, only
 from resample_oracle import (
-    MS, START, TOLERANCE, Grid, absolute, even, images_are, nearest, nearest_stream_is, poses_are, scipy_poses, steps, take, uneven,
+    MS, START, TOLERANCE, Grid, absolute, images_are, nearest, nearest_stream_is, poses_are, scipy_poses, steps, uneven,
 )
 from schemas import validator
 from session_checks import joints_are
-from stack_sessions import COUNT, v2
+from stack_sessions import v2
 from videos import video_file
-
-
-def aligned(takeset, root, found, *more, **options):
-    """The entry, demo and meta of a take, aligned with these options."""
-    root.mkdir(exist_ok=True)
-    found.write(root / "s")
-    return converted(takeset, root / "s", steps(root, {"align": options}, *more))
 
 
 def alignment(entry, stream):
@@ -56,26 +49,14 @@ def test_a_videos_images_are_paired_with_other_rows(takeset, tmp_path):
 
 def test_resampling_uses_the_times_without_latency(takeset, tmp_path):
     found, late = uneven(60), 20 * MS
-    latency = {"joints": 0.02, "camera_image": 0.02}
-    _, demo, meta = aligned(takeset, tmp_path, found, {"resample": {"rate": 50}}, latency=latency)
+    found.write(tmp_path / "s")
+    align = {"align": {"latency": {"joints": 0.02, "camera_image": 0.02}}}
+    _, demo, meta = converted(takeset, tmp_path / "s", steps(tmp_path, align, {"resample": {"rate": 50}}))
     grid = Grid(found.times, "50")
-    assert absolute(meta).tolist() == grid.ticks.tolist()
+    assert absolute(meta).tolist() == grid.ticks.tolist() and int(meta["timestamp_ns"].attrs["origin_ns"]) == START
     earlier = [time - late for time in found.joint_times]
     assert np.allclose(demo["obs/joints"][:], grid.values(earlier, found.joints), atol=1e-5, rtol=0, equal_nan=True)
     at = [time - late for time in found.times]
     position = nearest_stream_is(meta, "camera_image", at, found.numbers, grid.ticks)
     images_are(demo, np.where(position >= 0, np.array(found.numbers)[position], -1))
     poses_are(demo, *scipy_poses(found.times, found.poses, grid.ticks))
-
-
-def test_takes_that_lack_the_stream_are_not_concerned(takeset, tmp_path):
-    uneven(40).write(tmp_path / "in/with")
-    take(even(COUNT)).write(tmp_path / "in/without")
-    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=steps(tmp_path, {"align": {"latency": {"joints": 0.02}}}))
-    assert set(demos(tmp_path / "out")) == {"with", "without"}
-    assert all(a["stream"] != "joints" for a in entry_of(tmp_path / "out", "without")["alignment"])
-
-
-def test_the_start_is_that_of_the_frames(takeset, tmp_path):
-    _, _, meta = aligned(takeset, tmp_path, uneven(30), latency={"joints": 0.5, "camera_image": 0.02})
-    assert int(meta["timestamp_ns"].attrs["origin_ns"]) == START

@@ -10,14 +10,10 @@ from resample_oracle import (
     MS, START, TOLERANCE, Grid, absolute, accounts, around, images_are, nearest, poses_are, scipy_poses, steps, stream_is,
     take, uneven,
 )
-from run_outputs import outputs
 from schemas import STATISTICS, layout, validator
 from scipy.spatial.transform import Rotation
 from stack_sessions import UNEVEN
 from videos import times, video_file
-
-RATES = ["29.97"]
-
 
 def resampled(takeset, root, found, *transforms, **options):
     """The entry, demo and meta of a take that is aligned and resampled, with other steps before that."""
@@ -26,12 +22,12 @@ def resampled(takeset, root, found, *transforms, **options):
     return converted(takeset, root / "s", steps(root, "align", *transforms, {"resample": options}))
 
 
-@pytest.fixture(scope="module", params=RATES)
-def case(request, takeset, tmp_path_factory):
+@pytest.fixture(scope="module")
+def case(takeset, tmp_path_factory):
     """An uneven take at one rate: the take, its grid, and what was written."""
     root, found = tmp_path_factory.mktemp("rate"), uneven()
-    entry, demo, meta = resampled(takeset, root, found, rate=float(request.param))
-    return found, Grid(found.times, request.param), entry, demo, meta, root
+    entry, demo, meta = resampled(takeset, root, found, rate=29.97)
+    return found, Grid(found.times, "29.97"), entry, demo, meta, root
 
 
 # Rows
@@ -60,7 +56,7 @@ def test_frames_and_rows_are_accounted_for(case):
     found, grid, entry, _, _, root = case
     step = accounts(entry)["resample"]
     assert (step["frames_in"], step["frames_out"]) == (len(found.times), len(grid.ticks))
-    assert step["repeated"] == grid.repeated and (grid.repeated > 20) == (grid.rate == "120")
+    assert step["repeated"] == grid.repeated <= 20
     assert step["dropped"] == [{"reason": "resampled", "count": grid.dropped}] * (grid.dropped > 0)
     assert step["options"]["rate"] == float(grid.rate) and step["options"]["tolerance"] == 0.05 and step["options"]["phase"] == 0
     assert {"max-gap", "method"} <= set(step["options"])
@@ -115,17 +111,6 @@ def test_resampled_rows_can_be_decimated(takeset, tmp_path):
     for name in every["obs"]:
         assert np.array_equal(few[f"obs/{name}"][:], every[f"obs/{name}"][::3], equal_nan=name not in ("camera_image",)), name
     accounts(entry)
-
-
-def test_jobs_make_no_difference(takeset, tmp_path):
-    for seed in range(4):
-        uneven(40, seed=seed).write(tmp_path / f"in/t{seed}")
-    (tmp_path / "in/pour.mov").write_bytes(video_file(ticks=UNEVEN))
-    arguments = steps(tmp_path, "align", {"resample": {"rate": 100}}, "split")
-    for jobs in 1, 4:
-        takeset.convert(tmp_path / "in", output=tmp_path / f"out{jobs}", arguments=[*arguments, "--jobs", jobs])
-    assert outputs(tmp_path / "out1") == outputs(tmp_path / "out4")
-    assert "nothing to do" in takeset.convert(tmp_path / "in", output=tmp_path / "out1", arguments=arguments).stdout
 
 
 # Real trajectories

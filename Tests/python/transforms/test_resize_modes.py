@@ -1,13 +1,12 @@
 """resize-image: sizes, pixels and fields of view of its modes, against Pillow and NumPy."""
 
 import io
-import json
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from geometry_oracle import Runs, arrays_of, boxed, covering, fitted, moved, outward, steps_file, window
-from outputs import check_digests, demos
+from geometry_oracle import MAPS, Runs, boxed, covering, different, fitted, moved, outward, window
+from outputs import check_digests
 from PIL import Image
 from scan_checks import camera_info
 from scans import session as scan
@@ -16,7 +15,6 @@ from videos import video_file
 
 SIZES = {"v1": ((200, 150), (64, 48)), "scan": ((160, 120), (32, 24)), "pour": ((160, 120), None)}
 WITH_DEPTH = ["v1", "scan"]
-MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
 BOXES = [(101, 88), (77, 110), (133, 112)]
 MODES = ["fit", "cover", "letterbox", "stretch"]
 QUICK = [(101, 88)]
@@ -92,25 +90,14 @@ def test_a_single_pixel_of_shift_would_be_noticed(runs, mode):
 @pytest.mark.parametrize("take", WITH_DEPTH)
 @pytest.mark.parametrize("mode", MODES)
 @boxes(*BOXES)
-def test_intrinsics_are_exact(runs, take, mode, box):
-    _, demo, meta = runs(resize(box, mode))[take]
-    _, _, whole = runs()[take]
+def test_intrinsics_are_exact_and_depth_and_confidence_keep_the_images_field_of_view(runs, take, mode, box):
+    (_, demo, meta), (_, whole, before) = runs(resize(box, mode))[take], runs()[take]
     (image, depth), (scaled, part) = SIZES[take], placed(SIZES[take][0], box, mode)
-    assert np.allclose(meta["intrinsics"][:], moved(whole["intrinsics"][:], image, scaled, part), rtol=1e-6, atol=1e-5)
+    assert np.allclose(meta["intrinsics"][:], moved(before["intrinsics"][:], image, scaled, part), rtol=1e-6, atol=1e-5)
     around = outward(part, scaled, depth)
-    assert np.allclose(meta["camera_depth_intrinsics"][:], moved(whole["camera_depth_intrinsics"][:], depth, depth, around), rtol=1e-6, atol=1e-5)
+    assert np.allclose(meta["camera_depth_intrinsics"][:], moved(before["camera_depth_intrinsics"][:], depth, depth, around), rtol=1e-6, atol=1e-5)
     assert camera_info(demo)[1] == part[2:] and camera_info(demo, "camera_depth")[1] == around[2:]
-
-
-@pytest.mark.parametrize("take", WITH_DEPTH)
-@pytest.mark.parametrize("mode", MODES)
-@boxes(*BOXES)
-def test_depth_and_confidence_keep_the_images_field_of_view(runs, take, mode, box):
-    _, demo, _ = runs(resize(box, mode))[take]
-    _, whole, _ = runs()[take]
-    scaled, part = placed(SIZES[take][0], box, mode)
-    around = outward(part, scaled, SIZES[take][1])
-    assert around == (0, 0, *SIZES[take][1]) or mode in ("cover", "letterbox")
+    assert around == (0, 0, *depth) or mode in ("cover", "letterbox")
     for name in MAPS:
         if name in whole["obs"]:
             assert np.array_equal(demo["obs"][name][:], window(whole["obs"][name][:], around)), name
@@ -132,15 +119,13 @@ def test_images_that_are_small_enough_keep_their_size(runs):
     for mode in MODES:
         found = runs(resize((100, 100), mode, **{"when-larger-than": 160}))
         for take in "scan", "pour":
-            one, other = arrays_of(*found[take][1:]), arrays_of(*runs()[take][1:])
-            assert all(np.array_equal(one[path], other[path], equal_nan=one[path].dtype.kind == "f") for path in other)
+            assert not different(found[take], runs()[take])
         assert found["v1"][1]["obs/camera_image"].shape[1:3] == placed((200, 150), (100, 100), mode)[1][:1:-1]
 
 
 def test_a_size_that_an_image_has_is_no_change(runs):
     for mode in MODES:
-        one, other = arrays_of(*runs(resize((160, 120), mode))["scan"][1:]), arrays_of(*runs()["scan"][1:])
-        assert all(np.array_equal(one[path], other[path], equal_nan=one[path].dtype.kind == "f") for path in other), mode
+        assert not different(runs(resize((160, 120), mode))["scan"], runs()["scan"]), mode
 
 
 def test_jpegs_that_shrink_to_half_or_less_are_close_too(runs):
@@ -211,14 +196,6 @@ def test_chains_of_steps_keep_the_exact_field_of_view(runs, seed):
         assert np.allclose(meta["camera_depth_intrinsics"][:], expected, rtol=1e-6, atol=1e-4)
 
 
-def test_a_plan_foresees_every_size(runs, takeset, tmp_path):
+def test_a_plan_foresees_every_size(runs):
     for mode in "cover", "letterbox":
-        step = resize((101, 88), mode)
-        output = runs.output(step)
-        takeset("verify", output, check=0)
-        planned = json.loads(takeset("plan", runs.inputs, "--json", *steps_file(tmp_path, step), check=0).stdout)
-        shapes = {t["id"]: {d["path"]: d["shape"] for d in t["datasets"]} for t in planned["takes"]}
-        for name, (demo, _) in demos(output).items():
-            for one in ["camera_image", *MAPS]:
-                if one in demo["obs"]:
-                    assert tuple(shapes[name][f"/data/demo_0/obs/{one}"]) == demo["obs"][one].shape
+        runs.is_foreseen(resize((101, 88), mode))

@@ -35,13 +35,11 @@ def changed(before, after):
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
-@pytest.mark.parametrize("file", ["rgb/000030.jpg"])
-def test_a_changed_input_rebuilds_every_part_of_its_take_alone(takeset, source, tmp_path, file):
+def test_a_changed_input_rebuilds_every_part_of_its_take_alone(takeset, source, tmp_path):
     output = tmp_path / "out"
     split(takeset, source, output, "gaps", "split")
     before = shards(output)
-    other = "rgb/000031.jpg" if file.startswith("rgb") else "../t2/encoders.json"
-    shutil.copy(source / "t1" / other, source / "t1" / file)
+    shutil.copy(source / "t1/rgb/000031.jpg", source / "t1/rgb/000030.jpg")
     done = split(takeset, source, output, "gaps", "split")
     assert "inputs have changed" in done.stderr
     assert changed(before, shards(output)) == {"t1.0", "t1.1"}
