@@ -9,6 +9,7 @@ import subprocess
 import pytest
 import requests
 from conftest import BINARY, TAKESET, bytes_below
+from proxies import Gate
 from queued import bundle, connect, delete, evidence, fake, files_below, finished, merged, queue, row, running, script, simulate
 from test_keys import add, bearer
 
@@ -227,6 +228,23 @@ def test_a_worker_gives_back_what_it_cannot_do(start, workers, tmp_path):
     server.until(lambda: row(server.data, capture)["attempts"] >= 1)
     crashing.kill()
     assert "signal 11" in row(server.data, capture)["lastError"]
+
+
+def test_a_worker_that_ends_while_it_is_given_a_capture_gives_it_back(start, workers, tmp_path):
+    """The server has its question and has not answered yet."""
+    server = start(*PATIENT)
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    line = Gate(server.port, 1)
+    line.opened.set()
+    server.process.send_signal(signal.SIGSTOP)
+    worker = workers(line)
+    assert line.reached.wait(300)
+    worker.send_signal(signal.SIGTERM)
+    server.process.send_signal(signal.SIGCONT)
+    assert ended(worker)[0] == 143
+    found = row(server.data, capture)
+    assert (found["state"], found["attempts"]) == ("waiting", 0)
+    line.close()
 
 
 def test_a_result_that_is_refused_is_a_failed_attempt(start, workers, tmp_path):
