@@ -44,7 +44,7 @@ enum ForeignFormats {
 
   /// What `takeset recover` keeps, and what it is writing: takes that are elsewhere, or will be.
   static func isOfRecovery(_ place: TakeLocation) -> Bool {
-    place.isDirectory && [".recording.recovered", ".recovering"].contains { place.name.hasSuffix($0) }
+    place.isDirectory && place.name.contains(/\.(recording\.recovered(-[0-9]+)?|recovering)$/)
   }
 
   /// Why a place is not read whose format is known; `nil` for all others.

@@ -42,11 +42,11 @@ package enum Deflater {
     try run(&end, Z_FINISH)
   }
 
-  /// What raw deflate has compressed.
+  /// What gzip has compressed.
   static func inflate(_ bytes: [UInt8]) -> [UInt8] {
     var stream = z_stream()
     var output: [UInt8] = []
-    guard czlib_inflate_init(&stream, -15) == Z_OK else { return [] }
+    guard czlib_inflate_init(&stream, 31) == Z_OK else { return [] }
     defer { inflateEnd(&stream) }
     var bytes = bytes
     var buffer = [UInt8](repeating: 0, count: 1 << 20)

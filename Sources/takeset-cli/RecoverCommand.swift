@@ -89,7 +89,10 @@ struct RecoverCommand: ParsableCommand {
   }
 
   /// Recovers what is at or below paths, before a command reads them. Says what it did; what cannot be recovered stays as it is.
-  static func recoverAll(below paths: [String], note: (String) -> Void) {
+  ///
+  /// - Returns: Whether all is recovered that nobody records or recovers at this moment.
+  static func recoverAll(below paths: [String], note: (String) -> Void) -> Bool {
+    var isWhole = true
     let recovery = Recovery({ ChainHasher() }, deflate: Deflater.raw)
     for path in paths.map(trimmed) {
       let found =
@@ -102,10 +105,12 @@ struct RecoverCommand: ParsableCommand {
           let result = Result(path: folder, recovered: try recovery.recover(folder))
           note("recovered \(result.path.onOneLine): \(result.line)")
         } catch {
+          if (error as? RecordingError)?.isBusy != true { isWhole = false }
           note("\(folder.onOneLine): not recovered: \("\((error as? RecordingError)?.reason ?? "\(error)")".onOneLine)")
         }
       }
     }
+    return isWhole
   }
 
   private static func trimmed(_ path: String) -> String { path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path }

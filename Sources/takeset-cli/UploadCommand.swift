@@ -60,14 +60,18 @@ struct UploadCommand: ParsableCommand {
         return 0
       }
       // What a killed app has left is a bundle first.
-      RecoverCommand.recoverAll(below: paths + (watch.map { [$0] } ?? [])) { if !quiet { standardError("takeset: \($0)") } }
+      let isRecovered = RecoverCommand.recoverAll(below: paths + (watch.map { [$0] } ?? [])) {
+        if !quiet { standardError("takeset: \($0)") }
+      }
       var options = Uploader.Options()
       (options.to, options.certificates) = (to ?? "", caCert)
       (options.paths, options.watch, options.rest, options.key) = (paths.map(RecoverCommand.bundle(of:)), watch, rest, key)
       (options.jobs, options.maxAttempts, options.limitRate) = (jobs, maxAttempts, limitRate)
       (options.deletesAfterUpload, options.sendsAgain, options.retriesFailed) = (deleteAfterUpload, again, retryFailed)
       (options.state, options.isQuiet, options.firstPause, options.timeout) = (state, quiet, firstPause, timeout)
-      return try await Uploader(options).run { Uploading.show($0, json: json) }
+      let code = try await Uploader(options).run { Uploading.show($0, json: json) }
+      // A recording that cannot be read is a capture that is not on the server.
+      return code == 0 && !isRecovered ? 3 : code
     }
   }
 }

@@ -1,6 +1,7 @@
 """takeset recover: recordings that a killed app has left, written here byte for byte after the format's description."""
 
 import hashlib
+import errno
 import json
 import os
 import random
@@ -16,7 +17,7 @@ from command import BINARY
 from images import frame_code
 from outputs import demos, record, take
 from session_faults import tree
-from system import calls, limited, share, spread, stopped
+from system import calls, failing, limited, share, spread, stopped
 from videos import ffmpeg, yuv_image
 
 SIZE, DEPTH, RATE, EVERY = (96, 72), (16, 12), 30, 15
@@ -216,6 +217,21 @@ def test_flips_claim_nothing_that_is_not_there(takeset, recorded, tmp_path):
         assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(len(demo["obs/camera_image"])))
 
 
+def test_a_failing_disk_is_never_a_recording_of_nothing(takeset, recorded, failing_look, tmp_path):
+    """--discard would then remove all of it."""
+    folder = recorded.write(tmp_path / "in/take.recording")
+    before = tree(tmp_path / "in")
+    for name in "video.mp4", "depth.raw", "journal", "recording.json":
+        for kind in "open", "pread":
+            for code in (errno.EIO, errno.EMFILE, errno.EACCES) if kind == "open" else (errno.EIO,):
+                failure = failing(failing_look, "parent", kind, folder / name, 1, code)
+                done = takeset("recover", tmp_path / "in", "--discard", "--json", env=failure, check=3)
+                (found,) = json.loads(done.stdout)["recordings"]
+                assert found["outcome"] == "failed" and f"{name}: cannot be {'opened' if kind == 'open' else 'read'}" in found["reason"], found
+                assert os.strerror(code) in found["reason"] and tree(tmp_path / "in") == before
+    assert recovered(takeset, tmp_path / "in")[0]["outcome"] == "complete"
+
+
 def test_of_two_recoveries_at_once_one_works(takeset, recorded, failing_look, tmp_path):
     """The other one comes before each change of the first."""
     recorded.write(tmp_path / "a/take.recording")
@@ -239,3 +255,6 @@ def test_nothing_of_a_recording_is_uploaded_by_its_name(takeset, recorded, tmp_p
         for path in [folder, f"{folder}/", folder / "video.mp4"]:
             done = takeset("upload", path, "--to", "http://127.0.0.1:9", "--delete-after-upload", "--state", tmp_path / "queue.sqlite", "--max-attempts", 1)
             assert done.returncode == 1 and "nothing of it is sent" in done.stderr and (folder / "video.mp4").exists(), done.stderr
+    # What is not recovered is not on the server.
+    done = takeset("upload", tmp_path, "--to", "http://127.0.0.1:9", "--state", tmp_path / "queue.sqlite", "--max-attempts", 1)
+    assert done.returncode != 0 and "broken.recording: not recovered" in done.stderr

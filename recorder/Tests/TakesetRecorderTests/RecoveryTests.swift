@@ -57,7 +57,11 @@ import Testing
     let found = try metadata(folder.path + "/take")
     #expect(found["frame_count"] as? Int == 23 && found["is_partial"] == nil && found["assertion"] as? String == "Fw==")
     #expect(found["started_at"] as? String == "2026-02-18T20:20:00.123Z" && found["duration_ms"] as? Int == 767)
-    let depth = try #require(files["take/depth.gz"])
+    let gzip = try #require(files["take/depth.gz"])
+    let depth = gzip.dropFirst(10).dropLast(8)
+    #expect(Array(gzip.prefix(10)) == [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
+    let ends = [CRC32.of(depth), UInt32(depth.count)].flatMap { number in withUnsafeBytes(of: number.littleEndian, Array.init) }
+    #expect(Array(gzip.suffix(8)) == ends)
     #expect(depth.prefix(4) == Array("RLDP".utf8)[...] && Array(depth.suffix(48)) == Self.map(21) && depth.count == 16 + 8 * 12 + 8 * 48)
   }
 
@@ -192,7 +196,7 @@ import Testing
     let recovered = try Recovery(testHasher, deflate: stored).recover(recording)
     #expect(recovered.outcome == .complete && recovered.frames == 23 && recovered.keyframes == 6)
     let depth = try #require(try contents(of: folder.path + "/take")["depth.gz"])
-    #expect(Array(depth.suffix(6 * 48)) == [3, 6, 12, 15, 18, 21].flatMap(Self.map))
+    #expect(Array(depth.dropLast(8).suffix(6 * 48)) == [3, 6, 12, 15, 18, 21].flatMap(Self.map))
   }
 
   @Test func anythingFlippedInTheJournalClaimsNothingThatIsNotThere() throws {
@@ -219,5 +223,73 @@ import Testing
     let before = try contents(of: folder.path)
     #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: stored).recover(recording.folder) }
     #expect(try contents(of: folder.path) == before)
+  }
+
+  @Test func anEarlierOriginalOfTheSameNameIsKept() throws {
+    let folder = try TestFolder()
+    let recovery = Recovery(testHasher, deflate: stored)
+    for count in [10, 15, 20] {
+      try record(count, in: folder.path)
+      _ = try recovery.recover(folder.path + "/take.recording")
+      try FileManager.default.removeItem(atPath: folder.path + "/take")
+    }
+    let movies = try contents(of: folder.path).filter { $0.key.hasSuffix("video.mp4") }.mapValues(\.count)
+    #expect(
+      movies == [
+        "take.recording.recovered/video.mp4": 201, "take.recording.recovered-2/video.mp4": 303, "take.recording.recovered-3/video.mp4": 406,
+      ])
+    #expect(movies.keys.allSatisfy { Recovery.isUnfinished(String($0.split(separator: "/")[0])) })
+    #expect(try recovery.discard(in: folder.path).count == 3)
+  }
+
+  /// Each file of a recording, as something else or not there.
+  @Test(arguments: ["journal", "video.mp4", "depth.raw", "recording.json"], ["pipe", "link", "device", "folder", "absent"])
+  func aFileThatIsNoFileIsAnErrorAndLosesNothing(_ name: String, _ kind: String) throws {
+    let folder = try TestFolder()
+    let path = try record(10, in: folder.path).folder + "/" + name
+    try FileManager.default.moveItem(atPath: path, toPath: folder.path + "/elsewhere")
+    switch kind {
+    case "pipe": mkfifo(path, 0o644)
+    case "link": symlink(folder.path + "/elsewhere", path)
+    case "device": symlink("/dev/zero", path)
+    case "folder": mkdir(path, 0o755)
+    default: break
+    }
+    let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
+    let error = #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: stored).recover(folder.path + "/take.recording") }
+    #expect(error?.isDamage == true && error?.path == path)
+    #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted() == before)
+  }
+
+  @Test func aSegmentThatEndsBehindTheMovieIsNotInIt() throws {
+    let folder = try TestFolder()
+    let recording = try record(10, in: folder.path).folder
+    let journal = try contents(of: recording)["journal"]!
+    let entries = JournalEntry.read(journal).entries.map { entry in
+      if case .segment(let end, let frames, let digest) = entry, frames == 10 {
+        return JournalEntry.segment(end: end + 1 << 50, frames: 10, digest: digest)
+      }
+      return entry
+    }
+    try Data(entries.flatMap(\.bytes)).write(to: URL(fileURLWithPath: recording + "/journal"))
+    #expect(try Recovery(testHasher, deflate: stored).recover(recording).frames == 5)
+  }
+
+  @Test(arguments: [[], ["recording.json.part"], ["recording.json"], ["recording.json", "video.mp4", "depth.raw", "journal"]])
+  func aRecorderThatWasKilledAtOnceHasRecordedNothing(_ names: [String]) throws {
+    let folder = try TestFolder()
+    let recording = folder.path + "/take.recording"
+    try FileManager.default.createDirectory(atPath: recording, withIntermediateDirectories: false)
+    for name in names {
+      let bytes = try name == BundleDescription.name ? Self.description.json : []
+      try Data(bytes).write(to: URL(fileURLWithPath: recording + "/" + name))
+    }
+    #expect(try Recovery(testHasher, deflate: stored).recover(recording).outcome == .nothing)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["take.recording.recovered"])
+  }
+
+  @Test(arguments: [".recording", "..recording", "...recording", "take"]) func aNameThatIsNoneIsRefused(_ name: String) throws {
+    let folder = try TestFolder()
+    #expect(throws: RecordingError.self) { try Recovery(testHasher, deflate: stored).recover(folder.path + "/" + name) }
   }
 }

@@ -15,6 +15,7 @@ public final class BundleRecording {
   public private(set) var framesInMovie = 0
 
   private let video, depth, journal: AppendedFile
+  private let lock: FolderLock?
   private var chain: FrameChain
   private let keyframeRule: KeyframeRule
   private let makeHasher: MakeHasher
@@ -32,11 +33,11 @@ public final class BundleRecording {
     if let problem = description.problem { throw RecordingError(path: folder, reason: problem) }
     guard !Files.exists(output) else { throw RecordingError(path: output, reason: "there is something already") }
     guard mkdir(folder, 0o755) == 0 else { throw RecordingError.system("cannot be made", folder) }
+    lock = FolderLock(folder)
     try Files.write(description.json, to: folder + "/" + BundleDescription.name)
     video = try AppendedFile(creating: folder + "/" + IntactRecording.videoName)
     depth = try AppendedFile(creating: folder + "/" + IntactRecording.depthName)
     journal = try AppendedFile(creating: folder + "/" + IntactRecording.journalName)
-    journal.lock()
     chain = FrameChain(rule: checkpoints, makeHasher)
     try Files.syncFolder(folder)
     try Files.syncFolder(parent)
@@ -121,7 +122,8 @@ public final class BundleRecording {
   /// from the disk, if there are frames and no movie.
   public func commit(deflate: @escaping Deflate) throws -> Recovery.Recovered? {
     let recording = try IntactRecording(folder, makeHasher)
-    guard let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output) else {
+    guard let recording, let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output)
+    else {
       guard frames == 0 else { throw segmentFailure ?? RecordingError(path: folder, reason: "its movie is empty; what there is stays") }
       try FileManager.default.removeItem(atPath: folder)
       return nil

@@ -8,6 +8,8 @@ public struct RecordingError: Error, Equatable, CustomStringConvertible {
   public var isFull = false
   /// What was recorded cannot be read: nothing can be made of it.
   public var isDamage = false
+  /// Another process records or recovers it.
+  public var isBusy = false
 
   public var description: String { "\(path): \(reason)" }
 
@@ -54,23 +56,23 @@ final class AppendedFile {
 
   func append(_ bytes: [UInt8]) throws { try bytes.withUnsafeBytes { try append($0) } }
 
-  /// Tells others that it is in use, until this process ends: see `FileLock`.
-  func lock() { while flock(descriptor, LOCK_EX) != 0, errno == EINTR {} }
-
   /// Waits until the bytes are on the disk.
   func sync() throws {
     guard fsync(descriptor) == 0 else { throw RecordingError.system("cannot be synced", path) }
   }
 }
 
-/// The lock of a file that another process may use, until its last use.
-final class FileLock {
+/// Tells other processes that a folder is in use, until its last use or the end of this process.
+final class FolderLock {
   private let descriptor: Int32
 
-  /// `nil` where another has locked it. A file that cannot be opened is nobody's.
+  /// `nil` where another has it. A folder that cannot be locked is nobody's.
   init?(_ path: String) {
-    descriptor = open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK else { return nil }
+    descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+    guard descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK else {
+      close(descriptor)
+      return nil
+    }
   }
 
   deinit { if descriptor >= 0 { close(descriptor) } }
@@ -81,7 +83,7 @@ enum Files {
   static func write(_ bytes: [UInt8], to path: String) throws { try write(to: path) { try $0.append(bytes) } }
 
   static func write(to path: String, _ fill: (AppendedFile) throws -> Void) throws {
-    let temporary = path + ".part"
+    let temporary = temporary(path)
     unlink(temporary)
     let file = try AppendedFile(creating: temporary)
     try fill(file)
@@ -89,16 +91,7 @@ enum Files {
     guard rename(temporary, path) == 0 else { throw RecordingError.system("cannot be renamed", temporary) }
   }
 
-  static func read(_ path: String) throws -> [UInt8] {
-    guard let data = FileManager.default.contents(atPath: path) else { throw damage(path) }
-    return Array(data)
-  }
-
-  private static func damage(_ path: String) -> RecordingError {
-    var error = RecordingError.system("cannot be read", path)
-    error.isDamage = true
-    return error
-  }
+  static func temporary(_ path: String) -> String { path + ".part" }
 
   /// Makes the names in a folder durable.
   static func syncFolder(_ path: String) throws {

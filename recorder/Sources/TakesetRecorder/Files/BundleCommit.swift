@@ -15,25 +15,29 @@ enum BundleCommit {
     try Files.syncFolder(folder)
   }
 
-  /// One map is in memory at a time.
+  /// Writes the depth maps in a gzip member (RFC 1952) without a time. One map is in memory at a time.
   private static func writeDepth(of recording: IntactRecording, from source: String, to path: String, _ deflate: Deflate) throws {
-    guard let raw = FileHandle(forReadingAtPath: source) else { throw RecordingError.system("cannot be read", source) }
-    var pieces = recording.maps.makeIterator()
+    let raw = recording.maps.isEmpty ? nil : try RecordedFile(source)
+    var maps = recording.maps.makeIterator()
     var header: [UInt8]? = BundleDocuments.depthHeader(times: recording.keyframeTimes, recording.description)
+    var (crc, count) = (CRC32(), 0)
+    func next() throws -> [UInt8]? {
+      var piece = header
+      header = nil
+      if piece == nil, let raw, let map = maps.next() {
+        var bytes: [UInt8] = []
+        try raw.read(map) { bytes += $0 }
+        piece = bytes
+      }
+      crc.update(piece ?? [])
+      count += piece?.count ?? 0
+      return piece
+    }
     try Files.write(to: path) { file in
-      try deflate(
-        {
-          if let first = header {
-            header = nil
-            return first
-          }
-          guard let map = pieces.next() else { return nil }
-          try raw.seek(toOffset: map.lowerBound)
-          guard let data = try raw.read(upToCount: map.count), data.count == map.count else {
-            throw RecordingError(path: source, reason: "it became shorter while it was read")
-          }
-          return Array(data)
-        }, { try file.append($0) })
+      try file.append([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
+      try deflate(next, { try file.append($0) })
+      let end = [crc.value, UInt32(truncatingIfNeeded: count)].flatMap { number in withUnsafeBytes(of: number.littleEndian, Array.init) }
+      try file.append(end)
     }
   }
 

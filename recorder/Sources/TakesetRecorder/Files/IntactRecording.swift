@@ -31,11 +31,18 @@ struct IntactRecording {
     return assertion.frames == frames && isComplete ? seconds : times[assertion.frames - 1]
   }
 
-  /// Reads a folder `ID.recording/`. Throws `RecordingError` where its description or its journal cannot be read.
-  init(_ folder: String, _ makeHasher: @escaping MakeHasher) throws {
+  /// Bytes of a journal. A day of 60 frames a second has 275 MB.
+  private static let longestJournal = 300_000_000
+
+  /// Reads a folder `ID.recording/`; `nil` where its recorder was killed before it wrote anything of a recording.
+  ///
+  /// - Throws: `RecordingError` where its description or its journal cannot be read, or a file that the journal speaks of. Only bytes that can be read
+  ///   and have another digest end what is certain.
+  init?(_ folder: String, _ makeHasher: @escaping MakeHasher) throws {
+    if try Self.isUnbegun(folder) { return nil }
     let path = folder + "/" + BundleDescription.name
-    description = try BundleDescription(json: Files.read(path), path: path)
-    let (found, _) = JournalEntry.read(try Files.read(folder + "/" + Self.journalName))
+    description = try BundleDescription(json: RecordedFile.all(of: path, limit: 1 << 20), path: path)
+    let (found, _) = JournalEntry.read(try RecordedFile.all(of: folder + "/" + Self.journalName, limit: Self.longestJournal))
     entries = found.count
     var all: [(time: Double, hash: [UInt8])] = []
     var segments: [(end: UInt64, frames: Int, digest: [UInt8])] = []
@@ -57,20 +64,20 @@ struct IntactRecording {
       }
     }
     var frames = 0
-    let movie = Pieces(folder + "/" + Self.videoName, makeHasher)
+    var movie = Pieces(folder + "/" + Self.videoName, makeHasher)
     for segment in segments {
-      guard segment.frames >= frames, segment.frames <= all.count, movie.confirms(segment.digest, upTo: segment.end) else { break }
+      guard segment.frames >= frames, segment.frames <= all.count, try movie.confirms(segment.digest, upTo: segment.end) else { break }
       (videoEnd, frames) = (segment.end, segment.frames)
     }
     hashes = all.prefix(frames).map(\.hash)
     times = all.prefix(frames).map(\.time)
-    let depth = Pieces(folder + "/" + Self.depthName, makeHasher)
+    var depth = Pieces(folder + "/" + Self.depthName, makeHasher)
     let length = UInt64(description.depthWidth * description.depthHeight * 4)
     var depthEnd: UInt64 = 0
     for map in noted where map.frame < frames {
       guard map.end == depthEnd + length else { break }
       // A map that is damaged costs no other.
-      if depth.confirms(map.digest, upTo: map.end) {
+      if try depth.confirms(map.digest, upTo: map.end) {
         maps.append(depthEnd..<map.end)
         keyframeTimes.append(times[map.frame])
       }
@@ -82,24 +89,34 @@ struct IntactRecording {
     seconds = isComplete ? stopped?.time ?? 0 : times.last ?? 0
   }
 
+  /// Whether a folder has the files of a recording's first moment only, all of them empty but its description.
+  private static func isUnbegun(_ folder: String) throws -> Bool {
+    guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
+      throw RecordingError(path: folder, reason: "it cannot be listed", isDamage: true)
+    }
+    let about = [BundleDescription.name, Files.temporary(BundleDescription.name)]
+    return try names.allSatisfy { name in
+      if about.contains(name) { return true }
+      return try [videoName, depthName, journalName].contains(name) && RecordedFile(folder + "/" + name).count == 0
+    }
+  }
+
   /// The pieces of a file, each confirmed by its digest before the next is looked at.
-  private final class Pieces {
-    private let file: FileHandle?
+  private struct Pieces {
+    private let path: String
     private let makeHasher: MakeHasher
+    private var file: RecordedFile?
     private var position: UInt64 = 0
 
-    init(_ path: String, _ makeHasher: @escaping MakeHasher) {
-      (file, self.makeHasher) = (FileHandle(forReadingAtPath: path), makeHasher)
-    }
+    init(_ path: String, _ makeHasher: @escaping MakeHasher) { (self.path, self.makeHasher) = (path, makeHasher) }
 
-    func confirms(_ digest: [UInt8], upTo end: UInt64) -> Bool {
-      guard let file, end >= position else { return false }
+    mutating func confirms(_ digest: [UInt8], upTo end: UInt64) throws -> Bool {
+      let file = try self.file ?? RecordedFile(path)
+      self.file = file
+      guard position <= end, end <= file.count else { return false }
       var hasher = makeHasher()
-      while position < end {
-        guard let data = try? file.read(upToCount: Int(min(end - position, 1 << 20))), !data.isEmpty else { return false }
-        data.withUnsafeBytes { hasher.update($0) }
-        position += UInt64(data.count)
-      }
+      try file.read(position..<end) { $0.withUnsafeBytes { hasher.update($0) } }
+      position = end
       return hasher.finish() == digest
     }
   }

@@ -3,7 +3,7 @@ import Foundation
 /// Makes bundles of recordings that a killed app has left: folders `ID.recording/`.
 ///
 /// It takes what is certain, cuts the movie exactly there, and never claims more than the newest signature covers. It may be killed at any moment and
-/// repeated; the bytes are the same each time. The recording itself is kept as `ID.recording.recovered`.
+/// repeated; the bytes are the same each time. The recording itself is kept as `ID.recording.recovered`, or with `-2` and so on behind it.
 public struct Recovery: Sendable {
   public enum Outcome: String, Sendable, Equatable { case complete, partial, nothing }
 
@@ -36,7 +36,9 @@ public struct Recovery: Sendable {
   static let keptSuffix = ".recording.recovered", workingSuffix = ".recovering"
 
   /// Whether a folder of this name belongs to a recording or a recovery, and is no bundle.
-  public static func isUnfinished(_ name: String) -> Bool { [suffix, keptSuffix, workingSuffix].contains(where: name.hasSuffix) }
+  public static func isUnfinished(_ name: String) -> Bool { name.hasSuffix(suffix) || name.hasSuffix(workingSuffix) || isKept(name) }
+
+  private static func isKept(_ name: String) -> Bool { name.contains(/\.recording\.recovered(-[0-9]+)?$/) }
 
   private let makeHasher: MakeHasher
   private let deflate: Deflate
@@ -50,29 +52,35 @@ public struct Recovery: Sendable {
   /// - Throws: `RecordingError` where it cannot be read, or where its bundle cannot be written; the recording is then as it was.
   public func recover(_ folder: String) throws -> Recovered {
     let name = URL(fileURLWithPath: folder).lastPathComponent
-    guard name.hasSuffix(Self.suffix), name.count > Self.suffix.count else {
-      throw RecordingError(path: folder, reason: "its name does not end in \(Self.suffix)")
-    }
     let id = String(name.dropLast(Self.suffix.count))
+    guard name.hasSuffix(Self.suffix), !["", ".", ".."].contains(id) else {
+      throw RecordingError(path: folder, reason: "its name is not that of a recording; expected ID\(Self.suffix)")
+    }
     let base = String(folder.dropLast(Self.suffix.count))
     // Held to the end: two recoveries of one recording would spoil each other's bundle.
-    guard let lock = FileLock(folder + "/" + IntactRecording.journalName) else {
-      throw RecordingError(path: folder, reason: "it is being recorded, or recovered by another")
+    guard let lock = FolderLock(folder) else {
+      throw RecordingError(path: folder, reason: "it is being recorded, or recovered by another", isBusy: true)
     }
     defer { withExtendedLifetime(lock) {} }
     let recording = try IntactRecording(folder, makeHasher)
-    let recovered = Recovered(recording, id: id, output: base)
-    if recovered != nil { try write(recording, from: folder, to: base) }
-    let kept = base + Self.keptSuffix
-    // Of an earlier recovery under the same name, the newer one counts.
-    try? FileManager.default.removeItem(atPath: kept)
-    guard rename(folder, kept) == 0 else { throw RecordingError.system("cannot be renamed to \(kept)", folder) }
-    return recovered ?? Recovered(id: id, outcome: .nothing, journalEntries: recording.entries)
+    let recovered = recording.flatMap { Recovered($0, id: id, output: base) }
+    if let recording, recovered != nil { try write(recording, from: folder, to: base) }
+    try keep(folder, as: base + Self.keptSuffix)
+    return recovered ?? Recovered(id: id, outcome: .nothing, journalEntries: recording?.entries ?? 0)
+  }
+
+  /// Gives a recording that is recovered a name that no earlier one has.
+  private func keep(_ folder: String, as name: String) throws {
+    for number in 1... {
+      let free = number == 1 ? name : "\(name)-\(number)"
+      if !Files.exists(free), rename(folder, free) == 0 { return }
+      guard Files.exists(free) else { throw RecordingError.system("cannot be renamed to \(free)", folder) }
+    }
   }
 
   /// Removes the recordings that recoveries have kept in a folder. Returns their paths.
   public func discard(in folder: String) throws -> [String] {
-    let names = try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasSuffix(Self.keptSuffix) }.sorted()
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder).filter(Self.isKept).sorted()
     return try names.map { name in
       try FileManager.default.removeItem(atPath: folder + "/" + name)
       return folder + "/" + name
@@ -99,14 +107,9 @@ public struct Recovery: Sendable {
   }
 
   private func copy(_ source: String, to target: String, count: UInt64) throws {
-    guard let file = FileHandle(forReadingAtPath: source) else { throw RecordingError.system("cannot be read", source) }
+    let file = try RecordedFile(source)
     let output = try AppendedFile(creating: target)
-    while output.count < count {
-      guard let data = try file.read(upToCount: Int(min(count - output.count, 1 << 20))), !data.isEmpty else {
-        throw RecordingError(path: source, reason: "it became shorter while it was read")
-      }
-      try data.withUnsafeBytes { try output.append($0) }
-    }
+    try file.read(0..<count) { try output.append($0) }
     try output.sync()
   }
 
