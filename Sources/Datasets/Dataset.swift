@@ -27,7 +27,7 @@ package struct Dataset: Sendable {
     do {
       manifest = try ManifestFile(directory)
     } catch {
-      throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
+      throw UsageError(DatasetFiles.unreadable(directory, error))
     }
     guard let record = manifest.record, record.isOfKnownWriter else {
       let damage = (try? manifest.damage()) ?? []

@@ -26,10 +26,11 @@ package enum DatasetFiles {
   package static func word(for path: String) -> String? {
     let url = URL(fileURLWithPath: path)
     let folder = url.deletingLastPathComponent().path
-    func isIndex(_ path: String) -> Bool {
-      path.hasSuffix("/" + index) && (try? Directory.kind(at: path)) == .file
+    func isHDF5(_ path: String) -> Bool {
+      (try? Directory.kind(at: path)) == .file
         && (try? InputFile.start(of: path, count: 8)) == [0x89, 0x48, 0x44, 0x46, 0x0D, 0x0A, 0x1A, 0x0A]
     }
+    func isIndex(_ path: String) -> Bool { path.hasSuffix("/" + index) && isHDF5(path) }
     if isIndex(path) {
       return isDataset(folder)
         ? "this is the index of a Takeset dataset; its folder is \(folder): takeset inspect \(shellWord(folder))"
@@ -42,7 +43,24 @@ package enum DatasetFiles {
     if path.hasSuffix(".h5"), folder.hasSuffix("/" + episodes), isDataset(parent) {
       return "this is an episode of a Takeset dataset; its folder is \(parent): takeset inspect \(shellWord(parent))"
     }
-    return nil
+    if path.hasSuffix(".h5"), isHDF5(path) {
+      return
+        "this is an HDF5 file; one that takeset pack has made is checked by takeset verify \(shellWord(path)) and read by takeset.open in Python"
+    }
+    return interruption(of: path)
+  }
+
+  /// What to say of a folder in which a run was interrupted before it wrote the manifest; `nil` of any other.
+  private static func interruption(of path: String) -> String? {
+    guard !isDataset(path), (try? Directory.kind(at: path + "/" + journal)) == .file else { return nil }
+    let sealed = (try? Directory.members(of: path + "/" + episodes))?.count { $0.name.hasSuffix(".h5") } ?? 0
+    return "a run into this directory was interrupted after \(sealed) episodes; the same takeset run again goes on"
+  }
+
+  /// Why a directory cannot be read as a dataset.
+  static func unreadable(_ directory: String, _ error: any Error) -> String {
+    interruption(of: directory).map { "\(directory) is not a dataset yet: \($0)" }
+      ?? "\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))"
   }
 
   /// The files that commands of Takeset write into a dataset's directory.

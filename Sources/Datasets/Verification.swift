@@ -225,7 +225,7 @@ package struct Verification: Sendable, Codable {
       differ(DatasetFiles.manifest, "is not JSON: \(error)")
       return
     } catch {
-      throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
+      throw UsageError(DatasetFiles.unreadable(directory, error))
     }
     files += 1
     if manifest.isEarlier {
@@ -238,7 +238,7 @@ package struct Verification: Sendable, Codable {
     do {
       for damage in try manifest.damage() { differ(DatasetFiles.manifest, damage) }
     } catch {
-      throw UsageError("\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))")
+      throw UsageError(DatasetFiles.unreadable(directory, error))
     }
     guard let record = manifest.record else { return }
     guard record.isOfKnownWriter else {

@@ -32,7 +32,8 @@ package final class OutputDirectory: Sendable {
     lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard lock >= 0 else { throw OutputFailure("\(FileError("open", path))") }
     guard Self.acquire(lock) else {
-      close(lock)
+      defer { close(lock) }
+      guard errno == EWOULDBLOCK else { throw OutputFailure(withoutLocks: given) }
       throw OutputFailure(
         "another run is writing into \(given), or takeset pack reads it; wait for it or choose another directory")
     }

@@ -81,6 +81,8 @@ package struct Run: Sendable {
     /// Takes whose output already existed and is kept.
     package var unchanged = 0
     package var pruned = 0
+    /// Episodes that are kept although their inputs are gone.
+    package var orphaned = 0
     package var rows = 0
     package var isCancelled = false
     package var isUpToDate = false
@@ -143,10 +145,12 @@ package struct Run: Sendable {
     let removed = Set(gone)
     // A watch looks at parts of the inputs.
     let ignored = watched == nil ? search.ignored.findings : []
+    let orphans = journal.entries.values.filter { !seen.contains($0.id.take) && !removed.contains($0.id.text) }
+    if watched == nil { summary.orphaned = orphans.count { $0.outcome == .written } }
     let stamp = IndexStamp(
       directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id.text) },
       pipeline: conversion.digest, splitFile: splitFile,
-      vanished: journal.entries.values.filter { !seen.contains($0.id.take) }.map(\.id.text).filter { !removed.contains($0) },
+      vanished: orphans.map(\.id.text),
       ignored: ignored)
     summary.isUpToDate =
       !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)

@@ -8,10 +8,18 @@ package struct OutputFailure: Error, CustomStringConvertible {
   var code: Int32?
   package init(_ message: String, code: Int32? = nil) { (self.message, self.code) = (message, code) }
 
+  /// That a directory cannot be locked, from the current `errno`.
+  package init(withoutLocks directory: String) {
+    let code = errno
+    self.init(
+      "the file system of \(directory.onOneLine) locks no directories (\(String(cString: strerror(code)))), so nothing keeps two commands from writing there at "
+        + "once; choose a directory on another one", code: code)
+  }
+
   /// For a scheduler: 73 for an output that cannot be created, 74 for a disk that fails, 75 where another attempt may succeed.
   package var exitCode: Int32 {
     switch code {
-    case EACCES, EPERM, EROFS, ENOTDIR, EEXIST, EISDIR, ELOOP, ENAMETOOLONG, EXDEV: 73
+    case EACCES, EPERM, EROFS, ENOTDIR, EEXIST, EISDIR, ELOOP, ENAMETOOLONG, EXDEV, ENOLCK, ENOSYS, EOPNOTSUPP: 73
     case EIO: 74
     default: 75
     }

@@ -23,10 +23,8 @@ enum PythonPackage {
     }
     signal(SIGPIPE, SIG_DFL)
     signal(SIGXFSZ, SIG_DFL)
-    // Without the folder in which the command is run, which may be a stranger's.
     let start = """
-      import sys
-      sys.path[:] = [place for place in sys.path if place]
+      \(withoutWorkingDirectory)
       try:
           from \(module) import main
       except ImportError as error:
@@ -53,13 +51,20 @@ enum PythonPackage {
     return folders.map { $0 + "/python3" }.filter { access($0, X_OK) == 0 && known.insert($0).inserted }
   }
 
+  /// The first statements of a program: the folder in which the command is run may be a stranger's, and nothing is imported from there. `sys` is
+  /// built in.
+  private static let withoutWorkingDirectory = """
+    import sys
+    sys.path[:] = [place for place in sys.path if place]
+    """
+
   private static func hasPackage(_ python: String) -> Bool {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: python)
     // A folder of this name without a module in it is found, too, but has no origin.
     let test = """
-      import importlib.util, sys
-      sys.path[:] = [place for place in sys.path if place]
+      \(withoutWorkingDirectory)
+      import importlib.util
       found = importlib.util.find_spec('takeset')
       sys.exit(found is None or found.origin is None)
       """

@@ -183,9 +183,10 @@ struct RunCommand: ParsableCommand {
     ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
     let takes = parts.isEmpty ? "no takes" : parts.joined(separator: ", ")
     let frames = summary.rows == 1 ? "1 frame" : "\(summary.rows) frames"
-    if summary.isUpToDate { return "\(output): nothing to do (\(takes), \(frames))" }
+    let kept = summary.orphaned > 0 ? "; \(summary.orphaned) more kept, whose inputs are gone (--prune removes them)" : ""
+    if summary.isUpToDate { return "\(output): nothing to do (\(takes), \(frames))\(kept)" }
     let warnings = summary.withWarnings > 0 ? "; \(summary.withWarnings) with warnings" : ""
-    return "\(output): \(takes), \(frames)\(warnings)"
+    return "\(output): \(takes), \(frames)\(warnings)\(kept)"
   }
 }
 

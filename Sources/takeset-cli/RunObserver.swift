@@ -113,6 +113,7 @@ final class RunObserver: Sendable {
     var fields: [String: JSONValue] = [
       "written": JSONValue(summary.written), "unchanged": JSONValue(summary.unchanged), "rejected": JSONValue(summary.rejected),
       "failed": JSONValue(summary.failed), "removed": JSONValue(summary.pruned), "with_warnings": JSONValue(summary.withWarnings),
+      "inputs_gone": JSONValue(summary.orphaned),
       "rows": JSONValue(summary.rows),
     ]
     if hasReasons { fields["reasons"] = report.reasons }

@@ -81,7 +81,8 @@ package final class InputFile {
     ].contains(ending)
   }
 
-  /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent.
+  /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent. Throws `FileError` where they cannot be read:
+  /// nobody can say then that the file is no take.
   package static func start(of path: String, count: Int) throws -> [UInt8] { try bytes(of: path, count: count, isEnd: false) }
 
   /// The last bytes, as `start` gives the first.
@@ -94,8 +95,8 @@ package final class InputFile {
       var bytes = [UInt8](repeating: 0, count: count)
       let got = try bytes.withUnsafeMutableBytes { try file.readUndigested(into: $0) }
       return Array(bytes.prefix(got))
-    } catch let error as FileError where [ENOENT, ENOTDIR, ELOOP, EACCES, ENXIO].contains(error.code) {
-      // An unreadable file is refused when it is read; a link or a socket is recognized as such.
+    } catch let error as FileError where [ENOENT, ENOTDIR, ELOOP, ENXIO].contains(error.code) {
+      // A link or a socket is recognized as such.
       return []
     } catch is TakeFailure {
       return []

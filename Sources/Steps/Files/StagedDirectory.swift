@@ -78,8 +78,8 @@ package final class StagedDirectory: Sendable {
     let descriptor = open(output, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", output) }
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-      close(descriptor)
-      throw OutputExists(beingWritten: given)
+      defer { close(descriptor) }
+      throw errno == EWOULDBLOCK ? OutputExists(beingWritten: given) : OutputFailure(withoutLocks: given)
     }
     return descriptor
   }
@@ -103,8 +103,8 @@ package final class StagedDirectory: Sendable {
         throw OutputFailure("cannot write \(given): \(FileError("open", path))")
       }
       guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-        close(descriptor)
-        throw OutputExists(beingWritten: given)
+        defer { close(descriptor) }
+        throw errno == EWOULDBLOCK ? OutputExists(beingWritten: given) : OutputFailure(withoutLocks: given)
       }
       // The command that had it may have renamed or removed it in the meantime.
       if Directory.isOpen(descriptor, at: path) { return descriptor }

@@ -158,6 +158,17 @@ def test_files_of_a_dataset_are_known(takeset, dataset, tmp_path):
         assert "the index of a Takeset dataset" in done.stdout + done.stderr and "manifest.json" in done.stdout + done.stderr
 
 
+def test_a_packed_file_and_an_interrupted_run_are_known(takeset, dataset, tmp_path):
+    takeset("pack", dataset, "--output", tmp_path / "packed.h5", check=0)
+    assert "takeset verify" in takeset("inspect", tmp_path / "packed.h5", check=None).stderr
+    shutil.copytree(dataset, tmp_path / "cut")
+    for name in "manifest.json", "dataset.h5":
+        (tmp_path / "cut" / name).unlink()
+    for command in "inspect", "verify":
+        done = takeset(command, tmp_path / "cut", check=None)
+        assert done.returncode not in (0, 70) and "was interrupted after 2 episodes; the same takeset run again goes on" in done.stdout + done.stderr
+
+
 def test_a_stream_is_no_field_of_a_filter(takeset, dataset, tmp_path):
     for word, stream in ("joints", "joints"), ("pose", "pose"), ("depth", "camera_depth"):
         done = takeset("select", dataset, "--where", word, "--output", tmp_path / "x", check=64)

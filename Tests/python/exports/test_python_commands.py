@@ -64,7 +64,7 @@ def test_a_missing_package_is_said_with_the_remedy(dataset, tmp_path):
 
 def test_no_code_of_the_working_directory_runs(dataset, tmp_path):
     """A stranger's folder may hold modules of these names."""
-    for name in "takeset", "h5py", "numpy", "rerun":
+    for name in "takeset", "h5py", "numpy", "rerun", "importlib", "contextlib", "types", "warnings", "functools", "collections", "operator", "json", "argparse":
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("print('a stranger'); raise SystemExit(7)\n")
     for command in ("view",), ("export", "--to", "lerobot", "--output", tmp_path / "out"):

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -246,6 +247,11 @@ int fsync(int descriptor) {
 int fdatasync(int descriptor) {
   char path[PATH_MAX];
   return fails("fsync", of_descriptor(descriptor, path)) ? -1 : REAL(fdatasync)(descriptor);
+}
+
+int flock(int descriptor, int operation) {
+  char path[PATH_MAX];
+  return fails("flock", of_descriptor(descriptor, path)) ? -1 : REAL(flock)(descriptor, operation);
 }
 
 int mkdir(const char *path, mode_t mode) { return fails("mkdir", path) ? -1 : REAL(mkdir)(path, mode); }

@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 
+import pytest
 from outputs import demos, manifest, take
 from session_faults import V1, V2, fails, tree
+from system import as_nobody
 
 
 def test_a_missing_input_creates_nothing(takeset, tmp_path):
@@ -106,3 +108,20 @@ def test_inputs_are_never_modified(takeset, sessions, tmp_path):
     takeset.convert(sessions, output=tmp_path / "out")
     takeset("inspect", sessions)
     assert tree(sessions) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+def test_a_file_that_may_not_be_read_is_a_failed_take(takeset, tmp_path):
+    """Nobody can say that it is none."""
+    takeset("simulate", "realitycam-bundle", "--layout", "multipart", "--seconds", 1, "--size", "96x72", "--output", tmp_path / "in/bundle", check=0)
+    takeset.simulate(tmp_path / "in/good", "--variant", "v2", "--seconds", 1, "--size", "96x72")
+    next((tmp_path / "in/bundle").glob("*multipart*")).chmod(0)
+    (tmp_path / "mine").mkdir()
+    os.chown(tmp_path / "mine", 65534, 65534)
+    for parent in [tmp_path, *tmp_path.parents]:
+        if not parent.stat().st_mode & 1:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    takeset("run", tmp_path / "in", "--output", tmp_path / "mine/out", check=3, preexec_fn=as_nobody)
+    outcomes = {entry["id"]: (entry["outcome"], *(found["code"] for found in entry["findings"] if found["severity"] == "error"))
+                for entry in manifest(tmp_path / "mine/out")["record"]["takes"]}
+    assert outcomes.pop("good") == ("written",) and list(outcomes.values()) == [("failed", "permission")], outcomes

@@ -1,5 +1,6 @@
 """What a run promises over time: the same bytes whatever happened on the way, nothing done twice, and every take its own id."""
 
+import errno
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import pytest
 from outputs import demos, manifest, take
 from run_outputs import outputs
 from session_faults import pipeline
+from system import failing
 
 
 def test_the_number_of_jobs_does_not_show(takes, takeset, tmp_path):
@@ -92,7 +94,7 @@ def test_new_takes_are_added_and_vanished_ones_stay_until_pruned(takes, takeset,
     shutil.copytree(takes / names[2], part / names[2])
     assert "1 written, 2 unchanged" in takeset.convert(part, output=output).stdout
     shutil.rmtree(part / names[0])
-    takeset.convert(part, output=output)
+    assert "2 unchanged, 60 frames; 1 more kept, whose inputs are gone (--prune" in takeset.convert(part, output=output).stdout
     assert sorted(demos(output)) == names[:3]
     assert [f["code"] for f in take(output, names[0])["findings"] if f["code"] != "day-contradictory"] == ["input-vanished"]
     assert "nothing to do" in takeset.convert(part, output=output).stdout
@@ -142,6 +144,12 @@ def test_two_runs_at_once_do_not_mix(takes, takeset, tmp_path):
     assert done.returncode == 1 and "another run" in done.stderr
     os.close(held)
     takeset.convert(takes, output=output)
+
+
+def test_a_file_system_without_locks_is_named(takes, takeset, failing_look, tmp_path):
+    output = tmp_path / "out"
+    done = takeset("run", takes, "--output", output, env=failing(failing_look, "parent", "flock", output, 1, errno.ENOLCK))
+    assert done.returncode == 1 and "locks no directories" in done.stderr and "another run" not in done.stderr
 
 
 # Who is who over many runs
