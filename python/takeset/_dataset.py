@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     import pandas
 
 
+class _Splits(dict[str, "list[Episode]"]):
+    """Episodes by split; a name that none has is an `UnknownKey` which names all."""
+
+    def __init__(self, path: str, episodes: dict[str, list[Episode]]) -> None:
+        super().__init__(episodes)
+        self.path = path
+
+    def __missing__(self, split: str) -> list[Episode]:
+        known = ", ".join(f"{name} ({len(episodes)})" for name, episodes in self.items()) or "none, as a single shard"
+        raise UnknownKey(f"{self.path} has no split {split}; it has {known}. For all episodes, use split=None")
+
+
 class Dataset:
     """A dataset, open for reading: episodes by number, by id, or one after the other; made by `takeset.open`.
 
@@ -44,7 +56,9 @@ class Dataset:
     def splits(self) -> dict[str, list[Episode]]:
         """Episodes by the name of a mask: train, valid and test; empty for a shard."""
         by_name = {episode.name: episode for episode in self._episodes}
-        return {split: [by_name[name] for name in names if name in by_name] for split, names in self._store.masks.items()}
+        return _Splits(
+            self.path, {split: [by_name[name] for name in names if name in by_name] for split, names in self._store.masks.items()}
+        )
 
     def __len__(self) -> int:
         return len(self._episodes)

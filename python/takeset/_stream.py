@@ -164,6 +164,11 @@ class Stream:
     # Values
 
     def __getitem__(self, rows: Any) -> Any:
+        if isinstance(rows, tuple):
+            # As NumPy: what is behind the rows chooses from their values. All of these are read.
+            first, rest = (rows[0], rows[1:]) if rows and rows[0] is not Ellipsis else (slice(None), rows)
+            inside = rest if _is_number(first) or rest is rows else (slice(None), *rest)
+            return self[first][inside]
         if _is_number(rows):
             row = row_number(rows, len(self), self._title)
             return self._read(range(row, row + 1), None)[0]

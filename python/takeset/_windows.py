@@ -265,9 +265,6 @@ def _select(dataset: Dataset, split: str | Sequence[str] | None) -> list[int]:
         return list(range(len(dataset)))
     if not isinstance(split, str):
         return sorted({dataset[one].index for one in split})
-    if split not in dataset.splits:
-        known = ", ".join(f"{name} ({len(episodes)})" for name, episodes in dataset.splits.items()) or "none, as a single shard"
-        raise UnknownKey(f"{dataset.path} has no split {split}; it has {known}. For all episodes, use split=None")
     found = [episode.index for episode in dataset.splits[split]]
     if not found:
         sizes = ", ".join(f"{name} {len(episodes)}" for name, episodes in dataset.splits.items())

@@ -179,9 +179,24 @@ def test_rows_that_are_not_there_are_refused(ds, key):
     for index in 60, -61, [0, 60], np.ones(59, bool):
         with pytest.raises(IndexError, match=f"{key} has .*60|{key} has rows 0 to 59"):
             stream[index]
-    for index in (0, 0), "5", 1.5, [0.5], np.zeros((2, 2), int), None:
+    for index in ("a", 0), "5", 1.5, [0.5], np.zeros((2, 2), int), None:
         with pytest.raises(TypeError, match="rows are a number, a slice or a one-dimensional array"):
             stream[index]
+
+
+def test_a_second_index_is_that_of_the_values(ds, whole):
+    for key in "camera_image", "pose":
+        expected, stream = by_h5py(whole)[1][1]["obs"][key][:], ds[STACK][key]
+        last = (..., 0)
+        for index in (slice(None), slice(0, 3)), (5, 1), (slice(2, 9, 3), -1), ([4, 2], slice(0, 2)), (-1, slice(None), 0) if key != "pose" else (7,), last, ():
+            np.testing.assert_array_equal(stream[index], expected[index])
+    with pytest.raises(IndexError):
+        ds[STACK]["pose"][0, 7]
+
+
+def test_a_split_that_is_not_there_is_named_with_those_that_are(ds):
+    with pytest.raises(KeyError, match="no split tran; it has train"):
+        ds.splits["tran"]
 
 
 def test_rows_are_read_into_an_array_that_is_given(ds, whole):
