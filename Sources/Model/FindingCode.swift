@@ -75,6 +75,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case metadataMissing = "metadata-missing"
   case metadataNumber = "metadata-number"
   case metadataRange = "metadata-range"
+  case movieAlignmentAmbiguous = "movie-alignment-ambiguous"
   case movieCountMismatch = "movie-count-mismatch"
   case movieUnusable = "movie-unusable"
   case nameRemoved = "name-removed"
@@ -94,6 +95,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case posesTruncated = "poses-truncated"
   case posesUnreadable = "poses-unreadable"
   case posesUnsorted = "poses-unsorted"
+  case rateImplausible = "rate-implausible"
   case resolutionMismatch = "resolution-mismatch"
   case resolutionUnusable = "resolution-unusable"
   case rotationIgnored = "rotation-ignored"
@@ -137,6 +139,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case badName = "bad-name"
   case bodyDamaged = "body-damaged"
   case changedWhileReading = "changed-while-reading"
+  case clockSet = "clock-set"
   case codecUnsupported = "codec-unsupported"
   case colorUnsupported = "colour-unsupported"
   case conversionCrashed = "conversion-crashed"
@@ -158,6 +161,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case movieCorrupt = "movie-corrupt"
   case movieEncrypted = "movie-encrypted"
   case movieExternalData = "movie-external-data"
+  case movieTimesDiffer = "movie-times-differ"
   case movieTruncated = "movie-truncated"
   case movieUnfinished = "movie-unfinished"
   case nameTaken = "name-taken"
@@ -223,20 +227,23 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .imageMissing, .imageUndecodable, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer, .intrinsicsImplausible,
       .intrinsicsUnusable,
       .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,
-      .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieCountMismatch, .movieUnusable,
+      .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous, .movieCountMismatch,
+      .movieUnusable,
       .odometryTruncated,
       .packedWithout, .partialMismatch, .partialUpload, .partiallyVerified, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
-      .poseUnusable, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .resolutionMismatch, .resolutionUnusable,
+      .poseUnusable, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .rateImplausible, .resolutionMismatch,
+      .resolutionUnusable,
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
       .scaleClaimed,
       .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,
       .splitFileUnlisted, .startTimeUnreadable, .timeNotAscending, .timesAssumed, .timesFromIMU:
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
-      .changedWhileReading, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
+      .changedWhileReading, .clockSet, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
       .formatUnsupported, .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .jsonInvalid,
       .jsonType, .limit,
-      .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTruncated, .movieUnfinished, .nameTaken,
+      .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTimesDiffer, .movieTruncated,
+      .movieUnfinished, .nameTaken,
       .noFrames, .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake, .notAligned, .notJPEG, .partEmpty, .partMissing,
       .permission, .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit, .timesMissing, .tooFewImages, .tooFewPoses,
       .tooFewTimes,

@@ -1,5 +1,6 @@
 import Model
 import Simulate
+import Steps
 import Testing
 
 @testable import Readers
@@ -23,7 +24,9 @@ import Testing
       let clock = FrameClock(
         listed: listed.map { Timestamp(nanoseconds: 81_000_000_000_000 + all[$0]) }, presented: written.map { all[$0] - all[written[0]] })
       let found = clock.positions.map { $0.map { listed[$0] } }
-      #expect(found == written.map { unlisted.contains($0) ? nil : $0 }, "unlisted \(unlisted.sorted()), unwritten \(unwritten.sorted())")
+      #expect(
+        !clock.isAmbiguous && found == written.map { unlisted.contains($0) ? nil : $0 },
+        "unlisted \(unlisted.sorted()), unwritten \(unwritten.sorted())")
     }
   }
 
@@ -68,5 +71,52 @@ import Testing
   @Test func emptyListsHaveNoPositions() {
     #expect(FrameClock.exact(listed: [nil, nil], presented: [0, 1]).positions.isEmpty)
     #expect(FrameClock(listed: [], presented: [0]).positions.isEmpty && FrameClock(listed: [nil], presented: []).positions.isEmpty)
+  }
+
+  /// Times of a constant rate, listed in whole milliseconds: nothing tells which frames are missing, unless the video's own times begin later.
+  @Test func evenTimesFitAtAnyShiftWhereFramesAreMissingAtAnEnd() {
+    let all = (0..<60).map { Int64($0) * 16_666_667 }
+    let listed: [Timestamp?] = all.map { Timestamp(nanoseconds: ($0 + 500_000) / 1_000_000 * 1_000_000) }
+    for (kept, isCut) in [(0..<60, false), (5..<60, true), (0..<55, true), (3..<57, true)] {
+      let clock = FrameClock(listed: listed, presented: kept.map { all[$0] - all[kept.lowerBound] })
+      #expect(clock.isAmbiguous == isCut, "\(kept)")
+    }
+    let late = FrameClock(listed: listed, presented: all[5...].map(\.self))
+    #expect(!late.isAmbiguous && late.positions == (5..<60).map { $0 })
+    let short = FrameClock(listed: Array(listed[..<50]), presented: all)
+    #expect(short.isAmbiguous)
+  }
+
+  @Test func onlyAGapThatBothHaveTellsWhichFramesAreMissing() {
+    let all = (0..<90).map { Int64($0) * 33_333_333 }
+    let kept = (0..<85).filter { $0 != 40 && $0 != 41 }
+    let clock = FrameClock(listed: all.map { Timestamp(nanoseconds: $0 + 7_000_000_000) }, presented: kept.map { all[$0] })
+    #expect(clock.isAmbiguous)
+    let (listed, presented) = (all.indices.filter { $0 != 20 }, (0..<85).filter { $0 != 20 })
+    let gaps = FrameClock(listed: listed.map { Timestamp(nanoseconds: all[$0]) }, presented: presented.map { all[$0] })
+    #expect(!gaps.isAmbiguous && gaps.positions == (0..<84).map { $0 })
+  }
+
+  @Test(arguments: [-500, -300, -100, 100, 300]) func aClockThatIsSetIsRefused(_ milliseconds: Int64) {
+    let all = (0..<120).map { Int64($0) * 16_666_667 }
+    func listed(_ at: Int) -> [Timestamp?] {
+      all.indices.map { Timestamp(nanoseconds: 1_771_446_000_000_000_000 + all[$0] + ($0 < at ? 0 : milliseconds * 1_000_000)) }
+    }
+    for at in [3, 60, 110] {
+      let error = #expect(throws: TakeFailure.self) {
+        try ListedTimes.refuseStep(listed(at), presented: all, named: "rgbTimes", file: "a.json", tolerance: FrameClock.tolerance)
+      }
+      #expect(error?.code == .clockSet && error?.message.contains("at its time \(at + 1) of 120") == true)
+    }
+  }
+
+  @Test func aLineThatIsWrongAndFramesThatAreMissingAreNoStepOfTheClock() throws {
+    let all = (0..<120).map { Int64($0) * 16_666_667 }
+    var listed: [Timestamp?] = all.map { Timestamp(nanoseconds: $0) }
+    listed[40] = Timestamp(nanoseconds: all[20])
+    listed[70] = nil
+    for presented in [all, [], all.filter { !(30..<50).contains($0 / 16_666_667) }] {
+      try ListedTimes.refuseStep(listed, presented: presented, named: "rgbTimes", file: "a.json", tolerance: FrameClock.tolerance)
+    }
   }
 }

@@ -19,6 +19,7 @@ package struct AnySense: Reader {
   private static let poseStart = "AR_Pose_", movieStart = "RGB_", depthStart = "Depth_Images_"
 
   var video = VideoOptions()
+  var pairing = MoviePairingOptions()
   @StepOption("a table larger than this fails the take (MiB)", 1...4096) var maxCsvMebibytes = 64
   var archive = Archive.Limits()
 
@@ -76,10 +77,10 @@ package struct AnySense: Reader {
       inputs.slice(entry), file: inputs.entries[entry].path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: .keep)
     // Times are those of writing: a frame is the one nearest to them.
     let period = Cadence(poses.compactMap(\.time)).nominalPeriod ?? 33_333_333
-    let timed = TimedMovie(
+    let timed = try TimedMovie(
       movie, in: inputs, listed: poses.map(\.time), named: place,
       poses: poses.compactMap { line in line.time.map { (time: $0, pose: line.pose) } }, file: place, clock: .phoneUnix,
-      tolerance: max(FrameClock.tolerance, Int64(period / 2)), notes: notes)
+      tolerance: max(FrameClock.tolerance, Int64(period / 2)), options: pairing, notes: notes)
     var episode = try timed.episode(id: take.id, poseFrame: .arkit, notes: notes)
     let images = episode.streams.removeValue(forKey: .image)
     // Poses and depth are those of the sensor in landscape, whose image rotated clockwise is the portrait one.

@@ -24,6 +24,7 @@ package struct IPhUMI: Reader {
   private static let sides: Set<String> = ["left", "right", "head"]
 
   var video = VideoOptions()
+  var pairing = MoviePairingOptions()
   var archive = Archive.Limits()
 
   package init() {}
@@ -87,8 +88,9 @@ package struct IPhUMI: Reader {
     }
     let movie = try self.movie(movieEntry, inputs)
     let poses = zip(file.poseTimes, file.poses).compactMap { time, pose in time.map { (time: $0, pose: pose) } }
-    let timed = TimedMovie(
-      movie, in: inputs, listed: file.imageTimes, named: "rgbTimes", poses: poses, file: place, clock: .phoneUnix, notes: notes)
+    let timed = try TimedMovie(
+      movie, in: inputs, listed: file.imageTimes, named: "rgbTimes", poses: poses, file: place, clock: .phoneUnix, options: pairing,
+      notes: notes)
     var episode = try timed.episode(id: take.id, poseFrame: .arkit, notes: notes)
     episode.cameras[.phone] = Camera(size: timed.size, intrinsicsTrack: file.intrinsics.map { IntrinsicsTrack($0) }, pose: .pose)
     episode.streams[.depth] = try entry(Self.depthEnding).flatMap { try depth($0, file, timed, inputs, notes) }

@@ -16,6 +16,9 @@ struct FrameClock {
   private(set) var positions: [Int?] = []
   /// The time of each sample: its presentation time, on the clock of the listed times.
   private(set) var times: [Timestamp] = []
+  /// Whether the samples fit as well one or more frames later or earlier in the list: times at one distance, where the first or the last frames of the
+  /// video may be the ones that are missing.
+  private(set) var isAmbiguous = false
 
   /// - Parameter listed: Times by position; `nil` where a frame has no image.
   /// - Parameter presented: Presentation times of the samples in nanoseconds, ascending.
@@ -46,13 +49,61 @@ struct FrameClock {
         if count == presented.count { break search }
       }
     }
-    let matches = best?.matches ?? presented.map { _ in nil }
-    // Listed times are rounded; the median of the differences is exact to a fraction of that.
-    let offsets = zip(matches, presented).compactMap { match, time in match.map { known[$0].time.nanoseconds &- time } }.sorted()
-    let offset = offsets.isEmpty ? known[0].time.nanoseconds &- first : offsets[offsets.count / 2]
-    positions = matches.map { $0.map { known[$0].position } }
-    times = presented.map { Timestamp(nanoseconds: $0).advanced(by: offset) }
+    var found = Fit(known, presented, best?.matches ?? presented.map { _ in nil }, offset: known[0].time.nanoseconds &- first)
+    if found.count < max(known.count, presented.count) {
+      // The recorder's clock starts with the first frame, even where it is not in the video.
+      let own = Fit(known, presented, near: known[0].time.nanoseconds, tolerance)
+      let rivals = found.rivals(known, presented, tolerance)
+      if first > tolerance, rivals.contains(where: { abs($0.offset &- own.offset) <= tolerance }) {
+        found = own
+      } else {
+        isAmbiguous = !rivals.isEmpty
+      }
+    }
+    positions = found.matches.map { $0.map { known[$0].position } }
+    times = presented.map { Timestamp(nanoseconds: $0).advanced(by: found.offset) }
   }
+
+  /// Known times by position in the list.
+  private typealias Known = [(position: Int, time: Timestamp)]
+
+  /// The known time of each sample, at one offset between the two clocks.
+  private struct Fit {
+    var matches: [Int?]
+    /// Listed times are rounded; the median of the differences is exact to a fraction of that.
+    var offset: Int64
+    var count = 0
+    /// Mean distance of the matches in nanoseconds.
+    var apart = 0.0
+
+    /// - Parameter offset: Where nothing matches.
+    init(_ known: Known, _ presented: [Int64], _ matches: [Int?], offset: Int64) {
+      let offsets = zip(matches, presented).compactMap { match, time in match.map { known[$0].time.nanoseconds &- time } }.sorted()
+      (self.matches, count) = (matches, offsets.count)
+      let median = offsets.isEmpty ? offset : offsets[offsets.count / 2]
+      self.offset = median
+      if count > 0 { apart = offsets.reduce(0.0) { $0 + abs(Double($1 &- median)) } / Double(count) }
+    }
+
+    init(_ known: Known, _ presented: [Int64], near offset: Int64, _ tolerance: Int64) {
+      let near = Fit(known, presented, FrameClock.matches(known, presented, offset: offset, tolerance), offset: offset)
+      self.init(known, presented, FrameClock.matches(known, presented, offset: near.offset, tolerance), offset: offset)
+    }
+
+    /// Fits some frames later or earlier that match as many samples about as well.
+    func rivals(_ known: Known, _ presented: [Int64], _ tolerance: Int64) -> [Fit] {
+      guard let start = matches.firstIndex(where: { $0 != nil }), let match = matches[start] else { return [] }
+      let shifts = Array(1..<FrameClock.reach) + (1..<FrameClock.reach).map { -$0 }
+      return shifts.compactMap { shift in
+        guard known.indices.contains(match + shift) else { return nil }
+        let rival = Fit(known, presented, near: known[match + shift].time.nanoseconds &- presented[start], tolerance)
+        let isOther = abs(rival.offset &- offset) > tolerance / 2
+        return isOther && rival.count >= count && rival.apart <= 1.5 * apart + FrameClock.leastApart ? rival : nil
+      }
+    }
+  }
+  /// Mean distances are not told apart below this (nanoseconds): time bases of videos are that coarse.
+  private static let leastApart = 20_000.0
 
   /// Listed times that are exact, as those of a sensor beside a video whose times its encoder made: each sample has the time that is listed for it.
   /// Where there are as many positions as samples, sample n is at position n, unless the times of the video are the sensor's and say otherwise. Times at
@@ -70,6 +121,7 @@ struct FrameClock {
         clock.positions = listed.indices.map { listed[$0] == nil ? nil : $0 }
       }
     }
+    if listed.count == presented.count { clock.isAmbiguous = false }
     clock.times = zip(clock.positions, clock.times).map { position, time in position.flatMap { listed[$0] } ?? time }
     return clock
   }
@@ -84,7 +136,7 @@ struct FrameClock {
 
   /// The known time of each sample, each at most once, in order.
   private static func matches(
-    _ known: [(position: Int, time: Timestamp)], _ presented: [Int64], offset: Int64, _ tolerance: Int64
+    _ known: Known, _ presented: [Int64], offset: Int64, _ tolerance: Int64
   ) -> [Int?] {
     var next = 0
     return presented.map { time in

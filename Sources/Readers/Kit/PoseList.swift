@@ -100,8 +100,9 @@ struct FrameJoin {
   private(set) var coverage: Double?
 
   /// - Parameter images: The source's image of each number; `nil` where a take has only poses, without images.
+  /// - Parameter unpaired: Number of images where nobody knows which is which; `images` is then `nil`.
   /// - Parameter place: Location of the images, for messages.
-  init(poses: PoseList, images: [Int64: Int]?, in place: String, notes: FindingCollector) throws {
+  init(poses: PoseList, images: [Int64: Int]?, unpaired: Int? = nil, in place: String, notes: FindingCollector) throws {
     var (unusable, disorder, withoutImage) = (0, 0, 0)
     var withImage = 0
     for (index, entry) in poses.entries.enumerated() {
@@ -132,9 +133,10 @@ struct FrameJoin {
     note(.timeNotAscending, disorder, nil, notes)
     note(.imageMissing, withoutImage, "\(poses.what) whose image is not in \(place)", notes)
     note(.poseMissing, unposed, "images whose number is not among the \(poses.what)", notes)
-    if withImage * 2 < count {
+    let present = unpaired ?? withImage
+    if present * 2 < count {
       throw TakeFailure(
-        .tooFewImages, "\(withImage) of the \(count) images that \(poses.file) names are present; at least half are needed",
+        .tooFewImages, "\(present) of the \(count) images that \(poses.file) names are present; at least half are needed",
         file: place)
     }
     if unusable * 5 > count {

@@ -18,34 +18,51 @@ struct TimedMovie {
   private let clock: Clock
   /// Which listed time each frame of the video has.
   private let frames: FrameClock
-  /// Exact times of the listed frames that the video has.
+  /// Exact times of the listed frames that the video has; of none where it is unknown which these are.
   let exact: [Int: Timestamp]
+  /// Whether no row gets an image, because it is unknown which frames the video has.
+  private let isMasked: Bool
 
   var size: ImageSize { movie.movie.size }
 
   /// - Parameter listed: Times by position; `nil` where a frame has no image.
   /// - Parameter list: Name of the list, for messages: `rgbTimes`.
   /// - Parameter poses: In any order; `nil` in a format without poses, where the listed times are the exact ones.
+  /// - Throws: `TakeFailure` where the times of the list and those of the video cannot be of one recording.
   init(
     _ movie: MovieTake, in inputs: TakeInputs, listed: [Timestamp?], named list: String, poses: [(time: Timestamp, pose: Pose?)]? = nil,
-    file: String, clock: Clock, tolerance: Int64 = FrameClock.tolerance, notes: FindingCollector
-  ) {
+    file: String, clock: Clock, tolerance: Int64 = FrameClock.tolerance, options: MoviePairingOptions, notes: FindingCollector
+  ) throws {
     (self.movie, self.inputs, self.listed, self.table, self.clock, self.tolerance) = (movie, inputs, listed, file, clock, tolerance)
     self.poses = poses?.sorted { $0.time < $1.time }
     let presented = movie.movie.nanoseconds
+    try ListedTimes.refuseStep(
+      listed, presented: poses == nil ? [] : presented, named: list, file: file, tolerance: tolerance)
     frames =
       poses == nil
       ? FrameClock.exact(listed: listed, presented: presented) : FrameClock(listed: listed, presented: presented, tolerance: tolerance)
+    isMasked = frames.isAmbiguous && options.ambiguousMovie == .mask
     var exact: [Int: Timestamp] = [:]
-    for (position, time) in zip(frames.positions, frames.times) { if let position { exact[position] = time } }
+    if !isMasked { for (position, time) in zip(frames.positions, frames.times) { if let position { exact[position] = time } } }
     self.exact = exact
     let count = listed.count { $0 != nil }
-    if frames.times.count != count {
+    let unpaired = frames.positions.count { $0 == nil }
+    guard unpaired * 5 <= frames.positions.count else {
+      throw TakeFailure(
+        .movieTimesDiffer,
+        "\(unpaired) of \(frames.positions.count) frames of the video are at none of the \(count) times in \(list); at most a fifth may be: the video "
+          + "is of another recording, or plays at another speed", file: movie.file)
+    }
+    if frames.isAmbiguous {
+      notes.add(
+        .movieAlignmentAmbiguous,
+        "the video has \(frames.times.count) frames, \(list) has \(count) times, and it is unknown whether the first or the last ones are missing"
+          + (isMasked ? ", so all images are masked" : ""), file: movie.file)
+    } else if frames.times.count != count {
       notes.add(
         .movieCountMismatch, "the video has \(frames.times.count) frames, \(list) has \(count) times; they are paired by time",
         file: movie.file)
     }
-    let unpaired = frames.positions.count { $0 == nil }
     if unpaired > 0 {
       notes.add(
         .poseMissing, "frames of the video that are at none of the times in \(list) are dropped", file: movie.file, count: unpaired)
@@ -65,7 +82,8 @@ struct TimedMovie {
     for (sample, position) in frames.positions.enumerated() { if let position { images[Int64(position)] = sample } }
     var list = try PoseList(entries, file: table, number: "the place in the list", notes: notes)
     if poses == nil { list.what = "times" }
-    let join = try FrameJoin(poses: list, images: images, in: movie.file, notes: notes)
+    let join = try FrameJoin(
+      poses: list, images: isMasked ? nil : images, unpaired: isMasked ? frames.times.count : nil, in: movie.file, notes: notes)
     let rows = join.rows.map { list.entries[$0] }
     var timeline = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: clock)
     if poseFrame != nil {
@@ -86,7 +104,8 @@ struct TimedMovie {
     episode.streams[.image] = shown.streams[.image]
     episode.streams[.image]?.spec.clock = clock
     episode.streams[.image]?.timestamps = frames.times
-    episode.streams[.image]?.rows = rows.map { images[$0.number].map { Row($0) } }
+    episode.streams[.image]?.rows = rows.map { isMasked ? nil : images[$0.number].map { Row($0) } }
+    if isMasked { episode.alignments.append(Episode.Alignment(stream: .image, method: "ambiguous")) }
     episode.dropped = join.dropped
     episode.captureStart = rows.first?.timestamp
     let date =

@@ -14,6 +14,7 @@ package struct OpenCameraSensors: Reader {
 
   @StepOption("auto, apply: images are stored upright; keep: as coded") var rotation = VideoRotation.auto
   var video = VideoOptions()
+  var pairing = MoviePairingOptions()
   @StepOption("a table larger than this fails the take (MiB)", 1...4096) var maxCsvMebibytes = 64
   var archive = Archive.Limits()
 
@@ -100,7 +101,8 @@ package struct OpenCameraSensors: Reader {
     let file = inputs.entries[movieEntry].path
     let movie = try MovieTake(
       inputs.slice(movieEntry), file: file, at: InputOrigin(inputs: inputs, entry: movieEntry), options: video, rotation: rotation)
-    let timed = TimedMovie(movie, in: inputs, listed: times, named: place, file: place, clock: .deviceUptime, notes: notes)
+    let timed = try TimedMovie(
+      movie, in: inputs, listed: times, named: place, file: place, clock: .deviceUptime, options: pairing, notes: notes)
     var episode = try timed.episode(id: take.id, notes: notes)
     episode.cameras[.phone] = Camera(size: timed.size)
     episode = episode.rotating(.phone, by: movie.rotation)

@@ -17,6 +17,7 @@ package struct SpectacularRec: Reader {
   private static let calibrationName = "calibration.json"
 
   var video = VideoOptions()
+  var pairing = MoviePairingOptions()
   @StepOption("a table larger than this fails the take (MiB)", 1...4096) var maxCsvMebibytes = 256
   var archive = Archive.Limits()
 
@@ -73,9 +74,9 @@ package struct SpectacularRec: Reader {
     let path = inputs.entries[entry].path
     let movie = try MovieTake(
       inputs.slice(entry), file: path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: .keep)
-    let timed = TimedMovie(
+    let timed = try TimedMovie(
       movie, in: inputs, listed: log.frames.map(\.time), named: SpectacularLog.name, file: SpectacularLog.name, clock: .deviceUptime,
-      notes: notes)
+      options: pairing, notes: notes)
     var episode = try timed.episode(id: take.id, notes: notes)
     episode.cameras[.phone] = try camera(log, timed.size, inputs, notes)
     try addDepth(log, timed.size, inputs, notes, &episode)

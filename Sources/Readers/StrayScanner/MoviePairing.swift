@@ -17,6 +17,8 @@ struct MoviePairing {
   var firstRow: Int64? { samples.first { $0.value == 0 && $0.key >= 0 }?.key }
   /// Whether the video is taken to lack the frame that the app's edit list hides.
   private(set) var lacksFirst = false
+  /// Whether the video lacks several frames, at its beginning or at its end: no other program than the app counts those that are hidden.
+  private(set) var isAmbiguous = false
   /// The video frame of each frame number. Video frames without a row are under numbers below 0.
   private(set) var samples: [Int64: Int] = [:]
   /// Capture time of each video frame, on the odometry's clock, ascending.
@@ -46,6 +48,7 @@ struct MoviePairing {
       method = .number
       let last = max(rows[rows.count - 1].number, others.max() ?? 0)
       lacksFirst = !hasHidden && last > 0 && last == Int64(presentationTimes.count)
+      isAmbiguous = !hasHidden && last > Int64(presentationTimes.count)
       var known: [Int: Timestamp] = [:]
       for row in rows {
         guard let sample = Int(exactly: row.number - (lacksFirst ? 1 : 0)), presentationTimes.indices.contains(sample) else { continue }

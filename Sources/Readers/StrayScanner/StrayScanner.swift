@@ -21,6 +21,7 @@ package struct StrayScanner: Reader {
   private static let movieName = "rgb.mp4", matrixName = "camera_matrix.csv", imuName = "imu.csv"
 
   var video = VideoOptions()
+  var moviePairing = MoviePairingOptions()
   @StepOption("a table larger than this fails the take (MiB)", 1...4096) var maxCsvMebibytes = 64
   var archive = Archive.Limits()
 
@@ -78,7 +79,13 @@ package struct StrayScanner: Reader {
         rows: ordered.map { ($0.number, $0.timestamp) }, presentationTimes: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
         hasHidden: opened.movie.hiddenSamples > 0, others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
-      if opened.movie.samples.count != odometry.poses.entries.count {
+      if pairing.isAmbiguous {
+        notes.add(
+          .movieAlignmentAmbiguous,
+          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows, and it is unknown whether the first or "
+            + "the last ones are missing" + (moviePairing.ambiguousMovie == .mask ? ", so all images are masked" : ""), file: Self.movieName
+        )
+      } else if opened.movie.samples.count != odometry.poses.entries.count {
         let words =
           pairing.lacksFirst
           ? "a program that encoded the video again left out the first frame, which players do not show, so frame 0 is paired with row 1"
@@ -92,7 +99,10 @@ package struct StrayScanner: Reader {
     }
     guard movie != nil || !depth.isEmpty else { throw TakeFailure(.noFrames, "there is neither rgb.mp4 nor a map in depth/") }
 
-    let join = try FrameJoin(poses: odometry.poses, images: movie?.pairing.samples, in: Self.movieName, notes: notes)
+    let isMasked = movie.map { $0.pairing.isAmbiguous } == true && moviePairing.ambiguousMovie == .mask
+    let join = try FrameJoin(
+      poses: odometry.poses, images: isMasked ? nil : movie?.pairing.samples, unpaired: isMasked ? movie?.take.movie.samples.count : nil,
+      in: Self.movieName, notes: notes)
     let rows = join.rows.map { odometry.poses.entries[$0] }
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: .deviceUptime)
     let poses = rows.compactMap(\.pose)
@@ -114,7 +124,7 @@ package struct StrayScanner: Reader {
       images.spec.raster = Raster(size: movie.take.movie.size, covering: fullSize)
       images.spec.rotationApplied = 0
       images.timestamps = movie.pairing.timestamps
-      images.rows = rows.map { movie.pairing.samples[$0.number].map { Row($0) } }
+      images.rows = rows.map { isMasked ? nil : movie.pairing.samples[$0.number].map { Row($0) } }
       streams[.image] = images
     }
     try addDepth(odometry.poses, depth, fullSize, inputs, &streams, notes)
@@ -131,6 +141,7 @@ package struct StrayScanner: Reader {
     episode.captureStart = ordered.first?.timestamp
     episode.dates = Day.dates(name: take.id, movie?.take.date)
     episode.details = inputs.details
+    if isMasked { episode.alignments.append(Episode.Alignment(stream: .image, method: "ambiguous")) }
     if let movie {
       episode.details.merge(movie.episode.details) { own, _ in own }
       if movie.pairing.method == .number { episode.details["time_base_meaning"] = nil }

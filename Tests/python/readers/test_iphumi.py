@@ -134,7 +134,7 @@ WRONG = broken("{}.json") | {
     "no times": (edited("{}.json", lambda f: f.pop("rgbTimes")), "json-type", "the key is missing"),
     "poses of nine": (edited("{}.json", lambda f: f.update(poseTransforms=[[[1, 0, 0]] * 3] * len(f["poseTimes"]))), "too-few-poses", "unusable"),
     "empty times": (edited("{}.json", lambda f: f.update(rgbTimes=[""] * len(f["rgbTimes"]))), "no-frames", ""),
-    "other times": (edited("{}.json", lambda f: f.update(rgbTimes=["2020-01-01T00:00:00.000Z"] * len(f["rgbTimes"]))), "too-few-times", ""),
+    "other times": (edited("{}.json", lambda f: f.update(rgbTimes=["2020-01-01T00:00:00.000Z"] * len(f["rgbTimes"]))), "movie-times-differ", ""),
     "text": (edited("{}.json", lambda f: f.update(poseTransforms="none")), "json-type", "expected a list"),
 }
 
