@@ -1,7 +1,7 @@
 import CFFmpeg
 import Synchronization
 
-/// A reader of the compressed samples of a QuickTime or MP4 file's single video track, in storage order. Serves one thread.
+/// A reader of the compressed samples of a QuickTime or MP4 file's track of images, in storage order. Serves one thread.
 /// It opens nothing but its input: the format is fixed, and requests for other files are refused.
 final class Demuxer {
   private var context: UnsafeMutablePointer<AVFormatContext>?
@@ -9,8 +9,6 @@ final class Demuxer {
   private let packet: UnsafeMutablePointer<AVPacket>
   private let source: Source
   let stream: UnsafeMutablePointer<AVStream>
-  /// Whether samples that the edit list hides are samples like all others.
-  let ignoresEdits: Bool
 
   /// The input and read position of the callbacks.
   private final class Source {
@@ -19,10 +17,12 @@ final class Demuxer {
     init(_ input: FileSlice) { self.input = input }
   }
 
-  init(_ input: FileSlice, ignoringEdits: Bool = false) throws {
+  /// - Parameters:
+  ///   - track: The number of the track that `MovieBoxes` found; `nil` where it has none.
+  ///   - ignoringEdits: Whether samples that the edit list hides are samples like all others.
+  init(_ input: FileSlice, track: Int?, ignoringEdits: Bool = false) throws {
     try FFmpeg.prepare()
     source = Source(input)
-    ignoresEdits = ignoringEdits
     guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
     self.packet = packet
     let size = 1 << 16
@@ -49,8 +49,9 @@ final class Demuxer {
     let streams = (0..<Int(context.pointee.nb_streams)).compactMap { context.pointee.streams[$0] }
     let videos = streams.filter {
       $0.pointee.codecpar.pointee.codec_type == AVMEDIA_TYPE_VIDEO && $0.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC == 0
+        && (track == nil || Int(UInt32(bitPattern: $0.pointee.id)) == track)
     }
-    // `MovieBoxes` found one video track; FFmpeg must agree.
+    // `MovieBoxes` found one such track; FFmpeg must agree.
     guard let video = videos.first, videos.count == 1 else {
       avformat_close_input(&self.context)
       Self.free(&io)
@@ -134,6 +135,16 @@ final class Demuxer {
       avformat_index_get_entry(stream, index).map { $0.pointee.flags & AVINDEX_DISCARD_FRAME != 0 } ?? false
     }
   }
+
+  /// The parameter sets of the track's first sample description.
+  var parameterSets: ParameterSets {
+    let parameters = stream.pointee.codecpar.pointee
+    let description = UnsafeBufferPointer(start: parameters.extradata, count: Int(max(0, parameters.extradata_size)))
+    return ParameterSets(isHEVC: parameters.codec_id == AV_CODEC_ID_HEVC, description: Array(description))
+  }
+
+  /// Width of a pixel to its height by the file's index; `nil` for square ones, and where it does not say.
+  var pixelAspect: (width: Int, height: Int)? { Movie.aspect(stream.pointee.sample_aspect_ratio) }
 
   /// Tags of the file and of the track.
   var tags: [(key: String, value: String)] {

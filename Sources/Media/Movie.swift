@@ -11,6 +11,8 @@ package struct Movie: Sendable {
     var decoding: Int64
     /// Whether decoding can start here.
     var isSync: Bool
+    /// The parameter sets that it carries and the track's description lacks, as `ParameterSets` numbers them.
+    var parameterSets: UInt64 = 0
   }
 
   /// The color coding of the pixels, by FFmpeg's names: `bt709`, `smpte432`, `tv`, …; `nil` where the file does not declare it.
@@ -23,7 +25,10 @@ package struct Movie: Sendable {
     package var bits: Int
   }
 
+  /// The file, without what follows its last box.
   let input: FileSlice
+  /// The number of the track; `nil` where the file gives it none.
+  private let track: Int?
   /// `h264` or `hevc`.
   package let codec: String
   /// Size of the decoded frames.
@@ -33,7 +38,8 @@ package struct Movie: Sendable {
   /// All samples that are shown, in presentation order; with `includesHidden` also those that are not.
   package let samples: [Sample]
   /// The first samples of closed-GOP ranges, which can be decoded independently, ascending from 0. Each range is long enough that starting
-  /// a decoder for it costs little. The ranges depend only on the file.
+  /// a decoder for it costs little. The ranges depend only on the file; where a decoder that starts in the middle may lack parameter sets, the
+  /// track is one range.
   package let runs: [Int]
   /// Number of samples that the edit list hides, whether or not they are among `samples`.
   package let hiddenSamples: Int
@@ -45,6 +51,8 @@ package struct Movie: Sendable {
   /// Clockwise rotation of the display matrix in degrees, 0 to 359.
   package let rotation: Double
   package let isMirrored: Bool
+  /// Width of a pixel to its height; `nil` for square ones.
+  package let pixelAspect: (width: Int, height: Int)?
   package let color: Color
   package let tags: [(key: String, value: String)]
 
@@ -52,16 +60,18 @@ package struct Movie: Sendable {
   ///
   /// - Throws: `MovieError`.
   package init(_ input: FileSlice, limits: MovieLimits = MovieLimits(), includesHidden: Bool = false) throws {
-    self.input = input
     self.includesHidden = includesHidden
     let boxes = try MovieBoxes(input, limits: limits)
-    try Self.checkTracks(boxes.tracks)
-    let demuxer = try Demuxer(input, ignoringEdits: includesHidden)
+    let video = try Self.video(of: boxes.tracks)
+    let file = input
+    let input = file[0..<boxes.end]
+    (self.input, track) = (input, video.id)
+    let demuxer = try Demuxer(input, track: video.id, ignoringEdits: includesHidden)
     let parameters = demuxer.stream.pointee.codecpar.pointee
     guard parameters.codec_type == AVMEDIA_TYPE_VIDEO else { throw MovieError(.noVideo, "no track holds video") }
     guard parameters.codec_id == AV_CODEC_ID_H264 || parameters.codec_id == AV_CODEC_ID_HEVC else {
-      let format = boxes.tracks.first { $0.handler == "vide" }?.format ?? ""
-      throw MovieError(.codecUnsupported, "the video is coded as \(Self.name(parameters.codec_id)) (\(format)); expected H.264 or HEVC")
+      throw MovieError(
+        .codecUnsupported, "the video is coded as \(Self.name(parameters.codec_id)) (\(video.format)); expected H.264 or HEVC")
     }
     codec = Self.name(parameters.codec_id)
     guard parameters.width <= limits.side, parameters.height <= limits.side else {
@@ -72,18 +82,18 @@ package struct Movie: Sendable {
     guard base.num > 0, base.den > 0 else { throw MovieError(.movieCorrupt, "the track has no time scale") }
     timeBase = (Int64(base.num), Int64(base.den))
 
-    if !boxes.isFragmented { try Self.checkPlaces(demuxer.places, input) }
-    let (samples, discarded) = try Self.scan(demuxer, limits)
+    if !boxes.isFragmented { try Self.checkPlaces(demuxer.places, input, of: file) }
+    let (samples, discarded, sets) = try Self.scan(demuxer, limits)
     self.samples = samples
-    runs = Self.runs(samples)
+    runs = sets.areUnknown ? [0] : Self.runs(samples.map { $0.isSync && $0.parameterSets == sets.missed }, samples)
     // FFmpeg does not return samples beyond the edit list at all.
-    let indexed = (boxes.tracks.first { $0.handler == "vide" }?.sampleCount ?? 0) + boxes.fragmentSamples
+    let indexed = video.sampleCount + boxes.fragmentSamples
     if boxes.isFragmented, boxes.tracks.count == 1, samples.count + discarded < indexed {
       throw MovieError(
         .movieTruncated, "\(samples.count) of \(indexed) samples that the fragments list are in the file; the rest is cut off")
     }
     hiddenSamples = try max(
-      includesHidden ? Demuxer(input).hiddenEntries : discarded,
+      includesHidden ? Demuxer(input, track: video.id).hiddenEntries : discarded,
       boxes.tracks.count == 1 || !boxes.isFragmented ? indexed - samples.count : 0)
     if let first = samples.first, let last = samples.last {
       let (span, overflow) = last.presentation.subtractingReportingOverflow(first.presentation)
@@ -108,9 +118,11 @@ package struct Movie: Sendable {
     rotation = abs(rotated - quarters * 90) < 0.5 ? (quarters * 90).truncatingRemainder(dividingBy: 360) : rotated
     isMirrored = display?.isMirrored ?? false
 
-    let decoder = try MovieDecoder(Demuxer(input, ignoringEdits: includesHidden), samples: samples, side: limits.side)
+    let decoder = try MovieDecoder(
+      Demuxer(input, track: video.id, ignoringEdits: includesHidden), samples: samples, side: limits.side)
     let frame = try decoder.next()
     (size, color) = (frame.size, frame.color)
+    pixelAspect = demuxer.pixelAspect ?? frame.pixelAspect
     guard size.width <= limits.side, size.height <= limits.side else {
       throw MovieError(.limit, "the frames are \(size), over the limit of \(limits.side)x\(limits.side)")
     }
@@ -122,8 +134,9 @@ package struct Movie: Sendable {
     try color.check(refusesHDR: limits.refusesHDR)
   }
 
-  private static func checkTracks(_ tracks: [MovieBoxes.Track]) throws {
-    let videos = tracks.filter { $0.handler == "vide" }
+  /// The track of the images. Throws where there is none, or several, or where it is encrypted.
+  private static func video(of tracks: [MovieBoxes.Track]) throws -> MovieBoxes.Track {
+    let videos = tracks.filter(\.isVideo)
     guard let video = videos.first else {
       let found = tracks.map { "\"\($0.handler)\"" }.joined(separator: ", ")
       throw MovieError(.noVideo, "no track holds video; the file has \(tracks.isEmpty ? "no tracks" : "tracks of kind \(found)")")
@@ -134,30 +147,45 @@ package struct Movie: Sendable {
     if video.format == "encv" || video.format == "drmi" {
       throw MovieError(.movieEncrypted, "the video is encrypted (\(video.format))")
     }
+    return video
   }
 
+  /// Reads the file's index anew.
+  func demuxer() throws -> Demuxer { try Demuxer(input, track: track, ignoringEdits: includesHidden) }
+
   /// Throws where the index lists samples beyond the end of the file, as in a recording that was cut off.
-  private static func checkPlaces(_ places: [(offset: Int64, count: Int64)], _ input: FileSlice) throws {
+  ///
+  /// - Parameter file: All of the file.
+  private static func checkPlaces(_ places: [(offset: Int64, count: Int64)], _ input: FileSlice, of file: FileSlice) throws {
     let complete = places.count { $0.offset >= 0 && $0.count >= 0 && $0.offset <= input.count - $0.count }
     if complete < places.count {
+      guard input.count == file.count else { throw MovieBoxes.noBox(at: input.count) }
       throw MovieError(
         .movieTruncated, "\(complete) of \(places.count) samples lie within the file's \(input.count) bytes; the rest is cut off")
     }
   }
 
-  private static func scan(_ demuxer: Demuxer, _ limits: MovieLimits) throws -> ([Sample], hidden: Int) {
+  private static func scan(_ demuxer: Demuxer, _ limits: MovieLimits) throws -> ([Sample], hidden: Int, ParameterSets) {
     var samples: [Sample] = []
+    var sets = demuxer.parameterSets
     var hidden = 0
     var isMore = true
     while isMore {
       isMore = try demuxer.next { packet in
+        let hasNewDescription = (0..<Int(packet.pointee.side_data_elems)).contains {
+          packet.pointee.side_data[$0].type == AV_PKT_DATA_NEW_EXTRADATA
+        }
+        if hasNewDescription { sets.areUnknown = true }
+        let carried = sets.look(UnsafeBufferPointer(start: packet.pointee.data, count: Int(max(0, packet.pointee.size))))
         if packet.pointee.flags & AV_PKT_FLAG_DISCARD != 0 {
           hidden += 1
         } else {
           let time = packet.pointee.pts
           guard time != cffmpeg_no_time() else { throw MovieError(.movieCorrupt, "sample \(samples.count) has no time") }
           samples.append(
-            Sample(presentation: time, decoding: packet.pointee.dts, isSync: packet.pointee.flags & AV_PKT_FLAG_KEY != 0))
+            Sample(
+              presentation: time, decoding: packet.pointee.dts, isSync: packet.pointee.flags & AV_PKT_FLAG_KEY != 0,
+              parameterSets: carried))
         }
         guard samples.count + hidden <= limits.samples else {
           throw MovieError(.limit, "the file has more than \(limits.samples) samples")
@@ -169,18 +197,18 @@ package struct Movie: Sendable {
     for (index, pair) in zip(samples, samples.dropFirst()).enumerated() where pair.0.presentation == pair.1.presentation {
       throw MovieError(.movieCorrupt, "samples \(index) and \(index + 1) have the same time")
     }
-    return (samples, hidden)
+    return (samples, hidden, sets)
   }
 
-  /// First samples of closed-GOP ranges: sync samples where all samples decoded before are also presented before.
-  private static func runs(_ samples: [Sample]) -> [Int] {
+  /// First samples of closed-GOP ranges: samples at which a decoder can start, where all samples decoded before are also presented before.
+  private static func runs(_ isStart: [Bool], _ samples: [Sample]) -> [Int] {
     let shortest = 24
     var earliestAfter = samples.map(\.decoding)
     for index in earliestAfter.indices.dropLast().reversed() { earliestAfter[index] = min(earliestAfter[index], earliestAfter[index + 1]) }
     var runs = [0]
     var latestBefore = Int64.min
     for (index, sample) in samples.enumerated() {
-      if sample.isSync, index - runs[runs.count - 1] >= shortest, latestBefore < sample.decoding, earliestAfter[index] == sample.decoding {
+      if isStart[index], index - runs[runs.count - 1] >= shortest, latestBefore < sample.decoding, earliestAfter[index] == sample.decoding {
         runs.append(index)
       }
       latestBefore = max(latestBefore, sample.decoding)
@@ -192,7 +220,7 @@ package struct Movie: Sendable {
   /// does not say. Throws `MovieError`.
   package func packet(ofSample sample: Int) throws -> (number: Int, bytes: Range<Int64>)? {
     guard samples.indices.contains(sample) else { return nil }
-    let demuxer = try Demuxer(input, ignoringEdits: includesHidden)
+    let demuxer = try self.demuxer()
     var found: (number: Int, bytes: Range<Int64>)?
     var number = 0
     var isMore = true
@@ -206,6 +234,12 @@ package struct Movie: Sendable {
       }
     }
     return found
+  }
+
+  /// Width of a pixel to its height; `nil` for pixels that are square within a hundredth, and for an unknown ratio.
+  static func aspect(_ ratio: AVRational) -> (width: Int, height: Int)? {
+    guard ratio.num > 0, ratio.den > 0, abs(Double(ratio.num) / Double(ratio.den) - 1) > 0.01 else { return nil }
+    return (Int(ratio.num), Int(ratio.den))
   }
 
   static func name(_ codec: AVCodecID) -> String { String(cString: avcodec_get_name(codec)) }

@@ -9,15 +9,24 @@ struct MovieBoxes {
   private static let fragmentLimit: Int64 = 4 << 20
   private static let editLimit = 64
   private static let depthLimit = 10
-  private static let containers: Set<String> = ["traf", "trak", "mdia", "minf", "stbl", "edts", "dinf"]
+  private static let containers: Set<String> = ["traf", "trak", "mdia", "minf", "stbl", "edts", "dinf", "tref"]
   private static let known: Set<String> = [
     "ftyp", "moov", "mdat", "free", "skip", "wide", "pnot", "uuid", "moof", "styp", "sidx", "meta", "udta", "pdin",
   ]
 
   struct Track {
+    /// The number of the track, by its header.
+    var id: Int?
+    /// The kind of the media; empty where the file does not say it.
     var handler = ""
+    fileprivate var hasVideoHeader = false
+    /// Whether its images belong to those of another track: depth, disparity, alpha, thumbnails.
+    fileprivate var isAuxiliary = false
     var sampleCount = 0
     var format = ""
+
+    /// Whether the track has the images; one without a handler is known by its video header.
+    var isVideo: Bool { (handler == "vide" || handler.isEmpty && hasVideoHeader) && !isAuxiliary }
   }
 
   private(set) var tracks: [Track] = []
@@ -28,18 +37,23 @@ struct MovieBoxes {
   /// Number of samples that the fragments list, over all tracks.
   private(set) var fragmentSamples = 0
 
+  /// Where the last box ends. What follows it no player reads: a phone's own trailer, the zeros of a card's last block.
+  private(set) var end: Int64
+
   private let limits: MovieLimits
   private var boxes = 0
 
   init(_ input: FileSlice, limits: MovieLimits) throws {
-    self.limits = limits
+    (self.limits, end) = (limits, input.count)
     guard input.count > 0 else { throw MovieError(.fileEmpty, "the file is empty") }
     var offset: Int64 = 0
     var moov: Range<Int64>?
     var hidden: String?
     while offset < input.count {
-      guard let box = try Self.header(at: offset, in: input) else {
-        if isFragmented { throw Self.cutFragment }
+      guard let box = try Self.header(at: offset, in: input, isTrailed: moov != nil && !isFragmented) else {
+        // The index of a video in fragments does not say where it ends.
+        if isFragmented, try !Self.isZero(offset..<input.count, in: input) { throw Self.cutFragment }
+        end = offset
         break
       }
       guard offset > 0 || Self.known.contains(box.type) else { throw Self.notAMovie(input) }
@@ -53,7 +67,7 @@ struct MovieBoxes {
         isFragmented = true
         guard box.payload.upperBound <= input.count else { throw Self.cutFragment }
         guard box.payload.count <= Self.fragmentLimit else { throw MovieError(.limit, "a fragment's index has \(box.payload.count) bytes") }
-        try walk(input.bytes(box.payload)[...], depth: 0)
+        try walk(input.bytes(box.payload)[...], in: "moof", depth: 0)
       case "hoov": hidden = box.type
       case "free", "skip":
         // FFmpeg reads a free box that starts like an index as an index.
@@ -77,12 +91,15 @@ struct MovieBoxes {
     guard moov.count <= Self.moovLimit else {
       throw MovieError(.limit, "the moov box has \(moov.count) bytes, over the limit of \(Self.moovLimit)")
     }
-    try walk(input.bytes(moov)[...], depth: 0)
+    try walk(input.bytes(moov)[...], in: "moov", depth: 0)
   }
 
   // MARK: The file
 
-  private static func header(at offset: Int64, in input: FileSlice) throws -> (type: String, payload: Range<Int64>)? {
+  /// The box at an offset; `nil` where none starts there.
+  ///
+  /// - Parameter isTrailed: Whether bytes that are no box may follow.
+  private static func header(at offset: Int64, in input: FileSlice, isTrailed: Bool) throws -> (type: String, payload: Range<Int64>)? {
     let header = try input.bytes(offset..<(offset + 16))
     guard header.count >= 8 else {
       if offset == 0 { throw notAMovie(input) }
@@ -90,7 +107,8 @@ struct MovieBoxes {
     }
     guard let type = fourCC(header[4..<8]) else {
       if offset == 0 { throw notAMovie(input) }
-      throw MovieError(.movieCorrupt, "at byte \(offset) there is no box where one should start")
+      if try isTrailed || isZero(offset..<input.count, in: input) { return nil }
+      throw noBox(at: offset)
     }
     var size = Int64(UInt32(reading: header[0..<4]))
     var length: Int64 = 8
@@ -105,9 +123,19 @@ struct MovieBoxes {
     let (end, overflow) = offset.addingReportingOverflow(size)
     guard size >= length, !overflow else {
       if offset == 0 { throw notAMovie(input) }
+      if isTrailed, !known.contains(type) { return nil }
       throw MovieError(.movieCorrupt, "the \(type) box at byte \(offset) cannot be \(size) bytes long")
     }
     return (type, (offset + length)..<end)
+  }
+
+  /// Whether the last bytes of a file are zeros, as far as these are few enough to be read.
+  private static func isZero(_ range: Range<Int64>, in input: FileSlice) throws -> Bool {
+    try range.count <= 1 << 20 && input.bytes(range).allSatisfy { $0 == 0 }
+  }
+
+  static func noBox(at offset: Int64) -> MovieError {
+    MovieError(.movieCorrupt, "at byte \(offset) there is no box where one should start")
   }
 
   /// A box type of four printable characters, QuickTime's `©` included; `nil` for other bytes.
@@ -130,7 +158,7 @@ struct MovieBoxes {
 
   // MARK: moov
 
-  private mutating func walk(_ bytes: ArraySlice<UInt8>, depth: Int) throws {
+  private mutating func walk(_ bytes: ArraySlice<UInt8>, in parent: String, depth: Int) throws {
     guard depth <= Self.depthLimit else { throw MovieError(.movieCorrupt, "boxes are nested deeper than \(Self.depthLimit)") }
     var rest = bytes
     // QuickTime ends some lists with four zero bytes.
@@ -153,12 +181,16 @@ struct MovieBoxes {
         tracks.append(Track())
         if tracks.count > 64 { throw MovieError(.limit, "more than 64 tracks") }
       }
-      if Self.containers.contains(type) { try walk(payload, depth: depth + 1) } else { try look(type, payload) }
+      if Self.containers.contains(type) {
+        try walk(payload, in: type, depth: depth + 1)
+      } else {
+        try look(type, payload, in: parent)
+      }
       rest = rest.dropFirst(size)
     }
   }
 
-  private mutating func look(_ type: String, _ payload: ArraySlice<UInt8>) throws {
+  private mutating func look(_ type: String, _ payload: ArraySlice<UInt8>, in parent: String) throws {
     func word(_ index: Int) -> Int { Int(UInt32(reading: payload.dropFirst(4 * index).prefix(4))) }
     func check(_ count: Int, entries bytes: Int, after header: Int) throws {
       guard count <= (payload.count - header) / bytes else {
@@ -173,9 +205,16 @@ struct MovieBoxes {
       if fragmentSamples > limits.samples {
         throw MovieError(.limit, "the fragments claim \(fragmentSamples) samples, over the limit of \(limits.samples)")
       }
-    case "hdlr" where payload.count >= 12:
-      // A track's first handler gives the kind of its samples; QuickTime adds another for how its data is stored.
+    case "tkhd" where payload.count >= 24:
+      if let track { tracks[track].id = word(payload.first == 1 ? 5 : 3) }
+    // QuickTime's media information has a handler, too, of how its data is stored.
+    case "hdlr" where payload.count >= 12 && parent == "mdia":
       if let track, tracks[track].handler.isEmpty { tracks[track].handler = Self.fourCC(payload.dropFirst(8).prefix(4)) ?? "" }
+    case "vmhd":
+      if let track { tracks[track].hasVideoHeader = true }
+    // A reference from a track of depth, of other auxiliary images, or of thumbnails to the images (ISO/IEC 14496-12, 8.3.3).
+    case "vdep" where parent == "tref", "auxl" where parent == "tref", "thmb" where parent == "tref":
+      if let track { tracks[track].isAuxiliary = true }
     case "mdhd" where payload.count >= 24:
       if word(payload.first == 1 ? 5 : 3) == 0 { throw MovieError(.movieCorrupt, "a track has no time scale: mdhd has 0 ticks per second") }
     case "stsd" where payload.count >= 16:

@@ -19,6 +19,9 @@ package final class MovieFrame: @unchecked Sendable {
     av_frame_free(&frame)
   }
 
+  /// Width of a pixel to its height by the codec's headers; `nil` for square ones, and where they do not say.
+  var pixelAspect: (width: Int, height: Int)? { Movie.aspect(frame.pointee.sample_aspect_ratio) }
+
   package var size: ImageSize { ImageSize(width: Int(frame.pointee.width), height: Int(frame.pointee.height)) }
 
   var format: AVPixelFormat { AVPixelFormat(frame.pointee.format) }
@@ -39,7 +42,8 @@ package final class MovieFrame: @unchecked Sendable {
 /// Damage that still decodes cannot be detected; decoding uses one thread and cleared buffers, so that the result is the same every
 /// time.
 package final class MovieDecoder {
-  private let input: FileSlice?
+  /// The video, from which a decoder reads that restarts; `nil` for one of the first frame only.
+  private let movie: Movie?
   private var demuxer: Demuxer
   private let samples: [Movie.Sample]
   private let side: Int
@@ -51,8 +55,9 @@ package final class MovieDecoder {
   private let errors: UnsafeMutablePointer<Int32>
   /// The error that ended decoding; frames decoded before it are still returned.
   private var damage: String?
-  /// Size and color coding of the first frame, which all others must have.
-  private var first: (size: ImageSize, color: Movie.Color)?
+  /// The time of decoding of the sample at which decoding starts. What the demuxer returns before it is not decoded, so that the damage that
+  /// is found does not depend on how much of a file's index it has read.
+  private var start: Int64?
   /// Index of the next sample.
   package private(set) var position = 0
 
@@ -60,16 +65,15 @@ package final class MovieDecoder {
     // A frame of another size is an error that names both sizes; one that claims to be far larger is not decoded at all. Codecs round up
     // to blocks of at most 64 pixels.
     let side = max(2 * max(movie.size.width, movie.size.height), 2048) + 64
-    try self.init(
-      Demuxer(movie.input, ignoringEdits: movie.includesHidden), samples: movie.samples, input: movie.input, side: side)
+    try self.init(movie.demuxer(), samples: movie.samples, movie: movie, side: side)
   }
 
   /// - Parameters:
-  ///   - input: The file, needed to restart from the first sample.
+  ///   - movie: The video whose size and colors all frames must have.
   ///   - side: Frames wider or higher than this are refused before anything is allocated for them.
-  init(_ demuxer: Demuxer, samples: [Movie.Sample], input: FileSlice? = nil, side: Int) throws {
+  init(_ demuxer: Demuxer, samples: [Movie.Sample], movie: Movie? = nil, side: Int) throws {
     self.side = side
-    self.input = input
+    self.movie = movie
     self.demuxer = demuxer
     self.samples = samples
     guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
@@ -90,7 +94,7 @@ package final class MovieDecoder {
     guard let context else { throw Demuxer.outOfMemory }
     errors.pointee = 0
     damage = nil
-    isDrained = false
+    (isDrained, hasFed) = (false, false)
     avcodec_parameters_to_context(context, parameters)
     context.pointee.pkt_timebase = demuxer.stream.pointee.time_base
     context.pointee.thread_count = 1
@@ -126,7 +130,10 @@ package final class MovieDecoder {
         av_frame_unref(frame)
         continue
       }
-      guard time == samples[position].presentation else { throw failure(damage ?? "the decoder skipped it") }
+      guard time == samples[position].presentation else {
+        if damage == nil, errors.pointee == 0, hasTimesOfDecoding { throw Self.timesOfDecoding }
+        throw failure(damage ?? "the decoder skipped it")
+      }
       if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 || errors.pointee > 0 {
         throw failure("its data is damaged")
       }
@@ -150,12 +157,18 @@ package final class MovieDecoder {
     let isFirst = !hasFed
     hasFed = true
     if damage == nil, !isDrained {
-      let isMore = try demuxer.next { packet in
-        if isFirst { try checkSize(packet) }
-        let status = avcodec_send_packet(context, packet)
-        if status < 0 { damage = MovieError.words(status) }
+      var isSkipped = true
+      while isSkipped {
+        isSkipped = false
+        let isMore = try demuxer.next { packet in
+          isSkipped = start.map { packet.pointee.dts < $0 && packet.pointee.dts != cffmpeg_no_time() } ?? false
+          if isSkipped { return }
+          if isFirst { try checkSize(packet) }
+          let status = avcodec_send_packet(context, packet)
+          if status < 0 { damage = MovieError.words(status) }
+        }
+        if isMore, !isSkipped, damage == nil { return }
       }
-      if isMore, damage == nil { return }
     }
     // The decoder now returns the frames that it held back for reordering.
     guard !isDrained else { throw failure(damage ?? "the video ends before it") }
@@ -173,18 +186,24 @@ package final class MovieDecoder {
   }
 
   private func check(_ decoded: MovieFrame) throws {
-    let color = decoded.color
-    guard let first else {
-      self.first = (decoded.size, color)
-      return
+    guard let movie else { return }
+    guard decoded.size == movie.size else {
+      throw MovieError(.imageSizeChanged, "frame \(position) is \(decoded.size), the first is \(movie.size)")
     }
-    guard decoded.size == first.size else {
-      throw MovieError(.imageSizeChanged, "frame \(position) is \(decoded.size), the first is \(first.size)")
-    }
-    guard color == first.color else {
+    guard decoded.color == movie.color else {
       throw MovieError(.colorUnsupported, "from frame \(position) on, the pixel format or color coding differs")
     }
   }
+
+  /// Whether the decoder changes the order of the frames, although each is to be shown at the time of its decoding.
+  private var hasTimesOfDecoding: Bool {
+    (context?.pointee.has_b_frames ?? 0) > 0 && samples.allSatisfy { $0.presentation == $0.decoding }
+  }
+
+  private static let timesOfDecoding = MovieError(
+    .movieCorrupt,
+    "the times are those of decoding: the frames are shown in another order than they are stored in, and the index gives them no times for that (ctts)"
+  )
 
   private func failure(_ words: String) -> MovieError {
     MovieError(.movieCorrupt, "\(position) of \(samples.count) frames could be decoded; then there is damage: \(words)")
@@ -196,10 +215,12 @@ package final class MovieDecoder {
   /// Restarts at the first sample of a run, as if nothing had been decoded before.
   package func start(atRun sample: Int) throws {
     if position == 0, sample == 0, !hasFed { return }
-    if sample == 0, let input {
-      demuxer = try Demuxer(input, ignoringEdits: demuxer.ignoresEdits)
+    start = nil
+    if sample == 0, let movie {
+      demuxer = try movie.demuxer()
     } else {
       try demuxer.seek(to: samples[sample].decoding)
+      if sample > 0 { start = samples[sample].decoding }
     }
     try openCodec()
     position = sample

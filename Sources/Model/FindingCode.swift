@@ -53,7 +53,9 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case hashEncoding = "hash-encoding"
   case hdrMapped = "hdr-mapped"
   case imageMissing = "image-missing"
+  case imageTransparent = "image-transparent"
   case imageUndecodable = "image-undecodable"
+  case imagesDuplicate = "images-duplicate"
   case imuUnusable = "imu-unusable"
   case inputIgnored = "input-ignored"
   case inputVanished = "input-vanished"
@@ -85,6 +87,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case partialMismatch = "partial-mismatch"
   case partialUpload = "partial-upload"
   case partiallyVerified = "partially-verified"
+  case pixelsNotSquare = "pixels-not-square"
   case poseInterpolated = "pose-interpolated"
   case poseJump = "pose-jump"
   case poseMissing = "pose-missing"
@@ -224,15 +227,16 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .editListRetimed,
       .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped,
       .geometryContradictory,
-      .imageMissing, .imageUndecodable, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer, .intrinsicsImplausible,
+      .imageMissing, .imageTransparent, .imageUndecodable, .imagesDuplicate, .imuUnusable, .inputVanished, .intrinsicsAbsent,
+      .intrinsicsDiffer, .intrinsicsImplausible,
       .intrinsicsUnusable,
       .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,
       .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous, .movieCountMismatch,
       .movieUnusable,
       .odometryTruncated,
-      .packedWithout, .partialMismatch, .partialUpload, .partiallyVerified, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
-      .poseUnusable, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .rateImplausible, .resolutionMismatch,
-      .resolutionUnusable,
+      .packedWithout, .partiallyVerified, .partialMismatch, .partialUpload, .pixelsNotSquare, .poseInterpolated,
+      .poseJump, .poseMissing, .poseRepeated, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable,
+      .poseUnusable, .rateImplausible, .resolutionMismatch, .resolutionUnusable,
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
       .scaleClaimed,
       .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,

@@ -74,7 +74,7 @@ package struct AnySense: Reader {
     }
     let poses = try self.poses(inputs, table, notes)
     let movie = try MovieTake(
-      inputs.slice(entry), file: inputs.entries[entry].path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: .keep)
+      inputs.slice(entry), file: inputs.entries[entry].path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: nil)
     // Times are those of writing: a frame is the one nearest to them.
     let period = Cadence(poses.compactMap(\.time)).nominalPeriod ?? 33_333_333
     let timed = try TimedMovie(

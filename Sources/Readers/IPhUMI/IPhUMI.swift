@@ -103,7 +103,7 @@ package struct IPhUMI: Reader {
 
   private func movie(_ entry: Int, _ inputs: TakeInputs) throws -> MovieTake {
     try MovieTake(
-      inputs.slice(entry), file: inputs.entries[entry].path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: .keep)
+      inputs.slice(entry), file: inputs.entries[entry].path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: nil)
   }
 
   /// Maps follow each other in the order of their times. A repeated one keeps its values, and is not valid as a new measurement.
@@ -150,6 +150,7 @@ package struct IPhUMI: Reader {
     } catch let error as TakeFailure where error.file == path && !error.isOfMachine {
       return notes.add(.movieUnusable, "\(error.message); the take is written without it", file: path)
     }
+    notes.add(movie.findings.filter { [.rotationIgnored, .pixelsNotSquare].contains($0.code) })
     let clock = FrameClock(listed: file.wideTimes, presented: movie.movie.nanoseconds)
     let unpaired = clock.positions.count { $0 == nil }
     guard var images = movie.episode(id: "", snapsRate: false).streams[.image], unpaired < clock.times.count else {

@@ -16,10 +16,11 @@ struct MovieTake {
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
 
+  /// - Parameter choice: `nil` where poses and intrinsics belong to the images as coded.
   /// - Parameter includesHidden: Whether samples that the edit list hides are frames too, as in formats that count coded samples.
   /// - Parameter suspicion: The reason why the display matrix is known to be wrong; `nil` where it is not.
   init(
-    _ slice: FileSlice, file: String, at place: InputOrigin, options: VideoOptions, rotation choice: VideoRotation,
+    _ slice: FileSlice, file: String, at place: InputOrigin, options: VideoOptions, rotation choice: VideoRotation?,
     includesHidden: Bool = false, suspicion: (Movie) -> String? = { _ in nil }
   ) throws {
     self.place = place
@@ -35,7 +36,14 @@ struct MovieTake {
           file: file))
       wanted = Rotation90.none
     }
-    if choice == .keep {
+    if choice == nil, movie.rotation != 0 {
+      findings.append(
+        Finding(
+          .rotationIgnored,
+          "the display matrix rotates by \(movie.rotation) degrees; images are stored as coded, because poses and intrinsics belong to the coded images",
+          file: file))
+    }
+    if choice == .keep || choice == nil {
       wanted = Rotation90.none
     } else if choice == .auto, wanted != Rotation90.none, let reason = suspicion(movie) {
       findings.append(Finding(.rotationSuspect, "\(reason); images are stored as coded", file: file))
@@ -145,6 +153,13 @@ struct MovieTake {
     if movie.hiddenSamples > 0, !movie.includesHidden {
       findings.append(
         Finding(.samplesHidden, "samples that the edit list hides are skipped", file: file, count: movie.hiddenSamples))
+    }
+    if let aspect = movie.pixelAspect {
+      findings.append(
+        Finding(
+          .pixelsNotSquare,
+          "the pixels are not square: their width to their height is \(aspect.width):\(aspect.height); images are stored as coded, so players show them wider or higher",
+          file: file))
     }
     if movie.color.matrix == nil {
       findings.append(

@@ -73,7 +73,7 @@ package struct SpectacularRec: Reader {
       inputs, table, limit: maxCsvMebibytes << 20, frameLimit: video.maxSamples, notes: notes)
     let path = inputs.entries[entry].path
     let movie = try MovieTake(
-      inputs.slice(entry), file: path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: .keep)
+      inputs.slice(entry), file: path, at: InputOrigin(inputs: inputs, entry: entry), options: video, rotation: nil)
     let timed = try TimedMovie(
       movie, in: inputs, listed: log.frames.map(\.time), named: SpectacularLog.name, file: SpectacularLog.name, clock: .deviceUptime,
       options: pairing, notes: notes)

@@ -73,7 +73,7 @@ package struct StrayScanner: Reader {
 
     var movie: (take: MovieTake, episode: Episode, pairing: MoviePairing)?
     if let file = inputs.entries.firstIndex(where: { $0.role == .movie }) {
-      let opened = try open(movie: inputs.slice(file), at: InputOrigin(inputs: inputs, entry: file), notes)
+      let opened = try open(movie: inputs.slice(file), at: InputOrigin(inputs: inputs, entry: file))
       let episode = opened.episode(id: take.id, snapsRate: false)
       let pairing = MoviePairing(
         rows: ordered.map { ($0.number, $0.timestamp) }, presentationTimes: opened.movie.nanoseconds, tick: opened.movie.tickNanoseconds,
@@ -154,16 +154,9 @@ package struct StrayScanner: Reader {
     return episode
   }
 
-  private func open(movie slice: FileSlice, at place: InputOrigin, _ notes: FindingCollector) throws -> MovieTake {
+  private func open(movie slice: FileSlice, at place: InputOrigin) throws -> MovieTake {
     // Poses are those of the camera of the images as coded, the first of which players do not show.
-    let movie = try MovieTake(slice, file: Self.movieName, at: place, options: video, rotation: .keep, includesHidden: true)
-    if movie.movie.rotation != 0 {
-      notes.add(
-        .rotationIgnored,
-        "the display matrix rotates by \(movie.movie.rotation) degrees; images are stored as coded, because poses and intrinsics belong to the coded images",
-        file: Self.movieName)
-    }
-    return movie
+    try MovieTake(slice, file: Self.movieName, at: place, options: video, rotation: nil, includesHidden: true)
   }
 
   private func addDepth(

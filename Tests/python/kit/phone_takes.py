@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 from outputs import demos, manifest, only, record
 from scipy.spatial.transform import Rotation
+from videos import rotated
 
 PIPELINE = "version: 1\n{}transforms: [{}]\nwriter: {{hdf5: {{image: raw}}}}\n"
 
@@ -83,6 +84,12 @@ def broken(name):
         return lambda folder: (folder / name.format(folder.name)).write_bytes(data)
 
     return {kind: (written(data), "json-invalid" if kind in ("empty", "cut") else "json-type", "") for kind, data in contents.items()}
+
+
+def rotated_videos(folder):
+    """A change of a take: players show its videos turned by a quarter."""
+    for path in [*folder.glob("*.mp4"), *folder.glob("*.mov")]:
+        path.write_bytes(rotated(path.read_bytes(), 90))
 
 
 def truth(folder, key="camera_to_world"):

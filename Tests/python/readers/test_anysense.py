@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 from images import frame_code
-from outputs import finding
-from phone_takes import Takes, absolute, matrices, quirks, truth
+from outputs import codes, finding
+from phone_takes import Takes, absolute, matrices, quirks, rotated_videos, truth
 
 START = 1_771_446_000_123
 
@@ -14,6 +14,7 @@ START = 1_771_446_000_123
 @pytest.fixture(scope="module")
 def takes(takeset, tmp_path_factory):
     found = {"2026-02-18-20_20_00": [], "other size": cut_map, "beyond all numbers": with_times_beyond_all_numbers}
+    found["rotated"] = rotated_videos
     found |= quirks("skipped-frame", "cut-line", "no-depth") | {f"late {number}": with_late_line(number) for number in LATE} | WRONG
     return Takes(takeset, tmp_path_factory.mktemp("anysense"), "anysense", ["--seconds", 0.7, "--size", "144x192"], found)
 
@@ -149,3 +150,9 @@ def test_a_late_line_shifts_nothing(takes, late):
     expected, numbers = truth(source)[0], meta["source_index"][:]
     assert len(numbers) >= len(expected) - 1 and [frame_code(image) for image in demo["obs/camera_image"][:]] == numbers.tolist()
     assert np.abs(matrices(demo["obs/pose"][:]) - expected[numbers]).max() < 1e-5
+
+
+def test_a_display_matrix_is_ignored_and_told(takes):
+    (_, entry, demo, _), (_, plain, other, _) = takes["rotated"], takes["2026-02-18-20_20_00"]
+    assert np.array_equal(demo["obs/camera_image"][:], other["obs/camera_image"][:]) and "rotation-ignored" not in codes(plain)
+    assert "90" in finding(entry, "rotation-ignored")["message"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, demos, finding, traces
-from phone_takes import Takes, absolute, broken, edited, matrices, quirks, truth
+from phone_takes import Takes, absolute, broken, edited, matrices, quirks, rotated_videos, truth
 
 START = 1_771_446_000_123_000_000
 
@@ -22,6 +22,7 @@ def without_the_first_poses(found):
 @pytest.fixture(scope="module")
 def takes(takeset, tmp_path_factory):
     found = {"pour_1": []} | quirks("skipped-frames", "cut-depth", "no-wide", "no-depth") | WRONG
+    found["rotated"] = rotated_videos
     found["later poses"] = edited("{}.json", without_the_first_poses)
     found["no wide times"] = edited("{}.json", lambda found: found.update(ultrawideRGBTimes=[""] * len(found["rgbTimes"])))
     return Takes(takeset, tmp_path_factory.mktemp("iphumi"), "iphumi", ["--seconds", 0.7, "--size", "192x144"], found)
@@ -141,3 +142,10 @@ WRONG = broken("{}.json") | {
 
 def test_wrong_takes_fail_with_a_sentence(takes):
     takes.fail()
+
+
+def test_a_display_matrix_is_ignored_and_told(takes):
+    (_, entry, demo, _), (_, plain, other, _) = takes["rotated"], takes["pour_1"]
+    assert np.array_equal(demo["obs/camera_image"][:], other["obs/camera_image"][:]) and "rotation-ignored" not in codes(plain)
+    told = [found for found in entry["findings"] if found["code"] == "rotation-ignored"]
+    assert [found["file"] for found in told] == ["rotated_rgb.mp4", "rotated_ultrawidergb.mp4"] and all("90" in found["message"] for found in told)

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, finding, traces
-from phone_takes import Takes, absolute, converted, quirks, truth, zipped
+from phone_takes import Takes, absolute, converted, quirks, rotated_videos, truth, zipped
 from PIL import Image
 
 
 @pytest.fixture(scope="module")
 def takes(takeset, tmp_path_factory):
     found = {"recording_1": []} | quirks("constant-intrinsics", "fine-depth", "poses", "cut-line+no-depth") | WRONG
+    found["rotated"] = rotated_videos
     found["drift"] = ["--quirk", "constant-rate", with_times(lambda time, number: time + 0.02 * number)]
     found["gaps"] = ["--quirk", "constant-rate", with_times(lambda time, number: time + (number > 9) / 30 + (number > 20) / 30)]
     found |= {f"without {missing}": without(missing) for missing in MISSING} | {"no accelerations": without_accelerations}
@@ -157,3 +158,9 @@ WRONG = {
 
 def test_recordings_that_cannot_be_read_fail_with_a_sentence(takes):
     takes.fail()
+
+
+def test_a_display_matrix_is_ignored_and_told(takes):
+    (_, entry, demo, _), (_, plain, other, _) = takes["rotated"], takes["recording_1"]
+    assert np.array_equal(demo["obs/camera_image"][:], other["obs/camera_image"][:]) and "rotation-ignored" not in codes(plain)
+    assert "90" in finding(entry, "rotation-ignored")["message"]
