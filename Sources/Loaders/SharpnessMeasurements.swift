@@ -28,7 +28,7 @@ struct SharpnessMeasurements: Sendable {
       do {
         switch image.encoding {
         case nil: pixels = try dataset.read(rows: row..<(row + 1))
-        case "png": try dataset.readSequence(row: row).withUnsafeBytes { try PNG.decode($0, size: size, into: &pixels) }
+        case "png": _ = try dataset.readSequence(row: row).withUnsafeBytes { try PNG.decode($0, size: size, into: &pixels) }
         default: _ = try dataset.readSequence(row: row).withUnsafeBytes { try decoder.decode($0, reduction: 1, into: &pixels) }
         }
       } catch is MediaError {

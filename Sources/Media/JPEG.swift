@@ -16,7 +16,8 @@ package struct MediaError: Error, CustomStringConvertible, Equatable {
 /// A decoder of JPEG files to rows of RGB bytes with libjpeg-turbo, with the defaults of libjpeg (accurate IDCT, smooth
 /// chroma). EXIF rotation is not applied. One decoder serves one thread and reuses its buffers.
 package final class JPEGDecoder {
-  /// The libjpeg-turbo instance; replaced after an error, because it may otherwise fail on the next file too.
+  /// The libjpeg-turbo instance of one file: the next one would be decoded with the tables of this one, where it has none of its own, and may
+  /// fail as this one did.
   private var handle: tjhandle
 
   package init() throws {
@@ -35,13 +36,13 @@ package final class JPEGDecoder {
 
   /// The size that the file's header declares. `tjDecompressHeader3`.
   package func size(of file: UnsafeRawBufferPointer) throws -> ImageSize {
+    reset()
     var (width, height, subsampling, colorspace): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
     let bytes = try marked(file)
     guard tjDecompressHeader3(handle, bytes, UInt(file.count), &width, &height, &subsampling, &colorspace) == 0 else {
       throw failure("JPEG header")
     }
     guard width > 0, height > 0 else {
-      reset()
       throw MediaError(call: "JPEG header", message: "the file ends before its header gives a size")
     }
     return ImageSize(width: Int(width), height: Int(height))
@@ -132,9 +133,7 @@ package final class JPEGDecoder {
   }
 
   private func failure(_ call: String) -> MediaError {
-    let message = String(cString: tjGetErrorStr2(handle))
-    reset()
-    return MediaError(call: call, message: message)
+    MediaError(call: call, message: String(cString: tjGetErrorStr2(handle)))
   }
 
   private func reset() {

@@ -35,8 +35,18 @@ package enum PNG {
     return ImageSize(width: Int(image.width), height: Int(image.height))
   }
 
-  /// Replaces `pixels` with the RGB rows of an 8-bit color PNG of this size. `png_image_finish_read`.
-  package static func decode(_ file: UnsafeRawBufferPointer, size: ImageSize, into pixels: inout [UInt8]) throws {
+  /// The first bytes of every PNG.
+  package static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
+
+  /// Replaces `pixels` with the RGB rows of a PNG of this size, in 8 bits of sRGB. `png_image_finish_read`.
+  ///
+  /// Transparent pixels are composed on black: each value is multiplied by its opacity, without regard to gamma, as loaders of such images
+  /// do. Other depths become 8 bits; gray and palettes become colors. Values are taken for those of sRGB, unless the file has a `gAMA` that
+  /// says otherwise; they are then converted. Other color spaces (`iCCP`, `cHRM`, `cICP`) and the background (`bKGD`) are not looked at.
+  ///
+  /// - Returns: Whether a pixel is transparent, wholly or in part.
+  @discardableResult
+  package static func decode(_ file: UnsafeRawBufferPointer, size: ImageSize, into pixels: inout [UInt8]) throws -> Bool {
     var image = png_image()
     image.version = UInt32(PNG_IMAGE_VERSION)
     defer { png_image_free(&image) }
@@ -44,11 +54,30 @@ package enum PNG {
     guard image.width == UInt32(size.width), image.height == UInt32(size.height) else {
       throw MediaError(call: "PNG", message: "the image is \(image.width)x\(image.height), expected \(size)")
     }
-    image.format = UInt32(PNG_FORMAT_FLAG_COLOR)
-    let count = size.width * size.height * 3
+    // Without it, libpng takes 16 bits for linear light.
+    image.flags |= UInt32(PNG_IMAGE_FLAG_16BIT_sRGB)
+    let hasAlpha = image.format & UInt32(PNG_FORMAT_FLAG_ALPHA) != 0
+    image.format = UInt32(PNG_FORMAT_FLAG_COLOR) | (hasAlpha ? UInt32(PNG_FORMAT_FLAG_ALPHA) : 0)
+    let count = size.width * size.height * (hasAlpha ? 4 : 3)
     try checkData(file, pixels: count, rows: size.height)
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     guard png_image_finish_read(&image, nil, &pixels, 0, nil) != 0 else { throw failure(image) }
+    return hasAlpha && composeOnBlack(&pixels)
+  }
+
+  /// Makes RGB of RGBA; returns whether a pixel is not opaque.
+  private static func composeOnBlack(_ pixels: inout [UInt8]) -> Bool {
+    let count = pixels.count / 4
+    var lowest = UInt8.max
+    pixels.withUnsafeMutableBufferPointer { bytes in
+      for pixel in 0..<count {
+        let alpha = bytes[4 * pixel + 3]
+        lowest = min(lowest, alpha)
+        for channel in 0..<3 { bytes[3 * pixel + channel] = UInt8((Int(bytes[4 * pixel + channel]) * Int(alpha) + 127) / 255) }
+      }
+    }
+    pixels.removeLast(count)
+    return lowest < .max
   }
 
   /// Throws where the chunks of compressed data are longer than any encoder makes them for so many bytes of pixels: libpng inflates all that

@@ -59,6 +59,12 @@ package protocol SampleCursor {
   ///
   /// - Throws: `SampleFailure` when only this sample cannot be read.
   mutating func read(_ index: Int, into bytes: inout [UInt8]) throws
+  /// What is to be said of the sample that was read last, which is usable.
+  var notes: [Finding] { get }
+}
+
+extension SampleCursor {
+  package var notes: [Finding] { [] }
 }
 
 /// A sequential prefetcher for a source that is read front to back: a video, a deflated file. Seeking back is costly, so the caller
@@ -111,6 +117,7 @@ package struct MappedSource: SampleSource {
     var sample: [UInt8] = []
 
     var size: ImageSize? { mapper.size }
+    var notes: [Finding] { base.notes }
 
     mutating func read(_ index: Int, into bytes: inout [UInt8]) throws {
       try base.read(index, into: &sample)

@@ -91,18 +91,19 @@ package struct Inspection: Sendable {
   /// Decodes every sample, images at the lowest decode resolution.
   private mutating func check(_ episode: Episode) throws {
     for (_, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.kind.isRaster {
-      var lost: [Finding] = []
+      var lost: [Finding] = [], noted: [Finding] = []
       var cursor = try stream.source.makeCursor(SampleRequest(form: .check))
       var bytes: [UInt8] = []
       for index in stream.timestamps.indices {
         do {
           try cursor.read(index, into: &bytes)
+          for note in cursor.notes { noted.note(note) }
         } catch let failure as SampleFailure {
           lost.note(failure.finding)
         }
       }
       try stream.source.access.feed?.finish()
-      findings += lost
+      findings += lost + noted
       if stream.spec.kind == .image, let finding = lost.first, lost.reduce(0, { $0 + ($1.count ?? 0) }) * 5 > stream.timestamps.count {
         throw TakeFailure.tooManyUndecodable(of: stream.timestamps.count, first: finding)
       }

@@ -131,6 +131,28 @@ import Testing
     return (size, pixels)
   }
 
+  /// libjpeg keeps the tables of the image before.
+  @Test(arguments: [0xDB, 0xC4] as [UInt8]) func anImageWithoutTablesIsTheSameWhateverWasDecodedBefore(marker: UInt8) throws {
+    let whole = try image()
+    var bare: [UInt8] = Array(whole[..<2])
+    var offset = 2
+    while whole[offset + 1] != 0xDA {
+      let end = offset + 2 + (Int(whole[offset + 2]) << 8 | Int(whole[offset + 3]))
+      if whole[offset + 1] != marker { bare += whole[offset..<end] }
+      offset = end
+    }
+    bare += whole[offset...]
+    func pixels(_ decoder: JPEGDecoder) -> [UInt8]? {
+      var pixels: [UInt8] = []
+      return (try? bare.withUnsafeBytes { try decoder.decode($0, into: &pixels) }) == nil ? nil : pixels
+    }
+    let used = try JPEGDecoder()
+    var ignored: [UInt8] = []
+    _ = try JPEGEncoder().encode([UInt8](repeating: 128, count: 192), size: ImageSize(width: 8, height: 8), quality: 30)
+      .withUnsafeBytes { try used.decode($0, into: &ignored) }
+    #expect(try pixels(used) == pixels(JPEGDecoder()))
+  }
+
   @Test func decodesSmallerByReduction() throws {
     let (declared, pixels) = try decode(image(), reduction: 4)
     #expect(declared == ImageSize(width: 64, height: 48))

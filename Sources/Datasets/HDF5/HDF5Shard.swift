@@ -105,8 +105,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       moments[index].merge(cell.moments)
       // Rows that share an unreadable sample count as one finding.
       let isSame = rowsStored > 0 && raster.rows[rowsStored] == raster.rows[rowsStored - 1]
-      if let finding = cell.finding, !isSame { findings.note(finding) }
-      if raster.stream.spec.kind == .image, let finding = cell.finding { try checkReadable(index, finding) }
+      if !isSame { for finding in cell.findings { findings.note(finding) } }
+      if raster.stream.spec.kind == .image, !cell.isReadable, let finding = cell.findings.first { try checkReadable(index, finding) }
     }
     rowsStored += 1
   }

@@ -60,7 +60,8 @@ struct PreparedRow: Sendable {
     /// Moments of the valid elements, for depth; for images the histogram suffices.
     var moments = Moments()
     var isReadable: Bool
-    var finding: Finding?
+    /// What is to be said of it, whether or not it is readable.
+    var findings: [Finding] = []
   }
   /// Cells by raster.
   var cells: [Cell]
@@ -122,9 +123,10 @@ final class HDF5Worker: ShardWorker {
     } else {
       do {
         cell = try read(sample, index)
+        cell.findings = cursors[index].notes
       } catch let failure as SampleFailure {
         cell = try blankCell(index)
-        cell.finding = failure.finding
+        cell.findings = [failure.finding]
       }
       last[index] = (sample, cell)
     }

@@ -112,7 +112,7 @@ struct StoredImages: SampleSource {
       if isEncoded {
         bytes = file
       } else if source.isPNG {
-        try file.withUnsafeBytes { try PNG.decode($0, size: source.size, into: &bytes) }
+        _ = try file.withUnsafeBytes { try PNG.decode($0, size: source.size, into: &bytes) }
       } else {
         _ = try file.withUnsafeBytes { try decoder.decode($0, reduction: reduction, into: &bytes) }
       }

@@ -45,7 +45,9 @@ struct NumberedCapture {
     if hasFewImages { posed.entries.removeAll { images[$0.number] == nil } }
     let join = try FrameJoin(poses: posed, images: images, in: imagePlace, notes: notes)
     let rows = join.rows.map { posed.entries[$0] }
-    let (size, source) = try imageSource(rows.compactMap { images[$0.number] })
+    let entries = rows.compactMap { images[$0.number] }
+    let size = try ImageFiles.size(of: entries, in: inputs, limit: maxImageSide)
+    let source = ImageFiles(inputs: inputs, entries: entries, size: size, limit: maxImageSide, keepsMetadata: keepsLocation)
     let camera = camera(images: size, rows)
 
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
@@ -63,7 +65,7 @@ struct NumberedCapture {
           raster: Raster(size: size, covering: camera.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255", clock: clock),
         source: source, timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows),
     ]
-    if source is JPEGFiles { streams[.image]?.spec.sourceEncoding = .jpeg }
+    streams[.image]?.spec.sourceEncoding = source.encoding
     try add(maps(camera.size), camera, &streams)
 
     var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
@@ -75,15 +77,6 @@ struct NumberedCapture {
     episode.details = inputs.details
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
     return episode
-  }
-
-  private func imageSource(_ entries: [Int]) throws -> (ImageSize, any SampleSource) {
-    if let first = entries.first, inputs.entries[first].path.lowercased().hasSuffix(".png") {
-      let source = try PNGImages(inputs: inputs, entries: entries, limit: maxImageSide)
-      return (source.size, source)
-    }
-    let size = try JPEGFiles.size(of: entries, in: inputs, limit: maxImageSide, keepsLocation: keepsLocation, notes: notes)
-    return (size, JPEGFiles(inputs: inputs, entries: entries, size: size, limit: maxImageSide, keepsMetadata: keepsLocation))
   }
 
   private func camera(images size: ImageSize, _ rows: [PoseList.Entry]) -> Camera {

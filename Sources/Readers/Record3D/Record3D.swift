@@ -96,7 +96,7 @@ package struct Record3D: Reader {
 
     var capture = NumberedCapture(
       inputs: inputs, notes: notes, poses: poses, poseFrame: poseFrame(metadata), clock: times.clock,
-      images: NumberedFiles.entries(.image, in: inputs, isPadded: false), imagePlace: form.imageFolder, maxImageSide: maxImageSide,
+      images: NumberedFiles.images(in: inputs, isPadded: false, notes), imagePlace: form.imageFolder, maxImageSide: maxImageSide,
       keepsLocation: keepLocation)
     (capture.usualIntrinsics, capture.intrinsicsSize) = (metadata.intrinsics, metadata.imageSize)
     for (number, intrinsics) in metadata.frameIntrinsics.enumerated() { capture.intrinsics[Int64(number)] = intrinsics }

@@ -67,10 +67,15 @@ package struct ScannerApp: Reader {
     return digits.reduce(0) { $0 * 10 + Int64($1 - 48) }
   }
 
-  private static func entries(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: Int] {
+  private static func entries(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: Int] { all(role, inputs).mapValues { $0[0] } }
+
+  /// Of images, which have several endings, there may be several of one number.
+  private static func all(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: [Int]] {
     let prefix = kinds.first { $0.role == role }?.prefix ?? ""
-    var found: [Int64: Int] = [:]
-    for (index, entry) in inputs.entries.enumerated() where entry.role == role { found[number(entry.path, prefix) ?? 0] = index }
+    var found: [Int64: [Int]] = [:]
+    for (index, entry) in inputs.entries.enumerated() where entry.role == role {
+      found[number(entry.path, prefix) ?? 0, default: []].append(index)
+    }
     return found
   }
 
@@ -91,7 +96,8 @@ package struct ScannerApp: Reader {
           pose: matrix.flatMap { try? Pose(rowMajor: $0) }, depthIndex: record.number)
       }, file: "frame_NNNNN.json", number: "the number in the name", notes: notes)
     var capture = NumberedCapture(
-      inputs: inputs, notes: notes, poses: poses, poseFrame: .arkit, clock: .deviceUptime, images: Self.entries(.image, inputs),
+      inputs: inputs, notes: notes, poses: poses, poseFrame: .arkit, clock: .deviceUptime,
+      images: NumberedFiles.one(of: Self.all(.image, inputs), in: inputs, notes),
       imagePlace: "frame_NNNNN.jpg", hasFewImages: true, maxImageSide: maxImageSide, keepsLocation: keepLocation)
     for record in records {
       // fx 0 cx, 0 fy cy, 0 0 1

@@ -25,14 +25,12 @@ struct SessionContents {
   /// Size limit; the metadata are a page of text.
   private static let metadataLimit = 1 << 20
 
-  init(_ inputs: TakeInputs, jsonLimit: Int, maxImageSide: Int, keepsLocation: Bool, notes: FindingCollector) throws {
+  init(_ inputs: TakeInputs, jsonLimit: Int, maxImageSide: Int, notes: FindingCollector) throws {
     folder = try SessionFolder(inputs)
     metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), notes: notes)
     poses = try Self.poses(folder, metadata, limit: jsonLimit, notes)
     images = folder.images.sorted { $0.key < $1.key }
-    size =
-      try images.isEmpty
-      ? nil : JPEGFiles.size(of: images.map(\.value), in: inputs, limit: maxImageSide, keepsLocation: keepsLocation, notes: notes)
+    size = try images.isEmpty ? nil : ImageFiles.size(of: images.map(\.value), in: inputs, limit: maxImageSide)
     variant = SessionVariant(metadata, poses, folder, imageSize: size)
     imu = try folder.imu.map { try IMUFile(inputs, $0, limit: jsonLimit, notes: notes) }
   }

@@ -36,7 +36,7 @@ package struct StackSession: Reader {
     try refuse(take)
     let notes = FindingCollector()
     var session = try SessionContents(
-      take.inputs, jsonLimit: maxJsonMebibytes << 20, maxImageSide: maxImageSide, keepsLocation: keepLocation, notes: notes)
+      take.inputs, jsonLimit: maxJsonMebibytes << 20, maxImageSide: maxImageSide, notes: notes)
     if session.variant.poses == .none, poses == .required, !session.metadata.isLiveStream { throw missingPoses(session) }
     session.timeImages(notes)
     let claims = SessionClaims(session: session, notes: notes)
@@ -123,7 +123,7 @@ package struct StackSession: Reader {
       spec: StreamSpec(
         raster: Raster(size: size, covering: phone.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255",
         clock: session.clock),
-      source: JPEGFiles(inputs: session.inputs, entries: rows.images, size: size, limit: maxImageSide, keepsMetadata: keepLocation),
+      source: ImageFiles(inputs: session.inputs, entries: rows.images, size: size, limit: maxImageSide, keepsMetadata: keepLocation),
       timestamps: rows.frames.timestamps, sourceIndex: rows.frames.sourceIndex, rows: rows.frames.timestamps.indices.rows)
     stream.spec.sourceEncoding = .jpeg
     return stream

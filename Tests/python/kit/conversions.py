@@ -56,12 +56,12 @@ class Together:
         return self.entries[found], *self.demos.get(found, (None, None))
 
 
-def same_for_all_jobs(takeset, source, check=0, jobs=(1, 3)):
+def same_for_all_jobs(takeset, source, check=0, jobs=(1, 3), arguments=()):
     """Converts with one job and with more; everything must be equal. The number of episodes."""
     seen = []
     for count in jobs:
         output = source.parent / f"out{count}"
-        takeset.convert(source, output=output, check=check, arguments=["--jobs", count])
+        takeset.convert(source, output=output, check=check, arguments=["--jobs", count, *arguments])
         shards = {p.name: p.read_bytes() for p in (output / "episodes").iterdir()}
         seen.append((manifest(output)["record"], shards, (output / "dataset.h5").read_bytes()))
     assert all(one == seen[0] for one in seen)

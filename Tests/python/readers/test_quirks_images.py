@@ -130,9 +130,8 @@ def first_image_rotated_by_exif():
     return with_images(lambda number, data: jpeg(number, SIZE, exif(3, ">")) if number == 0 else data)
 
 
-@quirk(48)
+@quirk(48, "exif-rotation")
 def later_image_rotated_by_exif():
-    """Only the first image is searched for it."""
     return with_images(lambda number, data: jpeg(number, SIZE, exif(3, ">")) if number == 27 else data)
 
 
@@ -175,8 +174,12 @@ def test_row_48_too_many_of_them_fail_the_take(batch, build):
     images_rotated_by_exif, first_image_rotated_by_exif, later_image_rotated_by_exif, images_with_other_exif,
 ])
 def test_row_48_exif_rotates_nothing(batch, build):
-    _, demo, meta = batch(build)
+    entry, demo, meta = batch(build)
     same((demo, meta), batch.demos["clean-still"])
+    if build is not images_with_other_exif:
+        count, first = {images_rotated_by_exif: (COUNT, 0), first_image_rotated_by_exif: (1, 0), later_image_rotated_by_exif: (1, 27)}[build]
+        found = finding(entry, "exif-rotation")
+        assert (found["count"], found["file"]) == (count, f"rgb/{first:06}.jpg")
 
 
 @quirk(49, "resolution-mismatch", of=still)
