@@ -15,7 +15,7 @@ private func noise(_ size: ImageSize) -> [UInt8] {
 @Suite struct PNGTests {
   private func decode(_ file: [UInt8], _ size: ImageSize) throws -> [UInt8] {
     var pixels: [UInt8] = []
-    try file.withUnsafeBytes { try PNG.decode($0, size: size, into: &pixels) }
+    _ = try file.withUnsafeBytes { try PNG.decode($0, size: size, into: &pixels) }
     return pixels
   }
 
@@ -74,7 +74,7 @@ private func noise(_ size: ImageSize) -> [UInt8] {
     let file = try PNG.encode(pixels, size: size)
     for count in [0, 1, 60, 1000] {
       var buffer = [UInt8](repeating: 7, count: count)
-      try file.withUnsafeBytes { try PNG.decode($0, size: size, into: &buffer) }
+      _ = try file.withUnsafeBytes { try PNG.decode($0, size: size, into: &buffer) }
       #expect(buffer == pixels)
     }
   }

@@ -4,7 +4,9 @@ import Testing
 
 /// Sample descriptions and samples are written out by ISO/IEC 14496-15.
 @Suite struct ParameterSetsTests {
-  private let (sps, pps, other): ([UInt8], [UInt8], [UInt8]) = ([0x67, 1, 2, 3], [0x68, 9], [0x68, 8, 8])
+  private let sps: [UInt8] = [0x67, 1, 2, 3]
+  private let pps: [UInt8] = [0x68, 9]
+  private let other: [UInt8] = [0x68, 8, 8]
   private let slice: [UInt8] = [0x65, 4, 4, 4]
 
   private func sized(_ units: [[UInt8]], bytes: Int = 4) -> [UInt8] {

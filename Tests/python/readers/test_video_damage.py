@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 from command import BINARY
 from conversions import failed_with, together
+from odd_videos import spliced
 from scans import png
 from videos import FRAGMENTS, box, boxes, changed, cut, flipped, made, remade, samples, unfinished, video_file, with_reference
 
 
 def wide_color(transfer):
     return "-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", transfer, "-color_range", "tv"
-
-
-def spliced(*videos):
-    """One video of the images of several H.264 videos, which keep their sizes and colors."""
-    return remade(b"".join(remade(data, "-f", "h264") for data in videos), before=("-r", 30, "-f", "h264"))
 
 
 def edited(*edits):

@@ -1,6 +1,5 @@
 """Damaged and odd videos and images: the same records and bytes whatever the jobs that share the parts of a take."""
 
-import numpy as np
 import pytest
 from conversions import same_for_all_jobs
 from odd_images import every_image, with_alpha, with_damaged_images
@@ -49,4 +48,4 @@ def test_outcomes_findings_and_bytes_do_not_depend_on_the_jobs(takeset, tmp_path
     layer = iter(range(10_000))
     every_image(lambda pixels: png(with_alpha(pixels, (0, next(layer) * 7 % 256))))(inputs / "transforms-json")
     written = same_for_all_jobs(takeset, inputs, check=3, jobs=(1, 2, 4, 7), arguments=["--isolate", "never"])
-    assert np.clip(written, 12, 30) == written
+    assert 12 <= written <= 30
