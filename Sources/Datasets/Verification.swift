@@ -310,7 +310,11 @@ package struct Verification: Sendable, Codable {
     guard let location else { return note("\(take.id): the location of its inputs is not recorded") }
     catching(take.id.text) { report in
       // A take may be a single file, which is then its only input.
-      let isFile = try Directory.kind(at: location, followingLinks: true) == .file
+      guard let kind = try Directory.kind(at: location, followingLinks: true) else {
+        let files = take.inputs.count == 1 ? "its input is" : "its \(take.inputs.count) inputs are"
+        return report.differ(take.id.text, "\(files) gone: there is no \(location)")
+      }
+      let isFile = kind == .file
       let root = isFile ? URL(fileURLWithPath: location).deletingLastPathComponent().path : location
       for input in take.inputs where !input.path.split(separator: "/").contains("..") {
         report.noteFile()

@@ -69,9 +69,13 @@ package struct IgnoredPlaces: Sendable, Equatable {
 
   private static let named = 4
 
-  /// The first names of paths, group by group.
+  /// The first names of paths, group by group; with their folders where names repeat.
   private static func names(_ groups: [[String]]) -> String {
-    let ordered = groups.flatMap { $0.map { URL(fileURLWithPath: $0).lastPathComponent.onOneLine }.sorted() }
+    func ordered(_ components: Int) -> [String] {
+      groups.flatMap { $0.map { $0.split(separator: "/").suffix(components).joined(separator: "/").onOneLine }.sorted() }
+    }
+    let plain = ordered(1)
+    let ordered = Set(plain).count == plain.count ? plain : ordered(2)
     return (ordered.prefix(named) + (ordered.count > named ? ["…"] : [])).joined(separator: ", ")
   }
 

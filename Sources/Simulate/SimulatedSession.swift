@@ -119,9 +119,11 @@ package struct SimulatedSession: Sendable {
   }
 
   private func description(start: Timestamp) -> SessionDescription {
+    // A packed session has the size that the camera had.
+    let recorded = variant == .packed ? ImageSize(width: 480, height: 360) : imageSize
     var description = SessionDescription(
-      deviceModel: "iPhone16,1", systemVersion: "17.2", width: variant.isLater ? 480 : imageSize.width,
-      height: variant.isLater ? 360 : imageSize.height, start: ClockPair(uptime: start.nanoseconds, unix: start.nanoseconds + clockOffset))
+      deviceModel: "iPhone16,1", systemVersion: "17.2", width: recorded.width, height: recorded.height,
+      start: ClockPair(uptime: start.nanoseconds, unix: start.nanoseconds + clockOffset))
     if variant == .v1 { (description.depthWidth, description.depthHeight) = (depthSize.width, depthSize.height) }
     if variant.isLater { description.source = "iphone_ultrawide" }
     if variant != .v1 { (description.isConnected, description.hasVideo) = (true, variant.isLater) }

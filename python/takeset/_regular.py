@@ -18,7 +18,7 @@ from ._errors import TakesetError
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _HALF, _HALF_BYTES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(rb"\\u[dD][89a-fA-F]")
-_NO_LINK = "a symbolic link, and links in a dataset are never followed: copy it with cp -rL"
+_NO_LINK = "a symbolic link, and links in a dataset are never followed: copy it with cp -rL, or download it with snapshot_download(..., local_dir=...)"
 
 
 def look(path: str, follows_link: bool = True) -> os.stat_result | None:

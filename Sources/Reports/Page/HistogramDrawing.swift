@@ -4,6 +4,8 @@ import Foundation
 struct HistogramDrawing {
   private static let (width, height, margin) = (250.0, 78.0, 8.0)
   private static let binLimit = 24
+  /// Width of a letter of a tick (pixels).
+  private static let letter = 6.0
 
   /// Counts of equally wide bins.
   struct Bins: Equatable {
@@ -54,10 +56,16 @@ struct HistogramDrawing {
     var axis = PathData()
     axis.polyline([[margin, base], [width - margin, base]])
     let ticks = across.ticks(6)
+    func label(_ tick: Double) -> String {
+      Figures.tick(tick, step: Scale.step(end - bins.start, 6)) + (tick == ticks.last && !unit.isEmpty ? " \(unit)" : "")
+    }
+    // The last one has the unit, which may be long: it stands to the left of its tick at most that far.
+    let lastLabel = ticks.last.map { min(across($0), width) - Self.letter * Double(label($0).count) } ?? width
     for tick in ticks {
       axis.polyline([[across(tick), base], [across(tick), base + 3]])
       let isFirst = across(tick) < 24, isLast = across(tick) > width - 24
-      let text = Figures.tick(tick, step: Scale.step(end - bins.start, 6)) + (tick == ticks.last && !unit.isEmpty ? " \(unit)" : "")
+      let text = label(tick)
+      if tick != ticks.last, across(tick) + Self.letter * Double(text.count) / 2 > lastLabel { continue }
       drawing.write(text, at: isFirst ? 0 : isLast ? width : across(tick), height - 2, isFirst ? .start : isLast ? .end : .middle)
     }
     drawing.add(.axis, axis)

@@ -169,6 +169,21 @@ def test_a_packed_file_and_an_interrupted_run_are_known(takeset, dataset, tmp_pa
         assert done.returncode not in (0, 70) and "was interrupted after 2 episodes; the same takeset run again goes on" in done.stdout + done.stderr
 
 
+def test_a_take_whose_inputs_are_gone_is_one_difference(takeset, recordings, tmp_path):
+    shutil.copytree(recordings, tmp_path / "in")
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=pipeline(tmp_path))
+    shutil.rmtree(tmp_path / "in/a")
+    lines = takeset("verify", tmp_path / "out", "--inputs", check=2).stdout.splitlines()
+    assert sum(" gone: there is no " in line for line in lines) == 1 and "1 difference" in lines[-1], lines
+
+
+def test_ignored_files_of_one_name_are_named_with_their_folders(takeset, recordings, tmp_path):
+    for name in "x", "y":
+        put(tmp_path / "in" / name / "take", session("v2", count=24, seed=ord(name), size=(48, 24)))
+        (tmp_path / "in" / name / "truth.json").write_text("{}")
+    assert "(x/truth.json, y/truth.json)" in takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=pipeline(tmp_path)).stderr
+
+
 def test_a_stream_is_no_field_of_a_filter(takeset, dataset, tmp_path):
     for word, stream in ("joints", "joints"), ("pose", "pose"), ("depth", "camera_depth"):
         done = takeset("select", dataset, "--where", word, "--output", tmp_path / "x", check=64)
