@@ -35,6 +35,8 @@ package final class JSONReader {
   /// Number of lines, and of bytes in the last of them, that have left the window.
   private var linesGone = 0
   private var columnsGone = 0
+  /// Whether the first bytes, which may be a mark of the encoding, were looked at.
+  private var knowsEncoding = false
   /// Number of bytes that have left the window.
   private var bytesGone: Int64 = 0
 
@@ -417,9 +419,21 @@ package final class JSONReader {
         }
         end += count
       }
+      if !knowsEncoding { try checkEncoding() }
     } catch {
       failure = error
       isAtEnd = true
+    }
+  }
+
+  /// Skips the mark that editors on Windows put before UTF-8, and names other encodings: their text would be called damaged.
+  private func checkEncoding() throws {
+    knowsEncoding = true
+    let start = window[..<end]
+    if start.starts(with: [0xEF, 0xBB, 0xBF]) {
+      (position, columnsGone) = (3, -3)
+    } else if start.starts(with: [0xFF, 0xFE]) || start.starts(with: [0xFE, 0xFF]) || start.prefix(2).count(where: { $0 == 0 }) == 1 {
+      throw error("the text is UTF-16 or UTF-32; expected UTF-8", at: 0)
     }
   }
 

@@ -41,6 +41,9 @@ struct CSVFile {
     self.separator = separator.asciiValue ?? UInt8(ascii: ",")
     var bytes: [UInt8] = []
     try inputs.read(entry, limit: limit, hasher: SHA256(), into: &bytes)
+    if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
+      throw TakeFailure(.csvInvalid, "the text is UTF-16; expected UTF-8", file: inputs.entries[entry].path)
+    }
     self.bytes = bytes
   }
 

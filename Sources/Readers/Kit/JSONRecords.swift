@@ -6,6 +6,8 @@ import Steps
 struct JSONRecord {
   let reader: JSONReader
   let index: Int
+  /// Number of keys that are compared.
+  private static let keys = 64
 
   /// Lets `body` read the objects of a list one by one, to the end of the file. Throws `TakeFailure`.
   ///
@@ -27,12 +29,17 @@ struct JSONRecord {
     try reader.expectEnd()
   }
 
-  /// Lets `body` read the value of each key.
+  /// Lets `body` read the value of each key. A key twice is refused: nothing says which value is right.
   func forEachKey(_ body: (String) throws -> Void) throws {
     guard try reader.nextIsObject else { throw mismatch("", "an object") }
     try reader.beginObject()
-    var isFirst = true
-    while let key = try reader.nextKey(isFirst: &isFirst) { try body(key) }
+    var (isFirst, known): (Bool, [String]) = (true, [])
+    while let key = try reader.nextKey(isFirst: &isFirst) {
+      // Records have some ten keys; of a hostile one with more, the first are enough.
+      if known.contains(key) { throw failure(key, "the key is there twice") }
+      if known.count < Self.keys { known.append(key) }
+      try body(key)
+    }
   }
 
   func number(_ key: String) throws -> Double {
