@@ -65,10 +65,21 @@ public enum ZipList {
     }
   }
 
+  /// What is wrong with a zip of more than 4 GiB whose places are numbers of 32 bits, as macOS's Archive Utility writes it; `nil` for any other.
+  public static func problem(_ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8]) -> String? {
+    guard let end = try? end(count, bytes), end.limit > UInt32.max else { return nil }
+    let claimed = end.start &+ end.size
+    guard claimed != UInt64(end.limit), claimed & 0xFFFF_FFFF == UInt64(end.limit) & 0xFFFF_FFFF else { return nil }
+    return
+      "it has more than 4 GiB and no zip64 numbers, so that places and sizes in its list are wrong, as macOS's Archive Utility writes it;"
+      + " pack it with another program, or name its folder"
+  }
+
   /// Where the list is, and how many members it claims.
   private static func directory(
     _ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8]
   ) throws -> (range: Range<Int64>, count: UInt64) {
+    if let problem = problem(count, bytes) { throw MalformedArchive(problem) }
     guard let end = try end(count, bytes) else { throw MalformedArchive("it is cut off: the list of a zip at its end is missing") }
     guard let start = Int64(exactly: end.start), let size = Int64(exactly: end.size), start <= end.limit, size <= end.limit - start else {
       throw MalformedArchive("its list of members is damaged")

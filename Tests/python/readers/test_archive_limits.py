@@ -1,12 +1,13 @@
 """Archives: limits, decompression bombs, and fields that claim too much."""
 
 import json
+import struct
 
 import numpy as np
 import pytest
 from archive_checks import WHOLE, entries, placed, reader
 from archives import (
-    END, MOST16, MOST64, Member, base256, bomb, entry, header, members, overlapping, pax, tar_entries, tar_of, zip_of, zipped,
+    END, MOST16, MOST32, MOST64, Member, base256, bomb, entry, header, members, overlapping, pax, tar_entries, tar_of, zip_of, zipped,
 )
 from command import BINARY, little_memory, measured
 from conversions import failed_with
@@ -145,3 +146,22 @@ def test_sizes_in_tars_that_cannot_be_are_refused(takeset, tmp_path):
     assert len(found) == 2 * len(claims)
     for name, one in found.items():
         assert one["outcome"] == "failed" and one["findings"][-1]["code"] in ("archive-unreadable", "limit"), (name, one)
+
+
+def test_a_zip_of_more_than_4_gib_without_zip64_is_named(takeset, tmp_path):
+    """Places and sizes modulo 2^32, as macOS's Archive Utility writes them; the file is sparse."""
+    gap = (4 << 30) + 4096
+    with open(tmp_path / "large.zip", "wb") as file:
+        directory = []
+        for name, data in [*WHOLE.items(), ("z.bin", b"")]:
+            local, entry = Member(f"take/{name}", data, method=0, at=file.tell() & MOST32).written(0)
+            file.write(local)
+            directory.append(entry)
+        file.seek(gap, 1)
+        at = file.tell()
+        file.write(b"".join(directory))
+        count, size = len(directory), sum(map(len, directory))
+        file.write(struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, count, count, size, at & MOST32, 0))
+    takeset("run", tmp_path / "large.zip", "--output", tmp_path / "out", check=3)
+    (found,) = entries(tmp_path / "out").values()
+    failed_with(found, "archive-unreadable", "4 GiB")

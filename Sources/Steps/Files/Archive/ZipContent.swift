@@ -43,15 +43,17 @@ final class ZipContent: ArchiveContent {
   }
 
   init(_ file: InputFile, limit: Int) throws {
-    // libzip would list them all before the limit could be checked.
-    let claimed = ZipList.claimedCount(file.stamp.bytes) { range in
+    func bytes(_ range: Range<Int64>) -> [UInt8] {
       var bytes = [UInt8](repeating: 0, count: range.count)
       guard pread(file.descriptor, &bytes, bytes.count, off_t(range.lowerBound)) == bytes.count else { return [] }
       return bytes
     }
+    // libzip would list them all before the limit could be checked.
+    let claimed = ZipList.claimedCount(file.stamp.bytes, bytes)
     if let claimed, claimed > limit {
       throw TakeFailure(.limit, "it has \(claimed) members, over \(limit) (max-archive-entries)")
     }
+    if let problem = ZipList.problem(file.stamp.bytes, bytes) { throw ArchiveError(problem) }
     let handle = try Handle(file)
     (path, stamp) = (file.path, file.stamp)
     let count = Int(zip_get_num_entries(handle.zip, 0))
