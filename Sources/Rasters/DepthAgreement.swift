@@ -28,10 +28,19 @@ package enum DepthAgreement {
     case left = "the poses are those of the images before they were rotated by 90 degrees counterclockwise"
     case flipped = "y and z of the camera are the other way, as between OpenCV's and OpenGL's axes"
     case inverse = "the poses are world to camera"
+    case thousandth = "positions are a thousandth, or depth a thousand times, as large"
+    case hundredth = "positions are a hundredth, or depth a hundred times, as large"
+    case tenth = "positions are a tenth, or depth ten times, as large"
+    case halved = "positions are half, or depth twice, as large"
+    case doubled = "positions are twice, or depth half, as large"
+    case tenfold = "positions are ten times, or depth a tenth, as large"
+    case hundredfold = "positions are a hundred times, or depth a hundredth, as large"
+    case thousandfold = "positions are a thousand times, or depth a thousandth, as large"
 
     /// The pose if the mistake was made.
     fileprivate func corrected(_ pose: Pose) -> Pose {
       let half = 0.5.squareRoot()
+      func scaled(_ factor: Double) -> Pose { Pose(position: pose.position * factor, quaternion: pose.quaternion) }
       func turned(_ quaternion: SIMD4<Double>) -> Pose { pose.composed(with: Pose(position: .zero, quaternion: quaternion)) }
       return switch self {
       case .none: pose
@@ -40,6 +49,14 @@ package enum DepthAgreement {
       case .left: turned([0, 0, -half, half])
       case .flipped: turned([1, 0, 0, 0])
       case .inverse: pose.inverse
+      case .thousandth: scaled(0.001)
+      case .hundredth: scaled(0.01)
+      case .tenth: scaled(0.1)
+      case .halved: scaled(0.5)
+      case .doubled: scaled(2)
+      case .tenfold: scaled(10)
+      case .hundredfold: scaled(100)
+      case .thousandfold: scaled(1000)
       }
     }
   }

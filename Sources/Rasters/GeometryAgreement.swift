@@ -14,6 +14,8 @@ package struct GeometryAgreement: Sendable {
   private static let mostRows = 15
   /// Beyond this, maps and poses do not agree; phones are off by 25 mm at most.
   package static let limit = 0.03
+  /// Below this a mistake explains nothing: maps in whole millimeters are not more exact.
+  private static let least = 0.005
   /// How much better a mistake has to explain the maps.
   private static let factor = 3.0
 
@@ -40,7 +42,7 @@ package struct GeometryAgreement: Sendable {
     let own = distances(.none)
     guard !own.isEmpty else { return }
     (pairs, distance) = (own.count, own[own.count / 2])
-    guard distance > Self.limit else { return }
+    guard distance > Self.least else { return }
     // A mistake counts only if it explains as many pairs.
     let others = DepthAgreement.Mistake.allCases.filter { $0 != .none }.map { ($0.rawValue, distances($0)) }
       .filter { $1.count >= own.count }.map { (words: $0, distance: $1[$1.count / 2]) }
@@ -66,7 +68,7 @@ extension GeometryAgreement {
     let better = sure.mistake.map { ", and by \(millimeters($0.distance)) if \($0.words)" } ?? ""
     return Finding(
       .geometryContradictory,
-      "points of depth are off by \(millimeters(sure.distance)) from one row to another\(better); axes, orientation or intrinsics are wrong"
+      "points of depth are off by \(millimeters(sure.distance)) from one row to another\(better); axes, orientation, intrinsics or a unit are wrong"
     )
   }
 

@@ -168,7 +168,7 @@ package struct TakeConversion: Sendable {
       var record = TakeRecord(
         id: trace.episode.id, reader: job.task.reader.name, outcome: .written,
         findings: job.task.findings + trace.episode.findings + (summary?.findings ?? [])
-          + [GeometryAgreement.finding(trace.episode)].compactMap(\.self))
+          + [DepthPlausibility.finding(trace.episode), GeometryAgreement.finding(trace.episode)].compactMap(\.self))
       record.output = summary?.output
       return result(job, record, trace)
     }

@@ -131,7 +131,7 @@ def test_a_mistake_is_a_finding_of_the_take(takeset, tmp_path):
 def test_depth_of_any_unit_is_a_finding_and_no_crash(takeset, tmp_path):
     takeset("simulate", "transforms-json", "--seconds", 1, "--size", "96x72", "--depth-size", "64x48", "--quirk", "times", "--output", tmp_path / "in", check=0)
     path = tmp_path / "in/transforms.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"depth_unit_scale_factor": 1e15}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"depth_unit_scale_factor": 1e6}))
     takeset.convert(tmp_path / "in", output=tmp_path / "out", arguments=["--isolate", "never"], check=0)
     assert take(tmp_path / "out", "in")["outcome"] == "written"
 
