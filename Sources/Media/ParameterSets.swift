@@ -7,13 +7,16 @@ struct ParameterSets {
   /// The sets of samples that the description lacks, as bits; a sample's are some of them.
   private(set) var missed: UInt64 = 0
   /// Whether a decoder can only know the sets in force by coming from the front: there are several sample descriptions, or more sets than
-  /// are told apart.
+  /// are told apart, or larger ones than there are.
   var areUnknown = false
 
   private let isHEVC: Bool
   private let lengthBytes: Int
   private var described: [[UInt8]] = []
   private var others: [[UInt8]] = []
+
+  /// The most sets that are told apart, and that one sample may carry; those of cameras have ten to a hundred bytes.
+  private static let (most, mostBytes) = (64, 1 << 12)
 
   /// - Parameter description: The track's `avcC` or `hvcC` (ISO/IEC 14496-15, 5.3.3.1 and 8.3.3.1).
   init(isHEVC: Bool, description: [UInt8]) {
@@ -38,11 +41,16 @@ struct ParameterSets {
   /// Notes the sets of a sample; returns those that the description lacks.
   mutating func look(_ sample: UnsafeBufferPointer<UInt8>) -> UInt64 {
     if areUnknown { return 0 }
-    var carried: UInt64 = 0
+    var (carried, count): (UInt64, Int) = (0, 0)
     var rest = sample[...]
     // A length that is damaged ends it; the decoder finds the damage.
     while let size = Self.number(&rest, bytes: lengthBytes), size > 0, size <= rest.count {
-      if let header = rest.first, isParameterSet(header) { carried |= bit(Array(rest.prefix(size))) }
+      if let header = rest.first, isParameterSet(header) {
+        count += 1
+        if count > Self.most || size > Self.mostBytes { areUnknown = true }
+        if areUnknown { return 0 }
+        carried |= bit(Array(rest.prefix(size)))
+      }
       rest = rest.dropFirst(size)
     }
     missed |= carried
@@ -56,7 +64,7 @@ struct ParameterSets {
   private mutating func bit(_ set: [UInt8]) -> UInt64 {
     if described.contains(set) { return 0 }
     if let known = others.firstIndex(of: set) { return 1 << UInt64(known) }
-    guard others.count < 64 else {
+    guard others.count < Self.most else {
       areUnknown = true
       return 0
     }

@@ -38,6 +38,11 @@ import Testing
     for number in 0..<64 { #expect(look(&sets, sized([[0x68, 200, UInt8(number)]])) == 1 << UInt64(number)) }
     #expect(!sets.areUnknown)
     #expect(look(&sets, sized([[0x68, 201]])) == 0 && sets.areUnknown)
+    var crowded = ParameterSets(isHEVC: false, description: avcC())
+    #expect(look(&crowded, sized(Array(repeating: pps, count: 64))) == 0 && !crowded.areUnknown)
+    #expect(look(&crowded, sized(Array(repeating: pps, count: 65))) == 0 && crowded.areUnknown)
+    var large = ParameterSets(isHEVC: false, description: avcC())
+    #expect(look(&large, sized([[0x68] + [UInt8](repeating: 1, count: 4096)])) == 0 && large.areUnknown)
   }
 
   @Test func setsOfHEVCAreKnownByTheirKind() {
