@@ -80,7 +80,13 @@ package struct Export: Sendable {
       "source": ["record_sha256": .string(dataset.recordDigest), "takes": JSONValue(dataset.takes.count)],
       "tool": ["name": "takeset", "version": .string(tool.version), "revision": .string(tool.revision)],
       "episodes": .array(
-        episodes.map { ["id": .string($0.id), "rows": JSONValue($0.rows), "time_base": .string($0.timeBase.description)] }),
+        episodes.map { episode in
+          var members: [String: JSONValue] = [
+            "id": .string(episode.id), "rows": JSONValue(episode.rows), "time_base": .string(episode.timeBase.description),
+          ]
+          if case .unix(let resolution) = episode.timeBase { members["time_resolution_ns"] = .integer(resolution) }
+          return .object(members)
+        }),
     ]
   }
 }

@@ -3,6 +3,7 @@ package import Evidence
 import Foundation
 import HDF5
 import Model
+import Rasters
 import Steps
 
 /// A check of a dataset by the rules of one loader.
@@ -14,6 +15,8 @@ package struct Doctor: Sendable {
   package let diagnoses: [Diagnosis]
   package let episodes: Int
   package let rows: Int
+  /// How well depth, poses and intrinsics agree, by episode; only of `geometry`.
+  private let geometry: [String: GeometryAgreement]
 
   /// Examines a dataset directory, its `dataset.h5`, a shard or a packed file.
   ///
@@ -44,6 +47,7 @@ package struct Doctor: Sendable {
     for index in examined.episodes.indices {
       examined.episodes[index].observations = examined.episodes[index].observations.filter { loader.reads($0.value) }
     }
+    geometry = Dictionary(examined.episodes.compactMap { one in one.geometry.map { (one.id, $0) } }) { first, _ in first }
     (episodes, rows) = (examined.episodes.count, examined.episodes.reduce(0) { $0 + $1.rows })
     diagnoses = loader.rules.flatMap { $0.diagnoses(of: examined) }.enumerated().sorted {
       ($0.element.severity, $0.offset) < ($1.element.severity, $1.offset)
@@ -56,10 +60,30 @@ package struct Doctor: Sendable {
   package var isReady: Bool { count(.breaks) == 0 }
 
   package func json(_ path: String) -> JSONValue {
-    [
+    var members: [String: JSONValue] = [
       "dataset": .string(path), "for": .string(loader.rawValue), "ready": .bool(isReady), "episodes": JSONValue(episodes),
       "rows": JSONValue(rows), "diagnoses": .array(diagnoses.map(\.json)),
     ]
+    if loader == .geometry {
+      members["reprojection"] = Self.json(Array(geometry.values))
+      members["reprojections"] = .object(geometry.mapValues { Self.json([$0]) })
+      members["problems"] = .array(
+        diagnoses.filter { $0.severity == .breaks }.map { diagnosis in
+          var problem = diagnosis.json.object ?? [:]
+          if diagnosis.code == .geometryContradictory { problem["code"] = "reprojection" }
+          return .object(problem)
+        })
+    }
+    return .object(members)
+  }
+
+  /// By how many millimeters points are off: the medians over the episodes in which rows have something in common.
+  private static func json(_ agreements: [GeometryAgreement]) -> JSONValue {
+    let known = agreements.filter { $0.pairs > 0 }
+    func median(_ value: (GeometryAgreement) -> Double) -> JSONValue {
+      known.isEmpty ? .null : .number((known.map(value).sorted()[known.count / 2] * 1e6).rounded() / 1000)
+    }
+    return ["median_mm": median(\.distance), "p90_mm": median(\.p90), "pairs": JSONValue(known.reduce(0) { $0 + $1.pairs })]
   }
 }
 

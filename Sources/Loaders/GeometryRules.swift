@@ -34,9 +34,9 @@ extension Examined {
     }) { "\($0) too little in common between rows, or no intrinsics, meters or poses of the camera" }
   }
 
-  /// Episodes whose maps do not agree, by what would explain them.
+  /// Episodes whose maps do not agree, or for which a mistake explains them far better, by what would explain them.
   func withContradictoryGeometry() -> [Problem] {
-    let bad = readable.filter { $0.geometry.map { $0.pairs > 0 && $0.distance > GeometryAgreement.limit } ?? false }
+    let bad = readable.filter { $0.geometry.map { $0.pairs > 0 && ($0.mistake != nil || $0.distance > GeometryAgreement.limit) } ?? false }
     let groups = Dictionary(grouping: bad) { $0.geometry?.mistake?.words ?? "" }
     return groups.sorted { $0.key < $1.key }.map { words, episodes in
       func millimeters(_ meters: Double) -> String { "\(short(meters * 1000)) mm" }

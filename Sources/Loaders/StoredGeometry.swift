@@ -45,6 +45,6 @@ extension GeometryAgreement {
         meters: meters)
     }
 
-    try self.init(Array(timestamps.prefix(count)), pairs: Self.pairs, view)
+    try self.init(Array(timestamps.prefix(count)), pairs: Self.pairs, mistakesFrom: Self.leastMistake, view)
   }
 }

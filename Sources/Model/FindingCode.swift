@@ -81,6 +81,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case movieCountMismatch = "movie-count-mismatch"
   case movieUnusable = "movie-unusable"
   case nameRemoved = "name-removed"
+  case numbersRounded = "numbers-rounded"
   case odometryTruncated = "odometry-truncated"
   case optionUnused = "option-unused"
   case packedWithout = "packed-without"
@@ -115,6 +116,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case sidecarDiffers = "sidecar-differs"
   case slamOrdinals = "slam-ordinals"
   case startTimeUnreadable = "start-time-unreadable"
+  case streamIncomplete = "stream-incomplete"
   case tableCutShort = "table-cut-short"
   case timeNotAscending = "time-not-ascending"
   case timesAssumed = "times-assumed"
@@ -231,16 +233,15 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .intrinsicsDiffer, .intrinsicsImplausible,
       .intrinsicsUnusable,
       .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,
-      .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous, .movieCountMismatch,
-      .movieUnusable,
-      .odometryTruncated,
-      .packedWithout, .partiallyVerified, .partialMismatch, .partialUpload, .pixelsNotSquare, .poseInterpolated,
-      .poseJump, .poseMissing, .poseRepeated, .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable,
-      .poseUnusable, .rateImplausible, .resolutionMismatch, .resolutionUnusable,
+      .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
+      .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified,
+      .partialMismatch, .partialUpload, .pixelsNotSquare, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
+      .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .poseUnusable, .rateImplausible,
+      .resolutionMismatch, .resolutionUnusable,
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
       .scaleClaimed,
       .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,
-      .splitFileUnlisted, .startTimeUnreadable, .timeNotAscending, .timesAssumed, .timesFromIMU:
+      .splitFileUnlisted, .startTimeUnreadable, .streamIncomplete, .timeNotAscending, .timesAssumed, .timesFromIMU:
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
       .changedWhileReading, .clockSet, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,

@@ -7,12 +7,13 @@ package struct RowReader {
   private var readers: [StreamName: VectorReader] = [:]
   /// Findings about samples that could not be read; their rows are missing.
   package private(set) var findings: [Finding] = []
-  /// Number of gaps before each row.
-  private lazy var gapsBefore: [Int] = {
+  /// Number of gaps, and of jumps of the tracking, before each row.
+  private lazy var breaksBefore: [Int] = {
     let times = episode.frames.timestamps + (episode.following.map { [$0.timestamp] } ?? [])
     let gaps = Set(episode.frames.cadence.gaps(in: times, tick: episode.frames.tick).map(\.row))
     return times.indices.reduce(into: []) { counts, row in
-      counts.append(row == 0 ? 0 : counts[row - 1] + (gaps.contains(row - 1) ? 1 : 0))
+      let isJump = episode.frames.quality.indices.contains(row) && episode.frames.quality[row].contains(.poseJump)
+      counts.append(row == 0 ? 0 : counts[row - 1] + (isJump || gaps.contains(row - 1) ? 1 : 0))
     }
   }()
 
@@ -48,8 +49,8 @@ package struct RowReader {
     return values.contains(where: \.isNaN) ? nil : Pose(floats: values).normalized
   }
 
-  /// Whether there is a gap between two rows.
-  package mutating func crossesGap(from row: Int, to later: Int) -> Bool { gapsBefore[row] != gapsBefore[later] }
+  /// Whether there is a gap or a jump of the tracking between two rows, so that the step from one to the other is no motion.
+  package mutating func crossesBreak(from row: Int, to later: Int) -> Bool { breaksBefore[row] != breaksBefore[later] }
 
   /// The sensor's own values of each row, of a stream that is stored in another form.
   package static func rawValues(of stream: SampleStream) throws -> (Int) throws -> [Float] {

@@ -41,6 +41,8 @@ package struct SampleStream: Sendable {
   package var isRepeat: [Bool]?
   /// The sensor's own samples, where they are stored in another form.
   package var raw: (any SampleSource)?
+  /// Whether the app makes no more samples than this, so that the stream may end before the frames do.
+  package var endsEarlier = false
   /// Samples per second, where the reader knows it more exactly than a regression over the timestamps.
   package var nominalRate: Double?
 

@@ -98,6 +98,8 @@ package enum Clock: String, Sendable, Codable {
   case laptop
   /// Presentation time in a video, which is capture time with an unknown origin.
   case mediaTime = "media-time"
+  /// A clock that is said to be that of the frames, and cannot be.
+  case unknown
   /// No clock: the frame number divided by an assumed rate.
   case frameNumber = "frame-number"
 }

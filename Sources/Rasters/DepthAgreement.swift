@@ -66,9 +66,9 @@ package enum DepthAgreement {
   /// Fewer points in both views say nothing.
   private static let fewest = 100
 
-  /// The median distance in meters between where points of `a` are for the camera of `b` and what `b` measures there; `nil` where the two see too
-  /// little in common. Points that `b` does not see, because something is before them, are in the tail.
-  package static func median(from a: View, to b: View, _ mistake: Mistake = .none) -> Double? {
+  /// The median and the 90th percentile of the distances in meters between where points of `a` are for the camera of `b` and what `b` measures
+  /// there; `nil` where the two see too little in common. Points that `b` does not see, because something is before them, are in the tail.
+  package static func distance(from a: View, to b: View, _ mistake: Mistake = .none) -> (median: Double, p90: Double)? {
     let move = mistake.corrected(b.pose).inverse.composed(with: mistake.corrected(a.pose))
     let rotation = move.axes
     guard a.meters.count == a.size.width * a.size.height, b.meters.count == b.size.width * b.size.height else { return nil }
@@ -88,7 +88,7 @@ package enum DepthAgreement {
     }
     guard found.count >= fewest else { return nil }
     found.sort()
-    return found[found.count / 2]
+    return (found[found.count / 2], found[found.count * 9 / 10])
   }
 }
 

@@ -4,8 +4,9 @@ package import Model
 package struct GeometryAgreement: Sendable {
   /// Pairs of rows that see enough in common.
   package private(set) var pairs = 0
-  /// The median distance in meters, over all pairs.
+  /// The median distance of points in meters, and their 90th percentile: each the median over all pairs.
   package private(set) var distance = 0.0
+  package private(set) var p90 = 0.0
   /// The mistake that explains the maps best, with its distance, if that is far less.
   package private(set) var mistake: (words: String, distance: Double)?
 
@@ -15,15 +16,20 @@ package struct GeometryAgreement: Sendable {
   /// Beyond this, maps and poses do not agree; phones are off by 25 mm at most.
   package static let limit = 0.03
   /// Below this a mistake explains nothing: maps in whole millimeters are not more exact.
-  private static let least = 0.005
+  package static let least = 0.005
+  /// The same of one who asks: a mistake is seen only where the camera moves slowly.
+  package static let leastMistake = 0.001
   /// How much better a mistake has to explain the maps.
   private static let factor = 3.0
 
   /// - Parameters:
   ///   - timestamps: Of the rows, of which there are two or more.
   ///   - wanted: Number of pairs, 2 or more, evenly over the rows.
+  ///   - least: The distance in meters from which mistakes are tried.
   ///   - view: The map of a row; `nil` where it has none.
-  package init(_ timestamps: [Timestamp], pairs wanted: Int, _ view: (Int) throws -> DepthAgreement.View?) rethrows {
+  package init(
+    _ timestamps: [Timestamp], pairs wanted: Int, mistakesFrom least: Double = Self.least, _ view: (Int) throws -> DepthAgreement.View?
+  ) rethrows {
     let count = timestamps.count
     // The last row within the time, or the next one.
     func partner(_ row: Int) -> Int {
@@ -36,15 +42,16 @@ package struct GeometryAgreement: Sendable {
       guard count > 1, let one = try view(start), let other = try view(partner(start)) else { return nil }
       return (one, other)
     }
-    func distances(_ mistake: DepthAgreement.Mistake) -> [Double] {
-      views.compactMap { DepthAgreement.median(from: $0, to: $1, mistake) }.sorted()
+    func distances(_ mistake: DepthAgreement.Mistake) -> [(median: Double, p90: Double)] {
+      views.compactMap { DepthAgreement.distance(from: $0, to: $1, mistake) }
     }
+    func medians(_ mistake: DepthAgreement.Mistake) -> [Double] { distances(mistake).map(\.median).sorted() }
     let own = distances(.none)
     guard !own.isEmpty else { return }
-    (pairs, distance) = (own.count, own[own.count / 2])
-    guard distance > Self.least else { return }
+    (pairs, distance, p90) = (own.count, own.map(\.median).sorted()[own.count / 2], own.map(\.p90).sorted()[own.count / 2])
+    guard distance > least else { return }
     // A mistake counts only if it explains as many pairs.
-    let others = DepthAgreement.Mistake.allCases.filter { $0 != .none }.map { ($0.rawValue, distances($0)) }
+    let others = DepthAgreement.Mistake.allCases.filter { $0 != .none }.map { ($0.rawValue, medians($0)) }
       .filter { $1.count >= own.count }.map { (words: $0, distance: $1[$1.count / 2]) }
     mistake = others.filter { $0.distance * Self.factor < distance }.min { ($0.distance, $0.words) < ($1.distance, $1.words) }
   }

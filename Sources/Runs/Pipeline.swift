@@ -107,6 +107,7 @@ extension Pipeline {
     var source = try reader.open(take)
     source.folder = take.location.folder
     source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source)
+    SecondaryStreams.examine(&source, take.inputs)
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
     for (transform, options) in zip(transforms, transformOptions) {

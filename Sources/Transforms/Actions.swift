@@ -209,9 +209,9 @@ struct ActionRows: Derived {
 
   private var missing: [Float] { Array(repeating: .nan, count: parts.reduce(0) { $0 + $1.columns }) }
 
-  /// The action from row t to row s; NaN if a gap is between them or one of its parts is missing.
+  /// The action from row t to row s; NaN if a gap or a jump of the tracking is between them, or one of its parts is missing.
   private func action(_ t: Int, _ s: Int, of rows: inout RowReader) throws -> [Float] {
-    if rows.crossesGap(from: t, to: s) { return missing }
+    if rows.crossesBreak(from: t, to: s) { return missing }
     var action: [Float] = []
     for part in parts {
       // Differences of huge numbers may be beyond 32-bit floats.

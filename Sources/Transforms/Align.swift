@@ -86,10 +86,12 @@ package struct Align: Transform {
         moved.rows = SampleMatching.nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit).map { $0.map { Row($0) } }
       }
       aligned.streams[name] = moved
-      if stream.spec.kind == .vector, offset.offset != nil, moved.rows?.contains(where: { $0 != nil }) == false {
+      let isSaid = episode.findings.contains { $0.code == .samplesOutside && $0.field == name.rawValue }
+      if stream.spec.kind == .vector, offset.offset != nil, !isSaid, moved.rows?.contains(where: { $0 != nil }) == false {
         aligned.findings.append(outside(moved.timestamps, of: episode, name))
       }
     }
+    aligned.unixOrigin = unixOrigin(of: episode, by: aligned.alignments)
     // Its samples have other times now.
     aligned.following = nil
     // A frame that has lost its pose to a latency is no row.
@@ -98,6 +100,22 @@ package struct Align: Transform {
       aligned = aligned.keeping(rows.indices.filter { rows[$0] != nil }, dropping: "pose-missing")
     }
     return aligned
+  }
+
+  /// The Unix time of the frames: that of a stream on Unix time that was aligned to them, where it is known better so.
+  private func unixOrigin(of episode: Episode, by alignments: [Episode.Alignment]) -> Episode.UnixOrigin? {
+    guard episode.frames.clock != .phoneUnix, let start = episode.captureStart ?? episode.frames.timestamps.first else {
+      return episode.unixOrigin
+    }
+    let known = alignments.compactMap { alignment -> Episode.UnixOrigin? in
+      guard episode.streams[alignment.stream]?.spec.clock == .phoneUnix, let offset = alignment.offset, offset != .min,
+        let residual = alignment.residual
+      else { return nil }
+      return Episode.UnixOrigin(nanoseconds: start.advanced(by: -offset).nanoseconds, resolution: max(residual, 1))
+    }
+    let best = known.min { ($0.resolution, $0.nanoseconds) < ($1.resolution, $1.nanoseconds) }
+    guard let best, best.resolution < episode.unixOrigin?.resolution ?? .max else { return episode.unixOrigin }
+    return best
   }
 
   private func outside(_ samples: [Timestamp], of episode: Episode, _ name: StreamName) -> Finding {

@@ -47,7 +47,7 @@ struct ClockOffset {
       (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
       return
     }
-    if stream.spec.clock != .laptop, abs(Double(firstSample.since(firstFrame))) < 5e9 {
+    if ![.laptop, .unknown].contains(stream.spec.clock), abs(Double(firstSample.since(firstFrame))) < 5e9 {
       (method, offset, residual, timestamps) = (prefix + "same-clock", 0, delay, times)
       return
     }
@@ -72,7 +72,7 @@ struct ClockOffset {
       timestamps = times.map { $0.advanced(by: found.offset) }
       return
     }
-    if let firstReading = imu?.timestamps.first {
+    if let firstReading = imu?.timestamps.first, stream.spec.clock != .unknown {
       let start = episode.unixOrigin?.nanoseconds
       if start.map({ (0...1_100_000_000).contains(firstReading.nanoseconds - $0) }) ?? true {
         let shift = firstFrame.since(firstReading)
@@ -92,7 +92,7 @@ struct ClockOffset {
     }
     (method, offset, residual, timestamps) = ("unaligned", nil, nil, times)
     let why =
-      stream.spec.clock == .laptop
+      [.laptop, .unknown].contains(stream.spec.clock)
       ? "their offset is unknown"
       : stream.spec.kind == .vector
         ? "neither an IMU nor joints on it tell the offset"

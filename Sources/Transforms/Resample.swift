@@ -7,7 +7,8 @@ package import Steps
 ///     - resample: {rate: 30, tolerance: 0.05, max-gap: 0.2, method: {joints: nearest}}
 ///
 /// Positions are interpolated linearly and rotations along the shortest arc, between the two frames around the tick; numbers linearly,
-/// between the two samples around it; images, depth and confidence are the nearest sample. Ticks in gaps are no rows.
+/// between the two samples around it; images, depth and confidence are the nearest sample. Ticks in gaps, and between two frames between which
+/// tracking jumped, are no rows.
 package struct Resample: Transform {
   package static let name = "resample"
   package static let summary = "Puts rows on a uniform time grid: interpolates poses and numbers, takes the nearest image and depth map"
@@ -61,7 +62,7 @@ package struct Resample: Transform {
     resampled.frames.timestamps = grid.ticks
     resampled.following = nil
     resampled.frames.sourceIndex = grid.nearest.map { episode.frames.sourceIndex[$0] }
-    if !episode.frames.quality.isEmpty { resampled.frames.quality = grid.nearest.map { episode.frames.quality[$0] } }
+    resampled.frames.quality = grid.quality(of: episode.frames)
     resampled.frames.segment = episode.frames.segment.map { segment in grid.nearest.map { segment[$0] } }
     resampled.frames.nominalRate = rate
     resampled.frames.tick = 1
@@ -107,7 +108,7 @@ package struct Resample: Transform {
     var around: [(before: Int, after: Int)] = []
     /// The frame nearest to each tick, the earlier of two equally near.
     var nearest: [Int] = []
-    /// Ticks in gaps.
+    /// Ticks in gaps and in jumps.
     var skipped = 0
 
     init(_ frames: Episode.Frames, ticks all: [Timestamp], longestStep: Double) {
@@ -117,13 +118,27 @@ package struct Resample: Transform {
         while next < times.count, times[next] < tick { next += 1 }
         guard next < times.count else { break }
         let before = times[next] == tick ? next : next - 1
-        if Double(times[next].since(times[before])) > longestStep {
+        let isInJump = before != next && frames.quality.indices.contains(next) && frames.quality[next].contains(.poseJump)
+        if isInJump || Double(times[next].since(times[before])) > longestStep {
           skipped += 1
           continue
         }
         ticks.append(tick)
         around.append((before, next))
         nearest.append(tick.since(times[before]) <= times[next].since(tick) ? before : next)
+      }
+    }
+
+    /// The quality of the nearest frames; a jump is that of the first row after it, whichever frame is nearest.
+    func quality(of frames: Episode.Frames) -> [FrameQuality] {
+      guard !frames.quality.isEmpty else { return [] }
+      var seen = 0  // frames at or before the row
+      return zip(nearest, around).map { nearest, around in
+        let reached = around.before + 1
+        var quality = frames.quality[nearest].subtracting(.poseJump)
+        if frames.quality[min(seen, reached)..<reached].contains(where: { $0.contains(.poseJump) }) { quality.insert(.poseJump) }
+        seen = max(seen, reached)
+        return quality
       }
     }
   }

@@ -40,6 +40,16 @@ import TestSupport
     #expect(try other.values(of: .actions, at: 1)[0].isNaN)
   }
 
+  @Test func aJumpOfTheTrackingIsNoAction() throws {
+    var jumped = Episode.posed([at(0), at(1), at(3), at(6)])
+    jumped.frames.quality = [[], [], .poseJump, []]
+    let episode = try acting(["horizon": 2], jumped)
+    var reader = RowReader(episode)
+    #expect(try (0..<4).map { try reader.values(of: .actions, at: $0)[0].isNaN } == [false, true, false, true])
+    let chunks = try (0..<4).map { try reader.values(of: .actionChunk, at: $0).map(\.isNaN) }
+    #expect(chunks.map { [$0[0], $0[9]] } == [[false, true], [true, true], [false, true], [true, true]])
+  }
+
   @Test func theLastRowCanBeDropped() throws {
     let episode = try acting(["last": "drop"], .posed([at(0), at(1), at(3)])).endingBeforeTheNextRow()
     #expect(try rows(episode).map { $0?[0] } == [1, 2] && episode.dropped.map(\.reason) == ["no-next-row"])

@@ -13,6 +13,37 @@ import TestSupport
     #expect(rows == [0, 0, 0, 1, 1, 2, 2])
   }
 
+  /// The Unix time of the frames of an episode whose IMU is on Unix time, an hour ahead of them.
+  private func origin(_ known: Episode.UnixOrigin?, change: (inout Episode) -> Void = { _ in }) throws -> Episode.UnixOrigin? {
+    var episode = SyntheticEpisode().episode
+    (episode.unixOrigin, episode.captureStart) = (known, Timestamp(nanoseconds: 0))
+    change(&episode)
+    return try Align().apply(to: episode).unixOrigin
+  }
+
+  @Test func unixTimeOfTheFramesIsThatOfTheStreamsOnIt() throws {
+    let second = Episode.UnixOrigin(nanoseconds: 3_599_500_000_000, resolution: 1_000_000_000)
+    // By `first-imu`, within 30 ms.
+    let found = Episode.UnixOrigin(nanoseconds: 3_600_000_000_000, resolution: 30_000_000)
+    #expect(try origin(nil) == found && origin(second) == found)
+    let exact = Episode.UnixOrigin(nanoseconds: 3_599_999_000_000, resolution: 1_000_000)
+    #expect(try origin(exact) == exact)
+    // An IMU on another clock, or that is not aligned, tells nothing of it.
+    #expect(try origin(second) { $0.streams[.imu]?.spec.clock = .laptop } == second)
+    #expect(try origin(second) { $0.unixOrigin?.nanoseconds = 0 }?.resolution == 1_000_000_000)
+    // Frames on Unix time need nobody.
+    #expect(try origin(second) { $0.frames.clock = .phoneUnix } == second)
+  }
+
+  @Test func aStreamOnAnUnknownClockIsPlacedByMotionOnly() throws {
+    var episode = SyntheticEpisode().episode
+    episode.streams[.imu]?.spec.clock = .unknown
+    let aligned = try Align().apply(to: episode)
+    #expect(aligned.alignments.first { $0.stream == .imu }?.offset == nil && aligned.streams[.imu]?.spec.clock == .unknown)
+    #expect(aligned.streams[.imu]?.timestamps == episode.streams[.imu]?.timestamps)
+    #expect(aligned.findings.contains { $0.code == .clockUnaligned && $0.field == "imu" })
+  }
+
   @Test func countsTheToleranceIn() {
     let rows = SampleMatching.nearest(in: stamps([0]), to: stamps([-51, -50, 0, 50, 51]), limit: 50_000_000)
     #expect(rows == [nil, 0, 0, 0, nil])

@@ -207,10 +207,27 @@ import TestSupport
 
   @Test func qualityAndSegmentsFollowTheNearestFrame() throws {
     var episode = posed([0, 100, 200])
-    (episode.frames.quality, episode.frames.segment) = ([[], .poseJump, []], [0, 0, 1])
+    (episode.frames.quality, episode.frames.segment) = ([[], .poseRepeated, []], [0, 0, 1])
     let frames = try resampled(["rate": 25], episode).frames
     #expect(frames.sourceIndex == [0, 0, 1, 1, 2, 2])
-    #expect(frames.quality == [[], [], .poseJump, .poseJump, [], []] && frames.segment == [0, 0, 0, 0, 1, 1])
+    #expect(frames.quality == [[], [], .poseRepeated, .poseRepeated, [], []] && frames.segment == [0, 0, 0, 0, 1, 1])
+  }
+
+  @Test func betweenFramesBetweenWhichTrackingJumpedIsNoTick() throws {
+    var episode = posed([0, 100, 200])
+    episode.frames.quality = [[], [.poseJump, .poseRepeated], []]
+    let found = try resampled(["rate": 25], episode)
+    #expect(milliseconds(found) == [0, 120, 160, 200] && found.skippedTicks == 2)
+    #expect(found.frames.quality == [[], [.poseJump, .poseRepeated], [], []])
+    // A tick at the frame before or after is that frame.
+    #expect(try milliseconds(resampled(["rate": 10], episode)) == [0, 100, 200])
+  }
+
+  @Test func aJumpToAFrameThatIsNearestToNoTickIsThatOfTheNextRow() throws {
+    var episode = posed([0, 100, 200, 300, 400])
+    episode.frames.quality = [[], [], [], .poseJump, []]
+    let frames = try resampled(["rate": 5], episode).frames
+    #expect(frames.sourceIndex == [0, 2, 4] && frames.quality == [[], [], .poseJump])
   }
 
   // MARK: What it refuses

@@ -49,7 +49,7 @@ package struct IPhUMI: Reader {
       let entries = try Self.endings.compactMap { ending, role in
         try Directory.kind(at: "\(folder)/\(stem)\(ending)") == .file ? TakeInputs.Entry(path: stem + ending, role: role) : nil
       }
-      return TakeInputs(root: folder, entries: entries)
+      return TakeInputs(root: folder, entries: entries, ignored: try TakeListing.tables(in: folder))
     }
   }
 
@@ -119,9 +119,11 @@ package struct IPhUMI: Reader {
     }
     let times = file.depthTimes.enumerated().compactMap { position, time in time.map { (position: position, time: $0) } }
     if Int64(times.count) != count {
-      notes.add(
-        .depthCountMismatch, "there are \(count) maps and \(times.count) times in depthTimes; they are paired from the start", file: path)
+      let words = Int64(times.count) > count ? "they are paired from the start" : "the take is written without depth"
+      notes.add(.depthCountMismatch, "there are \(count) maps and \(times.count) times in depthTimes; \(words)", file: path)
     }
+    // A file that ends early has the first maps. Of more maps than times nobody knows which has none.
+    guard Int64(times.count) >= count else { return nil }
     let stamped = times.prefix(Int(clamping: count)).map { position, time in
       (position: position, time: movie.time(of: position, listed: time))
     }

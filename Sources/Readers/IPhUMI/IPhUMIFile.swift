@@ -14,6 +14,7 @@ struct IPhUMIFile {
   private(set) var imageTimes: [Timestamp?] = []
   private(set) var wideTimes: [Timestamp?] = []
   private(set) var depthTimes: [Timestamp?] = []
+  /// Whether the depth map of each frame repeats the one before it; empty where the file does not say so of any.
   private(set) var isRepeat: [Bool] = []
   private(set) var intrinsics: Intrinsics?
   private(set) var wideIntrinsics: Intrinsics?
@@ -35,7 +36,7 @@ struct IPhUMIFile {
     let file = inputs.entries[entry].path
     var lists: [String: [Timestamp?]] = [:]
     var poses: [Pose?] = []
-    var repeats: [Bool] = []
+    var repeats: [Bool?] = []
     let members = try inputs.readJSON(entry, limit: Self.limit) { reader in
       guard try reader.nextIsObject else { throw TakeFailure(.jsonType, "expected an object, found \(try reader.describeNext())") }
       let members = try reader.object { key in
@@ -43,7 +44,7 @@ struct IPhUMIFile {
         case "poseTimes", "rgbTimes", "ultrawideRGBTimes", "depthTimes":
           lists[key] = try Self.list(reader, key) { UnixTime.nanoseconds(rfc3339: $0.string ?? "").map { Timestamp(nanoseconds: $0) } }
         case "poseTransforms": poses = try Self.list(reader, key) { Self.pose($0) }
-        case "depthFrameIsRepeat": repeats = try Self.list(reader, key) { $0.bool ?? false }
+        case "depthFrameIsRepeat": repeats = try Self.list(reader, key) { $0.bool ?? Self.flag($0.integer) }
         default: return nil
         }
         return .null
@@ -56,10 +57,16 @@ struct IPhUMIFile {
     }
     self.poses = poses
     poseTimes = lists["poseTimes"] ?? []
+    // Which pose has no time, or which time no pose, is not known; those after it would be of other frames.
+    guard poses.count == poseTimes.count else {
+      throw TakeFailure(
+        .countMismatch, "there are \(poses.count) poses and \(poseTimes.count) times in poseTimes; expected one time for each pose",
+        file: file, field: ".poseTransforms")
+    }
     imageTimes = lists["rgbTimes"] ?? []
     wideTimes = lists["ultrawideRGBTimes"] ?? []
     depthTimes = lists["depthTimes"] ?? []
-    isRepeat = repeats
+    isRepeat = Self.repeats(repeats, of: depthTimes.count, file, notes)
     func matrix(_ key: String) -> Intrinsics? {
       guard let rows = members[key]?.array else { return nil }
       let k = rows.flatMap { $0.array ?? [$0] }.compactMap(\.double)
@@ -71,7 +78,27 @@ struct IPhUMIFile {
     }
     intrinsics = matrix("mainCameraIntrinsics")
     wideIntrinsics = matrix("ultrawideCameraIntrinsics")
+    let tasks = ["taskNames", "taskStartTimestamps", "taskEndTimestamps"].compactMap { key in members[key]?.array.map { (key, $0.count) } }
+    if Set(tasks.map { $0.1 }).count > 1 {
+      notes.add(
+        .countMismatch, "\(tasks.map { "\($0) has \($1)" }.joined(separator: ", ")) elements; which belong together is unknown", file: file)
+    }
     for key in Self.kept { details[key] = members[key].flatMap { $0 == .null ? nil : $0 } }
+  }
+
+  /// 0 or 1, as some programs write truth values.
+  private static func flag(_ number: Int64?) -> Bool? { number == 0 ? false : number == 1 ? true : nil }
+
+  /// Where the list cannot be that of the maps, none of them is known to be new.
+  private static func repeats(_ list: [Bool?], of maps: Int, _ file: String, _ notes: FindingCollector) -> [Bool] {
+    let known = list.compactMap(\.self)
+    if list.isEmpty || known.count == maps && known.count == list.count { return known }
+    let words =
+      known.count == list.count ? "\(list.count) elements" : "\(list.count - known.count) elements that are neither true nor false"
+    notes.add(
+      .countMismatch, "it has \(words), and depthTimes has \(maps); no map is taken for a new measurement", file: file,
+      field: ".depthFrameIsRepeat")
+    return Array(repeating: true, count: maps)
   }
 
   private static func list<Element>(_ reader: JSONReader, _ key: String, _ element: (JSONValue) -> Element) throws -> [Element] {

@@ -38,12 +38,12 @@ struct InertialTable {
   /// Counts a line or object that is not a reading.
   mutating func skip() { skipped += 1 }
 
-  /// The readings in ascending time; `nil` when there are none.
+  /// The readings in ascending time, each time once; `nil` when there are none.
   func stream(clock: Clock, file: String, in place: InputOrigin, _ kind: SampleOrigin.Record.Kind, notes: FindingCollector) -> SampleStream?
   {
     if skipped > 0 { notes.add(.imuUnusable, "readings that are not six finite numbers are skipped", file: file, count: skipped) }
     guard !times.isEmpty else { return nil }
-    let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }
+    let order = SensorTimes(times, file: file, notes: notes).order
     return SampleStream(
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: clock),
       source: RecordOrigins(kind, order.map { Int(records[$0]) }, in: place)

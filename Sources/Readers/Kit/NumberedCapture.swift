@@ -73,6 +73,7 @@ struct NumberedCapture {
     episode.findings = notes.findings
     episode.dropped = join.dropped
     episode.captureStart = poses.entries.first(where: \.isInOrder)?.timestamp
+    episode.unixOrigin = Episode.UnixOrigin(start: episode.captureStart, listed: frames.timestamps, on: clock)
     episode.dates = Day.dates(name: id, nil)
     episode.details = inputs.details
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }

@@ -57,25 +57,10 @@ struct PoseList {
 
   /// Keeps the longest sequence of entries whose times ascend, so that one outlier timestamp costs one frame.
   private mutating func markDisorder(_ notes: FindingCollector) throws {
-    // Patience sorting (Schensted 1961): `tails[n]` is the entry with the least time that ends an ascending run of n + 1.
-    var tails: [Int] = []
-    var before: [Int?] = Array(repeating: nil, count: entries.count)
-    for index in entries.indices where entries[index].hasTime {
-      var (low, high) = (0, tails.count)
-      while low < high {
-        let middle = (low + high) / 2
-        if entries[tails[middle]].timestamp < entries[index].timestamp { low = middle + 1 } else { high = middle }
-      }
-      before[index] = low > 0 ? tails[low - 1] : nil
-      if low < tails.count { tails[low] = index } else { tails.append(index) }
-    }
+    let kept = AscendingTimes.longest(entries.map { $0.hasTime ? $0.timestamp : nil })
     for index in entries.indices { entries[index].isInOrder = false }
-    var next = tails.last
-    while let index = next {
-      entries[index].isInOrder = true
-      next = before[index]
-    }
-    let count = entries.count - tails.count
+    for index in kept { entries[index].isInOrder = true }
+    let count = entries.count - kept.count
     if count * 5 > entries.count {
       throw TakeFailure(
         .tooFewTimes, "\(count) of \(entries.count) timestamps do not ascend with \(number); at most a fifth may not",

@@ -31,7 +31,7 @@ struct SeparateSensors {
   ///
   /// - Parameter file: The file of the readings, for the finding that nothing is left of them.
   func table(_ file: String, _ notes: FindingCollector) -> InertialTable {
-    let table = merged()
+    let table = merged(file, notes)
     if table.count == 0, !accelerations.isEmpty || !rotations.isEmpty {
       notes.add(
         .imuUnusable,
@@ -41,12 +41,16 @@ struct SeparateSensors {
     return table
   }
 
-  private func merged() -> InertialTable {
+  private func ascending(_ readings: [Reading], _ what: String, _ file: String, _ notes: FindingCollector) -> [Reading] {
+    SensorTimes(readings.map(\.time), of: what, file: file, notes: notes).order.map { readings[$0] }
+  }
+
+  private func merged(_ file: String, _ notes: FindingCollector) -> InertialTable {
     var table = InertialTable()
     for _ in 0..<skipped { table.skip() }
-    let known = accelerations.sorted { $0.time < $1.time }
+    let known = ascending(accelerations, "accelerations", file, notes)
     var next = 0  // the first acceleration at or after the time
-    for reading in rotations.sorted(by: { $0.time < $1.time }) {
+    for reading in ascending(rotations, "rotations", file, notes) {
       while next < known.count, known[next].time < reading.time { next += 1 }
       guard next < known.count else { break }
       let after = known[next]

@@ -108,6 +108,7 @@ struct TimedMovie {
     if isMasked { episode.alignments.append(Episode.Alignment(stream: .image, method: "ambiguous")) }
     episode.dropped = join.dropped
     episode.captureStart = rows.first?.timestamp
+    episode.unixOrigin = Episode.UnixOrigin(start: episode.captureStart, listed: listed, on: clock)
     let date =
       clock != .phoneUnix
       ? movie.date

@@ -54,7 +54,9 @@ package struct OpenCameraSensors: Reader {
     return Candidate(.certain, stem: stem, companions: others) {
       let tables = try endings.filter { try Directory.kind(at: "\(root)/\(folder)\(stem)\($0)") == .file }
         .map { TakeInputs.Entry(path: folder + stem + $0, role: Self.role(of: $0)) }
-      return TakeInputs(root: root, entries: [TakeInputs.Entry(path: stem + Self.movieEnding, role: .movie)] + tables)
+      return TakeInputs(
+        root: root, entries: [TakeInputs.Entry(path: stem + Self.movieEnding, role: .movie)] + tables,
+        ignored: try TakeListing.tables(in: root))
     }
   }
 

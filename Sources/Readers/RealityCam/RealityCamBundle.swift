@@ -151,12 +151,15 @@ package struct RealityCamBundle: Reader {
     }
   }
 
+  /// The app takes no more.
+  private static let mostKeyframes = 150
+
   /// Adds the depth stream. The frame of a keyframe is only known from times in the index, or when there are as many keyframes as the app
   /// takes: every third frame, up to 150. A dropped map leaves no gap in the numbering.
   private func addDepth(_ depth: (blob: DepthBlob, part: BundleParts.Part), _ movie: MovieTake, _ episode: inout Episode) {
     let blob = depth.blob
     let frames = episode.frames.timestamps
-    let expected = min(150, (frames.count + 2) / 3)
+    let expected = min(Self.mostKeyframes, (frames.count + 2) / 3)
     episode.findings += blob.findings
     var alignment = "every-third"
     var stamps = (0..<blob.keyframes).map { frames[min(3 * $0, frames.count - 1)] }
@@ -177,6 +180,7 @@ package struct RealityCamBundle: Reader {
       ),
       source: DepthKeyframes(blob, depth.part.slice, file: depth.part.file, place: depth.part.place), timestamps: stamps,
       sourceIndex: stamps.indices.map { Int64($0) })
+    stream.endsEarlier = blob.keyframes >= Self.mostKeyframes
     if alignment == "ambiguous", ambiguousDepth == .mask {
       stream.rows = frames.map { _ in nil }
       episode.alignments.append(Episode.Alignment(stream: .depth, method: "ambiguous"))

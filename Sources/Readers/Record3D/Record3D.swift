@@ -85,21 +85,28 @@ package struct Record3D: Reader {
     }
     let form = Form.allCases.first { $0.metadata == inputs.entries[file].path } ?? .r3d
     let metadata = try Record3DMetadata(inputs, file, notes: notes)
-    let times = try FrameTimes(metadata, file: form.metadata, notes)
+    guard !metadata.poses.isEmpty else { throw TakeFailure(.posesMissing, "the list of poses is empty", file: form.metadata) }
+    let images = NumberedFiles.images(in: inputs, isPadded: false, notes)
+    let times = try FrameTimes(metadata, images: images.keys.max().map { $0 + 1 } ?? 0, file: form.metadata, notes)
     let poses = try PoseList(
       metadata.poses.enumerated().map { number, pose in
         PoseList.Entry(
           number: Int64(number), timestamp: times.time(of: number), hasTime: times.hasTime(number), pose: pose, depthIndex: Int64(number),
           place: number)
       }, file: form.metadata, number: "the place in poses", notes: notes)
-    guard !poses.entries.isEmpty else { throw TakeFailure(.posesMissing, "the list of poses is empty", file: form.metadata) }
 
     var capture = NumberedCapture(
       inputs: inputs, notes: notes, poses: poses, poseFrame: poseFrame(metadata), clock: times.clock,
-      images: NumberedFiles.images(in: inputs, isPadded: false, notes), imagePlace: form.imageFolder, maxImageSide: maxImageSide,
-      keepsLocation: keepLocation)
+      images: images, imagePlace: form.imageFolder, maxImageSide: maxImageSide, keepsLocation: keepLocation)
     (capture.usualIntrinsics, capture.intrinsicsSize) = (metadata.intrinsics, metadata.imageSize)
-    for (number, intrinsics) in metadata.frameIntrinsics.enumerated() { capture.intrinsics[Int64(number)] = intrinsics }
+    if [0, metadata.poses.count].contains(metadata.frameIntrinsics.count) {
+      for (number, intrinsics) in metadata.frameIntrinsics.enumerated() { capture.intrinsics[Int64(number)] = intrinsics }
+    } else {
+      notes.add(
+        .countMismatch,
+        "there are \(metadata.frameIntrinsics.count) intrinsics and \(metadata.poses.count) poses; K is used for all frames",
+        file: form.metadata, field: ".perFrameIntrinsicCoeffs")
+    }
     var episode = try capture.episode(id: take.id) { fullSize in
       guard let depth = try depth(form, metadata, fullSize, inputs, notes) else { return (nil, nil) }
       return (depth, confidence(of: depth, inputs))
@@ -202,18 +209,23 @@ private struct FrameTimes {
   private let times: [Timestamp?]
   private let period: Double?
 
-  init(_ metadata: Record3DMetadata, file: String, _ notes: FindingCollector) throws {
-    times = metadata.times
+  /// - Parameter images: Frames by the numbers of their images.
+  init(_ metadata: Record3DMetadata, images: Int64, file: String, _ notes: FindingCollector) throws {
+    // In lists of two lengths, the images' numbers tell whether poses are those of their places; nothing tells which times are.
+    let isWhole = metadata.times.isEmpty || metadata.times.count == metadata.poses.count
+    times = isWhole ? metadata.times : []
+    if !isWhole {
+      let words = "there are \(metadata.times.count) times and \(metadata.poses.count) poses"
+      guard images == metadata.poses.count, metadata.rate != nil else {
+        throw TakeFailure(.countMismatch, words + "; expected one time for each pose", file: file, field: ".frameTimestamps")
+      }
+      notes.add(.countMismatch, words + "; which belong together is unknown, so they are not used", file: file, field: ".frameTimestamps")
+    }
     guard times.isEmpty else {
       period = nil
       // Other programs write Unix time.
       let isUnix = times.compactMap(\.self).first.map { (1_262_304_000...4_000_000_000).contains($0.nanoseconds / 1_000_000_000) } ?? false
       clock = isUnix ? .phoneUnix : .mediaTime
-      if times.count != metadata.poses.count {
-        notes.add(
-          .countMismatch, "there are \(times.count) times and \(metadata.poses.count) poses; they are paired by their places", file: file,
-          field: ".frameTimestamps")
-      }
       return
     }
     clock = .frameNumber
@@ -221,7 +233,7 @@ private struct FrameTimes {
       throw TakeFailure(.jsonType, "the metadata have neither frameTimestamps nor fps, so frames have no time", file: file)
     }
     period = 1e9 / rate
-    notes.add(.timesAssumed, "the metadata have no frameTimestamps; frame n is at n / \(rate) s", file: file)
+    notes.add(.timesAssumed, "the metadata have no \(isWhole ? "" : "usable ")frameTimestamps; frame n is at n / \(rate) s", file: file)
   }
 
   func hasTime(_ number: Int) -> Bool { period != nil || times.indices.contains(number) && times[number] != nil }

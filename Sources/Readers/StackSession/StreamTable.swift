@@ -38,6 +38,7 @@ struct StreamTable {
     var times: [Timestamp] = []
     var values: [Float] = []
     var lines: [Int] = []
+    var (rounded, beyond) = (0, 0)
     let table: CSVFile
     do {
       table = try CSVFile(inputs, file, limit: room.bytes)
@@ -71,16 +72,28 @@ struct StreamTable {
           throw Self.failure(
             line, "column \(header.columns[column]): expected a number, found \"\((line.text(column + 1) ?? "").prefix(40))\"", path)
         }
-        // Also one that is too large for 32 bits is absent.
         let value = Float(number)
         values.append(value.isFinite ? value : .nan)
+        if number.isFinite, !value.isFinite {
+          beyond += 1
+        } else if Double(value) != number, number == number.rounded() || value == 0 {
+          rounded += 1
+        }
       }
       times.append(time)
       lines.append(line.number)
     }
     guard let header else { throw TakeFailure(.csvInvalid, "the file is empty; expected a header", file: path) }
+    if rounded > 0 {
+      notes.add(
+        .numbersRounded, "numbers that 32-bit floats do not hold: whole ones above 16,777,216 are rounded, tiny ones are 0", file: path,
+        count: rounded)
+    }
+    if beyond > 0 {
+      notes.add(.numbersRounded, "numbers beyond 3.4e38, the greatest of 32-bit floats, are absent", file: path, count: beyond)
+    }
     let width = header.columns.count
-    let order = times.indices.sorted { (times[$0], $0) < (times[$1], $1) }
+    let order = SensorTimes(times, of: "lines", file: path, notes: notes).order
     var spec = StreamSpec(
       kind: .vector, type: .float32, shape: [width], unit: "as recorded", clock: header.isUnix ? .phoneUnix : frameClock)
     spec.elements = header.columns

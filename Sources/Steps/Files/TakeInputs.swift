@@ -48,7 +48,7 @@ package final class TakeInputs: Sendable {
   /// The take's folder in the archive.
   let archiveRoot: String
   /// Names in the take's folder that the reader ignores.
-  let ignored: [String]
+  package let ignored: [String]
   private let known: Mutex<[Known?]>
   /// Stamps of files that are read in any order, taken when they were opened.
   private let opened = Mutex<[Int: FileStamp]>([:])

@@ -87,6 +87,13 @@ package struct TakeListing {
   }
 }
 
+extension TakeListing {
+  /// The folder for tables of streams beside the files of a take, which a reader that lists no folder ignores.
+  package static func tables(in folder: String) throws -> [String] {
+    try Directory.kind(at: folder + "/streams") == .directory ? ["streams/"] : []
+  }
+}
+
 extension Archive {
   /// The shallowest folder that contains one of these files or folders; `nil` when there is none. Throws `TakeFailure`
   /// `archive-ambiguous` when there are several.

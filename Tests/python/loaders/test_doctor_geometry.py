@@ -73,6 +73,38 @@ def test_every_usual_mistake_is_named(takeset, dataset, tmp_path, name):
     assert all(words in one["message"] for one in wrong), wrong
 
 
+def test_the_figures_are_there_whatever_they_say(takeset, dataset):
+    found = checked(takeset, dataset, 0)
+    assert found["problems"] == [] and set(found["reprojections"]) == {take["id"] for take in manifest(dataset)["record"]["takes"]} - {"session"}
+    for one in [found["reprojection"], *found["reprojections"].values()]:
+        assert 0 <= one["median_mm"] <= one["p90_mm"] and one["median_mm"] < 30 and one["pairs"] > 0
+    assert found["reprojection"]["pairs"] == sum(one["pairs"] for one in found["reprojections"].values())
+
+
+def along_a_slope(file, turn):
+    """The camera looks at a plane that is a meter farther away with each meter to the right, and moves to the right by 10 mm in 15 rows."""
+    demo, meta = next(iter(file["data"].values())), next(iter(file["meta"].values()))
+    poses, depth, (fx, _, cx, _) = demo["obs/pose"], demo["obs/camera_depth"], meta["camera_depth_intrinsics"][0]
+    places = np.arange(len(poses)) * 0.01 / 15
+    right = (np.arange(depth.shape[2]) + 0.5 - cx) / fx
+    for row, place in enumerate(places):
+        depth[row] = np.broadcast_to(((2 + place) / (1 - right))[None, :, None], depth.shape[1:])
+    found = np.zeros((len(poses), 7))
+    found[:, 0], found[:, 6] = places, 1
+    poses[:] = turned(found, (0, 0, 1), turn)
+
+
+@pytest.mark.parametrize("turn, code", [(0, 0), (90, 2)])
+def test_a_wrong_turn_is_found_however_slowly_the_camera_moves(takeset, dataset, tmp_path, turn, code):
+    copy = shutil.copytree(dataset, tmp_path / "out")
+    with h5py.File(copy / "episodes/stray.h5", "r+") as file:
+        along_a_slope(file, turn)
+    found = checked(takeset, copy, code)
+    assert found["reprojections"]["stray"]["median_mm"] < (30 if turn else 1)
+    assert [one["episodes"] for one in found["problems"] if one["code"] == "reprojection"] == ([["stray"]] if turn else [])
+    assert not turn or "90 degrees counterclockwise" in found["problems"][0]["message"]
+
+
 def test_wrong_intrinsics_are_found(takeset, dataset, tmp_path):
     copy = shutil.copytree(dataset, tmp_path / "out")
     with h5py.File(copy / "episodes/stray.h5", "r+") as file:

@@ -24,6 +24,11 @@ def takes(takeset, tmp_path_factory):
     found = {"pour_1": []} | quirks("skipped-frames", "cut-depth", "no-wide", "no-depth") | WRONG
     found["rotated"] = rotated_videos
     found["later poses"] = edited("{}.json", without_the_first_poses)
+    found["ten flags"] = edited("{}.json", lambda found: found.update(depthFrameIsRepeat=found["depthFrameIsRepeat"][:10]))
+    found["flags of text"] = edited("{}.json", lambda found: found.update(depthFrameIsRepeat=["no"] * len(found["depthTimes"])))
+    found["flags 0 and 1"] = edited("{}.json", lambda found: found.update(depthFrameIsRepeat=[int(one) for one in found["depthFrameIsRepeat"]]))
+    found["a depth time less"] = edited("{}.json", lambda found: found["depthTimes"].pop(3))
+    found["a task less"] = edited("{}.json", lambda found: found.update(taskNames=["pour", "stir"], taskStartTimestamps=[0]))
     found["no wide times"] = edited("{}.json", lambda found: found.update(ultrawideRGBTimes=[""] * len(found["rgbTimes"])))
     return Takes(takeset, tmp_path_factory.mktemp("iphumi"), "iphumi", ["--seconds", 0.7, "--size", "192x144"], found)
 
@@ -86,6 +91,27 @@ def test_a_cut_depth_file_loses_the_maps_that_are_not_there(takes):
     assert valid[: count - 2].tolist() == list(range(count - 2)) and (valid[count - 2 :] <= count - 3).all()
 
 
+@pytest.mark.parametrize("name", ["ten flags", "flags of text"])
+def test_without_usable_flags_no_map_is_a_new_measurement(takes, name):
+    _, entry, demo, meta = takes[name]
+    found = finding(entry, "count-mismatch")
+    assert found["field"] == ".depthFrameIsRepeat" and not meta["streams/camera_depth/valid"][:].any() and demo["obs/camera_depth_valid"][:].any()
+
+
+def test_flags_of_0_and_1_are_truth_values(takes):
+    sound, meta = takes["pour_1"][3], takes["flags 0 and 1"][3]
+    assert np.array_equal(meta["streams/camera_depth/valid"][:], sound["streams/camera_depth/valid"][:])
+
+
+def test_maps_without_a_time_are_those_of_nobody(takes):
+    _, entry, demo, _ = takes["a depth time less"]
+    assert finding(entry, "depth-count-mismatch") and "camera_depth" not in demo["obs"] and entry["variant"] == "rgb"
+
+
+def test_tasks_of_other_numbers_than_their_times_are_reported(takes):
+    assert "taskNames has 2" in finding(takes["a task less"][1], "count-mismatch")["message"]
+
+
 @pytest.mark.parametrize("quirk, missing", [("no-wide", "ultrawide_image"), ("no-depth", "camera_depth")])
 def test_what_is_not_there_is_absent(takes, quirk, missing):
     _, entry, demo, _ = takes[quirk]
@@ -132,6 +158,8 @@ def test_an_ultra_wide_video_of_other_times_is_left_out(takes):
 
 WRONG = broken("{}.json") | {
     "no poses": (edited("{}.json", lambda f: f.pop("poseTransforms")), "json-type", "the key is missing"),
+    "a pose less": (edited("{}.json", lambda f: f["poseTransforms"].pop(20)), "count-mismatch", "poseTimes"),
+    "a time less": (edited("{}.json", lambda f: f["poseTimes"].pop(0)), "count-mismatch", "poses and"),
     "no times": (edited("{}.json", lambda f: f.pop("rgbTimes")), "json-type", "the key is missing"),
     "poses of nine": (edited("{}.json", lambda f: f.update(poseTransforms=[[[1, 0, 0]] * 3] * len(f["poseTimes"]))), "too-few-poses", "unusable"),
     "empty times": (edited("{}.json", lambda f: f.update(rgbTimes=[""] * len(f["rgbTimes"]))), "no-frames", ""),

@@ -32,6 +32,8 @@ def takes(takeset, tmp_path_factory):
     found |= {f"{form} {way}": ["--form", form, "--size", size, "--depth-size", depth] for form in FORMS for way, (size, depth) in SIZES.items()}
     found |= {"small map": with_a_small_map, "half the images": with_images_of_half_the_size, "other maps": with_maps_of_another_size}
     found["initial pose"] = edited("metadata", lambda metadata: metadata.update(initPose=[0, 1, 0, 0, 1, 2, 3]))
+    found["a time less"] = edited("metadata", lambda metadata: metadata["frameTimestamps"].pop(4))
+    found["intrinsics less"] = edited("metadata", lambda m: m.update(perFrameIntrinsicCoeffs=[[9, 9, 1, 1]] * (len(m["poses"]) - 1)))
     found["no intrinsics"] = edited("metadata", lambda metadata: metadata.update(K=[1, 2, 3]))
     found["no camera type"] = [*FOLDER, *quirks(OTHER)[OTHER], edited("metadata", lambda metadata: metadata.pop("cameraType"))]
     exr = ["--form", "exr", *FOLDER[2:]]
@@ -142,6 +144,18 @@ def test_maps_of_the_sensors_sizes_by_apples_encoder_are_exact(takeset, tmp_path
     assert finding(entry, "times-assumed") and demo["obs/camera_depth"].shape[1:3] == size[::-1]
     for row, (one, level) in enumerate(expected):
         assert np.array_equal(demo["obs/camera_depth"][row, ..., 0], one) and np.array_equal(demo["obs/camera_depth_confidence"][row, ..., 0], level)
+
+
+def test_times_that_belong_to_nobody_are_not_used(takes):
+    _, entry, _, meta = takes["a time less"]
+    assert finding(entry, "count-mismatch")["field"] == ".frameTimestamps" and finding(entry, "times-assumed")
+    assert meta["timestamp_ns"].attrs["clock"] == "frame-number" and len(meta["timestamp_ns"]) == len(takes["take_1"][3]["timestamp_ns"])
+
+
+def test_intrinsics_that_belong_to_nobody_are_not_used(takes):
+    _, entry, _, meta = takes["intrinsics less"]
+    assert finding(entry, "count-mismatch")["field"] == ".perFrameIntrinsicCoeffs"
+    assert np.array_equal(meta["intrinsics"][:], takes["take_1"][3]["intrinsics"][:])
 
 
 def with_a_small_map(take):
@@ -286,6 +300,7 @@ WRONG = broken("metadata") | {
     "poses of text": (edited("metadata", lambda m: m.update(poses="none")), "json-type", "expected a list, found text"),
     "poses of six": (edited("metadata", lambda m: m.update(poses=[p[:6] for p in m["poses"]])), "too-few-poses", "unusable"),
     "long quaternions": (edited("metadata", lambda m: m.update(poses=[[2 * x for x in p] for p in m["poses"]])), "too-few-poses", "unusable"),
+    "a pose less": (edited("metadata", lambda m: m["poses"].pop(3)), "count-mismatch", "expected one time for each pose"),
     "no times": (edited("metadata", lambda m: (m.pop("frameTimestamps"), m.pop("fps"))), "json-type", "neither frameTimestamps nor fps"),
     "times that stand": (edited("metadata", lambda m: m.update(frameTimestamps=[1] * len(m["poses"]))), "too-few-times", "do not ascend"),
     "a size of nothing": (edited("metadata", lambda m: m.update(w=0)), "json-type", "expected 1 to 65535 pixels"),

@@ -194,6 +194,38 @@ def test_a_row_before_a_jump_is_dropped_in_any_order(takeset, tmp_path):
         assert after[name][0]["actions_valid"][:].all(), name
 
 
+JUMP = 30
+
+
+@pytest.fixture(scope="module")
+def jumped(takeset, tmp_path_factory):
+    """A session in which tracking jumps by 1 m before frame 30."""
+    path = takeset.simulate(tmp_path_factory.mktemp("jump") / "t", "--variant", "v2", "--seconds", 1, "--size", "64x48")
+    poses = json.loads((path / "poses.json").read_text())
+    for pose in poses[JUMP:]:
+        pose["transform"][0][3] += 1
+    (path / "poses.json").write_text(json.dumps(poses))
+    return path
+
+
+@pytest.mark.parametrize("rate, phase", [(60, 0.005), (30, 0.003), (25, 0.011)])
+def test_nothing_is_interpolated_across_a_jump(takeset, jumped, tmp_path, rate, phase):
+    takeset.convert(jumped, output=tmp_path / "out", arguments=steps(
+        tmp_path, "align", {"resample": {"rate": rate, "phase": phase}}, {"split-episodes": {"at": "jumps"}}, "actions"))
+    episodes = demos(tmp_path / "out")
+    assert sorted(episodes) == ["t.0", "t.1"]
+    for demo, _ in episodes.values():
+        assert np.abs(np.diff(demo["obs/pose"][:, :3], axis=0)).max() < 0.1 and not demo["actions_valid"][-1] and demo["actions_valid"][:-1].all()
+
+
+@pytest.mark.parametrize("resampled", [[], [{"resample": {"rate": 10}}], [{"decimate": {"rate": 10}}]])
+def test_an_action_across_a_jump_is_not_valid(takeset, jumped, tmp_path, resampled):
+    takeset.convert(jumped, output=tmp_path / "out", arguments=steps(tmp_path, "align", *resampled, "actions"))
+    ((demo, _),) = demos(tmp_path / "out").values()
+    far = np.abs(np.diff(demo["obs/pose"][:, :3], axis=0)).max(1) > 0.5
+    assert far.sum() == 1 and (demo["actions_valid"][:-1].astype(bool) == ~far).all()
+
+
 @pytest.mark.parametrize("at", ["gaps", 0.2])
 def test_a_video_is_split_too(takeset, tmp_path, at):
     (tmp_path / "pour.mov").write_bytes(video_file(ticks=UNEVEN, codec="hevc", b_frames=3))
