@@ -46,6 +46,7 @@ import Testing
   @Test(arguments: [
     ("[1, 2", true, 1, 6), ("{\"a\": ", true, 1, 7), ("[1,\n 2,\n x]", false, 3, 2), ("[1, 2,]", false, 1, 7), ("[01]", false, 1, 2),
     ("[1 2]", false, 1, 4), ("{\"a\":1,\"a\":2}", false, 1, 12), ("[1] x", false, 1, 5), ("", true, 1, 1), ("[\"abc", true, 1, 6),
+    ("[1.]", false, 1, 2), ("[tru", true, 1, 5), ("[-", true, 1, 3),
   ]) func saysWhereATextGoesWrong(text: String, isTruncation: Bool, line: Int, column: Int) {
     let error = #expect(throws: JSONError.self) { try parse(text) }
     #expect(error?.isTruncation == isTruncation, "\(String(describing: error))")
