@@ -99,6 +99,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case posesTruncated = "poses-truncated"
   case posesUnreadable = "poses-unreadable"
   case posesUnsorted = "poses-unsorted"
+  case positionsFar = "positions-far"
   case rateImplausible = "rate-implausible"
   case resolutionMismatch = "resolution-mismatch"
   case resolutionUnusable = "resolution-unusable"
@@ -236,8 +237,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
       .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified,
       .partialMismatch, .partialUpload, .pixelsNotSquare, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated,
-      .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .poseUnusable, .rateImplausible,
-      .resolutionMismatch, .resolutionUnusable,
+      .posesDuplicate, .posesTransposed, .posesTruncated, .posesUnreadable, .poseUnusable, .positionsFar,
+      .rateImplausible, .resolutionMismatch, .resolutionUnusable,
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
       .scaleClaimed,
       .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,

@@ -29,6 +29,9 @@ import TestSupport
     Intrinsics(fx: 1600, fy: 1600, cx: 962, cy: 726), Intrinsics(fx: 533, fy: 533, cx: 641, cy: 240),
     Intrinsics(fx: 533, fy: 533, cx: 320, cy: -1), Intrinsics(fx: 1600, fy: 1600, cx: 320, cy: 240),
     Intrinsics(fx: 100, fy: 100, cx: 320, cy: 240),
+    // For images of three quarters of the size, of four thirds, and of twice.
+    Intrinsics(fx: 400, fy: 400, cx: 240, cy: 180), Intrinsics(fx: 710, fy: 710, cx: 427, cy: 320),
+    Intrinsics(fx: 1066, fy: 1066, cx: 640, cy: 480),
   ]) func reportsThoseOfOtherImages(intrinsics: Intrinsics) {
     #expect(codes(intrinsics) == ["warning intrinsics-implausible"])
     #expect(codes(good, moments: [good, intrinsics, intrinsics]) == ["warning intrinsics-implausible"])

@@ -131,7 +131,7 @@ package struct ARKitScenes: Reader {
       hasFewImages: true, maxImageSide: maxImageSide, keepsLocation: false)
     try readIntrinsics(into: &capture, inputs, images, notes)
     var episode = try capture.episode(id: take.id) { _ in
-      guard let depth = try NumberedCapture.Maps.millimeters(maps, in: inputs, notes, folder: Self.depthFolder) else { return (nil, nil) }
+      guard let depth = try NumberedCapture.Maps.gray(maps, in: inputs) else { return (nil, nil) }
       return (depth, .levels(Self.entries(.confidence, inputs), of: depth, in: inputs))
     }
     episode.variant = folder
@@ -159,16 +159,11 @@ package struct ARKitScenes: Reader {
         continue
       }
       let size = ImageSize(width: sides[0], height: sides[1])
-      guard capture.intrinsicsSize ?? size == size else {
-        unusable += 1
-        continue
-      }
-      capture.intrinsicsSize = size
-      capture.intrinsics[number] = intrinsics
+      capture.intrinsics[number] = .pixels(intrinsics, of: size)
     }
     if unusable > 0 {
       notes.add(
-        .intrinsicsUnusable, "expected a line of width, height, fx, fy, cx and cy, for images of one size", file: "*.pincam",
+        .intrinsicsUnusable, "expected a line of width, height, fx, fy, cx and cy", file: "*.pincam",
         count: unusable)
     }
   }

@@ -85,7 +85,8 @@ package struct AnySense: Reader {
     let images = episode.streams.removeValue(forKey: .image)
     // Poses and depth are those of the sensor in landscape, whose image rotated clockwise is the portrait one.
     let landscape = timed.size.transposed
-    episode.cameras[.phone] = Camera(size: landscape, pose: .pose)
+    let pose = episode.streams[.pose].map { _ in StreamName.pose }
+    episode.cameras[.phone] = Camera(size: landscape, pose: pose)
     episode.streams[.depth] = try depth(inputs, in: Self.depthStart + stamp, landscape, notes)
     if timed.size.height > timed.size.width {
       episode = episode.rotating(.phone, by: .right)
@@ -95,7 +96,7 @@ package struct AnySense: Reader {
       }
     } else {
       // Nothing is known of images in landscape; they are stored with the sensor's poses.
-      episode.cameras[.phone] = Camera(size: timed.size, pose: .pose)
+      episode.cameras[.phone] = Camera(size: timed.size, pose: pose)
       episode.streams[.image] = images
     }
     notes.add(.intrinsicsAbsent, "the app writes no intrinsics, so pixels have no directions", file: place)
@@ -131,6 +132,12 @@ package struct AnySense: Reader {
       else { return nil }
       return (time, index)
     }.sorted { $0.time < $1.time }
+    let others = inputs.entries.filter { $0.role == .depth && !$0.path.hasPrefix(folder + "/") }
+    if let other = others.first {
+      notes.add(
+        .depthOrphaned, "depth maps that are not in \(folder), the folder of the poses' time, are skipped", file: other.path,
+        count: others.count)
+    }
     guard !files.isEmpty else { return nil }
     let count = 4 * Self.depthSize.width * Self.depthSize.height
     return SampleStream(

@@ -92,7 +92,8 @@ package struct IPhUMI: Reader {
       movie, in: inputs, listed: file.imageTimes, named: "rgbTimes", poses: poses, file: place, clock: .phoneUnix, options: pairing,
       notes: notes)
     var episode = try timed.episode(id: take.id, poseFrame: .arkit, notes: notes)
-    episode.cameras[.phone] = Camera(size: timed.size, intrinsicsTrack: file.intrinsics.map { IntrinsicsTrack($0) }, pose: .pose)
+    episode.cameras[.phone] = Camera(
+      size: timed.size, intrinsicsTrack: file.intrinsics.map { IntrinsicsTrack($0) }, pose: episode.streams[.pose].map { _ in .pose })
     episode.streams[.depth] = try entry(Self.depthEnding).flatMap { try depth($0, file, timed, inputs, notes) }
     if let wide = entry(Self.wideEnding) { try add(wide, file, inputs, notes, &episode) }
     episode.variant = episode.streams[.depth] == nil ? "rgb" : "rgbd"

@@ -8,7 +8,8 @@ struct DepthFolder {
   /// Notes maps that no pose names, and names without a map.
   ///
   /// - Parameter what: Source of the depth map names, for messages: `poses.json`.
-  init(_ files: [Int64: Int], of poses: PoseList, _ what: String, _ notes: FindingCollector) {
+  /// - Parameter causes: Why maps are not there, in parentheses, where the format knows.
+  init(_ files: [Int64: Int], of poses: PoseList, _ what: String, causes: String = "", _ notes: FindingCollector) {
     let orphans = Set(files.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {
       notes.add(.depthOrphaned, "depth maps that \(what) does not name are skipped", file: "depth", count: orphans)
@@ -16,7 +17,8 @@ struct DepthFolder {
     let named = poses.entries.filter { $0.depthIndex != nil && $0.isInOrder }
     present = named.compactMap { entry in entry.depthIndex.flatMap { files[$0] }.map { (entry, $0) } }
     if present.count < named.count {
-      notes.add(.depthMissing, "depth maps that \(what) names are not in depth/", file: "depth", count: named.count - present.count)
+      notes.add(
+        .depthMissing, "depth maps that \(what) names are not in depth/\(causes)", file: "depth", count: named.count - present.count)
     }
   }
 }

@@ -14,6 +14,15 @@ struct FrameRecords {
 
     func number(_ key: String) -> Double? { members[key]?.double }
 
+    /// Whether there is anything under a key, whatever it is.
+    func has(_ key: String) -> Bool { members[key] != nil && members[key] != .null }
+
+    /// The numbers under these keys; `nil` unless all are there.
+    func numbers(_ keys: some Collection<String>) -> [Double]? {
+      let numbers = keys.compactMap { members[$0]?.double }
+      return numbers.count == keys.count ? numbers : nil
+    }
+
     /// The numbers of a list, or of a list of lists; `nil` unless there are so many.
     func numbers(_ key: String, count: Int) -> [Double]? {
       guard let list = members[key]?.array else { return nil }

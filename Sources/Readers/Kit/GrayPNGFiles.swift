@@ -14,6 +14,8 @@ struct GrayPNGFiles: SampleSource {
 
   /// Byte limit that every allowed grid stays below.
   private static let byteLimit = 1 << 25
+  /// Longest side of depth maps, in pixels: that of images to which some programs enlarge them.
+  static let sideLimit = 2048
   /// Number of confidence levels: low, medium, high.
   private static let levels: UInt8 = 3
 
@@ -23,25 +25,25 @@ struct GrayPNGFiles: SampleSource {
   let content: Content
   let size: ImageSize
 
-  /// The most frequent size in the headers of the first files; ties go to the size that occurs first.
-  static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> ImageSize? {
+  /// The most frequent size in the headers of the first files that have one, ties going to the size that occurs first; `nil` where no file has.
+  /// And what is wrong with the first file that has none.
+  static func size(of files: [Int], in inputs: TakeInputs, _ content: Content) throws -> (ImageSize?, wrong: Finding?) {
     var bytes: [UInt8] = []
     var found: [(size: ImageSize, count: Int)] = []
-    // If the first fifth cannot be read, the rest is unlikely to be better.
-    for file in files.prefix(files.count / 5 + 15) where found.reduce(0, { $0 + $1.count }) < 15 {
+    var wrong: Finding?
+    for file in files where found.reduce(0, { $0 + $1.count }) < 15 {
       do {
         try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: content.undecodable, into: &bytes)
-      } catch is SampleFailure {
-        continue
+        let size = try bytes.withUnsafeBytes { try PNG.graySize(of: $0, bits: content.bits) }
+        if let known = found.firstIndex(where: { $0.size == size }) { found[known].count += 1 } else { found.append((size, 1)) }
+      } catch let failure as SampleFailure {
+        wrong = wrong ?? failure.finding
+      } catch let error as MediaError {
+        wrong = wrong ?? Finding(content.undecodable, "\(error)", severity: .warning, file: inputs.entries[file].path)
       }
-      guard let size = try? bytes.withUnsafeBytes({ try PNG.graySize(of: $0, bits: content.bits) }) else { continue }
-      if let known = found.firstIndex(where: { $0.size == size }) { found[known].count += 1 } else { found.append((size, 1)) }
     }
-    guard let most = found.map(\.count).max(), let size = found.first(where: { $0.count == most })?.size else { return nil }
-    guard max(size.width, size.height) <= 1000 else {
-      throw TakeFailure(.limit, "the depth maps are \(size), over the limit of 1000x1000", file: "depth")
-    }
-    return size
+    guard let most = found.map(\.count).max(), let size = found.first(where: { $0.count == most })?.size else { return (nil, wrong) }
+    return (size, wrong)
   }
 
   var access: SampleAccess { .random }

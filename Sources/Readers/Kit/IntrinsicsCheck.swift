@@ -1,11 +1,14 @@
 import Foundation
 package import Model
 
-/// A check of a take's intrinsics, whichever reader made them. Intrinsics for images of another size put the principal point outside of the
-/// image, or give a field of view that no phone has.
+/// A check of a take's intrinsics, whichever reader made them. Intrinsics for images of another size put the principal point far from the
+/// middle of the image, or give a field of view that no phone has.
 package enum IntrinsicsCheck {
   /// Along the longer side of the image, in degrees: telephoto lenses have 30 and more, ultra-wide ones 105 to 120.
   private static let fieldOfView = 30.0...120.0
+
+  /// How far from the middle the principal point of a phone's camera is at most, as a part of the side: moved by the stabilizer, 4 %.
+  private static let offCenter = 0.08
 
   package static func findings(_ episode: Episode) -> [Finding] {
     episode.cameras.sorted { $0.key < $1.key }.compactMap { _, camera -> Finding? in
@@ -17,8 +20,8 @@ package enum IntrinsicsCheck {
 
   private static func problem(_ intrinsics: Intrinsics, of size: ImageSize) -> String? {
     func text(_ number: Double) -> String { String(format: "%.1f", number) }
-    guard (0...Double(size.width)).contains(intrinsics.cx), (0...Double(size.height)).contains(intrinsics.cy) else {
-      return "the principal point \(text(intrinsics.cx)), \(text(intrinsics.cy)) is outside of images of \(size)"
+    guard intrinsics.isCentered(in: size, within: offCenter) else {
+      return "the principal point \(text(intrinsics.cx)), \(text(intrinsics.cy)) is not near the middle of images of \(size)"
     }
     let (side, focal) = size.width >= size.height ? (size.width, intrinsics.fx) : (size.height, intrinsics.fy)
     let degrees = 2 * atan(Double(side) / 2 / focal) * 180 / .pi
@@ -29,7 +32,7 @@ package enum IntrinsicsCheck {
 
 extension Intrinsics {
   /// Whether the principal point is as near to the center of images of this size as that of a phone's camera always is.
-  func isCentered(in size: ImageSize) -> Bool {
-    abs(cx / Double(size.width) - 0.5) < 0.15 && abs(cy / Double(size.height) - 0.5) < 0.15
+  func isCentered(in size: ImageSize, within limit: Double = 0.15) -> Bool {
+    abs(cx / Double(size.width) - 0.5) < limit && abs(cy / Double(size.height) - 0.5) < limit
   }
 }

@@ -12,6 +12,8 @@ struct NumberedCapture {
     var size: ImageSize
     var type: ScalarType
     var unit: String
+    /// Longest side that is read, in pixels.
+    var sideLimit = 1000
     /// The source of these files, of which some may be missing.
     var source: ([Int?]) -> any SampleSource
   }
@@ -28,10 +30,10 @@ struct NumberedCapture {
   var imagePlace: String
   /// Whether the app makes images of some poses only, so that the others miss nothing.
   var hasFewImages = false
-  var usualIntrinsics: Intrinsics?
-  var intrinsics: [Int64: Intrinsics] = [:]
-  /// Size of the images that the intrinsics are for, where it is known.
-  var intrinsicsSize: ImageSize?
+  var usualIntrinsics: GivenIntrinsics?
+  var intrinsics: [Int64: GivenIntrinsics] = [:]
+  /// Why images and depth maps that the poses name are not there, in parentheses, where the format knows.
+  var imageCauses = "", depthCauses = ""
   /// The source's own number of a frame, where frames are in another order.
   var sourceNumber: (Int64) -> Int64 = { $0 }
   var maxImageSide: Int
@@ -43,16 +45,20 @@ struct NumberedCapture {
   func episode(id: String, maps: (ImageSize) throws -> (depth: Maps?, confidence: Maps?)) throws -> Episode {
     var posed = poses
     if hasFewImages { posed.entries.removeAll { images[$0.number] == nil } }
-    let join = try FrameJoin(poses: posed, images: images, in: imagePlace, notes: notes)
+    let join = try FrameJoin(poses: posed, images: images, in: imagePlace, causes: imageCauses, notes: notes)
     let rows = join.rows.map { posed.entries[$0] }
     let entries = rows.compactMap { images[$0.number] }
     let size = try ImageFiles.size(of: entries, in: inputs, limit: maxImageSide)
     let source = ImageFiles(inputs: inputs, entries: entries, size: size, limit: maxImageSide, keepsMetadata: keepsLocation)
-    let camera = camera(images: size, rows)
+    var camera = camera(images: size, rows)
 
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
-    frames.quality = FrameQuality.of(rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit == .meters)
-    notes.add(FrameQuality.findings(frames.quality, file: poses.file))
+    if poses.isPlaceholder {
+      notes.add(.placeholder(poses.file))
+    } else {
+      frames.quality = FrameQuality.of(rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit.isMetric)
+      notes.add(FrameQuality.findings(frames.quality, file: poses.file))
+    }
     notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
     var streams: [StreamName: SampleStream] = [
@@ -66,6 +72,7 @@ struct NumberedCapture {
         source: source, timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows),
     ]
     streams[.image]?.spec.sourceEncoding = source.encoding
+    if poses.isPlaceholder { (streams[.pose], camera.pose) = (nil, nil) }
     try add(maps(camera.size), camera, &streams)
 
     var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
@@ -80,30 +87,11 @@ struct NumberedCapture {
     return episode
   }
 
-  private func camera(images size: ImageSize, _ rows: [PoseList.Entry]) -> Camera {
-    let known = rows.compactMap { row in intrinsics[row.number].map { IntrinsicsTrack.Moment(time: row.timestamp, intrinsics: $0) } }
-    func median(_ value: (Intrinsics) -> Double) -> Double { known.map { value($0.intrinsics) }.sorted()[known.count / 2] }
-    let usual =
-      usualIntrinsics ?? (known.isEmpty ? nil : Intrinsics(fx: median(\.fx), fy: median(\.fy), cx: median(\.cx), cy: median(\.cy)))
-    let isConstant = usual.map { usual in known.allSatisfy { $0.intrinsics == usual } } ?? true
-    let full = intrinsicsSize ?? size
-    if full != size {
-      let isScaled = abs(Double(full.width * size.height) / Double(full.height * size.width) - 1) < 0.01
-      notes.add(
-        isScaled ? .intrinsicsScaled : .intrinsicsImplausible,
-        "the intrinsics are for images of \(full), the images are \(size); they are scaled"
-          + (isScaled ? "" : ", although the shape is another"))
-    }
-    return Camera(size: full, intrinsicsTrack: usual.map { IntrinsicsTrack($0, moments: isConstant ? [] : known) }, pose: .pose)
-  }
-
   private func add(_ maps: (depth: Maps?, confidence: Maps?), _ camera: Camera, _ streams: inout [StreamName: SampleStream]) throws {
     guard let depth = maps.depth, !depth.files.isEmpty else { return }
-    let present = DepthFolder(depth.files, of: poses, poses.file, notes).present
+    let present = DepthFolder(depth.files, of: poses, poses.file, causes: depthCauses, notes).present
     guard !present.isEmpty else { return }
-    guard max(depth.size.width, depth.size.height) <= 1000 else {
-      throw TakeFailure(.limit, "the depth maps are \(depth.size), over the limit of 1000x1000", file: poses.file)
-    }
+    try depth.check(poses.file)
     func stream(_ kind: StreamKind, _ maps: Maps, _ files: [Int?]) -> SampleStream {
       SampleStream(
         spec: StreamSpec(
@@ -120,29 +108,45 @@ struct NumberedCapture {
 extension NumberedCapture.Maps {
   static let levels = "0 low, 1 medium, 2 high"
 
-  /// Gray PNG files of whole millimeters; `nil` where none of the first ones can be decoded, which is noted.
+  /// Throws `TakeFailure` where the maps are too large, or none of them can be decoded.
   ///
-  /// - Parameter folder: Where the maps are, in a format whose takes fail without them.
-  static func millimeters(_ files: [Int64: Int], in inputs: TakeInputs, _ notes: FindingCollector, folder: String? = nil) throws -> Self? {
-    guard !files.isEmpty else { return nil }
-    guard let size = try GrayPNGFiles.size(of: files.sorted(by: { $0.key < $1.key }).map(\.value), in: inputs, .depth) else {
-      if let folder { throw TakeFailure(.unreadable, "none of the first of its \(files.count) depth maps can be decoded", file: folder) }
-      notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without depth")
-      return nil
+  /// - Parameter file: What says how large they are.
+  func check(_ file: String? = nil) throws {
+    guard max(size.width, size.height) <= sideLimit else {
+      throw TakeFailure(.limit, "the depth maps are \(size), over the limit of \(sideLimit)x\(sideLimit)", file: file)
     }
-    return Self(files: files, size: size, type: .uint16, unit: "mm") {
-      GrayPNGFiles(inputs: inputs, files: $0, content: .depth, size: size)
+    let files = files.sorted { $0.key < $1.key }.map(\.value)
+    var cursor = try source(files).makeCursor(SampleRequest(form: .decoded))
+    var bytes: [UInt8] = []
+    var first: Finding?
+    for index in files.indices {
+      do {
+        return try cursor.read(index, into: &bytes)
+      } catch let failure as SampleFailure {
+        first = first ?? failure.finding
+      }
     }
+    throw Self.undecodable(files.count, first)
   }
 
-  /// Gray PNG files of whole units of `scale` meters; `nil` where none of the first ones can be decoded, which is noted.
-  static func scaled(
-    _ files: [Int64: Int], by scale: Double, in inputs: TakeInputs, _ notes: FindingCollector, folder: String? = nil
-  ) throws -> Self? {
-    guard let millimeters = try millimeters(files, in: inputs, notes, folder: folder) else { return nil }
-    if abs(scale - 0.001) < 1e-9 { return millimeters }
-    let size = millimeters.size
-    return Self(files: files, size: size, type: .float32, unit: "m") { files in
+  private static func undecodable(_ count: Int, _ first: Finding?) -> TakeFailure {
+    TakeFailure(
+      .depthUndecodable, "none of its \(count) depth maps can be decoded" + (first.map { ", the first: \($0.message)" } ?? ""),
+      file: first?.file)
+  }
+
+  /// Gray PNG files of whole units of `scale` meters, by default of millimeters; `nil` where there are none. Throws `TakeFailure` where none
+  /// can be decoded.
+  static func gray(_ files: [Int64: Int], of scale: Double = 0.001, in inputs: TakeInputs) throws -> Self? {
+    guard !files.isEmpty else { return nil }
+    let (size, first) = try GrayPNGFiles.size(of: files.sorted { $0.key < $1.key }.map(\.value), in: inputs, .depth)
+    guard let size else { throw undecodable(files.count, first) }
+    if abs(scale - 0.001) < 1e-9 {
+      return Self(files: files, size: size, type: .uint16, unit: "mm", sideLimit: GrayPNGFiles.sideLimit) {
+        GrayPNGFiles(inputs: inputs, files: $0, content: .depth, size: size)
+      }
+    }
+    return Self(files: files, size: size, type: .float32, unit: "m", sideLimit: GrayPNGFiles.sideLimit) { files in
       DecodedFiles(inputs: inputs, files: files, undecodable: .depthUndecodable) { file, rows in
         var units: [UInt8] = []
         try file.withUnsafeBytes { try PNG.decodeGray($0, bits: 16, size: size, into: &units) }

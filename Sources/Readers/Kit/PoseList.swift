@@ -28,9 +28,13 @@ struct PoseList {
   /// Sorts entries by number and marks those whose time is out of order. Throws `TakeFailure` when too many are.
   init(_ entries: [Entry], file: String, number: String, notes: FindingCollector) throws {
     (self.entries, self.file, self.number) = (entries, file, number)
+    PositionCheck.examine(&self.entries, file: file, notes)
     sortByNumber(notes)
     try markDisorder(notes)
   }
+
+  /// Whether every pose is the identity: what is written where no pose was measured.
+  var isPlaceholder: Bool { entries.count > 2 && entries.allSatisfy { $0.pose == .identity } }
 
   private mutating func sortByNumber(_ notes: FindingCollector) {
     let inversions = zip(entries, entries.dropFirst()).count { $0.number > $1.number }
@@ -87,7 +91,10 @@ struct FrameJoin {
   /// - Parameter images: The source's image of each number; `nil` where a take has only poses, without images.
   /// - Parameter unpaired: Number of images where nobody knows which is which; `images` is then `nil`.
   /// - Parameter place: Location of the images, for messages.
-  init(poses: PoseList, images: [Int64: Int]?, unpaired: Int? = nil, in place: String, notes: FindingCollector) throws {
+  /// - Parameter causes: Why images are not there, in parentheses, where the format knows.
+  init(
+    poses: PoseList, images: [Int64: Int]?, unpaired: Int? = nil, in place: String, causes: String = "", notes: FindingCollector
+  ) throws {
     var (unusable, disorder, withoutImage) = (0, 0, 0)
     var withImage = 0
     for (index, entry) in poses.entries.enumerated() {
@@ -116,12 +123,12 @@ struct FrameJoin {
     }
     note(.poseUnusable, unusable, "transforms that are not a rotation and a position", notes)
     note(.timeNotAscending, disorder, nil, notes)
-    note(.imageMissing, withoutImage, "\(poses.what) whose image is not in \(place)", notes)
+    note(.imageMissing, withoutImage, "\(poses.what) whose image is not in \(place)\(causes)", notes)
     note(.poseMissing, unposed, "images whose number is not among the \(poses.what)", notes)
     let present = unpaired ?? withImage
     if present * 2 < count {
       throw TakeFailure(
-        .tooFewImages, "\(present) of the \(count) images that \(poses.file) names are present; at least half are needed",
+        .tooFewImages, "\(present) of the \(count) images that \(poses.file) names are present\(causes); at least half are needed",
         file: place)
     }
     if unusable * 5 > count {
@@ -135,5 +142,14 @@ struct FrameJoin {
     guard count > 0 else { return }
     dropped.append(Episode.Dropped(reason: code.rawValue, count: count))
     if let message { notes.add(code, message + "; these frames are dropped", count: count) }
+  }
+}
+
+extension Finding {
+  /// Every pose is a placeholder; see `PoseList.isPlaceholder`.
+  static func placeholder(_ file: String) -> Finding {
+    Finding(
+      .poseUnusable, "every pose is the identity, which is written where nothing was measured; the take is written without poses",
+      file: file)
   }
 }

@@ -26,7 +26,7 @@ package struct Polycam: Reader {
   // MARK: Files
 
   private static let folder = "keyframes"
-  private static let cameraKeys = ["fx", "fy", "cx", "cy", "width", "height"]
+  private static let cameraKeys = ["fx", "fy", "cx", "cy"], sizeKeys = ["width", "height"]
   private static let matrixKeys = (0..<12).map { "t_\($0 / 4)\($0 % 4)" }
   private static let cameraFolders = ["cameras", "corrected_cameras"]
   private static let subfolders: Set<String> = ["images", "corrected_images", "cameras", "corrected_cameras", "depth", "confidence"]
@@ -78,7 +78,7 @@ package struct Polycam: Reader {
     let set = try choose(inputs)
     let prefix = set == .corrected ? "corrected_" : ""
     let records = try FrameRecords(
-      Self.entries(prefix + "cameras", inputs), in: inputs, keys: Set(Self.cameraKeys + Self.matrixKeys), notes: notes
+      Self.entries(prefix + "cameras", inputs), in: inputs, keys: Set(Self.cameraKeys + Self.sizeKeys + Self.matrixKeys), notes: notes
     ).records
     let poses = try PoseList(
       records.map { record in
@@ -93,17 +93,11 @@ package struct Polycam: Reader {
       inputs: inputs, notes: notes, poses: poses, poseFrame: .arkit, clock: isUnix ? .phoneUnix : .mediaTime,
       images: Self.entries(prefix + "images", inputs), imagePlace: prefix + "images", maxImageSide: maxImageSide,
       keepsLocation: keepLocation)
-    for record in records {
-      capture.intrinsics[record.number] = Intrinsics(Self.cameraKeys.prefix(4).compactMap { record.number($0) })
-    }
-    if let first = records.first(where: { !$0.members.isEmpty }), let width = first.number("width").flatMap({ Int(exactly: $0) }),
-      let height = first.number("height").flatMap({ Int(exactly: $0) }), (1...65_535).contains(width), (1...65_535).contains(height)
-    {
-      capture.intrinsicsSize = ImageSize(width: width, height: height)
-    }
+    let rawSize = try set == .corrected ? self.rawSize(inputs, notes) : nil
+    for record in records where !record.members.isEmpty { capture.intrinsics[record.number] = Self.intrinsics(record, rawSize) }
     notes.add(.keyframesOnly, "frames are keyframes, which the app takes by motion and not by time", file: prefix + "images")
     var episode = try capture.episode(id: take.id) { _ in
-      guard let depth = try NumberedCapture.Maps.millimeters(Self.entries("depth", inputs), in: inputs, notes) else { return (nil, nil) }
+      guard let depth = try NumberedCapture.Maps.gray(Self.entries("depth", inputs), in: inputs) else { return (nil, nil) }
       return (depth, Self.confidence(of: depth, inputs))
     }
     episode.variant = set.rawValue
@@ -126,10 +120,27 @@ package struct Polycam: Reader {
     return chosen
   }
 
+  /// The intrinsics of a keyframe; those without a size are for images of the size that is given.
+  private static func intrinsics(_ record: FrameRecords.Record, _ size: ImageSize?) -> GivenIntrinsics? {
+    guard cameraKeys.contains(where: record.has) else { return nil }
+    do {
+      let own = try JSONFields(members: record.members).size(sizeKeys[0], sizeKeys[1])
+      return GivenIntrinsics(record.numbers(cameraKeys), of: own ?? size)
+    } catch {
+      return .unusable("expected whole numbers of pixels as \(sizeKeys.joined(separator: " and "))")
+    }
+  }
+
+  /// The size that raw cameras have: corrected ones of newer versions say none.
+  private func rawSize(_ inputs: TakeInputs, _ notes: FindingCollector) throws -> ImageSize? {
+    guard let first = Self.entries("cameras", inputs).min(by: { $0.key < $1.key }) else { return nil }
+    let records = try FrameRecords([first.key: first.value], in: inputs, keys: Set(Self.sizeKeys), notes: notes).records
+    return records.first.flatMap { try? JSONFields(members: $0.members).size(Self.sizeKeys[0], Self.sizeKeys[1]) }
+  }
+
   /// The camera to world, of three rows of a 4x4 matrix: `t_00` to `t_23`.
   private static func pose(_ record: FrameRecords.Record) -> Pose? {
-    let numbers = matrixKeys.compactMap { record.number($0) }
-    return numbers.count == 12 ? try? Pose(rowMajor: numbers + [0, 0, 0, 1]) : nil
+    record.numbers(matrixKeys).flatMap { try? Pose(rowMajor: $0 + [0, 0, 0, 1]) }
   }
 
   /// Confidence is 0, 127 or 255.

@@ -98,9 +98,11 @@ package struct Record3D: Reader {
     var capture = NumberedCapture(
       inputs: inputs, notes: notes, poses: poses, poseFrame: poseFrame(metadata), clock: times.clock,
       images: images, imagePlace: form.imageFolder, maxImageSide: maxImageSide, keepsLocation: keepLocation)
-    (capture.usualIntrinsics, capture.intrinsicsSize) = (metadata.intrinsics, metadata.imageSize)
+    capture.usualIntrinsics = metadata.intrinsics
     if [0, metadata.poses.count].contains(metadata.frameIntrinsics.count) {
-      for (number, intrinsics) in metadata.frameIntrinsics.enumerated() { capture.intrinsics[Int64(number)] = intrinsics }
+      for (number, intrinsics) in metadata.frameIntrinsics.enumerated() {
+        capture.intrinsics[Int64(number)] = GivenIntrinsics(intrinsics, of: metadata.imageSize)
+      }
     } else {
       notes.add(
         .countMismatch,
@@ -108,7 +110,7 @@ package struct Record3D: Reader {
         file: form.metadata, field: ".perFrameIntrinsicCoeffs")
     }
     var episode = try capture.episode(id: take.id) { fullSize in
-      guard let depth = try depth(form, metadata, fullSize, inputs, notes) else { return (nil, nil) }
+      guard let depth = try depth(form, metadata, fullSize, inputs) else { return (nil, nil) }
       return (depth, confidence(of: depth, inputs))
     }
     episode.variant = form.rawValue
@@ -129,14 +131,11 @@ package struct Record3D: Reader {
   // MARK: Depth
 
   private func depth(
-    _ form: Form, _ metadata: Record3DMetadata, _ fullSize: ImageSize, _ inputs: TakeInputs, _ notes: FindingCollector
+    _ form: Form, _ metadata: Record3DMetadata, _ fullSize: ImageSize, _ inputs: TakeInputs
   ) throws -> NumberedCapture.Maps? {
     let files = NumberedFiles.entries(.depth, in: inputs, isPadded: false)
     guard !files.isEmpty else { return nil }
-    guard let size = try depthSize(form, files, metadata, fullSize, inputs) else {
-      notes.add(.depthUndecodable, "the size of the depth maps is unknown; the take is written without depth", file: form.metadata)
-      return nil
-    }
+    let size = try depthSize(form, files, metadata, fullSize, inputs)
     return NumberedCapture.Maps(files: files, size: size, type: .float32, unit: "m") { files in
       DecodedFiles(inputs: inputs, files: files, undecodable: .depthUndecodable, decode: Self.depthDecoder(form, size))
     }
@@ -181,25 +180,38 @@ package struct Record3D: Reader {
   /// What the metadata or the first decodable map says; older takes do not, and there the number of values tells the sensor.
   private func depthSize(
     _ form: Form, _ files: [Int64: Int], _ metadata: Record3DMetadata, _ image: ImageSize, _ inputs: TakeInputs
-  ) throws -> ImageSize? {
+  ) throws -> ImageSize {
     if form == .r3d, let size = metadata.depthSize { return size }
     var bytes: [UInt8] = []
-    for file in files.sorted(by: { $0.key < $1.key }).prefix(files.count / 5 + 15).map(\.value) {
+    var first: (problem: String, file: String)?
+    for file in files.sorted(by: { $0.key < $1.key }).map(\.value) {
       do {
         try inputs.readSample(file, limit: DecodedFiles.byteLimit, hasher: SHA256(), as: .depthUndecodable, into: &bytes)
-      } catch is SampleFailure {
+      } catch let failure as SampleFailure {
+        first = first ?? (failure.finding.message, inputs.entries[file].path)
         continue
       }
-      let size: ImageSize? = bytes.withUnsafeBytes { bytes in
-        if form == .exr { return (try? EXRDepth(bytes, limit: 1000)).map { ImageSize(width: $0.width, height: $0.height) } }
-        guard let count = LZFSE.decodedCount(bytes), let grid = Self.grids.first(where: { 4 * $0.width * $0.height == count }) else {
-          return nil
-        }
-        return image.width < image.height ? ImageSize(width: grid.height, height: grid.width) : grid
+      do {
+        return try bytes.withUnsafeBytes { try Self.depthSize($0, form, image) }
+      } catch {
+        first = first ?? ("\(error)", inputs.entries[file].path)
       }
-      if let size { return size }
     }
-    return nil
+    throw TakeFailure(
+      .depthUndecodable, "none of its \(files.count) depth maps can be decoded, the first: \(first?.problem ?? "it is empty")",
+      file: first?.file)
+  }
+
+  private static func depthSize(_ map: UnsafeRawBufferPointer, _ form: Form, _ image: ImageSize) throws -> ImageSize {
+    if form == .exr {
+      let map = try EXRDepth(map, limit: 1000)
+      return ImageSize(width: map.width, height: map.height)
+    }
+    guard let count = LZFSE.decodedCount(map) else { throw DecodedFiles.Problem("it is not LZFSE data") }
+    guard let grid = grids.first(where: { 4 * $0.width * $0.height == count }) else {
+      throw DecodedFiles.Problem("it has \(count) bytes, which is the size of no sensor's maps, and the metadata have no dw and dh")
+    }
+    return image.width < image.height ? ImageSize(width: grid.height, height: grid.width) : grid
   }
 }
 

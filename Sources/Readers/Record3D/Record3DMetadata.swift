@@ -7,13 +7,14 @@ import Steps
 struct Record3DMetadata {
   static let limit = 64 << 20
   private static let frameLimit = 1 << 20
+  private static let rates = 0.01...1000.0
 
   /// Size of the images that the intrinsics are for.
   private(set) var imageSize: ImageSize?
   private(set) var depthSize: ImageSize?
-  private(set) var intrinsics: Intrinsics?
-  /// Intrinsics of each frame, by number; `nil` where the numbers are not intrinsics.
-  private(set) var frameIntrinsics: [Intrinsics?] = []
+  private(set) var intrinsics: GivenIntrinsics?
+  /// fx, fy, cx and cy of each frame, by number; `nil` for anything but a list of numbers.
+  private(set) var frameIntrinsics: [[Double]?] = []
   private(set) var poses: [Pose?] = []
   /// Seconds as written, by number; `nil` where they are not a time.
   private(set) var times: [Timestamp?] = []
@@ -46,44 +47,30 @@ struct Record3DMetadata {
       return Pose(measured: Array(row[4...]) + row[..<4])
     }
     times = lists.times
-    func size(_ width: String, _ height: String) throws -> ImageSize? {
-      guard let first = members[width], let second = members[height], first != .null, second != .null else { return nil }
-      guard let width = first.integer, let height = second.integer, (1...65_535).contains(width), (1...65_535).contains(height) else {
-        throw TakeFailure(
-          .jsonType, "expected 1 to 65535 pixels, found \(first.canonicalText) and \(second.canonicalText)", file: file,
-          field: ".\(width) and .\(height)")
-      }
-      return ImageSize(width: Int(width), height: Int(height))
-    }
-    imageSize = try size("w", "h")
-    depthSize = try size("dw", "dh")
-    if let number = members["fps"]?.double, number.isFinite, number > 0 { rate = number }
+    let fields = JSONFields(members: members, file: file)
+    imageSize = try fields.size("w", "h")
+    depthSize = try fields.size("dw", "dh")
+    if times.isEmpty { rate = try fields.number("fps", in: Self.rates) }
     cameraType = members["cameraType"]?.integer
     initialPose = members["initPose"]?.array?.compactMap(\.double)
-    readIntrinsics(members["K"], lists.intrinsics, notes)
+    frameIntrinsics = lists.intrinsics
+    readIntrinsics(members["K"], notes)
   }
 
-  private mutating func readIntrinsics(_ matrix: JSONValue?, _ frames: [[Double]?], _ notes: FindingCollector) {
-    if let matrix {
-      let k = matrix.array?.compactMap(\.double) ?? []
-      if k.count == 9 {
-        // Column by column. Where the principal point is in the last column instead of the last row, another program wrote it.
-        let isTransposed = k[6] == 0 && k[7] == 0 && k[2] > 0 && k[5] > 0
-        intrinsics = Intrinsics(isTransposed ? [k[0], k[4], k[2], k[5]] : [k[0], k[4], k[6], k[7]])
-        if isTransposed {
-          notes.add(.intrinsicsTransposed, "K is written row by row; expected column by column; it is transposed", file: file, field: ".K")
-        }
-      }
-      if intrinsics == nil {
-        notes.add(.intrinsicsUnusable, "expected a matrix of 9 numbers with positive focal lengths", file: file, field: ".K")
-      }
+  /// The matrix K, column by column.
+  private mutating func readIntrinsics(_ matrix: JSONValue?, _ notes: FindingCollector) {
+    guard let matrix, matrix != .null else { return }
+    let k = matrix.array?.compactMap(\.double) ?? []
+    // Where the principal point is in the last column instead of the last row, another program wrote it.
+    let isTransposed = k.count == 9 && k[6] == 0 && k[7] == 0 && k[2] > 0 && k[5] > 0
+    let numbers = k.count != 9 ? nil : isTransposed ? [k[0], k[4], k[2], k[5]] : [k[0], k[4], k[6], k[7]]
+    intrinsics = GivenIntrinsics(numbers, of: imageSize)
+    if let problem = intrinsics?.problem {
+      intrinsics = nil
+      notes.add(.intrinsicsUnusable, "\(problem), in a matrix of 9 numbers", file: file, field: ".K")
     }
-    frameIntrinsics = frames.map { $0.flatMap { Intrinsics($0) } }
-    let unusable = frameIntrinsics.count { $0 == nil }
-    if unusable > 0 {
-      notes.add(
-        .intrinsicsUnusable, "expected fx, fy, cx and cy, with positive focal lengths", file: file, field: ".perFrameIntrinsicCoeffs",
-        count: unusable)
+    if isTransposed {
+      notes.add(.intrinsicsTransposed, "K is written row by row; expected column by column; it is transposed", file: file, field: ".K")
     }
   }
 

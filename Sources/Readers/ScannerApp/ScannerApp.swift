@@ -26,6 +26,8 @@ package struct ScannerApp: Reader {
     ("frame_", [".json"], .poses), ("frame_", [".jpg", ".jpeg", ".png"], .image), ("depth_", [".png"], .depth),
     ("conf_", [".png"], .confidence),
   ]
+  /// What the app says of the device, and where the scan was made.
+  private static let infoName = "info.json"
 
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
@@ -52,7 +54,8 @@ package struct ScannerApp: Reader {
   }
 
   private static func role(of path: String) -> TakeInputs.Role? {
-    kinds.first { kind in kind.endings.contains { path.hasSuffix($0) } && number(path, kind.prefix) != nil }?.role
+    if path == infoName { return .metadata }
+    return kinds.first { kind in kind.endings.contains { path.hasSuffix($0) } && number(path, kind.prefix) != nil }?.role
   }
 
   /// The number in `frame_00017.json`, of five digits or more.
@@ -101,13 +104,27 @@ package struct ScannerApp: Reader {
       imagePlace: "frame_NNNNN.jpg", hasFewImages: true, maxImageSide: maxImageSide, keepsLocation: keepLocation)
     for record in records {
       // fx 0 cx, 0 fy cy, 0 0 1
-      guard let k = record.numbers("intrinsics", count: 9) else { continue }
-      capture.intrinsics[record.number] = Intrinsics([k[0], k[4], k[2], k[5]])
+      guard record.has("intrinsics") else { continue }
+      let k = record.numbers("intrinsics", count: 9)
+      capture.intrinsics[record.number] = GivenIntrinsics(k.map { [$0[0], $0[4], $0[2], $0[5]] }, of: nil)
     }
+    try noteLocation(inputs, notes)
     return try capture.episode(id: take.id) { _ in
       // Depth maps are of more moments than images: a map whose JSON is missing has no time.
-      guard let depth = try NumberedCapture.Maps.millimeters(Self.entries(.depth, inputs), in: inputs, notes) else { return (nil, nil) }
+      guard let depth = try NumberedCapture.Maps.gray(Self.entries(.depth, inputs), in: inputs) else { return (nil, nil) }
       return (depth, .levels(Self.entries(.confidence, inputs), of: depth, in: inputs))
     }
   }
+
+  /// Nothing of the file is read but whether there is a location.
+  private func noteLocation(_ inputs: TakeInputs, _ notes: FindingCollector) throws {
+    guard let entry = inputs.index(of: Self.infoName) else { return }
+    do {
+      let info = try inputs.readJSON(entry, limit: Self.infoLimit) { try $0.document() }
+      if info.hasLocation { notes.add(.locationRemoved, "there is a location, which is never read", file: Self.infoName) }
+    } catch let failure as TakeFailure where !failure.isOfMachine {
+      // A file of which nothing is needed.
+    }
+  }
+  private static let infoLimit = 64 << 20
 }

@@ -8,7 +8,8 @@ struct SpectacularLog {
 
   struct Frame {
     var time: Timestamp?
-    var intrinsics: Intrinsics?
+    /// As written.
+    var intrinsics: JSONValue?
     /// Meters of one unit of its depth map.
     var depthScale: Double?
   }
@@ -25,7 +26,7 @@ struct SpectacularLog {
     var bytes: [UInt8] = []
     try inputs.read(entry, limit: limit, hasher: SHA256(), into: &bytes)
     var numbered: [Int: Frame] = [:]
-    var unreadable = 0
+    var unreadable: [Finding] = []
     var line = 0
     var rest = bytes[...]
     // One line at a time: a hostile file may have millions.
@@ -37,17 +38,23 @@ struct SpectacularLog {
       guard text.contains(where: { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\r") }) else { continue }
       do {
         if let (number, frame) = try read(Array(text), line: line), number < frameLimit { numbered[number] = numbered[number] ?? frame }
-      } catch is JSONError {
-        unreadable += 1
+      } catch let error as JSONError {
+        unreadable.note(Self.skipped(error.message, line))
+      } catch let failure as SampleFailure {
+        unreadable.note(failure.finding)
       }
     }
-    if unreadable > 0 {
-      notes.add(.posesUnreadable, "lines that are not an object of JSON are skipped", file: Self.name, count: unreadable)
-    }
+    notes.add(unreadable)
     guard let last = numbered.keys.max() else {
-      throw TakeFailure(.noFrames, "no line has frames with a number from 0 to \(frameLimit - 1)", file: Self.name)
+      throw TakeFailure(
+        .noFrames, "no line has frames with a number from 0 to \(frameLimit - 1)" + (unreadable.first.map { "; \($0.message)" } ?? ""),
+        file: Self.name)
     }
     frames = (0...last).map { numbered[$0] ?? Frame() }
+  }
+
+  private static func skipped(_ reason: String, _ line: Int) -> Finding {
+    Finding(.posesUnreadable, "lines that cannot be read are skipped, the first: \(reason)", file: name, field: ", line \(line)")
   }
 
   /// Reads a line; the frame that it is, with its number.
@@ -60,6 +67,7 @@ struct SpectacularLog {
       return .null
     }
     try reader.expectEnd()
+    let fields = JSONFields(members: members, file: Self.name, path: ", line \(line), ")
     if let sensor = members["sensor"] {
       let values = sensor["values"]?.array?.compactMap(\.double) ?? []
       switch sensor["type"]?.string {
@@ -67,12 +75,16 @@ struct SpectacularLog {
       case "gyroscope": sensors.add(.gyroscope, time, values, from: line)
       default: break
       }
-    } else if let cameras = members["frames"]?.array, let number = members["number"]?.double.flatMap({ Int(exactly: $0) }), number >= 0 {
+    } else if let cameras = members["frames"]?.array {
+      guard let number = try fields.number("number").flatMap({ Int(exactly: $0) }), number >= 0 else {
+        throw SampleFailure(finding: Self.skipped("frames without a whole number from 0", line))
+      }
       var frame = Frame(time: time)
-      for camera in cameras {
-        switch camera["cameraInd"]?.double ?? 0 {
-        case 0: frame.intrinsics = camera["cameraParameters"].flatMap(Self.intrinsics)
-        case 1: frame.depthScale = camera["depthScale"]?.double
+      for (place, camera) in cameras.enumerated() {
+        let camera = JSONFields(members: camera.object ?? [:], file: Self.name, path: "\(fields.path).frames[\(place)]")
+        switch try camera.number("cameraInd") ?? 0 {
+        case 0: frame.intrinsics = camera.members["cameraParameters"]
+        case 1: frame.depthScale = try camera.scale("depthScale")
         default: break
         }
       }
@@ -88,8 +100,9 @@ struct SpectacularLog {
     return nil
   }
 
-  static func intrinsics(_ camera: JSONValue) -> Intrinsics? {
+  /// Focal lengths and principal point of a camera, in pixels of images of a size.
+  static func intrinsics(_ camera: JSONValue, of size: ImageSize?) -> GivenIntrinsics {
     let keys = ["focalLengthX", "focalLengthY", "principalPointX", "principalPointY"]
-    return Intrinsics(keys.compactMap { camera[$0]?.double })
+    return GivenIntrinsics(keys.compactMap { camera[$0]?.double }, of: size)
   }
 }

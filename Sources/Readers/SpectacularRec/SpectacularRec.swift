@@ -93,42 +93,55 @@ package struct SpectacularRec: Reader {
     return episode
   }
 
-  /// The intrinsics of each frame, or else those of `calibration.json`.
+  /// The intrinsics of each frame, or else those of `calibration.json`, which says for images of what size both are.
   private func camera(_ log: SpectacularLog, _ size: ImageSize, _ inputs: TakeInputs, _ notes: FindingCollector) throws -> Camera {
-    var constant: Intrinsics?
-    if let entry = inputs.index(of: Self.calibrationName) {
-      do {
-        let first = try inputs.readJSON(entry, limit: 1 << 20) { try $0.document() }["cameras"]?.array?.first
-        constant = first.flatMap(SpectacularLog.intrinsics)
-        if constant == nil {
-          notes.add(.intrinsicsUnusable, "the first of its cameras has no focal length and principal point", file: Self.calibrationName)
-        }
-        let sides = ["imageWidth", "imageHeight"].compactMap { first?[$0]?.double }.filter { (1...16_384).contains($0) }
-        if sides.count == 2, let known = constant, sides != [Double(size.width), Double(size.height)] {
-          notes.add(
-            .intrinsicsScaled, "the intrinsics are for images of \(Int(sides[0]))x\(Int(sides[1])), the video has \(size); they are scaled",
-            file: Self.calibrationName)
-          let (x, y) = (Double(size.width) / sides[0], Double(size.height) / sides[1])
-          constant = Intrinsics(fx: known.fx * x, fy: known.fy * y, cx: known.cx * x, cy: known.cy * y)
-        }
-        let distortion = first?["distortionCoefficients"]?.array?.compactMap(\.double) ?? []
-        if distortion.contains(where: { $0 != 0 }) {
-          notes.add(
-            .distortionIgnored, "the lens has distortion (\(first?["model"]?.string ?? "model unknown")); images are stored as they are",
-            file: Self.calibrationName)
-        }
-      } catch let failure as TakeFailure where !failure.isOfMachine {
-        notes.add(.intrinsicsUnusable, failure.message, file: Self.calibrationName)
+    let calibration = try calibration(inputs, notes)
+    var model: String?
+    var full: ImageSize?
+    if let calibration {
+      let fields = JSONFields(members: calibration.object ?? [:], file: Self.calibrationName, path: ".cameras[0]")
+      full = try fields.size("imageWidth", "imageHeight")
+      model = try fields.text("model")
+      notes.add([Intrinsics.scaling(from: full ?? size, to: size, "the video has", file: Self.calibrationName)].compactMap(\.self))
+      if calibration["distortionCoefficients"]?.array?.contains(where: { $0.double.map { $0 != 0 } ?? false }) ?? false {
+        notes.add(
+          .distortionIgnored, "the lens has distortion (\(model ?? "model unknown")); images are stored as they are",
+          file: Self.calibrationName)
       }
     }
-    let moments = log.frames.compactMap { frame in
-      frame.time.flatMap { time in frame.intrinsics.map { IntrinsicsTrack.Moment(time: time, intrinsics: $0) } }
+    if let problem = model.flatMap(GivenIntrinsics.problem) {
+      notes.add(.intrinsicsUnusable, problem, file: Self.calibrationName)
+      return Camera(size: size)
+    }
+    func read(_ camera: JSONValue) -> Intrinsics? {
+      SpectacularLog.intrinsics(camera, of: full).intrinsics(for: full ?? size)?.scaled(from: full ?? size, to: size)
+    }
+    let constant = calibration.flatMap(read)
+    if calibration != nil, constant == nil { notes.add(.intrinsicsUnusable, GivenIntrinsics.expected, file: Self.calibrationName) }
+    let given = log.frames.compactMap { frame in frame.time.flatMap { time in frame.intrinsics.map { (time: time, intrinsics: read($0)) } }
+    }
+    let moments = given.compactMap { time, intrinsics in intrinsics.map { IntrinsicsTrack.Moment(time: time, intrinsics: $0) } }
+    if moments.count < given.count {
+      notes.add(.intrinsicsUnusable, GivenIntrinsics.expected, file: SpectacularLog.name, count: given.count - moments.count)
     }
     let isAscending = zip(moments, moments.dropFirst()).allSatisfy { $0.time < $1.time }
     let usual = moments.isEmpty || !isAscending ? constant : moments[moments.count / 2].intrinsics
-    if usual == nil { notes.add(.intrinsicsAbsent, "the recording has no intrinsics, so pixels have no directions") }
+    if usual == nil, !notes.findings.contains(where: { $0.code == .intrinsicsUnusable }) {
+      notes.add(.intrinsicsAbsent, "the recording has no intrinsics, so pixels have no directions")
+    }
     let isConstant = moments.allSatisfy { $0.intrinsics == usual }
     return Camera(size: size, intrinsicsTrack: usual.map { IntrinsicsTrack($0, moments: isConstant || !isAscending ? [] : moments) })
+  }
+
+  /// The first camera in `calibration.json`.
+  private func calibration(_ inputs: TakeInputs, _ notes: FindingCollector) throws -> JSONValue? {
+    guard let entry = inputs.index(of: Self.calibrationName) else { return nil }
+    do {
+      return try inputs.readJSON(entry, limit: 1 << 20) { try $0.document() }["cameras"]?.array?.first ?? .null
+    } catch let failure as TakeFailure where !failure.isOfMachine {
+      notes.add(.intrinsicsUnusable, failure.message, file: Self.calibrationName)
+      return nil
+    }
   }
 
   /// Maps by the number of their frame, at its time.
@@ -142,14 +155,13 @@ package struct SpectacularRec: Reader {
       for number in orphans.keys { files[number] = nil }
     }
     guard !files.isEmpty else { return }
-    let scales = Set(files.keys.compactMap { log.frames[Int($0)].depthScale }.filter { $0 > 0 && $0.isFinite })
+    let scales = Set(files.keys.compactMap { log.frames[Int($0)].depthScale })
     guard scales.count <= 1 else {
       return notes.add(
         .depthNotMetric, "depthScale changes within the recording; it is written without depth", file: SpectacularLog.name)
     }
-    guard let maps = try NumberedCapture.Maps.scaled(files, by: scales.first ?? 0.001, in: inputs, notes, folder: Self.depthFolder) else {
-      return
-    }
+    guard let maps = try NumberedCapture.Maps.gray(files, of: scales.first ?? 0.001, in: inputs) else { return }
+    try maps.check()
     let timed = files.keys.compactMap { number in log.frames[Int(number)].time.map { (time: $0, number: number) } }.sorted { $0 < $1 }
     let (times, numbers) = (timed.map(\.time), timed.map(\.number))
     guard zip(times, times.dropFirst()).allSatisfy({ $0 < $1 }) else {

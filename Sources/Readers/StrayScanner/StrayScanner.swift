@@ -166,9 +166,9 @@ package struct StrayScanner: Reader {
     guard !files.isEmpty else { return }
     let present = DepthFolder(files, of: poses, OdometryFile.name, notes).present
     guard !present.isEmpty else { return }
-    guard let size = try GrayPNGFiles.size(of: files.sorted(by: { $0.key < $1.key }).map(\.value), in: inputs, .depth) else {
-      return notes.add(.depthUndecodable, "no depth map can be decoded; the take is written without depth", file: "depth")
-    }
+    guard let maps = try NumberedCapture.Maps.gray(files, in: inputs) else { return }
+    try maps.check()
+    let size = maps.size
     func stream(_ kind: StreamKind, _ type: GrayPNGFiles.Content, _ files: [Int?], _ unit: String) -> SampleStream {
       SampleStream(
         spec: StreamSpec(

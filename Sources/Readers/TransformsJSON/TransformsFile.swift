@@ -1,5 +1,4 @@
 import Evidence
-import Foundation
 import Model
 import Steps
 
@@ -9,6 +8,10 @@ struct TransformsFile {
   static let limit = 256 << 20
   private static let frameLimit = 1 << 20
   private static let coefficients = ["k1", "k2", "k3", "k4", "p1", "p2"]
+  /// Of the angle that images span, in radians.
+  private static let fieldsOfView = 0.001...3.141
+  /// The range in which two times have a difference.
+  private static let nanoseconds = -0x1p60...0x1p62
 
   struct Frame {
     /// Position in the file.
@@ -18,10 +21,11 @@ struct TransformsFile {
     var depth: String?
     var pose: Pose?
     var time: Timestamp?
-    var intrinsics: Intrinsics?
-    var size: ImageSize?
+    var intrinsics: GivenIntrinsics?
     /// Coefficients of the lens that are not 0.
     var distortion: [String] = []
+    /// What a frame says of its camera; what it does not say is the file's.
+    fileprivate var camera: [String: JSONValue] = [:]
   }
 
   private(set) var frames: [Frame] = []
@@ -29,6 +33,8 @@ struct TransformsFile {
   private(set) var members: [String: JSONValue] = [:]
   /// Whether frames have times, and paths without an ending, as NeRFCapture writes them.
   private(set) var isNeRFCapture = false
+  /// Meters of a unit of depth maps.
+  private(set) var depthScale = 0.001
 
   init(_ inputs: TakeInputs, _ entry: Int) throws {
     var frames: [Frame] = []
@@ -57,33 +63,40 @@ struct TransformsFile {
     }
     (self.frames, self.isNeRFCapture) = (frames, isNeRFCapture)
     guard members["frames"] != nil else { throw TakeFailure(.jsonType, "the key is missing", file: Self.name, field: ".frames") }
-    let size = Self.size(members)
-    let scale = appliedScale
+    let file = JSONFields(members: members, file: Self.name)
+    // Positions were multiplied by it.
+    let scale = try file.scale("applied_scale") ?? 1
+    depthScale = try file.scale("depth_unit_scale_factor") ?? depthScale
+    let usual = try (intrinsics: Self.intrinsics(file), distortion: Self.distortion(file))
     for index in self.frames.indices {
       self.frames[index].pose?.position /= scale
-      let own = self.frames[index].size ?? size
-      self.frames[index].size = own
-      // A camera for all frames, in pixels or as an angle.
-      self.frames[index].intrinsics = self.frames[index].intrinsics ?? Self.intrinsics(members, own)
+      let own = self.frames[index].camera
+      if own.isEmpty {
+        (self.frames[index].intrinsics, self.frames[index].distortion) = usual
+      } else {
+        let camera = JSONFields(members: members.merging(own) { $1 }, file: Self.name, path: ".frames[\(index)]")
+        self.frames[index].intrinsics = try Self.intrinsics(camera)
+        self.frames[index].distortion = try Self.distortion(camera)
+        self.frames[index].camera = [:]
+      }
     }
   }
 
   /// Coefficients of the lens that are not 0, of the file or of a frame.
-  var distortion: [String] { Set(frames.flatMap(\.distortion) + Self.distortion(members)).sorted() }
+  var distortion: [String] { Set(frames.flatMap(\.distortion)).sorted() }
 
-  private static func distortion(_ members: [String: JSONValue]) -> [String] {
-    coefficients.filter { key in members[key]?.double.map { abs($0) > 1e-9 } ?? false }
+  private static func distortion(_ camera: JSONFields) throws -> [String] {
+    try coefficients.filter { key in try camera.number(key).map { abs($0) > 1e-9 } ?? false }
   }
 
-  /// The factor by which positions were multiplied; 1 where the file names none.
-  private var appliedScale: Double {
-    guard let scale = members["applied_scale"]?.double, scale.isFinite, scale > 0 else { return 1 }
-    return scale
-  }
+  private static let cameraKeys = Set(coefficients).union([
+    "w", "h", "fl_x", "fl_y", "cx", "cy", "camera_angle_x", "camera_angle_y", "camera_model", "is_fisheye",
+  ])
 
   private static func frame(_ reader: JSONReader, place: Int) throws -> (Frame, isNeRFCapture: Bool) {
+    let path = ".frames[\(place)]"
     guard try reader.nextIsObject else {
-      throw TakeFailure(.jsonType, "expected an object, found \(try reader.describeNext())", field: ".frames[\(place)]")
+      throw TakeFailure(.jsonType, "expected an object, found \(try reader.describeNext())", field: path)
     }
     var time: Timestamp?
     let members = try reader.object { key in
@@ -91,72 +104,38 @@ struct TransformsFile {
       time = try reader.seconds()
       return .null
     }
-    let isNeRFCapture = time != nil && !(members["file_path"]?.string ?? ".").split(separator: "/").suffix(1).joined().contains(".")
-    // The range in which two times have a difference.
-    if let nanoseconds = members["timestamp_ns"]?.integer, (-(1 << 60)...(1 << 62)).contains(nanoseconds) {
-      time = Timestamp(nanoseconds: nanoseconds)
+    let fields = JSONFields(members: members, path: path)
+    // A time that is text is none, and no other is taken for it.
+    _ = try fields.number("timestamp")
+    let image = try fields.text("file_path") ?? ""
+    let name = image.split { $0 == "/" || $0 == "\\" }.last ?? ""
+    let isNeRFCapture = time != nil && !name.contains(".")
+    if let nanoseconds = try fields.number("timestamp_ns", in: Self.nanoseconds) {
+      time = Timestamp(nanoseconds: members["timestamp_ns"]?.integer ?? Int64(nanoseconds))
     }
     let rows = (members["transform_matrix"]?.array ?? []).flatMap { $0.array ?? [$0] }.compactMap(\.double)
     // Some programs leave the last row out.
     let matrix = rows.count == 12 ? rows + [0, 0, 0, 1] : rows
     return (
       Frame(
-        place: place, image: members["file_path"]?.string ?? "", depth: (members["depth_file_path"] ?? members["depth_path"])?.string,
-        pose: matrix.count == 16 ? try? Pose(rowMajor: matrix) : nil, time: time, intrinsics: intrinsics(members, size(members)),
-        size: size(members), distortion: distortion(members)), isNeRFCapture
+        place: place, image: image, depth: try fields.text("depth_file_path") ?? fields.text("depth_path"),
+        pose: matrix.count == 16 ? try? Pose(rowMajor: matrix) : nil, time: time,
+        camera: members.filter { cameraKeys.contains($0.key) && $0.value != .null }), isNeRFCapture
     )
   }
 
-  private static func size(_ members: [String: JSONValue]) -> ImageSize? {
-    guard let width = members["w"]?.double.flatMap({ Int(exactly: $0) }), let height = members["h"]?.double.flatMap({ Int(exactly: $0) }),
-      (1...65_535).contains(width), (1...65_535).contains(height)
-    else { return nil }
-    return ImageSize(width: width, height: height)
-  }
-
-  private static func intrinsics(_ members: [String: JSONValue], _ size: ImageSize?) -> Intrinsics? {
-    func number(_ key: String) -> Double? { members[key]?.double }
-    if let fx = number("fl_x"), let cx = number("cx"), let cy = number("cy") { return Intrinsics([fx, number("fl_y") ?? fx, cx, cy]) }
-    guard let size, let angle = number("camera_angle_x"), angle > 0, angle < .pi else { return nil }
-    let (width, height) = (Double(size.width), Double(size.height))
-    let focal = width / 2 / tan(angle / 2)
-    return Intrinsics([focal, focal, number("cx") ?? width / 2, number("cy") ?? height / 2])
-  }
-}
-
-/// Names in the order of people: numbers in them count as numbers.
-struct NaturalName: Comparable {
-  private enum Part: Equatable {
-    case text([UInt8])
-    /// Digits without leading zeros.
-    case number([UInt8])
-  }
-
-  private let parts: [Part]
-  private let name: String
-
-  init(_ name: String) {
-    self.name = name
-    var parts: [Part] = []
-    var rest = Array(name.utf8)[...]
-    while let first = rest.first {
-      let isDigit = (48...57).contains(first)
-      let run = rest.prefix { (48...57).contains($0) == isDigit }
-      parts.append(isDigit ? .number(Array(run.drop { $0 == 48 })) : .text(Array(run)))
-      rest = rest.dropFirst(run.count)
+  /// In pixels, or else as an angle; `nil` where there is nothing of either.
+  private static func intrinsics(_ camera: JSONFields) throws -> GivenIntrinsics? {
+    let model = try camera.text("camera_model") ?? (camera.members["is_fisheye"]?.bool == true ? "fisheye" : nil)
+    if let problem = model.flatMap(GivenIntrinsics.problem) { return .unusable(problem) }
+    let size = try camera.size("w", "h")
+    let (fx, cx, cy) = try (camera.number("fl_x"), camera.number("cx"), camera.number("cy"))
+    if let fx, let cx, let cy { return GivenIntrinsics([fx, try camera.number("fl_y") ?? fx, cx, cy], of: size) }
+    guard let angle = try camera.number("camera_angle_x", in: fieldsOfView) else {
+      return fx == nil && cx == nil && cy == nil ? nil : .unusable("expected fl_x, cx and cy, or camera_angle_x")
     }
-    self.parts = parts
-  }
-
-  static func < (a: NaturalName, b: NaturalName) -> Bool {
-    for (one, other) in zip(a.parts, b.parts) where one != other {
-      switch (one, other) {
-      case (.number(let x), .number(let y)): return x.count != y.count ? x.count < y.count : x.lexicographicallyPrecedes(y)
-      case (.text(let x), .text(let y)): return x.lexicographicallyPrecedes(y)
-      case (.number, .text): return true
-      case (.text, .number): return false
-      }
-    }
-    return a.parts.count != b.parts.count ? a.parts.count < b.parts.count : a.name.utf8.lexicographicallyPrecedes(b.name.utf8)
+    let given = GivenIntrinsics.angles(x: angle, y: try camera.number("camera_angle_y", in: fieldsOfView))
+    guard let size, let middle = given.intrinsics(for: size) else { return given }
+    return GivenIntrinsics([middle.fx, middle.fy, cx ?? middle.cx, cy ?? middle.cy], of: size)
   }
 }

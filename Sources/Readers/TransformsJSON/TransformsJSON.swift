@@ -26,16 +26,37 @@ package struct TransformsJSON: Reader {
 
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
-    guard try place.kind(of: TransformsFile.name) == .file else { return nil }
+    guard try place.kind(of: TransformsFile.name) == .file else { return try divided(place) }
     return Candidate(.likely, stem: place.name) { [path = place.path] in
       let folders = try Directory.members(of: path).filter { $0.kind == .directory }.map(\.name)
       return try TakeListing(folder: path, subfolders: Self.used(folders)).inputs(role: Self.role)
     }
   }
 
+  /// Parts of a scene for training and tests, in files of their own.
+  private static let parts: Set<String> = ["transforms_train.json", "transforms_val.json", "transforms_test.json"]
+
+  /// A scene whose frames are divided is no recording: known, and not read.
+  private func divided(_ place: TakePlace) throws -> Candidate? {
+    let parts = try place.members().filter { $0.kind == .file && Self.parts.contains($0.name) }.map(\.name)
+    return parts.isEmpty ? nil : Candidate(.possible, stem: place.name) { throw Self.isDivided(parts) }
+  }
+
+  private static func isDivided(_ parts: [String]) -> TakeFailure {
+    TakeFailure(
+      .formatUnsupported,
+      "the frames of the scene are divided among \(parts.joined(separator: ", ")); a take is one transforms.json: name one of them so, or join the lists of their frames",
+      file: parts.first)
+  }
+
   private func archived(_ place: TakePlace) throws -> Candidate? {
     try place.candidate(inArchive: archive, .likely) { archive in
-      guard let root = try archive.root(holding: [TransformsFile.name], folders: []) else { return nil }
+      guard let root = try archive.root(holding: [TransformsFile.name], folders: []) else {
+        let names = Set(archive.members.map { String($0.path.split(separator: "/").last ?? "") })
+        let parts = Self.parts.intersection(names)
+        if parts.isEmpty { return nil }
+        throw Self.isDivided(parts.sorted())
+      }
       let prefix = root.isEmpty ? "" : root + "/"
       let inside = archive.members.filter { $0.path.hasPrefix(prefix) }.map { $0.path.dropFirst(prefix.count).split(separator: "/") }
       return (root, Self.used(Set(inside.filter { $0.count > 1 }.map { String($0[0]) }).sorted()), Self.role)
@@ -43,9 +64,7 @@ package struct TransformsJSON: Reader {
   }
 
   /// Folders that frames may name: not the smaller copies of images that nerfstudio's importers make.
-  private static func used(_ folders: [String]) -> Set<String> {
-    Set(folders.filter { name in !["images_2", "images_4", "images_8", "depths_2", "depths_4", "depths_8"].contains(name) })
-  }
+  private static func used(_ folders: [String]) -> Set<String> { Set(folders).subtracting(TransformsPaths.copies) }
 
   private static func role(of path: String) -> TakeInputs.Role? {
     if path == TransformsFile.name { return .metadata }
@@ -63,7 +82,8 @@ package struct TransformsJSON: Reader {
     }
     let file = try TransformsFile(inputs, table)
     guard !file.frames.isEmpty else { throw TakeFailure(.noFrames, "the list of frames is empty", file: TransformsFile.name) }
-    let (frames, clock) = try ordered(file, notes)
+    let (sorted, clock) = try ordered(file, notes)
+    let frames = try withImagesOfTheirOwn(sorted, inputs, notes)
     let isNeRFCapture = file.isNeRFCapture
     if !file.distortion.isEmpty {
       notes.add(
@@ -72,9 +92,10 @@ package struct TransformsJSON: Reader {
     }
 
     var images: [Int64: Int] = [:], maps: [Int64: Int] = [:]
+    var (imagePaths, depthPaths) = (TransformsPaths(inputs), TransformsPaths(inputs))
     for (number, frame) in frames.enumerated() {
-      images[Int64(number)] = Self.entry(frame.image, .image, inputs)
-      maps[Int64(number)] = frame.depth.flatMap { Self.entry($0, .depth, inputs) ?? Self.entry($0, .image, inputs) }
+      images[Int64(number)] = imagePaths.entry(frame.image, of: frame.place)
+      maps[Int64(number)] = frame.depth.flatMap { depthPaths.entry($0, of: frame.place) }
     }
     let isScaled = ["integer_depth_scale", "depth_integer_scale"].contains { file.members[$0] != nil }
     let hasDepth = frames.contains { $0.depth != nil }
@@ -100,11 +121,10 @@ package struct TransformsJSON: Reader {
       imagePlace: "the folder of transforms.json", maxImageSide: maxImageSide, keepsLocation: keepLocation)
     capture.sourceNumber = { Int64(frames[Int($0)].place) }
     for (number, frame) in frames.enumerated() { capture.intrinsics[Int64(number)] = frame.intrinsics }
-    capture.intrinsicsSize = frames[0].size
+    (capture.imageCauses, capture.depthCauses) = (imagePaths.causes, depthPaths.causes)
     var episode = try capture.episode(id: take.id) { _ in
       guard isMetric else { return (nil, nil) }
-      let scale = file.members["depth_unit_scale_factor"]?.double ?? 0.001
-      return (try NumberedCapture.Maps.scaled(maps, by: scale, in: inputs, notes), nil)
+      return (try NumberedCapture.Maps.gray(maps, of: file.depthScale, in: inputs), nil)
     }
     episode.variant = isNeRFCapture ? "nerfcapture" : "nerfstudio"
     return episode
@@ -136,13 +156,21 @@ package struct TransformsJSON: Reader {
     return (frames, .frameNumber)
   }
 
-  /// The file of a path, which must be inside the capture; one without an ending has one of those of images.
-  private static func entry(_ path: String, _ role: TakeInputs.Role, _ inputs: TakeInputs) -> Int? {
-    let plain = path.hasPrefix("./") ? String(path.dropFirst(2)) : path
-    for candidate in [plain] + imageEndings.map({ plain + $0 }) {
-      if let index = inputs.index(of: candidate), inputs.entries[index].role == role { return index }
+  /// The frames without those whose image an earlier one has: nothing says which of the poses is that of the image.
+  private func withImagesOfTheirOwn(_ frames: [TransformsFile.Frame], _ inputs: TakeInputs, _ notes: FindingCollector) throws
+    -> [TransformsFile.Frame]
+  {
+    var paths = TransformsPaths(inputs)
+    var known: Set<Int> = []
+    let own = frames.filter { frame in paths.entry(frame.image, of: frame.place).map { known.insert($0).inserted } ?? true }
+    let count = frames.count - own.count
+    if count == 0 { return frames }
+    let words = "frames name an image that an earlier one names"
+    guard count * 5 <= frames.count else {
+      throw TakeFailure(.tooFewImages, "\(count) of \(frames.count) \(words); at most a fifth may", file: TransformsFile.name)
     }
-    return nil
+    notes.add(.posesDuplicate, "\(words); the first is used", file: TransformsFile.name, count: count)
+    return own
   }
 
   /// OpenGL's camera, whose axes are ARKit's. The world is ARKit's for NeRFCapture, and the file's own otherwise.

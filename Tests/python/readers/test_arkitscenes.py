@@ -129,13 +129,13 @@ WRONG = {
     "no numbers": (with_trajectory("1 2 3\nnan nan 0 0 0 0 0\n"), "poses-missing", ""),
     "other times": (with_trajectory("1 0 0 0 0 0 0\n2 0 0 0 0 0 0\n"), "no-frames", ""),
     "no images": (lambda take: shutil.rmtree(take / "vga_wide"), "no-frames", ""),
-    "damaged depth": (with_damaged_depth, "unreadable", "depth maps"),
+    "damaged depth": (with_damaged_depth, "depth-undecodable", "depth maps"),
 }
 
 
 def test_wrong_scenes_fail_with_a_sentence(takes):
     takes.fail()
-    assert problem(takes.entries["damaged depth"])["file"] == "lowres_depth"
+    assert problem(takes.entries["damaged depth"])["file"].startswith("lowres_depth/")
 
 
 def with_names_of_no_time(take):
