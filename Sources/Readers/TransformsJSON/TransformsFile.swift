@@ -102,6 +102,11 @@ struct TransformsFile {
     let members = try reader.object { key in
       guard key == "timestamp", try reader.nextIsNumber else { return nil }
       time = try reader.seconds()
+      guard time != nil else {
+        throw TakeFailure(
+          .jsonType, "expected seconds, found a number of more than 292 years of them: it is in milliseconds or a smaller unit",
+          field: path + ".timestamp")
+      }
       return .null
     }
     let fields = JSONFields(members: members, path: path)
