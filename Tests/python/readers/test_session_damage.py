@@ -93,7 +93,7 @@ def test_the_reason_of_a_failure_does_not_depend_on_timing(takeset, sessions, tm
         Image.new("RGB", size).save(sessions / V1 / f"rgb/{number:06d}.jpg")
     for attempt in range(8):
         takeset.convert(sessions / V1, output=tmp_path / f"out{attempt}", check=3, arguments=["--jobs", attempt + 1])
-        assert "rgb/000012.jpg: the image is 20x10, the session's first is 480x360" in take(tmp_path / f"out{attempt}", V1)["reason"]
+        assert "rgb/000012.jpg: the image is 20x10, the take's first is 480x360" in take(tmp_path / f"out{attempt}", V1)["reason"]
 
 
 def test_a_preview_of_damaged_takes_keeps_the_exit_code(takeset, sessions, tmp_path):
