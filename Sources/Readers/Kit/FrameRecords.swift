@@ -12,8 +12,6 @@ struct FrameRecords {
     /// The time under the key that was asked for, exact to the nanosecond.
     var time: Timestamp?
 
-    func number(_ key: String) -> Double? { members[key]?.double }
-
     /// Whether there is anything under a key, whatever it is.
     func has(_ key: String) -> Bool { members[key] != nil && members[key] != .null }
 
