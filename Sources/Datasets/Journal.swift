@@ -339,7 +339,8 @@ extension Journal.Entry.Contents {
       return true
     }
     try reader.expectEnd()
-    guard let name = strings["id"], let location = strings["location"], let pipeline = strings["pipeline_sha256"],
+    guard let name = strings["id"], let location = strings["location"],
+      let pipeline = strings["pipeline_sha256"].flatMap(Digest.init(hex:))?.description,
       let version = strings["tool_version"], let outcome = strings["outcome"].flatMap(TakeRecord.Outcome.init)
     else { throw IncompleteRecord(member: "id, location, pipeline_sha256, tool_version or outcome") }
     func shared(_ text: String) -> String {

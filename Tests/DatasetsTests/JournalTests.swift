@@ -8,7 +8,8 @@ import TestSupport
 @Suite struct JournalTests {
   private func entry(_ id: String, frames: Int = 3) -> Journal.Entry {
     var contents = Journal.Entry.Contents(
-      id: EpisodeID(take: id), location: "/takes/\(id)", pipeline: "p", toolVersion: "1", outcome: .written, reader: "r", stamp: "s",
+      id: EpisodeID(take: id), location: "/takes/\(id)", pipeline: String(repeating: "b", count: 64), toolVersion: "1", outcome: .written,
+      reader: "r", stamp: "s",
       inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames)
     (contents.splitGroup, contents.recording, contents.seconds) = ("day", "0123456789abcdef", 0.25)
     return Journal.Entry(contents)
@@ -26,6 +27,12 @@ import TestSupport
     let journal = try Journal(path: path)
     #expect(journal.entries == ["a": entry("a"), "b": entry("b")])
     #expect(try journal.record(of: "a") == record)
+  }
+
+  @Test(arguments: ["", "/../../PWN", String(repeating: "B", count: 64)]) func aLineWithoutAPipelinesDigestIsNoLine(pipeline: String) {
+    var contents = entry("a").contents
+    contents.pipeline = pipeline
+    #expect(Journal.decode(Journal.encode(Journal.Entry(contents), record: Array("{}".utf8)).dropLast()) == nil)
   }
 
   @Test(arguments: [Int.max, -1, 1 << 50]) func aLineWithImpossibleCountsIsNoLine(frames: Int) {

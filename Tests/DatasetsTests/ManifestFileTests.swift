@@ -21,9 +21,13 @@ import TestSupport
     """
   }
 
-  private func record(_ takes: [String], filler: String = "") -> String {
+  private static let digest = String(repeating: "b", count: 64)
+
+  private func record(_ takes: [String], filler: String = "", pipeline: String = digest) -> String {
     let index = #"{"bytes":1,"path":"dataset.h5","sha256":"\#(String(repeating: "0", count: 64))"}"#
-    let head = #""findings":[],"index":\#(index),"manifest_version":2,"pipeline":{"filler":["\#(filler)"]},"pipeline_sha256":"p","#
+    let head =
+      #""findings":[],"index":\#(index),"manifest_version":2,"pipeline":{"filler":["\#(filler)"]},"#
+      + #""pipeline_sha256":"\#(pipeline)","#
     let splits = #""splits":{"rule":"none","seed":null,"test":[],"train":["a"],"valid":[]},"statistics":{},"#
     return "{" + head + splits + "\"takes\":[\n" + takes.joined(separator: ",\n") + "\n],\"tool\":{\"version\":\"1\"},\"totals\":{}}"
   }
@@ -54,6 +58,13 @@ import TestSupport
     #expect(try file.locations { $0 == "b" } == ["b": "/in/b"])
     #expect(file.record?.splits["train"] == ["a"])
     #expect(try ManifestFile.indexStamp(in: directory.path) == "stamp")
+  }
+
+  @Test(arguments: ["", "/../../PWN", String(repeating: "B", count: 64)]) func aPipelinesDigestIsOne(pipeline: String) throws {
+    let text = manifest([take("a")])
+    #expect(try read(text).record?.pipelineDigest == Self.digest)
+    let file = try? read(text.replacing(Self.digest, with: pipeline))
+    #expect(file?.record == nil)
   }
 
   @Test func everyChangeIsNoticedWithoutParsing() throws {

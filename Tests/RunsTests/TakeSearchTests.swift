@@ -145,7 +145,8 @@ private struct Marked: Reader {
     let folder = URL(fileURLWithPath: directory.path).resolvingSymlinksInPath().path
     return Journal.Entry(
       .init(
-        id: EpisodeID(take: id), location: folder + "/" + name, pipeline: "p", toolVersion: "1", outcome: .written, reader: "marked",
+        id: EpisodeID(take: id), location: folder + "/" + name, pipeline: String(repeating: "b", count: 64), toolVersion: "1",
+        outcome: .written, reader: "marked",
         inputDigest: "other"))
   }
 

@@ -26,7 +26,8 @@ package struct ManifestRecord: Sendable {
   /// - Parameter members: Those of `record`; `nil` if one of them is missing or of another type.
   init?(_ members: [String: JSONValue]) {
     guard let version = members["manifest_version"]?.integer, let tool = members["tool"]?.object, let pipeline = members["pipeline"],
-      let pipelineDigest = members["pipeline_sha256"]?.string, let splits = members["splits"]?.object,
+      let pipelineDigest = members["pipeline_sha256"]?.string.flatMap(Digest.init(hex:))?.description,
+      let splits = members["splits"]?.object,
       let statistics = members["statistics"]?.object, let totals = members["totals"]?.object, let index = members["index"],
       let path = index["path"]?.string, DatasetFiles.isInside(path), let bytes = index["bytes"]?.integer,
       let digest = index["sha256"]?.string.flatMap({ Digest(hex: $0) }), let list = members["findings"],

@@ -80,7 +80,8 @@ package struct TaskList: Sendable {
       throw VersionMismatch(
         description: "\(path) was written by Takeset \(version.toolVersion), and this is \(tool.version); use one version for all tasks")
     }
-    guard let head = try? JSONDecoder().decode(Head.self, from: json), end == Self.end, lines.count - 2 == head.count,
+    guard let head = try? JSONDecoder().decode(Head.self, from: json), Digest(hex: head.pipelineDigest) != nil, end == Self.end,
+      lines.count - 2 == head.count,
       head.unmatched.allSatisfy(\.isPlausible), (head.ignored ?? []).allSatisfy(\.hasPlausibleCount)
     else {
       throw Self.damaged(path)
