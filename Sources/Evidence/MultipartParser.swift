@@ -76,8 +76,20 @@ public struct MultipartParser: Sendable {
     while true {
       switch state {
       case .start:
-        guard let found = try taken(delimiter.count - 2, "the body ends before its first boundary") else { return nil }
-        guard found.elementsEqual(delimiter.dropFirst(2)) else { throw Malformed("the body does not start with its boundary") }
+        let first = delimiter.dropFirst(2)
+        guard buffer.count >= first.count else {
+          if isAtEnd { throw Malformed("the body ends before its first boundary") }
+          return nil
+        }
+        if buffer.starts(with: first) {
+          advance(to: first.count)
+        } else if let found = find(delimiter, from: position), found <= Self.headerLimit {
+          // What stands before it is for readers without forms.
+          advance(to: found + delimiter.count)
+        } else {
+          if isAtEnd || buffer.count > Self.headerLimit + delimiter.count { throw Malformed("the body does not start with its boundary") }
+          return nil
+        }
         state = .boundary
       case .boundary:
         guard let ending = try taken(2, "the body ends at a boundary") else { return nil }
@@ -178,12 +190,28 @@ public struct MultipartParser: Sendable {
         let parts = parameters(value)
         guard parts.value.lowercased() == "form-data" else { continue }
         header.name = parts.parameters["name"]
-        header.filename = parts.parameters["filename"]
+        header.filename = parts.parameters["filename*"].flatMap(extended) ?? parts.parameters["filename"]
       case "content-type": header.contentType = value
       default: break
       }
     }
     return header
+  }
+
+  /// A value with its character set and in percent-encoding, `UTF-8'en'a%20b` (RFC 8187; RFC 5987 has ISO-8859-1, too); `nil` for what is
+  /// none.
+  private static func extended(_ text: String) -> String? {
+    let parts = text.split(separator: "'", maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count == 3 else { return nil }
+    switch parts[0].lowercased() {
+    case "utf-8": return parts[2].removingPercentEncoding
+    case "iso-8859-1":
+      let latin = parts[2].replacing(/%([89A-Fa-f])([0-9A-Fa-f])/) { match in
+        String(UInt8("\(match.1)\(match.2)", radix: 16).map { Unicode.Scalar($0) } ?? "?")
+      }
+      return latin.removingPercentEncoding
+    default: return nil
+    }
   }
 
   /// The value of a header before its parameters, and the parameters by lower-case name; quoted ones may have semicolons.

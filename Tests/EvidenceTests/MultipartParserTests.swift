@@ -93,6 +93,30 @@ import Testing
     }
   }
 
+  @Test(arguments: [1, 3, 64, 10_000]) func whatStandsBeforeTheFirstBoundaryIsIgnored(size: Int) throws {
+    let part = Part(name: "a", data: [1])
+    for preamble in ["\r\n", "To readers without forms\r\n", "--C\r\n--\r\n", String(repeating: "p", count: 8000) + "\r\n"] {
+      #expect(try parts(Array(preamble.utf8) + body([part]), size: size) == [part])
+    }
+    #expect(throws: MultipartParser.Malformed.self) { try parts([UInt8](repeating: 0, count: 9000) + [13, 10] + body([part]), size: size) }
+  }
+
+  @Test(arguments: [
+    ("filename*=UTF-8''a%20%C3%BC.mov", "a \u{FC}.mov"), ("filename=\"\"; filename*=utf-8'en'b.mov", "b.mov"),
+    ("filename*=utf-8''b.mov; filename=\"a.mov\"", "b.mov"), ("filename*=ISO-8859-1''%fc%41.mov", "\u{FC}A.mov"),
+    ("filename=\"a.mov\"; filename*=utf-8''%FF", "a.mov"), ("filename=\"a.mov\"; filename*=b.mov", "a.mov"),
+    ("filename=\"a.mov\"; filename*=koi8-r''b.mov", "a.mov"),
+  ])
+  func namesMayBeExtended(parameters: String, name: String) throws {
+    var parser = try #require(MultipartParser(boundary: "B"))
+    parser.append(Array("--B\r\nContent-Disposition: form-data; name=video; \(parameters)\r\n\r\n".utf8))
+    guard case .part(let header) = try parser.next() else {
+      Issue.record("there is no part")
+      return
+    }
+    #expect(header.filename == name)
+  }
+
   @Test func whatFollowsTheEndIsIgnored() throws {
     let part = Part(name: "a", data: [1])
     #expect(try parts(body([part], end: "--\r\nepilogue\r\n--B\r\n"), size: 3) == [part])

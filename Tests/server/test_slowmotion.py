@@ -79,7 +79,7 @@ def test_the_phone_keeps_a_movie_that_its_app_could_not_read(server):
         (form([("video", NAME, MOVIE)])[0][:-20], form([])[1]),
         (MOVIE, "multipart/form-data; boundary=B"),
         (MOVIE, "multipart/form-data"),
-        (b"preamble\r\n" + form([("video", NAME, MOVIE)])[0], form([])[1]),
+        (b"preamble" + form([("video", NAME, MOVIE)])[0], form([])[1]),
         form([("video", NAME, b"no movie at all")]),
         (form([("video", NAME, MOVIE)])[0] + b"", "application/x-www-form-urlencoded"),
         (b"--B\r\n" + b"X-Long: " + b"a" * 10_000 + b"\r\n\r\n" + MOVIE, "multipart/form-data; boundary=B"),
@@ -95,6 +95,16 @@ def test_an_odd_upload_is_kept_in_quarantine_with_every_byte(server, body, conte
     core = body[body.find(b"\0\0\0\x14ftyp") :] if b"ftyp" in body else b"no movie at all"
     assert core[: len(MOVIE)] in kept or core[:-40] in kept
     assert server.get("/videos").json()["videos"] == []
+
+
+@pytest.mark.parametrize(
+    "header", [f'filename="{NAME}"', f"filename*=UTF-8''{NAME}", f'filename=""; filename*=utf-8\'en\'{NAME[:5]}%{ord(NAME[5]):02x}{NAME[6:]}'])
+def test_a_form_may_have_a_preamble_and_extended_names(server, header):
+    """RFC 2046, section 5.1.1; RFC 8187. The name of a movie is the only start time there is."""
+    head = f'To readers without forms\r\n--B\r\nContent-Disposition: form-data; name="video"; {header}\r\n\r\n'.encode()
+    answer = send(server, head + MOVIE + b"\r\n--B--\r\n", "multipart/form-data; boundary=B")
+    assert answer.json()["filename"].startswith(NAME.split(".")[0] + "_") and server.get(answer.json()["path"]).content == MOVIE
+    assert rows(server)[0]["status"] == "processing"
 
 
 @pytest.mark.parametrize("pieces", [[MOVIE], [MOVIE[:1000], MOVIE[1000:]]])

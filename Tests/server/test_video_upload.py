@@ -156,7 +156,7 @@ def test_names_of_files_are_ignored(server, filename):
 
 MALFORMED = [
     b"", b"hello", body(*PARTS, end=b""), body(*PARTS)[:-8], body(*PARTS).replace(BOUNDARY.encode(), b"X"), END,
-    b"preamble\r\n" + body(*PARTS), f"--{BOUNDARY}\r\nX: ".encode() + b"y" * (10 << 20) + b"\r\n\r\n" + END,
+    b"preamble" + body(*PARTS), b"x" * 9000 + b"\r\n" + body(*PARTS), f"--{BOUNDARY}\r\nX: ".encode() + b"y" * (10 << 20) + b"\r\n\r\n" + END,
     body(*[("part", b"x")] * 100_000), body(*PARTS).replace(b"application/octet-stream", b"multipart/mixed; boundary=C", 1),
     f"--{BOUNDARY}\rContent".encode() + END,
 ]
