@@ -171,6 +171,15 @@ struct TusUpload: Sendable {
     return offset
   }
 
+  /// Whether the server still has the capture that an upload became, in the project of the key. Throws `Setback`.
+  func hasCapture(of item: UploadQueue.Item) async throws -> Bool {
+    guard let capture = item.capture else { return false }
+    let answer = try await request("HEAD", server.at("/api/v1/captures/\(capture)"))
+    if [404, 410].contains(answer.status) { return false }
+    guard answer.status == 200 else { throw Setback(answer, isUpload: false) }
+    return true
+  }
+
   /// The server has all the bytes, but its answer to the last of them was lost: asks again.
   private func askCapture(_ location: URL, _ content: UploadContent, _ item: inout UploadQueue.Item) async throws {
     guard let offset = try await askOffset(location, content, &item) else {

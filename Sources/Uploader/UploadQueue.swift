@@ -108,7 +108,8 @@ final class UploadQueue: @unchecked Sendable {
     return (set ?? NSHomeDirectory() + "/.local/state") + "/takeset/uploads.sqlite"
   }
 
-  /// Adds a capture, or returns the one that is there. One that was paused or failed is tried again: naming it is asking for that.
+  /// Adds a capture, or returns the one that is there. One that was paused or failed is tried again: naming it is asking for that. One that
+  /// was uploaded has its turn, too, since the server may no longer have it.
   ///
   /// - Parameters:
   ///   - bytes: What will be sent, as far as known.
@@ -124,10 +125,7 @@ final class UploadQueue: @unchecked Sendable {
         }
         // What is under way stays as it is.
         guard item.isSettled else { return item }
-        let isChanged = item.kind != capture.kind.rawValue
-        let isStopped = item.state == .paused || item.state == .failed || item.isDeleted
-        guard isChanged || isStopped || (again && item.state == .uploaded) else { return item }
-        if isChanged || item.state == .uploaded { item.forget() }
+        if item.kind != capture.kind.rawValue || item.isDeleted || (again && item.state == .uploaded) { item.forget() }
         (item.kind, item.state, item.attempts, item.notBefore) = (capture.kind.rawValue, .pending, 0, 0)
         (item.reason, item.isDeleted) = (nil, false)
         try Self.save(item, file)

@@ -179,23 +179,8 @@ package struct Uploader: Sendable {
   private func add(_ capture: LocalCapture, isNamed: Bool) async throws {
     let tree = try? await Blocking.run { try FileTree(capture.path) }
     let bytes = tree.flatMap { try? UploadContent($0, name: capture.path.split(separator: "/").last.map(String.init) ?? "").count }
-    var item = try await queue.add(capture, for: server.text, bytes: bytes, again: options.sendsAgain && isNamed)
-    if item.state == .uploaded {
-      let isChanged = tree != nil && item.fingerprint != tree?.fingerprint
-      if isChanged {
-        item = try await queue.add(capture, for: server.text, again: true)
-      } else if !isNamed {
-        return
-      }
-    }
-    guard let id = item.id else { return }
-    share.handled.withLock { _ = $0.insert(id) }
-    guard item.state == .uploaded else { return }
-    progress.note("\(item.name): it was uploaded before\(item.capture.map { "; capture \($0)" } ?? "")")
-    if options.deletesAfterUpload, let lock = try queue.lock(id) {
-      await remove(&item)
-      withExtendedLifetime(lock) {}
-    }
+    let item = try await queue.add(capture, for: server.text, bytes: bytes, again: options.sendsAgain && isNamed)
+    if let id = item.id { share.handled.withLock { _ = $0.insert(id) } }
   }
 
   // MARK: One after the other
@@ -289,6 +274,14 @@ package struct Uploader: Sendable {
       }
       (item.fingerprint, item.bytes) = (fingerprint, content.count)
       try await queue.save(item)
+    }
+    if item.capture != nil {
+      if try await tus.hasCapture(of: item) {
+        (item.state, item.reason, item.attempts) = (.uploaded, nil, 0)
+        return progress.note("\(item.name): it was uploaded before\(item.capture.map { "; capture \($0)" } ?? "")")
+      }
+      progress.note("\(item.name): the server has it no longer; it is sent again")
+      (item.location, item.capture, item.sent, item.best) = (nil, nil, 0, 0)
     }
     if item.attempts == 0, item.location == nil { progress.note("\(item.name): \(item.kind), \(UploadProgress.size(content.count))") }
     try await tus.send(content, as: &item)

@@ -159,7 +159,7 @@ class TusStub:
             name = uuid.uuid4().hex
             self.uploads[name] = {"length": int(request.headers["upload-length"]), "metadata": metadata, "data": bytearray()}
             return 201, {**resumable, "Location": self.location.format(name)}, b""
-        if http.command == "GET" and http.path.startswith("/api/v1/captures/"):
+        if http.command in ("GET", "HEAD") and http.path.startswith("/api/v1/captures/"):
             files = self.captures.get(http.path.rsplit("/", 1)[-1])
             if files is None:
                 return 404, {}, b'{"error":{"code":"CAPTURE_NOT_FOUND","message":"There is no such capture"}}'
