@@ -3,7 +3,7 @@ import Foundation
 extension String {
   /// The text with the characters as `\u000A` that could begin a line of a log, move the cursor of a terminal, or show the text in another
   /// order: names of files are others' words.
-  package var onOneLine: String {
+  public var onOneLine: String {
     guard unicodeScalars.contains(where: \.isUnprintable) else { return self }
     return unicodeScalars.map { $0.isUnprintable ? $0.escaped : String($0) }.joined()
   }

@@ -89,6 +89,16 @@ def test_a_disk_that_is_full_for_the_database(start, small_disk):
     assert rows(server, "PRAGMA integrity_check") == [("ok",)]
 
 
+def test_a_server_that_takes_nothing_is_up_and_not_ready(start, small_disk):
+    server = start("--reserve", 10_000_000, data=small_disk / "data")
+    assert server.get("/ready").json() == {"status": "ready"}
+    (small_disk / "filler").write_bytes(bytes(15_000_000))
+    refused = server.get("/ready")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "STORAGE_ERROR") and server.get("/health").status_code == 200
+    (small_disk / "filler").unlink()
+    assert server.get("/ready").status_code == 200
+
+
 def test_captures_on_another_disk(start, small_disk):
     """The store may be elsewhere than the data folder: a capture is copied there, and room is needed in both."""
     server = start("--store", small_disk / "a/b", "--reserve", 1 << 20)

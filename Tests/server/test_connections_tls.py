@@ -52,6 +52,7 @@ def test_everything_works_by_tls(secure, files):
     movie = b"\0\0\0\x08free" + bytes(5_000_000)
     answer = requests.post(f"{secure.url}/upload", files={"video": ("a.mov", movie)}, verify=files / "cert.pem", timeout=300)
     assert requests.get(secure.url + answer.json()["path"], verify=files / "cert.pem", timeout=300).content == movie
+    assert "Strict-Transport-Security" not in answer.headers, "it would hold for all servers of this machine"
     with Wire(secure, LAST_GET) as plain:
         assert 200 not in plain.statuses()
 
@@ -103,3 +104,14 @@ def test_unusable_files_are_named(files, cert, key, word):
     command = [BINARY, "serve", "--data", files / "data", "--listen", f"127.0.0.1:{free_port()}", "--tls-cert", files / cert, "--tls-key", files / key]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 1 and f"error: {word} " in result.stderr
+
+
+def test_browsers_that_came_by_tls_come_by_tls_again(files):
+    server = Server(files / "data", "--tls-cert", files / "cert.pem", "--tls-key", files / "key.pem")
+    server.options += ["--listen", f"0.0.0.0:{server.port}"]
+    server.url = server.url.replace("http:", "https:")
+    server.start()
+    try:
+        assert server.get("/health", verify=files / "cert.pem").headers["Strict-Transport-Security"] == "max-age=31536000"
+    finally:
+        server.kill()

@@ -160,3 +160,20 @@ def test_two_movies_of_one_name_are_two(server):
     assert server.get("/uploads/clip.mov").status_code == 404
     rows(server, "UPDATE capture SET status = 'quarantined' WHERE id = ?", movies[0])
     assert len(server.get("/videos").json()["videos"]) == 1
+
+
+def test_a_reader_that_takes_nothing_costs_little(start):
+    server = start("--connections", 2000)
+    capture = insert(server)
+    insert_file(server, capture, "a.bin", bytes(20_000_000))
+    before = server.memory()
+    readers = [Wire(server, f"GET /captures/{capture}/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n", small=True) for path in ("files/a.bin", "download") for _ in range(50)]
+    try:
+        assert {reader.status() for reader in readers} == {200}
+        # The disk has given all it gives by now: it is in memory.
+        for _ in range(100):
+            assert server.is_well()
+        assert server.memory() - before < 60e6
+    finally:
+        for reader in readers:
+            reader.socket.close()

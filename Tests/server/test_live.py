@@ -134,7 +134,7 @@ def test_the_image_its_age_and_its_rate_are_those_of_the_camera(server, view, si
         becomes(page, lambda: is_red(page))
         shows(page, "Cameras", "waiting")
         assert figure(page, "Size") == "320 x 240"
-        assert page.locator("#nothing").is_hidden() and page.locator("#connection").inner_text() == "Connected."
+        assert page.locator("#nothing").is_hidden() and page.locator("#connection").inner_text() == "Connected to the server."
         becomes(page, lambda: rate_is_true(page, camera))
         # The age is the camera's delay and the way through server and browser.
         becomes(page, lambda: 400 <= number(page, "Age of the image", " ms") < 900)

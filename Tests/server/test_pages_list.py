@@ -209,6 +209,11 @@ def test_buttons_are_for_those_who_may_change_something(failed):
     assert server.get(f"/api/v1/captures/{capture}").status_code == 200
 
 
+def test_a_page_has_a_thousand_rows_at_most(server):
+    assert server.get("/?limit=1000").status_code == 200 and server.get("/?limit=1001").status_code == 400
+    assert server.get("/api/v1/captures?limit=10000").status_code == 200 and server.get("/api/v1/captures?limit=10001").status_code == 400
+
+
 def test_jobs_that_run_and_wait(server):
     now = int(time.time() * 1000)
     for name, state, before, started in ("a", "running", 0, now - 65_000), ("b", "waiting", 0, None), ("c", "waiting", now + 120_000, None), (HOSTILE, "waiting", 0, None):

@@ -65,17 +65,45 @@ async def test_the_status_of_a_camera_reaches_viewers_with_its_id(server):
 
 
 @live
-async def test_signaling_is_relayed_as_it_is(server):
+async def test_signaling_is_relayed_as_it_is_understood(server):
     async with socket(server, "/camera") as camera, socket(server, "/viewer") as viewer:
         await counts(server, 1, 1)
         texts = ['{"type":"offer", "sdp":"v=0\\r\\n"}', '{ "candidate" : {"candidate":"c","sdpMLineIndex":0,"sdpMid":"0"},"type":"ice" }']
         await next_text(viewer)
         for text in texts:
             await camera.send(text)
-            assert await viewer.recv() == text
+            assert json.loads(await viewer.recv()) == json.loads(text)
         for text in ['{"type":"answer","sdp":"v=0"}', texts[1]]:
             await viewer.send(text)
-            assert await camera.recv() == text
+            assert json.loads(await camera.recv()) == json.loads(text)
+        # No command is signaling, whatever it is.
+        for text in ('{"type":"ice","command":null}', '{"type":"answer","command":["start"]}', '{"type":"ice","command":"format"}'):
+            await viewer.send(text)
+            await camera.send(text)
+        await viewer.send('{"type":"ice","type":"answer","sdp":"v=1"}')
+        text = await camera.recv()
+        assert text.count("type") == 1 and json.loads(text)["sdp"] == "v=1"
+        await camera.send('{"type":"offer","sdp":"v=2"}')
+        assert json.loads(await viewer.recv())["sdp"] == "v=2"
+
+
+@live
+async def test_who_may_only_look_talks_to_no_camera(start):
+    server = start("--require-key")
+    key, reading = add_key(server), add_key(server, "--power", "read")
+    async with socket(server, f"/camera?key={key}") as camera, socket(server, f"/viewer?key={reading}") as viewer, socket(server, f"/viewer?key={key}") as other:
+        await counts(server, 1, 2, key)
+        for kind in ("answer", "ice"):
+            await viewer.send(json.dumps({"type": kind, "sdp": "theirs"}))
+        # A parser takes one of two equal members, and another parser the other.
+        await viewer.send('{"type":"ice","command":"start","command":null}')
+        await viewer.send('{"type":"record","on":true}')
+        await next_text(viewer), await next_text(viewer)
+        await other.send('{"type":"answer","sdp":"ours"}')
+        assert await next_text(camera) == {"type": "answer", "sdp": "ours"}
+    assert server.log.read_text().count("/viewer signaling: refused") == 2
+    assert server.get(f"/camera?key={reading}").status_code == 403
+    assert server.get(f"/camera?key={add_key(server, '--power', 'upload')}").status_code == 426
 
 
 @live

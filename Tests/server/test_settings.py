@@ -36,6 +36,14 @@ def test_what_is_printed_is_a_file_of_the_same_settings(tmp_path):
     assert run("--config", file, "--print-config").stdout == printed
 
 
+def test_settings_are_printed_without_a_data_folder_and_mistakes_lead_to_them():
+    printed = run("--print-config")
+    assert printed.returncode == 0 and yaml.safe_load(printed.stdout)["data"] is None
+    for options in ([], ["--data", "d", "--polcy", "strict"], ["--data", "d", "--log-level", "loud"]):
+        refused = run(*options)
+        assert refused.returncode == 64 and "takeset-server serve --help" in refused.stderr, refused.stderr
+
+
 def test_only_the_owner_writes_the_data_and_strangers_read_nothing(start):
     server = start()
     assert server.get("/api/v1/devices/challenge").status_code == 200

@@ -30,18 +30,19 @@ struct ServeCommand: AsyncParsableCommand {
   func run() async throws {
     let configuration: Configuration
     do {
-      configuration = try Setting.configuration(arguments: settings, environment: ProcessInfo.processInfo.environment, file: config)
+      configuration = try Setting.configuration(
+        arguments: settings, environment: ProcessInfo.processInfo.environment, file: config, needsData: !printConfig)
     } catch let mistake as Mistake {
-      throw ValidationError("\(mistake)")
+      throw Self.mistake("\(mistake)")
     }
     if printConfig {
       for setting in Setting.all { print("\(setting.name): \(setting.text(configuration).map(Self.quoted) ?? "null")") }
       return
     }
     guard let level = Logger.Level(rawValue: configuration.logLevel) else {
-      throw ValidationError("log-level: expected trace, debug, info, notice, warning, error or critical")
+      throw Self.mistake("log-level: expected trace, debug, info, notice, warning, error or critical")
     }
-    var logger = Logger(label: "takeset-server")
+    var logger = ServerLog.logger
     logger.logLevel = level
     // A client that goes away is an error of write, not the end of the server.
     signal(SIGPIPE, SIG_IGN)
@@ -51,6 +52,12 @@ struct ServeCommand: AsyncParsableCommand {
       FileHandle.standardError.write(Data("error: \(Mistake(error))\n".utf8))
       throw ExitCode(1)
     }
+  }
+
+  /// The library would point to the help of the whole command, which has no settings.
+  private static func mistake(_ sentence: String) -> ExitCode {
+    FileHandle.standardError.write(Data("Error: \(sentence)\n  See 'takeset-server serve --help' for the settings.\n".utf8))
+    return .validationFailure
   }
 
   /// A plain scalar of YAML where that is safe, otherwise a quoted one.
@@ -99,7 +106,7 @@ struct KeysCommand: AsyncParsableCommand {
 
     func run() async throws {
       for key in try await options.keys().all() {
-        print("\(key.id)  \(key.project)  \(key.name)  \(key.state)")
+        print("\(key.id)  \(key.power == .work ? "all projects" : key.project)  \(key.name)  \(key.state)")
       }
     }
   }

@@ -42,7 +42,7 @@ struct WorkCommand: AsyncParsableCommand {
     options.scratch = scratch ?? NSTemporaryDirectory()
     let worker: Worker
     do {
-      worker = try Worker(options, logger: Logger(label: "takeset-server"))
+      worker = try Worker(options, logger: ServerLog.logger)
     } catch let refusal as Worker.Refusal {
       throw Self.end(refusal.description, refusal.isForKey ? 77 : 1)
     }

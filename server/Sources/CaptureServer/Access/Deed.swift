@@ -10,27 +10,34 @@ enum Deed: Sendable {
   case upload
   /// Removes captures, converts them again, commands cameras, vouches for a device's key.
   case change
+  /// Asks whether a capture is there, and nothing else of it.
+  case ask
   /// Converts captures of all projects on another machine.
   case work
 
   init(_ request: Request) {
     let parts = request.uri.path.split(separator: "/").map(String.init)
     switch (parts.first, parts.count) {
-    case ("files", _): self = .upload
+    case ("files", _), ("camera", 1): self = .upload
+    case ("k", 3) where parts[2] == "camera": self = .upload
     case ("api", 3...) where parts[2] == "work": self = .work
     case ("api", 4...) where ["sessions", "devices"].contains(parts[2]): self = .upload
     case ("api", 4) where parts[2] == "captures" && parts[3] == "video": self = .upload
+    case ("api", 4) where parts[2] == "captures" && request.method == .head && request.isHarmless: self = .ask
     default: self = request.isHarmless ? .read : request.method == .post && parts.last == "upload" ? .upload : .change
     }
   }
 }
 
 extension CaptureContext {
-  /// Notes in the log who has changed something, by the key's id, and from where.
+  /// Notes in the log who has changed something, and who was refused, by the key's id, and from where.
   func note(_ request: Request, _ status: HTTPResponse.Status, _ configuration: Configuration) {
-    guard Deed(request) == .change || request.method == .delete else { return }
+    let isRefused = [401, 403, 421].contains(status.code) || (!request.isHarmless && [404, 503].contains(status.code))
+    guard isRefused || Deed(request) == .change || request.method == .delete else { return }
     let address = ClientAddress.of(request, self, trusting: configuration.trustedProxies)
-    logger.info("\(request.method) \(request.uri.path): \(status.code), \(APIKey.sender(key, at: address))")
+    // The address of a slow-motion phone has its key in it.
+    let path = request.uri.path.replacing(/^\/k\/[^\/]*/, with: "/k/KEY")
+    logger.info("\(request.method) \(path): \(status.code), \(APIKey.sender(key, at: address))")
   }
 }
 
@@ -43,8 +50,8 @@ extension APIKey {
   func allows(_ deed: Deed) -> Bool {
     switch power {
     case .all: deed != .work
-    case .upload: deed == .upload
-    case .read: deed == .read
+    case .upload: deed == .upload || deed == .ask
+    case .read: deed == .read || deed == .ask
     case .work: deed == .work
     }
   }

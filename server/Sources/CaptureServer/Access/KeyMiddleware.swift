@@ -13,17 +13,14 @@ struct KeyMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
-    var context = context
     if let sent = request.headers[.authorization].map(Self.key) {
       guard let key = try await APIKeys(database).find(sent) else { throw Self.unknown(sent) }
-      try key.check(Deed(request))
       context.key = key
+      try key.check(Deed(request))
     } else if isRequired, configuration.needsKey(isForwarded: request.isForwarded) {
       throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
     }
-    let response = try await next(request, context)
-    context.note(request, response.status, configuration)
-    return response
+    return try await next(request, context)
   }
 
   static let keyRequired = "KEY_REQUIRED"

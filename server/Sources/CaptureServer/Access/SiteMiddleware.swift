@@ -18,7 +18,8 @@ struct SiteMiddleware: RouterMiddleware {
     guard Origin.serves(request.head.authority, isForwarded: request.isForwarded, configuration) else {
       return Failure(.otherServer, "MISDIRECTED_REQUEST", "This server is not known by that name; see --base-url")
     }
-    let isForeign = Origin.isForeign(request.headers[.origin], host: request.head.authority, root: configuration.baseURL)
+    let isForeign = Origin.isForeign(
+      request.headers[.origin], host: request.head.authority, isForwarded: request.isForwarded, configuration)
     return !request.isHarmless && isForeign ? Origin.refusal : nil
   }
 }
@@ -28,10 +29,27 @@ struct SiteMiddleware: RouterMiddleware {
 enum Origin {
   static let refusal = Failure(.forbidden, "FORBIDDEN", "Pages of other sites may not do that")
 
-  static func isForeign(_ origin: String?, host: String?, root: String?) -> Bool {
+  /// Whether a page is neither of `--base-url` nor of the name and port by which its request came. Another server on the same machine is
+  /// another site. A proxy may have taken TLS off.
+  static func isForeign(_ origin: String?, host: String?, isForwarded: Bool, _ configuration: Configuration) -> Bool {
     guard let origin else { return false }
-    guard let name = name(ofURL: origin) else { return true }
-    return name != host.flatMap { Self.name(ofURL: "//" + $0) } && name != root.flatMap(Self.name(ofURL:))
+    guard let site = Site(origin) else { return true }
+    if site == configuration.baseURL.flatMap(Site.init) { return false }
+    let scheme = isForwarded ? site.scheme : configuration.tlsCertificate == nil ? "http" : "https"
+    return site != host.flatMap { Site("\(scheme)://\($0)") }
+  }
+
+  /// Scheme, host and port of an address (RFC 6454, section 4).
+  private struct Site: Equatable {
+    var scheme, host: String
+    var port: Int
+
+    init?(_ url: String) {
+      guard let parts = URLComponents(string: url), let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme),
+        let host = Origin.name(ofURL: url)
+      else { return nil }
+      (self.scheme, self.host, port) = (scheme, host, parts.port ?? (scheme == "https" ? 443 : 80))
+    }
   }
 
   /// Whether a request may call the server by this name. Where everybody on this machine may do everything, its browsers must not lend

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Hummingbird
 import Logging
 import Metrics
@@ -24,7 +25,8 @@ package struct CaptureServer {
     let page = try Page()
     router.add(middleware: MetricsMiddleware())
     router.add(middleware: ContinueMiddleware())
-    router.add(middleware: RequestIDMiddleware())
+    router.add(middleware: PacingMiddleware())
+    router.add(middleware: RequestIDMiddleware(configuration: services.configuration))
     router.add(middleware: PageFailures(page: page, isForBrowsersOnly: true))
     router.add(middleware: SiteMiddleware(configuration: services.configuration))
     // What people and scripts read.
@@ -39,7 +41,7 @@ package struct CaptureServer {
     DeviceRoutes(
       configuration: services.configuration, database: services.database, intake: services.intake, attestation: services.attestation
     ).add(to: router)
-    HealthRoutes().add(to: router)
+    HealthRoutes(configuration: services.configuration, database: services.database, intake: services.intake).add(to: router)
     MetricsRoutes(database: services.database, intake: services.intake, shipping: services.shipping, metrics: metrics).add(to: guarded)
     let pages = PageRoutes(
       configuration: services.configuration, data: services.data, database: services.database, store: services.store,
@@ -84,9 +86,20 @@ package struct CaptureServer {
   }
 }
 
-/// `/health`: the server is up.
+/// `/health`: the server is up. `/ready`: it takes captures.
 struct HealthRoutes {
+  let configuration: Configuration
+  let database: ServerDatabase
+  let intake: Intake
+
   func add(to router: CaptureRouter) {
     router.get("health") { _, _ in try JSONAnswer.response(["status": "ok"]) }
+    router.get("ready") { _, _ in
+      guard intake.freeBytes >= configuration.reserve else {
+        throw Failure(.serviceUnavailable, "STORAGE_ERROR", "The server is short of disk space, and takes nothing")
+      }
+      _ = try await database.pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM apiKey") }
+      return try JSONAnswer.response(["status": "ready"])
+    }
   }
 }

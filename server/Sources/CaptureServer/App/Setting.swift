@@ -83,7 +83,7 @@ package struct Setting: Sendable {
   }
 
   package static let all: [Setting] = [
-    Setting("data", "folder of captures, uploads, database and datasets", \.data, parse: { $0 }, show: { $0 }),
+    Setting("data", "folder of captures, uploads, database and datasets", \.data, parse: { $0 }, show: { $0.isEmpty ? nil : $0 }),
     Setting("listen", "address and port to listen on", \.listen, parse: { $0 }, show: { $0 }),
     text("camera-listen", "another address for cameras and viewers of the slow-motion app, which expects port 8080", \.cameraListen),
     Setting(
@@ -144,8 +144,10 @@ package struct Setting: Sendable {
   ]
 
   /// The configuration from flags, environment and file, in this order of precedence. Throws `Mistake`.
+  ///
+  /// - Parameter needsData: Whether the data folder must be named.
   package static func configuration(
-    arguments: [String], environment: [String: String], file: String?
+    arguments: [String], environment: [String: String], file: String?, needsData: Bool
   ) throws -> Configuration {
     var configuration = Configuration(data: "")
     if let file {
@@ -177,7 +179,7 @@ package struct Setting: Sendable {
     for setting in all {
       if let value = given[setting.name] { try setting.set(&configuration, value) }
     }
-    guard !configuration.data.isEmpty else { throw Mistake("--data is missing: the folder where everything is kept") }
+    guard !needsData || !configuration.data.isEmpty else { throw Mistake("--data is missing: the folder where everything is kept") }
     guard (configuration.tlsCertificate == nil) == (configuration.tlsKey == nil) else {
       throw Mistake("--tls-cert and --tls-key belong together")
     }

@@ -24,7 +24,6 @@ struct CaptureListing: Sendable {
   let visibleProject: String?
 
   private static let standardLimit = 50
-  private static let limits = 1...10_000
 
   /// The last capture of a page; the next page begins after it, whatever came meanwhile.
   struct Cursor: Sendable {
@@ -58,13 +57,14 @@ struct CaptureListing: Sendable {
 
   /// - Parameters:
   ///   - project: The only project that the client may see; `nil` for all.
+  ///   - most: The most captures of a page.
   ///   - query: A value of the query by its name.
   /// - Throws: `Failure` 400 for values that make no sense.
-  init(project: String?, query: (String) -> String?) throws {
+  init(project: String?, most: Int, query: (String) -> String?) throws {
     visibleProject = project
     if let text = query("limit") {
-      guard let number = Int(text), Self.limits.contains(number) else {
-        throw Failure.invalid("limit must be a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound)")
+      guard let number = Int(text), (1...most).contains(number) else {
+        throw Failure.invalid("limit must be a whole number from 1 to \(most)")
       }
       limit = number
     }

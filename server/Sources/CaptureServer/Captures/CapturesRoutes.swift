@@ -14,7 +14,7 @@ struct CapturesRoutes {
 
   /// - Parameter group: Routes that recognize keys.
   func add(to group: some RouterMethods<CaptureContext>) {
-    group.group("api/v1/captures").get(use: list).get(":id", use: show).delete(":id", use: delete)
+    group.group("api/v1/captures").get(use: list).get(":id", use: show).head(":id", use: show).delete(":id", use: delete)
       .post(":id/link", use: share).delete(":id/link", use: unshare)
   }
 
@@ -36,7 +36,7 @@ struct CapturesRoutes {
 
   @Sendable private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let query = request.uri.queryParameters
-    let listing = try CaptureListing(project: context.key?.project) { name in query[name[...]].map(String.init) }
+    let listing = try CaptureListing(project: context.key?.project, most: 10_000) { name in query[name[...]].map(String.init) }
     let page = try await database.pool.read { [root = configuration.root(for: request)] in
       try CaptureJSON.page(listing, root: root, $0)
     }

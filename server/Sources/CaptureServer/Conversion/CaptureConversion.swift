@@ -79,8 +79,11 @@ struct CaptureConversion: Sendable {
     case .failed: return .failed(result.reason, detail: result.detail, isFinal: result.isFinal)
     case .converted:
       let dataset = work.path + "/" + Converter.dataset
-      guard var report = try? ConversionReport(manifest: dataset + "/manifest.json") else {
-        return .failed("The conversion gave no result.", detail: "no manifest", isFinal: false)
+      var report: ConversionReport
+      do {
+        report = try ConversionReport(manifest: dataset + "/manifest.json")
+      } catch {
+        return .failed("The conversion gave no result.", detail: "\(Mistake(error))", isFinal: false)
       }
       if let failure = report.ownFailure {
         return .failed("The conversion could not finish.", detail: failure, isFinal: false)

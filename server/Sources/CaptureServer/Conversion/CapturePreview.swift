@@ -11,9 +11,30 @@ struct CapturePreview {
   private static let byteLimit = 4 << 20
 
   struct Trajectory {
-    /// Made by the converter, without anything that a client named.
-    var svg: String
+    var width, height: Double
+    /// Corners of the path, such as `1.5,2 3,4`. Numbers only: a worker may have written them.
+    var path: String
+    var start, end: Place
     var title: String
+
+    struct Place {
+      var x, y: Double
+      var left: Double { x - 3.5 }
+      var top: Double { y - 3.5 }
+    }
+
+    /// `nil` for what is no drawing.
+    fileprivate init?(_ drawing: JSONValue) {
+      func size(_ name: String) -> Double? { drawing[name]?.double.flatMap { (1...10_000).contains($0) ? $0 : nil } }
+      let places = (drawing["track"]?.array ?? []).compactMap { point -> Place? in
+        let numbers = (point.array ?? []).compactMap(\.double)
+        return numbers.count == 3 ? Place(x: numbers[1], y: numbers[2]) : nil
+      }
+      guard let width = size("width"), let height = size("height"), let first = places.first, let last = places.last else { return nil }
+      (self.width, self.height, start, end) = (width, height, first, last)
+      path = places.map { "\($0.x),\($0.y)" }.joined(separator: " ")
+      title = Figure.short(drawing["title"]?.string ?? "Trajectory", 200)
+    }
   }
 
   /// `nil` without poses.
@@ -44,9 +65,7 @@ struct CapturePreview {
   /// The preview beside a conversion; `nil` where there is none, as of captures that an earlier version converted.
   init?(besides conversion: String) {
     guard let found = try? Self.read(conversion + "/" + Self.folder), let episode = found["episodes"]?.array?.first else { return nil }
-    if let drawing = episode["trajectory"], let svg = drawing["svg"]?.string {
-      trajectory = Trajectory(svg: svg, title: drawing["title"]?.string ?? "Trajectory")
-    }
+    trajectory = episode["trajectory"].flatMap(Trajectory.init)
   }
 
   private static func read(_ folder: String) throws -> JSONValue? {

@@ -5,7 +5,14 @@ extension DataFolder {
   var work: String { conversions + "/.work" }
   /// What a capture's conversion gave: `dataset` if a take was written, `thumbnail.jpg`, `overlay.jpg`.
   func conversion(of capture: String) -> String { conversions + "/" + capture }
-  func dataset(_ name: String) -> String { datasets + "/" + name }
+  /// The folder of a dataset: a project's name and, after dots, whose takes and which pipeline's they are. Throws `Failure` 404 for a name that
+  /// no dataset has: it might lead elsewhere.
+  func dataset(_ name: String) throws -> String {
+    guard name.wholeMatch(of: /[A-Za-z0-9][A-Za-z0-9_-]{0,62}(\.unverified)?(\.[0-9a-f]{12})?/) != nil else {
+      throw Failure(.notFound, "NOT_FOUND", "There is no such dataset", reason: "\(name) is no name of a dataset")
+    }
+    return datasets + "/" + name
+  }
 }
 
 /// A folder for what is being made, removed with everything in it when it is discarded or the server starts again.

@@ -38,6 +38,8 @@ struct ConversionReport: Sendable {
     let manifest = try JSONDecoder().decode(Manifest.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
     takes = manifest.record.takes
     pipeline = manifest.record.pipeline_sha256
+    // It becomes the name of a dataset, and a worker may have written it.
+    guard ClientName.sha256(pipeline) == pipeline else { throw Mistake("pipeline_sha256 of the manifest is no SHA-256") }
   }
 
   var written: [String] { takes.filter { $0.outcome == "written" }.map(\.id) }

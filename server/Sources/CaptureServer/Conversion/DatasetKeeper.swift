@@ -57,7 +57,7 @@ struct DatasetKeeper: Sendable {
   /// Puts in order what an earlier server left.
   func recover() async throws {
     let names = try await database.pool.read { try String.fetchAll($0, sql: "SELECT DISTINCT dataset FROM merged") }
-    let missing = names.filter { access(data.dataset($0) + "/manifest.json", F_OK) != 0 }
+    let missing = names.filter { name in (try? data.dataset(name)).map { access($0 + "/manifest.json", F_OK) != 0 } ?? true }
     try await database.pool.write { database in
       for name in missing { try database.execute(sql: "DELETE FROM merged WHERE dataset = ?", arguments: [name]) }
     }
@@ -138,7 +138,7 @@ struct DatasetKeeper: Sendable {
   private func write(_ name: String, _ captures: Set<String>) async throws -> Bool {
     let work = try WorkFolder(below: data.work)
     defer { work.discard() }
-    let (path, made) = (data.dataset(name), work.path + "/dataset")
+    let (path, made) = (try data.dataset(name), work.path + "/dataset")
     if captures.isEmpty {
       if access(path, F_OK) == 0 { try DurableFile.rename(path, to: made) }
       try DurableFile.syncFolder(data.datasets)

@@ -19,7 +19,7 @@ enum ClientAddress {
   }
 
   static func of(_ request: Request, _ context: CaptureContext, trusting proxies: [String]) -> SocketAddress? {
-    of(context.channel.remoteAddress, forwardedFor: request.headers[values: .forwardedFor], trusting: proxies)
+    of(context.peer, forwardedFor: request.headers[values: .forwardedFor], trusting: proxies)
   }
 
   /// What proxies add to requests that they pass on.

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Hummingbird
+import NIOConcurrencyHelpers
 import NIOCore
 
 /// What is known of a request besides the request itself.
@@ -8,14 +9,21 @@ struct CaptureContext: RequestContext {
   var coreContext: CoreRequestContextStorage
   /// The connection, to be closed where an answer would make a phone delete what could not be stored.
   let channel: any Channel
+  /// The other end; a closed connection no longer knows it.
+  let peer: SocketAddress?
   /// A UUID: the one the client sent, or a new one.
   var requestID = UUID().uuidString.lowercased()
-  /// The API key that the request came with.
-  var key: APIKey?
+  /// The API key that the request came with, also for whoever handed the request on before it was known.
+  var key: APIKey? {
+    get { sender.withLockedValue { $0 } }
+    nonmutating set { sender.withLockedValue { $0 = newValue } }
+  }
+  private let sender = NIOLockedValueBox<APIKey?>(nil)
 
   init(source: ApplicationRequestContextSource) {
     coreContext = CoreRequestContextStorage(source: source)
     channel = source.channel
+    peer = source.channel.remoteAddress
   }
 
   /// Ends the connection without an answer, which a slow-motion phone would take for a success. What to throw then, for the log.

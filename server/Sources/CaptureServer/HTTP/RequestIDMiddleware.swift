@@ -6,8 +6,10 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Gives each request its id, echoes it, and logs failures with it.
+/// Gives each request its id, echoes it, and logs with it failures, changes and who was refused.
 struct RequestIDMiddleware: RouterMiddleware {
+  let configuration: Configuration
+
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
@@ -25,7 +27,9 @@ struct RequestIDMiddleware: RouterMiddleware {
       context.logger.log(level: Self.level(of: failure, error), "\(failure.status.code) \(failure.code): \(reason)")
       response = try failure.response(from: request, context: context)
     }
+    context.note(request, response.status, configuration)
     response.headers[.requestID] = context.requestID
+    if configuration.tlsCertificate != nil, !configuration.isLoopback { response.headers[.strictTransportSecurity] = "max-age=31536000" }
     // An error's body after HEAD would be taken for the next answer.
     return request.method == .head ? response.createHeadResponse() : response
   }

@@ -64,7 +64,9 @@ struct CaptureEvidence {
       if !known.isEmpty { facts.append((name, known.joined(separator: ", "))) }
     }
     let (chain, assertion, partial) = (found["chain"], found["assertion"], found["partial"])
-    add("hash chain", [chain?["state"]?.string, chain?["frames"]?.shown.map { "\($0) hashes" }, chain?["reason"]?.string])
+    add(
+      "hash chain",
+      [chain?["state"]?.string, chain?["frames"]?.integer.flatMap { $0 > 0 ? "\($0) hashes" : nil }, chain?["reason"]?.string])
     let covers: [String: String] = ["final": "over the whole chain", "checkpoint": "up to a checkpoint", "none": "over no hash of it"]
     add("chain's signature", [assertion?["state"]?.string, covers[assertion?["covers"]?.string ?? ""], assertion?["reason"]?.string])
     if let verified = partial?["verified_frames"]?.shown, let recorded = partial?["recorded_frames"]?.shown {

@@ -79,11 +79,14 @@ struct CaptureListPage {
     var cursor: CaptureListing.Cursor { .init(receivedAt: receivedAt, id: id) }
   }
 
+  /// Rows of a page.
+  private static let sizes = [50, 200, 1000]
+
   private func list(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let (query, project) = (request.uri.queryParameters, context.key?.project)
     // A form sends the fields that were left open, too.
     func value(_ name: String) -> String? { query[name[...]].map(String.init).flatMap { $0.isEmpty ? nil : $0 } }
-    var listing = try CaptureListing(project: project, query: value)
+    var listing = try CaptureListing(project: project, most: Self.sizes.max() ?? 0, query: value)
     try listing.turn(at: value("newer"))
     let (found, counts) = try await database.pool.read { [listing] database in
       let (order, arguments) = listing.selection
@@ -113,12 +116,12 @@ struct CaptureListPage {
       statuses: Self.choices(CaptureStatus.allCases.map { ($0.rawValue, $0.rawValue) }, listing.status?.rawValue),
       badges: Self.choices(VerificationBadge.State.allCases.map { ($0.rawValue, $0.words) }, listing.badge?.rawValue),
       first: listing.first?.text ?? "", last: listing.last?.text ?? "",
-      sizes: [50, 200, 1000].map { Choice(value: "\($0)", name: "\($0)", isChosen: $0 == listing.limit) },
+      sizes: Self.sizes.map { Choice(value: "\($0)", name: "\($0)", isChosen: $0 == listing.limit) },
       device: listing.device, project: listing.project, dataset: listing.dataset, captures: shown.map(row), isEmpty: shown.isEmpty,
       isNew: counts.isEmpty,
       sendOptions: configuration.sendOptions(for: request), isFiltered: listing.query() != "/",
       older: older, newer: newer)
-    return page.response("Captures", template: "captures", contents, place: "/")
+    return try await page.response("Captures", template: "captures", contents, place: "/")
   }
 
   private static func choices(_ all: [(value: String, name: String)], _ chosen: String?) -> [Choice] {

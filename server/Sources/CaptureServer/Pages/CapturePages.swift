@@ -18,7 +18,7 @@ struct CapturePages {
     routes.get("verify/:id") { request, context in
       let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
       let found = try await found(Capture.filter(key: id)) { project == nil || project == $0.project }
-      return show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request)))
+      return try await show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request)))
     }
     routes.post("captures/:id/share") { request, context in
       let id = try CapturesRoutes.id(context)
@@ -41,7 +41,7 @@ struct CapturePages {
   func addShared(to routes: some RouterMethods<CaptureContext>) {
     routes.get("shown/:link") { _, context in
       let link = try context.parameters.require("link")
-      return show(try await found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link))
+      return try await show(found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link))
     }
   }
 
@@ -165,11 +165,11 @@ struct CapturePages {
     return found
   }
 
-  private func show(_ found: Found, to audience: Audience) -> Response {
+  private func show(_ found: Found, to audience: Audience) async throws -> Response {
     let contents = contents(found, audience)
     var place: String?
     if case .members = audience { place = "/" }
-    return page.response(
+    return try await page.response(
       Self.name(found.capture), template: "capture", contents, place: place, script: contents.player == nil ? nil : PageFiles.captureScript)
   }
 

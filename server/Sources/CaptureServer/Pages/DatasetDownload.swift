@@ -10,7 +10,7 @@ final class DatasetDownload: Sendable {
 
   /// Throws `Failure`.
   init(of name: String, in data: DataFolder) async throws {
-    let folder = data.dataset(name)
+    let folder = try data.dataset(name)
     var problem: any Error = Failure(
       .serviceUnavailable, "DATASET_CHANGES", "The dataset is replaced at the moment. Try again.", headers: [.retryAfter: "1"])
     for _ in 0..<Self.attempts {

@@ -62,8 +62,7 @@ struct DatasetPages {
     let found = try await datasets(context)
     let rows = try await NIOThreadPool.singleton.runIfActive {
       found.compactMap { dataset -> Row? in
-        let folder = data.dataset(dataset.name)
-        guard let stamp = FileStamp(of: folder + "/manifest.json") else { return nil }
+        guard let folder = try? data.dataset(dataset.name), let stamp = FileStamp(of: folder + "/manifest.json") else { return nil }
         return Row(
           name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report",
           download: "/datasets/\(Figure.address(dataset.name))/download", project: dataset.project,
@@ -73,7 +72,7 @@ struct DatasetPages {
       }
     }
     let contents = Datasets(isEmpty: rows.isEmpty, sendOptions: configuration.sendOptions(for: request), datasets: rows)
-    return page.response("Datasets", template: "datasets", contents, place: "/datasets")
+    return try await page.response("Datasets", template: "datasets", contents, place: "/datasets")
   }
 
   private static func bytes(below folder: String) -> Int64 {
@@ -111,7 +110,8 @@ struct DatasetPages {
     switch await reports.report(of: name) {
     case .none: throw Self.missing
     case .making:
-      return page.message("Report of \(name)", "The report is being made.", canRepeat: true, place: "/datasets", status: .accepted)
+      return try await page.message(
+        "Report of \(name)", "The report is being made.", canRepeat: true, place: "/datasets", status: .accepted)
     case .failed:
       throw Failure(
         .serviceUnavailable, "REPORT_FAILED", "The report could not be made. Try again in a minute.", headers: [.retryAfter: "60"])

@@ -63,7 +63,7 @@ actor DatasetReports {
   func report(of name: String) async -> State {
     let path = data.report(of: name)
     for _ in 0..<Self.patience {
-      guard let stamp = FileStamp(of: data.dataset(name) + "/manifest.json") else { return .none }
+      guard let folder = try? data.dataset(name), let stamp = FileStamp(of: folder + "/manifest.json") else { return .none }
       if FileStamp(of: path) == stamp { return .ready(path) }
       if making.insert(name).inserted {
         if let failure = failures[name], failure.stamp == stamp, .now - failure.at < Self.pause {
@@ -86,7 +86,7 @@ actor DatasetReports {
       defer { work.discard() }
       let made = work.path + "/report.html"
       let end = try await takeset(
-        ["report", data.dataset(name), "--output", made, "--title", "Dataset \(name)", "--jobs", "1", "--quiet"], in: work.path,
+        ["report", try data.dataset(name), "--output", made, "--title", "Dataset \(name)", "--jobs", "1", "--quiet"], in: work.path,
         seconds: Self.seconds)
       problem = end.code == 0 && stamp.set(on: made) ? nil : end.isOverdue ? "it takes too long" : end.words
       if problem == nil {

@@ -3,10 +3,17 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import Mustache
+import NIOPosix
 
 /// Renders pages.
 struct Page: Sendable {
   private let library: MustacheLibrary
+  /// A page of a thousand rows takes half a second, in which others are served. Not the threads that wait for disks: uploads need those.
+  private static let renderers: NIOThreadPool = {
+    let pool = NIOThreadPool(numberOfThreads: 2)
+    pool.start()
+    return pool
+  }()
 
   /// Throws if a template is malformed.
   init() throws {
@@ -46,13 +53,16 @@ struct Page: Sendable {
   ///   - place: Address of the page in the navigation that this one belongs to; `nil` for pages without navigation.
   ///   - script: JavaScript of the page.
   func response(
-    _ title: String, template: String, _ contents: Any, place: String?, script: String? = nil, status: HTTPResponse.Status = .ok
-  ) -> Response {
-    let body = library.render(contents, withTemplate: template) ?? ""
+    _ title: String, template: String, _ contents: some Sendable, place: String?, script: String? = nil,
+    status: HTTPResponse.Status = .ok
+  ) async throws -> Response {
     let places = [("Captures", "/"), ("Jobs", "/jobs"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")]
     let links = place.map { place in places.map { Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place) } } ?? []
-    let frame = Frame(title: title, links: links, hasLinks: !links.isEmpty, style: PageFiles.style, body: body, script: script)
-    let text = library.render(frame, withTemplate: "page") ?? ""
+    let text = try await Self.renderers.runIfActive { [library] in
+      let body = library.render(contents, withTemplate: template) ?? ""
+      let frame = Frame(title: title, links: links, hasLinks: !links.isEmpty, style: PageFiles.style, body: body, script: script)
+      return library.render(frame, withTemplate: "page") ?? ""
+    }
     var headers: HTTPFields = [
       .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: Self.policy(script),
       .xContentTypeOptions: "nosniff",
@@ -72,8 +82,11 @@ struct Page: Sendable {
   }
 
   /// A page of one sentence, with a link to itself where it will soon say something else.
-  func message(_ title: String, _ message: String, canRepeat: Bool = false, place: String?, status: HTTPResponse.Status) -> Response {
-    response(title, template: "message", Message(title: title, message: message, canRepeat: canRepeat), place: place, status: status)
+  func message(_ title: String, _ message: String, canRepeat: Bool = false, place: String?, status: HTTPResponse.Status) async throws
+    -> Response
+  {
+    try await response(
+      title, template: "message", Message(title: title, message: message, canRepeat: canRepeat), place: place, status: status)
   }
 }
 
@@ -93,14 +106,14 @@ struct PageFailures: RouterMiddleware {
       return try await next(request, context)
     } catch let error as any HTTPResponseError where !(error is Failure) {
       let isMissing = error.status == .notFound
-      return page.message(
+      return try await page.message(
         isMissing ? "Not found" : "Not possible", isMissing ? "There is nothing at this address." : "That cannot be done at this address.",
         place: isForGuests ? nil : "", status: error.status)
     } catch let failure as Failure {
       context.logger.info("\(failure.status.code) \(failure.code): \(failure.reason ?? failure.message)")
       let advice =
         failure.code == KeyMiddleware.keyRequired ? ". Load the page again, and give the key as the password; any user name will do." : ""
-      var response = page.message(
+      var response = try await page.message(
         failure.status == .notFound ? "Not found" : "Not possible", failure.message + advice, place: isForGuests ? nil : "",
         status: failure.status)
       for field in failure.headers { response.headers[field.name] = field.value }

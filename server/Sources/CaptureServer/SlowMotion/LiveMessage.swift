@@ -1,3 +1,4 @@
+import Evidence
 import Foundation
 import NIOCore
 
@@ -30,18 +31,23 @@ enum LiveMessage {
     // No image gets past this, so a frame costs no parse.
     guard view.count <= textLimit, view.first(where: { !isSpace($0) }) == UInt8(ascii: "{"),
       view.last(where: { !isSpace($0) }) == UInt8(ascii: "}"),
-      let value = try? JSONSerialization.jsonObject(with: Data(view)), let members = value as? [String: Any]
+      let value = try? JSONDecoder().decode(JSONValue.self, from: Data(view)), let members = value.object,
+      let parsed = try? JSONAnswer.data(value)
     else { return nil }
+    var isOn: Bool?
+    if case .bool(let truth)? = members["on"] { isOn = truth }
     return LiveText(
-      bytes: bytes, type: members["type"] as? String, command: members["command"] as? String, status: members["status"] as? String,
-      isOn: members["on"] as? Bool)
+      bytes: ByteBuffer(bytes: parsed), type: members["type"]?.string, command: members["command"].map { $0.string ?? "" },
+      status: members["status"]?.string, isOn: isOn)
   }
 }
 
-/// What matters of a text message, and the message as it was sent.
+/// What matters of a text message.
 struct LiveText {
+  /// The message as it was understood: of a member that it has twice, another parser would take the other.
   var bytes: ByteBuffer
   var type: String?
+  /// Empty for a command that is no text.
   var command: String?
   /// A word, such as `recording`.
   var status: String?

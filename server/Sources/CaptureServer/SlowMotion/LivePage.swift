@@ -13,11 +13,11 @@ struct LivePage {
     var key: String
   }
 
-  func response(_ request: Request, _ context: CaptureContext) -> Response {
+  func response(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let contents = Contents(
       canChange: context.key?.allows(.change) ?? true,
       socket: configuration.root(for: request).replacing(/^http/, with: "ws"),
       key: configuration.needsKey(isForwarded: request.isForwarded) ? "?key=KEY" : "")
-    return page.response("Live view", template: "live", contents, place: "/live", script: PageFiles.liveScript)
+    return try await page.response("Live view", template: "live", contents, place: "/live", script: PageFiles.liveScript)
   }
 }

@@ -75,7 +75,7 @@ final class Relay: Sendable {
   func admits(_ head: HTTPRequestHead) async -> Bool {
     guard let request = SocketRequest(head),
       Origin.serves(request.host, isForwarded: request.isForwarded, configuration),
-      !Origin.isForeign(request.origin, host: request.host, root: configuration.baseURL),
+      !Origin.isForeign(request.origin, host: request.host, isForwarded: request.isForwarded, configuration),
       case .granted(let key) = try? await SlowMotionKey(configuration: configuration, database: database).access(
         request.key, isForwarded: request.isForwarded)
     else { return false }
@@ -184,6 +184,7 @@ final class Relay: Sendable {
   private static let statusLimit = 256
 
   private func hear(_ text: LiveText, from camera: Int64, of project: String) {
+    guard text.command == nil else { return }
     switch text.type {
     case "status":
       // It is kept, and told to each viewer that comes.
@@ -197,7 +198,9 @@ final class Relay: Sendable {
 
   private func hear(_ text: LiveText, from viewer: Viewer) async {
     switch (text.command, text.type) {
-    case (nil, "answer"), (nil, "ice"): _ = tell(text.bytes, viewer.project)
+    case (nil, "answer"?), (nil, "ice"?):
+      // It decides to whom the camera sends.
+      if viewer.mayCommand || may("signaling", viewer) { _ = tell(text.bytes, viewer.project) }
     case ("start"?, _), ("stop"?, _), (nil, "reconnect_request"):
       let command = text.command ?? "reconnect"
       if may(command, viewer) { self.command(command, to: viewer.project) }

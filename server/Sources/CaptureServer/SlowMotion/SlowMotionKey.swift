@@ -44,11 +44,8 @@ struct SlowMotionKeyMiddleware: RouterMiddleware {
     else {
       throw key.map(KeyMiddleware.unknown) ?? KeyMiddleware.refusal("An API key is needed: ?key=KEY")
     }
-    try found?.check(Deed(request))
-    var context = context
     context.key = found
-    let response = try await next(request, context)
-    context.note(request, response.status, configuration)
-    return response
+    try found?.check(Deed(request))
+    return try await next(request, context)
   }
 }

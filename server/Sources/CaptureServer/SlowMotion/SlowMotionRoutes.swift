@@ -39,7 +39,7 @@ struct SlowMotionRoutes {
       return try JSONAnswer.response(
         Status(cameras: counts.cameras, viewers: counts.viewers, recordings: counts.recordings, timestamp: Time.now()))
     }
-    routes.get("live") { LivePage(configuration: configuration, page: page).response($0, $1) }
+    routes.get("live") { try await LivePage(configuration: configuration, page: page).response($0, $1) }
     // Where the app's own server has its viewers.
     for path in ["viewer.html", "viewer-webrtc.html"] {
       routes.get(RouterPath(path)) { request, _ -> Response in
@@ -49,7 +49,7 @@ struct SlowMotionRoutes {
     for path in ["camera", "viewer", "k/{key}/camera", "k/{key}/viewer"] {
       // What arrives here asked for no WebSocket, or came from a page of another site.
       routes.get(RouterPath(path)) { request, _ -> Response in
-        if Origin.isForeign(request.headers[.origin], host: request.head.authority, root: configuration.baseURL) {
+        if Origin.isForeign(request.headers[.origin], host: request.head.authority, isForwarded: request.isForwarded, configuration) {
           throw Origin.refusal
         }
         throw Failure(.upgradeRequired, "UPGRADE_REQUIRED", "This is a WebSocket", headers: [.upgrade: "websocket"])

@@ -9,8 +9,8 @@ const link = (path, query = {}) => {
 // Milliseconds by which the server's clock is ahead of ours, and those of the round trip that has shown it.
 let ahead = 0, trip = Infinity;
 let socket, pause = 1000, isKeeping = false;
-// The command whose effect no phone has reported yet, and when each camera said what it does.
-let asked = null;
+// The command whose effect no phone has reported yet, the camera whose report of it is shown, and what each camera said that it does.
+let asked = null, answering = null;
 const cameras = new Map();
 
 function connect() {
@@ -18,7 +18,7 @@ function connect() {
   socket.binaryType = 'arraybuffer';
   socket.onopen = () => {
     pause = 1000;
-    at('connection').textContent = 'Connected.';
+    at('connection').textContent = 'Connected to the server.';
     cameras.clear();
     // A server that was restarted does not know what it kept before.
     if (isKeeping) keep(true);
@@ -44,9 +44,10 @@ function hear(text) {
   else {
     // Those that are known already are told again to each page that connects.
     if (asked && cameras.has(message.cameraId)) {
-      say('The phone says: ' + message.status + '.');
+      answering = message.cameraId;
       asked = null;
     }
+    if (answering === message.cameraId) said('The phone says: ' + message.status + '.');
     cameras.set(message.cameraId, message.status);
   }
   // A camera waits again after it has sent its movie.
@@ -124,6 +125,8 @@ function measure() {
   at('rate').textContent = span > 0 ? ((arrivals.length - 1) * 1000 / span).toFixed(1) : '-';
   at('age').textContent = age();
   const known = [...cameras.values()].join(', ') || 'none';
+  at('nothing').textContent = cameras.size ? 'No image has come for some seconds.' : 'Waiting for a phone.';
+  at('phone').hidden = cameras.size > 0;
   at('cameras').textContent = cameras.size > 1 ? cameras.size + ', whose images are mixed: ' + known : known;
   if (arrivals.length) return;
   at('frame').hidden = true;
@@ -172,7 +175,12 @@ function item(video) {
   return item;
 }
 
-const say = text => { at('said').textContent = text; };
+const said = text => { at('said').textContent = text; };
+// What is said in place of a phone's report ends that.
+const say = text => {
+  answering = null;
+  said(text);
+};
 
 async function control(command) {
   const question = asked = { command };

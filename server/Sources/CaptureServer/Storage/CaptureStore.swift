@@ -31,6 +31,8 @@ struct StoreUnavailable: Error, CustomStringConvertible {
 /// Captures in folders of this machine.
 struct LocalStore: CaptureStore {
   private let root: String
+  /// Bytes of a block of a download, which a slow reader keeps in memory.
+  private static let blockSize: Int64 = 64 << 10
 
   init(_ root: String) throws {
     self.root = root
@@ -67,7 +69,7 @@ struct LocalStore: CaptureStore {
     defer { close(descriptor) }
     var offset = range.lowerBound
     while offset < range.upperBound {
-      let count = Int(min(256 << 10, range.upperBound - offset))
+      let count = Int(min(Self.blockSize, range.upperBound - offset))
       let block = try await NIOThreadPool.singleton.runIfActive { [offset] in
         var block = ByteBufferAllocator().buffer(capacity: count)
         try block.writeWithUnsafeMutableBytes(minimumWritableBytes: count) { bytes in

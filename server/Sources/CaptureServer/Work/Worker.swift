@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 package import Logging
 import NIOPosix
+import Synchronization
 
 /// Converts the captures of a server on another machine: asks for one, fetches its files, converts it and sends back what came of it.
 ///
@@ -42,6 +43,10 @@ package struct Worker: Sendable {
   private let client: HTTPClient
   private let scratch: WorkerScratch
   private let logger: Logger
+  /// Captures under way.
+  private let busy = Count()
+
+  private final class Count: Sendable { let number = Mutex(0) }
 
   /// Seconds after which it asks again where nothing waits, and between attempts at most.
   private static let idlePause = 2.0
@@ -77,10 +82,13 @@ package struct Worker: Sendable {
   private func work() async throws {
     while true {
       guard let assignment = try await ask() else {
-        if options.endsWhenIdle { return }
+        // Meanwhile a capture comes back that another worker fell silent with.
+        if options.endsWhenIdle, busy.number.withLock({ $0 == 0 }) { return }
         try await Task.sleep(for: .seconds(Self.idlePause * Double.random(in: 1...1.25)))
         continue
       }
+      busy.number.withLock { $0 += 1 }
+      defer { busy.number.withLock { $0 -= 1 } }
       logger.info("capture \(assignment.capture): begun")
       do {
         try await convert(assignment)

@@ -1,0 +1,82 @@
+"""A worker that lies: what it sends back names no folder, writes no page and no line of the log."""
+
+import json
+import subprocess
+
+import pytest
+import requests
+from conftest import BINARY
+from queued import bundle, connect, finished, merged_bundles, queue, row
+
+
+@pytest.fixture
+def server(start):
+    return start("--worker-silence", 3600, "--conversion-attempts", 1)
+
+
+def deliver(server, files, **result):
+    """Takes the capture that waits, and sends this back."""
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    work = server.post("/api/v1/work", json={"worker": "liar", "version": version}).json()["data"]
+    at = f"{server.url}/api/v1/work/{work['lease']}"
+    for name, data in files.items():
+        assert requests.put(f"{at}/result/{name}", data=data, timeout=300).status_code == 204
+    done = {"outcome": "converted", "reason": "", "detail": "", "isFinal": False, "folder": "", **result}
+    answer = requests.post(f"{at}/done", json={"result": done, "files": {name: len(data) for name, data in files.items()}}, timeout=300)
+    assert answer.status_code == 204, answer.text
+    return work["capture"]
+
+
+def dataset(pipeline, *takes):
+    takes = [{"id": take, "outcome": "written", "findings": [], "output": {"samples": 1}} for take in takes]
+    return {"dataset/manifest.json": json.dumps({"record": {"pipeline_sha256": pipeline, "takes": takes}}).encode()}
+
+
+@pytest.mark.parametrize("pipeline", ["", "/../../PWN", "/../kitchen", "b" * 63, "B" * 64, "b" * 63 + "/"])
+def test_a_pipelines_digest_is_one(server, tmp_path, pipeline):
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    assert deliver(server, dataset(pipeline, "t")) == capture
+    found = finished(server, capture)
+    assert (found["status"], found["rows"]) == ("failed", None) and "pipeline_sha256" in found["lastError"]
+    # It is the digest that is refused.
+    assert deliver(server, dataset("b" * 64, queue(server.data, "video", bundle(tmp_path / "b")))) != capture
+
+
+def test_a_database_with_such_a_digest_leads_nowhere(start, tmp_path):
+    """One that an earlier version has written."""
+    server = start(conversions=1)
+    first, second = merged_bundles(server, 1, 2)
+    server.stop()
+    with connect(server.data) as database:
+        database.execute("UPDATE conversion SET pipeline = '/../../PWN', finishedAt = 1 WHERE capture = ?", (first,))
+        database.execute("INSERT INTO merged SELECT 'default./../../PWN', capture, conversion, at FROM merged WHERE capture = ?", (first,))
+    (server.data / "datasets/default.").mkdir()
+    server.start()
+    server.until(lambda: "is no name of a dataset" in server.log.read_text())
+    assert sorted(path.name for path in tmp_path.iterdir() if "PWN" in path.name) == [] and not (server.data / "PWN").exists()
+    for path in ("/datasets", "/datasets/default.%2F..%2F..%2FPWN/download"):
+        assert server.get(path).status_code in (200, 404)
+
+
+def test_a_trajectory_is_drawn_from_numbers(server, tmp_path):
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    form = '<form method="post" action="/captures/x/delete"><button>Play</button></form>'
+    drawing = {
+        "svg": form, "title": form, "width": 270, "height": 210,
+        "track": [[0, 10.5, 20], [1, form, 2], [1, 30, 40], [form], 5, [2, 1e308, "1\"/><script>"]]}
+    preview = json.dumps({"preview_version": 1, "episodes": [{"id": "t", "rows": 1, "seconds": 1, "trajectory": drawing}]}).encode()
+    deliver(server, dataset("b" * 64, capture) | {"preview/preview.json": preview})
+    assert finished(server, capture)["status"] == "complete"
+    page = server.get(f"/verify/{capture}").text
+    assert 'points="10.5,20.0 30.0,40.0"' in page and "<form method=\"post\" action=\"/captures/x" not in page and "<script>" not in page.split("</main>")[0]
+
+
+def test_a_line_of_the_log_is_the_servers(server, tmp_path):
+    capture = queue(server.data, "video", bundle(tmp_path / "b"))
+    forged = "x\n2026-11-27T00:00:00+0000 notice takeset-server: FORGED\x1b[31m\u2028\x85\n\n"
+    deliver(server, {}, outcome="failed", reason=forged, detail=forged)
+    server.until(lambda: row(server.data, capture)["status"] == "failed")
+    log = server.log.read_bytes().decode()
+    assert "FORGED" in log and not [line for line in log.splitlines() if "FORGED" in line and capture not in line]
+    assert not set(log) & {"\x1b", "\u2028", "\x85"}
+    assert all(line for line in log.splitlines())
