@@ -271,7 +271,7 @@ def test_a_key_for_reading_has_no_commands(start, view):
     page = view.open(f"{server.url}/live?key={add(server.data, '--power', 'read')}")
     page.locator("#connection:text-is('Connected.')").wait_for()
     assert page.locator("#start, #stop, #keep").count() == 0
-    page.locator("#none", has_text=f"ws://127.0.0.1:{server.port}/camera?key=KEY").wait_for()
+    page.locator("#phone", has_text=f"ws://127.0.0.1:{server.port}/camera?key=KEY").wait_for()
 
 
 def test_a_command_without_effect_is_said_to_be_one(server, view):

@@ -17,11 +17,7 @@ struct CapturePreview {
     var start, end: Place
     var title: String
 
-    struct Place {
-      var x, y: Double
-      var left: Double { x - 3.5 }
-      var top: Double { y - 3.5 }
-    }
+    struct Place { var x, y: Double }
 
     /// `nil` for what is no drawing.
     fileprivate init?(_ drawing: JSONValue) {
