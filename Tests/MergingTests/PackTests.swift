@@ -15,7 +15,7 @@ import Testing
       try Pack.pack(directory: dataset.directory, output: datasets.path(name)) { try Pack.copy(dataset.directory, to: $0) }.episodes
     }
     #expect(try pack(to: "before.h5") == 1)
-    try datasets.edit("session_a", of: dataset) { $0.pipeline = "another" }
+    try datasets.edit("session_a", of: dataset) { $0.pipeline = String(repeating: "0", count: 64) }
     let error = #expect(throws: ExportRefusal.self) { try pack(to: "after.h5") }
     #expect("\(error as Any)".contains("session_a was converted by another pipeline than manifest.json names"))
   }

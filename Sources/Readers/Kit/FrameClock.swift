@@ -95,8 +95,9 @@ struct FrameClock {
       guard let start = matches.firstIndex(where: { $0 != nil }), let match = matches[start] else { return [] }
       let shifts = Array(1..<FrameClock.reach) + (1..<FrameClock.reach).map { -$0 }
       return shifts.compactMap { shift in
-        guard known.indices.contains(match + shift) else { return nil }
-        let rival = Fit(known, presented, near: known[match + shift].time.nanoseconds &- presented[start], tolerance)
+        let (place, sample) = (match + max(shift, 0), start + max(-shift, 0))
+        guard known.indices.contains(place), presented.indices.contains(sample) else { return nil }
+        let rival = Fit(known, presented, near: known[place].time.nanoseconds &- presented[sample], tolerance)
         let isOther = abs(rival.offset &- offset) > tolerance / 2
         return isOther && rival.count >= count && rival.apart <= 1.5 * apart + FrameClock.leastApart ? rival : nil
       }
