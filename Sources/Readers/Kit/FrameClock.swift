@@ -122,7 +122,8 @@ struct FrameClock {
         clock.positions = listed.indices.map { listed[$0] == nil ? nil : $0 }
       }
     }
-    if listed.count == presented.count { clock.isAmbiguous = false }
+    // A list that ends before the video has the first frames: its places are their numbers.
+    if listed.count <= presented.count { clock.isAmbiguous = false }
     clock.times = zip(clock.positions, clock.times).map { position, time in position.flatMap { listed[$0] } ?? time }
     return clock
   }
