@@ -50,7 +50,8 @@ struct Record3DMetadata {
     let fields = JSONFields(members: members, file: file)
     imageSize = try fields.size("w", "h")
     depthSize = try fields.size("dw", "dh")
-    if times.isEmpty { rate = try fields.number("fps", in: Self.rates) }
+    // Only where the list of times is of no use.
+    if times.count != poses.count { rate = try fields.number("fps", in: Self.rates) }
     cameraType = members["cameraType"]?.integer
     initialPose = members["initPose"]?.array?.compactMap(\.double)
     frameIntrinsics = lists.intrinsics

@@ -47,7 +47,7 @@ class Takes:
             *(self.inputs / name for name in found), output=self.output, check=3 if self.wrong else 0, arguments=["--pipeline", pipeline])
         self.entries = {entry["id"]: entry for entry in manifest(self.output)["record"]["takes"]}
         self.demos = demos(self.output)
-        assert self.entries.keys() == found.keys() and self.demos.keys() == found.keys() - self.wrong.keys()
+        assert self.entries.keys() == found.keys() and self.demos.keys() == found.keys() - self.wrong.keys(), self.demos.keys() ^ (found.keys() - self.wrong.keys())
 
     def __getitem__(self, name):
         return self.inputs / name, self.entries[name], *self.demos[name]
