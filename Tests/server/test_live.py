@@ -221,7 +221,7 @@ def test_the_page_recovers_when_the_camera_comes_back(server, view):
 
 def test_the_page_recovers_when_the_server_comes_back(server, view):
     page = view.open(f"{server.url}/live")
-    page.locator("#connection:text-is('Connected.')").wait_for()
+    page.locator("#connection:text-is('Connected to the server.')").wait_for()
     page.click("#keep")
     with Camera(server):
         becomes(page, lambda: is_red(page))
@@ -232,7 +232,7 @@ def test_the_page_recovers_when_the_server_comes_back(server, view):
         page.click("#start")
         page.locator("#said:text-is('The server cannot be reached.')").wait_for()
     server.start()
-    page.locator("#connection:text-is('Connected.')").wait_for()
+    page.locator("#connection:text-is('Connected to the server.')").wait_for()
     with Camera(server):
         becomes(page, lambda: is_red(page))
         # It still wants the stream to be kept.
@@ -269,7 +269,7 @@ def test_a_stream_that_cannot_be_kept_is_not_said_to_be(start, view):
 def test_a_key_for_reading_has_no_commands(start, view):
     server = start("--require-key")
     page = view.open(f"{server.url}/live?key={add(server.data, '--power', 'read')}")
-    page.locator("#connection:text-is('Connected.')").wait_for()
+    page.locator("#connection:text-is('Connected to the server.')").wait_for()
     assert page.locator("#start, #stop, #keep").count() == 0
     page.locator("#phone", has_text=f"ws://127.0.0.1:{server.port}/camera?key=KEY").wait_for()
 

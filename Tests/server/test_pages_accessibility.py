@@ -50,7 +50,7 @@ def test_axe_finds_nothing(site, view, width):
     for address in site:
         page = view.open(address, viewport={"width": width, "height": 900})
         if address.endswith("/live"):
-            page.locator("#connection:text-is('Connected.')").wait_for()
+            page.locator("#connection:text-is('Connected to the server.')").wait_for()
         page.evaluate(AXE)
         for scheme, options in schemes.items():
             page.emulate_media(color_scheme=scheme)
@@ -101,7 +101,7 @@ def test_no_information_is_by_color_only(site, view):
     page = view.open(site[-4])
     mark = "getComputedStyle(document.getElementById('keep'), '::before').content"
     assert page.evaluate(mark) == "none"
-    page.locator("#connection:text-is('Connected.')").wait_for()
+    page.locator("#connection:text-is('Connected to the server.')").wait_for()
     page.click("#keep")
     # Pressed once the server has answered that it keeps the stream.
     page.locator("#keep[aria-pressed=true]").wait_for()
