@@ -47,7 +47,12 @@ struct WorkCommand: AsyncParsableCommand {
       throw Self.end(refusal.description, refusal.isForKey ? 77 : 1)
     }
     signal(SIGPIPE, SIG_IGN)
-    let work = Task { try await worker.run() }
+    // It begins when signals are heard: one that came in between would be ignored for ever.
+    let (hearing, hears) = AsyncStream.makeStream(of: Void.self)
+    let work = Task {
+      for await _ in hearing { break }
+      try await worker.run()
+    }
     let received = Mutex(SIGINT)
     let sources = [SIGINT, SIGTERM].map { (number: Int32) in
       signal(number, SIG_IGN)
@@ -63,6 +68,7 @@ struct WorkCommand: AsyncParsableCommand {
       return source
     }
     defer { sources.forEach { $0.cancel() } }
+    hears.yield()
     do {
       try await work.value
     } catch let refusal as Worker.Refusal {

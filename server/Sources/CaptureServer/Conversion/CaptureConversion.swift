@@ -79,9 +79,13 @@ struct CaptureConversion: Sendable {
     case .failed: return .failed(result.reason, detail: result.detail, isFinal: result.isFinal)
     case .converted:
       let dataset = work.path + "/" + Converter.dataset
+      let manifest = dataset + "/manifest.json"
+      guard access(manifest, F_OK) == 0 else {
+        return .failed("The conversion gave no result.", detail: "no manifest", isFinal: false)
+      }
       var report: ConversionReport
       do {
-        report = try ConversionReport(manifest: dataset + "/manifest.json")
+        report = try ConversionReport(manifest: manifest)
       } catch {
         return .failed("The conversion gave no result.", detail: "\(Mistake(error))", isFinal: false)
       }
