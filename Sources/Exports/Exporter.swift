@@ -34,9 +34,8 @@ package struct Export: Sendable {
   package static func exporter(_ name: String, options: [String: JSONValue]) throws -> any Exporter {
     guard let type = Exporters.all.first(where: { $0.name == name }) else {
       if let remedy = others[name] { throw UsageError("there is no format \"\(name)\"; use \(remedy)") }
-      let names = (Exporters.all.map { $0.name } + ["lerobot"]).sorted()
-      let meant = Spelling.hint(for: name, among: names)
-      throw UsageError("there is no format \"\(name)\"; formats: \(names.joined(separator: ", "))\(meant)")
+      let meant = Spelling.hint(for: name, among: Exporters.names)
+      throw UsageError("there is no format \"\(name)\"; formats: \(Exporters.names.joined(separator: ", "))\(meant)")
     }
     do {
       return try type.exporter(with: options)

@@ -12,4 +12,7 @@ package enum Exporters {
     WebDatasetExporter.self,
     ZarrExporter.self,
   ]
+
+  /// What can be given as a format: these, and the one that the Python package writes.
+  package static var names: [String] { (all.map { $0.name } + ["lerobot"]).sorted() }
 }

@@ -30,7 +30,7 @@ struct ExportCommand: ParsableCommand {
   var arguments: [String] = []
   @Option(
     help: ArgumentHelp(
-      "The format: \((Exporters.all.map { $0.name } + ["lerobot"]).sorted().joined(separator: ", ")).", valueName: "format"))
+      "The format: \(Exporters.names.joined(separator: ", ")).", valueName: "format"))
   var to: String
   @Option(name: .shortAndLong, help: ArgumentHelp("The directory to write; must not exist.", valueName: "directory"))
   var output: String

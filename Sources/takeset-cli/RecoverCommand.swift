@@ -88,7 +88,7 @@ struct RecoverCommand: ParsableCommand {
     if results.contains(where: { $0.failure != nil }) { throw ExitCode(3) }
   }
 
-  /// Recovers what is at or below paths, before a command reads them. Says what it did; what cannot be recovered stays as it is.
+  /// Recovers what is at or below paths, before a command reads them. Notes what it did; what cannot be recovered is said, and stays as it is.
   ///
   /// - Returns: Whether all is recovered that nobody records or recovers at this moment.
   static func recoverAll(below paths: [String], note: (String) -> Void) -> Bool {
@@ -105,8 +105,14 @@ struct RecoverCommand: ParsableCommand {
           let result = Result(path: folder, recovered: try recovery.recover(folder))
           note("recovered \(result.path.onOneLine): \(result.line)")
         } catch {
-          if (error as? RecordingError)?.isBusy != true { isWhole = false }
-          note("\(folder.onOneLine): not recovered: \("\((error as? RecordingError)?.reason ?? "\(error)")".onOneLine)")
+          let problem = error as? RecordingError
+          let words = "\(folder.onOneLine): not recovered: \("\(problem?.reason ?? "\(error)")".onOneLine)"
+          if problem?.isBusy == true {
+            note(words)
+          } else {
+            isWhole = false
+            standardError("takeset: \(words)")
+          }
         }
       }
     }

@@ -84,7 +84,10 @@ enum Uploading {
   static func run(_ afterwards: String = "", _ body: @escaping @Sendable () async throws -> Int32) throws {
     let ended = DispatchSemaphore(value: 0)
     let outcome = Mutex<Result<Int32, any Error>?>(nil)
+    // It begins when signals are heard: one that came in between would be ignored for ever.
+    let (hearing, hears) = AsyncStream.makeStream(of: Void.self)
     let task = Task {
+      for await _ in hearing { break }
       let result: Result<Int32, any Error>
       do { result = .success(try await body()) } catch { result = .failure(error) }
       outcome.withLock { $0 = result }
@@ -107,6 +110,7 @@ enum Uploading {
       return source
     }
     defer { sources.forEach { $0.cancel() } }
+    hears.yield()
     ended.wait()
     do {
       if let code = try outcome.withLock({ $0 })?.get(), code != 0 { throw ExitCode(code) }

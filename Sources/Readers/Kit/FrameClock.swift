@@ -53,11 +53,10 @@ struct FrameClock {
     if found.count < max(known.count, presented.count) {
       // The recorder's clock starts with the first frame, even where it is not in the video.
       let own = Fit(known, presented, near: known[0].time.nanoseconds, tolerance)
-      let rivals = found.rivals(known, presented, tolerance)
-      if first > tolerance, rivals.contains(where: { abs($0.offset &- own.offset) <= tolerance }) {
+      if first > tolerance, own.fits(asWellAs: found) {
         found = own
       } else {
-        isAmbiguous = !rivals.isEmpty
+        isAmbiguous = found.hasRival(known, presented, tolerance)
       }
     }
     positions = found.matches.map { $0.map { known[$0].position } }
@@ -90,16 +89,17 @@ struct FrameClock {
       self.init(known, presented, FrameClock.matches(known, presented, offset: near.offset, tolerance), offset: offset)
     }
 
-    /// Fits some frames later or earlier that match as many samples about as well.
-    func rivals(_ known: Known, _ presented: [Int64], _ tolerance: Int64) -> [Fit] {
-      guard let start = matches.firstIndex(where: { $0 != nil }), let match = matches[start] else { return [] }
-      let shifts = Array(1..<FrameClock.reach) + (1..<FrameClock.reach).map { -$0 }
-      return shifts.compactMap { shift in
-        let (place, sample) = (match + max(shift, 0), start + max(-shift, 0))
-        guard known.indices.contains(place), presented.indices.contains(sample) else { return nil }
-        let rival = Fit(known, presented, near: known[place].time.nanoseconds &- presented[sample], tolerance)
-        let isOther = abs(rival.offset &- offset) > tolerance / 2
-        return isOther && rival.count >= count && rival.apart <= 1.5 * apart + FrameClock.leastApart ? rival : nil
+    func fits(asWellAs other: Fit) -> Bool { count >= other.count && apart <= 1.5 * other.apart + FrameClock.leastApart }
+
+    /// Whether the samples fit as well some frames later or earlier.
+    func hasRival(_ known: Known, _ presented: [Int64], _ tolerance: Int64) -> Bool {
+      guard let start = matches.firstIndex(where: { $0 != nil }), let match = matches[start] else { return false }
+      return (1..<FrameClock.reach).contains { distance in
+        [(match + distance, start), (match, start + distance)].contains { place, sample in
+          guard known.indices.contains(place), presented.indices.contains(sample) else { return false }
+          let rival = Fit(known, presented, near: known[place].time.nanoseconds &- presented[sample], tolerance)
+          return abs(rival.offset &- offset) > tolerance / 2 && rival.fits(asWellAs: self)
+        }
       }
     }
   }

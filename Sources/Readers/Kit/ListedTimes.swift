@@ -11,6 +11,16 @@ package struct MoviePairingOptions: StepOptionGroup {
   var ambiguousMovie = Ambiguity.mask
 
   package init() {}
+
+  /// What is said of a video that has other frames than a list, where nobody knows which.
+  ///
+  /// - Parameter listed: The list with the number of its times: `rgbTimes has 60 times`.
+  func finding(frames: Int, listed: String, file: String) -> Finding {
+    Finding(
+      .movieAlignmentAmbiguous,
+      "the video has \(frames) frames, \(listed), and it is unknown whether the first or the last ones are missing"
+        + (ambiguousMovie == .mask ? ", so all images are masked" : ""), file: file)
+  }
 }
 
 /// What a list of frames' times claims, examined against the video before any of it is believed.

@@ -12,12 +12,7 @@ package enum RateCheck {
     guard episode.frames.clock != .frameNumber, episode.frames.count > 2, let rate = episode.frames.cadence.rateHz else { return [] }
     let least = episode.findings.contains { $0.code == .keyframesOnly } ? leastOfKeyframes : rates.lowerBound
     guard rate < least || rate > rates.upperBound else { return [] }
-    let text = String(format: "%.3g", rate)
-    return [
-      Finding(
-        .rateImplausible,
-        "the times of \(episode.frames.count) frames are \(text) a second; expected \(least.formatted()) to 1000, so they may be in another unit"
-      )
-    ]
+    let words = String(format: "%ld frames are %.3g a second; expected %g to %g", episode.frames.count, rate, least, rates.upperBound)
+    return [Finding(.rateImplausible, "the times of \(words), so they may be in another unit")]
   }
 }

@@ -54,10 +54,7 @@ struct TimedMovie {
           + "is of another recording, or plays at another speed", file: movie.file)
     }
     if frames.isAmbiguous {
-      notes.add(
-        .movieAlignmentAmbiguous,
-        "the video has \(frames.times.count) frames, \(list) has \(count) times, and it is unknown whether the first or the last ones are missing"
-          + (isMasked ? ", so all images are masked" : ""), file: movie.file)
+      notes.add([options.finding(frames: frames.times.count, listed: "\(list) has \(count) times", file: movie.file)])
     } else if frames.times.count != count {
       notes.add(
         .movieCountMismatch, "the video has \(frames.times.count) frames, \(list) has \(count) times; they are paired by time",

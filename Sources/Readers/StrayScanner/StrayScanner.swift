@@ -80,11 +80,10 @@ package struct StrayScanner: Reader {
         hasHidden: opened.movie.hiddenSamples > 0, others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if pairing.isAmbiguous {
-        notes.add(
-          .movieAlignmentAmbiguous,
-          "the video has \(opened.movie.samples.count) frames, the odometry \(odometry.poses.entries.count) rows, and it is unknown whether the first or "
-            + "the last ones are missing" + (moviePairing.ambiguousMovie == .mask ? ", so all images are masked" : ""), file: Self.movieName
-        )
+        notes.add([
+          moviePairing.finding(
+            frames: opened.movie.samples.count, listed: "the odometry has \(odometry.poses.entries.count) rows", file: Self.movieName)
+        ])
       } else if opened.movie.samples.count != odometry.poses.entries.count {
         let words =
           pairing.lacksFirst

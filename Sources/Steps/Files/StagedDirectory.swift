@@ -77,11 +77,15 @@ package final class StagedDirectory: Sendable {
     guard try Directory.kind(at: output) == .directory else { return -1 }
     let descriptor = open(output, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileError("open", output) }
-    guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-      defer { close(descriptor) }
-      throw errno == EWOULDBLOCK ? OutputExists(beingWritten: given) : OutputFailure(withoutLocks: given)
-    }
+    try lock(descriptor, given)
     return descriptor
+  }
+
+  /// Locks an open directory, or closes it and throws.
+  private static func lock(_ descriptor: Int32, _ given: String) throws {
+    if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return }
+    defer { close(descriptor) }
+    throw errno == EWOULDBLOCK ? OutputExists(beingWritten: given) : OutputFailure(withoutLocks: given)
   }
 
   /// Makes and locks a directory; returns its descriptor.
@@ -102,10 +106,7 @@ package final class StagedDirectory: Sendable {
         if errno == ENOENT || errno == ENOTDIR && unlink(path) == 0 { continue }
         throw OutputFailure("cannot write \(given): \(FileError("open", path))")
       }
-      guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-        defer { close(descriptor) }
-        throw errno == EWOULDBLOCK ? OutputExists(beingWritten: given) : OutputFailure(withoutLocks: given)
-      }
+      try lock(descriptor, given)
       // The command that had it may have renamed or removed it in the meantime.
       if Directory.isOpen(descriptor, at: path) { return descriptor }
       close(descriptor)

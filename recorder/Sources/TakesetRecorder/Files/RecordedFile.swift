@@ -57,7 +57,7 @@ final class RecordedFile {
     guard file.count <= limit else {
       throw RecordingError(path: path, reason: "it has \(file.count) bytes; expected \(limit) or fewer", isDamage: true)
     }
-    return try file.read(at: 0, upTo: limit)
+    return try file.read(at: 0, upTo: Int(file.count))
   }
 
   private static func isNoFile(_ path: String) -> RecordingError {
