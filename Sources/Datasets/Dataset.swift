@@ -17,12 +17,19 @@ package struct Dataset: Sendable {
   /// The takes that have an episode, in the order of the index.
   package let written: [TakeEntry]
   private let manifest: ManifestFile
+  private let checks: Verification.ExternalChecks
 
   /// Opens a dataset directory. Throws `UsageError` if it is not a dataset of this version.
-  package init(directory: String) throws { self = try Self.opened(directory).dataset }
+  ///
+  /// - Parameter checks: How a shard is compared with its record that another program has written to, before it is read. `none` refuses it.
+  package init(directory: String, checks: Verification.ExternalChecks = .none) throws {
+    self = try Self.opened(directory, checks: checks).dataset
+  }
 
   /// The dataset in a directory, and what the manifest says of its last run. Throws as `init` does.
-  package static func opened(_ directory: String) throws -> (dataset: Dataset, run: JSONValue) {
+  package static func opened(
+    _ directory: String, checks: Verification.ExternalChecks = .none
+  ) throws -> (dataset: Dataset, run: JSONValue) {
     let manifest: ManifestFile
     do {
       manifest = try ManifestFile(directory)
@@ -33,11 +40,11 @@ package struct Dataset: Sendable {
       let damage = (try? manifest.damage()) ?? []
       throw UsageError("\(directory) is not a dataset of this version of Takeset: \(damage.joined(separator: "; "))")
     }
-    return (Dataset(directory, manifest, record), manifest.run)
+    return (Dataset(directory, manifest, record, checks), manifest.run)
   }
 
-  private init(_ directory: String, _ manifest: ManifestFile, _ record: ManifestRecord) {
-    (self.directory, self.manifest, self.record) = (directory, manifest, record)
+  private init(_ directory: String, _ manifest: ManifestFile, _ record: ManifestRecord, _ checks: Verification.ExternalChecks) {
+    (self.directory, self.manifest, self.record, self.checks) = (directory, manifest, record, checks)
     (recordDigest, takes) = (manifest.recordDigest, manifest.takes)
     // Where every take is written, both are one array.
     written = takes.allSatisfy { $0.output != nil } ? takes : takes.filter { $0.output != nil }
@@ -68,16 +75,26 @@ package struct Dataset: Sendable {
   package func episode(_ take: TakeEntry) throws -> Episode {
     let record = try record(of: take)
     do {
-      return try Self.episode(record, in: directory)
+      return try episode(record)
     } catch {
       throw ExportRefusal("\(take.id): \(Self.problem(error, record))")
     }
   }
 
-  /// Opens a shard as the episode that it contains. Throws what `problem` has words for.
-  package static func episode(_ take: TakeRecord, in directory: String) throws -> Episode {
-    let path = directory + "/" + (take.output?.path ?? DatasetFiles.shard(of: take.id.text))
-    var episode = try ShardReader(path: path, id: take.id.text, structure: take.output?.structureDigest).episode()
+  /// The episode that a record of this dataset describes. Throws what `problem` has words for.
+  package func episode(_ record: TakeRecord) throws -> Episode { try Self.episode(record, in: directory, checks) }
+
+  /// The shard of an output that a record of this dataset names. Throws as `RecordedShard` does.
+  package func shard(_ output: OutputRecord) throws -> RecordedShard {
+    try RecordedShard(directory + "/" + output.path, output, checks)
+  }
+
+  /// Opens a shard as the episode that it contains, with the finding `added` where another program has written to it.
+  ///
+  /// Throws what `problem` has words for.
+  package static func episode(_ take: TakeRecord, in directory: String, _ checks: Verification.ExternalChecks) throws -> Episode {
+    guard let output = take.output else { throw UsageError("it has no file") }
+    var episode = try ShardReader(path: directory + "/" + output.path, id: take.id.text, output, checks).episode()
     episode.id = take.id
     return episode
   }

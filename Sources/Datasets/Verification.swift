@@ -15,6 +15,8 @@ package struct Verification: Sendable, Codable {
   package private(set) var differences: [Difference] = []
   /// Remarks that are not differences.
   package private(set) var notes: [String] = []
+  /// What other programs have added to shards: `episodes/take-1.h5:/data/demo_0/obs/width`.
+  package private(set) var added: [String] = []
   package private(set) var files = 0
   package private(set) var datasets = 0
   package private(set) var bytes: Int64 = 0
@@ -24,7 +26,7 @@ package struct Verification: Sendable, Codable {
   /// The number of differing rows of one array that are listed individually.
   package static let rowsNamed = 10
 
-  private enum CodingKeys: String, CodingKey { case differences, notes, files, datasets, bytes, fileDigests }
+  private enum CodingKeys: String, CodingKey { case differences, notes, added, files, datasets, bytes, fileDigests }
 
   /// Checks of files that another program has written to; the command runs them in a process of their own.
   package struct ExternalChecks: Sendable {
@@ -69,7 +71,7 @@ package struct Verification: Sendable, Codable {
   package var json: JSONValue {
     var members: [String: JSONValue] = [
       "sound": .bool(isSound), "files": JSONValue(files), "datasets": JSONValue(datasets), "bytes": .integer(bytes),
-      "notes": .array(notes.map { .string($0) }),
+      "notes": .array(notes.map { .string($0) }), "added": .array(added.map { .string($0) }),
       "differences": .array(differences.map { ["path": .string($0.path), "message": .string($0.message)] }),
     ]
     if !fileDigests.isEmpty { members["file_sha256"] = .object(fileDigests.mapValues { .string($0) }) }
@@ -85,6 +87,19 @@ package struct Verification: Sendable, Codable {
     differences.append(Difference(path: path.onOneLine, message: message.onOneLine))
   }
   package mutating func note(_ sentence: String) { notes.append(sentence) }
+
+  /// Notes that another program has written to a shard whose recorded contents are sound.
+  ///
+  /// `additions`: What it has added; empty where it has only stored the contents in another way. `bytes`: The size of the file now.
+  mutating func addNote(_ additions: [String], to output: OutputRecord, now bytes: Int64) {
+    added += additions.map { "\(output.path):\($0)".onOneLine }
+    var named = additions.prefix(3).joined(separator: ", ").onOneLine
+    if additions.count > 3 { named += " and \(additions.count - 3) more" }
+    note(
+      "\(output.path): \(abs(bytes - output.bytes)) bytes were \(bytes < output.bytes ? "saved" : "added") by another program\(named.isEmpty ? "" : " (\(named))"); what Takeset wrote is unchanged"
+    )
+  }
+
   package mutating func noteFile() { files += 1 }
   package mutating func noteDataset() { datasets += 1 }
   package mutating func noteBytes(_ count: Int64) { bytes += count }
@@ -92,6 +107,7 @@ package struct Verification: Sendable, Codable {
   package mutating func merge(_ other: Verification) {
     differences += other.differences
     notes += other.notes
+    added += other.added
     files += other.files
     datasets += other.datasets
     bytes += other.bytes

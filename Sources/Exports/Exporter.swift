@@ -57,6 +57,7 @@ package struct Export: Sendable {
     let episodes = try dataset.exported(selected)
     guard !episodes.isEmpty else { throw ExportRefusal("\(dataset.directory) has no episode to export") }
     let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing, isCancelled: isCancelled)
+    for finding in episodes.flatMap(\.episode.findings) where finding.code == .added { directory.lose(finding.message) }
     do {
       try exporter.export(episodes, of: dataset, to: directory)
       return try directory.finish(record(episodes))

@@ -91,8 +91,6 @@ package struct Doctor: Sendable {
 struct EpisodePlace: Sendable {
   var file: String
   var demo: String
-  /// Whether the file has only this episode.
-  var isShard = false
   /// Why its link cannot be followed.
   var failure: String?
   /// Its part of the split; `nil` in a file without masks.
@@ -113,16 +111,12 @@ struct EpisodePlace: Sendable {
       guard try Directory.kind(at: file, followingLinks: true) == .file else {
         return EpisodeMeasurements(id: stem, failure: "there is no file \(file)")
       }
-      // Exports find chunks without libhdf5, which understands more forms of files.
-      if loader.readsExports, isShard { _ = try WrittenShard(file) }
       let open = try File.open(file)
       defer { try? open.close() }
       return try EpisodeMeasurements(
         open.root, demo: demo, keys: keys, measuresSharpness: loader == .nerfstudio, measuresGeometry: loader == .geometry)
     } catch let error as HDF5Error {
       return EpisodeMeasurements(id: stem, failure: error.message)
-    } catch let error as FileMap.Damaged {
-      return EpisodeMeasurements(id: stem, failure: "\(error.description), as far as an export can tell; another program has rewritten it")
     } catch {
       return EpisodeMeasurements(id: stem, failure: "\(error)")
     }
@@ -174,7 +168,7 @@ private struct DatasetPlaces {
   private static func linked(_ target: (file: String, object: String), from index: String) -> EpisodePlace {
     let parts = target.object.split(separator: "/")
     let folder = URL(fileURLWithPath: index).deletingLastPathComponent().path
-    var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "", isShard: true)
+    var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "")
     if !DatasetFiles.isInside(target.file) || parts.count != 2 || parts.first != "data" {
       place.failure = "its link leads to \(target.file):\(target.object), which is no shard of the dataset"
     }

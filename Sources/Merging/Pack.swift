@@ -8,7 +8,8 @@ import Steps
 
 /// Packing of a dataset directory into one self-contained HDF5 file; stored chunks are copied unchanged.
 package enum Pack {
-  /// Packs a dataset; returns the number of episodes, and the file's SHA-256 for publication. No run can write to the dataset meanwhile.
+  /// Packs a dataset; returns the number of episodes, the file's SHA-256 for publication, and sentences that name what other programs have
+  /// added to shards, which is packed, too. No run can write to the dataset meanwhile.
   ///
   /// Throws `UsageError` if the directory is not a dataset, `ExportRefusal` for one that is damaged or not finished, `OutputExists` while
   /// another command writes the file, `OutputFailure` when it cannot be written or a run writes to the dataset, `CancellationError`.
@@ -18,33 +19,35 @@ package enum Pack {
   package static func pack(
     directory: String, output: String, threads: Int = 1, checks: Verification.ExternalChecks = .inProcess,
     isCancelled: () -> Bool = { false }, copying: (_ path: String) throws -> Void
-  ) throws -> (episodes: Int, digest: Digest) {
+  ) throws -> (episodes: Int, digest: Digest, notes: [String]) {
     guard try Directory.kind(at: output) == nil else {
       throw UsageError("\(output) already exists; choose another name or remove it")
     }
     let lock = try OutputDirectory.ReadLock(directory)
     defer { lock.release() }
-    try check(directory, threads, checks)
+    let notes = try check(directory, threads, checks)
     let source = try Source(directory)
     let staged = try StagedDirectory(output)
     do {
-      try checkSpace(for: source.shards + [source.index.path], output)
+      try checkSpace(for: source.files, output)
       let path = staged.path + "/packed.h5"
       try copying(path)
       let digest = try SealedFile.digest(of: path).digest
       if isCancelled() { throw CancellationError() }
       try staged.commit(file: "packed.h5")
-      return (source.demos.count, digest)
+      return (source.demos.count, digest, notes)
     } catch {
       // Before the file is removed, for the free space that it reports.
       let failure = OutputFailure(error, writing: output, isResumed: false)
       staged.discard()
-      throw error is OutputFailure || error is OutputExists || error is CancellationError ? error : failure
+      throw error is OutputFailure || error is OutputExists || error is ExportRefusal || error is CancellationError ? error : failure
     }
   }
 
   /// Compares everything that is packed with its digests: the packed file has digests of its own, by which damage would be sound.
-  private static func check(_ directory: String, _ threads: Int, _ checks: Verification.ExternalChecks) throws {
+  ///
+  /// Returns notes on what other programs have added.
+  private static func check(_ directory: String, _ threads: Int, _ checks: Verification.ExternalChecks) throws -> [String] {
     let dataset = try Dataset(directory: directory)
     let entries = try Journal.contents(at: directory + "/" + DatasetFiles.journal).entries
     if let other = entries.values.first(where: { $0.pipeline != dataset.record.pipelineDigest }) {
@@ -52,7 +55,7 @@ package enum Pack {
         "\(directory) is not finished: \(other.id) was converted by another pipeline than manifest.json names; run takeset run again")
     }
     let report = try Verification(directory: directory, inputs: false, threads: threads, external: checks)
-    guard let first = report.differences.first else { return }
+    guard let first = report.differences.first else { return report.notes }
     throw ExportRefusal("\(directory) is damaged: \(first.path) \(first.message); takeset verify \(directory) says what else differs")
   }
 
@@ -71,21 +74,25 @@ package enum Pack {
 
   /// A dataset's index, and the shard of each of its episodes.
   private struct Source {
-    var index: File
-    var demos: [String]
-    var shards: [String]
+    let dataset: Dataset
+    let index: File
+    let demos: [String]
+
+    var shards: [String] { dataset.written.compactMap { $0.output.map { dataset.directory + "/" + $0.path } } }
+    /// Paths of the index and of the shards.
+    var files: [String] { [dataset.directory + "/" + dataset.record.index.path] + shards }
 
     init(_ directory: String) throws {
-      let dataset = try Dataset(directory: directory)
+      dataset = try Dataset(directory: directory)
       do {
         index = try File.open(directory + "/" + dataset.record.index.path)
       } catch {
         throw UsageError("\(directory) is not a Takeset dataset: \(error)")
       }
-      shards = dataset.written.compactMap { $0.output?.path }.map { directory + "/" + $0 }
       demos = try index.root.group("data").members().map(\.name)
-      guard demos.count == shards.count else {
-        throw UsageError("\(directory)/dataset.h5 has \(demos.count) episodes, manifest.json \(shards.count); run takeset run again")
+      guard demos.count == dataset.written.count else {
+        throw UsageError(
+          "\(directory)/dataset.h5 has \(demos.count) episodes, manifest.json \(dataset.written.count); run takeset run again")
       }
     }
   }
@@ -104,11 +111,17 @@ package enum Pack {
     let data = try file.root.createGroup("data", isSmall: false)
     let meta = try file.root.createGroup("meta", isSmall: false)
     for (demo, shard) in zip(source.demos, source.shards) {
-      // Refuses what leads to other files.
-      _ = try WrittenShard(shard)
       let episode = try File.open(shard)
-      try data.copy(ShardNames.demo, from: episode.root.group("data"), as: demo)
-      try meta.copy(ShardNames.demo, from: episode.root.group("meta"), as: demo)
+      for (section, copy) in [("data", data), ("meta", meta)] {
+        // Another program may have added what leads to other files.
+        do {
+          try episode.root.checkIsWhole("\(section)/\(ShardNames.demo)")
+        } catch let error as HDF5Error {
+          throw ExportRefusal(
+            "\(error.target) was added by another program and cannot be packed, because \(error.message); remove it from the shard")
+        }
+        try copy.copy(ShardNames.demo, from: episode.root.group(section), as: demo)
+      }
       try episode.close()
     }
     let indexData = try index.root.group("data")

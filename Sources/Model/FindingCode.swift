@@ -126,6 +126,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
 
   // MARK: Findings of a dataset
   case actionsMissing = "actions-missing"
+  case added
   case dayUnknown = "day-unknown"
   case duplicateContent = "duplicate-content"
   case mixedOrientation = "mixed-orientation"
@@ -213,7 +214,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   /// The usual severity, which some findings raise; a rejection is a decision and no problem.
   package var severity: Finding.Severity {
     switch self {
-    case .accelerationInG, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
+    case .accelerationInG, .added, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
       .duplicate, .frameRate, .hashEncoding, .hdrMapped, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly,
       .locationRemoved,
       .metadataNumber,

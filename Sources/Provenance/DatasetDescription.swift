@@ -1,4 +1,4 @@
-import Datasets
+package import Datasets
 import Evidence
 import Foundation
 import HDF5
@@ -71,9 +71,11 @@ package struct DatasetDescription {
 
   /// Reads the manifest and every shard. Throws `UsageError` for a bad option or a directory that is no dataset, `ExportRefusal` for a
   /// shard that cannot be read.
-  package init(_ directory: String, options: Options, threads: Int) throws {
+  ///
+  /// - Parameter checks: How a shard is checked that another program has written to, before it is opened.
+  package init(_ directory: String, options: Options, threads: Int, checks: Verification.ExternalChecks) throws {
     try Self.check(options)
-    let (dataset, run) = try Dataset.opened(directory)
+    let (dataset, run) = try Dataset.opened(directory, checks: checks)
     (self.dataset, self.options) = (dataset, options)
     name = options.name ?? URL(fileURLWithPath: Directory.absolute(directory)).lastPathComponent
     (started, finished) = (run["started"]?.string, run["finished"]?.string)
@@ -132,7 +134,7 @@ package struct DatasetDescription {
         let record = try dataset.record(of: take)
         if dataset.takes.count <= DatasetDescription.listed { records.append(record) }
         count(record.findings)
-        if let output = record.output { try add(output, in: dataset.directory) }
+        if let output = record.output { try add(output, dataset.shard(output).open()) }
       }
     }
 
@@ -144,8 +146,7 @@ package struct DatasetDescription {
     }
 
     /// The arrays by name; their units are attributes in the shards.
-    private mutating func add(_ output: OutputRecord, in directory: String) throws {
-      let file = try WrittenShard.open(directory + "/" + output.path, structure: output.structureDigest)
+    private mutating func add(_ output: OutputRecord, _ file: File) throws {
       defer { try? file.close() }
       for array in output.arrays where array.path.hasPrefix(DatasetDescription.group) {
         let name = String(array.path.dropFirst(DatasetDescription.group.count))

@@ -1,4 +1,4 @@
-import Datasets
+package import Datasets
 import Evidence
 import Foundation
 import Model
@@ -18,9 +18,9 @@ package struct DatasetPreview {
 
   /// Opens a dataset. Throws `UsageError` if the directory is not one.
   ///
-  /// `count`: Images of an episode, and as many depth maps.
-  package init(_ directory: String, count: Int) throws {
-    dataset = try Dataset(directory: directory)
+  /// `count`: Images of an episode, and as many depth maps. `checks`: How a shard is checked that another program has written to.
+  package init(_ directory: String, count: Int, checks: Verification.ExternalChecks = .none) throws {
+    dataset = try Dataset(directory: directory, checks: checks)
     self.count = count
   }
 
@@ -43,7 +43,7 @@ package struct DatasetPreview {
           let found = try dataset.record(of: take)
           record = found
           preview = try EpisodePreview(
-            Dataset.episode(found, in: dataset.directory), count: count, bytes: Self.bytes, posterBytes: Self.posterBytes)
+            dataset.episode(found), count: count, bytes: Self.bytes, posterBytes: Self.posterBytes)
         } catch {
           summary.problems.append((take.id.text, record.map { Dataset.problem(error, $0) } ?? "\(error)"))
           continue

@@ -18,6 +18,8 @@ package struct Run: Sendable {
   package var prunes = false
   /// Whether inputs are compared by content rather than by size, time and inode.
   package var checksContent = false
+  /// How a shard is compared with its record that another program has written to.
+  package var checks = Verification.ExternalChecks.none
   /// Public keys of devices, for checking the signatures of bundles.
   package var keys: DeviceKeys?
   /// An explicit split, in place of the pipeline's rule.
@@ -127,7 +129,10 @@ package struct Run: Sendable {
     for input in unmatched { ledger.fail(input) }
 
     let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
-    try convert(search, conversion, journal, ledger, directory.path, cancelled)
+    let freshness = UpToDateCheck(
+      journal: journal, earlier: ledger.earlierByTake, conversion: conversion, directory: directory.path, checksContent: checksContent,
+      replaces: replaces, checks: checks)
+    try convert(search, conversion, freshness, ledger, directory.path, cancelled)
 
     if let failure = ledger.outputFailure { throw failure }
     var summary = ledger.summary
@@ -139,7 +144,7 @@ package struct Run: Sendable {
     }
     var seen = ledger.seen(search)
     if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.id.take)) }
-    var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
+    var gone = ledger.isStopped ? [] : vanished(search, seen, freshness, directory, conversion.digest, report)
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
     let removed = Set(gone)
@@ -164,7 +169,7 @@ package struct Run: Sendable {
       summary.findings = try publish(directory, journal, conversion.digest, seen, ignored, started)
     }
     // A shard whose journal line was damaged may be the only remaining copy of its take.
-    if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
+    if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, removed) }
     return summary
   }
 
@@ -188,11 +193,9 @@ package struct Run: Sendable {
   }
 
   private func convert(
-    _ search: TakeSearch, _ conversion: TakeConversion, _ journal: Journal, _ ledger: RunResults, _ directory: String,
+    _ search: TakeSearch, _ conversion: TakeConversion, _ freshness: UpToDateCheck, _ ledger: RunResults, _ directory: String,
     _ isCancelled: @escaping @Sendable () -> Bool
   ) throws {
-    let freshness = UpToDateCheck(
-      journal: journal, earlier: ledger.earlierByTake, conversion: conversion, directory: directory, checksContent: checksContent)
     // Made one after the other: a task holds all options of its reader.
     let jobs = search.found.lazy.map { TakeJob(task: $0.task, reader: $0.reader) }
     let isolated = isolation.map { isolation in
@@ -209,12 +212,15 @@ package struct Run: Sendable {
             let isIsolated = isolation?.policy.applies(to: job.task) == true
             if isIsolated { share.open() }
             try conversion.list(job)
-            switch try freshness.verdict(job, isCancelled: isCancelled) {
+            switch try freshness.verdict(job, isCancelled: isCancelled, log: ledger.log) {
             case .fresh(let entries):
               ledger.keep(entries)
               return false
+            case .kept(let reason):
+              ledger.keep(job.task.id, despite: reason)
+              return false
             case .stale(let reason):
-              if let reason { ledger.log("\(job.task.id): \(reason)") }
+              if let reason { ledger.log("\(job.task.id): \(reason), and it is rebuilt") }
               Self.loadLibraryVersions
             }
             ledger.start(job.task.id)
@@ -227,7 +233,11 @@ package struct Run: Sendable {
             try conversion.open(job, in: directory)
             return true
           } catch {
-            ledger.finish(job, Result { try conversion.giveUp(job, error, isCancelled: isCancelled) })
+            if !isCancelled(), !(error is CancellationError), let kept = freshness.additions(to: job.task.id) {
+              ledger.keep(job.task.id, despite: "\(error), but \(kept)")
+            } else {
+              ledger.finish(job, Result { try conversion.giveUp(job, error, isCancelled: isCancelled) })
+            }
             return false
           }
         },
@@ -295,26 +305,33 @@ package struct Run: Sendable {
 
   /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, and those of a replaced pipeline.
   private func vanished(
-    _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
+    _ search: TakeSearch, _ seen: Set<String>, _ freshness: UpToDateCheck, _ directory: OutputDirectory, _ digest: String,
     _ report: (Event) -> Void
   ) -> [String] {
     if prunes, !search.unmatched.isEmpty {
       report(.log("nothing is pruned, because an input could not be read: takes that seem to be gone may only be unreachable"))
     }
-    let gone = journal.entries.values.filter { entry in
+    var kept: Set<String> = []
+    let gone = freshness.journal.entries.values.filter { entry in
       // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
       // are both gone.
       if seen.contains(entry.id.take) { return false }
       let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id.text)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
-      return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
+      guard prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard else { return false }
+      guard !kept.contains(entry.id.take) else { return false }
+      guard let additions = freshness.additions(to: entry.id.take) else { return true }
+      kept.insert(entry.id.take)
+      report(.log("\(entry.id.take): it is no longer among the inputs, but \(additions)"))
+      return false
     }
     for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
     return gone.map(\.id.text).sorted()
   }
 
   /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.
-  private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ report: (Event) -> Void) {
+  private func sweep(_ directory: OutputDirectory, _ journal: Journal, _ removed: Set<String>) {
+    for id in removed { unlink(directory.path + "/" + DatasetFiles.shard(of: id)) }
     directory.removeShards(except: Set(journal.entries.values.filter { $0.outcome == .written }.map(\.id.text)))
   }
 

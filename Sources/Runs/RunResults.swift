@@ -68,6 +68,15 @@ final class RunResults: Sendable {
     }
   }
 
+  /// Counts a take as failed that should have been converted again, but whose episodes stay.
+  func keep(_ take: String, despite reason: String) {
+    report(.log("\(take): \(reason)"))
+    counts.withLock {
+      $0.summary.failed += 1
+      if stopsAtFailure { $0.isStopped = true }
+    }
+  }
+
   func log(_ line: String) { report(.log(line)) }
 
   func didStore(_ block: PreparedBlock) { report(.progress(rows: block.rows, bytes: block.bytes)) }
@@ -84,11 +93,7 @@ final class RunResults: Sendable {
       let results = try results.get()
       if let failure = results.first(where: { $0.record.isUnreadable })?.record, hasSound(job.task.id) {
         // What is safe stays: the next run may be able to read the inputs again.
-        report(.log("\(job.task.id): \(failure.reason ?? "its files cannot be read"); its existing episode is kept"))
-        return counts.withLock {
-          $0.summary.failed += 1
-          if stopsAtFailure { $0.isStopped = true }
-        }
+        return keep(job.task.id, despite: "\(failure.reason ?? "its files cannot be read"); its existing episode is kept")
       }
       for (index, result) in results.enumerated() {
         try add(result, of: job.task, isLast: index == results.count - 1)

@@ -46,7 +46,8 @@ struct DescribeCommand: ParsableCommand {
     var options = DatasetDescription.Options()
     (options.name, options.license, options.creators) = (name, license, creator)
     (options.url, options.date, options.hasCrate, options.replaces) = (url, date, roCrate, replace)
-    let summary = try DatasetDescription(directory, options: options, threads: jobs.threads).write(to: output ?? directory)
+    let description = try DatasetDescription(directory, options: options, threads: jobs.threads, checks: CheckProcess.checks)
+    let summary = try description.write(to: output ?? directory)
     guard !console.quiet else { return }
     standardOutput("\(summary.directory): \(summary.files.joined(separator: ", ")) written")
     if !summary.missing.isEmpty { standardOutput("left for you to give: \(summary.missing.joined(separator: ", "))") }

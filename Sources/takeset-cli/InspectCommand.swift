@@ -42,7 +42,7 @@ struct InspectCommand: ParsableCommand {
     try checkPreview()
     if paths.count == 1, DatasetFiles.isDataset(paths[0]) {
       try inspectDataset(paths[0])
-      if let preview { try draw(Dataset(directory: paths[0]), to: preview) }
+      if let preview { try draw(Dataset(directory: paths[0], checks: CheckProcess.checks), to: preview) }
       return
     }
     var sheet = ContactSheet()

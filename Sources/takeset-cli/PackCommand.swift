@@ -29,6 +29,7 @@ struct PackCommand: ParsableCommand {
         try copy(to: path, isCancelled)
       }
     }
+    for note in packed.notes { standardError("note: \(note)") }
     standardOutput("\(output): \(packed.episodes) episode\(packed.episodes == 1 ? "" : "s"), sha256 \(packed.digest)")
   }
 
@@ -56,7 +57,9 @@ struct PackCommand: ParsableCommand {
     }
     guard process.terminationStatus != 0 else { return }
     let words = String(decoding: (try? errors.fileHandleForReading.readToEnd()) ?? Data(), as: UTF8.self)
-    throw PackFailure(description: words.trimmingCharacters(in: .whitespacesAndNewlines).replacing("takeset: ", with: ""))
+    let sentence = words.trimmingCharacters(in: .whitespacesAndNewlines).replacing("takeset: ", with: "")
+    if process.terminationStatus == 65 { throw ExportRefusal(sentence) }
+    throw PackFailure(description: sentence)
   }
 }
 

@@ -32,7 +32,7 @@ struct PreviewCommand: ParsableCommand {
 
   func run() throws {
     try checkIsFolder(directory)
-    let summary = try DatasetPreview(directory, count: images).write(to: output, most: first ?? .max)
+    let summary = try DatasetPreview(directory, count: images, checks: CheckProcess.checks).write(to: output, most: first ?? .max)
     for problem in summary.problems { standardError("\(problem.id): \(problem.reason)") }
     if !console.quiet { standardOutput("\(output): \(counted(summary.episodes, "episode"))") }
     if summary.episodes == 0, !summary.problems.isEmpty { throw ExitCode(1) }

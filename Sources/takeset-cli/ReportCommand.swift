@@ -61,7 +61,7 @@ struct ReportCommand: ParsableCommand {
   func run() throws {
     var page = ReportPage(tool: TakesetCommand.tool)
     if let title { page.title = title }
-    (page.thumbnails, page.threads) = (thumbnails, jobs.threads)
+    (page.thumbnails, page.threads, page.checks) = (thumbnails, jobs.threads, CheckProcess.checks)
     page.byteLimit = maxSize.map { Int($0 * 1e6) }
     let file = try output.map { try ReportFile($0, of: directory, replacing: replace, watching: watch) }
     if try Directory.kind(at: directory, followingLinks: true) == .file { try checkIsFolder(directory) }

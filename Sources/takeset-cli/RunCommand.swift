@@ -49,7 +49,7 @@ struct RunCommand: ParsableCommand {
   var failOn: FailOn?
   @Option(help: "Compare inputs with the last run's by stat (size, times, inode) or by content.")
   var check = Check.stat
-  @Flag(help: "Rebuild the dataset even if it was written by a different pipeline.")
+  @Flag(help: "Rebuild the dataset even if another pipeline wrote it, and shards to which another program has added something.")
   var replace = false
   @Flag(help: "Remove episodes whose take is no longer among the inputs.")
   var prune = false
@@ -101,6 +101,7 @@ struct RunCommand: ParsableCommand {
     run.stopsAtFailure = onFailure == .stop
     run.checksContent = check == .content
     run.replaces = replace
+    run.checks = CheckProcess.checks
     run.prunes = prune
     run.recordsHost = recordHost
     run.countsEarlierWarnings = failOn == .warning

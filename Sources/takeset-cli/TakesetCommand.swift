@@ -171,5 +171,5 @@ func checkIsFolder(_ directory: String) throws {
 /// The dataset in a directory. Throws `NoInputs` where there is nothing.
 func dataset(at directory: String) throws -> Dataset {
   try checkIsFolder(directory)
-  return try Dataset(directory: directory)
+  return try Dataset(directory: directory, checks: CheckProcess.checks)
 }

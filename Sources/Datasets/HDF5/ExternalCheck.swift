@@ -1,6 +1,6 @@
 import Evidence
 import Foundation
-import HDF5
+package import HDF5
 import Model
 import Steps
 
@@ -30,8 +30,41 @@ package enum ExternalCheck {
         if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
       }
       if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
+      if report.isSound { report.addNote(try additions(to: file.root, output), to: output, now: try FileStamp.of(path).bytes) }
     }
     return report
+  }
+
+  /// What a shard has beside what its record names: paths of objects, and of attributes as `/data/demo_0@task`.
+  package static func additions(to root: Group, _ output: OutputRecord) throws -> [String] {
+    var arrays: Set<String> = []
+    for array in output.arrays {
+      arrays.insert(array.path)
+      if array.digestOf == .rows { arrays.insert("/" + ShardNames.rowDigests(of: array.path)) }
+    }
+    var groups: Set<String> = []
+    for array in arrays {
+      var path = Substring(array)
+      while let slash = path.lastIndex(of: "/"), slash > path.startIndex {
+        path = path[..<slash]
+        groups.insert(String(path))
+      }
+    }
+    var found: [String] = []
+    func visit(_ group: Group, _ path: String) throws {
+      found += try group.attributeNames().filter { !ours(path).contains($0) }.map { "\(path)@\($0)" }
+      for (name, kind) in try group.members() {
+        let member = path == "/" ? path + name : "\(path)/\(name)"
+        switch kind {
+        case .group where groups.contains(member): try visit(group.group(name), member)
+        case .dataset where arrays.contains(member):
+          found += try group.dataset(name).attributeNames().filter { !ShardLayout.attributeNames.contains($0) }.map { "\(member)@\($0)" }
+        default: found.append(member)
+        }
+      }
+    }
+    try visit(root, "/")
+    return found
   }
 
   /// The attributes that Takeset sets on a group; other programs may add theirs.
@@ -39,7 +72,8 @@ package enum ExternalCheck {
     switch object {
     case "/": ["format", "format_version", "pipeline_sha256", "tool_version"]
     case "/data": ["env_args", "total"]
-    default: ["camera_info", ShardNames.rowCount, ShardNames.reader, ShardNames.takeID]
+    case "/\(ShardNames.data)": ["camera_info", ShardNames.rowCount, ShardNames.reader, ShardNames.takeID]
+    default: []
     }
   }
 

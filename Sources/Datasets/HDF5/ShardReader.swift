@@ -4,10 +4,11 @@ import HDF5
 import Model
 
 /// Opens a shard as the episode that was written: every row's value, time, number and validity; images and depth are read on demand, by any
-/// number of threads. Only cursors keep the file open.
+/// number of threads. Only cursors keep the file open. Arrays that the record does not name are not looked at.
 struct ShardReader {
-  private let shard: WrittenShard
-  private let file: StoredFile
+  private let shard: RecordedShard
+  /// Paths of the arrays that the record names.
+  private let recorded: Set<String>
   /// Kept open while this reads, because closing it would close its groups.
   private let library: File
   private let id: String
@@ -16,15 +17,12 @@ struct ShardReader {
   private var meta: Group { stored.meta }
   private let times: [Timestamp]
 
-  /// Throws `FileError`, `HDF5Error` or `FileMap.Damaged` for a file that is not the shard of this episode.
-  ///
-  /// - Parameter structure: The recorded digest of its structure, which is compared before the library sees the file.
-  init(path: String, id: String, structure: Digest?) throws {
-    shard = try WrittenShard(path)
-    if let structure { try shard.checkStructure(structure) }
-    file = StoredFile(path: path, stamp: shard.stamp)
+  /// Throws as `RecordedShard` does, or `HDF5Error`, for a file that is not the shard of this episode.
+  init(path: String, id: String, _ output: OutputRecord, _ checks: Verification.ExternalChecks) throws {
+    shard = try RecordedShard(path, output, checks)
+    recorded = Set(output.arrays.map(\.path))
     self.id = id
-    library = try File.open(path)
+    library = try shard.open()
     stored = try StoredEpisode(library.root)
     if let own = try stored.id(), own != id { throw FileMap.Damaged(description: "it is the shard of \(own)") }
     let clocked = try stored.times()
@@ -44,13 +42,14 @@ struct ShardReader {
       throw HDF5Error(call: "read", target: meta.name, message: "it lacks the quality of its rows")
     }
     frames.quality = quality
-    if meta.contains(ShardNames.segment) { frames.segment = try meta.dataset(ShardNames.segment).readAll(as: Int64.self) }
+    if hasMeta(ShardNames.segment) { frames.segment = try meta.dataset(ShardNames.segment).readAll(as: Int64.self) }
     var episode = Episode(id: id, sourceFrames: times.count, frames: frames, streams: [:])
     episode.captureStart = times.first
+    if let note = shard.note { episode.findings.append(Finding(.added, note)) }
     if let unix = try clocked.integerAttribute("unix_origin_ns") {
       episode.unixOrigin = Episode.UnixOrigin(nanoseconds: unix, resolution: try clocked.integerAttribute("unix_origin_resolution_ns") ?? 1)
     }
-    for member in try stored.observationNames() {
+    for member in try stored.observationNames() where recorded.contains("\(ShardNames.dataPath)\(ShardNames.observations)/\(member)") {
       let dataset = try stored.observation(member)
       guard let streamKind = try self.kind(of: dataset) else { continue }
       let name = StreamName(member)
@@ -65,14 +64,16 @@ struct ShardReader {
     for (member, kind) in try meta.members()
     where kind == .group && ![ShardNames.streams, ShardNames.rowDigests, StreamName.actionFolder].contains(member) {
       let group = try meta.group(member)
-      if group.contains("accel") { episode.streams[StreamName(member)] = try inertial(group) }
+      if hasMeta(member + "/accel") { episode.streams[StreamName(member)] = try inertial(group) }
     }
     return episode
   }
 
+  private func hasMeta(_ member: String) -> Bool { recorded.contains("/\(ShardNames.meta)/\(member)") }
+
   /// Adds the actions in a group, and those in `action_dict`, whose masks are below `meta`.
   private func addActions(of group: Group, inFolder folder: String = "", to episode: inout Episode) throws {
-    for (member, kind) in try group.members() where kind == .dataset {
+    for (member, _) in try group.members() where recorded.contains(ShardNames.dataPath + folder + member) {
       let dataset = try group.dataset(member)
       guard try self.kind(of: dataset) == .action else { continue }
       let name = StreamName(folder + member)
@@ -139,7 +140,7 @@ struct ShardReader {
   private func vector(_ name: StreamName, _ kind: StreamKind, _ dataset: HDF5Array) throws -> SampleStream {
     let spec = try spec(kind, dataset)
     var stream = try stream(name, spec, VectorSource(width: spec.elementCount, values: dataset.readAll(as: Float.self)))
-    if meta.contains("\(name)_raw") {
+    if hasMeta("\(name)_raw") {
       stream.raw = VectorSource(width: spec.elementCount, values: try meta.dataset("\(name)_raw").readAll(as: Float.self))
     }
     return stream
@@ -168,10 +169,12 @@ struct ShardReader {
     }
     let source: any SampleSource
     if isEncoded {
-      source = StoredImages(file: file, dataset: path, isReadable: valid, size: raster.size, isPNG: spec.sourceEncoding == .png)
-    } else {
+      source = StoredImages(file: shard.file, dataset: path, isReadable: valid, size: raster.size, isPNG: spec.sourceEncoding == .png)
+    } else if let map = shard.map {
       source = StoredSamples(
-        file: file, chunks: shard.map.chunks[path] ?? [], layout: try layout(dataset), isReadable: valid, name: name)
+        file: shard.file, chunks: map.chunks[path] ?? [], layout: try layout(dataset), isReadable: valid, name: name)
+    } else {
+      source = RewrittenSamples(file: shard.file, dataset: path, isReadable: valid, size: raster.size)
     }
     var stream = try stream(name, spec, source)
     stream.intrinsicsTrack = try intrinsics(name, stream)

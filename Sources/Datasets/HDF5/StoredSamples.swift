@@ -77,6 +77,35 @@ struct StoredSamples: SampleSource {
   }
 }
 
+/// Rows of an array in a file that another program has written to, which may be stored in any way: read by the library.
+struct RewrittenSamples: SampleSource {
+  let file: StoredFile
+  /// Path of the array.
+  let dataset: String
+  let isReadable: [UInt8]
+  let size: ImageSize
+
+  var access: SampleAccess { .random }
+
+  func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
+    let library = try file.library()
+    return Cursor(source: self, library: library, array: try library.root.dataset(dataset))
+  }
+
+  private struct Cursor: SampleCursor {
+    let source: RewrittenSamples
+    /// Kept open, because closing it would close the array.
+    let library: File
+    let array: HDF5Array
+    var size: ImageSize? { source.size }
+
+    func read(_ index: Int, into bytes: inout [UInt8]) throws {
+      guard source.isReadable.indices.contains(index), source.isReadable[index] == 1 else { throw lostSample(source.dataset, index) }
+      bytes = try array.read(rows: index..<(index + 1))
+    }
+  }
+}
+
 /// Rows of an array of JPEG or PNG files.
 struct StoredImages: SampleSource {
   let file: StoredFile

@@ -1,6 +1,6 @@
 package import Evidence
 import Foundation
-package import HDF5
+import HDF5
 import Media
 import Model
 import Rasters
@@ -28,20 +28,6 @@ package struct WrittenShard: Sendable {
   package static func checkFolder(of path: String) throws {
     let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
     if try Directory.kind(at: folder) == .link { throw FileMap.Damaged(description: "its folder is a symbolic link") }
-  }
-
-  /// Opens a shard with the library after its structure was found to be as it was written: the library may crash on a damaged file.
-  ///
-  /// Throws as `init` does, `FileMap.Damaged` also where the structure has changed, and `HDF5Error`.
-  package static func open(_ path: String, structure: Digest) throws -> File {
-    try WrittenShard(path).checkStructure(structure)
-    return try File.open(path)
-  }
-
-  func checkStructure(_ recorded: Digest) throws {
-    guard try structureDigest() == recorded else {
-      throw FileMap.Damaged(description: "it was changed after it was written; takeset verify says what differs")
-    }
   }
 
   /// Whether a text is in the file where the library keeps texts of any length: in a global heap, after its length as 64 bits.

@@ -47,6 +47,8 @@ struct EpisodeContents: Sendable {
   var rateHz: Double?
   var clock: Clock
   var isResampled: Bool
+  /// What is found in the file and not in its record.
+  var findings: [Finding]
   var gaps: [Gap] = []
   /// Rows with a problem, by its name.
   var quality: [(name: String, rows: Int)] = []
@@ -76,6 +78,7 @@ struct EpisodeContents: Sendable {
     let cadence = frames.cadence
     let period = (cadence.nominalPeriod ?? 0) / 1e9
     (rows, self.seconds, rateHz, clock, isResampled) = (times.count, seconds.last ?? 0, cadence.rateHz, frames.clock, frames.isResampled)
+    findings = episode.findings
     let found = cadence.gaps(in: times, tick: frames.tick)
     gaps = found.map { gap in
       let step = Double(gap.step) / 1e9

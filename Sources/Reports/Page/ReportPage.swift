@@ -17,6 +17,8 @@ package struct ReportPage: Sendable {
   package var byteLimit: Int?
   package var threads = 1
   package var tool: ToolIdentity
+  /// How a shard is checked that another program has written to, before it is read. `none` leaves it unread.
+  package var checks = Verification.ExternalChecks.none
 
   /// A page about a run in progress, which reloads itself.
   package struct Live: Sendable {
@@ -41,7 +43,7 @@ package struct ReportPage: Sendable {
   /// `live`: Whether a run is writing into the directory: then the page shows the takes that are finished. `cache`: Keeps what was read
   /// between calls.
   package func render(_ directory: String, live: Live? = nil, cache: ReportCache = ReportCache()) throws -> Summary {
-    let source = try ReportedTakes(directory, prefersJournal: live != nil)
+    let source = try ReportedTakes(directory, checks, prefersJournal: live != nil)
     let limit = byteLimit ?? max(5_000_000, 2500 * source.takes.count)
     var summaries = read(source, cache, drawingLimit: limit)
     summaries.sort { $0.precedes($1) }
@@ -76,7 +78,7 @@ package struct ReportPage: Sendable {
 
   /// The numbers of every take, in the order of the page, as JSON.
   package func table(_ directory: String) throws -> JSONValue {
-    let source = try ReportedTakes(directory)
+    let source = try ReportedTakes(directory, checks)
     var page = self
     page.thumbnails = 0
     var summaries = page.read(source, ReportCache(), drawingLimit: 0)
@@ -106,6 +108,7 @@ package struct ReportPage: Sendable {
         guard summary.take.outcome == .written else { return summary }
         do {
           summary.contents = try cache.contents(of: summary.take, in: source, draws: draws)
+          summary.take.findings += summary.contents?.findings ?? []
         } catch {
           summary.problem = Dataset.problem(error, summary.take)
         }

@@ -12,11 +12,15 @@ struct ReportedTakes: Sendable {
   let recordDigest: String?
   /// What is wrong with the manifest, in sentences.
   let notes: [String]
+  private let checks: Verification.ExternalChecks
 
   /// Reads the manifest, or the journal where there is no manifest or the journal is preferred.
   ///
   /// Throws `UsageError` if the directory is not a dataset of this version.
-  init(_ directory: String, prefersJournal: Bool = false) throws {
+  ///
+  /// - Parameter checks: How a shard is checked that another program has written to.
+  init(_ directory: String, _ checks: Verification.ExternalChecks, prefersJournal: Bool = false) throws {
+    self.checks = checks
     let journal = directory + "/" + DatasetFiles.journal
     let hasManifest = try Directory.kind(at: directory + "/" + DatasetFiles.manifest) != nil
     let hasJournal = try Directory.kind(at: journal) == .file
@@ -61,6 +65,6 @@ struct ReportedTakes: Sendable {
   func episode(_ take: TakeRecord) throws -> Episode {
     guard let output = take.output else { throw UsageError("it has no file") }
     guard try Directory.kind(at: directory + "/" + output.path) != nil else { throw UsageError("\(output.path) is missing") }
-    return try Dataset.episode(take, in: directory)
+    return try Dataset.episode(take, in: directory, checks)
   }
 }

@@ -1,4 +1,4 @@
-"""The program on the recorder's page, in a package of its own that knows the repository by its address only."""
+"""The code on the recorder's page: the program, in a package of its own that knows the repository by its address only, and the app's part."""
 
 import json
 import os
@@ -19,6 +19,11 @@ let package = Package(
 """
 
 
+def code():
+    """The Swift code of the page: the program, and the part of an app."""
+    return re.findall(r"```swift\n(.*?)```", (ROOT / "docs/recorder.md").read_text(), re.S)
+
+
 def repository(path):
     """The files of this checkout, as a repository with one commit."""
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -34,7 +39,7 @@ def repository(path):
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("swift"), reason="needs git's list of files, and the compiler")
 def test_the_program_of_the_page_records_what_run_converts(takeset, tmp_path):
-    (program,) = re.findall(r"```swift\n(.*?)```", (ROOT / "docs/recorder.md").read_text(), re.S)
+    program, _ = code()
     repository(tmp_path / "takeset")
     (tmp_path / "outside/Sources/outside").mkdir(parents=True)
     (tmp_path / "outside/Package.swift").write_text(MANIFEST % (tmp_path / "takeset"))
@@ -52,3 +57,13 @@ def test_the_program_of_the_page_records_what_run_converts(takeset, tmp_path):
     assert len(means) == 60 and abs(means - [number * 4 for number in range(60)]).max() < 3
     assert abs(demo["obs/camera_depth"][30].mean() - 1.5) < 1e-3
     assert "is_partial" not in json.loads((tmp_path / "in/take-1/metadata.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("swiftc"), reason="needs the compiler")
+def test_the_part_of_an_app_has_the_types_of_the_adapters(tmp_path):
+    _, app = code()
+    # It is checked as a file of the adapters' own module.
+    (tmp_path / "App.swift").write_text(app.replace("import TakesetRecorderApple\n", ""))
+    done = subprocess.run([ROOT / "scripts/check-apple", tmp_path / "App.swift"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr

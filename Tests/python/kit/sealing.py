@@ -36,12 +36,28 @@ def structure(shard):
     return digest.hexdigest()
 
 
+def recorded(shard, arrays):
+    """The records of a shard's arrays, with those of arrays that were added to it."""
+    found = {array["path"]: array for array in arrays}
+
+    def note(name, item):
+        if isinstance(item, h5py.Dataset) and "/row_sha256/" not in name and f"/{name}" not in found:
+            found[f"/{name}"] = {
+                "path": f"/{name}", "dtype": item.dtype.str, "shape": list(item.shape), "chunk": item.chunks and list(item.chunks),
+                "filters": [], "sha256": "0" * 64, "sha256_of": "bytes"}
+
+    with h5py.File(shard) as f:
+        f.visititems(note)
+    return [found[path] for path in sorted(found)]
+
+
 def seal(dataset, *takes):
-    """Gives the manifest the sizes and the structure's digests of changed shards, of all without names."""
+    """Gives the manifest the sizes, the arrays and the structure's digests of changed shards, of all without names."""
     def change(record):
         for take in record["takes"]:
             if take["outcome"] == "written" and (not takes or take["id"] in takes):
                 shard = dataset / take["output"]["path"]
-                take["output"].update(bytes=shard.stat().st_size, structure_sha256=structure(shard))
+                arrays = recorded(shard, take["output"]["datasets"])
+                take["output"].update(bytes=shard.stat().st_size, structure_sha256=structure(shard), datasets=arrays)
 
     rewrite(dataset, change)
