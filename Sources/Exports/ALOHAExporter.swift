@@ -86,7 +86,9 @@ struct ALOHAPlan: Sendable {
       }
     }
     let leaveOut = "leave them out with --episodes"
-    try refuse("actions", { $0.episode.derived[.actions] == nil }, "add the step actions to the pipeline, or \(leaveOut)")
+    try refuse(
+      "actions", { $0.episode.derived[.actions] == nil },
+      "add the step actions to the pipeline (of kind none where takes have no poses), or \(leaveOut)")
     try refuse("images", { $0.images.isEmpty }, leaveOut)
     let names = try Self.streams(of: episodes, options.qpos)
     try demand("the same cameras in all episodes", "keep the cameras that all takes have (step select)") {

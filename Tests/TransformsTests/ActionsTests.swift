@@ -180,8 +180,10 @@ import TestSupport
     #expect(try rows(episode, .actionPart("width")) == [[2], [4], nil, [16], [32], [32]])
     #expect(try rows(episode, .actionPart("joints")) == [nil, nil, nil, [20, 5], [30, 2], [0, 0]])
     var reader = RowReader(episode)
-    let chunks = try (0..<6).map { try reader.values(of: .actionChunk, at: $0).map { $0.isNaN ? nil : $0 } }
-    #expect(chunks[0] == [nil, nil, nil, 4, 10, -180] && chunks[3] == [16, 20, 5, 32, 50, 7] && chunks[5].allSatisfy { $0 == nil })
+    let chunks: [[Float?]] = try (0..<6).map { row in try reader.values(of: .actionChunk, at: row).map { $0.isNaN ? nil : $0 } }
+    #expect(chunks[0] == [nil, nil, nil, 4, 10, -180])
+    #expect(chunks[3] == [16, 20, 5, 32, 50, 7])
+    #expect(chunks[5].allSatisfy { $0 == nil })
   }
 
   @Test func jointsComeBeforeOtherNumbers() throws {

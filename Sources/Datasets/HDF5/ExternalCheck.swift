@@ -39,7 +39,10 @@ package enum ExternalCheck {
     switch object {
     case "/": ["format", "format_version", "pipeline_sha256", "tool_version"]
     case "/data": ["env_args", "total"]
-    default: ["camera_info", ShardNames.rowCount, ShardNames.reader, ShardNames.takeID]
+    default:
+      [
+        "camera_info", HDF5Shard.actionsLack, HDF5Shard.unusedOptions, ShardNames.rowCount, ShardNames.reader, ShardNames.takeID,
+      ]
     }
   }
 
