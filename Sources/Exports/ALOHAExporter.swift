@@ -27,7 +27,9 @@ struct ALOHAExporter: Exporter {
   var link = false
   @StepOption("takes with incomplete rows: refuse, longest (keep the longest complete part) or split (each complete part is an episode)")
   var masked = Masked.refuse
-  @StepOption("streams of qpos, separated by commas; by default pose and all joints") var qpos = ""
+  @StepOption(
+    "streams of qpos, separated by commas; by default pose and all joints, or, where no take has poses, all joints and the numbers that are actions"
+  ) var qpos = ""
   @StepOption("the attribute sim: if false, ACT pairs the images of row t with the actions from row t-1 on") var sim = false
 
   func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws {
@@ -84,7 +86,9 @@ struct ALOHAPlan: Sendable {
       }
     }
     let leaveOut = "leave them out with --episodes"
-    try refuse("actions", { $0.episode.derived[.actions] == nil }, "add the step actions to the pipeline, or \(leaveOut)")
+    try refuse(
+      "actions", { $0.episode.derived[.actions] == nil },
+      "add the step actions to the pipeline (of kind none where takes have no poses), or \(leaveOut)")
     try refuse("images", { $0.images.isEmpty }, leaveOut)
     let names = try Self.streams(of: episodes, options.qpos)
     try demand("the same cameras in all episodes", "keep the cameras that all takes have (step select)") {
@@ -105,14 +109,15 @@ struct ALOHAPlan: Sendable {
     try setLength(options.fixedLength)
   }
 
-  /// The streams of qpos that the user names, which every episode must have; `nil` for pose and joints.
+  /// The streams of qpos that the user names, which every episode must have; `nil` for those of each episode.
   private static func streams(of episodes: [ExportedEpisode], _ option: String) throws -> [StreamName]? {
     let names = option.split(separator: ",").map { StreamName($0.trimmingCharacters(in: .whitespaces)) }
     guard !names.isEmpty else {
-      let without = episodes.filter { $0.poseFrame == nil }.map(\.id)
-      guard without.isEmpty else {
+      let without = episodes.filter { $0.poseFrame == nil }
+      // An arm without poses has a state, too.
+      guard without.isEmpty || without.count == episodes.count && !episodes.contains(where: { qpos(of: $0, nil).isEmpty }) else {
         throw ExportRefusal(
-          "aloha needs poses for qpos, and these episodes have none: \(without.abridged); name other streams with --qpos, "
+          "aloha needs poses for qpos, and these episodes have none: \(without.map(\.id).abridged); name other streams with --qpos, "
             + "or leave them out with --episodes")
       }
       return nil
@@ -135,8 +140,12 @@ struct ALOHAPlan: Sendable {
   }
 
   private static func qpos(of episode: ExportedEpisode, _ names: [StreamName]?) -> [(name: StreamName, width: Int)] {
-    let names = names ?? [.pose] + episode.streams { $0 == .angles }.map(\.name)
-    return names.map { ($0, episode.episode.streams[$0]?.spec.elementCount ?? 0) }
+    let acting = Set(episode.episode.derived[.actions]?.spec.parts.map(\.name) ?? [])
+    let ownNames =
+      episode.poseFrame == nil
+      ? vectors(of: episode).filter { $0.stream.spec.kind == .angles || acting.contains($0.name.rawValue) }.map(\.name)
+      : [.pose] + episode.streams { $0 == .angles }.map(\.name)
+    return (names ?? ownNames).map { ($0, episode.episode.streams[$0]?.spec.elementCount ?? 0) }
   }
 
   /// `camera_image` is the camera `camera`; `wrist_image`, which rename makes of it, is `wrist`.

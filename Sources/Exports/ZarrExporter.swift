@@ -139,9 +139,12 @@ struct ReplayContents: Sendable {
     }
     var conventions: [String] = []
     if names.contains(.actions) {
+      let hasRotations = episodes.contains { $0.episode.derived[.actions]?.spec.rotationLayout != nil }
       conventions.append(
-        "action[t] leads from row t to row t+1. UMI's action windows begin with row t itself, and its 6 numbers of a rotation are the "
-          + "first two rows of the matrix; those of a relative-6d action are its columns, unless the pipeline has rotation-layout: rows.")
+        "action[t] leads from row t to row t+1. UMI's action windows begin with row t itself"
+          + (hasRotations
+            ? ", and its 6 numbers of a rotation are the first two rows of the matrix; those of a relative-6d action are its columns, "
+              + "unless the pipeline has rotation-layout: rows." : "."))
     }
     return ReplayContents(
       keys: names.flatMap { Self.keys($0, episodes[0]) }, streams: names, lost: lost, unplaced: Self.unplaced(episodes),

@@ -13,7 +13,7 @@ extension Loader {
       DoctorRule(.actionsMissing, .breaks, "there is no /action to export", .withActions) { $0.withoutActions() },
       DoctorRule(
         .posesMissing, .breaks, "there is no /observations/qpos to export", Remedy("leave these takes out, or compute poses with SLAM")
-      ) { $0.withoutPoses() },
+      ) { $0.withoutState() },
       DoctorRule(
         .imagesMissing, .breaks, "ACT reads an image of each camera", Remedy("convert with images, or leave these takes out")
       ) { $0.withoutImages() },

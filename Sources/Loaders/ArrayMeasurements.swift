@@ -36,6 +36,7 @@ struct ArrayMeasurements: Sendable {
   var isDepth: Bool { kind == StreamKind.depth.word }
   var isPose: Bool { kind == "pose" }
   var isAngles: Bool { kind == StreamKind.angles.word }
+  var isVector: Bool { kind == StreamKind.vector.word }
 
   /// Widest row whose numbers are looked at one by one.
   private static let widestRow = 1 << 12

@@ -116,7 +116,8 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
     case .episodeUnreadable: "The file of an episode is missing or damaged."
     case .rowsDiffer: "Arrays of one episode differ in their number of rows."
     case .typeWrong: "An array has an element type or a number of dimensions that the loader does not take."
-    case .actionsMissing: "Episodes without actions, because the take has no poses or the pipeline has no `actions` step."
+    case .actionsMissing:
+      "Episodes without actions, because the take has no poses or the pipeline has no `actions` step. If they have joints or other numbers instead, the remedy makes actions of those."
     case .imagesMissing: "Episodes without images."
     case .posesMissing: "Episodes without camera poses."
     case .depthMissing: "Episodes without depth maps."

@@ -45,7 +45,8 @@ package struct Doctor: Sendable {
     var examined = measured
     examined.exportCommand = loader.exportCommand
     for index in examined.episodes.indices {
-      examined.episodes[index].observations = examined.episodes[index].observations.filter { loader.reads($0.value) }
+      let episode = examined.episodes[index]
+      examined.episodes[index].observations = episode.observations.filter { loader.reads($0.value, of: episode) }
     }
     geometry = Dictionary(examined.episodes.compactMap { one in one.geometry.map { (one.id, $0) } }) { first, _ in first }
     (episodes, rows) = (examined.episodes.count, examined.episodes.reduce(0) { $0 + $1.rows })

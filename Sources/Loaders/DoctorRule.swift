@@ -99,11 +99,14 @@ package enum Loader: String, Sendable, CaseIterable {
     }
   }
 
-  /// Whether it reads an observation.
-  func reads(_ array: ArrayMeasurements) -> Bool {
+  /// Whether it reads an observation of an episode.
+  func reads(_ array: ArrayMeasurements, of episode: EpisodeMeasurements) -> Bool {
     switch self {
     case .robomimic, .lerobot, .diffusionPolicy: true
-    case .aloha: array.isImage || array.isPose || array.isAngles
+    case .aloha:
+      array.isImage || array.isPose || array.isAngles
+        // Where actions are missing, it is one that they could be made of.
+        || array.isVector && episode.poses == nil && (episode.actions == nil || episode.isActing(array))
     case .nerfstudio: array.isImage || array.isPose || array.isDepth
     case .geometry: array.isPose || array.isDepth
     }

@@ -36,6 +36,11 @@ struct EpisodeMeasurements: Sendable {
 
   var images: [ArrayMeasurements] { observations.values.filter(\.isImage).sorted { $0.name < $1.name } }
 
+  /// Whether the actions have a part of the name of this observation.
+  func isActing(_ array: ArrayMeasurements) -> Bool {
+    actions?.columnNames.contains { $0 == array.name || $0.hasPrefix(array.name + " ") } ?? false
+  }
+
   /// An episode that cannot be read.
   init(id: String, failure: String) { (self.id, self.failure) = (id, failure) }
 

@@ -48,9 +48,27 @@ extension Examined {
     }
   }
 
-  func withoutActions() -> [Problem] { lacking("actions") { $0.actions == nil } }
+  /// Episodes without actions. Those without poses can have actions of their joints, or else of other numbers.
+  func withoutActions() -> [Problem] {
+    let bad = readable.filter { $0.actions == nil }
+    func all(_ isWanted: (ArrayMeasurements) -> Bool) -> [String] {
+      keys.filter { key in bad.allSatisfy { $0.observations[key].map(isWanted) ?? false } }
+    }
+    let (angles, vectors) = (all(\.isAngles), all { $0.isVector && $0.name != StreamName.depthPoint.rawValue })
+    let numbers = angles.isEmpty ? vectors : angles
+    return lacking("actions") { $0.actions == nil }.map { found in
+      var problem = found
+      if problem.remedy == nil, !numbers.isEmpty, bad.allSatisfy({ $0.poses == nil }) { problem.remedy = .actions(of: numbers) }
+      return problem
+    }
+  }
+
   func withoutImages() -> [Problem] { lacking("images") { $0.images.isEmpty } }
   func withoutPoses() -> [Problem] { lacking("poses") { $0.poses == nil } }
+
+  /// Episodes without poses, unless no episode has any and each has actions, which are then of its joints or other numbers.
+  func withoutState() -> [Problem] { readable.allSatisfy { $0.poses == nil && $0.actions != nil } ? [] : withoutPoses() }
+
   func withoutIntrinsics() -> [Problem] { lacking("intrinsics") { !$0.images.isEmpty && !$0.hasIntrinsics } }
 
   func withForeignIntrinsics() -> [Problem] {

@@ -92,6 +92,12 @@ extension Remedy {
   static let withActions = Remedy(
     "convert the takes that have poses, with actions, and leave out the others", steps: "actions: {kind: relative-6d}")
 
+  /// Actions of takes that have numbers and no poses.
+  static func actions(of streams: [String]) -> Remedy {
+    Remedy(
+      "make actions of joints or other numbers, without poses", steps: "actions: {kind: none, of: [\(streams.joined(separator: ", "))]}")
+  }
+
   static func size(_ width: Int, _ height: Int) -> Remedy {
     Remedy("give all images one size", steps: "resize-image: {width: \(width), height: \(height), mode: cover}")
   }

@@ -52,6 +52,11 @@ extension Examined {
 
   // MARK: Columns
 
+  /// Whether actions have a part that is made of poses.
+  private var areOfPoses: Bool {
+    arrays("actions").contains { $0.array.columnNames.contains { $0.contains("position") || $0.contains("rotation") } }
+  }
+
   /// Columns of the actions, over all episodes; none if these differ in width.
   private func columns(_ key: String) -> [(name: String, moments: Moments)] {
     let all = arrays(key).map(\.array)
@@ -72,7 +77,7 @@ extension Examined {
         sentence:
           "\(several(constant.count, "column")) of the actions never \(constant.count == 1 ? "changes" : "change"): \(constant.abridged)",
         episodes: [],
-        remedy: areJoints ? Remedy("leave joints out of the actions", steps: "actions: {joints: none}") : nil)
+        remedy: areJoints && areOfPoses ? Remedy("leave joints out of the actions", steps: "actions: {joints: none}") : nil)
     ]
   }
 
@@ -109,7 +114,7 @@ extension Examined {
     let remedy: Remedy? =
       if parts.contains(where: { $0.hasPrefix("absolute") }) {
         Remedy("use motions instead of positions", steps: "actions: {kind: relative-6d}")
-      } else if parts.contains("joints") {
+      } else if parts.contains("joints"), areOfPoses {
         Remedy("leave joints out of the actions", steps: "actions: {joints: none}")
       } else if !jumping.isEmpty {
         Remedy("begin an episode at each jump of the camera", steps: "split-episodes: {at: jumps}")
@@ -144,6 +149,9 @@ extension Examined {
 
   /// `nil` where the rule's own remedy, absolute actions, applies.
   private func spreadRemedy(_ key: String, _ columns: [String], isSmall: Bool) -> Remedy? {
+    let clipping = Remedy("clip less in get_norm_stats of ACT's utils.py")
+    // The steps below are for actions of poses, and qpos needs something.
+    guard readable.contains(where: { $0.poses != nil }) else { return clipping }
     if key == "actions", isSmall, !columns.contains(where: { $0.hasPrefix("absolute") }) { return nil }
     if key == "actions", columns.contains(where: { $0.hasPrefix("joints") }) {
       return Remedy("store angles of actions in radians", steps: "actions: {angle: radian}")
@@ -151,7 +159,7 @@ extension Examined {
     if arrays(key).contains(where: \.array.isAngles) {
       return Remedy("leave the angles out of qpos", command: "takeset export DATASET --to aloha --qpos pose --output OUT")
     }
-    return Remedy("clip less in get_norm_stats of ACT's utils.py")
+    return clipping
   }
 
   // MARK: Depth and images

@@ -121,6 +121,8 @@ package struct Episode: Sendable {
   package var storesNextObservations = false
   /// Whether a last row that no row of the take follows is none, because its action would be invented.
   package var dropsRowWithoutNext = false
+  /// What the step that makes actions would make them of, where the take has none of it: `poses`, `joints or arm`.
+  package var actionsLack: String?
   package var alignments: [Alignment] = []
   package var unixOrigin: UnixOrigin?
   /// Capture time of the source's first frame, on the frames' clock, whether or not it is a row.

@@ -1,21 +1,23 @@
 package import Model
 package import Steps
 
-/// Adds actions computed from poses, joints and a gripper: row t is the step from row t to row t + 1. Of an episode that was cut from a
-/// longer take, the last row's is the step to the take's next row.
+/// Adds actions computed from poses, joints and other numbers: row t is the step from row t to row t + 1. Of an episode that was cut from
+/// a longer take, the last row's is the step to the take's next row.
 ///
 ///     - actions: {kind: relative-6d, joints: absolute, horizon: 16}
+///     - actions: {kind: none, of: [arm, gripper], delta: [arm]}
 ///
 /// Values are computed from the rows that remain after all steps. `ActionPart` has the formulas.
 package struct Actions: Transform {
   package static let name = "actions"
-  package static let summary = "Adds actions to learn: the pose of the next row as seen from each row, joints and gripper"
+  package static let summary = "Adds actions to learn: the pose of the next row as seen from each row, joints and other numbers"
 
   package enum Kind: String, OptionChoice {
     case relative6D = "relative-6d"
     case absolute6D = "absolute-6d"
     case absoluteQuaternion = "absolute-quat"
     case deltaPose = "delta-pose"
+    case none
   }
   package enum Joints: String, OptionChoice { case none, absolute, delta }
   package enum Angle: String, OptionChoice { case degree, radian }
@@ -23,12 +25,16 @@ package struct Actions: Transform {
   package enum RotationLayout: String, OptionChoice { case columns, rows }
 
   @StepOption(
-    "relative-6d: the next pose seen from this one, as position and two columns of the rotation; absolute-6d, absolute-quat: the next pose; delta-pose: difference of positions, and rotation vector"
+    "relative-6d: the next pose seen from this one, as position and two columns of the rotation; absolute-6d, absolute-quat: the next pose; delta-pose: difference of positions, and rotation vector; none: joints and the streams of the option of, without poses"
   )
   var kind = Kind.relative6D
   @StepOption("absolute: append the joint angles of the next row; delta: their change; takes without joints have actions without them")
   var joints = Joints.none
-  @StepOption("unit of joint angles in actions") var angle = Angle.degree
+  @StepOption("with the kind none: streams of numbers whose values in the next row are the action, in this order, each a part of its name")
+  var of: [String] = []
+  @StepOption("those streams of the option of whose change to the next row is the action, and not their value there") var delta: [String] =
+    []
+  @StepOption("unit of angles in actions, where the take has them in degrees") var angle = Angle.degree
   @StepOption("a stream of numbers to append, as they are in the next row, as the part \"gripper\"") var gripper: String? = nil
   @StepOption("above 1, action_chunk holds the actions of this many following rows, all relative to the row (rows)", 1...64) var horizon = 1
   @StepOption(
@@ -45,16 +51,35 @@ package struct Actions: Transform {
 
   package func validate() throws {
     if gripper?.isEmpty == true { throw OptionError("gripper", "expected the name of a stream") }
+    guard kind == .none else {
+      if !of.isEmpty { throw OptionError("of", "it needs kind: none; actions of poses take a stream of numbers from the option gripper") }
+      if !delta.isEmpty { throw OptionError("delta", "it needs kind: none, and names streams of the option of") }
+      return
+    }
+    if of.isEmpty, joints == .none {
+      throw OptionError("kind", "none leaves no actions; name streams, such as of: [gripper], or give joints: absolute")
+    }
+    if let gripper { throw OptionError("gripper", "with kind: none, write of: [\(gripper)]") }
+    if let twice = of.indices.first(where: { of[..<$0].contains(of[$0]) }) { throw OptionError("of", "\(of[twice]) is named twice") }
+    if joints != .none, of.contains(StreamName.joints.rawValue) {
+      throw OptionError("of", "joints: \(joints.rawValue) already has the joints; leave out one of the two")
+    }
+    if let other = delta.first(where: { !of.contains($0) }) {
+      throw OptionError("delta", "the option of has no \(other)\(Spelling.hint(for: other, among: of))")
+    }
   }
 
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     func first(_ isWanted: (StreamKind) -> Bool) -> (StreamName, StreamSpec)? {
       episode.streams.filter { isWanted($0.value.spec.kind) }.min { $0.key < $1.key }.map { ($0.key, $0.value.spec) }
     }
-    guard let (pose, poseSpec) = first({ $0.poseFrame != nil }) else { return episode }
-    let unit = poseSpec.kind.poseFrame?.unit.rawValue ?? poseSpec.unit
+    var acting = episode
+    acting.noteUnused(of, in: "of", of: Self.self, before: episode)
+    let pose = kind == .none ? nil : first { $0.poseFrame != nil }
+    let unit = pose.map { $1.kind.poseFrame?.unit.rawValue ?? $1.unit } ?? ""
     var parts: [ActionPart]
     switch kind {
+    case .none: parts = []
     case .relative6D: parts = [.position(.relative, unit), .rotation6D(.relative, byRows: rotationLayout == .rows)]
     case .absolute6D: parts = [.position(.absolute, unit), .rotation6D(.absolute, byRows: rotationLayout == .rows)]
     case .absoluteQuaternion: parts = [.position(.absolute, unit), .quaternion]
@@ -66,23 +91,31 @@ package struct Actions: Transform {
       if joints != .none { parts.append(part) }
       named.append(part)
     }
-    if let gripper {
-      let name = StreamName(gripper)
+    func append(_ option: String, _ stream: String, as part: String, isDelta: Bool = false, inRadians: Bool = false) throws {
+      let name = StreamName(stream)
       guard let spec = episode.streams[name]?.spec, [.vector, .angles].contains(spec.kind) else {
         let known = episode.streams.filter { [.vector, .angles].contains($0.value.spec.kind) }.keys.sorted().map(\.rawValue)
         throw TakeFailure(
           .streamMissing,
-          "gripper: the take has no stream of numbers \"\(gripper)\"; it has \(known.isEmpty ? "none" : known.joined(separator: ", "))")
+          "\(option): the take has no stream of numbers \"\(stream)\"; it has \(known.isEmpty ? "none" : known.joined(separator: ", "))")
       }
-      let part = ActionPart(vector: name, spec, as: "gripper", isDelta: false, inRadians: false)
+      let part = ActionPart(vector: name, spec, as: part, isDelta: isDelta, inRadians: inRadians)
       parts.append(part)
+      named.removeAll { $0.name == part.name }
       named.append(part)
     }
-    var acting = episode
+    if let gripper, pose != nil { try append("gripper", gripper, as: "gripper") }
+    for stream in of where episode.streams[StreamName(stream)] != nil {
+      try append("of", stream, as: stream, isDelta: delta.contains(stream), inRadians: angle == .radian)
+    }
+    guard kind == .none ? !parts.isEmpty : pose != nil else {
+      acting.actionsLack = kind == .none ? ((joints == .none ? [] : ["joints"]) + of).joined(separator: " or ") : "poses"
+      return acting
+    }
     acting.dropsRowWithoutNext = last == .drop
     func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
       acting.derived[name] = ActionRows(
-        pose: pose, frame: poseSpec.kind.poseFrame, parts: parts, horizon: horizon, clock: episode.frames.clock)
+        pose: pose?.0, frame: pose?.1.kind.poseFrame, parts: parts, horizon: horizon, clock: episode.frames.clock)
     }
     add(.actions, parts)
     for part in named { add(.actionPart(part.name), [part]) }
@@ -142,18 +175,19 @@ struct ActionPart: Sendable {
   var rotationLayout: String? { if case .rotation6D(_, let byRows) = formula { byRows ? "rows" : "columns" } else { nil } }
 
   /// The columns for row t and row s, `nil` where an input is missing.
-  func values(_ t: Int, _ s: Int, pose: StreamName, of rows: inout RowReader) throws -> [Float]? {
+  func values(_ t: Int, _ s: Int, pose name: StreamName?, of rows: inout RowReader) throws -> [Float]? {
+    func pose(at row: Int) throws -> Pose? { try name.flatMap { try rows.pose($0, at: row) } }
     switch formula {
     case .vector(let name, let isDelta, let scale):
       let later = try rows.values(of: name, at: s)
       let now = isDelta ? try rows.values(of: name, at: t) : Array(repeating: 0, count: later.count)
       let values = zip(later, now).map { Float((Double($0) - Double($1)) * scale) }
       return values.contains(where: \.isNaN) ? nil : values
-    case .quaternion: return try rows.pose(pose, at: s).map { Array($0.floats[3...]) }
-    case .position(.absolute): return try rows.pose(pose, at: s).map { Array($0.floats[..<3]) }
-    case .rotation6D(.absolute, let byRows): return try rows.pose(pose, at: s).map { Self.sixNumbers($0, byRows) }
+    case .quaternion: return try pose(at: s).map { Array($0.floats[3...]) }
+    case .position(.absolute): return try pose(at: s).map { Array($0.floats[..<3]) }
+    case .rotation6D(.absolute, let byRows): return try pose(at: s).map { Self.sixNumbers($0, byRows) }
     case .position, .rotation6D, .rotationVector:
-      guard let a = try rows.pose(pose, at: t), let b = try rows.pose(pose, at: s) else { return nil }
+      guard let a = try pose(at: t), let b = try pose(at: s) else { return nil }
       switch formula {
       case .position(.relative): return Array(a.inverse.composed(with: b).floats[..<3])
       case .rotation6D(_, let byRows): return Self.sixNumbers(a.inverse.composed(with: b), byRows)
@@ -174,13 +208,14 @@ struct ActionPart: Sendable {
 
 /// Rows of actions, or of chunks of the actions of the following rows.
 struct ActionRows: Derived {
-  let pose: StreamName
+  /// The poses that actions are computed from; `nil` where they are of numbers alone.
+  let pose: StreamName?
   let parts: [ActionPart]
   /// Rows of a chunk; `nil` for single actions.
   let horizon: Int?
   let spec: StreamSpec
 
-  init(pose: StreamName, frame: PoseFrame?, parts: [ActionPart], horizon: Int?, clock: Clock) {
+  init(pose: StreamName?, frame: PoseFrame?, parts: [ActionPart], horizon: Int?, clock: Clock) {
     (self.pose, self.parts, self.horizon) = (pose, parts, horizon)
     let width = parts.reduce(0) { $0 + $1.columns }
     let units = parts.reduce(into: [String]()) { units, part in if !units.contains(part.unit) { units.append(part.unit) } }
@@ -192,7 +227,7 @@ struct ActionRows: Derived {
     self.spec = spec
   }
 
-  var inputs: [StreamName] { [pose] + parts.flatMap(\.inputs) }
+  var inputs: [StreamName] { [pose].compactMap(\.self) + parts.flatMap(\.inputs) }
 
   func value(at row: Int, of rows: inout RowReader) throws -> [Float] {
     try (1...(horizon ?? 1)).flatMap { ahead in

@@ -157,12 +157,87 @@ import TestSupport
     }
   }
 
+  // MARK: Without poses
+
+  /// An arm without poses: two angles in degrees, the width of its gripper, and a frame that was dropped after the third row.
+  private func arm() -> Episode {
+    var episode = handled((0..<6).map { _ in at(0) }, [[0, 90], [45, .nan], [10, -90], [20, 0], [40, 5], [70, 7]])
+    episode.streams["width"] = episode.streams[.joints]
+    episode.streams["width"]?.spec = StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "mm", clock: .deviceUptime)
+    episode.streams["width"]?.source = VectorSource(width: 1, values: [1, 2, 4, 8, 16, 32])
+    episode.streams[.pose] = nil
+    for row in 3..<6 { episode.frames.timestamps[row] = episode.frames.timestamps[row].advanced(by: 1_000_000_000) }
+    episode.frames.nominalRate = 10
+    return episode
+  }
+
+  @Test func numbersActWithoutPoses() throws {
+    let episode = try acting(["kind": "none", "of": ["width", "joints"], "delta": ["joints"], "horizon": 2], arm())
+    let spec = try #require(episode.derived[.actions]?.spec)
+    #expect(spec.parts.map(\.description) == ["width:1", "joints:2"] && spec.unit == "mm, degree" && spec.actionFrame == nil)
+    // A change needs both rows, no row leads across the gap, and the last one holds.
+    #expect(try rows(episode) == [nil, nil, nil, [16, 20, 5], [32, 30, 2], [32, 0, 0]])
+    #expect(try rows(episode, .actionPart("width")) == [[2], [4], nil, [16], [32], [32]])
+    #expect(try rows(episode, .actionPart("joints")) == [nil, nil, nil, [20, 5], [30, 2], [0, 0]])
+    var reader = RowReader(episode)
+    let chunks: [[Float?]] = try (0..<6).map { row in try reader.values(of: .actionChunk, at: row).map { $0.isNaN ? nil : $0 } }
+    #expect(chunks[0] == [nil, nil, nil, 4, 10, -180])
+    #expect(chunks[3] == [16, 20, 5, 32, 50, 7])
+    #expect(chunks[5].allSatisfy { $0 == nil })
+  }
+
+  @Test func jointsComeBeforeOtherNumbers() throws {
+    let episode = try acting(["kind": "none", "of": ["width"], "joints": "absolute", "angle": "radian", "last": "drop"], arm())
+    #expect(isNear(try rows(episode)[3], [40 * .pi / 180, 5 * .pi / 180, 16]))
+    #expect(episode.dropsRowWithoutNext && episode.derived[.actions]?.spec.unit == "rad, mm")
+    #expect(try acting(["kind": "none", "joints": "delta"], arm()).derived[.actions]?.spec.parts.map(\.name) == ["joints"])
+    // Joints are there even if they are no part of the actions.
+    #expect(
+      try acting(["kind": "none", "of": ["width"]], arm()).derived.keys.sorted() == ["action_dict/joints", "action_dict/width", "actions"])
+  }
+
+  @Test func posesPlayNoPart() throws {
+    var posed = arm()
+    posed.streams[.pose] = Episode.posed([nil, nil, nil, nil, nil, nil]).streams[.pose]
+    #expect(try rows(acting(["kind": "none", "of": ["width"]], posed)) == [[2], [4], nil, [16], [32], [32]])
+  }
+
+  @Test func aTakeWithNoneOfTheStreamsHasNoActions() throws {
+    let without = try acting(["kind": "none", "of": ["wdith", "force"], "joints": "absolute"], .posed([at(0), at(1)]))
+    #expect(without.derived.isEmpty && without.actionsLack == "joints or wdith or force")
+    #expect(without.unusedOptions == ["actions.of.force", "actions.of.wdith"])
+    let part = try acting(["kind": "none", "of": ["width", "force"]], arm())
+    #expect(part.derived[.actions]?.spec.parts.map(\.name) == ["width"] && part.actionsLack == nil)
+    var blind = arm()
+    blind.streams[.pose] = Episode.posed([nil, nil, nil, nil, nil, nil]).streams[.pose]
+    let failure = #expect(throws: TakeFailure.self) { try acting(["kind": "none", "of": ["pose"]], blind) }
+    #expect(failure?.message == "of: the take has no stream of numbers \"pose\"; it has joints, width")
+  }
+
+  @Test(
+    arguments: [
+      (["kind": "none"], "actions.kind: none leaves no actions; name streams, such as of: [gripper], or give joints: absolute"),
+      (["kind": "none", "of": ["q"], "gripper": "w"], "actions.gripper: with kind: none, write of: [w]"),
+      (["kind": "none", "of": ["q", "q"]], "actions.of: q is named twice"),
+      (
+        ["kind": "none", "of": ["joints"], "joints": "delta"], "actions.of: joints: delta already has the joints; leave out one of the two"
+      ),
+      (["kind": "none", "of": ["arm"], "delta": ["amr"]], "actions.delta: the option of has no amr; did you mean arm?"),
+      (["of": ["q"]], "actions.of: it needs kind: none; actions of poses take a stream of numbers from the option gripper"),
+      (["delta": ["q"]], "actions.delta: it needs kind: none, and names streams of the option of"),
+    ] as [(JSONValue, String)])
+  func optionsThatExcludeEachOtherAreRefused(options: JSONValue, message: String) throws {
+    let error = #expect(throws: PipelineFileError.self) { try acting(options, arm()) }
+    #expect(error?.description == message)
+  }
+
   // MARK: Missing rows and gaps
 
   @Test func withoutPosesThereAreNoActions() throws {
     var episode = handled([at(0), at(1)], [[1], [2]])
     episode.streams[.pose] = nil
-    #expect(try acting(["joints": "absolute"], episode).derived.isEmpty)
+    let without = try acting(["joints": "absolute"], episode)
+    #expect(without.derived.isEmpty && without.actionsLack == "poses")
   }
 
   @Test func aMissingPoseMakesTwoStepsMissing() throws {

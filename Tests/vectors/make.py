@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation, Slerp
 
 POSES, JOINTS = 9, 3
-KINDS = ["relative-6d", "absolute-6d", "absolute-quat", "delta-pose"]
+KINDS = ["relative-6d", "absolute-6d", "absolute-quat", "delta-pose", "none"]
 RATES = ["10", "29.97", "50", "60", "120"]
 
 
@@ -40,6 +40,7 @@ def actions(found, joints, kind, use, angle, layout):
         "absolute-6d": lambda: [to, six(after, layout)],
         "absolute-quat": lambda: [to, found[1:, 3:]],
         "delta-pose": lambda: [to - at, (after * before.inv()).as_rotvec()],
+        "none": lambda: [],
     }[kind]()
     scale = np.pi / 180 if angle == "radian" else 1
     columns += {"none": [], "absolute": [joints[1:] * scale], "delta": [np.diff(joints, axis=0) * scale]}[use]
@@ -73,7 +74,7 @@ def main(path=Path(__file__).with_name("transforms.json")):
             {"kind": kind, "joints": use, "angle": angle, "rotation-layout": layout, "rows": numbers(actions(found, joints, kind, use, angle, layout))}
             for kind, use, angle in itertools.product(KINDS, ["none", "absolute", "delta"], ["degree", "radian"])
             for layout in (["columns", "rows"] if kind.endswith("6d") else ["columns"])
-            if use != "none" or angle == "degree"
+            if use != "none" or angle == "degree" and kind != "none"
         ],
         "resampled": [
             {"rate": float(rate), "times": ticks, "poses": numbers(rows), "joints": numbers(angles)}

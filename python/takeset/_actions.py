@@ -189,5 +189,6 @@ class StoredChunks:
 def _stored_parts(rows: EpisodeRows, key: str) -> list[Part]:
     if key not in rows:
         step = "actions" if key == "actions" else "actions with a horizon"
-        raise UnknownKey(f"{rows.episode} has no {key}; put the step {step} into the pipeline, or use actions='relative-6d'")
+        other = "use actions='relative-6d'" if rows.first_of_kind("pose") else "name the streams that are actions: {kind: none, of: [joints]}"
+        raise UnknownKey(f"{rows.episode} has no {key}; put the step {step} into the pipeline, or {other}")
     return [Part(name, columns) for name, columns in rows[key].parts.items()]

@@ -186,6 +186,8 @@ class WindowReader:
         if options.actions is None:
             return None
         first = self.rows(0) if self._numbers else None
+        if first and not first.first_of_kind("pose") and "actions" in first:
+            raise UnknownKey(f"{first.episode} has no poses to compute actions='relative-6d' from; use its own with actions='stored'")
         # A stream that an episode does not have is reported with that episode.
         pose, joints = (first and first.first_of_kind("pose")) or "pose", (first and first.first_of_kind("angles")) or "joints"
         appended = joints if options.joints == "append" else None

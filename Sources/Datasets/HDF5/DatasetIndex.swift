@@ -114,10 +114,15 @@ package struct DatasetIndex {
     var meanings: [String: [ShardStatistics.Meaning: [Int32]]] = [:]
     var sizes: [String: [[Int]: [Int32]]] = [:]
     var unused = UnusedOptions()
+    /// Ids of takes without actions, by what they lack.
+    var inactive: [String: [String]] = [:]
     for (number, member) in zip(Int32(0)..., members) {
       let file = try File.open(directory + "/" + DatasetFiles.shard(of: member.id))
       defer { try? file.close() }
       try unused.add(file.root)
+      if let lacking = try file.root.group(ShardNames.data).textAttribute(HDF5Shard.actionsLack) {
+        inactive[lacking, default: []].append(member.id)
+      }
       for entry in try ShardStatistics(from: file.root).entries {
         meanings[entry.name, default: [:]][entry.meaning, default: []].append(number)
         sizes[entry.name, default: [:]][entry.shape, default: []].append(number)
@@ -132,12 +137,8 @@ package struct DatasetIndex {
         }
       }
     }
-    let acting = Set((sizes[StreamName.actions.rawValue] ?? [:]).values.joined())
-    var missing: [Finding] = []
-    if !acting.isEmpty, acting.count < members.count {
-      let others = members.indices.filter { !acting.contains(Int32($0)) }.map { members[$0].id }
-      missing.append(
-        Finding(.actionsMissing, "takes without poses have no actions: \(others.abridged)", field: "actions", count: others.count))
+    let missing = inactive.sorted { $0.key < $1.key }.map { lacking, ids in
+      Finding(.actionsMissing, "takes without \(lacking) have no actions: \(ids.abridged)", field: "actions", count: ids.count)
     }
     var keys: [String: Key] = [:]
     for (name, all) in merged {
@@ -210,16 +211,41 @@ package struct DatasetIndex {
   }
 
   private func mixed(_ meanings: [String: [ShardStatistics.Meaning: [Int32]]]) -> [Finding] {
-    meanings.sorted { $0.key < $1.key }.compactMap { name, all in
+    /// Names of arrays that differ only in the unit of their lengths, by the takes that have each: poses, and the actions made of them.
+    var lengths: [[String: [Int32]]: [String]] = [:]
+    let others = meanings.sorted { $0.key < $1.key }.compactMap { name, all -> Finding? in
       // Those that differ in width are of several shapes, which is reported as such, even if a wider one has another unit.
       guard Dictionary(grouping: all.keys, by: \.channels).values.contains(where: { $0.count > 1 }) else { return nil }
-      let parts = Dictionary(
-        all.map { meaning, takes in ([meaning.unit, meaning.axes, meaning.type].compactMap(\.self).joined(separator: ", "), takes) },
-        uniquingKeysWith: { ($0 + $1).sorted() }
-      ).map { ($0.key, $0.value) }
+      func takes(by words: (ShardStatistics.Meaning) -> [String?]) -> [String: [Int32]] {
+        Dictionary(
+          all.map { (words($0).compactMap(\.self).joined(separator: ", "), $1) }, uniquingKeysWith: { ($0 + $1).sorted() })
+      }
+      let parts = takes { [$0.unit, $0.axes, $0.type] }
       guard parts.count > 1 else { return nil }
-      return Finding(.mixedUnits, sentence(name, "means different things", parts) + "; statistics are kept apart", field: name)
+      if takes(by: { [$0.otherUnits, $0.axes, $0.type] }).count == 1 {
+        lengths[takes { [$0.length?.rawValue] }, default: []].append(name)
+        return nil
+      }
+      let words = sentence(name, "means different things", parts.map { ($0.key, $0.value) })
+      return Finding(.mixedUnits, words + "; statistics are kept apart", field: name)
     }
+    return others + lengths.map(mixedLengths).sorted { $0.message < $1.message }
+  }
+
+  /// One finding for all arrays: which takes are in another unit than most.
+  private func mixedLengths(_ takes: [String: [Int32]], _ arrays: [String]) -> Finding {
+    // The parts and chunks of actions are in the unit of the actions.
+    let observations = arrays.filter { !$0.hasPrefix("action") }
+    let names = observations + (observations.count < arrays.count ? [StreamName.actions.rawValue] : [])
+    func unit(_ word: String) -> String { word == LengthUnit.arbitrary.rawValue ? "in an arbitrary unit" : "in \(word)" }
+    let parts = takes.sorted { ($0.value.count, $1.key) < ($1.value.count, $0.key) }
+    let words = parts.dropLast().map { word, numbers in
+      "\(numbers.map { members[Int($0)].id }.abridged) \(numbers.count == 1 ? "is" : "are") \(unit(word))"
+    }
+    let most = parts.last.map { ", the others \(unit($0.key))" } ?? ""
+    return Finding(
+      .mixedUnits, "\(names.joined(separator: ", ")): \(words.joined(separator: ", "))\(most); statistics are kept apart",
+      field: names.first)
   }
 
   private func mixed(_ sizes: [String: [[Int]: [Int32]]]) -> [Finding] {

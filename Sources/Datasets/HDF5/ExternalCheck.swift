@@ -72,7 +72,10 @@ package enum ExternalCheck {
     switch object {
     case "/": ["format", "format_version", "pipeline_sha256", "tool_version"]
     case "/data": ["env_args", "total"]
-    case "/\(ShardNames.data)": ["camera_info", ShardNames.rowCount, ShardNames.reader, ShardNames.takeID]
+    case "/\(ShardNames.data)":
+      [
+        "camera_info", HDF5Shard.actionsLack, HDF5Shard.unusedOptions, ShardNames.rowCount, ShardNames.reader, ShardNames.takeID,
+      ]
     default: []
     }
   }

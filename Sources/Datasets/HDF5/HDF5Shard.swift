@@ -205,6 +205,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
 
   /// The attribute of an episode that lists options of the pipeline which name streams that the take does not have.
   static let unusedOptions = "unused_options"
+  /// The attribute of an episode that names what actions would be made of, where the take has none of it.
+  static let actionsLack = "actions_lack"
 
   private func writeGroupAttributes() throws {
     try attributes.set(
@@ -222,6 +224,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     if let camera = layout.cameraInfo { own["camera_info"] = .text(camera.canonicalText) }
     let unused = layout.episode.unusedOptions
     if !unused.isEmpty { own[Self.unusedOptions] = .text(JSONValue.array(unused.map { .string($0) }).canonicalText) }
+    if let lacking = layout.episode.actionsLack { own[Self.actionsLack] = .text(lacking) }
     try attributes.set(own, on: demo, path: "/\(ShardNames.data)")
   }
 

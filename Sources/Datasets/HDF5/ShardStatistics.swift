@@ -47,6 +47,10 @@ struct ShardStatistics {
     var axes: String?
     var channels: Int
 
+    /// The unit of lengths, which poses and actions have first, and the units after it.
+    var length: LengthUnit? { unit.split(separator: ",").first.flatMap { LengthUnit(rawValue: String($0)) } }
+    var otherUnits: String { length.map { String(unit.dropFirst($0.rawValue.count)) } ?? unit }
+
     init(unit: String, type: String, axes: String?, channels: Int) {
       (self.unit, self.type, self.axes, self.channels) = (unit, type, axes, channels)
     }

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--state",
         type=_words,
         metavar="KEYS",
-        help="the observations that make observation.state (default: pose,joints)",
+        help="the observations that make observation.state (default: pose,joints; without poses, joints and the numbers that are actions)",
     )
     parser.add_argument(
         "--tolerance", type=float, metavar="S", help="how far a row may be from row / fps, in seconds (default: a tenth of a row)"

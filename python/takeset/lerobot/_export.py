@@ -78,7 +78,8 @@ def export(
     episodes         only these episodes or takes, by id
     split            only the episodes of this split
     keys, drop_keys  only these observations and `actions`; without these
-    state            the observations that make observation.state, in this order (pose and joints, as far as they are there)
+    state            the observations that make observation.state, in this order (pose and joints, as far as they are there;
+                     without poses, also the numbers that are actions)
     tolerance        seconds; None: a tenth of a row
     min_frames       shorter runs of complete rows are left out
     replace          replace an earlier export

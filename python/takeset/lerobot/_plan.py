@@ -17,7 +17,7 @@ from ._runs import Cut, Timing, cut, timing
 from ._survey import ACTIONS, VECTORS, Surveyed, chosen_keys, listed, require_same, survey
 from ._video import Codec
 
-DEFAULT_STATE = ("pose", "joints")  # As far as they are there.
+DEFAULT_STATE = ("pose", "joints")  # As far as they are there. Without poses, the numbers that are actions follow.
 _SPLITS = ("train", "valid", "test")
 
 
@@ -97,13 +97,13 @@ def plan(dataset: Dataset, options: Options) -> Plan:
     """Raises `TakesetError` with exit code 64 for unknown episodes, splits and keys, and 65 for a dataset that LeRobot cannot hold."""
     surveyed = [survey(episode) for episode in _episodes(dataset, options)]
     kinds, lost = chosen_keys(surveyed, options.keys, options.drop_keys, options.state or ())
-    wanted = DEFAULT_STATE if options.state is None else options.state
     require_same(surveyed, kinds)
+    example = surveyed[0].episode
+    wanted = _default_state(example, kinds) if options.state is None else options.state
     for key in wanted:
         if key in kinds and kinds[key] not in VECTORS:
             raise TakesetError(f"--state: {key} is {kinds[key]}, and observation.state holds vectors", 64)
     state = tuple(key for key in wanted if key in kinds)
-    example = surveyed[0].episode
     cameras = _cameras(example, kinds)
     known = [key for key in cameras if all(one.keys[key].has_intrinsics for one in surveyed)]
     found = Plan(
@@ -169,6 +169,11 @@ def _episodes(dataset: Dataset, options: Options) -> list[Episode]:
     if not found:
         raise TakesetError(f"{dataset.path} has no episode to export", 65)
     return sorted(found, key=lambda one: (_SPLITS.index(one.split) if one.split in _SPLITS else len(_SPLITS), one.split or "", one.index))
+
+
+def _default_state(example: Episode, kinds: Mapping[str, str]) -> tuple[str, ...]:
+    acting = example[ACTIONS].parts if "pose" not in kinds and ACTIONS in kinds else ()
+    return tuple(dict.fromkeys([*DEFAULT_STATE, *(key for key in acting if kinds.get(key) in VECTORS)]))
 
 
 def _cameras(example: Episode, kinds: Mapping[str, str]) -> dict[str, str]:
