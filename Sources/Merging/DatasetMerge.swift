@@ -128,8 +128,10 @@ package struct DatasetMerge: Sendable {
   /// The pipeline of all sources: rows of several pipelines under one key would mean different things.
   private func commonPipeline() throws -> Pipeline {
     guard let first = sources.first else { throw UsageError("name a dataset") }
-    for other in sources.dropFirst() where other.record.pipelineDigest != first.record.pipelineDigest {
-      let differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "")
+    // Those of the index may differ: what is written anew follows the first.
+    for other in sources.dropFirst() where other.record.shardDigests.isDisjoint(with: first.record.shardDigests) {
+      let differences = Self.differences(
+        Self.withoutIndexOptions(first.record.pipeline), Self.withoutIndexOptions(other.record.pipeline), at: "")
       throw ExportRefusal(
         "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
       )
@@ -139,6 +141,17 @@ package struct DatasetMerge: Sendable {
     } catch {
       throw UsageError("\(first.directory): this version of Takeset does not have the pipeline that made it: \(error)")
     }
+  }
+
+  /// A pipeline whose steps for the index alone have no options, and so do not differ.
+  private static func withoutIndexOptions(_ pipeline: JSONValue) -> JSONValue {
+    guard var members = pipeline.object, let steps = members["transforms"]?.array else { return pipeline }
+    members["transforms"] = .array(
+      steps.map { step in
+        guard let name = step.object?.keys.first, Registry.transform(name)?.concernsIndexOnly == true else { return step }
+        return .object([name: [:]])
+      })
+    return .object(members)
   }
 
   /// What differs between two pipelines, as sentences; of lists of steps only the first step that differs.
@@ -176,7 +189,7 @@ package struct DatasetMerge: Sendable {
       let parts = source.parts
       for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id.text]) }) {
         // A run that was stopped has put shards in place that the manifest does not know yet.
-        guard let entry = journal[take.id.text], entry.pipeline == source.record.pipelineDigest,
+        guard let entry = journal[take.id.text], source.record.shardDigests.contains(entry.pipeline),
           try Self.reading(source, { try entry.describes($0.record(of: take)) })
         else {
           throw UnusableSource(
@@ -322,7 +335,7 @@ package struct DatasetMerge: Sendable {
   private func check(_ member: Member, in directory: String) throws {
     let source = self.source(of: member)
     var report = Verification(externalChecks, of: directory)
-    report.checkShard(of: try record(of: member), pipelineDigest: source.record.pipelineDigest)
+    report.checkShard(of: try record(of: member), pipelineDigests: source.record.shardDigests)
     guard let first = report.differences.first else { return }
     throw damaged(member, source.directory + "/" + (member.take.output?.path ?? ""), "\(first.path) \(first.message)")
   }

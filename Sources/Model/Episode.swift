@@ -127,8 +127,6 @@ package struct Episode: Sendable {
   package var captureStart: Timestamp?
   /// What its parts say of when it was recorded; the first one counts.
   package var dates: [RecordingDate] = []
-  /// The group whose takes are never in different splits; set by `split`.
-  package var splitGroup: String?
   /// Values that only one format or one transform uses.
   package var extensions = Extensions()
 

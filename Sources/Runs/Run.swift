@@ -99,10 +99,10 @@ package struct Run: Sendable {
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     // Before anything is created, and again if another run has finished in the meantime: earlier entries determine ids.
     let path = Directory.absolute(output)
-    var (earlier, search) = try look(path, conversion.digest, isCancelled)
+    var (earlier, search) = try look(path, conversion, isCancelled)
     if isCancelled() { return Summary(isCancelled: true) }
     let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
-    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion.digest, isCancelled) }
+    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion, isCancelled) }
     if isCancelled() { return Summary(isCancelled: true) }
     search.notices.forEach { report(.log($0)) }
     if earlier.damaged > 0 {
@@ -139,7 +139,7 @@ package struct Run: Sendable {
     }
     var seen = ledger.seen(search)
     if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.id.take)) }
-    var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion.digest, report)
+    var gone = ledger.isStopped ? [] : vanished(search, seen, journal, directory, conversion, report)
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
     let removed = Set(gone)
@@ -148,8 +148,8 @@ package struct Run: Sendable {
     let orphans = journal.entries.values.filter { !seen.contains($0.id.take) && !removed.contains($0.id.text) }
     if watched == nil { summary.orphaned = orphans.count { $0.outcome == .written } }
     let stamp = IndexStamp(
-      directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id.text) },
-      pipeline: conversion.digest, splitFile: splitFile,
+      directory.index, of: journal.entries.values.filter { conversion.isOwn($0.pipeline) && !removed.contains($0.id.text) },
+      pipeline: pipeline, splitFile: splitFile,
       vanished: orphans.map(\.id.text),
       ignored: ignored)
     summary.isUpToDate =
@@ -161,7 +161,7 @@ package struct Run: Sendable {
       } catch {
         throw OutputFailure(error, writing: directory.journal)
       }
-      summary.findings = try publish(directory, journal, conversion.digest, seen, ignored, started)
+      summary.findings = try publish(directory, journal, conversion, seen, ignored, started)
     }
     // A shard whose journal line was damaged may be the only remaining copy of its take.
     if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, report) }
@@ -170,7 +170,7 @@ package struct Run: Sendable {
 
   /// Reads what earlier runs have written to the output, and finds the takes among the inputs. Throws what they are refused for.
   private func look(
-    _ output: String, _ digest: String, _ isCancelled: @escaping @Sendable () -> Bool
+    _ output: String, _ conversion: TakeConversion, _ isCancelled: @escaping @Sendable () -> Bool
   ) throws -> (Journal.Contents, TakeSearch) {
     let earlier: Journal.Contents
     do {
@@ -183,7 +183,7 @@ package struct Run: Sendable {
     // One take that a pipeline cannot convert is no reason to end a watch; it fails.
     if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))
-    try refuseOtherOutput(output, earlier, digest)
+    try refuseOtherOutput(output, earlier, conversion)
     return (earlier, search)
   }
 
@@ -245,7 +245,7 @@ package struct Run: Sendable {
   }
 
   /// Refuses to write into another pipeline's output unless it is to be replaced.
-  private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
+  private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ conversion: TakeConversion) throws {
     do {
       guard try !TaskList.hasUnpublished(in: path) else {
         throw UsageError(
@@ -262,10 +262,10 @@ package struct Run: Sendable {
       throw UsageError("\(path)/\(DatasetFiles.journal) is not a journal of Takeset, and stays; give another --output, or move it away")
     }
     guard !replaces else { return }
-    if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
+    if let other = earlier.entries.values.first(where: { !conversion.isOwn($0.pipeline) }) {
       throw UsageError(
         """
-        \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(digest.prefix(12))); \
+        \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12))); \
         give another --output, or --replace to rebuild it
         """)
     }
@@ -295,7 +295,7 @@ package struct Run: Sendable {
 
   /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, and those of a replaced pipeline.
   private func vanished(
-    _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ digest: String,
+    _ search: TakeSearch, _ seen: Set<String>, _ journal: Journal, _ directory: OutputDirectory, _ conversion: TakeConversion,
     _ report: (Event) -> Void
   ) -> [String] {
     if prunes, !search.unmatched.isEmpty {
@@ -307,7 +307,7 @@ package struct Run: Sendable {
       if seen.contains(entry.id.take) { return false }
       let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id.text)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
-      return prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard
+      return prunes && search.unmatched.isEmpty || !conversion.isOwn(entry.pipeline) || entry.reader == nil || hasLostShard
     }
     for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
     return gone.map(\.id.text).sorted()
@@ -320,10 +320,11 @@ package struct Run: Sendable {
 
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
   private func publish(
-    _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ ignored: [Finding], _ started: Date
+    _ directory: OutputDirectory, _ journal: Journal, _ conversion: TakeConversion, _ seen: Set<String>, _ ignored: [Finding],
+    _ started: Date
   ) throws -> [Finding] {
     // After an interrupted --replace, the remaining entries still belong to the other pipeline.
-    let entries = journal.entries.values.filter { $0.pipeline == digest }
+    let entries = journal.entries.values.filter { conversion.isOwn($0.pipeline) }
     var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
     (publication.splitFile, publication.ignored) = (splitFile, ignored)
     (publication.jobs, publication.recordsHost) = (jobs, recordsHost)
