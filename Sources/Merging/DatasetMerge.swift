@@ -77,11 +77,7 @@ package struct DatasetMerge: Sendable {
     var duplicates: [String] = []
     let members = try members(&duplicates)
     guard members.contains(where: { $0.take.outcome == .written }) else {
-      let streams = try sources.map { source in
-        try source.takes.reduce(into: Set<String>()) { $0.formUnion(try source.record(of: $1).streams.map(\.name.rawValue)) }
-      }
-      if let mistake = filter?.misspelledStream(among: Set(streams.joined())) { throw ExportRefusal("no episode matches: \(mistake)") }
-      throw ExportRefusal("no episode matches; nothing was written")
+      throw try filter?.noMatch(in: sources) ?? ExportRefusal("no episode matches; nothing was written")
     }
     try splitFile?.check(Set(members.map(\.entry.id.take)))
     let staged = try StagedDirectory(output, apartFrom: sources.map(\.directory), replacing: replacing ? Self.kind : nil)
@@ -245,14 +241,7 @@ package struct DatasetMerge: Sendable {
   /// - Parameter selected: The ids to take; all if empty.
   private func isSelected(_ take: TakeEntry, among selected: Set<String>, in source: Dataset, _ part: SplitPart?) throws -> Bool {
     guard selected.isEmpty || selected.contains(take.id.text) || selected.contains(take.id.take) else { return false }
-    guard let filter else { return true }
-    return try filter.matches(
-      TakeFilter.Subject(record: source.record(of: take), split: part?.rawValue) {
-        guard take.output != nil else { return nil }
-        let times = try source.episode(take).frames.timestamps
-        guard let first = times.first, let last = times.last else { return nil }
-        return Double(last.since(first)) / 1e9
-      })
+    return try filter?.matches(take, of: source, in: part) ?? true
   }
 
   /// The sources, and behind them the datasets that those were made of, each once: a dataset that grows by merging it with the next one
