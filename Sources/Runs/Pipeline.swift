@@ -128,8 +128,10 @@ extension Pipeline {
       }
     }
     if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
-    for index in traces.indices where traces[index].obstacle == nil && traces[index].episode.frames.count == 0 {
-      traces[index].obstacle = Rejection("no frames are left after the transforms")
+    for index in traces.indices where traces[index].obstacle == nil {
+      let frames = traces[index].episode.frames
+      if frames.count == 0 { traces[index].obstacle = Rejection("no frames are left after the transforms") }
+      if let short = frames.shortEpisode { traces[index].episode.findings.append(short) }
     }
     return traces
   }
