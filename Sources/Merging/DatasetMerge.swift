@@ -126,8 +126,10 @@ package struct DatasetMerge: Sendable {
     guard let first = sources.first else { throw UsageError("name a dataset") }
     // Those of the index may differ: what is written anew follows the first.
     for other in sources.dropFirst() where other.record.shardDigests.isDisjoint(with: first.record.shardDigests) {
-      let differences = Self.differences(
+      var differences = Self.differences(
         Self.withoutIndexOptions(first.record.pipeline), Self.withoutIndexOptions(other.record.pipeline), at: "")
+      // Episodes of Takeset 0.3.0 carry the digest of the whole pipeline.
+      if differences.isEmpty { differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "") }
       throw ExportRefusal(
         "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
       )
