@@ -131,7 +131,11 @@ extension Pipeline {
     for index in traces.indices where traces[index].obstacle == nil {
       let frames = traces[index].episode.frames
       if frames.count == 0 { traces[index].obstacle = Rejection("no frames are left after the transforms") }
-      if let short = frames.shortEpisode { traces[index].episode.findings.append(short) }
+      // Images alone are not learned from in windows of actions.
+      let isMotion = traces[index].episode.streams.values.contains { stream in
+        if case .pose = stream.spec.kind { true } else { stream.spec.kind == .angles }
+      }
+      if isMotion, let short = frames.shortEpisode { traces[index].episode.findings.append(short) }
     }
     return traces
   }
