@@ -311,11 +311,12 @@ extension Journal.Entry.Contents {
       "location": .string(location), "pipeline_sha256": .string(pipeline),
       "tool_version": .string(toolVersion), "outcome": .string(outcome.rawValue), "reader": JSONValue(reader),
       "stamp": JSONValue(stamp), "input_sha256": JSONValue(inputDigest), "shard": JSONValue(shard),
-      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "split_group": JSONValue(splitGroup), "keys": JSONValue(keys),
+      "frames_in": JSONValue(framesIn), "frames_out": JSONValue(framesOut), "keys": JSONValue(keys),
       "had_twin": .bool(hadDuplicateFolder),
       "seconds": .number(seconds),
     ]
     if framesRepeated > 0 { members["frames_repeated"] = JSONValue(framesRepeated) }
+    members["origin"] = origin?.json
     if let recording { members["recording"] = .string(recording) }
     id.addMembers(to: &members)
     if let parts { members["parts"] = JSONValue(parts) }
@@ -329,10 +330,12 @@ extension Journal.Entry.Contents {
     var strings: [String: String] = [:]
     var counts: [String: Int] = [:]
     var (hadDuplicateFolder, seconds) = (false, 0.0)
+    var origin: JSONValue?
     try reader.members { key in
       switch try reader.value() {
       case .string(let text): strings[key] = text
       case .bool(let value) where key == "had_twin": hadDuplicateFolder = value
+      case .object(let members) where key == "origin": origin = .object(members)
       case .integer(let count) where key != "seconds": counts[key] = Int(clamping: count)
       case let value: if key == "seconds" { seconds = value.double ?? 0 }
       }
@@ -353,12 +356,14 @@ extension Journal.Entry.Contents {
       toolVersion: shared(version), outcome: outcome, reader: strings["reader"].map(shared), stamp: strings["stamp"],
       inputDigest: strings["input_sha256"], shard: strings["shard"], framesIn: counts["frames_in"] ?? 0,
       framesOut: counts["frames_out"] ?? 0)
-    (splitGroup, recording, keys) = (strings["split_group"], strings["recording"], strings["keys"].map(shared))
+    let group = strings["split_group"]
+    self.origin = origin.map { TakeOrigin(json: $0, shared) } ?? group.map { TakeOrigin(group: $0) }
+    (recording, keys) = (strings["recording"], strings["keys"].map(shared))
     (self.hadDuplicateFolder, self.seconds) = (hadDuplicateFolder, seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
     parts = counts["parts"]
     // Builds between 0.2.0 and 0.3.0 kept both in one text; their takes are converted again.
-    if recording == nil, splitGroup?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }
+    if recording == nil, group?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }
     guard PlainName(name) != nil else { throw IncompleteRecord(member: "a name that a file can have") }
     guard [framesIn, framesOut, framesRepeated, id.part ?? 0, parts ?? 1].allSatisfy(TakeRecord.isPlausibleCount) else {
       throw IncompleteRecord(member: "a count that a take can have")

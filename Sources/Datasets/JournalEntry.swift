@@ -1,5 +1,6 @@
 import Evidence
 package import Model
+package import Steps
 
 extension Journal {
   /// What a line of the journal says of an episode, without its record. It determines whether the take must be converted again.
@@ -56,8 +57,8 @@ extension Journal.Entry {
     package var framesRepeated = 0
     /// How many episodes the take has, where a step has split it.
     package var parts: Int?
-    /// The group that the rule of the split gave the take; `nil` without a rule.
-    package var splitGroup: String?
+    /// By what a split may group the take; `nil` for one that could not be opened.
+    package var origin: TakeOrigin?
     /// The `RecordingDigest` of the take.
     package var recording: String?
     /// Digest of the keys file that its signature was checked against, `none` without one; `nil` if the take does not depend on keys.

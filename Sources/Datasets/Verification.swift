@@ -278,7 +278,7 @@ package struct Verification: Sendable, Codable {
           report.differ(DatasetFiles.manifest, "its record of \(entry.id) cannot be understood: \(error)")
           return report
         }
-        report.checkShard(of: take, pipelineDigest: record.pipelineDigest)
+        report.checkShard(of: take, pipelineDigests: record.shardDigests)
         report.recall.add(take)
         if inputs { report.checkInputs(take, location: locations[take.id.text]) }
         return report
@@ -300,8 +300,10 @@ package struct Verification: Sendable, Codable {
   }
 
   /// Compares a take's shard with its record. Even a note says that it has changed.
-  package mutating func checkShard(of take: TakeRecord, pipelineDigest: String) {
-    HDF5Check(directory: directory).check(take, pipelineDigest: pipelineDigest, into: &self)
+  ///
+  /// - Parameter pipelineDigests: Digests of pipelines of which the shard has one.
+  package mutating func checkShard(of take: TakeRecord, pipelineDigests: Set<String>) {
+    HDF5Check(directory: directory).check(take, pipelineDigests: pipelineDigests, into: &self)
   }
 
   private static let takesAtOnce = 1 << 12

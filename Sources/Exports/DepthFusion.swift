@@ -39,9 +39,9 @@ struct DepthFusion: Sendable {
   static func all(of episodes: [ExportedEpisode], _ settings: FusionSettings, for format: String, losingTo directory: ExportDirectory)
     throws -> [DepthFusion]
   {
-    let lacking: [(need: String, episodes: [ExportedEpisode])] = [
-      ("depth maps", episodes.filter { $0.depths.isEmpty }), ("poses in meters", episodes.filter { !$0.hasMeters }),
-      ("intrinsics", episodes.filter { !$0.depths.isEmpty && $0.posedDepth == nil }),
+    let lacking: [ExportRefusal.Lack] = [
+      ("depth maps", "camera_depth", episodes.filter { $0.depths.isEmpty }), ("poses in meters", nil, episodes.filter { !$0.hasMeters }),
+      ("intrinsics", "camera_depth_intrinsics", episodes.filter { !$0.depths.isEmpty && $0.posedDepth == nil }),
     ]
     try ExportRefusal.check(lacking, of: episodes, format)
     return try episodes.map { try DepthFusion($0, settings, format, directory) }

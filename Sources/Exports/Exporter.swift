@@ -100,16 +100,22 @@ extension Exporter {
 }
 
 extension Dataset {
-  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none.
-  ///
-  /// Throws `UsageError`, or `ExportRefusal` for a shard that cannot be read.
-  func exported(_ selected: [String]) throws -> [ExportedEpisode] {
+  /// Ids of the episodes with these ids, or of the takes with these ids; all if there are none. Throws `UsageError`.
+  package func ids(_ selected: [String]) throws -> [String] {
     let written = written
     for id in selected where !written.contains(where: { [$0.id.text, $0.id.take].contains(id) }) {
       let meant = Spelling.hint(for: id, among: written.map(\.id.text))
       throw UsageError("\(directory) has no episode \(id)\(meant)")
     }
-    return try written.filter { take in selected.isEmpty || selected.contains(take.id.text) || selected.contains(take.id.take) }.map {
+    return written.filter { selected.isEmpty || selected.contains($0.id.text) || selected.contains($0.id.take) }.map(\.id.text)
+  }
+
+  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none.
+  ///
+  /// Throws `UsageError`, or `ExportRefusal` for a shard that cannot be read.
+  func exported(_ selected: [String]) throws -> [ExportedEpisode] {
+    let chosen = try Set(ids(selected))
+    return try written.filter { chosen.contains($0.id.text) }.map {
       do {
         return try ExportedEpisode($0.id.text, open: episode($0))
       } catch {

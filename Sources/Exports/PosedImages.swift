@@ -29,9 +29,9 @@ struct PosedImages: Sendable {
   static func all(of episodes: [ExportedEpisode], _ options: SceneOptions, for format: String, losingTo directory: ExportDirectory)
     throws -> [PosedImages]
   {
-    let lacking: [(need: String, episodes: [ExportedEpisode])] = [
-      ("images", episodes.filter { $0.images.isEmpty }), ("poses", episodes.filter { $0.poseFrame == nil }),
-      ("intrinsics", episodes.filter { !$0.images.isEmpty && $0.posedImage == nil }),
+    let lacking: [ExportRefusal.Lack] = [
+      ("images", "camera_image", episodes.filter { $0.images.isEmpty }), ("poses", "pose", episodes.filter { $0.poseFrame == nil }),
+      ("intrinsics", "intrinsics", episodes.filter { !$0.images.isEmpty && $0.posedImage == nil }),
     ]
     try ExportRefusal.check(lacking, of: episodes, format)
     return try episodes.map { try PosedImages($0, options, format, directory) }
@@ -100,13 +100,19 @@ struct PosedImages: Sendable {
 }
 
 extension ExportRefusal {
+  /// What a format needs, the stream by which a condition finds the episodes that have it, and those that do not.
+  typealias Lack = (need: String, stream: String?, episodes: [ExportedEpisode])
+
   /// Throws a refusal that names the episodes that lack what a format needs, and the remedy.
-  static func check(_ lacking: [(need: String, episodes: [ExportedEpisode])], of all: [ExportedEpisode], _ format: String) throws {
+  static func check(_ lacking: [Lack], of all: [ExportedEpisode], _ format: String) throws {
     let found = lacking.filter { !$0.episodes.isEmpty }
     guard !found.isEmpty else { return }
     let reasons = found.map { "\($0.episodes.map(\.id).abridged) \($0.episodes.count == 1 ? "has" : "have") no \($0.need)" }
     let others = Set(all.map(\.id)).subtracting(found.flatMap { $0.episodes.map(\.id) })
-    let remedy = others.isEmpty ? "" : "; choose the others with --episodes"
+    let streams = found.compactMap(\.stream)
+    let condition =
+      streams.count == found.count ? "--where '\(streams.map { "streams has \($0)" }.joined(separator: " and "))'" : "--episodes"
+    let remedy = others.isEmpty ? "" : "; choose the others with \(condition)"
     throw ExportRefusal("\(format) needs \(lacking.map(\.need).formattedList): \(reasons.joined(separator: "; "))\(remedy)")
   }
 }

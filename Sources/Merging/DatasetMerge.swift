@@ -77,11 +77,7 @@ package struct DatasetMerge: Sendable {
     var duplicates: [String] = []
     let members = try members(&duplicates)
     guard members.contains(where: { $0.take.outcome == .written }) else {
-      let streams = try sources.map { source in
-        try source.takes.reduce(into: Set<String>()) { $0.formUnion(try source.record(of: $1).streams.map(\.name.rawValue)) }
-      }
-      if let mistake = filter?.misspelledStream(among: Set(streams.joined())) { throw ExportRefusal("no episode matches: \(mistake)") }
-      throw ExportRefusal("no episode matches; nothing was written")
+      throw try filter?.noMatch(in: sources) ?? ExportRefusal("no episode matches; nothing was written")
     }
     try splitFile?.check(Set(members.map(\.entry.id.take)))
     let staged = try StagedDirectory(output, apartFrom: sources.map(\.directory), replacing: replacing ? Self.kind : nil)
@@ -128,8 +124,12 @@ package struct DatasetMerge: Sendable {
   /// The pipeline of all sources: rows of several pipelines under one key would mean different things.
   private func commonPipeline() throws -> Pipeline {
     guard let first = sources.first else { throw UsageError("name a dataset") }
-    for other in sources.dropFirst() where other.record.pipelineDigest != first.record.pipelineDigest {
-      let differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "")
+    // Those of the index may differ: what is written anew follows the first.
+    for other in sources.dropFirst() where other.record.shardDigests.isDisjoint(with: first.record.shardDigests) {
+      var differences = Self.differences(
+        Self.withoutIndexOptions(first.record.pipeline), Self.withoutIndexOptions(other.record.pipeline), at: "")
+      // Episodes of Takeset 0.3.0 carry the digest of the whole pipeline.
+      if differences.isEmpty { differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "") }
       throw ExportRefusal(
         "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
       )
@@ -139,6 +139,17 @@ package struct DatasetMerge: Sendable {
     } catch {
       throw UsageError("\(first.directory): this version of Takeset does not have the pipeline that made it: \(error)")
     }
+  }
+
+  /// A pipeline whose steps for the index alone have no options, and so do not differ.
+  private static func withoutIndexOptions(_ pipeline: JSONValue) -> JSONValue {
+    guard var members = pipeline.object, let steps = members["transforms"]?.array else { return pipeline }
+    members["transforms"] = .array(
+      steps.map { step in
+        guard let name = step.object?.keys.first, Registry.transform(name)?.concernsIndexOnly == true else { return step }
+        return .object([name: [:]])
+      })
+    return .object(members)
   }
 
   /// What differs between two pipelines, as sentences; of lists of steps only the first step that differs.
@@ -176,7 +187,7 @@ package struct DatasetMerge: Sendable {
       let parts = source.parts
       for take in try source.takes.filter({ try isSelected($0, among: chosen, in: source, parts[$0.id.text]) }) {
         // A run that was stopped has put shards in place that the manifest does not know yet.
-        guard let entry = journal[take.id.text], entry.pipeline == source.record.pipelineDigest,
+        guard let entry = journal[take.id.text], source.record.shardDigests.contains(entry.pipeline),
           try Self.reading(source, { try entry.describes($0.record(of: take)) })
         else {
           throw UnusableSource(
@@ -232,14 +243,7 @@ package struct DatasetMerge: Sendable {
   /// - Parameter selected: The ids to take; all if empty.
   private func isSelected(_ take: TakeEntry, among selected: Set<String>, in source: Dataset, _ part: SplitPart?) throws -> Bool {
     guard selected.isEmpty || selected.contains(take.id.text) || selected.contains(take.id.take) else { return false }
-    guard let filter else { return true }
-    return try filter.matches(
-      TakeFilter.Subject(record: source.record(of: take), split: part?.rawValue) {
-        guard take.output != nil else { return nil }
-        let times = try source.episode(take).frames.timestamps
-        guard let first = times.first, let last = times.last else { return nil }
-        return Double(last.since(first)) / 1e9
-      })
+    return try filter?.matches(take, of: source, in: part) ?? true
   }
 
   /// The sources, and behind them the datasets that those were made of, each once: a dataset that grows by merging it with the next one
@@ -322,7 +326,7 @@ package struct DatasetMerge: Sendable {
   private func check(_ member: Member, in directory: String) throws {
     let source = self.source(of: member)
     var report = Verification(externalChecks, of: directory)
-    report.checkShard(of: try record(of: member), pipelineDigest: source.record.pipelineDigest)
+    report.checkShard(of: try record(of: member), pipelineDigests: source.record.shardDigests)
     guard let first = report.differences.first else { return }
     throw damaged(member, source.directory + "/" + (member.take.output?.path ?? ""), "\(first.path) \(first.message)")
   }

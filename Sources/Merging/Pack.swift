@@ -50,7 +50,7 @@ package enum Pack {
   private static func check(_ directory: String, _ threads: Int, _ checks: Verification.ExternalChecks) throws -> [String] {
     let dataset = try Dataset(directory: directory)
     let entries = try Journal.contents(at: directory + "/" + DatasetFiles.journal).entries
-    if let other = entries.values.first(where: { $0.pipeline != dataset.record.pipelineDigest }) {
+    if let other = entries.values.first(where: { !dataset.record.shardDigests.contains($0.pipeline) }) {
       throw ExportRefusal(
         "\(directory) is not finished: \(other.id) was converted by another pipeline than manifest.json names; run takeset run again")
     }

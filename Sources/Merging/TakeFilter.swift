@@ -1,4 +1,4 @@
-import Datasets
+package import Datasets
 import Foundation
 import Model
 import Runs
@@ -46,7 +46,7 @@ package struct TakeFilter: Sendable {
     ("seconds", { .number(try $0.seconds()) }),
     ("findings", { .list($0.record.findings.map(\.code.rawValue)) }),
     ("warnings", { subject in .number(Double(subject.record.findings.count { $0.severity == .warning })) }),
-    ("streams", { .list($0.record.streams.map(\.name.rawValue)) }),
+    ("streams", { .list($0.record.streamNames) }),
   ]
 
   private indirect enum Condition: Sendable {
@@ -78,6 +78,30 @@ package struct TakeFilter: Sendable {
       }
     }
     return find(condition)
+  }
+
+  /// Ids of the episodes of a dataset that meet the condition. Throws `ExportRefusal` where there are none.
+  package func episodes(of dataset: Dataset) throws -> [String] {
+    let parts = dataset.parts
+    let found = try dataset.written.filter { try matches($0, of: dataset, in: parts[$0.id.text]) }
+    if found.isEmpty { throw try noMatch(in: [dataset]) }
+    return found.map(\.id.text)
+  }
+
+  /// The refusal of a condition that no episode meets.
+  func noMatch(in datasets: [Dataset]) throws -> ExportRefusal {
+    let streams = try datasets.flatMap { dataset in try dataset.takes.flatMap { try dataset.record(of: $0).streamNames } }
+    return ExportRefusal("no episode matches" + (misspelledStream(among: Set(streams)).map { ": \($0)" } ?? "; nothing was written"))
+  }
+
+  func matches(_ take: TakeEntry, of dataset: Dataset, in part: SplitPart?) throws -> Bool {
+    try matches(
+      Subject(record: dataset.record(of: take), split: part?.rawValue) {
+        guard take.output != nil else { return nil }
+        let times = try dataset.episode(take).frames.timestamps
+        guard let first = times.first, let last = times.last else { return nil }
+        return Double(last.since(first)) / 1e9
+      })
   }
 
   func matches(_ take: Subject) throws -> Bool { try Self.holds(condition, take) }
@@ -204,7 +228,7 @@ package struct TakeFilter: Sendable {
       let names = TakeFilter.fields.map { $0.name }
       guard let field = words.first else { throw mistake("expected a field, such as frames") }
       guard !field.isQuoted, names.contains(field.text) else {
-        let streams = [StreamName.image, .depth, .confidence, .pose, .joints, .depthPoint, .imu].map(\.rawValue)
+        let streams = [StreamName.image, .depth, .confidence, .pose, .joints, .depthPoint, .imu].map(\.rawValue) + ["intrinsics"]
         let isStream = streams.contains(field.text) || streams.contains("camera_" + field.text)
         let stream = streams.first { $0 == field.text } ?? "camera_" + field.text
         let meant =
@@ -232,5 +256,13 @@ package struct TakeFilter: Sendable {
       words = words.dropFirst()
       return .comparison(field: field.text, operation: operation.text, value: value.text)
     }
+  }
+}
+
+extension TakeRecord {
+  /// The take's streams, and the intrinsics that it has as rows.
+  fileprivate var streamNames: [String] {
+    let written = (output?.arrays ?? []).compactMap { $0.path.split(separator: "/").last.map(String.init) }
+    return streams.map(\.name.rawValue) + written.filter { $0.hasSuffix("intrinsics") }
   }
 }

@@ -41,11 +41,13 @@ package struct Episode: Sendable {
         findings.append(
           Finding(.framesDropped, "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped))
       }
-      if count > 0, count < Self.windowFrames {
-        findings.append(
-          Finding(.shortEpisode, "\(count) frames; a window of 2 observed and 16 predicted rows needs \(Self.windowFrames)"))
-      }
       return findings
+    }
+
+    /// A finding about frames that are all rows of an episode, and too few to learn from.
+    package var shortEpisode: Finding? {
+      guard count > 0, count < Self.windowFrames else { return nil }
+      return Finding(.shortEpisode, "\(count) rows; a window of 2 observed and 16 predicted rows needs \(Self.windowFrames)")
     }
 
     package init(timestamps: [Timestamp], sourceIndex: [Int64], clock: Clock, tick: Int64 = 1) {
@@ -129,8 +131,6 @@ package struct Episode: Sendable {
   package var captureStart: Timestamp?
   /// What its parts say of when it was recorded; the first one counts.
   package var dates: [RecordingDate] = []
-  /// The group whose takes are never in different splits; set by `split`.
-  package var splitGroup: String?
   /// Values that only one format or one transform uses.
   package var extensions = Extensions()
 

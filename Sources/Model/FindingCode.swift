@@ -53,6 +53,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case hashEncoding = "hash-encoding"
   case hdrMapped = "hdr-mapped"
   case imageMissing = "image-missing"
+  case imageRepeated = "image-repeated"
   case imageTransparent = "image-transparent"
   case imageUndecodable = "image-undecodable"
   case imagesDuplicate = "images-duplicate"
@@ -231,7 +232,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .editListRetimed,
       .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped,
       .geometryContradictory,
-      .imageMissing, .imageTransparent, .imageUndecodable, .imagesDuplicate, .imuUnusable, .inputVanished, .intrinsicsAbsent,
+      .imageMissing, .imageRepeated, .imageTransparent, .imageUndecodable, .imagesDuplicate, .imuUnusable, .inputVanished,
+      .intrinsicsAbsent,
       .intrinsicsDiffer, .intrinsicsImplausible,
       .intrinsicsUnusable,
       .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .metadataFromSidecar,

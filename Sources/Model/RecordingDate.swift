@@ -1,5 +1,5 @@
 /// What one part of a take says of when it was recorded.
-package struct RecordingDate: Sendable, Equatable {
+package struct RecordingDate: Sendable, Equatable, Codable {
   /// The part, for messages: `the name`, `metadata.json`, `rgb.mp4`.
   package var source: String
   /// The day as it is written there, YYYY-MM-DD: the phone's own, or UTC's.

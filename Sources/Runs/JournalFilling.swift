@@ -7,7 +7,7 @@ extension Journal.Entry.Contents {
   init(_ result: TakeResult, of task: TakeTask, _ conversion: TakeConversion) {
     let record = result.record
     self.init(record, location: task.location.path, conversion)
-    (stamp, splitGroup, recording, keys) = (result.stamp, result.splitGroup, result.recording, result.keys)
+    (stamp, origin, recording, keys) = (result.stamp, result.origin, result.recording, result.keys)
     (framesIn, framesRepeated, seconds) = (result.framesIn, result.framesRepeated, result.seconds)
     parts = result.parts
     hadDuplicateFolder = task.duplicateFolder != nil

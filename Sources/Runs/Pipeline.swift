@@ -50,8 +50,17 @@ package struct Pipeline: Sendable {
     ]
   }
 
-  /// The digest of the canonical form; two runs with the same digest convert the same take in the same way.
+  /// The digest of the canonical form.
   package func digest() -> Digest { Digest.of(canonical().canonicalBytes) }
+
+  /// The digest of the canonical form without the steps that concern the index alone; two runs with the same digest convert the same take in
+  /// the same way.
+  package func conversionDigest() -> Digest {
+    Digest.of(Self(readers: readers, transforms: takeSteps, writer: writer).canonical().canonicalBytes)
+  }
+
+  /// The transforms that are applied to takes.
+  private var takeSteps: [any Transform] { transforms.filter { !type(of: $0).concernsIndexOnly } }
 
   /// The split rule of the pipeline, if it has one; the last one counts.
   var split: (any SplitRule)? { transforms.compactMap { $0 as? any SplitRule }.last }
@@ -96,7 +105,7 @@ package struct TakeTrace: Sendable {
 }
 
 extension Pipeline {
-  /// Opens a take and applies every transform. Conversion, plan and inspection all open takes with this method.
+  /// Opens a take and applies every transform but those of the index. Conversion, plan and inspection all open takes with this method.
   ///
   /// - Parameter keepsHistory: Whether the traces have the episode after each step.
   /// - Returns: One trace for each episode of the take; exactly one unless a step splits takes.
@@ -106,11 +115,11 @@ extension Pipeline {
   ) throws -> [TakeTrace] {
     var source = try reader.open(take)
     source.folder = take.location.folder
-    source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source)
+    source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
     SecondaryStreams.examine(&source, take.inputs)
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
-    for (transform, options) in zip(transforms, transformOptions) {
+    for (transform, options) in zip(transforms, transformOptions) where !type(of: transform).concernsIndexOnly {
       if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
       traces = traces.flatMap { trace -> [TakeTrace] in
         guard trace.obstacle == nil else { return [trace] }
@@ -119,8 +128,14 @@ extension Pipeline {
       }
     }
     if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
-    for index in traces.indices where traces[index].obstacle == nil && traces[index].episode.frames.count == 0 {
-      traces[index].obstacle = Rejection("no frames are left after the transforms")
+    for index in traces.indices where traces[index].obstacle == nil {
+      let frames = traces[index].episode.frames
+      if frames.count == 0 { traces[index].obstacle = Rejection("no frames are left after the transforms") }
+      // Images alone are not learned from in windows of actions.
+      let isMotion = traces[index].episode.streams.values.contains { stream in
+        if case .pose = stream.spec.kind { true } else { stream.spec.kind == .angles }
+      }
+      if isMotion, let short = frames.shortEpisode { traces[index].episode.findings.append(short) }
     }
     return traces
   }

@@ -45,12 +45,13 @@ package struct Publication {
       var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
       index.findings += split.findings
       let stamp = IndexStamp(
-        directory + "/" + DatasetFiles.index, of: entries, pipeline: digest, splitFile: splitFile,
+        directory + "/" + DatasetFiles.index, of: entries, pipeline: pipeline, splitFile: splitFile,
         vanished: entries.map(\.id.text).filter(vanished.contains), ignored: ignored)
       let said = index.findings
       index.findings += ignored
       var manifest = Manifest(
-        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest, split: split,
+        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest,
+        conversionDigest: pipeline.conversionDigest().description, split: split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
       manifest.sources = sources
       try manifest.write(to: path) { id in
@@ -70,7 +71,7 @@ package struct Publication {
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
     let episodes = written.map {
       DatasetSplit.Episode(
-        id: $0.id, reader: $0.reader ?? "", group: $0.splitGroup, content: $0.inputDigest, recording: $0.recording)
+        id: $0.id, reader: $0.reader ?? "", group: pipeline.group(of: $0), content: $0.inputDigest, recording: $0.recording)
     }
     if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id.text] ?? .train }) }
     return DatasetSplit(episodes, rule: pipeline.split, file: splitFile, earlier: earlierParts)
@@ -102,6 +103,14 @@ package struct Publication {
   }
 }
 
+extension Pipeline {
+  /// The group that the split's rule gives an episode; `nil` without a rule.
+  fileprivate func group(of entry: Journal.Entry) -> String? {
+    guard let split, let origin = entry.origin else { return nil }
+    return split.group(of: entry.id.take, from: origin)
+  }
+}
+
 /// Size, time and inode of the index, and digests of the pipeline, of what the index holds, of the split file, and of the takes that are no
 /// longer among the inputs. A later run compares them to see whether the index and the manifest are up to date.
 struct IndexStamp {
@@ -109,19 +118,22 @@ struct IndexStamp {
 
   /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
   init(
-    _ index: String, of entries: some Sequence<Journal.Entry>, pipeline: String, splitFile: SplitFile?, vanished: [String],
+    _ index: String, of entries: some Sequence<Journal.Entry>, pipeline: Pipeline, splitFile: SplitFile?, vanished: [String],
     ignored: [Finding]
   ) {
     let file = (try? FileStamp.of(index).description) ?? "missing"
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
     let hasher = SHA256()
     for entry in entries.sorted(by: { $0.id < $1.id }) {
-      hasher.update(
-        Array("\(entry.id)\0\(entry.outcome.rawValue)\0\(entry.inputDigest ?? "")\0\(entry.toolVersion)\0\(entry.keys ?? "")\n".utf8))
+      let words = [
+        entry.id.text, entry.outcome.rawValue, entry.inputDigest ?? "", entry.toolVersion, entry.keys ?? "",
+        pipeline.group(of: entry) ?? "",
+      ]
+      hasher.update(Array((words.joined(separator: "\0") + "\n").utf8))
     }
     let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]
     let passed = ignored.map { "ignored \(Digest.of(Array($0.message.utf8)))" }
-    text = ([file, "pipeline \(pipeline)", "entries \(hasher.finish())"] + split + gone + passed).joined(separator: "\n")
+    text = ([file, "pipeline \(pipeline.digest())", "entries \(hasher.finish())"] + split + gone + passed).joined(separator: "\n")
   }
 
   /// Whether the manifest in a directory has this stamp and is what was written; a damaged one is to be written again.

@@ -101,10 +101,10 @@ package struct Run: Sendable {
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     // Before anything is created, and again if another run has finished in the meantime: earlier entries determine ids.
     let path = Directory.absolute(output)
-    var (earlier, search) = try look(path, conversion.digest, isCancelled)
+    var (earlier, search) = try look(path, conversion, isCancelled)
     if isCancelled() { return Summary(isCancelled: true) }
     let directory = try watched?.directory ?? OutputDirectory(output, inputs: inputs)
-    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion.digest, isCancelled) }
+    if !earlier.isCurrent(at: directory.journal) { (earlier, search) = try look(path, conversion, isCancelled) }
     if isCancelled() { return Summary(isCancelled: true) }
     search.notices.forEach { report(.log($0)) }
     if earlier.damaged > 0 {
@@ -144,7 +144,7 @@ package struct Run: Sendable {
     }
     var seen = ledger.seen(search)
     if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.id.take)) }
-    var gone = ledger.isStopped ? [] : vanished(search, seen, freshness, directory, conversion.digest, report)
+    var gone = ledger.isStopped ? [] : vanished(search, seen, freshness, directory, conversion, report)
     summary.pruned = gone.count
     gone += ledger.obsolete.subtracting(gone)
     let removed = Set(gone)
@@ -153,8 +153,8 @@ package struct Run: Sendable {
     let orphans = journal.entries.values.filter { !seen.contains($0.id.take) && !removed.contains($0.id.text) }
     if watched == nil { summary.orphaned = orphans.count { $0.outcome == .written } }
     let stamp = IndexStamp(
-      directory.index, of: journal.entries.values.filter { $0.pipeline == conversion.digest && !removed.contains($0.id.text) },
-      pipeline: conversion.digest, splitFile: splitFile,
+      directory.index, of: journal.entries.values.filter { conversion.isOwn($0.pipeline) && !removed.contains($0.id.text) },
+      pipeline: pipeline, splitFile: splitFile,
       vanished: orphans.map(\.id.text),
       ignored: ignored)
     summary.isUpToDate =
@@ -166,7 +166,7 @@ package struct Run: Sendable {
       } catch {
         throw OutputFailure(error, writing: directory.journal)
       }
-      summary.findings = try publish(directory, journal, conversion.digest, seen, ignored, started)
+      summary.findings = try publish(directory, journal, conversion, seen, ignored, started)
     }
     // A shard whose journal line was damaged may be the only remaining copy of its take.
     if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, removed) }
@@ -175,7 +175,7 @@ package struct Run: Sendable {
 
   /// Reads what earlier runs have written to the output, and finds the takes among the inputs. Throws what they are refused for.
   private func look(
-    _ output: String, _ digest: String, _ isCancelled: @escaping @Sendable () -> Bool
+    _ output: String, _ conversion: TakeConversion, _ isCancelled: @escaping @Sendable () -> Bool
   ) throws -> (Journal.Contents, TakeSearch) {
     let earlier: Journal.Contents
     do {
@@ -188,7 +188,7 @@ package struct Run: Sendable {
     // One take that a pipeline cannot convert is no reason to end a watch; it fails.
     if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))
-    try refuseOtherOutput(output, earlier, digest)
+    try refuseOtherOutput(output, earlier, conversion)
     return (earlier, search)
   }
 
@@ -255,7 +255,7 @@ package struct Run: Sendable {
   }
 
   /// Refuses to write into another pipeline's output unless it is to be replaced.
-  private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ digest: String) throws {
+  private func refuseOtherOutput(_ path: String, _ earlier: Journal.Contents, _ conversion: TakeConversion) throws {
     do {
       guard try !TaskList.hasUnpublished(in: path) else {
         throw UsageError(
@@ -272,10 +272,10 @@ package struct Run: Sendable {
       throw UsageError("\(path)/\(DatasetFiles.journal) is not a journal of Takeset, and stays; give another --output, or move it away")
     }
     guard !replaces else { return }
-    if let other = earlier.entries.values.first(where: { $0.pipeline != digest }) {
+    if let other = earlier.entries.values.first(where: { !conversion.isOwn($0.pipeline) }) {
       throw UsageError(
         """
-        \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(digest.prefix(12))); \
+        \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12))); \
         give another --output, or --replace to rebuild it
         """)
     }
@@ -305,7 +305,7 @@ package struct Run: Sendable {
 
   /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, and those of a replaced pipeline.
   private func vanished(
-    _ search: TakeSearch, _ seen: Set<String>, _ freshness: UpToDateCheck, _ directory: OutputDirectory, _ digest: String,
+    _ search: TakeSearch, _ seen: Set<String>, _ freshness: UpToDateCheck, _ directory: OutputDirectory, _ conversion: TakeConversion,
     _ report: (Event) -> Void
   ) -> [String] {
     if prunes, !search.unmatched.isEmpty {
@@ -318,7 +318,9 @@ package struct Run: Sendable {
       if seen.contains(entry.id.take) { return false }
       let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id.text)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
-      guard prunes && search.unmatched.isEmpty || entry.pipeline != digest || entry.reader == nil || hasLostShard else { return false }
+      guard prunes && search.unmatched.isEmpty || !conversion.isOwn(entry.pipeline) || entry.reader == nil || hasLostShard else {
+        return false
+      }
       guard !kept.contains(entry.id.take) else { return false }
       guard let additions = freshness.additions(to: entry.id.take) else { return true }
       kept.insert(entry.id.take)
@@ -337,10 +339,11 @@ package struct Run: Sendable {
 
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
   private func publish(
-    _ directory: OutputDirectory, _ journal: Journal, _ digest: String, _ seen: Set<String>, _ ignored: [Finding], _ started: Date
+    _ directory: OutputDirectory, _ journal: Journal, _ conversion: TakeConversion, _ seen: Set<String>, _ ignored: [Finding],
+    _ started: Date
   ) throws -> [Finding] {
     // After an interrupted --replace, the remaining entries still belong to the other pipeline.
-    let entries = journal.entries.values.filter { $0.pipeline == digest }
+    let entries = journal.entries.values.filter { conversion.isOwn($0.pipeline) }
     var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
     (publication.splitFile, publication.ignored) = (splitFile, ignored)
     (publication.jobs, publication.recordsHost) = (jobs, recordsHost)

@@ -119,7 +119,7 @@ final class RunResults: Sendable {
     let entries = earlierByTake[take] ?? []
     return entries.contains { $0.outcome == .written }
       && entries.allSatisfy { entry in
-        entry.pipeline == conversion.digest
+        conversion.isOwn(entry.pipeline)
           && (entry.outcome != .written
             || entry.shard != nil && entry.shard == UpToDateCheck.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id.text)))
       }

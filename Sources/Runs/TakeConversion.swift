@@ -35,8 +35,8 @@ package struct TakeResult: Codable, Sendable {
   package var record: TakeRecord
   /// Digest of the inputs' paths, sizes, times and inodes.
   package var stamp: String?
-  /// The group that the rule of the split gave the take.
-  package var splitGroup: String?
+  /// By what a split may group the take.
+  package var origin: TakeOrigin?
   package var recording: String?
   /// Digest of the keys file, as in the journal.
   package var keys: String?
@@ -61,13 +61,18 @@ package struct TakeConversion: Sendable {
   package let pipeline: Pipeline
   package let tool: ToolIdentity
   package let context: RunContext
-  /// The pipeline's digest.
+  /// The digest of what the pipeline does to takes.
   let digest: String
+  /// The digest of the whole pipeline.
+  let pipelineDigest: String
 
   package init(pipeline: Pipeline, tool: ToolIdentity, context: RunContext) {
     (self.pipeline, self.tool, self.context) = (pipeline, tool, context)
-    digest = pipeline.digest().description
+    (digest, pipelineDigest) = (pipeline.conversionDigest().description, pipeline.digest().description)
   }
+
+  /// Whether an episode with this digest in the journal is of this pipeline: Takeset 0.3.0 kept there that of the whole pipeline.
+  func isOwn(_ digest: String) -> Bool { digest == self.digest || digest == pipelineDigest }
 
   /// Converts a take independently of a run, into shards in `directory`. Throws `OutputFailure` when a shard cannot be written,
   /// `CancellationError` when it was cancelled; problems of the take are in the results, of which there is one for each episode.
@@ -221,7 +226,7 @@ package struct TakeConversion: Sendable {
     // Frames of the take, and repeats from before it was split, count for its first episode only.
     let isFirst = (episode?.id.part ?? 0) == 0
     return TakeResult(
-      record: record, stamp: job.stamp?.description, splitGroup: episode?.splitGroup, recording: job.recording,
+      record: record, stamp: job.stamp?.description, origin: trace.map { TakeOrigin($0.source) }, recording: job.recording,
       keys: episode?.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds, parts: trace?.parts,
       framesIn: isFirst ? record.framesIn : 0,
       framesRepeated: (episode?.repeated ?? 0) - (isFirst ? 0 : trace?.repeatedBeforeSplit ?? 0))

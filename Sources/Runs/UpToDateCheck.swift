@@ -48,7 +48,7 @@ struct UpToDateCheck: Sendable {
   private func compared(_ entry: Journal.Entry) throws -> Verification {
     let record = try TakeRecord(json: journal.record(of: entry.id.text))
     var report = Verification(checks, of: directory)
-    report.checkShard(of: record, pipelineDigest: entry.pipeline)
+    report.checkShard(of: record, pipelineDigests: [entry.pipeline])
     return report
   }
 
@@ -83,6 +83,7 @@ struct UpToDateCheck: Sendable {
         // Touched or moved, but unchanged: the next run need not read it again.
         var entry = entry
         (entry.shard, entry.stamp, entry.location) = (shard, stamp.description, job.task.location.path)
+        entry.origin?.folder = job.task.location.folder
         do {
           try journal.append(entry, record: journal.record(of: entry.id.text))
         } catch {
@@ -103,13 +104,7 @@ struct UpToDateCheck: Sendable {
   private func isSame(_ entry: Journal.Entry, _ task: TakeTask) -> Bool {
     entry.pipeline == conversion.digest && entry.toolVersion == conversion.tool.version && entry.reader == task.reader.name
       && entry.outcome != .failed && (entry.keys == nil || entry.keys == TakeConversion.keysWord(conversion.context))
-      && !entry.hadDuplicateFolder && (entry.location == task.location.path || hasSameFolder(entry, task))
-  }
-
-  /// Whether a take that was moved is still in a directory of this name, if its split group is that directory.
-  private func hasSameFolder(_ entry: Journal.Entry, _ task: TakeTask) -> Bool {
-    guard conversion.pipeline.split?.groupsByFolder == true else { return true }
-    return TakeLocation(path: entry.location, isDirectory: task.location.isDirectory).folder == task.location.folder
+      && !entry.hadDuplicateFolder
   }
 
   static func stamp(of path: String) -> String? { try? FileStamp.of(path).description }

@@ -42,29 +42,35 @@ struct Room {
     var focalLength: Float { Float(size.width) * 0.75 * zoom }
   }
 
-  /// The first intersection of a camera ray.
-  private struct Hit {
-    /// Distance in units of the ray, whose component along the optical axis is 1, and thus the depth.
-    var depth: Float
-    var color: SIMD3<Float>
-  }
-
   /// Renders an RGB image, with noise of a few levels like a phone's, which determines how well JPEG and deflate compress it.
   func image(from camera: Camera, seed: UInt64) -> [UInt8] {
     var pixels = [UInt8](repeating: 0, count: camera.size.width * camera.size.height * 3)
     let rays = Rays(camera)
     var noise = UInt32(truncatingIfNeeded: seed ^ (seed >> 32)) | 1
+    @inline(__always)
+    func next() -> Float {
+      noise ^= noise << 13
+      noise ^= noise >> 17
+      noise ^= noise << 5
+      return Float(noise & 15) - 7.5 + Float((noise >> 8) & 7) - 3.5
+    }
     pixels.withUnsafeMutableBufferPointer { pixels in
       var index = 0
       for y in 0..<camera.size.height {
-        for x in 0..<camera.size.width {
-          let color = trace(rays.origin, rays.direction(x: x, y: y)).color * 255
-          noise ^= noise << 13
-          noise ^= noise >> 17
-          noise ^= noise << 5
-          let grain = Float(noise & 15) - 7.5 + Float((noise >> 8) & 7) - 3.5
-          for channel in 0..<3 { pixels[index + channel] = UInt8(max(0, min(255, color[channel] + grain))) }
-          index += 3
+        for x in stride(from: 0, to: camera.size.width, by: Lanes.scalarCount) {
+          let color = trace(rays, x, y).color
+          let lanes = min(Lanes.scalarCount, camera.size.width - x)
+          var grain = Lanes()
+          if lanes == Lanes.scalarCount {
+            grain = Lanes(next(), next(), next(), next(), next(), next(), next(), next())
+          } else {
+            for lane in 0..<lanes { grain[lane] = next() }
+          }
+          let (red, green, blue) = (levels(color.0 * 255 + grain), levels(color.1 * 255 + grain), levels(color.2 * 255 + grain))
+          for lane in 0..<lanes {
+            (pixels[index], pixels[index + 1], pixels[index + 2]) = (red[lane], green[lane], blue[lane])
+            index += 3
+          }
         }
       }
     }
@@ -77,10 +83,18 @@ struct Room {
     var meters: [Float] = []
     meters.reserveCapacity(camera.size.width * camera.size.height)
     for y in 0..<camera.size.height {
-      for x in 0..<camera.size.width { meters.append(trace(rays.origin, rays.direction(x: x, y: y)).depth) }
+      for x in stride(from: 0, to: camera.size.width, by: Lanes.scalarCount) {
+        let depth = trace(rays, x, y).depth
+        for lane in 0..<min(Lanes.scalarCount, camera.size.width - x) { meters.append(depth[lane]) }
+      }
     }
     return meters
   }
+
+  /// As many neighboring rays as are traced together. Integers and masks are computed in words of all lanes: comparisons of integers and `any`
+  /// are loops over single lanes, and take longer than the rest.
+  private typealias Lanes = SIMD8<Float>
+  private typealias Vectors = (x: Lanes, y: Lanes, z: Lanes)
 
   private struct Rays {
     let origin: SIMD3<Float>
@@ -98,69 +112,122 @@ struct Room {
       scale = 1 / camera.focalLength
     }
 
+    /// The directions of a pixel's ray and of those to its right; their component along the optical axis is 1.
     @inline(__always)
-    func direction(x: Int, y: Int) -> SIMD3<Float> {
-      let u = (Float(x) + 0.5 - center.x) * scale
-      let v = (center.y - Float(y) - 0.5) * scale
-      return forward + right * u + up * v
+    func directions(x: Int, y: Int) -> Vectors {
+      let steps = Lanes(0, 1, 2, 3, 4, 5, 6, 7)
+      let u = (Float(x) + steps + 0.5 - center.x) * scale
+      let rise = up * ((center.y - Float(y) - 0.5) * scale)
+      return (forward.x + right.x * u + rise.x, forward.y + right.y * u + rise.y, forward.z + right.z * u + rise.z)
     }
+  }
+
+  /// The first intersections of the rays of a pixel and those to its right: their depth, and red, green and blue.
+  @inline(__always)
+  private func trace(_ rays: Rays, _ x: Int, _ y: Int) -> (depth: Lanes, color: (Lanes, Lanes, Lanes)) {
+    let origin = rays.origin
+    var (dx, dy, dz) = rays.directions(x: x, y: y)
+    // A ray parallel to a wall never meets it; a tiny slope instead of zero avoids infinities.
+    dx.replace(with: 1e-12, where: dx .== 0)
+    dy.replace(with: 1e-12, where: dy .== 0)
+    dz.replace(with: 1e-12, where: dz .== 0)
+    let (ix, iy, iz) = (1 / dx, 1 / dy, 1 / dz)
+    // From inside, a ray leaves the room through the nearest of the three walls in its direction.
+    var depth = (Lanes(repeating: low.x).replacing(with: high.x, where: dx .> 0) - origin.x) * ix
+    let wy = (Lanes(repeating: low.y).replacing(with: high.y, where: dy .> 0) - origin.y) * iy
+    let wz = (Lanes(repeating: low.z).replacing(with: high.z, where: dz .> 0) - origin.z) * iz
+    let isLevel = wy .< depth
+    depth.replace(with: wy, where: isLevel)
+    let isBack = wz .< depth
+    depth.replace(with: wz, where: isBack)
+    var color = wall((origin.x + dx * depth, origin.y + dy * depth, origin.z + dz * depth), isLevel, isBack)
+
+    let a = (dx * dx + dy * dy) + dz * dz
+    for ball in balls {
+      let offset = origin - ball.center
+      let b = (offset.x * dx + offset.y * dy) + offset.z * dz
+      let discriminant = b * b - a * ((offset * offset).sum() - ball.radius * ball.radius)
+      guard hasAny(discriminant .> 0 .& (b .< 0)) else { continue }
+      let near = (-b - discriminant.squareRoot()) / a
+      let isMet = discriminant .> 0 .& (near .> 0) .& (near .< depth)
+      depth.replace(with: near, where: isMet)
+      let height = (offset.y + dy * near) / ball.radius
+      let shade = 0.55 + 0.45 * height.replacing(with: 0, where: height .< 0)
+      color.0.replace(with: ball.color.x * shade, where: isMet)
+      color.1.replace(with: ball.color.y * shade, where: isMet)
+      color.2.replace(with: ball.color.z * shade, where: isMet)
+    }
+
+    let (nx, fx) = sorted((crateLow.x - origin.x) * ix, (crateHigh.x - origin.x) * ix)
+    let (ny, fy) = sorted((crateLow.y - origin.y) * iy, (crateHigh.y - origin.y) * iy)
+    let (nz, fz) = sorted((crateLow.z - origin.z) * iz, (crateHigh.z - origin.z) * iz)
+    let first = sorted(sorted(nx, ny).1, nz).1, last = sorted(sorted(fx, fy).0, fz).0
+    let isMet = first .> 0 .& (first .< last) .& (first .< depth)
+    if hasAny(isMet) {
+      depth.replace(with: first, where: isMet)
+      let shade = Lanes(repeating: 1).replacing(with: 0.8, where: mask(parity((origin.y + dy * first) * 12)))
+      color.0.replace(with: 0.62 * shade, where: isMet)
+      color.1.replace(with: 0.45 * shade, where: isMet)
+      color.2.replace(with: 0.28 * shade, where: isMet)
+    }
+    return (depth, color)
   }
 
   @inline(__always)
-  private func trace(_ origin: SIMD3<Float>, _ direction: SIMD3<Float>) -> Hit {
-    // A ray parallel to a wall never meets it; a tiny slope instead of zero avoids infinities.
-    let direction = direction.replacing(with: 1e-12, where: direction .== 0)
-    let inverse = 1 / direction
-    // From inside, a ray leaves the room through the nearest of the three walls in its direction.
-    let walls = ((direction .> 0).select(high, low) - origin) * inverse
-    var (depth, axis) = (walls.x, 0)
-    if walls.y < depth { (depth, axis) = (walls.y, 1) }
-    if walls.z < depth { (depth, axis) = (walls.z, 2) }
-    var color: SIMD3<Float>?
-
-    for ball in balls {
-      let offset = origin - ball.center
-      let a = (direction * direction).sum()
-      let b = (offset * direction).sum()
-      let discriminant = b * b - a * ((offset * offset).sum() - ball.radius * ball.radius)
-      guard discriminant > 0 else { continue }
-      let near = (-b - discriminant.squareRoot()) / a
-      guard near > 0, near < depth else { continue }
-      depth = near
-      let normal = (offset + direction * near) / ball.radius
-      color = ball.color * (0.55 + 0.45 * max(0, normal.y))
-    }
-
-    let near = (crateLow - origin) * inverse, far = (crateHigh - origin) * inverse
-    let enter = pointwiseMin(near, far), leave = pointwiseMax(near, far)
-    let (first, last) = (enter.max(), leave.min())
-    if first > 0, first < last, first < depth {
-      depth = first
-      let point = origin + direction * first
-      let plank = (point.y * 12).rounded(.down)
-      color = SIMD3(0.62, 0.45, 0.28) * (plank.truncatingRemainder(dividingBy: 2) == 0 ? 1 : 0.8)
-    }
-    return Hit(depth: depth, color: color ?? wall(origin + direction * depth, axis))
+  private func hasAny(_ mask: SIMDMask<SIMD8<Int32>>) -> Bool {
+    let bits = unsafeBitCast(mask, to: SIMD4<UInt64>.self)
+    return bits.x | bits.y | bits.z | bits.w != 0
   }
+
+  @inline(__always)
+  private func sorted(_ a: Lanes, _ b: Lanes) -> (Lanes, Lanes) {
+    let isSwapped = b .< a
+    return (a.replacing(with: b, where: isSwapped), b.replacing(with: a, where: isSwapped))
+  }
+
+  /// Numbers as bytes, rounded down.
+  @inline(__always)
+  private func levels(_ value: Lanes) -> SIMD8<UInt8> {
+    let inside = value.replacing(with: 0, where: value .< 0).replacing(with: 255, where: value .> 255)
+    let moved = inside + 12_582_912
+    let isRaised = unsafeBitCast(moved - 12_582_912 .> inside, to: SIMD8<Int32>.self)
+    return SIMD8<UInt8>(truncatingIfNeeded: unsafeBitCast(moved, to: SIMD8<Int32>.self) &+ isRaised)
+  }
+
+  /// The last bit of numbers that are rounded down. A float of 1.5 times 2^23 more has a whole number in its last bits.
+  @inline(__always)
+  private func parity(_ value: Lanes) -> SIMD8<Int32> {
+    let moved = value + 12_582_912
+    let isRaised = unsafeBitCast(moved - 12_582_912 .> value, to: SIMD8<Int32>.self)
+    return (unsafeBitCast(moved, to: SIMD8<Int32>.self) &+ isRaised) & 1
+  }
+
+  /// The lanes with a bit.
+  @inline(__always)
+  private func mask(_ bit: SIMD8<Int32>) -> SIMDMask<SIMD8<Int32>> { unsafeBitCast(0 &- bit, to: SIMDMask<SIMD8<Int32>>.self) }
 
   /// Color of a checkered floor, striped walls, or a plain ceiling.
   @inline(__always)
-  private func wall(_ point: SIMD3<Float>, _ axis: Int) -> SIMD3<Float> {
-    func isOdd(_ value: Float) -> Bool { Int(value.rounded(.down)) & 1 != 0 }
-    switch axis {
-    case 1:
-      if point.y > 0 { return [0.9, 0.9, 0.88] }
-      return isOdd(point.x * 2.5) != isOdd(point.z * 2.5) ? [0.55, 0.5, 0.45] : [0.75, 0.72, 0.66]
-    case 0:
-      let shade: Float = isOdd(point.z * 4) ? 0.72 : 0.8
-      return SIMD3(0.95, 0.9, 0.8) * (shade + 0.08 * point.y)
-    default:
-      let shade: Float = isOdd(point.x * 3) != isOdd(point.y * 3) ? 0.62 : 0.74
-      return SIMD3(0.8, 0.9, 0.95) * shade
+  private func wall(_ point: Vectors, _ isLevel: SIMDMask<SIMD8<Int32>>, _ isBack: SIMDMask<SIMD8<Int32>>) -> (Lanes, Lanes, Lanes) {
+    // The walls at the sides.
+    let shade = Lanes(repeating: 0.8).replacing(with: 0.72, where: mask(parity(point.z * 4))) + 0.08 * point.y
+    var color = (0.95 * shade, 0.9 * shade, 0.8 * shade)
+    if hasAny(isLevel) {
+      let isDark = mask(parity(point.x * 2.5) ^ parity(point.z * 2.5)), isCeiling = point.y .> 0
+      @inline(__always)
+      func level(_ light: Float, _ dark: Float, _ ceiling: Float) -> Lanes {
+        Lanes(repeating: light).replacing(with: dark, where: isDark).replacing(with: ceiling, where: isCeiling)
+      }
+      color.0.replace(with: level(0.75, 0.55, 0.9), where: isLevel)
+      color.1.replace(with: level(0.72, 0.5, 0.9), where: isLevel)
+      color.2.replace(with: level(0.66, 0.45, 0.88), where: isLevel)
     }
+    if hasAny(isBack) {
+      let shade = Lanes(repeating: 0.74).replacing(with: 0.62, where: mask(parity(point.x * 3) ^ parity(point.y * 3)))
+      color.0.replace(with: 0.8 * shade, where: isBack)
+      color.1.replace(with: 0.9 * shade, where: isBack)
+      color.2.replace(with: 0.95 * shade, where: isBack)
+    }
+    return color
   }
-}
-
-extension SIMDMask where Storage == SIMD3<Int32> {
-  fileprivate func select(_ a: SIMD3<Float>, _ b: SIMD3<Float>) -> SIMD3<Float> { b.replacing(with: a, where: self) }
 }

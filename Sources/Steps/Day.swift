@@ -27,6 +27,15 @@ package enum Day {
   }
 }
 
+extension Day {
+  /// A finding about dates of a take that cannot all be right.
+  package static func finding(_ dates: [RecordingDate]) -> Finding? {
+    guard let first = dates.first, let other = dates.first(where: { $0 != first && first.contradicts($0) }) else { return nil }
+    let days = [first, other].map { "\($0.source) says \($0.day)" }
+    return Finding(.dayContradictory, days.joined(separator: ", ") + "; the first one counts")
+  }
+}
+
 extension RecordingDate {
   /// A moment, with the day that UTC has then.
   package init(_ source: String, unixNanoseconds: Int64) {
@@ -48,11 +57,11 @@ extension RecordingDate {
     return start...(start + 86_399)
   }
 
-  /// Whether both can be right. Two moments may be as far apart as a long recording and a copy of it; a day without a time may be that of
-  /// any time zone, UTC+14 to UTC-12, unless one is given.
-  package func contradicts(_ other: RecordingDate, in zone: TimeZone?) -> Bool {
-    guard let a = span(in: zone), let b = other.span(in: zone) else { return false }
-    let hours: Int64 = seconds != nil && other.seconds != nil ? 24 : zone == nil ? 14 : 0
+  /// Whether one of both must be wrong. Two moments may be as far apart as a long recording and a copy of it; a day without a time may be
+  /// that of any time zone, UTC+14 to UTC-12.
+  func contradicts(_ other: RecordingDate) -> Bool {
+    guard let a = span(in: nil), let b = other.span(in: nil) else { return false }
+    let hours: Int64 = seconds != nil && other.seconds != nil ? 24 : 14
     return max(a.lowerBound, b.lowerBound) - min(a.upperBound, b.upperBound) > hours * 3600
   }
 }

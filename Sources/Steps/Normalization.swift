@@ -1,9 +1,14 @@
 package import Model
 
-/// A transform that also says how the keys of a dataset are normalized.
+/// A step that says how the keys of a dataset are normalized.
 package protocol NormalizationRule: Transform {
   /// The parameters of a key with these statistics; `nil` if none are to be stored.
   func parameters(of statistics: Statistics) -> Normalization?
+}
+
+extension NormalizationRule {
+  package static var concernsIndexOnly: Bool { true }
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 
 /// Parameters that normalize a key, one element per channel: normalized = (x - offset) / scale.

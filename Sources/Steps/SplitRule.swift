@@ -1,16 +1,21 @@
 package import Model
 
-/// A transform that also divides the takes of a dataset into parts.
+/// A step that divides the takes of a dataset into parts.
 package protocol SplitRule: Transform {
+  /// The group of the take of this id and origin.
+  func group(of take: String, from origin: TakeOrigin) -> String
   /// The part of each take. Takes of one group are in one part, also new ones with those that have a part already.
   func assign(_ takes: [SplitTake]) -> [SplitPart]
   /// Findings about these parts, such as one that should have takes and has none.
   func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding]
-  /// Whether takes of one directory are a group.
-  var groupsByFolder: Bool { get }
   /// The rule in words, for the manifest.
   var words: String { get }
   var seed: Int { get }
+}
+
+extension SplitRule {
+  package static var concernsIndexOnly: Bool { true }
+  package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 
 package enum SplitPart: String, Sendable, CaseIterable { case train, valid, test }

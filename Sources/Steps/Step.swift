@@ -79,6 +79,8 @@ package protocol Transform: Step {
   static var needsAligned: Bool { get }
   /// Whether its rows are ticks of a grid, some of which may repeat a frame or be left out.
   static var makesGrid: Bool { get }
+  /// Whether it concerns the dataset's index alone: it is no part of a take's conversion and is never applied to one.
+  static var concernsIndexOnly: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
   func apply(to episode: Episode, in context: RunContext) throws -> Episode
 }
@@ -89,6 +91,7 @@ extension Transform {
   package static var aligns: Bool { false }
   package static var needsAligned: Bool { false }
   package static var makesGrid: Bool { false }
+  package static var concernsIndexOnly: Bool { false }
   package var readsSamples: Bool { false }
 }
 

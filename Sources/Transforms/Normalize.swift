@@ -21,8 +21,6 @@ package struct Normalize: NormalizationRule {
 
   package init() {}
 
-  package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
-
   /// The least range of values, or standard deviation, by which values are divided.
   private static let least = 1e-6
 

@@ -121,43 +121,33 @@ package struct Split: SplitRule {
     }
   }
 
-  package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
-    var grouped = episode
-    let name = try groupName(of: episode)
-    grouped.splitGroup = stratify ? Member.text(group: name, variant: episode.variant) : name
-    let dates = episode.dates
-    if group.isByTime, let first = dates.first, let other = dates.first(where: { $0 != first && first.contradicts($0, in: zone) }) {
-      let days = [first, other].map { "\($0.source) says \($0.day(in: zone))" }
-      grouped.findings.append(Finding(.dayContradictory, days.joined(separator: ", ") + "; the first one counts"))
-    }
-    return grouped
+  package func group(of take: String, from origin: TakeOrigin) -> String {
+    if let group = origin.group { return group }
+    let name = groupName(of: take, from: origin)
+    return stratify ? Member.text(group: name, variant: origin.variant) : name
   }
 
   private var zone: TimeZone? { timezone.flatMap { TimeZone(identifier: $0) } }
 
-  private func groupName(of episode: Episode) throws -> String {
-    let take = episode.id.take
-    return switch group {
-    case .day: episode.dates.first?.day(in: zone) ?? take
+  private func groupName(of take: String, from origin: TakeOrigin) -> String {
+    switch group {
+    case .day: origin.dates.first?.day(in: zone) ?? take
     // A moment counts more than a day without a time.
-    case .hoursApart: (episode.dates.first { $0.seconds != nil } ?? episode.dates.first)?.span(in: zone).map(Member.text(span:)) ?? take
-    // The journal keeps the group; a device's name must not get there.
-    case .device: episode.device.map { "device \(Digest.of($0).description.prefix(16))" } ?? take
-    case .directory: episode.folder ?? take
+    case .hoursApart: (origin.dates.first { $0.seconds != nil } ?? origin.dates.first)?.span(in: zone).map(Member.text(span:)) ?? take
+    case .device: origin.device.map { "device \($0)" } ?? take
+    case .directory: origin.folder ?? take
     case .take: take
-    case .regex: try match(in: take) ?? take
+    case .regex: match(in: take) ?? take
     }
   }
 
   /// The part of a take's id that the pattern names; `nil` where it matches nothing.
-  private func match(in take: String) throws -> String? {
-    guard let pattern, let match = try Regex(pattern).firstMatch(in: take) else { return nil }
+  private func match(in take: String) -> String? {
+    guard let pattern, let match = try? Regex(pattern).firstMatch(in: take) else { return nil }
     let capture = match.output.count > 1 ? match.output[1].substring : nil
     let name = capture ?? take[match.range]
     return name.isEmpty ? nil : String(name)
   }
-
-  package var groupsByFolder: Bool { group == .directory }
 
   package var words: String {
     let by = [group.words, pattern, timezone].compactMap(\.self).joined(separator: " ")
@@ -182,7 +172,7 @@ package struct Split: SplitRule {
 
     private static let separator: Character = "\n"
 
-    /// When the take was recorded, as the journal keeps it until takes are compared.
+    /// When the take was recorded, in place of a group until takes are compared.
     static func text(span: ClosedRange<Int64>) -> String { "\(spanStart)\(span.lowerBound) \(span.upperBound)" }
 
     var span: ClosedRange<Int64>? {
@@ -195,7 +185,7 @@ package struct Split: SplitRule {
 
     private static let spanStart = "recorded at "
 
-    /// The group as the journal keeps it, after the variant.
+    /// The group after the variant.
     static func text(group: String, variant: String?) -> String { "\(variant ?? "")\(separator)\(group)" }
   }
 

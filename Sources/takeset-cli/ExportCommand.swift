@@ -1,8 +1,10 @@
 import ArgumentParser
+import Datasets
 import Documents
 import Evidence
 import Exports
 import Foundation
+import Merging
 import Model
 import Reports
 import Steps
@@ -10,11 +12,13 @@ import Steps
 struct ExportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "export", abstract: "Convert a dataset into the format of other programs.",
-    usage: "takeset export <dir> --to <format> --output <directory> [--replace] [--episodes <ids>] [<options of the format>]",
+    usage:
+      "takeset export <dir> --to <format> --output <directory> [--replace] [--episodes <ids>] [--where <condition>] [<options of the format>]",
     discussion: """
         takeset export dataset/ --to nerfstudio --output scene/
         takeset export dataset/ --to zarr --layout umi --output umi/
         takeset export dataset/ --to ply --voxel 0.01 --episodes take-1,take-2 --output clouds/
+        takeset export dataset/ --to colmap --where 'streams has intrinsics' --output colmap/
 
       takeset-export.json in the output says what was exported and what the format does not hold. Nothing is overwritten without \
       --replace, which replaces an earlier export only.
@@ -38,6 +42,10 @@ struct ExportCommand: ParsableCommand {
   var replace = false
   @Option(help: ArgumentHelp("Export only these episodes: ids of episodes or takes, separated by commas.", valueName: "ids"))
   var episodes: String?
+  @Option(
+    name: .customLong("where"),
+    help: ArgumentHelp("Export only those that meet this condition, as for select.", valueName: "condition"))
+  var condition: String?
   @OptionGroup var jobs: JobOptions
   @Flag(name: .shortAndLong, help: "Print problems only.")
   var quiet = false
@@ -57,7 +65,7 @@ struct ExportCommand: ParsableCommand {
     }
     guard directories.count == 1 else { throw UsageError("one dataset at a time; found \(directories.joined(separator: ", "))") }
     var export = Export(try dataset(at: directory), exporter, tool: TakesetCommand.tool, threads: jobs.threads)
-    export.selected = episodes.map(Self.ids) ?? []
+    export.selected = try selected(from: export.dataset)
     let summary = try interruptibly { isCancelled in
       export.isCancelled = isCancelled
       return try export.write(to: output, replacing: replace)
@@ -73,11 +81,27 @@ struct ExportCommand: ParsableCommand {
     if !quiet { standardOutput("\(output): \(counted(summary.files, "file")), \(megabytes(summary.bytes))") }
   }
 
+  /// Ids of the episodes to export; empty for all. Throws `UsageError`, or `ExportRefusal` where none meets both conditions.
+  private func selected(from dataset: @autoclosure () throws -> Dataset) throws -> [String] {
+    let named = episodes.map(Self.ids) ?? []
+    guard let condition else { return named }
+    let filter = try TakeFilter(condition)
+    let dataset = try dataset()
+    let found = try filter.episodes(of: dataset)
+    guard !named.isEmpty else { return found }
+    let chosen = try Set(dataset.ids(named))
+    let both = found.filter(chosen.contains)
+    if both.isEmpty { throw ExportRefusal("no episode of --episodes matches --where; nothing was written") }
+    return both
+  }
+
   /// LeRobot's Parquet files and videos are written by the Python package, which has the libraries for them.
   private func becomeLeRobotExport() throws -> Never {
     var words = arguments + [output]
     if let number = jobs.jobs { words += ["--jobs", "\(number)"] }
-    if let episodes { words += ["--episodes", episodes] }
+    if condition != nil, arguments.first?.hasPrefix("-") ?? true { throw UsageError("--where: name the dataset before other options") }
+    let ids = try selected(from: takeset_cli.dataset(at: arguments.first ?? ""))
+    if !ids.isEmpty { words += ["--episodes", ids.joined(separator: ",")] }
     words += [(replace, "--replace"), (quiet, "--quiet"), (json, "--json")].filter(\.0).map(\.1)
     try PythonPackage.become(
       "takeset.lerobot.__main__", extra: "lerobot", for: "takeset export --to lerobot", arguments: words)

@@ -55,15 +55,17 @@ struct PlanCommand: ParsableCommand {
 
   func run() throws {
     if tasks, let output { return try withSchedulerCodes { try writeTasks(output) } }
-    // Text is printed as it comes: every take has dozens of arrays.
+    // Text is printed as it comes: there may be many takes.
     var lines: [String] = []
+    /// The first episode of each layout.
+    var layouts: [String: String] = [:]
     let plan = try Plan(
       inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks, keys: deviceKeys(keys),
       estimatingFor: estimate ? Cores.available : nil,
       forEach: json
         ? nil
         : { entry in
-          lines += describe(entry)
+          lines += describe(entry, &layouts)
           if lines.count < 1000 { return }
           standardOutput(lines.joined(separator: "\n"))
           lines = []
@@ -84,21 +86,27 @@ struct PlanCommand: ParsableCommand {
     standardOutput("\(output): \(counted(summary.tasks, "task"))\(others)")
   }
 
-  private func describe(_ entry: Plan.Entry) -> [String] {
+  /// - Parameter layouts: The episodes whose arrays have been printed, by their layout.
+  private func describe(_ entry: Plan.Entry, _ layouts: inout [String: String]) -> [String] {
     if let reason = entry.reason {
       let style = console.style(for: STDOUT_FILENO)
       let outcome = entry.outcome == .failed ? style.error(entry.outcome.rawValue) : style.warning(entry.outcome.rawValue)
       return ["\(entry.id): \(outcome): \(reason)"]
     }
     if console.quiet { return [] }
+    let summary = "\(entry.id): \(counted(entry.frames, "frame")), \(megabytes(entry.rawBytes)) before compression"
+    // Episodes differ in their numbers of rows, and numbers are stored in other ways where they are many.
+    let layout = entry.datasets.map { "\($0.path) \($0.dtype) \($0.shape.dropFirst()) \($0.shape.count > 2 ? $0.filters : [])" }.joined(
+      separator: "\n")
+    if let first = layouts[layout] { return ["\(summary), laid out as \(first)"] }
+    layouts[layout] = entry.id
     let arrays = entry.datasets.map { dataset in
       let shape = "(" + dataset.shape.map(String.init).joined(separator: ", ") + ")"
       let filters = dataset.filters.isEmpty ? "no filter" : dataset.filters.joined(separator: " + ")
       let (path, extents) = (dataset.path.padded(to: 50), shape.padded(to: 20))
       return "  \(path) \(dataset.dtype) \(extents) \(filters)"
     }
-    let frames = "\(entry.frames) frame\(entry.frames == 1 ? "" : "s")"
-    return ["\(entry.id): \(frames), \(megabytes(entry.rawBytes)) before compression"] + arrays
+    return [summary] + arrays
   }
 
   private func describe(_ plan: Plan) -> [String] {

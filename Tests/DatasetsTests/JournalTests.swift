@@ -4,14 +4,22 @@ import Testing
 import TestSupport
 
 @testable import Datasets
+@testable import Steps
 
 @Suite struct JournalTests {
+  private static let origin = TakeOrigin(
+    json: [
+      "variant": "v1", "device": "0123456789abcdef", "folder": "kitchen",
+      "dates": [["the name", "2026-02-18"], ["metadata.json", "2026-02-18", 1_771_446_000]],
+    ])
+
   private func entry(_ id: String, frames: Int = 3) -> Journal.Entry {
     var contents = Journal.Entry.Contents(
       id: EpisodeID(take: id), location: "/takes/\(id)", pipeline: String(repeating: "b", count: 64), toolVersion: "1", outcome: .written,
       reader: "r", stamp: "s",
       inputDigest: "d", shard: "1 2 3", framesIn: frames, framesOut: frames)
-    (contents.splitGroup, contents.recording, contents.seconds) = ("day", "0123456789abcdef", 0.25)
+    (contents.recording, contents.seconds) = ("0123456789abcdef", 0.25)
+    contents.origin = Self.origin
     return Journal.Entry(contents)
   }
 
@@ -44,11 +52,7 @@ import TestSupport
   @Test func aRecordingHasItsOwnMember() throws {
     let line = Journal.encode(entry("a"), record: Array("{}".utf8))
     let text = String(decoding: line, as: UTF8.self)
-    #expect(text.contains(#""recording":"0123456789abcdef""#) && text.contains(#""split_group":"day""#))
-    // What a build between two versions wrote is made again.
-    var old = entry("a")
-    (old.splitGroup, old.recording) = ("day\u{1F}0123456789abcdef", nil)
-    #expect(Journal.decode(Journal.encode(old, record: Array("{}".utf8)).dropLast()) == nil)
+    #expect(text.contains(#""recording":"0123456789abcdef""#))
   }
 
   @Test func theLastLineOfATakeCountsAndCompactingKeepsOnlyThat() throws {

@@ -14,7 +14,11 @@ import Testing
     record.variant = "v2"
     record.streams = [.init(name: "joints", samples: 3, rateHz: nil, clock: .phoneUnix)]
     record.output = OutputRecord(
-      path: "episodes/a.h5", bytes: 1, samples: 100, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
+      path: "episodes/a.h5", bytes: 1, samples: 100,
+      arrays: ["/data/demo_0/obs/joints", "/meta/demo_0/intrinsics"].map {
+        ArrayRecord(path: $0, dtype: "<f4", shape: [100, 4], chunk: nil, filters: [])
+      },
+      structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
     return TakeFilter.Subject(record: record, split: "train") { 2.5 }
   }
 
@@ -24,7 +28,8 @@ import Testing
     ("frames <= 1e2", true),
     ("frames != 100", false), ("seconds > 2.4 and seconds < 2.6", true), ("reader != slow-motion-video", true), ("variant = v2", true),
     ("split = test", false),
-    ("streams has joints", true), ("streams has pose", false), ("findings has pose-jump", true), ("not findings has pose-jump", false),
+    ("streams has joints", true), ("streams has pose", false), ("streams has intrinsics", true),
+    ("streams has camera_depth_intrinsics", false), ("findings has pose-jump", true), ("not findings has pose-jump", false),
     ("outcome=written", true), ("outcome=failed or outcome=written", true),
     ("outcome ~ w*", true), ("outcome ~ f*", false),
     // `and` binds more tightly than `or`, and `not` most tightly.

@@ -13,7 +13,7 @@ import TestSupport
   init() throws { directory = try TemporaryDirectory() }
 
   private func entry(_ number: Int) -> String {
-    "{\"rgbIndex\":\(number),\"timestamp\":\(Double(number) / 10),\"transform\":[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]}"
+    "{\"rgbIndex\":\(number),\"timestamp\":\(Double(number) / 10),\"transform\":[[1,0,0,1],[0,1,0,0],[0,0,1,0],[0,0,0,1]]}"
   }
 
   private func writeImages(_ numbers: some Sequence<Int>) throws {
@@ -35,7 +35,7 @@ import TestSupport
     let episode = try open("[" + [3, 0, 4, 2, 1].map { entry($0) }.joined(separator: ",") + "]")
     #expect(episode.frames.sourceIndex == [0, 1, 3, 4])
     #expect(episode.streams[.image]?.sourceIndex == [0, 1, 3, 4])
-    #expect(Set(episode.findings.map(\.code)) == [.posesUnsorted, .imageMissing, .poseMissing, .poseRepeated, .shortEpisode])
+    #expect(Set(episode.findings.map(\.code)) == [.posesUnsorted, .imageMissing, .poseMissing, .poseRepeated])
     #expect(episode.sourceFrames == 7)
     #expect(episode.dropped.reduce(0) { $0 + $1.count } + episode.frames.count == episode.sourceFrames)
   }

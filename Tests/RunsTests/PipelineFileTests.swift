@@ -1,3 +1,4 @@
+import Evidence
 import Model
 import Testing
 
@@ -37,6 +38,21 @@ import Testing
       "transforms:\n- align: {method: nearest, tolerance: 0.05}\nversion: 1\nreader: auto\nwriter: {hdf5: {compression: 4}}")
     #expect(short.digest() == long.digest())
     #expect(try short.digest() != PipelineFile.parse("version: 1\ntransforms: [align: {tolerance: 0.06}]").digest())
+  }
+
+  /// Wherever they stand.
+  @Test func stepsOfTheIndexAreNoPartOfAConversion() throws {
+    func digests(_ steps: String) throws -> [Digest] {
+      let pipeline = try PipelineFile.parse("version: 1\ntransforms: [\(steps)]")
+      return [pipeline.digest(), pipeline.conversionDigest()]
+    }
+    let plain = try digests("align, actions: {}")
+    for others in ["split: {seed: 1}, align, actions", "align, split: {seed: 2}, actions, normalize: {}"] {
+      let found = try digests(others)
+      #expect(found[0] != plain[0] && found[1] == plain[1])
+    }
+    #expect(plain[0] == plain[1])
+    #expect(try digests("align, actions: {horizon: 2}, split")[1] != plain[1])
   }
 
   @Test(arguments: [

@@ -114,7 +114,7 @@ import TestSupport
 
   @Test(arguments: Registry.transforms.indices) func theSameInGivesTheSameOut(index: Int) throws {
     func outline(_ episode: Episode) -> [String] {
-      ["\(episode.frames)", "\(episode.findings)", "\(episode.dropped)", "\(episode.alignments)", "\(episode.splitGroup ?? "")"]
+      ["\(episode.frames)", "\(episode.findings)", "\(episode.dropped)", "\(episode.alignments)"]
         + episode.streams.sorted { $0.key < $1.key }.map {
           "\($0.key) \($0.value.spec) \($0.value.timestamps) \(String(describing: $0.value.rows))"
         }

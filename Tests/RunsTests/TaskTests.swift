@@ -18,7 +18,8 @@ import TestSupport
   private func write(_ ids: [String], in directory: TemporaryDirectory) throws {
     let pipeline = try PipelineFile.defaultPipeline()
     let head = TaskList.Head(
-      toolVersion: "1", pipeline: pipeline.canonical(), pipelineDigest: pipeline.digest().description, unmatched: [], count: ids.count)
+      toolVersion: "1", pipeline: pipeline.canonical(), pipelineDigest: pipeline.conversionDigest().description, unmatched: [],
+      count: ids.count)
     try TaskList.write(head, ids.map { task($0) }, to: directory.path + "/" + DatasetFiles.tasks)
   }
 

@@ -63,6 +63,8 @@ def convert(
         code, said = _run([*command, *map(_argument, takes)])
     if code not in (0, _SOME_FAILED):
         said = said.removeprefix("takeset: ")
+        for option, argument in (" --output", " output"), (" --replace", " replace=True"):  # As this function names them.
+            said = said.replace(option, argument)
         if own is not None and own in said:  # A dictionary has no lines.
             said = re.sub(r" \(line \d+, column \d+\)", "", said.replace(own, "pipeline"))
         raise TakesetError(said or f"takeset run ended with exit code {code} and said nothing", exit_code=code)

@@ -384,7 +384,10 @@ class Episode:
         def look() -> tuple[str, ...]:
             found = find_group(self._group("data"), group)
             streams = {} if found is None else {name: find(found, name) for name in members(found)}
-            return tuple(name for name, stream in streams.items() if stream is not None and attribute(stream, "kind") is not None)
+            return tuple(
+                name for name, stream in streams.items()
+                if stream is not None and attribute(stream, "kind") is not None and attribute(stream, "sha256") is not None
+            )  # fmt: skip
 
         return self._remembered(("keys", group), look)
 

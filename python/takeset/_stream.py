@@ -70,7 +70,8 @@ class Stream:
 
     @cached_property
     def kind(self) -> str:
-        """image, depth, confidence, pose, angles, vector or action; mask, reward or done for what has no samples of its own."""
+        """image, depth, confidence, pose, angles, vector or action; mask, reward or done for what has no samples of its own; added for
+        what another program added to the file, of which nothing else is known."""
         return self._stored.kind
 
     @property
@@ -120,7 +121,7 @@ class Stream:
     @property
     def has_samples(self) -> bool:
         """Whether its values are samples of the source, with times and numbers of their own, as observations are."""
-        return self._stored.path.startswith("obs/") and self.kind != "mask"
+        return self._stored.path.startswith("obs/") and self.kind not in ("mask", "added")
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -257,6 +258,8 @@ class Stream:
         path, dataset = self.episode._dataset_of(self.name)
         (shape, dtype, chunk), encoding = form(dataset), "raw"
         kind = text(dataset, "kind") or {"rewards": "reward", "dones": "done"}.get(self.name, "mask")
+        if attribute(dataset, "sha256") is None:  # Every array that Takeset wrote has its digest.
+            kind = "added"
         if has_files(dataset):
             encoding, height, width = self._form_of_images(dataset)
             require_stored(dataset)

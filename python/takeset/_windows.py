@@ -146,9 +146,14 @@ class WindowReader:
         """Raises `UnknownKey`, with what to do, for an episode that has not all observations."""
         for key in self.options.keys:
             try:
-                rows[key]
+                stream = rows[key]
             except UnknownKey as error:
                 raise UnknownKey(f"{error}{self._where_is(key)}") from None
+            if stream.kind == "added":
+                raise TakesetError(
+                    f"{rows.episode}: {key} was added to the file by another program, and neither its kind nor its mask nor its statistics "
+                    f'are known, so windows do not take it; read it beside them, by episode["{key}"][rows]'
+                )
 
     def _where_is(self, key: str) -> str:
         """How to choose the episodes that have a stream, as the end of a sentence; empty if none of the first has it."""

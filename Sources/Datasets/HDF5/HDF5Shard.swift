@@ -154,6 +154,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     findings = columns.findings.reduce(into: findings) { all, finding in
       if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
     }
+    findings += layout.rasters.indices.compactMap { repeatedImages(raster: $0) }
     for (array, sums) in columns.checksums { checksums[array] = sums }
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
@@ -180,6 +181,28 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
         attributesDigest: attributes.digest),
       findings: findings.sorted { $0.code.rawValue < $1.code.rawValue })
   }
+
+  /// A finding about images of which most are the same as the one before, as from behind a lens cap, or of a picture that stands still.
+  private func repeatedImages(raster index: Int) -> Finding? {
+    let (raster, digests) = (layout.rasters[index], rowDigests[layout.rasters[index].samples])
+    guard raster.stream.spec.kind == .image else { return nil }
+    func digest(_ row: Int) -> ArraySlice<UInt8> { digests[(32 * row)..<(32 * row + 32)] }
+    var (images, repeated) = (0, 0)
+    var earlier: Int?
+    for row in 0..<rowCount where raster.rows[row] != nil && !isUnreadable[index][row] {
+      defer { earlier = row }
+      // Rows of a grid may share an image.
+      if let earlier, raster.rows[row] == raster.rows[earlier] { continue }
+      images += 1
+      if let earlier, digest(row) == digest(earlier) { repeated += 1 }
+    }
+    guard images >= Self.leastImagesJudged, repeated * 2 > images else { return nil }
+    return Finding(
+      .imageRepeated, "of \(images) images, those that are the same as the one before", field: raster.name.rawValue, count: repeated)
+  }
+
+  /// Fewer images may be of a camera that lies still.
+  private static let leastImagesJudged = 20
 
   /// Sets an array's attributes and adds its record.
   private func describe(

@@ -57,6 +57,8 @@ package struct Manifest {
   package var tool: ToolIdentity
   package var pipeline: JSONValue
   package var pipelineDigest: String
+  /// The digest of the pipeline without what concerns the index alone, which the shards have.
+  package var conversionDigest: String
   package var split: DatasetSplit
   package var parts: [(id: String, part: SplitPart)]
   package var entries: [Journal.Entry]
@@ -67,12 +69,12 @@ package struct Manifest {
   package var sources: JSONValue?
 
   package init(
-    tool: ToolIdentity, pipeline: JSONValue, pipelineDigest: String, split: DatasetSplit, parts: [(id: String, part: SplitPart)],
-    entries: [Journal.Entry], index: PublishedIndex, run: [String: JSONValue], sources: JSONValue? = nil
+    tool: ToolIdentity, pipeline: JSONValue, pipelineDigest: String, conversionDigest: String, split: DatasetSplit,
+    parts: [(id: String, part: SplitPart)], entries: [Journal.Entry], index: PublishedIndex, run: [String: JSONValue],
+    sources: JSONValue? = nil
   ) {
-    (self.tool, self.pipeline, self.pipelineDigest, self.split, self.parts, self.entries, self.index, self.run, self.sources) = (
-      tool, pipeline, pipelineDigest, split, parts, entries, index, run, sources
-    )
+    (self.tool, self.pipeline, self.pipelineDigest, self.conversionDigest) = (tool, pipeline, pipelineDigest, conversionDigest)
+    (self.split, self.parts, self.entries, self.index, self.run, self.sources) = (split, parts, entries, index, run, sources)
   }
 
   /// Writes the manifest; records of takes come one at a time from `record`, so that no more than one is in memory.
@@ -90,6 +92,7 @@ package struct Manifest {
       try emit("{\n\"record\":\n", isCanonical: false)
       // Members of a canonical object are in the order of their keys; "takes" comes between these two groups.
       var before: [String: JSONValue] = [
+        "conversion_sha256": .string(conversionDigest),
         "findings": .array(index.findings.map(\.json)),
         "index": ["path": .string(index.path), "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
         "manifest_version": JSONValue(Self.version), "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,

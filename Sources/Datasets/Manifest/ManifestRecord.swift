@@ -13,6 +13,8 @@ package struct ManifestRecord: Sendable {
   package var tool: [String: JSONValue]
   package var pipeline: JSONValue
   package var pipelineDigest: String
+  /// The digest of the pipeline without what concerns the index alone; Takeset 0.3.0 has not written it.
+  var conversionDigest: String?
   package var index: Index
   package var splits: [String: JSONValue]
   /// Statistics by key.
@@ -35,9 +37,13 @@ package struct ManifestRecord: Sendable {
     else { return nil }
     (self.version, self.tool, self.pipeline, self.pipelineDigest) = (Int(version), tool, pipeline, pipelineDigest)
     (self.splits, self.statistics, self.totals, self.findings) = (splits, statistics, totals, findings)
+    conversionDigest = members["conversion_sha256"]?.string.flatMap(Digest.init(hex:))?.description
     self.index = Index(path: path, bytes: bytes, digest: digest)
     sources = members["sources"] == .null ? nil : members["sources"]
   }
+
+  /// The digests that its shards and its journal may have; those of takes of Takeset 0.3.0 have that of the whole pipeline.
+  package var shardDigests: Set<String> { [conversionDigest ?? pipelineDigest, pipelineDigest] }
 
   /// What the record says of all takes and its takes do not: an episode that is listed twice, and totals that are other sums.
   func contradictions(with takes: [TakeEntry]) -> [String] {

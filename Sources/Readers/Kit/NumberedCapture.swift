@@ -53,12 +53,8 @@ struct NumberedCapture {
     var camera = camera(images: size, rows)
 
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
-    if poses.isPlaceholder {
-      notes.add(.placeholder(poses.file))
-    } else {
-      frames.quality = FrameQuality.of(rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit.isMetric)
-      notes.add(FrameQuality.findings(frames.quality, file: poses.file))
-    }
+    let quality = poses.quality(of: rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit.isMetric, notes)
+    frames.quality = quality ?? []
     notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
     var streams: [StreamName: SampleStream] = [
@@ -72,7 +68,7 @@ struct NumberedCapture {
         source: source, timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows),
     ]
     streams[.image]?.spec.sourceEncoding = source.encoding
-    if poses.isPlaceholder { (streams[.pose], camera.pose) = (nil, nil) }
+    if quality == nil { (streams[.pose], camera.pose) = (nil, nil) }
     try add(maps(camera.size), camera, &streams)
 
     var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)

@@ -33,8 +33,21 @@ struct PoseList {
     try markDisorder(notes)
   }
 
-  /// Whether every pose is the identity: what is written where no pose was measured.
-  var isPlaceholder: Bool { entries.count > 2 && entries.allSatisfy { $0.pose == .identity } }
+  /// The quality of frames by the poses that they have of the list, and its findings; `nil` where all poses are placeholders, which are to be
+  /// left out: the identity is written where no pose was measured.
+  func quality(
+    of poses: [Pose], at times: [Timestamp], isMetric: Bool, ordinals: [Int]? = nil, _ notes: FindingCollector
+  ) -> [FrameQuality]? {
+    if entries.count > 2, entries.allSatisfy({ $0.pose == .identity }) {
+      notes.add(
+        .poseUnusable, "every pose is the identity, which is written where nothing was measured; the take is written without poses",
+        file: file)
+      return nil
+    }
+    let quality = FrameQuality.of(poses, at: times, isMetric: isMetric, ordinals: ordinals)
+    notes.add(FrameQuality.findings(quality, file: file))
+    return quality
+  }
 
   private mutating func sortByNumber(_ notes: FindingCollector) {
     let inversions = zip(entries, entries.dropFirst()).count { $0.number > $1.number }
@@ -142,14 +155,5 @@ struct FrameJoin {
     guard count > 0 else { return }
     dropped.append(Episode.Dropped(reason: code.rawValue, count: count))
     if let message { notes.add(code, message + "; these frames are dropped", count: count) }
-  }
-}
-
-extension Finding {
-  /// Every pose is a placeholder; see `PoseList.isPlaceholder`.
-  static func placeholder(_ file: String) -> Finding {
-    Finding(
-      .poseUnusable, "every pose is the identity, which is written where nothing was measured; the take is written without poses",
-      file: file)
   }
 }

@@ -83,18 +83,14 @@ struct TimedMovie {
       poses: list, images: isMasked ? nil : images, unpaired: isMasked ? frames.times.count : nil, in: movie.file, notes: notes)
     let rows = join.rows.map { list.entries[$0] }
     var timeline = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: clock)
-    let isPlaceholder = poseFrame != nil && list.isPlaceholder
-    if isPlaceholder { notes.add(.placeholder(table)) }
-    if poseFrame != nil, !isPlaceholder {
-      timeline.quality = FrameQuality.of(rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true)
-      notes.add(FrameQuality.findings(timeline.quality, file: table))
-    }
+    let quality = poseFrame.flatMap { _ in list.quality(of: rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true, notes) }
+    timeline.quality = quality ?? []
     notes.add(timeline.findings(isWhole: join.dropped.isEmpty))
 
     let shown = movie.episode(id: id, snapsRate: false)
     notes.add(shown.findings)
     var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: timeline, streams: [:])
-    if let poseFrame, !isPlaceholder {
+    if let poseFrame, quality != nil {
       episode.streams[.pose] = SampleStream(
         spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: "m", clock: clock),
         source: VectorSource(rows.compactMap(\.pose)), timestamps: timeline.timestamps, sourceIndex: timeline.sourceIndex,

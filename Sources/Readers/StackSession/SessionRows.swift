@@ -25,10 +25,13 @@ struct SessionRows {
           timestamps: capture.times, sourceIndex: session.images.map(\.key), clock: capture.clock, tick: capture.tick),
         images: session.images.map(\.value), sourceFrames: session.images.count)
     }
-    frames.quality = FrameQuality.of(
-      poses, at: frames.timestamps, isMetric: session.variant.poses == .arkit,
-      ordinals: session.slam.map { slam in frames.sourceIndex.map(slam.ordinal) })
-    notes.add(FrameQuality.findings(frames.quality, file: PosesFile.name))
+    if !poses.isEmpty, let list = session.poses?.list {
+      let quality = list.quality(
+        of: poses, at: frames.timestamps, isMetric: session.variant.poses == .arkit,
+        ordinals: session.slam.map { slam in frames.sourceIndex.map(slam.ordinal) }, notes)
+      frames.quality = quality ?? []
+      if quality == nil { (poses, places) = ([], []) }
+    }
     notes.add(frames.findings(isWhole: dropped.isEmpty))
   }
 

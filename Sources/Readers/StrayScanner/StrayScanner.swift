@@ -105,8 +105,8 @@ package struct StrayScanner: Reader {
     let rows = join.rows.map { odometry.poses.entries[$0] }
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: .deviceUptime)
     let poses = rows.compactMap(\.pose)
-    frames.quality = FrameQuality.of(poses, at: frames.timestamps, isMetric: true)
-    notes.add(FrameQuality.findings(frames.quality, file: OdometryFile.name))
+    let quality = odometry.poses.quality(of: poses, at: frames.timestamps, isMetric: true, notes)
+    frames.quality = quality ?? []
     notes.add(frames.findings(isWhole: join.dropped.isEmpty))
 
     let calibration = try Calibration(
@@ -118,6 +118,7 @@ package struct StrayScanner: Reader {
         source: RecordOrigins(.line, rows.map(\.place), in: InputOrigin(inputs: inputs, entry: table)).source(poses),
         timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows)
     ]
+    if quality == nil { streams[.pose] = nil }
     if let movie, var images = movie.episode.streams[.image] {
       images.spec.clock = .deviceUptime
       images.spec.raster = Raster(size: movie.take.movie.size, covering: fullSize)
@@ -133,7 +134,7 @@ package struct StrayScanner: Reader {
     streams[.imu] = inertial?.stream
 
     var episode = Episode(id: take.id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)
-    episode.cameras[.phone] = Camera(size: fullSize, intrinsicsTrack: calibration.intrinsicsTrack, pose: .pose)
+    episode.cameras[.phone] = Camera(size: fullSize, intrinsicsTrack: calibration.intrinsicsTrack, pose: quality.map { _ in .pose })
     episode.variant = movie == nil ? "depth-only" : depth.isEmpty ? "rgb-only" : "rgbd"
     episode.findings = notes.findings
     episode.dropped = join.dropped

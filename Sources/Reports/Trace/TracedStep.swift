@@ -129,7 +129,6 @@ private struct Change {
     if after.storesNextObservations, !before.storesNextObservations {
       add("observations of row \(min(to + 1, after.frames.count - 1)) are stored as the next ones")
     }
-    if let group = after.splitGroup, group != before.splitGroup { add("the episode is in the group \(group)") }
     return effects.isEmpty ? [TracedStep.Effect(stream: nil, words: "changes nothing here")] : effects
   }
 

@@ -68,7 +68,7 @@ package struct TaskPlan: Sendable {
     } catch {
       throw OutputFailure("cannot read what is in \(output): \(error)")
     }
-    if !replaces, let other = entries.values.first(where: { $0.pipeline != conversion.digest }) {
+    if !replaces, let other = entries.values.first(where: { !conversion.isOwn($0.pipeline) }) {
       throw UsageError(
         """
         \(output) belongs to another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12))); \

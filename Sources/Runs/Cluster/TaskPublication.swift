@@ -50,7 +50,7 @@ package struct TaskPublication: Sendable {
     let known = takes.union(unmatched.keys)
     let (earlier, hasDamage) = try earlierJournal(output)
     // Takes that the dataset has and that are no longer among the tasks stay.
-    let kept = (earlier?.entries.values).map { $0.filter { !known.contains($0.id.take) && $0.pipeline == conversion.digest } } ?? []
+    let kept = (earlier?.entries.values).map { $0.filter { !known.contains($0.id.take) && conversion.isOwn($0.pipeline) } } ?? []
     let all = (Array(entries.values) + kept).sorted { $0.id < $1.id }
 
     var summary = Summary()
@@ -65,7 +65,7 @@ package struct TaskPublication: Sendable {
     let splitFile = try list.splitFile()
     let vanished = Set(kept.map(\.id.text))
     let stamp = IndexStamp(
-      output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.digest, splitFile: splitFile,
+      output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.pipeline, splitFile: splitFile,
       vanished: kept.map(\.id.text), ignored: list.head.ignored ?? [])
     if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id.text, $0) }), stamp.isRecorded(in: output.path) {
       summary.isUpToDate = true

@@ -79,7 +79,7 @@ struct TaskResults: Sendable {
     guard found.bytes == Self.bytes(stamp), let record = try? TakeRecord(json: episode.record) else { return false }
     // Another worker may have put the same bytes there, or somebody has copied or changed the file.
     var report = Verification(.none, of: directory)
-    report.checkShard(of: record, pipelineDigest: episode.entry.pipeline)
+    report.checkShard(of: record, pipelineDigests: [episode.entry.pipeline])
     return report.isSound && report.notes.isEmpty
   }
 

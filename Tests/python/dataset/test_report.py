@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from command import ROOT
 from outputs import demos, manifest
 from PIL import Image
 from report_pages import HOSTILE, cells, csp_digest, dataset, distance, page, paths, polylines, report  # noqa: F401 (fixtures)
@@ -101,6 +102,27 @@ def test_trajectories_are_the_positions_seen_from_above(page, dataset):
         assert np.ptp(bar[:, 0]) == pytest.approx(float(length.split()[0]) * scale, rel=0.02, abs=0.2)
     words = [label[2] for label in page.details("slam")["trajectory"]["labels"]]
     assert any("arbitrary unit" in w for w in words) and "plane of the largest extent" in words
+
+
+def test_the_plot_of_the_readme_is_the_track_of_the_page(page, dataset, tmp_path, monkeypatch):
+    """As matplotlib draws the README's block, in pixels from the top left."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    (block,) = [code for code in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "pyplot" in code]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dataset").symlink_to(dataset)
+    assert block.count("dataset[0]") == 1
+    names = {}
+    exec(block.replace("dataset[0]", 'dataset["v1"]'), names)
+    (line,) = names["right"].get_lines()
+    shown = names["right"].transData.transform(line.get_xydata()) * [1, -1]
+    pyplot.close("all")
+    drawing = page.details("v1")["trajectory"]
+    track = np.concatenate(paths(drawing, "curve"))
+    # One is the other, moved and made larger: neither turned nor mirrored, and with one scale.
+    scale = np.ptp(track[:, 0]) / np.ptp(shown[:, 0])
+    placed = (shown - shown.min(axis=0)) * scale + track.min(axis=0)
+    assert "x right, z down" in " ".join(label[2] for label in drawing["labels"])
+    assert max(distance(p, track) for p in placed) < 1 and np.allclose(placed[[0, -1]], track[[0, -1]], atol=0.5)
 
 
 def test_joints_have_a_curve_each_and_a_dead_one_has_none(page, dataset):

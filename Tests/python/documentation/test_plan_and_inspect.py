@@ -74,6 +74,21 @@ def test_a_plan_foresees_what_a_run_writes(tiny_takes, takeset, tmp_path, step):
     assert f"{len(written)} takes, {total} frames" in takeset("plan", tiny_takes, *arguments, check=0).stdout
 
 
+def test_a_plan_prints_a_layout_once(takeset, tmp_path):
+    tiny = "--size", "64x48", "--depth-size", "16x12"
+    for name, seconds, variant in ("a", 0.4, "v1"), ("b", 0.5, "v1"), ("c", 0.4, "v2"), ("d", 6, "v1"):
+        takeset.simulate(tmp_path / "in" / name, "--variant", variant, "--seconds", seconds, *tiny)
+    lines = takeset("plan", tmp_path / "in", check=0).stdout.splitlines()
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert [head[:2] for head in heads[:-1]] == ["a:", "b:", "c:", "d:"] and heads[-1].startswith("4 takes, ")
+    assert heads[0].startswith("a: 24 frames, ") and heads[0].endswith(" before compression") and heads[2].endswith(" before compression")
+    assert [head.partition(", laid out as ")[2] for head in heads[:-1]] == ["", "a", "", "a"]
+    shown = [line.split()[0] for line in lines if line.startswith(" ")]
+    (own,) = [one for one in json.loads(takeset("plan", tmp_path / "in/a", "--json", check=0).stdout)["takes"]]
+    (other,) = [one for one in json.loads(takeset("plan", tmp_path / "in/c", "--json", check=0).stdout)["takes"]]
+    assert shown == [array["path"] for one in (own, other) for array in one["datasets"]]
+
+
 STEPS = [
     "[align, decimate: {every: 2}, resize-image: {width: 160, height: 120}]",
     "[align, drop-frames: {with: [joints-missing, depth-missing]}, decimate: {rate: 30}]",

@@ -4,7 +4,7 @@ import pytest
 from export_checks import check_each_write, check_full_disk, check_output, damaged, memory_of, refuses
 from geometry_oracle import Runs, steps_file
 from scans import session as scan
-from scene_oracle import export, files, lost, read_ply
+from scene_oracle import export, files, lost, read_ply, record
 from stack_sessions import still, v2, v3_slam
 from videos import video_file
 
@@ -111,6 +111,29 @@ def test_takes_that_scenes_cannot_hold_are_refused_by_name(lacking, takeset, tmp
     assert any("arbitrary" in words for words in lost(tmp_path / "out", "slam"))
     done = export(takeset, lacking, form, tmp_path / "points", "--episodes", "slam", "--points", 0.1, check=65)
     assert "slam has no depth maps" in done.stderr and "meters" in done.stderr and not (tmp_path / "points").exists()
+
+
+@pytest.mark.parametrize("form, condition", [
+    ("colmap", "streams has pose and streams has intrinsics"), ("nerfstudio", "streams has pose and streams has intrinsics"),
+    ("ply", "streams has camera_depth and streams has pose"),
+])
+def test_a_condition_chooses_the_takes_that_a_format_can_hold(lacking, takeset, tmp_path, form, condition):
+    refused = export(takeset, lacking, form, tmp_path / "all", check=65).stderr
+    assert form == "ply" or f"--where '{condition}'" in refused
+    export(takeset, lacking, form, tmp_path / "out", "--where", condition, *(["--confidence", 0] if form == "ply" else []))
+    assert [one["id"] for one in record(tmp_path / "out")["episodes"]] == (["good"] if form == "ply" else ["good", "slam"])
+    # Both, as for select.
+    export(takeset, lacking, form, tmp_path / "one", "--where", condition, "--episodes", "bare,good", *(["--confidence", 0] if form == "ply" else []))
+    assert [one["id"] for one in record(tmp_path / "one")["episodes"]] == ["good"]
+
+
+def test_conditions_that_choose_nothing_are_refused(lacking, takeset, tmp_path):
+    for condition, more, code, words in [
+        ("frames > 1000", [], 65, "no episode matches"), ("streams has pose", ["--episodes", "pour"], 65, "no episode of --episodes matches --where"),
+        ("streams has intrinsic", [], 65, "did you mean intrinsics?"), ("intrinsics", [], 64, "did you mean streams has intrinsics?"),
+        ("streams has pose", ["--episodes", "scam"], 64, "no episode scam"),
+    ]:
+        assert words in refuses(takeset, lacking, "tum", tmp_path / "out", "--where", condition, *more, code=code)
 
 
 def test_takes_that_have_no_cloud_are_refused_by_name(lacking, takeset, tmp_path):

@@ -31,6 +31,8 @@ def test_lerobot_is_a_format_of_export(dataset, tmp_path):
     done = run("export", dataset, "--to", "lerobot", "--output", out, "--fps", 60, "--task", "look around", "--jobs", 1, **HERE)
     assert done.returncode == 0, done.stderr
     assert (out / "meta/info.json").exists() and str(out) in done.stdout
+    some = run("export", dataset, "--to", "lerobot", "--output", tmp_path / "some", "--fps", 60, "--where", "frames < 0", **HERE)
+    assert some.returncode == 65 and "no episode matches" in some.stderr
     again = run("export", "--fps", 60, dataset, "--to", "lerobot", "--output", out, **HERE)
     assert again.returncode == 73 and "--replace" in again.stderr
     assert run("export", dataset, "--to", "lerobot", "--output", out, "--fps", 60, "--replace", "--quiet", **HERE).stdout == ""

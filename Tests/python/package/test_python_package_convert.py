@@ -48,6 +48,7 @@ def test_another_pipeline_needs_replace(masters, tmp_path):
     package.convert(masters["v1"], tmp_path / "out").close()
     error = refusal(masters["v1"], tmp_path / "out", pipeline=KEPT)
     assert error.exit_code == 64 and "holds the output of another pipeline" in str(error)
+    assert "give another output, or replace=True" in str(error) and "--" not in str(error)
     with package.convert(masters["v1"], tmp_path / "out", pipeline=KEPT, replace=True) as ds:
         assert ds[0]["camera_image"].encoding == "png"
 

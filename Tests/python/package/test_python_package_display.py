@@ -78,7 +78,7 @@ def test_a_dataset_is_a_table_of_its_episodes(ds):
     assert (row.take_id, row.part, row.split, row.reader, row.rows) == (STACK, 1, episode.split, "stack-session", len(episode))
     assert row.seconds == episode.seconds and row.rate_hz == episode.rate_hz and row.gaps == len(episode.gaps)
     assert row.start.value == episode.unix_ns[0] and str(table["start"].dtype) == "datetime64[ns, UTC]"
-    assert (row.findings, row.warnings) == (3, 3)
+    assert (row.findings, row.warnings) == (4, 3)
     has = ["image", "depth", "pose", "joints", "actions", "imu", "intrinsics"]
     assert row[has].tolist() == [True, True, True, False, True, False, False]
     assert table.set_index("id").loc[f"{SCAN}.0"][has].tolist() == [True, True, True, False, True, True, True]

@@ -6,6 +6,7 @@ import pytest
 from window_datasets import SMALL, V1, V2, expected_index, tampered, training_actions, windows, with_actions
 
 from takeset import TakesetError, _images
+from takeset import open as open_dataset
 from takeset._window_options import WindowOptions
 
 
@@ -17,6 +18,27 @@ def undecodable(tmp_path_factory, takeset):
         valid = file["meta/demo_000000/streams/camera_image/valid"][:]
         assert np.flatnonzero(valid == 0).tolist() == [5, 20]
     return output
+
+
+# What others have added
+
+
+def test_what_another_program_added_is_readable_and_no_stream_of_windows(acting, tmp_path):
+    def add(take, file):
+        obs = file["data/demo_0/obs"]
+        obs["bare"] = np.arange(3 * len(obs["pose"]), dtype="f4").reshape(-1, 3)
+        obs["dressed"] = obs["bare"][:]
+        obs["dressed"].attrs.update(kind="vector", unit="m")
+
+    changed = tampered(acting, tmp_path / "out", add)
+    with open_dataset(changed) as ds:
+        episode = ds[0]
+        assert "bare" not in episode.keys() and "dressed" not in episode.keys() and episode["bare"].kind == episode["dressed"].kind == "added"
+        assert episode["bare"][3].tolist() == [9, 10, 11] and not episode["bare"].has_samples
+    for key in "bare", "dressed":
+        with pytest.raises(TakesetError, match=f"{key} was added to the file by another program.*episode\\[\"{key}\"\\]"):
+            windows(changed, None, keys=("pose", key), normalize=True, **SMALL)
+    assert len(windows(changed, None, keys=("pose", "joints_valid"), **SMALL)) == len(windows(acting, None, keys=("pose",), **SMALL))
 
 
 # Masks

@@ -17,6 +17,7 @@ OPENCV_TO_ARKIT = np.diag([1.0, -1, -1, 1])
 def takes(takeset, tmp_path_factory):
     found = {"scene": []} | quirks("late-intrinsics", "pose-gap", "cut-line+no-depth") | WRONG
     found |= {"other names": with_names_of_no_time, "damaged intrinsics": with_damaged_intrinsics, "two sizes": with_small_images}
+    found |= {"two poses": with_two_poses_at_a_time, "other order": with_lines_in_another_order}
     return Takes(takeset, tmp_path_factory.mktemp("arkitscenes"), "arkitscenes", ["--seconds", 2, "--size", "96x72"], found)
 
 
@@ -113,6 +114,34 @@ def test_the_largest_images_are_read_unless_the_option_says_otherwise(takeset, t
     assert demo["obs/camera_image"].shape[1:3] == (48, 64) and entry["variant"] == "lowres_wide"
     # There are no intrinsics of these images, so those of the others would be wrong.
     assert "intrinsics" not in meta
+
+
+def edited(change):
+    def edit(take):
+        path = take / "lowres_wide.traj"
+        path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
+
+    return edit
+
+
+@edited
+def with_two_poses_at_a_time(lines):
+    """Line 3 once more as it is, and line 5 with another pose."""
+    time, rest = lines[5].split(" ", 1)
+    return [*lines[:4], lines[3], *lines[4:6], f"{time} 0.1 0.2 0.3 4 5 6\n", *lines[6:]]
+
+
+@edited
+def with_lines_in_another_order(lines):
+    return [*lines[:4], lines[5], lines[4], *lines[6:]]
+
+
+def test_a_time_with_two_poses_has_the_first_and_is_told(takes):
+    _, whole, demo, _ = takes["scene"]
+    for name, code, count in ("two poses", "poses-duplicate", 1), ("other order", "poses-unsorted", 1):
+        _, entry, changed, _ = takes[name]
+        assert finding(entry, code)["count"] == count and finding(entry, code)["file"] == "lowres_wide.traj" and code not in codes(whole)
+        assert np.array_equal(changed["obs/pose"][:], demo["obs/pose"][:])
 
 
 def with_trajectory(text):

@@ -72,6 +72,19 @@ def test_many_tasks_by_one_worker_in_two_orders(takeset, few, whole, tmp_path):
         assert outputs(tmp_path / name) == whole, name
 
 
+def test_another_split_needs_no_task_again(takeset, few, tmp_path):
+    default = "align, resize-image: {width: 320, height: 240}, verify-hash-chain"
+    for seed in 1, 2:
+        (tmp_path / f"{seed}.yaml").write_text(f"version: 1\ntransforms: [{default}, split: {{group: take, valid: 0.5, seed: {seed}}}]\n")
+    plan(takeset, few, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "1.yaml"])
+    convert_all(takeset, tmp_path / "out")
+    takeset("publish", tmp_path / "out", check=0)
+    plan(takeset, few, output=tmp_path / "out", arguments=["--pipeline", tmp_path / "2.yaml"])
+    takeset("publish", tmp_path / "out", check=0)
+    takeset.convert(few, output=tmp_path / "run", arguments=["--pipeline", tmp_path / "2.yaml"])
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "run")
+
+
 @pytest.mark.parametrize("variable", ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"])
 def test_the_engine_says_which_task(takeset, few, tmp_path, variable):
     listed, _ = plan(takeset, few, output=tmp_path / "out")

@@ -113,6 +113,17 @@ def test_resampled_rows_can_be_decimated(takeset, tmp_path):
     accounts(entry)
 
 
+def test_few_rows_are_a_short_episode_however_many_frames_there_were(takeset, tmp_path):
+    uneven(60).write(tmp_path / "s")
+    for name, rate, expected in ("few", 10, [9]), ("enough", 30, []), ("parts", 30, [9, 9, 7]):
+        (tmp_path / name).mkdir()
+        more = [{"split-episodes": {"at": 0.3}}, {"min-frames": {"count": 5}}] if name == "parts" else []
+        takeset.convert(tmp_path / "s", output=tmp_path / name / "out", arguments=steps(tmp_path / name, "align", {"resample": {"rate": rate}}, *more))
+        found = [f for entry in manifest(tmp_path / name / "out")["record"]["takes"] for f in entry["findings"] if f["code"] == "short-episode"]
+        assert [int(f["message"].split()[0]) for f in found] == expected and all("rows" in f["message"] for f in found), name
+    takeset("select", tmp_path / "few/out", "--where", "findings has short-episode", "--output", tmp_path / "short", check=0)
+
+
 # Real trajectories
 
 

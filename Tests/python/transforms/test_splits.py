@@ -169,6 +169,44 @@ def test_a_missing_split_file_is_refused(takeset, four, tmp_path):
     assert "none.yaml" in done.stderr and not (tmp_path / "out").exists()
 
 
+# Pipelines that differ in what concerns the index alone
+
+OTHERS = [{"split": {"group": "take", "valid": 0.5, "seed": 7}}, {"normalize": {}}, {"split": {"group": "directory"}, "normalize": {"method": "gaussian"}}]
+
+
+def test_another_split_or_normalization_rewrites_index_and_manifest_only(takeset, four, tmp_path):
+    output = tmp_path / "out"
+    takeset.convert(four, output=output, arguments=pipeline(tmp_path, actions={}, split={}))
+    kept = shards(output)
+    for number, steps in enumerate(OTHERS):
+        arguments = pipeline(tmp_path, actions={}, **steps)
+        fresh = tmp_path / f"fresh{number}"
+        takeset.convert(four, output=fresh, arguments=arguments)
+        if number == 0:
+            # A run that was killed between index and manifest goes on.
+            shutil.copy(fresh / "dataset.h5", output / "dataset.h5")
+        done = takeset.convert(four, output=output, arguments=arguments)
+        assert "4 unchanged" in done.stdout and "nothing to do" not in done.stdout and shards(output) == kept
+        assert (output / "dataset.h5").read_bytes() == (fresh / "dataset.h5").read_bytes()
+        assert manifest(output)["record"] == manifest(fresh)["record"] and parts(output)
+        takeset("verify", output, check=0)
+        takeset("pack", output, "--output", tmp_path / f"{number}.h5", check=0)
+        assert "nothing to do" in takeset.convert(four, output=output, arguments=arguments).stdout
+    refused = takeset("run", four, "--output", output, *pipeline(tmp_path, actions={"horizon": 2}, split={}))
+    assert refused.returncode == 64 and "another pipeline" in refused.stderr and shards(output) == kept
+
+
+def test_datasets_of_other_splits_are_merged_by_the_first_ones(takeset, four, tmp_path):
+    for name, take, seed in ("one", "a", 1), ("two", "b", 2):
+        takeset.convert(four / take, output=tmp_path / name, arguments=pipeline(tmp_path, split={"group": "take", "valid": 0.5, "seed": seed}))
+    takeset("merge", tmp_path / "one", tmp_path / "two", "--resplit", "--output", tmp_path / "both", check=0)
+    assert sorted(parts(tmp_path / "both").values()) == ["train", "valid"] and manifest(tmp_path / "both")["record"]["splits"]["seed"] == 1
+    takeset("verify", tmp_path / "both", check=0)
+    takeset.convert(four / "c", output=tmp_path / "three", arguments=pipeline(tmp_path, split={"seed": 3}, actions={}))
+    refused = takeset("merge", tmp_path / "one", tmp_path / "three", "--output", tmp_path / "all")
+    assert refused.returncode == 65 and "transforms[2] is missing in one and " in refused.stderr and "seed" not in refused.stderr
+
+
 # Normalization
 
 
