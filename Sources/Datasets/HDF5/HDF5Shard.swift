@@ -154,6 +154,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     findings = columns.findings.reduce(into: findings) { all, finding in
       if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
     }
+    findings += constantRasters
     for (array, sums) in columns.checksums { checksums[array] = sums }
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
@@ -180,6 +181,23 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
         attributesDigest: attributes.digest),
       findings: findings.sorted { $0.code.rawValue < $1.code.rawValue })
   }
+
+  /// Images and depth maps of which one is as all the others, to the last bit: those of no camera that sees anything.
+  private var constantRasters: [Finding] {
+    layout.rasters.enumerated().compactMap { index, raster in
+      guard [.image, .depth].contains(raster.stream.spec.kind) else { return nil }
+      let readable = isUnreadable[index].indices.filter { !isUnreadable[index][$0] }
+      let samples = Set(readable.compactMap { raster.rows[$0]?.nearest }).count
+      let digests = rowDigests[raster.samples]
+      guard samples >= Self.fewestConstant, let first = readable.first.map({ digests[(32 * $0)..<(32 * $0 + 32)] }),
+        readable.allSatisfy({ digests[(32 * $0)..<(32 * $0 + 32)] == first })
+      else { return nil }
+      var finding = Finding(.streamConstant, "all of its \(samples) samples are the same, to the last bit")
+      finding.field = raster.name.rawValue
+      return finding
+    }
+  }
+  private static let fewestConstant = 18
 
   /// Sets an array's attributes and adds its record.
   private func describe(

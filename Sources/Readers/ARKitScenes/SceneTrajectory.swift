@@ -23,10 +23,9 @@ struct SceneTrajectory {
     }
     if unreadable > 0 { notes.add(.posesUnreadable, "lines that are not seven numbers are skipped", file: file, count: unreadable) }
     guard !found.isEmpty else { throw TakeFailure(.posesMissing, "no line is t rx ry rz tx ty tz", file: file) }
-    found.sort { $0.time < $1.time }
-    for (time, pose) in found where time != times.last {
-      times.append(time)
-      poses.append(pose)
+    for place in SensorTimes(found.map(\.time), of: "poses", file: file, notes: notes).order {
+      times.append(found[place].time)
+      poses.append(found[place].pose)
     }
   }
 
