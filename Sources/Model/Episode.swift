@@ -31,23 +31,26 @@ package struct Episode: Sendable {
 
     /// Findings about the timeline, for readers to report.
     ///
-    /// - Parameter isWhole: Whether the reader dropped no frames, which would appear as gaps too.
-    package func findings(isWhole: Bool) -> [Finding] {
-      var findings: [Finding] = []
-      // The steps next to a frame that was dropped for its timestamp are not the camera's own either.
-      func follows(_ row: Int) -> Bool { row < 1 || row >= count || sourceIndex[row] == sourceIndex[row - 1] + 1 }
-      let dropped = gaps.count { gap in isWhole || [gap.row, gap.row + 1, gap.row + 2].allSatisfy(follows) }
-      if dropped > 0 {
-        findings.append(
-          Finding(.framesDropped, "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped))
-      }
-      return findings
-    }
+    /// - Parameter places: Where the rows are among the frames that the source has: a step over one that the reader dropped would appear as a gap,
+    ///   too. `nil` where it dropped none.
+    package func findings(places: [Int]?) -> [Finding] { [droppedFrames(places: places)].compactMap(\.self) }
 
     /// A finding about frames that are all rows of an episode, and too few to learn from.
     package var shortEpisode: Finding? {
       guard count > 0, count < Self.windowFrames else { return nil }
       return Finding(.shortEpisode, "\(count) rows; a window of 2 observed and 16 predicted rows needs \(Self.windowFrames)")
+    }
+
+    /// The finding that the camera dropped frames; `nil` where it dropped none. See `findings(places:)`.
+    package func droppedFrames(places: [Int]? = nil) -> Finding? {
+      // The steps next to a frame that was dropped for its timestamp are not the camera's own either.
+      func follows(_ row: Int) -> Bool {
+        guard let places, row > 0, row < count else { return true }
+        return places[row] == places[row - 1] + 1
+      }
+      let dropped = gaps.count { gap in [gap.row, gap.row + 1, gap.row + 2].allSatisfy(follows) }
+      guard dropped > 0 else { return nil }
+      return Finding(.framesDropped, "steps longer than 1.5 periods, in which the camera dropped frames", count: dropped)
     }
 
     package init(timestamps: [Timestamp], sourceIndex: [Int64], clock: Clock, tick: Int64 = 1) {

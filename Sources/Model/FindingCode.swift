@@ -57,6 +57,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case imageTransparent = "image-transparent"
   case imageUndecodable = "image-undecodable"
   case imagesDuplicate = "images-duplicate"
+  case imuImplausible = "imu-implausible"
   case imuUnusable = "imu-unusable"
   case inputIgnored = "input-ignored"
   case inputVanished = "input-vanished"
@@ -118,6 +119,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case sidecarDiffers = "sidecar-differs"
   case slamOrdinals = "slam-ordinals"
   case startTimeUnreadable = "start-time-unreadable"
+  case streamConstant = "stream-constant"
   case streamIncomplete = "stream-incomplete"
   case tableCutShort = "table-cut-short"
   case timeNotAscending = "time-not-ascending"
@@ -232,7 +234,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .editListRetimed,
       .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous, .frameCountMismatch, .framesDropped,
       .geometryContradictory,
-      .imageMissing, .imageRepeated, .imageTransparent, .imageUndecodable, .imagesDuplicate, .imuUnusable, .inputVanished,
+      .imageMissing, .imageRepeated, .imageTransparent, .imageUndecodable, .imagesDuplicate, .imuImplausible, .imuUnusable,
+      .inputVanished,
       .intrinsicsAbsent,
       .intrinsicsDiffer, .intrinsicsImplausible,
       .intrinsicsUnusable,
@@ -245,7 +248,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
       .scaleClaimed,
       .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,
-      .splitFileUnlisted, .startTimeUnreadable, .streamIncomplete, .timeNotAscending, .timesAssumed, .timesFromIMU:
+      .splitFileUnlisted, .startTimeUnreadable, .streamConstant, .streamIncomplete, .timeNotAscending, .timesAssumed, .timesFromIMU:
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
       .changedWhileReading, .clockSet, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,

@@ -1,10 +1,12 @@
 package import Model
 
 /// Whether the depth of an episode is as far as phones measure, by a few of its maps. Millimeters that are taken for meters, or floats of the other byte
-/// order, are not.
+/// order, are not; nor are maps without a single depth.
 package enum DepthPlausibility {
-  /// Number of maps that are looked at, evenly over the stream.
+  /// Number of maps that are looked at: evenly over the stream, or, of one that is read from its beginning, the first ones.
   private static let maps = 3
+  /// Number of maps that are looked at where the first are empty, before that is said of all.
+  private static let mapsOfAnEmptyStream = 100
   /// Values of a map that are looked at.
   private static let values = 2000
   /// Where the median of what phones measure is, in meters.
@@ -14,23 +16,35 @@ package enum DepthPlausibility {
 
   /// The finding that depth is not in the unit that it is said to be; `nil` where it is, and for depth that cannot be read in any order.
   package static func finding(_ episode: Episode) -> Finding? {
-    for (_, depth) in episode.streams.sorted(by: { $0.key < $1.key }) where depth.spec.kind == .depth {
-      guard case .random = depth.source.access, let rows = depth.rows else { continue }
-      let samples = Set((0..<maps).compactMap { rows.isEmpty ? nil : rows[$0 * (rows.count - 1) / max(maps - 1, 1)]?.nearest }).sorted()
-      if let finding = finding(meters(of: samples, depth)) { return finding }
+    for (name, depth) in episode.streams.sorted(by: { $0.key < $1.key }) where depth.spec.kind == .depth || name == .depthPoint {
+      let samples = Set((depth.rows ?? []).compactMap { $0?.nearest }).sorted()
+      let (read, meters) = meters(of: chosen(maps, of: samples, depth), depth)
+      if let finding = finding(meters) { return finding }
+      guard read > 0, meters.isEmpty else { continue }
+      let (all, others) = Self.meters(of: chosen(mapsOfAnEmptyStream, of: samples, depth), depth)
+      guard others.isEmpty else { continue }
+      return Finding(
+        .depthSuspicious, "of \(all) of its depth maps none has a depth in any pixel; expected 0.1 to 10 m, as phones measure")
     }
     return nil
   }
 
-  /// The values of some maps, without those that are none. What cannot be read has a finding of its own.
-  private static func meters(of samples: [Int], _ depth: SampleStream) -> [Float] {
-    guard var cursor = try? depth.source.makeCursor(SampleRequest(form: .decoded)) else { return [] }
+  private static func chosen(_ count: Int, of samples: [Int], _ depth: SampleStream) -> [Int] {
+    guard samples.count > count, case .random = depth.source.access else { return Array(samples.prefix(count)) }
+    return (0..<count).map { samples[$0 * (samples.count - 1) / max(count - 1, 1)] }
+  }
+
+  /// How many of some maps can be read, and their values, without those that are none. What cannot be read has a finding of its own.
+  private static func meters(of samples: [Int], _ depth: SampleStream) -> (read: Int, meters: [Float]) {
+    guard var cursor = try? depth.source.makeCursor(SampleRequest(form: .decoded)) else { return (0, []) }
     var bytes: [UInt8] = []
-    return samples.flatMap { sample -> [Float] in
-      guard (try? cursor.read(sample, into: &bytes)) != nil, bytes.count == depth.spec.sampleBytes else { return [] }
+    var (read, known): (Int, [Float]) = (0, [])
+    for sample in samples where (try? cursor.read(sample, into: &bytes)) != nil && bytes.count == depth.spec.sampleBytes {
       let meters = depth.spec.meters(bytes)
-      return stride(from: 0, to: meters.count, by: max(1, meters.count / values)).map { meters[$0] }.filter { $0 > 0 }
+      read += 1
+      known += stride(from: 0, to: meters.count, by: max(1, meters.count / values)).map { meters[$0] }.filter { $0 > 0 }
     }
+    return (read, known)
   }
 
   static func finding(_ meters: [Float]) -> Finding? {

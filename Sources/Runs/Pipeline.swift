@@ -117,6 +117,7 @@ extension Pipeline {
     source.folder = take.location.folder
     source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
     SecondaryStreams.examine(&source, take.inputs)
+    source.findings += RotationCheck.findings(source)
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
     for (transform, options) in zip(transforms, transformOptions) where !type(of: transform).concernsIndexOnly {

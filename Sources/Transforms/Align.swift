@@ -78,6 +78,9 @@ package struct Align: Transform {
           stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual, latency: latency))
       if stream.spec.kind.place == .meta {
         if offset.offset == nil { moved.spec.clock = stream.spec.clock }
+        if stream.spec.clock != episode.frames.clock, offset.offset != nil, let finding = incomplete(moved, of: episode, name) {
+          aligned.findings.append(finding)
+        }
       } else if offset.offset == nil {
         moved.rows = Array(repeating: nil, count: episode.frames.count)
       } else if method == .linear, stream.spec.kind.interpolation == .linear {
@@ -87,7 +90,7 @@ package struct Align: Transform {
       }
       aligned.streams[name] = moved
       let isSaid = episode.findings.contains { $0.code == .samplesOutside && $0.field == name.rawValue }
-      if stream.spec.kind == .vector, offset.offset != nil, !isSaid, moved.rows?.contains(where: { $0 != nil }) == false {
+      if [.vector, .angles].contains(stream.spec.kind), offset.offset != nil, !isSaid, moved.rows?.contains(where: { $0 != nil }) == false {
         aligned.findings.append(outside(moved.timestamps, of: episode, name))
       }
     }
@@ -130,6 +133,25 @@ package struct Align: Transform {
     finding.field = name.rawValue
     return finding
   }
+
+  /// The finding that a stream whose clock is related to the frames' only now begins after them or ends before them.
+  private func incomplete(_ stream: SampleStream, of episode: Episode, _ name: StreamName) -> Finding? {
+    guard let first = stream.timestamps.first, let last = stream.timestamps.last, let begin = episode.frames.timestamps.first,
+      let end = episode.frames.timestamps.last, let period = stream.cadence.nominalPeriod, period > 0,
+      !episode.findings.contains(where: { $0.code == .streamIncomplete && $0.field == name.rawValue })
+    else { return nil }
+    let missing = [(first.since(begin), "begin", "after the first"), (end.since(last), "end", "before the last")]
+      .filter { $0.0 > Self.apart }
+    guard !missing.isEmpty else { return nil }
+    let words = missing.map { "\($0.1) \((Double($0.0) / 1e7).rounded() / 100) s \($0.2) frame" }.joined(separator: ", and ")
+    let count = missing.reduce(0.0) { $0 + Double($1.0) / period }
+    var finding = Finding(
+      .streamIncomplete, "its samples \(words); about this many are missing", count: Int(min(count.rounded(), 1e9)))
+    finding.field = name.rawValue
+    return finding
+  }
+  /// Sensors and cameras start and stop one after the other, by so many nanoseconds.
+  private static let apart: Int64 = 250_000_000
 
   /// The latencies in nanoseconds. Confidence has that of the depth of its camera, unless it is named.
   private func latencies(in episode: Episode) -> [StreamName: Int64] {

@@ -155,6 +155,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
     }
     findings += layout.rasters.indices.compactMap { repeatedImages(raster: $0) }
+    findings += constantRasters
     for (array, sums) in columns.checksums { checksums[array] = sums }
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
@@ -196,13 +197,30 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       images += 1
       if let earlier, digest(row) == digest(earlier) { repeated += 1 }
     }
-    guard images >= Self.leastImagesJudged, repeated * 2 > images else { return nil }
+    // Where all are the same, that is found by itself.
+    guard images >= Self.leastImagesJudged, repeated * 2 > images, repeated < images - 1 else { return nil }
     return Finding(
       .imageRepeated, "of \(images) images, those that are the same as the one before", field: raster.name.rawValue, count: repeated)
   }
 
   /// Fewer images may be of a camera that lies still.
   private static let leastImagesJudged = 20
+  /// Images and depth maps of which one is as all the others, to the last bit: those of no camera that sees anything.
+  private var constantRasters: [Finding] {
+    layout.rasters.enumerated().compactMap { index, raster in
+      guard [.image, .depth].contains(raster.stream.spec.kind) else { return nil }
+      let readable = isUnreadable[index].indices.filter { !isUnreadable[index][$0] }
+      let samples = Set(readable.compactMap { raster.rows[$0]?.nearest }).count
+      let digests = rowDigests[raster.samples]
+      guard samples >= Self.fewestConstant, let first = readable.first.map({ digests[(32 * $0)..<(32 * $0 + 32)] }),
+        readable.allSatisfy({ digests[(32 * $0)..<(32 * $0 + 32)] == first })
+      else { return nil }
+      var finding = Finding(.streamConstant, "all of its \(samples) samples are the same, to the last bit")
+      finding.field = raster.name.rawValue
+      return finding
+    }
+  }
+  private static let fewestConstant = 18
 
   /// Sets an array's attributes and adds its record.
   private func describe(

@@ -23,22 +23,9 @@ struct SceneTrajectory {
     }
     if unreadable > 0 { notes.add(.posesUnreadable, "lines that are not seven numbers are skipped", file: file, count: unreadable) }
     guard !found.isEmpty else { throw TakeFailure(.posesMissing, "no line is t rx ry rz tx ty tz", file: file) }
-    let inversions = zip(found, found.dropFirst()).count { $0.time > $1.time }
-    if inversions > 0 {
-      found = found.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
-      notes.add(.posesUnsorted, "lines were not in the order of time", file: file, count: inversions)
-    }
-    var conflicts = 0
-    for (time, pose) in found {
-      guard time != times.last else {
-        if pose != poses.last { conflicts += 1 }
-        continue
-      }
-      times.append(time)
-      poses.append(pose)
-    }
-    if conflicts > 0 {
-      notes.add(.posesDuplicate, "several lines have the same time and other poses; the first is used", file: file, count: conflicts)
+    for place in SensorTimes(found.map(\.time), of: "poses", file: file, notes: notes).order {
+      times.append(found[place].time)
+      poses.append(found[place].pose)
     }
   }
 

@@ -35,6 +35,27 @@ struct InertialTable {
     for index in values.indices where index % 6 < 3 { values[index] = Float(Double(values[index]) * factor) }
   }
 
+  /// Notes a sensor whose readings are all the same: even one that lies still has noise.
+  func examine(_ file: String, _ notes: FindingCollector) {
+    guard times.count >= Self.fewestConstant else { return }
+    for (first, what) in [(0, "accelerations"), (3, "rotations")]
+    where values.indices.allSatisfy({ $0 % 6 / 3 != first / 3 || values[$0] == values[$0 % 6] }) {
+      notes.add(.imuImplausible, "its \(times.count) \(what) are all the same, as where a sensor measures nothing", file: file)
+    }
+  }
+  private static let fewestConstant = 18
+
+  /// Notes accelerations that cannot be in m/s², of a sensor that feels gravity.
+  func noteGravity(_ file: String, _ notes: FindingCollector) {
+    guard times.count >= Self.fewestConstant, let median = medianAcceleration, !Self.gravities.contains(median) else { return }
+    notes.add(
+      .imuImplausible,
+      "half of the accelerations are beyond \(Float(median)) m/s²; expected 9.8 of a sensor that feels gravity: their unit may be another",
+      file: file)
+  }
+  /// What the median of accelerations with gravity is, in m/s²: moved hands feel twice or half of it.
+  private static let gravities = 4.9...19.6
+
   /// Counts a line or object that is not a reading.
   mutating func skip() { skipped += 1 }
 
@@ -43,6 +64,7 @@ struct InertialTable {
   {
     if skipped > 0 { notes.add(.imuUnusable, "readings that are not six finite numbers are skipped", file: file, count: skipped) }
     guard !times.isEmpty else { return nil }
+    examine(file, notes)
     let order = SensorTimes(times, file: file, notes: notes).order
     return SampleStream(
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: clock),

@@ -44,7 +44,10 @@ struct NumberedCapture {
   /// - Parameter maps: Called with the size of full images; the depth maps, and their confidence.
   func episode(id: String, maps: (ImageSize) throws -> (depth: Maps?, confidence: Maps?)) throws -> Episode {
     var posed = poses
-    if hasFewImages { posed.entries.removeAll { images[$0.number] == nil } }
+    if hasFewImages {
+      posed.entries.removeAll { images[$0.number] == nil }
+      noteUnequalEnds(posed.entries)
+    }
     let join = try FrameJoin(poses: posed, images: images, in: imagePlace, causes: imageCauses, notes: notes)
     let rows = join.rows.map { posed.entries[$0] }
     let entries = rows.compactMap { images[$0.number] }
@@ -55,7 +58,7 @@ struct NumberedCapture {
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
     let quality = poses.quality(of: rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit.isMetric, notes)
     frames.quality = quality ?? []
-    notes.add(frames.findings(isWhole: join.dropped.isEmpty))
+    notes.add(frames.findings(places: join.places))
 
     var streams: [StreamName: SampleStream] = [
       .pose: SampleStream(
@@ -82,6 +85,22 @@ struct NumberedCapture {
     if let coverage = join.coverage { episode.details["coverage"] = .number(coverage) }
     return episode
   }
+
+  /// Notes images that begin late or end early: of an app that makes images of some poses only, no single one is missed.
+  private func noteUnequalEnds(_ shown: [PoseList.Entry]) {
+    let (all, times) = (poses.entries.filter(\.isInOrder).map(\.timestamp), shown.filter(\.isInOrder).map(\.timestamp))
+    guard let first = all.first, let last = all.last, let begin = times.first, let end = times.last, let step = Cadence(times).nominalPeriod
+    else { return }
+    let limit = max(Self.stepsAtAnEnd * step, Self.leastAtAnEnd)
+    func seconds(_ nanoseconds: Double) -> String { "\((nanoseconds / 1e7).rounded() / 100) s" }
+    for (missing, what, side) in [(begin.since(first), "begin", "after the first"), (last.since(end), "end", "before the last")]
+    where Double(missing) > limit {
+      notes.add(
+        .partialUpload, "images \(what) \(seconds(Double(missing))) \(side) pose; there is one every \(seconds(step))", file: imagePlace)
+    }
+  }
+  /// Images that begin later or end earlier than by so many of their steps, and so long (nanoseconds), are not all there.
+  private static let stepsAtAnEnd = 2.5, leastAtAnEnd = 250_000_000.0
 
   private func add(_ maps: (depth: Maps?, confidence: Maps?), _ camera: Camera, _ streams: inout [StreamName: SampleStream]) throws {
     guard let depth = maps.depth, !depth.files.isEmpty else { return }

@@ -95,6 +95,9 @@ struct PoseList {
 struct FrameJoin {
   /// Indices into the entries.
   private(set) var rows: [Int] = []
+  /// Where each of the rows is among the source's frames: its number, where numbers count frames, or else its place among all numbers that have a pose
+  /// or an image. `nil` where all are rows.
+  private(set) var places: [Int]?
   private(set) var dropped: [Episode.Dropped] = []
   /// Count of frame numbers that have a pose or an image.
   let sourceFrames: Int
@@ -127,6 +130,17 @@ struct FrameJoin {
     let named = Set(poses.entries.map(\.number))
     let unposed = images?.keys.count { !named.contains($0) } ?? 0
     sourceFrames = count + unposed
+    if rows.count < sourceFrames {
+      var next = 0
+      let all = named.union(images?.keys.map(\.self) ?? []).sorted()
+      let countsFrames = all.last.flatMap { last in all.first.map { Double(last) - Double($0) < 2 * Double(all.count) } } ?? true
+      places = rows.map { row in
+        let number = poses.entries[row].number
+        if countsFrames { return Int(number) }
+        while all[next] < number { next += 1 }
+        return next
+      }
+    }
     let firstMissing = poses.entries.firstIndex { images?[$0.number] == nil }
     if images != nil, let firstMissing, firstMissing == withImage, unposed == 0 {
       coverage = Double(withImage) / Double(count)

@@ -32,6 +32,7 @@ struct SeparateSensors {
   /// - Parameter file: The file of the readings, for the finding that nothing is left of them.
   func table(_ file: String, _ notes: FindingCollector) -> InertialTable {
     let table = merged(file, notes)
+    table.noteGravity(file, notes)
     if table.count == 0, !accelerations.isEmpty || !rotations.isEmpty {
       notes.add(
         .imuUnusable,

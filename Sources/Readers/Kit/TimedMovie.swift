@@ -27,14 +27,14 @@ struct TimedMovie {
 
   /// - Parameter listed: Times by position; `nil` where a frame has no image.
   /// - Parameter list: Name of the list, for messages: `rgbTimes`.
-  /// - Parameter poses: In any order; `nil` in a format without poses, where the listed times are the exact ones.
+  /// - Parameter poses: In the order of the file; those whose times do not fit between their neighbors' are left out. `nil` in a format without poses, where the listed times are the exact ones.
   /// - Throws: `TakeFailure` where the times of the list and those of the video cannot be of one recording.
   init(
     _ movie: MovieTake, in inputs: TakeInputs, listed: [Timestamp?], named list: String, poses: [(time: Timestamp, pose: Pose?)]? = nil,
     file: String, clock: Clock, tolerance: Int64 = FrameClock.tolerance, options: MoviePairingOptions, notes: FindingCollector
   ) throws {
     (self.movie, self.inputs, self.listed, self.table, self.clock, self.tolerance) = (movie, inputs, listed, file, clock, tolerance)
-    self.poses = poses?.sorted { $0.time < $1.time }
+    self.poses = poses.map { Self.ascending($0, file, notes) }
     let presented = movie.movie.nanoseconds
     try ListedTimes.refuseStep(
       listed, presented: poses == nil ? [] : presented, named: list, file: file, tolerance: tolerance)
@@ -66,6 +66,18 @@ struct TimedMovie {
     }
   }
 
+  private static func ascending(_ poses: [(time: Timestamp, pose: Pose?)], _ file: String, _ notes: FindingCollector) -> [(
+    time: Timestamp, pose: Pose?
+  )] {
+    let kept = AscendingTimes.longest(poses.map(\.time))
+    if kept.count < poses.count {
+      notes.add(
+        .timeNotAscending, "times of poses that do not fit between their neighbors; these poses are left out", file: file,
+        count: poses.count - kept.count)
+    }
+    return kept.map { poses[$0] }
+  }
+
   /// The time of a sensor's sample that is listed for a frame: the frame's, which is the more exact one, if it is near.
   func time(of position: Int, listed time: Timestamp) -> Timestamp {
     exact[position].flatMap { abs(max($0.since(time), -.max)) <= tolerance ? $0 : nil } ?? time
@@ -85,7 +97,7 @@ struct TimedMovie {
     var timeline = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: clock)
     let quality = poseFrame.flatMap { _ in list.quality(of: rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true, notes) }
     timeline.quality = quality ?? []
-    notes.add(timeline.findings(isWhole: join.dropped.isEmpty))
+    notes.add(timeline.findings(places: join.places))
 
     let shown = movie.episode(id: id, snapsRate: false)
     notes.add(shown.findings)

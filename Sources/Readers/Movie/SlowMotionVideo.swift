@@ -42,6 +42,7 @@ package struct SlowMotionVideo: Reader {
         ? "the images are already portrait, and the display matrix would rotate them by \(Int(movie.rotation)) degrees" : nil
     }
     var episode = movie.episode(id: take.id, snapsRate: true).rotating(.phone, by: movie.rotation)
+    episode.findings += [episode.frames.droppedFrames()].compactMap(\.self)
     episode.variant = movie.nominalRate.map { "\(Int($0))fps" }
     episode.unixOrigin = MovieFile.startTime(inName: name).map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.dates = Day.dates(

@@ -10,6 +10,7 @@ struct SpectacularLog {
     var time: Timestamp?
     /// As written.
     var intrinsics: JSONValue?
+    var hasDepth = false
     /// Meters of one unit of its depth map.
     var depthScale: Double?
   }
@@ -84,7 +85,7 @@ struct SpectacularLog {
         let camera = JSONFields(members: camera.object ?? [:], file: Self.name, path: "\(fields.path).frames[\(place)]")
         switch try camera.number("cameraInd") ?? 0 {
         case 0: frame.intrinsics = camera.members["cameraParameters"]
-        case 1: frame.depthScale = try camera.scale("depthScale")
+        case 1: (frame.hasDepth, frame.depthScale) = (true, try camera.scale("depthScale"))
         default: break
         }
       }

@@ -155,6 +155,12 @@ package struct SpectacularRec: Reader {
       for number in orphans.keys { files[number] = nil }
     }
     guard !files.isEmpty else { return }
+    let missing = log.frames.indices.count { log.frames[$0].hasDepth && log.frames[$0].time != nil && files[Int64($0)] == nil }
+    if missing > 0 {
+      notes.add(
+        .depthMissing, "depth maps that \(SpectacularLog.name) names are not in \(Self.depthFolder)", file: Self.depthFolder, count: missing
+      )
+    }
     let scales = Set(files.keys.compactMap { log.frames[Int($0)].depthScale })
     guard scales.count <= 1 else {
       return notes.add(

@@ -10,6 +10,7 @@ struct SessionRows {
   private(set) var images: [Int]
   private(set) var sourceFrames: Int
   private(set) var dropped: [Episode.Dropped] = []
+  private var framePlaces: [Int]?
   /// Fraction of poses that have an image, where the end of an upload is missing.
   private(set) var coverage: Double?
 
@@ -32,7 +33,7 @@ struct SessionRows {
       frames.quality = quality ?? []
       if quality == nil { (poses, places) = ([], []) }
     }
-    notes.add(frames.findings(isWhole: dropped.isEmpty))
+    notes.add(frames.findings(places: framePlaces))
   }
 
   private init(frames: Episode.Frames, images: [Int], sourceFrames: Int) {
@@ -54,7 +55,7 @@ struct SessionRows {
       }
       if let image = session.folder.images[entry.number] { images.append(image) }
     }
-    (sourceFrames, dropped, coverage) = (join.sourceFrames, join.dropped, join.coverage)
+    (sourceFrames, framePlaces, dropped, coverage) = (join.sourceFrames, join.places, join.dropped, join.coverage)
   }
 
   static var noImages: TakeFailure { TakeFailure(.noFrames, "there are no images in rgb/") }

@@ -52,7 +52,7 @@ package struct StackSession: Reader {
     episode.streams[.pose] = poseStream(rows, session)
     episode.streams[.image] = imageStream(rows, session, size, phone)
     episode.streams[.depth] = try depthStream(session, phone, notes)
-    episode.streams[.depthPoint] = depthPointStream(session)
+    episode.streams[.depthPoint] = depthPointStream(session, notes)
     try addJoints(to: &episode, session, claims, notes)
     let tables = session.folder.tables
     guard tables.count <= StreamTable.mostTables else {
@@ -144,10 +144,14 @@ package struct StackSession: Reader {
   }
 
   /// Depth at the center of each image, which v2 measures.
-  private func depthPointStream(_ session: SessionContents) -> SampleStream? {
+  private func depthPointStream(_ session: SessionContents, _ notes: FindingCollector) -> SampleStream? {
     guard let poses = session.poses else { return nil }
     let measured = poses.entries.filter { $0.isInOrder && poses.depthPoint($0) > 0 && poses.depthPoint($0).isFinite }
-    guard !measured.isEmpty else { return nil }
+    guard !measured.isEmpty else {
+      let given = poses.entries.count { poses.depthPoint($0).isFinite }
+      if given > 0 { notes.add(.depthSuspicious, "depths of poses are not above 0, and none is", file: PosesFile.name, count: given) }
+      return nil
+    }
     return SampleStream(
       spec: StreamSpec(kind: .vector, type: .float32, shape: [1], unit: "m", clock: session.clock),
       source: records(measured.map(\.place), session).source(width: 1, measured.map(poses.depthPoint)),

@@ -107,7 +107,7 @@ package struct StrayScanner: Reader {
     let poses = rows.compactMap(\.pose)
     let quality = odometry.poses.quality(of: poses, at: frames.timestamps, isMetric: true, notes)
     frames.quality = quality ?? []
-    notes.add(frames.findings(isWhole: join.dropped.isEmpty))
+    notes.add(frames.findings(places: join.places))
 
     let calibration = try Calibration(
       odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, notes)

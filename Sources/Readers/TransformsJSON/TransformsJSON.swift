@@ -97,6 +97,7 @@ package struct TransformsJSON: Reader {
       images[Int64(number)] = imagePaths.entry(frame.image, of: frame.place)
       maps[Int64(number)] = frame.depth.flatMap { depthPaths.entry($0, of: frame.place) }
     }
+    noteUnnamed(Set(images.values), inputs, notes)
     let isScaled = ["integer_depth_scale", "depth_integer_scale"].contains { file.members[$0] != nil }
     let hasDepth = frames.contains { $0.depth != nil }
     if hasDepth, isNeRFCapture || isScaled {
@@ -130,14 +131,18 @@ package struct TransformsJSON: Reader {
     return episode
   }
 
-  /// The frames in the order of their times, or of their names at a rate.
+  /// The frames in the order of their names, where most of their times are in that order too, or else of their times; or of their names at a rate.
   private func ordered(_ file: TransformsFile, _ notes: FindingCollector) throws -> ([TransformsFile.Frame], Clock) {
+    let named = file.frames.map { (name: NaturalName($0.image), frame: $0) }
+      .sorted { $0.name != $1.name ? $0.name < $1.name : $0.frame.place < $1.frame.place }.map(\.frame)
     if file.frames.contains(where: { $0.time != nil }) {
       let first = file.frames.lazy.compactMap(\.time).first ?? Timestamp(nanoseconds: 0)
       let isUnix = (1_262_304_000...4_000_000_000).contains(first.nanoseconds / 1_000_000_000)
       // Frames without a time stay where they are in the file, and produce no row.
       let timed = file.frames.sorted { ($0.time ?? first, $0.place) < ($1.time ?? first, $1.place) }
-      return (timed, isUnix ? .phoneUnix : file.isNeRFCapture ? .deviceUptime : .mediaTime)
+      // A few names that are not in the order of their times mean that these times are wrong; many, that names are no order.
+      let isInOrder = AscendingTimes.longest(named.map(\.time)).count * 5 >= named.count * 4
+      return (isInOrder ? named : timed, isUnix ? .phoneUnix : file.isNeRFCapture ? .deviceUptime : .mediaTime)
     }
     guard let fps else {
       throw TakeFailure(
@@ -146,14 +151,25 @@ package struct TransformsJSON: Reader {
         file: TransformsFile.name)
     }
     notes.add(.timesAssumed, "frames have no times; frame n is at n / \(fps) s", file: TransformsFile.name)
-    let named = file.frames.map { (name: NaturalName($0.image), frame: $0) }
-      .sorted { $0.name != $1.name ? $0.name < $1.name : $0.frame.place < $1.frame.place }.map(\.frame)
     let frames = named.enumerated().map { number, frame in
       var frame = frame
       frame.time = Timestamp(nanoseconds: 0).advanced(byNanoseconds: Double(number) * 1e9 / fps)
       return frame
     }
     return (frames, .frameNumber)
+  }
+
+  /// Notes images without a pose: those beside the named ones that no frame names.
+  private func noteUnnamed(_ named: Set<Int>, _ inputs: TakeInputs, _ notes: FindingCollector) {
+    func folder(_ entry: Int) -> Substring { inputs.entries[entry].path.prefix { $0 != "/" } }
+    let folders = Set(named.filter { inputs.entries[$0].path.contains("/") }.map(folder))
+    let others = inputs.entries.indices.filter {
+      inputs.entries[$0].role == .image && !named.contains($0) && folders.contains(folder($0))
+    }
+    guard let first = others.first else { return }
+    notes.add(
+      .poseMissing, "images that no frame of \(TransformsFile.name) names are skipped", file: inputs.entries[first].path,
+      count: others.count)
   }
 
   /// The frames without those whose image an earlier one has: nothing says which of the poses is that of the image.
