@@ -78,6 +78,9 @@ def test_a_partial_capture_says_how_much_is_verified(captures, view):
     assert items(page, "What is proven")[2] == "\u2713 assertion-ok\nA registered phone's key signed the chain up to a checkpoint."
     assert items(page, "What nobody can check from these files")[-1] == "what was recorded after the checkpoint that the device signed"
     assert facts(page)["signed hashes"] == "150 of 180"
+    # The finding that says the same has the badge's tone.
+    finding = page.locator("h2:text-is('Findings') + ul > li", has_text="partially-verified")
+    assert finding.locator("span").inner_text() == "info" and finding.locator("span").get_attribute("class") == "info"
 
 
 def test_a_rejected_capture_says_why(captures, view):
@@ -89,6 +92,7 @@ def test_a_rejected_capture_says_why(captures, view):
     levels = items(page, "What is proven")
     assert levels[1].startswith("\u2717 chain-structure-ok\nNot proven: ") and levels[2].startswith("\u2717 assertion-ok\nNot proven: ")
     assert items(page, "What nobody can check from these files")[-1] == "that the chain is whole"
+    assert facts(page)["hash chain"].startswith("broken") and "0 hashes" not in facts(page)["hash chain"]
     assert page.locator("dt:text-is('dataset')").count() == 0
     assert page.locator("table a").all_inner_texts() == ["depth.gz", "hash_chain.json", "metadata.json", "video.mp4"]
 

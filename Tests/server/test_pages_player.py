@@ -1,6 +1,7 @@
 """The player of a capture's page in headless Chromium: the movie, depth over it, the trajectory beside it, and what there is without each."""
 
 import json
+import re
 import time
 
 import pytest
@@ -51,6 +52,7 @@ def seek(page, seconds):
 def test_the_movie_plays_and_depth_is_drawn_over_it(player):
     page = player("complete")
     movie = page.locator("#player-movie")
+    assert movie.get_attribute("preload") == "metadata", "nobody has pressed Play"
     assert movie.is_visible() and page.locator(".stills").is_hidden() and page.locator("#player-time").inner_text() == "0.0 of 1.0 s"
     share, first = page.evaluate(DRAWN)
     assert share == 1
@@ -126,6 +128,9 @@ def test_a_session_is_played_from_its_images_with_the_place_on_its_path(player):
     page = player("session")
     assert page.locator("#player-movie").is_hidden() and page.locator("#player-unplayable").is_hidden()
     assert page.locator("#player-depth-choice").is_hidden() and page.locator(".path svg").is_visible()
+    words = page.locator(".path text").all_text_contents()
+    assert {"start", "end", "x right, z down"} <= {*words} and [word for word in words if re.fullmatch(r"[0-9.]+ m", word)], words
+    assert page.locator(".path .axis").get_attribute("d")
     place = "(d => [Number(d.getAttribute('cx')), Number(d.getAttribute('cy'))])(document.querySelector('.path .now'))"
     start, first = page.evaluate(place), page.evaluate(DRAWN)
     # The end of the path is far from its start, and where the drawing says.

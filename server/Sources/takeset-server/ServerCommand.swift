@@ -86,12 +86,15 @@ struct KeysCommand: AsyncParsableCommand {
     @OptionGroup var options: Options
     @Option(help: "What the key is for.") var name = "key"
     @Option(help: "Project of the captures that come with it.") var project = "default"
-    @Option(help: "What it is good for: upload (for phones), read, work (for workers on other machines, of all projects), or all.")
+    @Option(
+      help: "What it is good for: upload (for phones), read, work (for workers), monitor (for the figures of the whole server), or all.")
     var power = "all"
     @Option(help: ArgumentHelp("Days after which it is useless; without it, never.", valueName: "n")) var days: Int?
 
     func run() async throws {
-      guard let power = APIKey.Power(rawValue: power) else { throw ValidationError("--power \(power): expected upload, read, work or all") }
+      guard let power = APIKey.Power(rawValue: power) else {
+        throw ValidationError("--power \(power): expected upload, read, work, monitor or all")
+      }
       do {
         print(try await options.keys(isNew: true).add(name: name, project: project, power: power, days: days).key)
       } catch let mistake as Mistake {
@@ -106,7 +109,7 @@ struct KeysCommand: AsyncParsableCommand {
 
     func run() async throws {
       for key in try await options.keys().all() {
-        print("\(key.id)  \(key.power == .work ? "all projects" : key.project)  \(key.name)  \(key.state)")
+        print("\(key.id)  \(key.scope ?? "all projects")  \(key.name)  \(key.state)")
       }
     }
   }

@@ -42,7 +42,10 @@ package struct CaptureServer {
       configuration: services.configuration, database: services.database, intake: services.intake, attestation: services.attestation
     ).add(to: router)
     HealthRoutes(configuration: services.configuration, database: services.database, intake: services.intake).add(to: router)
-    MetricsRoutes(database: services.database, intake: services.intake, shipping: services.shipping, metrics: metrics).add(to: guarded)
+    MetricsRoutes(
+      configuration: services.configuration, database: services.database, intake: services.intake, shipping: services.shipping,
+      metrics: metrics
+    ).add(to: guarded)
     let pages = PageRoutes(
       configuration: services.configuration, data: services.data, database: services.database, store: services.store,
       intake: services.intake, conversions: services.conversions, logger: services.logger, page: page)

@@ -144,6 +144,8 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
     case read
     /// Converting captures, of whatever project, on a machine of the operator's.
     case work
+    /// Reading the figures of the whole server, and no capture.
+    case monitor
 
     /// For people.
     var purpose: String {
@@ -152,9 +154,16 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
       case .upload: "uploads"
       case .read: "reading"
       case .work: "converting"
+      case .monitor: "the server's figures"
       }
     }
+
+    /// Whether a key of it is about one project; the others are the operator's.
+    var isOfProject: Bool { self != .work && self != .monitor }
   }
+
+  /// The only project that it is about; `nil` for all.
+  package var scope: String? { power.isOfProject ? project : nil }
 
   var isExpired: Bool { expiresAt.map { $0 <= Time.now() } ?? false }
 

@@ -1,7 +1,9 @@
+import Evidence
 import Foundation
 import GRDB
 import HTTPTypes
 import Hummingbird
+import Model
 
 /// One capture with what is proven of it, and what can be done with it.
 struct CapturePages {
@@ -202,9 +204,12 @@ struct CapturePages {
     let findings = (evidence?.findings ?? []).map { finding in
       // What a capture was rejected for is more than the converter's warning about it.
       let isCause = capture.status == .rejected && !finding.message.isEmpty && capture.reason?.contains(finding.message) ?? false
-      let severity = isCause ? "error" : finding.severity
+      // It says what the badge says, which is no warning.
+      let isPartial = finding.code == FindingCode.partiallyVerified.rawValue
+      let severity = isCause ? "error" : isPartial ? "info" : finding.severity
+      let tones = ["error": "bad", "warning": "fair"]
       return Finding(
-        severity: severity, tone: severity == "error" ? "bad" : severity == "warning" ? "fair" : "soft", code: finding.code,
+        severity: severity, tone: isPartial ? VerificationBadge.State.partial.tone : tones[severity] ?? "soft", code: finding.code,
         message: finding.message)
     }
     let files = (isGuest ? [] : found.files).map {
