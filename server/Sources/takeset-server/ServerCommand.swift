@@ -9,7 +9,7 @@ struct ServerCommand: AsyncParsableCommand {
     commandName: "takeset-server",
     abstract: "Receive captures from phones, verify them and convert them into datasets.", version: CaptureServer.version,
     subcommands: [
-      ServeCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, RestoreCommand.self,
+      ServeCommand.self, CheckCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, RestoreCommand.self,
     ])
 }
 
@@ -28,13 +28,7 @@ struct ServeCommand: AsyncParsableCommand {
   @Argument(parsing: .allUnrecognized, help: .hidden) var settings: [String] = []
 
   func run() async throws {
-    let configuration: Configuration
-    do {
-      configuration = try Setting.configuration(
-        arguments: settings, environment: ProcessInfo.processInfo.environment, file: config, needsData: !printConfig)
-    } catch let mistake as Mistake {
-      throw Self.mistake("\(mistake)")
-    }
+    let configuration = try Self.configuration(settings, config, needsData: !printConfig)
     if printConfig {
       for setting in Setting.all { print("\(setting.name): \(setting.text(configuration).map(Self.quoted) ?? "null")") }
       return
@@ -51,6 +45,16 @@ struct ServeCommand: AsyncParsableCommand {
     } catch {
       FileHandle.standardError.write(Data("error: \(Mistake(error))\n".utf8))
       throw ExitCode(1)
+    }
+  }
+
+  /// Throws `ExitCode` 64 after the sentence was said.
+  static func configuration(_ settings: [String], _ file: String?, needsData: Bool = true) throws -> Configuration {
+    do {
+      return try Setting.configuration(
+        arguments: settings, environment: ProcessInfo.processInfo.environment, file: file, needsData: needsData)
+    } catch let mistake as Mistake {
+      throw Self.mistake("\(mistake)")
     }
   }
 
