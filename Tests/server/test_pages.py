@@ -120,7 +120,7 @@ def test_what_does_not_exist_is_a_page(captures):
         assert "<nav" in answer.text and "X-Request-Id" in answer.headers
 
 
-PAGES = ["/", "/verify/complete", "/verify/partial", "/verify/rejected", "/verify/processing", "/verify/hostile", "/datasets", "/devices", "/jobs", "/verify/none"]
+PAGES = ["/", "/verify/complete", "/verify/partial", "/verify/rejected", "/verify/processing", "/verify/hostile", "/datasets", "/devices", "/jobs", "/server", "/verify/none"]
 
 
 @pytest.mark.parametrize("width", [1300, 390])
@@ -159,7 +159,7 @@ def test_pages_work_without_scripts(captures, view):
     assert page.locator("select[name=status]").input_value() == "rejected"
     follow(page, "tbody a")
     assert page.url == f"{captures.url}/verify/{captures.ids['rejected']}"
-    for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Captures", "Captures")):
+    for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Server", "Server"), ("Captures", "Captures")):
         follow(page, f"nav a:text-is('{name}')")
         assert page.locator("h1").first.inner_text() == heading
         assert page.locator("nav a[aria-current]").inner_text() == name

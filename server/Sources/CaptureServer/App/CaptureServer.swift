@@ -22,7 +22,7 @@ package struct CaptureServer {
     let metrics = PrometheusMetrics(help: MetricsRoutes.help)
     MetricsSystem.bootstrap(metrics)
     let router = CaptureRouter(context: CaptureContext.self)
-    let page = try Page()
+    let page = try Page(services.configuration, services.database)
     router.add(middleware: MetricsMiddleware())
     router.add(middleware: ContinueMiddleware())
     router.add(middleware: PacingMiddleware())
@@ -50,6 +50,9 @@ package struct CaptureServer {
       configuration: services.configuration, data: services.data, database: services.database, store: services.store,
       intake: services.intake, conversions: services.conversions, logger: services.logger, page: page)
     pages.add(to: guarded)
+    ServerPage(
+      configuration: services.configuration, database: services.database, intake: services.intake, shipping: services.shipping, page: page
+    ).add(to: guarded.group().add(middleware: PageFailures(page: page)))
     pages.addIcon(to: router)
     pages.addShared(to: router)
     SessionRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(

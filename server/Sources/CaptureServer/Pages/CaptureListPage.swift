@@ -121,7 +121,7 @@ struct CaptureListPage {
       isNew: counts.isEmpty,
       sendOptions: configuration.sendOptions(for: request), isFiltered: listing.query() != "/",
       older: older, newer: newer)
-    return try await page.response("Captures", template: "captures", contents, place: "/")
+    return try await page.response("Captures", template: "captures", contents, place: "/", for: context)
   }
 
   private static func choices(_ all: [(value: String, name: String)], _ chosen: String?) -> [Choice] {

@@ -20,7 +20,8 @@ struct CapturePages {
     routes.get("verify/:id") { request, context in
       let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
       let found = try await found(Capture.filter(key: id)) { project == nil || project == $0.project }
-      return try await show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request)))
+      let audience = Audience.members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request))
+      return try await show(found, to: audience, context)
     }
     routes.post("captures/:id/share") { request, context in
       let id = try CapturesRoutes.id(context)
@@ -43,7 +44,7 @@ struct CapturePages {
   func addShared(to routes: some RouterMethods<CaptureContext>) {
     routes.get("shown/:link") { _, context in
       let link = try context.parameters.require("link")
-      return try await show(found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link))
+      return try await show(found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link), context)
     }
   }
 
@@ -167,12 +168,13 @@ struct CapturePages {
     return found
   }
 
-  private func show(_ found: Found, to audience: Audience) async throws -> Response {
+  private func show(_ found: Found, to audience: Audience, _ context: CaptureContext) async throws -> Response {
     let contents = contents(found, audience)
     var place: String?
     if case .members = audience { place = "/" }
     return try await page.response(
-      Self.name(found.capture), template: "capture", contents, place: place, script: contents.player == nil ? nil : PageFiles.captureScript)
+      Self.name(found.capture), template: "capture", contents, place: place, for: context,
+      script: contents.player == nil ? nil : PageFiles.captureScript)
   }
 
   private func contents(_ found: Found, _ audience: Audience) -> CaptureContents {

@@ -141,6 +141,6 @@ struct DevicesPage {
           state: $0.state, isInUse: $0.revokedAt == nil && !$0.isExpired, canChange: canChange)
       }, canChange: canChange, hasProjects: context.key == nil, made: made?.key,
       madeFor: made.map { "\(Figure.short($0.record.name, 100)), \($0.record.project)" } ?? "")
-    return try await page.response("Devices and keys", template: "devices", contents, place: "/devices")
+    return try await page.response("Devices and keys", template: "devices", contents, place: "/devices", for: context)
   }
 }

@@ -84,7 +84,7 @@ struct JobsPage {
       notice: jobs.contains { $0.worker != nil } ? nil : notice,
       isIdle: all == 0, jobs: jobs.map { row($0, now, canChange: canChange) },
       more: all > jobs.count ? "These are \(jobs.count) of \(Figure.grouped(all)) jobs." : nil)
-    return try await page.response("Jobs", template: "jobs", contents, place: "/jobs")
+    return try await page.response("Jobs", template: "jobs", contents, place: "/jobs", for: context)
   }
 
   private var notice: String? {
