@@ -109,6 +109,9 @@ struct Device: Codable, Sendable, FetchableRecord, PersistableRecord {
   var publicKey: Data?
   var project: String
   var registeredAt: Int64
+
+  /// For people: what kind of device it is; `nil` for one that is not known.
+  static func source(platform: String?, model: String?) -> String? { platform == "simulated" ? platform : model }
 }
 
 /// An assertion that was accepted, so that it counts once.
